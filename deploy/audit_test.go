@@ -162,7 +162,7 @@ func (a *audited) audit(t *testing.T, user string, granted map[string]bool) {
 	t.Helper()
 	var u usage
 	var unused []string
-	for clock := servers.StartClock(); clock.Passed() < 20*time.Second; time.Sleep(100 * time.Millisecond) {
+	for clock := servers.StartClock(); !clock.Late(); time.Sleep(100 * time.Millisecond) {
 		u, unused = a.used(t, user, granted), nil
 		for r := range granted {
 			if u.used[r] == 0 {
@@ -251,7 +251,7 @@ func (a *audited) createEach(t *testing.T, client dynamic.Interface, name string
 	for plural, kind := range map[string]string{"widgets": "Widget", "gadgets": "Gadget"} {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind,
 			"metadata": map[string]any{"name": name}}}
-		e2e.Await(t, 30*time.Second, plural+" to be served", func() (bool, error) {
+		e2e.Await(t, plural+" to be served", func() (bool, error) {
 			_, err := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: plural}).Namespace("shop").
 				Create(t.Context(), o, metav1.CreateOptions{})
 			return err == nil, nil
@@ -280,7 +280,7 @@ func TestTheRightsAreThoseThatAreUsed(t *testing.T) {
 	each := func(what string, times int) {
 		t.Helper()
 		for _, r := range runs {
-			e2e.Await(t, 60*time.Second, fmt.Sprintf("%d times %s of %s", times, what, r.name), func() (bool, error) {
+			e2e.Await(t, fmt.Sprintf("%d times %s of %s", times, what, r.name), func() (bool, error) {
 				return strings.Count(r.exporter.Output(), what) >= times, nil
 			})
 		}
@@ -307,12 +307,12 @@ func TestTheRightsAreThoseThatAreUsed(t *testing.T) {
 		everywhere.granted[verb+" gizmos.example.com"] = true
 	}
 	installCRD(t, client, "gizmos", "Gizmo")
-	e2e.Await(t, 60*time.Second, "a proof of a resource that was installed later", func() (bool, error) {
+	e2e.Await(t, "a proof of a resource that was installed later", func() (bool, error) {
 		return laterProof.MatchString(everywhere.exporter.Output()), nil
 	})
 	for _, r := range runs {
 		r.exporter.Signal(syscall.SIGTERM)
-		r.exporter.Wait(t, 30*time.Second)
+		r.exporter.Wait(t)
 		kube.audit(t, "system:serviceaccount:cdc:"+r.name, r.granted)
 	}
 }

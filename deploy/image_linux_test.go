@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"kubecdc/test/servers"
 )
@@ -127,7 +126,7 @@ func extract(root string, h *tar.Header, content []byte) error {
 
 // container runs the program of an image, as the image's user, for a minute at most.
 func container(t *testing.T, root string, args ...string) *exec.Cmd {
-	ctx, cancel := servers.Patient(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context())
 	t.Cleanup(cancel)
 	run := exec.CommandContext(ctx, "/exporter", args...)
 	run.Dir, run.Env = "/", []string{}

@@ -107,7 +107,7 @@ func TestAnAdminOfOneNamespaceInstalls(t *testing.T) {
 	}
 	settings["KUBECONFIG"], settings["KUBECDC_CHECKPOINT"] = kubeconfig, "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")
 	exporter := e2e.StartExporter(t, "exporter", settings)
-	e2e.Await(t, 30*time.Second, "the record of a ConfigMap in its namespace", func() (bool, error) {
+	e2e.Await(t, "the record of a ConfigMap in its namespace", func() (bool, error) {
 		return strings.Contains(exporter.Output(), `"name":"cdc-kubecdc","namespace":"`+ns+`"`), nil
 	})
 }
@@ -192,7 +192,7 @@ func TestTheFirstRecordAfterAnInstall(t *testing.T) {
 	}
 	defer db.Close(context.Background())
 	var written time.Time
-	e2e.Await(t, 60*time.Second, "the first record", func() (bool, error) {
+	e2e.Await(t, "the first record", func() (bool, error) {
 		err := db.QueryRow(t.Context(), "select written from kubecdc_log.changes order by written limit 1").Scan(&written)
 		return err == nil, nil
 	})

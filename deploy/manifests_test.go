@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -132,7 +131,7 @@ func wantItRuns(t *testing.T, kube *servers.Kubernetes, admin *kubernetes.Client
 	if _, err := admin.CoreV1().Pods("shop").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e2e.Await(t, 30*time.Second, "the record of a new Pod", func() (bool, error) {
+	e2e.Await(t, "the record of a new Pod", func() (bool, error) {
 		return strings.Contains(exporter.Output(), `"name":"`+pod.Name+`"`), nil
 	})
 	if log := exporter.Tail(1 << 20); strings.Contains(log, "forbidden") || strings.Contains(log, "by its CA alone") {
@@ -163,7 +162,7 @@ func installMonitors(t *testing.T, kube *servers.Kubernetes) {
 	apply(t, kube.Config, crds)
 	client := clientset(t, kube.Config).Discovery().RESTClient()
 	for _, kind := range kinds {
-		e2e.Await(t, time.Minute, "the "+kind+" to be served", func() (bool, error) {
+		e2e.Await(t, "the "+kind+" to be served", func() (bool, error) {
 			_, err := client.Get().AbsPath("/apis/monitoring.coreos.com/v1", kind).DoRaw(t.Context())
 			return err == nil, nil
 		})

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +79,7 @@ func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer process.Kill()
-	e2e.Await(t, 30*time.Second, "a record of "+name, func() (bool, error) {
+	e2e.Await(t, "a record of "+name, func() (bool, error) {
 		text, err := os.ReadFile(output.Name())
 		return strings.Contains(string(text), `"db":"`+name+`"`), err
 	})

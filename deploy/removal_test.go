@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +51,7 @@ func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 	exporter.AwaitReady(t)
 	says := func(what string, in func() string) {
 		t.Helper()
-		e2e.Await(t, 60*time.Second, what, func() (bool, error) { return strings.Contains(in(), what), nil })
+		e2e.Await(t, what, func() (bool, error) { return strings.Contains(in(), what), nil })
 	}
 	deleted := func() (n int) {
 		for _, line := range strings.Split(exporter.Output(), "\n") {
@@ -68,10 +67,10 @@ func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 	h.hide(false)
 	create("two")
 	says(`"name":"two"`, exporter.Output)
-	e2e.Await(t, 60*time.Second, "all to be well again", func() (bool, error) { return exporter.Wrong() == "", nil })
+	e2e.Await(t, "all to be well again", func() (bool, error) { return exporter.Wrong() == "", nil })
 
 	withoutRights(t, admin, "apiextensions.k8s.io", "apiregistration.k8s.io")
-	e2e.Await(t, 30*time.Second, "exporter check to name the right", func() (bool, error) {
+	e2e.Await(t, "exporter check to name the right", func() (bool, error) {
 		c := e2e.Command(t, map[string]string{"KUBECONFIG": h.kubeconfig, "KUBECDC_SINK": "stdout", "KUBECDC_LISTEN": "off",
 			"KUBECDC_RESOURCES": "configmaps,widgets.example.com", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")},
 			"check")
@@ -85,8 +84,8 @@ func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 		t.Errorf("%d deletions are recorded, and it is not known that anything was removed", n)
 	}
 	apply(t, kube.Config, build(t, "base"))
-	e2e.Await(t, 60*time.Second, "the deletions", func() (bool, error) { return deleted() == 2, nil })
-	e2e.Await(t, 60*time.Second, "all to be well again", func() (bool, error) { return exporter.Wrong() == "", nil })
+	e2e.Await(t, "the deletions", func() (bool, error) { return deleted() == 2, nil })
+	e2e.Await(t, "all to be well again", func() (bool, error) { return exporter.Wrong() == "", nil })
 }
 
 // mayRead binds the shipped account to a role that may list and watch one more resource.

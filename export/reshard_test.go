@@ -74,7 +74,7 @@ func TestTheLayoutChangesThoughAnUnusedSlotHasATail(t *testing.T) {
 	parts := partsFor(t, 2)
 	killed := &killedAtCommit{parts.Store, -1}
 	parts.Store = killed
-	ctx, stop := servers.Patient(t.Context(), 30*time.Second)
+	ctx, stop := servers.Patient(t.Context())
 	defer stop()
 	for _, slots := range []int{1, 2} {
 		if slots == 2 {

@@ -184,7 +184,7 @@ func inline(t *testing.T, text string) *unstructured.Unstructured {
 // await tries until there is no error.
 func await(t *testing.T, what string, try func() error) {
 	t.Helper()
-	servers.Await(t, 30*time.Second, what, func() (bool, error) { return try() == nil, nil })
+	servers.Await(t, what, func() (bool, error) { return try() == nil, nil })
 }
 
 // checkNames checks that the type names every member of a real object, unless it is open there.

@@ -68,7 +68,7 @@ func (s *started) get(path string) (code int, body string) {
 // wantWaiting waits until the log and /readyz name what the process waits for. It is alive then, but not ready.
 func (s *started) wantWaiting(t *testing.T, says ...string) {
 	t.Helper()
-	e2e.Await(t, 30*time.Second, fmt.Sprintf("the log and /readyz to say %q", says), func() (bool, error) {
+	e2e.Await(t, fmt.Sprintf("the log and /readyz to say %q", says), func() (bool, error) {
 		code, ready := s.get("/readyz")
 		for _, text := range says {
 			if !strings.Contains(s.text.String(), text) || !strings.Contains(ready, text) {
@@ -90,7 +90,7 @@ func (s *started) wantEnd(t *testing.T, code int) {
 	}
 	told, ended := time.Now(), make(chan *os.ProcessState, 1)
 	go func() { state, _ := s.Process.Wait(); ended <- state }()
-	late, cancel := servers.Patient(t.Context(), 10*time.Second)
+	late, cancel := servers.Patient(t.Context())
 	defer cancel()
 	select {
 	case state := <-ended:

@@ -51,7 +51,7 @@ func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
 				must(t, test.fault(proxy))
 				go func() { done <- test.ask(t.Context(), db, test.seconds) }()
 			}
-			late, cancel := servers.Patient(t.Context(), 15*time.Second)
+			late, cancel := servers.Patient(t.Context())
 			defer cancel()
 			select {
 			case err := <-done:
@@ -63,7 +63,7 @@ func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
 				t.Error("the statement still hangs after 15 s")
 			}
 			must(t, proxy.Restore())
-			ctx, cancel := servers.Patient(t.Context(), 10*time.Second)
+			ctx, cancel := servers.Patient(t.Context())
 			defer cancel()
 			if err := test.ask(ctx, db, 0); err != nil && test.ask(ctx, db, 0) != nil {
 				t.Errorf("once it is back: %v", err)

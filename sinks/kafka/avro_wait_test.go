@@ -10,7 +10,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/test/servers"
 )
 
 // The first batch of a topic waits for a registry that is down or refuses the login, says what it waits for, and goes on in the
@@ -56,10 +55,10 @@ func TestABatchWaitsForTheRegistry(t *testing.T) {
 			log, _ = openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{Seq: 1})
 			r.answer(status)
 			done = write(2)
-			lost, ended := errors.New("the lease is lost"), servers.StartClock()
+			lost := errors.New("the lease is lost")
 			end(lost)
-			if err := <-done; !errors.Is(err, lost) || ended.Passed() > 5*time.Second {
-				t.Errorf("after the session's end the batch ends with %v after %s", err, ended.Passed())
+			if err := <-done; !errors.Is(err, lost) {
+				t.Errorf("after the session's end the batch ends with %v", err)
 			}
 		})
 	}
@@ -74,9 +73,8 @@ func TestASilentRegistryIsLeftAtTheEnd(t *testing.T) {
 	defer r.mu.Unlock()
 	session, end := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, end)
-	began := servers.StartClock()
 	_, err := log.Write(sinks.WithSession(t.Context(), session), &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}})
-	if !errors.Is(err, context.Canceled) || began.Passed() > 5*time.Second {
-		t.Errorf("it ends with %v after %s", err, began.Passed())
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string)
 	}
 	await := func(want string) {
 		t.Helper()
-		servers.Await(t, 30*time.Second, fmt.Sprintf("the probe to say %q", want), func() (bool, error) {
+		servers.Await(t, fmt.Sprintf("the probe to say %q", want), func() (bool, error) {
 			err := probe()
 			return (err == nil) == (want == "") && strings.Contains(fmt.Sprint(err), want), nil
 		})
@@ -112,7 +112,7 @@ func tooFewReplicas(t *testing.T, second *servers.Kafka, seeds []string) {
 
 // startWhenTold starts the broker once the sink has reported that replicas are missing.
 func startWhenTold(t *testing.T, k *servers.Kafka, h *heard) error {
-	late, cancel := servers.Patient(t.Context(), time.Minute)
+	late, cancel := servers.Patient(t.Context())
 	defer cancel()
 	for {
 		select {

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/sinktest"
+	"kubecdc/test/servers"
 )
 
 // fakeCluster is kfake, an in-process cluster of several brokers, which returns errors that a real broker rarely does.
@@ -171,7 +171,7 @@ func TestNewTopicsLeaderDoesNotLeadYet(t *testing.T) {
 	cfg := newConfig(t, c.ListenAddrs())
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	fetches := c.Fault(fault(kmsg.Fetch, kerr.NotLeaderForPartition, -1))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
 	b := lives(1, 3, 2)
 	_, err := log.Write(ctx, b)

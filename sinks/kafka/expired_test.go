@@ -37,7 +37,7 @@ func TestProducersThatTheBrokerExpires(t *testing.T) {
 	t.Run("after its id has expired", func(t *testing.T) {
 		cfg := newConfig(t, broker.Brokers)
 		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-		servers.Await(t, 30*time.Second, "the broker to forget the producer", func() (bool, error) {
+		servers.Await(t, "the broker to forget the producer", func() (bool, error) {
 			listed, err := r.admin.ListTransactions(t.Context(), nil, nil)
 			return len(listed) == 0, err
 		})

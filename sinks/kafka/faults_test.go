@@ -122,7 +122,7 @@ func underFaults(t *testing.T, cfg kafka.Config, readFrom []string, deadline tim
 func await(t *testing.T, written func() int, n int) {
 	t.Helper()
 	from := written()
-	servers.Await(t, time.Minute, fmt.Sprintf("%d batches", n), func() (bool, error) { return written() >= from+n, nil })
+	servers.Await(t, fmt.Sprintf("%d batches", n), func() (bool, error) { return written() >= from+n, nil })
 }
 
 // Connections break at any moment, so requests whose answer was lost are sent again: every record is in the log once.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -262,7 +261,7 @@ func TestSettingsOfNewTopics(t *testing.T) {
 // awaitTopicConfig waits until the broker applies the setting: it answers before it does.
 func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
 	t.Helper()
-	servers.Await(t, 20*time.Second, fmt.Sprintf("%s of %s to be %s", name, topic, value), func() (bool, error) {
+	servers.Await(t, fmt.Sprintf("%s of %s to be %s", name, topic, value), func() (bool, error) {
 		configs, err := r.admin.DescribeTopicConfigs(t.Context(), topic)
 		mustDo(t, err)
 		for _, c := range configs[0].Configs {

@@ -42,7 +42,7 @@ func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 		if err == nil && maps.Equal(stable[topic], ends[topic]) {
 			return stable
 		}
-		if clock.Passed() > time.Minute {
+		if clock.Late() {
 			t.Fatalf("a transaction on %s is still open: %v of %v, %v", topic, stable, ends, err)
 		}
 	}
@@ -51,7 +51,7 @@ func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 // committed returns all committed records of a topic up to its last stable offset, by partition.
 func (r *reader) committed(t *testing.T, brokers []string, topic string, opts ...kgo.Opt) map[int32][]*kgo.Record {
 	t.Helper()
-	ctx, cancel := servers.Patient(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
 	ends := r.settled(t, topic)
 	from, open := map[int32]kgo.Offset{}, map[int32]int64{}

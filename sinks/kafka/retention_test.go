@@ -133,7 +133,7 @@ func alter(t *testing.T, r *reader, topic, key, value string) {
 	_, err = res.On(topic, nil)
 	mustDo(t, err)
 	mustDo(t, res[0].Err)
-	servers.Await(t, time.Minute, fmt.Sprintf("%s of %s to become %s", key, topic, value), func() (bool, error) {
+	servers.Await(t, fmt.Sprintf("%s of %s to become %s", key, topic, value), func() (bool, error) {
 		return topicConfig(t, r, topic, key)[0] == value, nil
 	})
 }

@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -40,7 +39,7 @@ func TestRetriedErrorsAreReported(t *testing.T) {
 			faults := c.Fault(fault(tc.key, tc.err, -1))
 			told := make(chan error, 1)
 			go func() { // the fault lasts until it is reported
-				late, cancel := servers.Patient(t.Context(), 30*time.Second)
+				late, cancel := servers.Patient(t.Context())
 				defer cancel()
 				select {
 				case err := <-h.stuck:

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -131,7 +130,7 @@ func TestAnIdentityThatCantBeReadProvesNothing(t *testing.T) {
 // 200 watches that open at once, on fresh connections too, share a few reads of the identity.
 func TestWatchesThatOpenTogetherShareTheIdentity(t *testing.T) {
 	c, client := newClusters(t)
-	ctx, cancel := servers.Patient(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
 	opened := make(chan struct{}, 200)
 	var wg sync.WaitGroup

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,7 +33,7 @@ func TestDiscoveryReadsWhatClientGoReads(t *testing.T) {
 			patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"*", "secrets", "things." + group}))
 			var got []string
 			var unknown []discovery.Pattern
-			servers.Await(t, 20*time.Second, "the server to notice that the group is away", func() (bool, error) {
+			servers.Await(t, "the server to notice that the group is away", func() (bool, error) {
 				served := must[discovery.Served](t)(d.Served(t.Context()))
 				selected, notServed := discovery.Select(patterns, served)
 				got, unknown = nil, notServed

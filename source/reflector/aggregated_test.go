@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +55,7 @@ func aggregate(t *testing.T, k *servers.Kubernetes, p *pastServer) {
 			"metadata": map[string]any{"name": "v1.other.example.com"},
 			"spec": map[string]any{"group": "other.example.com", "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(10),
 				"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "default", "name": "gadgets", "port": int64(port)}}}}, metav1.CreateOptions{}))
-	servers.Await(t, 30*time.Second, "the aggregated server", func() (bool, error) {
+	servers.Await(t, "the aggregated server", func() (bool, error) {
 		_, err := client.Resource(schema.GroupVersionResource{Group: "other.example.com", Version: "v1", Resource: "gadgets"}).List(context.Background(), metav1.ListOptions{})
 		return err == nil, nil
 	})

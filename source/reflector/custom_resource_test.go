@@ -64,7 +64,7 @@ func TestACustomResourceThroughItsLife(t *testing.T) {
 		t.Helper()
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/" + version, "kind": "Widget",
 			"metadata": map[string]any{"name": name}, "size": int64(1)}}
-		servers.Await(t, 30*time.Second, "widgets to be served", func() (bool, error) {
+		servers.Await(t, "widgets to be served", func() (bool, error) {
 			_, err := widgets(version).Create(t.Context(), u, metav1.CreateOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 				return false, nil
@@ -104,7 +104,7 @@ func TestACustomResourceThroughItsLife(t *testing.T) {
 
 func waitAndCreate(t *testing.T, crds dynamic.ResourceInterface, u *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
 	t.Helper()
-	servers.Await(t, 30*time.Second, "it to be created", func() (bool, error) {
+	servers.Await(t, "it to be created", func() (bool, error) {
 		made, err = crds.Create(t.Context(), u, metav1.CreateOptions{})
 		return err == nil, nil
 	})
@@ -209,7 +209,7 @@ func TestAPastStoredInAVersionThatWasRemoved(t *testing.T) {
 // setWidget creates a widget, or updates it.
 func setWidget(t *testing.T, widgets dynamic.ResourceInterface, group, name string, size int64) (version string) {
 	t.Helper()
-	servers.Await(t, 30*time.Second, "the widget to be written", func() (bool, error) {
+	servers.Await(t, "the widget to be written", func() (bool, error) {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "size": size}}
 		old, err := widgets.Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil {
@@ -251,7 +251,7 @@ func onlyV1(t *testing.T, crds dynamic.ResourceInterface, name string) {
 func awaitLost(t *testing.T, config *rest.Config, group, ns string, at change.ResourceVersion) {
 	t.Helper()
 	widgets := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
-	servers.Await(t, 30*time.Second, "the past to be unreadable", func() (bool, error) {
+	servers.Await(t, "the past to be unreadable", func() (bool, error) {
 		_, err := widgets.List(t.Context(), metav1.ListOptions{ResourceVersion: string(at), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		return apiclient.IsInternal(err), nil
 	})

@@ -121,7 +121,7 @@ func (l *ledger) Objects(_ context.Context, _ change.StreamID, visit func(key, u
 // await waits until the condition holds; it is asked again after every item.
 func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	late, cancel := servers.Patient(t.Context(), time.Minute)
+	late, cancel := servers.Patient(t.Context())
 	defer cancel()
 	for {
 		l.mu.Lock()

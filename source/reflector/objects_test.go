@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +44,7 @@ func (l *ledger) awaitLog(t *testing.T, want ...string) {
 		return strings.Join(all, ", ")
 	}
 	clock := servers.StartClock()
-	l.await(t, "", func() bool { return len(l.changes) >= len(want) || clock.Passed() > 40*time.Second })
+	l.await(t, "", func() bool { return len(l.changes) >= len(want) || clock.Late() })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if got := text(); got != strings.Join(want, ", ") {

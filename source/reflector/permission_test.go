@@ -74,7 +74,7 @@ func TestARecoveryOutlivesARefusal(t *testing.T) {
 	}
 	g.mu.Unlock()
 	g.release(true)
-	late, cancel := servers.Patient(t.Context(), 20*time.Second)
+	late, cancel := servers.Patient(t.Context())
 	defer cancel()
 	select {
 	case <-again:
@@ -110,7 +110,7 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	w.run(5)
 	ok(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
 	o.forget()
-	servers.Await(t, 30*time.Second, "the API server to notice", func() (bool, error) {
+	servers.Await(t, "the API server to notice", func() (bool, error) {
 		if o.saw(apierrors.IsForbidden) {
 			return true, nil
 		}
@@ -155,7 +155,7 @@ func (l *ledger) refusals() (told []change.Control) {
 func (l *ledger) awaitRefusals(t *testing.T, want ...change.ControlType) {
 	t.Helper()
 	var got []change.ControlType
-	servers.Await(t, 40*time.Second, fmt.Sprintf("refusals that are told as %q", want), func() (bool, error) {
+	servers.Await(t, fmt.Sprintf("refusals that are told as %q", want), func() (bool, error) {
 		got = nil
 		for _, c := range l.refusals() {
 			got = append(got, c.Type)
@@ -186,7 +186,7 @@ func (q *quietObserver) forget() {
 
 func (q *quietObserver) awaitError(t *testing.T, is func(error) bool) {
 	t.Helper()
-	servers.Await(t, 30*time.Second, "the error to be reported", func() (bool, error) { return q.saw(is), nil })
+	servers.Await(t, "the error to be reported", func() (bool, error) { return q.saw(is), nil })
 }
 
 // A token becomes invalid; a new one is written to the file (or given by the plugin): the stream goes on.

@@ -42,7 +42,7 @@ func (l *ledger) awaitSame(t *testing.T, config *rest.Config) {
 		want[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
 	}
 	clock := servers.StartClock()
-	l.await(t, "the server's state", func() bool { return maps.Equal(want, l.objects) || clock.Passed() > 30*time.Second })
+	l.await(t, "the server's state", func() bool { return maps.Equal(want, l.objects) || clock.Late() })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !maps.Equal(want, l.objects) {
@@ -211,7 +211,7 @@ func awaitRestart(t *testing.T, o *quietObserver) {
 	o.mu.Lock()
 	n := o.restarts
 	o.mu.Unlock()
-	servers.Await(t, 30*time.Second, "the half-open connection to be found out", func() (bool, error) {
+	servers.Await(t, "the half-open connection to be found out", func() (bool, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.restarts > n, nil

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,11 +31,11 @@ func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
 	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+","+gadgets.ID())
 	told := func() int { return len(w.Read(t).ByKey(w.Prefix, gadgets)) }
 	runFor(t, env, func() {
-		Await(t, 60*time.Second, "the gadgets", func() (bool, error) { return told() == 2, nil })
+		Await(t, "the gadgets", func() (bool, error) { return told() == 2, nil })
 	})
 	must(t, client.Resource(apiServices).Delete(context.Background(), "v1.other.example.com", metav1.DeleteOptions{}))
 	e := StartExporter(t, "the next exporter", env)
-	awaitProblem(t, e, "stream "+gadgets.ID(), "aggregated API server")
+	e.awaitWrong(t, "stream "+gadgets.ID()+": ", "aggregated API server")
 	wantNoEnd(t, w, gadgets)
 	for key, records := range w.Read(t).ByKey(w.Prefix, gadgets) {
 		if last := records[len(records)-1]; last.Op != "r" {
@@ -82,7 +81,7 @@ func aggregate(t *testing.T, client dynamic.Interface) {
 	create(apiServices, "", "apiregistration.k8s.io/v1", "APIService", "v1.other.example.com", map[string]any{"group": "other.example.com",
 		"version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(10), "insecureSkipTLSVerify": true,
 		"service": map[string]any{"namespace": "default", "name": "gadgets", "port": int64(port)}})
-	Await(t, 30*time.Second, "the aggregated server", func() (bool, error) {
+	Await(t, "the aggregated server", func() (bool, error) {
 		_, err := client.Resource(gadgets.GVR).List(context.Background(), metav1.ListOptions{})
 		return err == nil, nil
 	})

@@ -58,12 +58,12 @@ func TestRegistryAwayForLong(t *testing.T) {
 		for range 2 { // the first one is stopped while it waits
 			if e != nil {
 				e.Signal(syscall.SIGTERM)
-				if code := e.Wait(t, 3*time.Second); code != 0 {
+				if code := e.Wait(t); code != 0 {
 					t.Errorf("stopped while it waits, the exit code is %d", code)
 				}
 			}
 			e = StartExporter(t, "an exporter", env)
-			Await(t, 20*time.Second, "/readyz to say: "+outage.says, func() (bool, error) { return strings.Contains(e.Wrong(), outage.says), nil })
+			e.awaitWrong(t, outage.says)
 		}
 		writer.Run(60)
 		<-mend

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -54,7 +53,7 @@ func (c Canary) Demand(t testing.TB, where string, want bool, b []byte) {
 // The parts of dead letters are joined.
 func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffsets) (all []byte, end kadm.ListedOffsets) {
 	t.Helper()
-	ctx, cancel := servers.Patient(context.Background(), time.Minute)
+	ctx, cancel := servers.Patient(context.Background())
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords())
 	must(t, err)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -93,7 +92,7 @@ func (r *replica) keep() {
 		<-e.Done()
 		r.mu.Lock()
 		r.codes[e.cmd.ProcessState.ExitCode()]++
-		r.ended += 1 + strings.Count(string(e.log.Bytes()), "the session failed")
+		r.ended += e.sessions()
 		if r.stop {
 			r.mu.Unlock()
 			return
@@ -112,7 +111,7 @@ func (r *replica) restartWith(key, value string) *Exporter {
 	r.mu.Unlock()
 	e.Kill()
 	var next *Exporter
-	Await(r.t, 60*time.Second, "the next process", func() (bool, error) {
+	Await(r.t, "the next process", func() (bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		next = r.current
@@ -352,7 +351,7 @@ func remakeTopic(t testing.TB, admin *kadm.Client, name string, partitions int32
 	answers, err := admin.DeleteTopics(context.Background(), name)
 	must(t, err)
 	must(t, answers.Error())
-	Await(t, 60*time.Second, name+" to be made again", func() (bool, error) {
+	Await(t, name+" to be made again", func() (bool, error) {
 		answer, err := admin.CreateTopic(context.Background(), partitions, 1, nil, name)
 		return answer.Err == nil && err == nil || errors.Is(err, kerr.TopicAlreadyExists), err
 	})
@@ -482,7 +481,7 @@ func (c *Chaos) awaitProgress(after string) {
 			c.t.Logf("not at revision %d: %s", revision, behind)
 		}
 	}()
-	Await(c.t, 120*time.Second, "all streams to be current after "+after, func() (bool, error) {
+	Await(c.t, "all streams to be current after "+after, func() (bool, error) {
 		positions := c.positions()
 		behind = nil
 		for _, kind := range Kinds {

@@ -37,7 +37,7 @@ func runChaos(t *testing.T, w *World, faults int, settings ...string) (*Chaos, *
 	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
 	writer.Run(100)
 	c := NewChaos(t, w, seed, settings...)
-	Await(t, 60*time.Second, "a replica to be ready", func() (bool, error) {
+	Await(t, "a replica to be ready", func() (bool, error) {
 		return c.replicas[0].exporter().Ready() || c.replicas[1].exporter().Ready(), nil
 	})
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -54,7 +54,7 @@ func runChaos(t *testing.T, w *World, faults int, settings ...string) (*Chaos, *
 			break // random ones are enough: the steps are the same
 		}
 		for tries := 0; c.Faults["  "+step] == 0 && tries < 20; tries++ {
-			c.crossFailpoint(step, 1, 8*time.Second)
+			c.crossFailpoint(step, 1, time.Duration(8*(tries+1))*time.Second)
 			c.awaitProgress(step)
 		}
 	}

@@ -94,7 +94,7 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	}
 	var before, after listedCheckpoint
 	last := lastBatch(w.controls(t))
-	Await(t, 30*time.Second, "a checkpoint of the first changes", func() (bool, error) {
+	Await(t, "a checkpoint of the first changes", func() (bool, error) {
 		all := list("--limit", "1")
 		before = all[0]
 		return before.Batch >= last, nil
@@ -103,7 +103,7 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	writer.Run(60)
 	log := w.AwaitComplete(t, writer, checkpointKinds)
 	last = lastBatch(log.Controls)
-	Await(t, 30*time.Second, "a checkpoint of the last changes", func() (bool, error) {
+	Await(t, "a checkpoint of the last changes", func() (bool, error) {
 		all := list("--limit", "1")
 		after = all[0]
 		return after.Batch >= last, nil
@@ -290,7 +290,7 @@ func batchOf(r *kgo.Record) uint64 {
 // consume reads topics to their present end, from a group's offsets or from the start, and returns the wanted records by place.
 func consume(t testing.TB, brokers []string, group string, topics []string, wanted func(*kgo.Record) bool) map[string]string {
 	t.Helper()
-	ctx, cancel := servers.Patient(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
 	options := []kgo.Opt{kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ConsumeTopics(topics...)}

@@ -62,13 +62,33 @@ func ReadControls(t testing.TB, brokers []string, prefix string) []change.Contro
 	return readTopics(t, brokers, prefix, func(topic string) bool { return topic == change.ControlTopic(prefix) }).Controls
 }
 
+// followControls reads the control topic from its start and goes on reading, for some seconds, until the record that completes what is
+// looked for.
+func followControls(t testing.TB, brokers []string, prefix string, complete func(change.Control) bool) (found bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MetadataMinAge(250*time.Millisecond),
+		kgo.ConsumeTopics(change.ControlTopic(prefix)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	must(t, err)
+	defer client.Close()
+	for !found && ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			var c change.Control
+			must(t, json.Unmarshal(r.Value, &c))
+			found = found || complete(c)
+		})
+	}
+	return found
+}
+
 func under(prefix string) func(topic string) bool {
 	return func(topic string) bool { return strings.HasPrefix(topic, prefix+".") }
 }
 
 func readTopics(t testing.TB, brokers []string, prefix string, wanted func(topic string) bool) *Log {
 	t.Helper()
-	ctx, cancel := servers.Patient(context.Background(), 90*time.Second)
+	ctx, cancel := servers.Patient(context.Background())
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {
@@ -102,7 +122,7 @@ func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	written := offsets(t, t.Context(), admin, under(prefix), admin.ListEndOffsets)
-	Await(t, 90*time.Second, "the markers of all transactions", func() (bool, error) {
+	Await(t, "the markers of all transactions", func() (bool, error) {
 		stable, err := admin.ListCommittedOffsets(t.Context(), slices.Collect(maps.Keys(written))...)
 		behind := false
 		written.Each(func(end kadm.ListedOffset) {
@@ -138,7 +158,7 @@ func offsets(
 	list func(context.Context, ...string) (kadm.ListedOffsets, error),
 ) (listed kadm.ListedOffsets) {
 	t.Helper()
-	Await(t, time.Minute, "the offsets of the topics", func() (bool, error) {
+	Await(t, "the offsets of the topics", func() (bool, error) {
 		names := topics(t, ctx, admin, wanted)
 		if len(names) == 0 {
 			return true, nil

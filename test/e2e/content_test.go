@@ -91,7 +91,7 @@ func tooLarge(t *testing.T, w *World, c *configs) {
 			e = StartExporter(t, "after a restart", env)
 		case 3:
 			e.Signal(syscall.SIGKILL)
-			e.Wait(t, 25*time.Second)
+			e.Wait(t)
 			e = StartExporter(t, "after kill -9", env)
 		case 5:
 			e.stop(t)
@@ -185,7 +185,7 @@ func wantNoDifference(t *testing.T, w *World, env map[string]string) {
 	t.Helper()
 	ignored := func() {
 		t.Helper()
-		Await(t, 20*time.Second, "an object whose updates are ignored", func() (bool, error) {
+		Await(t, "an object whose updates are ignored", func() (bool, error) {
 			code, out := command(t, env, "verify", "configmaps", "-o", "json")
 			return code == 0 && strings.Contains(out, `"ignored": 1`), nil
 		})
@@ -253,7 +253,7 @@ func bodies(t *testing.T, w *World, c *configs) {
 	w.Env = w.With("KUBECDC_PROOF_INTERVAL", "1s")
 	e = StartExporter(t, "with before", w.Env)
 	e.AwaitReady(t)
-	Await(t, 30*time.Second, "a snapshot that stores the bodies", func() (bool, error) {
+	Await(t, "a snapshot that stores the bodies", func() (bool, error) {
 		all := w.signals(t)
 		return len(all) == 1 && all[0].State == change.SignalCompleted, nil
 	})
@@ -279,7 +279,7 @@ func bodies(t *testing.T, w *World, c *configs) {
 		return n
 	}
 	for i, had := 0, proofs(); i < 5; i++ {
-		Await(t, 30*time.Second, "more proofs", func() (bool, error) { return proofs() > had+i, nil })
+		Await(t, "more proofs", func() (bool, error) { return proofs() > had+i, nil })
 	}
 	all := w.Read(t).ByKey(w.Prefix, ConfigMaps)["default/kept"]
 	last := all[len(all)-1]

@@ -50,7 +50,7 @@ func TestTheDashboardShowsTroubles(t *testing.T) {
 	must(t, proxy.Restore())
 	e.awaitWell(t, "the sink was frozen")
 	e.Signal(syscall.SIGTERM)
-	e.Wait(t, 25*time.Second)
+	e.Wait(t)
 	stop()
 
 	writer.Run(60)
@@ -83,7 +83,7 @@ func addUnreadable(t *testing.T, w *World) {
 // awaitMetric waits until a metric has at least a value.
 func (e *Exporter) awaitMetric(t *testing.T, name, labels string, least float64) {
 	t.Helper()
-	Await(t, 60*time.Second, fmt.Sprintf("%s{%s} to be %v", name, labels, least), func() (bool, error) {
+	Await(t, fmt.Sprintf("%s{%s} to be %v", name, labels, least), func() (bool, error) {
 		text, err := e.get("/metrics")
 		return err == nil && strings.Contains(text, name) && e.Metric(t, name, labels) >= least, nil
 	})

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/test/servers"
 )
@@ -16,7 +15,7 @@ func TestEncodings(t *testing.T) {
 	t.Parallel()
 	w := throughFaults(t, []string{"debezium", "debezium-schema", "cloudevents", "object"})["debezium-schema"]
 	e := StartExporter(t, "another encoding", w.With("KUBECDC_ENCODING", "object"))
-	if code := e.Wait(t, 30*time.Second); code != 2 || !strings.Contains(e.Tail(4000), "set KUBECDC_ENCODING=debezium-schema") {
+	if code := e.Wait(t); code != 2 || !strings.Contains(e.Tail(4000), "set KUBECDC_ENCODING=debezium-schema") {
 		t.Errorf("another encoding of other keys ends with code %d\n%s", code, e.Tail(4000))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"syscall"
 	"testing"
-	"time"
 
 	"kubecdc/test/servers"
 )
@@ -22,7 +21,7 @@ func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	writer.Run(200)
 
 	e := StartExporter(t, "the first", w.Env)
-	Await(t, 60*time.Second, "the snapshot to be under way", func() (bool, error) {
+	Await(t, "the snapshot to be under way", func() (bool, error) {
 		n := len(ReadLog(t, w.Kafka.Brokers, w.Prefix).Records)
 		return n > 0, nil
 	})
@@ -53,12 +52,12 @@ func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	log := w.AwaitComplete(t, writer, Kinds)
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d, want 0\n%s", code, e.Tail(2000))
 	}
 }
 
 func awaitMade(t testing.TB, w *Writer, n int64) {
 	t.Helper()
-	Await(t, 120*time.Second, "the writer", func() (bool, error) { return w.Made.Load() >= n, nil })
+	Await(t, "the writer", func() (bool, error) { return w.Made.Load() >= n, nil })
 }

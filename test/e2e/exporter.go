@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -114,15 +115,15 @@ func StartBinary(t testing.TB, binary, name string, env map[string]string) *Expo
 func (e *Exporter) Signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
 
 // Wait waits for the end and returns the exit code.
-func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
+func (e *Exporter) Wait(t testing.TB) int {
 	t.Helper()
-	late, cancel := servers.Patient(context.Background(), limit)
+	late, cancel := servers.Patient(context.Background())
 	defer cancel()
 	select {
 	case <-e.Done():
 		return e.cmd.ProcessState.ExitCode()
 	case <-late.Done():
-		t.Fatalf("%s still runs after %s:\n%s", e.name, limit, e.Tail(4000))
+		t.Fatalf("%s still runs:\n%s", e.name, e.Tail(4000))
 		return 0
 	}
 }
@@ -143,7 +144,7 @@ func (e *Exporter) Ready() bool {
 // AwaitReady waits for /readyz.
 func (e *Exporter) AwaitReady(t testing.TB) {
 	t.Helper()
-	Await(t, 90*time.Second, e.name+" to be ready", func() (bool, error) {
+	Await(t, e.name+" to be ready", func() (bool, error) {
 		select {
 		case <-e.Done():
 			return false, fmt.Errorf("it exited with %d:\n%s", e.cmd.ProcessState.ExitCode(), e.Tail(4000))
@@ -156,6 +157,11 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 // Output is all that the process wrote to stdout.
 func (e *Exporter) Output() string { return string(e.out.Bytes()) }
 
+// sessions is how many sessions the process has begun, at most.
+func (e *Exporter) sessions() int {
+	return 1 + strings.Count(string(e.log.Bytes()), "the session failed")
+}
+
 // Tail is the end of the process's log.
 func (e *Exporter) Tail(n int) string {
 	b := e.log.Bytes()
@@ -163,9 +169,9 @@ func (e *Exporter) Tail(n int) string {
 }
 
 // Await is that of servers.
-func Await(t testing.TB, limit time.Duration, what string, condition func() (bool, error)) {
+func Await(t testing.TB, what string, condition func() (bool, error)) {
 	t.Helper()
-	servers.Await(t, limit, what, condition)
+	servers.Await(t, what, condition)
 }
 
 // must fails the test on an error.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"kubecdc/test/servers"
 )
@@ -41,7 +40,7 @@ func TestPostgresForgets(t *testing.T) {
 		}
 		e.Signal(syscall.SIGCONT)
 		writer.Run(50)
-		Await(t, 60*time.Second, "the exporter to start over", func() (bool, error) {
+		Await(t, "the exporter to start over", func() (bool, error) {
 			return strings.Count(e.Tail(1<<20), "starting the next one from what is durable") > round, nil
 		})
 		w.AwaitComplete(t, writer, kinds)
@@ -51,7 +50,7 @@ func TestPostgresForgets(t *testing.T) {
 		t.Error("it did not say why")
 	}
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
 }

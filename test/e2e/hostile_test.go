@@ -46,6 +46,7 @@ var (
 
 func testHostileObjects(t *testing.T, w *World) {
 	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = Resources(append([]Kind{clusterRoles}, hostileKinds...)), "1s"
+	w.Env["KUBECDC_LEASE_DURATION"] = "20s" // status, which is among the commands, tells when one has ended
 	InstallWidgets(t, w.Kube.Config)
 	v := newVandal(t, w.Kube.Config)
 	v.createAll()
@@ -66,7 +67,7 @@ func testHostileObjects(t *testing.T, w *World) {
 	e.AwaitReady(t)
 	v.change(5)
 	log := w.AwaitComplete(t, writer, hostileKinds)
-	e.wantLogged(t, "the checkpoint is rebuilt")
+	e.awaitLogged(t, "the checkpoint is rebuilt")
 	Judge(t, w.Kube, log, w.Prefix, hostileKinds).Demand(t, 0)
 	wantNoGapButRecovered(t, log)
 	w.awaitProofs(t)
@@ -74,7 +75,7 @@ func testHostileObjects(t *testing.T, w *World) {
 	v.commands(w, from)
 	wantPrintable(t, "the log of the exporter", e.Tail(1<<20))
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
 }
@@ -139,6 +140,9 @@ func (v *vandal) createAll() {
 	for i, content := range hostile.Contents() {
 		name := "content-" + hostile.Version(i)
 		refused := strings.HasPrefix(content.What, "numbers ")
+		if content.What == "objects in objects" { // the API server gives itself 34 s, and on a busy machine does not get far with more
+			content.Text = strings.Repeat(`{"d":`, 2500) + "1" + strings.Repeat("}", 2500)
+		}
 		v.create(Widgets, name, hostile.Object("example.com/v1", "Widget", "default", name, "", "", content.Text), content.What, refused)
 	}
 	for _, name := range hostile.TooLong() {
@@ -192,7 +196,8 @@ func (v *vandal) change(n int) (before string) {
 // have been done after all.
 func (v *vandal) do(method string, kind Kind, name string, body []byte) (status int, answer []byte) {
 	v.t.Helper()
-	for attempt := 0; attempt < 5; attempt++ {
+	clock := servers.StartClock()
+	for attempt := 0; !clock.Late(); attempt++ {
 		status, answer = v.try(method, kind, name, body)
 		switch {
 		case status == http.StatusConflict && attempt > 0 && method == http.MethodPost:
@@ -242,7 +247,7 @@ func (w *World) awaitProofs(t *testing.T) {
 		}
 	}
 	count(after)
-	Await(t, time.Minute, "proofs that the log is equal", func() (bool, error) {
+	Await(t, "proofs that the log is equal", func() (bool, error) {
 		now := map[change.StreamID]int{}
 		count(now)
 		return now[Roles.Stream()] > after[Roles.Stream()] && now[Widgets.Stream()] > after[Widgets.Stream()], nil

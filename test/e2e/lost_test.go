@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -116,10 +115,10 @@ func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	e.AwaitReady(t)
 	proxies["kafka"].Retarget(other.Brokers[0])
 	proxies["kafka"].Drop()
-	if code := e.Wait(t, time.Minute); code != 2 {
+	if code := e.Wait(t); code != 2 {
 		t.Errorf("the exit code is %d", code)
 	}
-	e.wantLogged(t, w.Kafka.ClusterID, other.ClusterID)
+	e.awaitLogged(t, w.Kafka.ClusterID, other.ClusterID)
 	w.Kafka = other
 	if names := topicsOf(t, w); len(names) > 0 {
 		t.Errorf("the other Kafka has topics now: %v", names)
@@ -172,7 +171,7 @@ func runFor(t *testing.T, env map[string]string, do func()) {
 	e.AwaitReady(t)
 	do()
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Fatalf("the exit code is %d", code)
 	}
 }
@@ -203,7 +202,7 @@ func deleteTopics(t *testing.T, w *World, names ...string) {
 	answers, err := a.DeleteTopics(context.Background(), names...)
 	must(t, err)
 	must(t, answers.Error())
-	Await(t, 20*time.Second, "the topics to be gone", func() (bool, error) {
+	Await(t, "the topics to be gone", func() (bool, error) {
 		topics, err := a.ListTopics(context.Background())
 		for _, name := range names {
 			if topics.Has(name) {

@@ -80,7 +80,7 @@ func testTimes(t *testing.T, w *World) {
 	w.AwaitComplete(t, p.writer, Kinds)
 	p.phase("after", 2)
 	e.Signal(syscall.SIGTERM)
-	e.Wait(t, 25*time.Second)
+	e.Wait(t)
 	p.forget(ConfigMaps)
 	e = StartExporter(t, "selected again", w.Env)
 	w.AwaitComplete(t, p.writer, Kinds)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"syscall"
 	"testing"
-	"time"
 
 	"kubecdc/test/servers"
 )
@@ -31,7 +30,7 @@ func TestALogIsMoved(t *testing.T) {
 	writer.Run(40)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 	first.Signal(syscall.SIGTERM)
-	if code := first.Wait(t, 25*time.Second); code != 0 {
+	if code := first.Wait(t); code != 0 {
 		t.Errorf("the first ends with %d", code)
 	}
 	writer.Run(40)

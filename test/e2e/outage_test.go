@@ -54,12 +54,12 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 		must(t, w.Kafka.Proxy.Restore())
 	}
 	first.awaitSuspended(t, "the last step")
-	first.wantLogged(t, "starting the next one from what is durable", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "no other process has taken over slot 0")
+	first.awaitLogged(t, "starting the next one from what is durable", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "no other process has taken over slot 0")
 
 	second := StartExporter(t, "the second", env)
 	second.AwaitReady(t)
 	first.Signal(syscall.SIGCONT)
-	if code := first.Wait(t, 20*time.Second); code != 3 {
+	if code := first.Wait(t); code != 3 {
 		t.Errorf("the replica that was overtaken exits with %d:\n%s", code, first.Tail(2000))
 	}
 	close(stop)
@@ -98,7 +98,7 @@ func TestServersAwayForLong(t *testing.T) {
 	}
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
 }
@@ -121,13 +121,13 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 		{"the checkpoint (postgres://", func() error { return w.Postgres.Start(context.Background()) }},
 		{"the sink to say which log it is (kafka ", kafka.Restore},
 	} {
-		Await(t, 60*time.Second, "/readyz to name what is waited for: "+of.waits, func() (bool, error) {
+		Await(t, "/readyz to name what is waited for: "+of.waits, func() (bool, error) {
 			says := "start: waiting for " + of.waits
 			return strings.Contains(e.Wrong(), says) && (stopped == nil || strings.Contains(stopped.Wrong(), says)), nil
 		})
 		if stopped != nil {
 			stopped.Signal(syscall.SIGTERM)
-			if code := stopped.Wait(t, 10*time.Second); code != 0 {
+			if code := stopped.Wait(t); code != 0 {
 				t.Errorf("stopped while it waits, the exit code is %d", code)
 			}
 			stopped = nil
@@ -141,7 +141,7 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 // awaitSuspended waits until the process has suspended itself.
 func (e *Exporter) awaitSuspended(t testing.TB, step string) {
 	t.Helper()
-	Await(t, 60*time.Second, "the process to suspend itself at "+step, func() (bool, error) {
+	Await(t, "the process to suspend itself at "+step, func() (bool, error) {
 		select {
 		case <-e.Done():
 			return false, fmt.Errorf("it exited with %d:\n%s", e.cmd.ProcessState.ExitCode(), e.Tail(3000))
@@ -162,7 +162,7 @@ func (e *Exporter) suspended() bool {
 func awaitNoTransaction(t *testing.T, w *World) {
 	t.Helper()
 	a, began := admin(t, w), time.Now()
-	Await(t, 30*time.Second, "the broker to end the transactions", func() (bool, error) {
+	Await(t, "the broker to end the transactions", func() (bool, error) {
 		open, err := a.ListTransactions(context.Background(), nil, []string{"Ongoing", "PrepareAbort", "PrepareCommit"})
 		return len(open) == 0 && time.Since(began) > txnTimeout, err
 	})

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/test/servers"
 )
@@ -31,7 +30,7 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	must(t, w.Kube.RestartAPIServer(context.Background()))
 	e = StartExporter(t, "the second", w.Env)
 	e.AwaitReady(t)
-	Await(t, time.Minute, "the gaps to be recovered", func() (bool, error) {
+	Await(t, "the gaps to be recovered", func() (bool, error) {
 		writer.Run(10)
 		return e.Metric(t, "kubecdc_gaps_total", `complete="true"`) > 0 && e.Wrong() == "", nil
 	})

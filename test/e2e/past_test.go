@@ -322,7 +322,7 @@ func (p *pastTest) tail(log *Log) {
 	running, err := child.Start(cmd)
 	must(p.t, err)
 	defer running.Kill()
-	Await(p.t, time.Minute, "the tail to show a change", func() (bool, error) {
+	Await(p.t, "the tail to show a change", func() (bool, error) {
 		p.writer.mark(ConfigMaps)
 		return strings.Contains(string(shown.Bytes()), "configmaps default/mark"), nil
 	})

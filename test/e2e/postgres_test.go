@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"testing"
-	"time"
 
 	"kubecdc/internal/failpoint"
 	"kubecdc/test/servers"
@@ -22,7 +21,6 @@ func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	t.Logf("seed %d", seed)
 	writer, random := NewWriter(t, w.Kube.Config, seed, Kinds), rand.New(rand.NewPCG(seed, 4))
 	writer.Fill(30)
-	w.Env["KUBECDC_LEASE_DURATION"] = "1s"
 	killedAt(t, w.Env, failpoint.Written+":2") // in the snapshot
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { writer.Until(stop, 200); close(done) }()
@@ -45,7 +43,7 @@ func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	wantObjects(t, w, Kinds)
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 	wantAnotherLogRefused(t, w)
@@ -68,10 +66,10 @@ func wantAnotherLogRefused(t *testing.T, w *World) {
 	url, err := w.Postgres.CreateDatabase(context.Background(), "elsewhere")
 	must(t, err)
 	e := StartExporter(t, "with another log", w.With("KUBECDC_SINK_POSTGRES", url))
-	if code := e.Wait(t, 20*time.Second); code != 2 {
+	if code := e.Wait(t); code != 2 {
 		t.Errorf("with another log the exit code is %d, want 2", code)
 	}
-	e.wantLogged(t, "the checkpoint of cluster", "set KUBECDC_CHECKPOINT to another")
+	e.awaitLogged(t, "the checkpoint of cluster", "set KUBECDC_CHECKPOINT to another")
 	if n := len(ReadTables(t, url, w.Prefix).Records); n > 0 {
 		t.Error(fmt.Sprint(n, " changes were written to the other log"))
 	}

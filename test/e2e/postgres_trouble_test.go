@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -64,9 +63,9 @@ func TestPostgresInTrouble(t *testing.T) {
 	for _, kind := range kinds {
 		pipe.Controls = append(pipe.Controls, change.Control{Type: change.ControlSnapshotEnd, Stream: kind.Stream(), ResourceVersion: change.ResourceVersion(fmt.Sprint(live))})
 	}
-	Judge(t, w.Kube, pipe, "pipe", kinds).Demand(t, 50*10) // a batch for each time that it could not be checkpointed
+	Judge(t, w.Kube, pipe, "pipe", kinds).Demand(t, 50*checkpoint.sessions()) // a batch for each that ended
 	sink.Signal(syscall.SIGTERM)
-	if code := sink.Wait(t, 25*time.Second); code != 0 {
+	if code := sink.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 }
@@ -138,7 +137,7 @@ func hogConnections(t *testing.T, url string) (release func()) {
 	t.Helper()
 	ctx, admin := context.Background(), connect(t, url)
 	var hogs []*pgx.Conn
-	Await(t, 20*time.Second, "the connections to be taken", func() (bool, error) {
+	Await(t, "the connections to be taken", func() (bool, error) {
 		for {
 			hog, err := pgx.Connect(ctx, url)
 			if err != nil {

@@ -30,13 +30,13 @@ func TestQuietEventsOutliveCompaction(t *testing.T) {
 	must(t, err)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { others.Until(stop, 5); close(done) }()
-	Await(t, 90*time.Second, "etcd to be compacted", func() (bool, error) {
+	Await(t, "etcd to be compacted", func() (bool, error) {
 		_, err := w.Kube.Etcd().Get(t.Context(), "x", clientv3.WithRev(quiet))
 		return errors.Is(err, rpctypes.ErrCompacted), nil
 	})
 	close(stop)
 	<-done
-	Await(t, 60*time.Second, "the events to be confirmed after that", func() (bool, error) {
+	Await(t, "the events to be confirmed after that", func() (bool, error) {
 		for _, c := range w.Read(t).Controls {
 			for _, p := range c.Positions {
 				if p.Stream == Events.Stream() && p.ResourceVersion.Compare(change.VersionOf(uint64(quiet))) > 0 {
@@ -55,7 +55,7 @@ func TestQuietEventsOutliveCompaction(t *testing.T) {
 		}
 	}
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 }

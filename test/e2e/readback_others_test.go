@@ -39,7 +39,7 @@ func othersLittle(t *testing.T, w *World) {
 
 	e := StartExporter(t, "slots of which one has no stream", env)
 	e.AwaitReady(t)
-	Await(t, 90*time.Second, "both slots to be open", func() (bool, error) {
+	Await(t, "both slots to be open", func() (bool, error) {
 		return e.Metric(t, "kubecdc_slot_held", `slot="0"`)+e.Metric(t, "kubecdc_slot_held", `slot="1"`) == 2, nil
 	})
 	peak := e.PeakMemory(t)
@@ -47,9 +47,9 @@ func othersLittle(t *testing.T, w *World) {
 	if peak > 100e6 {
 		t.Error("that is more than 100 MB")
 	}
-	e.wantLogged(t, "too large to be read", "a record of 7340", fmt.Sprint("offset=", end.Offset-1))
+	e.awaitLogged(t, "too large to be read", "a record of 7340", fmt.Sprint("offset=", end.Offset-1))
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
 	for slot, offsets := range slotOffsets(t, path) {
@@ -66,7 +66,7 @@ func batchRecord(t *testing.T, w *World, prefix string) *kgo.Record {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	must(t, err)
 	defer client.Close()
-	ctx, cancel := servers.Patient(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
 	for {
 		fetches := client.PollFetches(ctx)

@@ -65,25 +65,6 @@ func rebuildLittle(t *testing.T, w *World) {
 	}
 }
 
-// awaitLogged waits for a line of the process's log, and shows it.
-func (e *Exporter) awaitLogged(t *testing.T, text string) {
-	t.Helper()
-	Await(t, 120*time.Second, "the log to say: "+text, func() (bool, error) {
-		select {
-		case <-e.Done():
-			return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
-		default:
-		}
-		for line := range strings.SplitSeq(e.Tail(1<<20), "\n") {
-			if strings.Contains(line, text) {
-				t.Log(line)
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-}
-
 // fillLog writes what an exporter would have written.
 func fillLog(t *testing.T, w *World, prefix string, objects int) {
 	t.Helper()
@@ -139,12 +120,12 @@ func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (s
 	killedAt(t, env, failpoint.RollingForward+":12")
 	started := time.Now()
 	e := StartExporter(t, "the next owner", env)
-	Await(t, 30*time.Second, "/readyz to say how far it is", func() (bool, error) {
+	Await(t, "/readyz to say how far it is", func() (bool, error) {
 		return strings.Contains(e.Wrong(), "its checkpoint is being rolled forward: at batch "), nil
 	})
 	e.awaitLogged(t, fmt.Sprintf(`rolled the checkpoint forward slot=0 batch=%d batches=%d changes=%d`,
 		from+tailBatches, tailBatches-11, (tailBatches-11)*tailChanges))
-	Await(t, 30*time.Second, "the first new record", func() (bool, error) {
+	Await(t, "the first new record", func() (bool, error) {
 		return e.Metric(t, "kubecdc_changes_total", `resource="configmaps"`) > 0, nil
 	})
 	took, peak := time.Since(started), e.PeakMemory(t)
@@ -153,7 +134,7 @@ func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (s
 		t.Error("that is more than 100 MB")
 	}
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
 	wantTailOnce(t, sink, path, from)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,9 +34,9 @@ func TestACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
 			t.Errorf("%d rebuilds of a slot after %d losses", n, i+1)
 		}
 	}
-	e.wantLogged(t, "dropped or emptied while the exporter ran")
+	e.awaitLogged(t, "dropped or emptied while the exporter ran")
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
 	log := w.Read(t)
@@ -111,7 +110,7 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 			both[i] = StartExporter(t, fmt.Sprint("exporter ", i), envs[i])
 		}
 		refused := 0
-		Await(t, 60*time.Second, "one of the two to end", func() (bool, error) {
+		Await(t, "one of the two to end", func() (bool, error) {
 			select {
 			case <-both[0].Done():
 				return true, nil
@@ -122,10 +121,10 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 				return false, nil
 			}
 		})
-		if code := both[refused].Wait(t, time.Second); code != 2 {
+		if code := both[refused].Wait(t); code != 2 {
 			t.Errorf("round %d: the one that is refused exits with %d:\n%s", round, code, both[refused].Tail(1000))
 		}
-		both[refused].wantLogged(t, "another cluster named", uidOf(t, w.Kube), uidOf(t, other))
+		both[refused].awaitLogged(t, "another cluster named", uidOf(t, w.Kube), uidOf(t, other))
 		left := both[1-refused]
 		left.AwaitReady(t)
 		left.Kill()
@@ -154,8 +153,8 @@ func TestTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
 	dropCheckpoint(t, w)
 	a.grant(false)
 	e := StartExporter(t, "without right and checkpoint", env)
-	if code := e.Wait(t, 30*time.Second); code != 2 {
+	if code := e.Wait(t); code != 2 {
 		t.Errorf("the exit code is %d, want 2", code)
 	}
-	e.wantLogged(t, "nobody can tell", uidOf(t, w.Kube), "grant get on namespace kube-system")
+	e.awaitLogged(t, "nobody can tell", uidOf(t, w.Kube), "grant get on namespace kube-system")
 }

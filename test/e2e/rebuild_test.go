@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -87,10 +86,10 @@ func afterRebuildThatBegins(t *testing.T, w *World, writer *Writer, env map[stri
 	e.AwaitReady(t)
 	writer.Run(50)
 	w.AwaitComplete(t, writer, Kinds)
-	e.wantLogged(t, words)
-	e.wantLogged(t, "the checkpoint is rebuilt")
+	e.awaitLogged(t, words)
+	e.awaitLogged(t, "the checkpoint is rebuilt")
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Fatalf("the exit code is %d", code)
 	}
 }
@@ -232,7 +231,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	NewWriter(t, other.Config, 1, Kinds).Fill(10)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
-	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "60s"))
+	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "10m"))
 	e.AwaitReady(t)
 	writer.Run(100)
 	w.AwaitComplete(t, writer, Kinds)
@@ -243,10 +242,10 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	uids := []string{uidOf(t, w.Kube), uidOf(t, other)}
 	for range 2 {
 		s := StartExporter(t, "the second cluster's", second)
-		if code := s.Wait(t, 30*time.Second); code != 2 {
+		if code := s.Wait(t); code != 2 {
 			t.Errorf("the second cluster's exporter exits with %d, want 2", code)
 		}
-		s.wantLogged(t, "another cluster named", uids[0], uids[1], "KUBECDC_CLUSTER", "KUBECDC_KAFKA_TOPIC_PREFIX")
+		s.awaitLogged(t, "another cluster named", uids[0], uids[1], "KUBECDC_CLUSTER", "KUBECDC_KAFKA_TOPIC_PREFIX")
 	}
 	if code, out := command(t, second, "check"); code == 0 || !strings.Contains(out, uids[0]) || !strings.Contains(out, uids[1]) {
 		t.Errorf("check ends with %d\n%s", code, out)
@@ -259,7 +258,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	writer.Run(100)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the first cluster's exporter exits with %d", code)
 	}
 	if strings.Contains(e.Tail(1<<20), "the session failed") {
@@ -302,7 +301,7 @@ func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 		both[i].AwaitReady(t)
 	}
 	ended := 0
-	Await(t, 90*time.Second, "one of the two to end", func() (bool, error) {
+	Await(t, "one of the two to end", func() (bool, error) {
 		writer.Run(5)
 		select {
 		case <-both[0].Done():
@@ -314,10 +313,10 @@ func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 			return false, nil
 		}
 	})
-	if code := both[ended].Wait(t, time.Second); code != 3 {
+	if code := both[ended].Wait(t); code != 3 {
 		t.Errorf("it exits with %d, want 3", code)
 	}
-	both[ended].wantLogged(t, "exports the same cluster to the same log with another checkpoint")
+	both[ended].awaitLogged(t, "exports the same cluster to the same log with another checkpoint")
 	writer.Run(100)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }

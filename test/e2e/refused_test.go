@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -51,8 +50,8 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	writer.Run(40)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
-	e.awaitRefused(t, "stream configmaps: prepare topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
-	e.awaitRefused(t, "stream secrets: write ", "stub", "raise max.message.bytes")
+	e.awaitWrong(t, "stream configmaps: prepare topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
+	e.awaitWrong(t, "stream secrets: write ", "stub", "raise max.message.bytes")
 	writer.Run(40)
 	w.AwaitComplete(t, writer, well)
 	if n := e.Metric(t, "kubecdc_stream_state", `state="refused"`); n != 2 || !e.Ready() {
@@ -60,8 +59,8 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	}
 
 	e = e.restart(t, w)
-	e.awaitRefused(t, "stream configmaps: ", "grant")
-	e.awaitRefused(t, "stream secrets: ", "raise max.message.bytes")
+	e.awaitWrong(t, "stream configmaps: ", "grant")
+	e.awaitWrong(t, "stream secrets: ", "raise max.message.bytes")
 	writer.Run(40)
 	must(t, w.Kafka.Unrule(ctx, forbid(kadm.OpCreate)))
 	limitTopic(t, w, small, "1000000")
@@ -71,11 +70,11 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	for _, ops := range [][]kadm.ACLOperation{{kadm.OpWrite}, {kadm.OpDescribe, kadm.OpRead, kadm.OpWrite}} {
 		must(t, w.Kafka.Rule(ctx, forbid(ops...)))
 		writer.Run(40)
-		e.awaitRefused(t, "stream configmaps: ", "Topic Authorization Failed", "grant")
+		e.awaitWrong(t, "stream configmaps: ", "Topic Authorization Failed", "grant")
 		w.AwaitComplete(t, writer, well)
 		e = e.restart(t, w)
 		writer.Run(40)
-		e.awaitRefused(t, "stream configmaps: ", "grant")
+		e.awaitWrong(t, "stream configmaps: ", "grant")
 		must(t, w.Kafka.Unrule(ctx, forbid(ops...)))
 		e.awaitWell(t, "a topic was refused")
 	}
@@ -100,17 +99,17 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule servers.KafkaRule) {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
-	e.Wait(t, 30*time.Second)
+	e.Wait(t)
 	writer.mark(ConfigMaps)
 	e = StartExporter(t, "one that is killed", with(w.Env, "KUBECDC_FAILPOINT", failpoint.Written+":1"))
-	e.Wait(t, 30*time.Second)
+	e.Wait(t)
 	must(t, w.Kafka.Rule(context.Background(), rule))
 	writer.Run(20)
 	e = StartExporter(t, "the one after it", w.Env)
-	e.awaitRefused(t, "sink: slot 0: ", "read back e2e.configmaps", "grant")
+	e.awaitWrong(t, "sink: slot 0: ", "read back e2e.configmaps", "grant")
 	must(t, w.Kafka.Unrule(context.Background(), rule))
 	e.awaitWell(t, "a tail could not be read")
-	e.wantLogged(t, "rolled the checkpoint forward")
+	e.awaitLogged(t, "rolled the checkpoint forward")
 }
 
 // readingIsMissed demands that a right is missed before anything is written that only the next start needs: by a check, and by
@@ -133,34 +132,17 @@ func readingIsMissed(t *testing.T, w *World) {
 		" --add --allow-principal 'User:kubecdc' --operation Read --topic 'e2e.' --resource-pattern-type prefixed"
 	demand(1, "read, which each start needs, e2e.configmaps, e2e.control, e2e.dead-letter, ", "grant Read on topics e2e.*", command)
 	e := StartExporter(t, "one that may not read", w.Env)
-	e.awaitRefused(t, "sink: slot 0: ", "read topic e2e.control: ", "grant")
+	e.awaitWrong(t, "sink: slot 0: ", "read topic e2e.control: ", "grant")
 	e.Kill()
 	demand(1, "read, which each start needs, e2e.configmaps, e2e.control, ", command) // which is there now
 	w.grant(t, kadm.OpRead)
 	demand(0, "sink")
 }
 
-// awaitRefused waits until /readyz has a line with all of the texts.
-func (e *Exporter) awaitRefused(t testing.TB, texts ...string) {
-	t.Helper()
-	Await(t, 30*time.Second, strings.Join(texts, " … "), func() (bool, error) {
-		for _, line := range strings.Split(e.Wrong(), "\n") {
-			all := true
-			for _, text := range texts {
-				all = all && strings.Contains(line, text)
-			}
-			if all {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-}
-
 func (e *Exporter) restart(t testing.TB, w *World) *Exporter {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 30*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Fatalf("the exit code is %d:\n%s", code, e.Tail(3000))
 	}
 	return StartExporter(t, "the next exporter", w.Env)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
@@ -25,12 +24,11 @@ func (l *Log) controlsOf(stream change.StreamID, types ...change.ControlType) (f
 
 func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...change.ControlType) *Log {
 	t.Helper()
-	var log *Log
-	Await(t, 60*time.Second, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
-		log = w.Read(t)
-		return len(log.controlsOf(stream, types...)) >= n, nil
+	Await(t, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
+		told := &Log{Controls: w.controls(t)}
+		return len(told.controlsOf(stream, types...)) >= n, nil
 	})
-	return log
+	return w.Read(t)
 }
 
 // A CRD is removed while no exporter runs, and those that come after are killed in the middle of telling so: each object

@@ -191,7 +191,7 @@ func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...st
 	p, err := child.Start(c)
 	must(t, err)
 	defer p.Kill()
-	Await(t, 90*time.Second, "the replay to be under way", func() (bool, error) {
+	Await(t, "the replay to be under way", func() (bool, error) {
 		select {
 		case <-p.Done():
 			return false, fmt.Errorf("it has ended:\n%s", log.Bytes())
@@ -231,7 +231,7 @@ func replayStopped(t *testing.T, l *replayLog) {
 	p, err := child.Start(c)
 	must(t, err)
 	defer p.Kill()
-	Await(t, 90*time.Second, "the replay to be under way", func() (bool, error) {
+	Await(t, "the replay to be under way", func() (bool, error) {
 		return len(ReadControls(t, l.brokers, to)) > 1, nil
 	})
 	must(t, c.Process.Signal(os.Interrupt))

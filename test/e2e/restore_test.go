@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -34,7 +33,7 @@ func (w *World) restored(t *testing.T, writer *Writer, proxy *servers.Proxy, env
 	replicas := []*Exporter{StartExporter(t, "one", env)}
 	replicas[0].AwaitReady(t) // the checkpoint's tables are there
 	replicas = append(replicas, StartExporter(t, "another", env))
-	readLeases(t, w).await(30*time.Second, 1, replicas...)
+	readLeases(t, w).await("the start", 1, replicas...)
 	writer.Fill(3)
 	w.AwaitComplete(t, writer, writer.kinds)
 
@@ -61,7 +60,7 @@ func (w *World) restored(t *testing.T, writer *Writer, proxy *servers.Proxy, env
 			die--
 		}
 		e.Signal(syscall.SIGTERM)
-		e.Wait(t, 30*time.Second)
+		e.Wait(t)
 	}
 	if die != 0 {
 		t.Errorf("%d more replicas should have died", die)
@@ -87,7 +86,7 @@ func (w *World) awaitState(t *testing.T, kind Kind) {
 			t.Log(v.Examples)
 		}
 	}()
-	Await(t, 90*time.Second, kind.ID()+" in the log as they are in the cluster", func() (bool, error) {
+	Await(t, kind.ID()+" in the log as they are in the cluster", func() (bool, error) {
 		v = &Verdict{}
 		v.finalState(t, w.Kube, kind, w.Read(t).ByKey(w.Prefix, kind))
 		return v.Wrong == 0, nil

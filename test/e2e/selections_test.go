@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,10 +86,10 @@ func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 			}
 			e := StartExporter(t, "an exporter", w.With(next.env()...))
 			if refused {
-				if code := e.Wait(t, 60*time.Second); code != 2 {
+				if code := e.Wait(t); code != 2 {
 					t.Fatalf("%v after %v: the exit code is %d, want 2", next, accepted, code)
 				}
-				e.wantLogged(t, "KUBECDC_", "begin another log")
+				e.awaitLogged(t, "KUBECDC_", "begin another log")
 				continue
 			}
 			accepted = append(accepted, next)
@@ -98,7 +97,7 @@ func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 			writeLabelled(t, kafka.Kube, random, 25)
 			wantSelected(t, w, next, markSelected(t, kafka.Kube, next, random))
 			e.Signal(syscall.SIGTERM)
-			if code := e.Wait(t, 25*time.Second); code != 0 {
+			if code := e.Wait(t); code != 0 {
 				t.Fatalf("the exit code is %d", code)
 			}
 		}

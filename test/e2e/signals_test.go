@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -52,7 +51,7 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	e.Kill()
 	e = StartExporter(t, "the next exporter", w.Env)
 	e.AwaitReady(t)
-	e.awaitRefused(t, "stream configmaps: paused by signal ", "exporter resume configmaps")
+	e.awaitWrong(t, "stream configmaps: paused by signal ", "exporter resume configmaps")
 	if n := e.Metric(t, "kubecdc_stream_state", `state="paused"`); n != 1 {
 		t.Errorf("the metric does not say that it is paused: %v", n)
 	}
@@ -88,7 +87,7 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 		t.Errorf("an unknown stream is forgotten: %d, %s", code, out)
 	}
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 	nobodyAnswers(t, w)
@@ -108,13 +107,13 @@ func aFileIsAskedBetweenRuns(t *testing.T, w *World) {
 	must0(t, env, "signals", "list")
 	must0(t, env, "forget")
 	e.Signal(syscall.SIGTERM)
-	e.Wait(t, 25*time.Second)
+	e.Wait(t)
 	if out := must0(t, env, "pause", ConfigMaps.ID()); !strings.Contains(out, "the next one that starts does it") {
 		t.Errorf("the answer is %s", out)
 	}
 	e = StartExporter(t, "the next one", env)
-	e.awaitRefused(t, "stream configmaps: paused by signal 1")
-	Await(t, 20*time.Second, "the record of it", func() (bool, error) {
+	e.awaitWrong(t, "stream configmaps: paused by signal 1")
+	Await(t, "the record of it", func() (bool, error) {
 		return strings.Contains(e.Output(), `"type":"stream-paused"`), nil
 	})
 }
@@ -132,9 +131,9 @@ func aSnapshotIsAborted(t *testing.T, w *World) {
 	t.Helper()
 	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--no-wait")
 	last := func() checkpoint.Signal { all := w.signals(t); return all[len(all)-1] }
-	Await(t, 30*time.Second, "the snapshot to begin", func() (bool, error) { return last().State == change.SignalInProgress, nil })
+	Await(t, "the snapshot to begin", func() (bool, error) { return last().State == change.SignalInProgress, nil })
 	must0(t, w.Env, "signals", "abort", fmt.Sprint(last().ID))
-	Await(t, 30*time.Second, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
+	Await(t, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
 	told := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)
 	if n := len(told); n < 2 || told[n-1].Signal.State != change.SignalAborted {
 		t.Errorf("signal records: %+v", told)
@@ -151,7 +150,7 @@ func nobodyAnswers(t *testing.T, w *World) {
 	waiting, err := child.Start(c)
 	must(t, err)
 	t.Cleanup(waiting.Kill)
-	Await(t, 30*time.Second, "the command to say that nobody answers", func() (bool, error) {
+	Await(t, "the command to say that nobody answers", func() (bool, error) {
 		return strings.Contains(string(out.Bytes()), "no exporter holds slot 0 now"), nil
 	})
 	must(t, c.Process.Signal(syscall.SIGINT))
@@ -196,7 +195,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	<-done
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 	e.Signal(syscall.SIGTERM)
-	e.Wait(t, 25*time.Second)
+	e.Wait(t)
 
 	wrong := w.tamper(t, ConfigMaps)
 	before := len(w.Read(t).Records)
@@ -204,7 +203,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	killedAt(t, w.Env, failpoint.SignalAnswered+":2")
 	e = StartExporter(t, "the next exporter", w.Env)
 	e.AwaitReady(t)
-	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
+	Await(t, "the snapshot to be completed", func() (bool, error) {
 		return w.signals(t)[2].State == change.SignalCompleted, nil
 	})
 	if out := must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
@@ -232,7 +231,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 // awaitCheckpoint waits until the checkpoint has what the log has.
 func (e *Exporter) awaitCheckpoint(t testing.TB) {
 	t.Helper()
-	Await(t, 30*time.Second, "the checkpoint to follow", func() (bool, error) {
+	Await(t, "the checkpoint to follow", func() (bool, error) {
 		return e.Metric(t, "kubecdc_checkpoint_pending_objects", "") == 0, nil
 	})
 }
@@ -313,7 +312,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	e.Kill()
 	killedAt(t, w.Env, failpoint.SignalAnswered+":1")
 	e = StartExporter(t, "the next exporter", w.Env)
-	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
+	Await(t, "the snapshot to be completed", func() (bool, error) {
 		return len(w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)) >= 5, nil
 	})
 	e.Kill()
@@ -348,7 +347,7 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	kinds := []Kind{ConfigMaps}
-	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_LEASE_DURATION", "1s")
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)
 	e := StartExporter(t, "the exporter", w.Env)

@@ -64,7 +64,7 @@ func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 	for _, kind := range kinds {
 		want[writer.mark(kind)] = true
 	}
-	Await(t, 20*time.Second, "the last changes to come out of the pipe", func() (bool, error) {
+	Await(t, "the last changes to come out of the pipe", func() (bool, error) {
 		log, _ := ParseLines(t, e.out.Bytes(), "pipe")
 		left := len(want)
 		for _, r := range log.Records {
@@ -75,7 +75,7 @@ func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 		return left == 0, nil
 	})
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 	log, _ := ParseLines(t, e.out.Bytes(), "pipe")

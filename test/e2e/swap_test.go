@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/test/servers"
@@ -45,7 +44,7 @@ func TestAnotherClusterAtTheSameAddressIsNotExported(t *testing.T) {
 		before := w.Read(t)
 		proxy.Retarget(other.Address)
 		proxy.Drop()
-		code := e.Wait(t, 60*time.Second)
+		code := e.Wait(t)
 		for _, text := range []string{kubeSystemUID(t, w.Kube.Config), kubeSystemUID(t, other.Config), proxy.Address, "lead the address back"} {
 			if code != 2 || !strings.Contains(e.Tail(4000), text) {
 				t.Errorf("%s: exit code %d, and the log lacks %q:\n%s", age, code, text, e.Tail(4000))

@@ -14,6 +14,16 @@ import (
 // followed by a tombstone, which tables don't need.
 func ReadTables(t testing.TB, url, prefix string) *Log {
 	t.Helper()
+	return readTables(t, url, func(l *Log, ctx context.Context, tx pgx.Tx) error {
+		if err := l.readChanges(ctx, tx, prefix); err != nil {
+			return err
+		}
+		return l.readControls(ctx, tx)
+	})
+}
+
+func readTables(t testing.TB, url string, read func(*Log, context.Context, pgx.Tx) error) *Log {
+	t.Helper()
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, url)
 	must(t, err)
@@ -25,8 +35,7 @@ func ReadTables(t testing.TB, url, prefix string) *Log {
 	if exists := false; tx.QueryRow(ctx, `select to_regclass('kubecdc_log.dead_letters') is not null`).Scan(&exists) != nil || !exists {
 		return log // the exporter has not come so far
 	}
-	must(t, log.readChanges(ctx, tx, prefix))
-	must(t, log.readControls(ctx, tx))
+	must(t, read(log, ctx, tx))
 	return log
 }
 
@@ -72,17 +81,35 @@ func (l *Log) readControls(ctx context.Context, tx pgx.Tx) error {
 	if l.Controls, err = pgx.CollectRows(rows, pgx.RowTo[change.Control]); err != nil {
 		return err
 	}
-	rows, err = tx.Query(ctx, `select positions from kubecdc_log.batches order by slot, epoch, seq`)
+	return eachBatch(ctx, tx, func(positions []change.Position) {
+		l.Controls = append(l.Controls, change.BatchControl("", change.BatchEnd{Positions: positions}))
+	})
+}
+
+func eachBatch(ctx context.Context, from interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, do func([]change.Position)) error {
+	rows, err := from.Query(ctx, `select positions from kubecdc_log.batches order by slot, epoch, seq`)
 	if err != nil {
 		return err
 	}
 	var positions []change.Position
 	_, err = pgx.ForEachRow(rows, []any{&positions}, func() error {
-		l.Controls = append(l.Controls, change.BatchControl("", change.BatchEnd{Positions: positions}))
+		do(positions)
 		positions = nil
 		return nil
 	})
 	return err
+}
+
+// batchPositions is how far all batches in the tables were complete; none while there are no tables.
+func batchPositions(t testing.TB, url string) (all []change.Position) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	defer conn.Close(t.Context())
+	_ = eachBatch(t.Context(), conn, func(positions []change.Position) { all = append(all, positions...) })
+	return all
 }
 
 // ReadObjects reads the current state that the Postgres sink keeps.

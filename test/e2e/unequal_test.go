@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +26,7 @@ func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) 
 	lead := func(to string) { proxy.Retarget(to); proxy.Drop() }
 
 	lead(without.Address)
-	awaitProblem(t, e, "stream "+Budgets.ID(), "is built in")
+	e.awaitWrong(t, "stream "+Budgets.ID()+": ", "is built in")
 	writer.Run(60)
 	w.AwaitComplete(t, writer, []Kind{ConfigMaps})
 	wantNoEnd(t, w, Budgets)
@@ -37,7 +34,7 @@ func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) 
 	t.Log("started behind the server that does not serve it")
 	stop(t, e)
 	e = StartExporter(t, "behind the server without it", env)
-	awaitProblem(t, e, "stream "+Budgets.ID(), "is built in")
+	e.awaitWrong(t, "stream "+Budgets.ID()+": ", "is built in")
 	wantNoEnd(t, w, Budgets)
 
 	must(t, w.Kube.RestartAPIServer(t.Context())) // registers again what the other one has unregistered
@@ -57,26 +54,4 @@ func wantNoEnd(t *testing.T, w *World, kind Kind) {
 	if ends := w.Read(t).controlsOf(kind.Stream(), change.ControlStreamEnd); len(ends) != 0 {
 		t.Fatalf("the stream ended: %+v", ends)
 	}
-}
-
-// awaitProblem waits until /readyz has a problem of the component, with the text.
-func awaitProblem(t *testing.T, e *Exporter, component, text string) {
-	t.Helper()
-	Await(t, 90*time.Second, component+": "+text, func() (bool, error) {
-		resp, err := http.Get("http://" + e.listen + "/readyz")
-		if err != nil {
-			return false, nil
-		}
-		defer resp.Body.Close()
-		var report struct {
-			Wrong []struct{ Component, Problem string }
-		}
-		err = json.NewDecoder(resp.Body).Decode(&report)
-		for _, w := range report.Wrong {
-			if w.Component == component && strings.Contains(w.Problem, text) {
-				return true, nil
-			}
-		}
-		return false, err
-	})
 }

@@ -65,7 +65,7 @@ func installCRD(t testing.TB, config *rest.Config, kind Kind) {
 	if _, err := crds.Create(context.Background(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	Await(t, 30*time.Second, "the CRD to be served", func() (bool, error) {
+	Await(t, "the CRD to be served", func() (bool, error) {
 		_, err := dynamic.NewForConfigOrDie(config).Resource(kind.GVR).Namespace("default").List(context.Background(), metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -79,7 +79,7 @@ func RemoveWidgets(t testing.TB, config *rest.Config) {
 	t.Helper()
 	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	must(t, crds.Delete(context.Background(), "widgets.example.com", metav1.DeleteOptions{}))
-	Await(t, 60*time.Second, "the CRD to be gone", func() (bool, error) {
+	Await(t, "the CRD to be gone", func() (bool, error) {
 		_, err := crds.Get(context.Background(), "widgets.example.com", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
@@ -175,13 +175,13 @@ func ignore(err error, which func(error) bool) error {
 // insist repeats a change while the API server is away; the judge asks etcd what was really done.
 func (w *Writer) insist(change func(context.Context) error) {
 	for clock := servers.StartClock(); ; {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		err := change(ctx)
 		cancel()
 		if err == nil || w.t.Context().Err() != nil {
 			return
 		}
-		if !away(err) || clock.Passed() > time.Minute {
+		if !away(err) || clock.Late() {
 			w.t.Errorf("write: %v", err)
 			return
 		}

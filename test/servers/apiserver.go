@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"syscall"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -101,5 +100,3 @@ func (a *APIServer) Pause() error { return a.proc.cmd.Process.Signal(syscall.SIG
 
 // Resume undoes Pause.
 func (a *APIServer) Resume() error { return a.proc.cmd.Process.Signal(syscall.SIGCONT) }
-
-const startTimeout = 90 * time.Second

@@ -10,9 +10,12 @@ import (
 	"time"
 )
 
-// Clock measures time as a test may demand it of what it waits for: it passes
-// as far as the machine has processors to spare, and at a tenth of the pace
-// while all are busy, whoever keeps them so. What is only slow is not late.
+// patience is how long a test waits in vain for anything, on a Clock. It is far above what anything takes, so that it says nothing of
+// how fast something is: only what never comes is waited for so long.
+const patience = 5 * time.Minute
+
+// Clock measures time as far as the machine has processors to spare, and at a tenth of the pace while all are busy, whoever keeps
+// them so. What is only slow is not late.
 type Clock struct {
 	began time.Time
 	idle  time.Duration
@@ -34,6 +37,9 @@ func (c *Clock) Passed() time.Duration {
 	return max(elapsed/10, min(elapsed, (idle-c.idle)/time.Duration(runtime.NumCPU())))
 }
 
+// Late reports whether enough has been waited.
+func (c *Clock) Late() bool { return c.Passed() > patience }
+
 // idled is how long the processors have had nothing to do, all together; it is
 // not known where there is no /proc.
 func idled() (idle time.Duration, known bool) {
@@ -49,16 +55,16 @@ func idled() (idle time.Duration, known bool) {
 // errLate is why a Patient context ends.
 var errLate = errors.New("nothing has moved for long")
 
-// Patient is a context that ends when the limit has passed on a Clock.
-func Patient(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+// Patient is a context that ends when enough has been waited.
+func Patient(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		for clock := StartClock(); ctx.Err() == nil; {
 			select {
 			case <-ctx.Done():
-			case <-time.After(max(limit-clock.Passed(), 10*time.Millisecond)):
-				if clock.Passed() >= limit {
-					cancel(fmt.Errorf("%w: %s with processors to spare", errLate, limit))
+			case <-time.After(max(patience-clock.Passed(), 10*time.Millisecond)):
+				if clock.Late() {
+					cancel(fmt.Errorf("%w: %s with processors to spare", errLate, patience))
 				}
 			}
 		}
@@ -66,12 +72,13 @@ func Patient(parent context.Context, limit time.Duration) (context.Context, cont
 	return ctx, func() { cancel(nil) }
 }
 
-// Await looks until the condition holds. It fails the test on an error, and
-// when the limit has passed on a Clock.
-func Await(t testing.TB, limit time.Duration, what string, condition func() (bool, error)) {
+// Await looks until the condition holds. It fails the test on an error, and when enough has been waited. Looks take a third of
+// the time at most, so that what is waited for has the processors.
+func Await(t testing.TB, what string, condition func() (bool, error)) {
 	t.Helper()
-	for clock, began := StartClock(), time.Now(); ; time.Sleep(20 * time.Millisecond) { // between two looks
-		late := clock.Passed() > limit // before the look, which may take long
+	for clock, began := StartClock(), time.Now(); ; {
+		looked := time.Now()
+		late := clock.Late() // before the look, which may take long
 		ok, err := condition()
 		if err != nil {
 			t.Fatalf("waiting for %s: %v", what, err)
@@ -80,7 +87,8 @@ func Await(t testing.TB, limit time.Duration, what string, condition func() (boo
 			return
 		}
 		if late {
-			t.Fatalf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), limit, what)
+			t.Fatalf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), patience, what)
 		}
+		time.Sleep(min(max(20*time.Millisecond, 2*time.Since(looked)), 2*time.Second))
 	}
 }

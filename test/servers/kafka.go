@@ -71,7 +71,7 @@ type Kafka struct {
 // StartKafka starts a broker on free loopback ports, which it keeps over
 // restarts. It is ready when it returns.
 func StartKafka(ctx context.Context, opts KafkaOptions) (*Kafka, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	k, err := newKafka(opts)
 	if err != nil {

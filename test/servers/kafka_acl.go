@@ -70,7 +70,7 @@ func (k *Kafka) Unrule(ctx context.Context, rules ...KafkaRule) error {
 // learned waits until the broker knows ACLs, or no longer: its controller
 // answers before the broker has read what it says.
 func learned(ctx context.Context, admin *kadm.Client, b *kadm.ACLBuilder, want bool) error {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	for {
 		known, err := admin.DescribeACLs(ctx, b)

@@ -13,7 +13,7 @@ import (
 // there can be two replicas of a partition, and a leader that moves. Stop it
 // before k.
 func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties, Keep: k.opts.Keep})
 	if err != nil {

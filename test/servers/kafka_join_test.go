@@ -2,7 +2,6 @@ package servers_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -23,7 +22,7 @@ func TestTheLeaderMovesWhenItsBrokerIsKilled(t *testing.T) {
 	c, topic := kafkaClient(t, first.Brokers), servers.UniqueName()
 	_, err = kadm.NewClient(c).CreateTopic(t.Context(), 2, 2, nil, topic) // each broker leads one
 	check(t, err)
-	ctx, cancel := servers.Patient(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
 	produce := func() {
 		for p := range int32(2) {

@@ -75,7 +75,7 @@ type kubeFiles struct{ ca, serverCert, serverKey, accountKey, tokens string }
 // StartKubernetes starts etcd and a kube-apiserver on free loopback ports,
 // which they keep over restarts. It is ready when it returns.
 func StartKubernetes(ctx context.Context, opts KubernetesOptions) (*Kubernetes, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	k, err := newKubernetes(opts)
 	if err != nil {
@@ -233,7 +233,7 @@ func (k *Kubernetes) newAPIServer(name string) (*APIServer, error) {
 // AddAPIServer starts another kube-apiserver on the same etcd, with more flags
 // than the first. It stops with the rest.
 func (k *Kubernetes) AddAPIServer(ctx context.Context, flags ...string) (*APIServer, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	a, err := k.newAPIServer(fmt.Sprintf("kube-apiserver-%d", len(k.more)+2))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/test/servers"
 )
@@ -41,7 +40,7 @@ func TestServersDieWithTheirOwner(t *testing.T) {
 	check(t, owner.Process.Kill())
 	_ = owner.Wait()
 
-	servers.Await(t, 10*time.Second, "the server of the dead to end", func() (bool, error) {
+	servers.Await(t, "the server of the dead to end", func() (bool, error) {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()

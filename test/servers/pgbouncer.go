@@ -26,7 +26,7 @@ type PgBouncer struct {
 // StartPgBouncer starts a pooler that pools by "transaction", "session" or
 // "statement". It is ready when it returns.
 func StartPgBouncer(ctx context.Context, p *Postgres, mode string) (*PgBouncer, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	binary, err := findPgBouncer()
 	if err != nil {

@@ -54,7 +54,7 @@ type Postgres struct {
 // restarts. It is ready when it returns. As root it runs as the user postgres
 // or nobody.
 func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	p, err := newPostgres(opts)
 	if err != nil {

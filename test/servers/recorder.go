@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -59,7 +58,7 @@ func (r *recorder) history(ctx context.Context, c *clientv3.Client, prefix strin
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := Patient(ctx, 30*time.Second)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	for {
 		r.mu.Lock()

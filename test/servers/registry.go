@@ -26,7 +26,7 @@ type Registry struct {
 // StartRegistry starts a registry on a free loopback port. It is ready when it
 // returns.
 func StartRegistry(ctx context.Context) (*Registry, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	r, err := newRegistry()
 	if err != nil {

@@ -20,7 +20,7 @@ func (p *Postgres) Standby(ctx context.Context) (*Postgres, error) {
 }
 
 func (p *Postgres) standby(ctx context.Context) (*Postgres, error) {
-	ctx, cancel := Patient(ctx, startTimeout)
+	ctx, cancel := Patient(ctx)
 	defer cancel()
 	s, err := newPostgres(p.opts)
 	if err != nil {

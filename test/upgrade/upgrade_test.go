@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
@@ -50,7 +49,7 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 	judge(t, places, writer)
 	for i, e := range current {
 		e.Signal(syscall.SIGTERM)
-		if code := e.Wait(t, 30*time.Second); code != 0 {
+		if code := e.Wait(t); code != 0 {
 			t.Fatalf("%s: after SIGTERM the exit code is %d", places[i].name, code)
 		}
 	}
@@ -68,7 +67,7 @@ func downgrade(t *testing.T, places []place, last *release, writer *e2e.Writer) 
 			continue
 		}
 		e := e2e.StartBinary(t, last.binary, "the last release, "+p.name, p.Env)
-		if code := e.Wait(t, 30*time.Second); code != 1 || !strings.Contains(e.Tail(4000), "made by a newer release") {
+		if code := e.Wait(t); code != 1 || !strings.Contains(e.Tail(4000), "made by a newer release") {
 			t.Errorf("%s: the last release ends with %d\n%s", p.name, code, e.Tail(4000))
 		}
 		if p.Kafka != nil {
