@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
+
+	"kubecdc/internal/wait"
 )
 
 // What ListOffsets takes in place of a time.
@@ -80,7 +82,7 @@ func (c *Client) SettledEnds(ctx context.Context, topic string) (ends, stable ma
 			}
 			return ends, stable, nil
 		}
-		err = Wait(ctx, SettleEvery)
+		err = wait.For(ctx, SettleEvery)
 	}
 	return ends, stable, err
 }
