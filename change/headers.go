@@ -34,6 +34,11 @@ const (
 // OpTombstone is the op in the headers of a tombstone.
 const OpTombstone = "tombstone"
 
+// Past says what a change did to its object.
+func (o Op) Past() string {
+	return map[Op]string{Create: "created", Update: "updated", Delete: "deleted", Read: "listed"}[o]
+}
+
 // ParseOp returns the op that the headers of a record give; of a tombstone that of its delete. ok is false if the record is of no
 // change.
 func ParseOp(header string) (op Op, ok bool) {

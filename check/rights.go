@@ -21,7 +21,7 @@ var listAndWatch = []string{"list", "watch"}
 func (r *report) checkRights(ctx context.Context, plan export.Config, selected []change.Resource) error {
 	config := rest.CopyConfig(r.cluster.REST)
 	config.QPS, config.Burst = 200, 200 // two short requests per resource
-	client, err := kubeapi.Group(config, nil, authorization.SchemeGroupVersion, authorization.AddToScheme)
+	client, err := kubeapi.Group(config, authorization.SchemeGroupVersion, authorization.AddToScheme)
 	if err != nil {
 		return err
 	}

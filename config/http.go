@@ -28,10 +28,10 @@ func (l *loader) checkHTTP() {
 }
 
 func (l *loader) checkHTTPToken(h *HTTP) {
-	const name, make = "KUBECDC_HTTP_TOKEN_FILE", "such as openssl rand -hex 32 makes"
+	const name, how = "KUBECDC_HTTP_TOKEN_FILE", "such as openssl rand -hex 32 makes"
 	switch {
 	case h.Access == "token" && h.TokenFile == "":
-		l.add(name, "not set, but KUBECDC_HTTP_ACCESS is token", "name a file with a token of at least 16 characters, "+make)
+		l.add(name, "not set, but KUBECDC_HTTP_ACCESS is token", "name a file with a token of at least 16 characters, "+how)
 	case h.Access != "token" && h.TokenFile != "" && !l.bad["KUBECDC_HTTP_ACCESS"]:
 		l.add(name, "set, but KUBECDC_HTTP_ACCESS is "+h.Access, "set KUBECDC_HTTP_ACCESS=token, or leave it out")
 	case h.TokenFile != "":
@@ -39,7 +39,7 @@ func (l *loader) checkHTTPToken(h *HTTP) {
 		if err != nil {
 			l.add(name, fileError(err), "name a file that this user can read")
 		} else if n := len(strings.TrimSpace(string(text))); n < leastToken {
-			l.add(name, fmt.Sprintf("the token has %d characters, and needs %d", n, leastToken), "write a longer one, "+make)
+			l.add(name, fmt.Sprintf("the token has %d characters, and needs %d", n, leastToken), "write a longer one, "+how)
 		}
 	}
 }

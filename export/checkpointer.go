@@ -87,8 +87,8 @@ func (c *checkpointer) run(ctx context.Context, fail context.CancelCauseFunc) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		switch wait, any := c.due(); {
-		case !any:
+		switch wait, isPending := c.due(); {
+		case !isPending:
 			timer.Stop()
 		case wait > 0:
 			timer.Reset(wait)
@@ -110,7 +110,7 @@ func (c *checkpointer) run(ctx context.Context, fail context.CancelCauseFunc) {
 
 // due returns how long what is pending may still wait, if there is any. After a pause it does not wait: then the checkpoint of a
 // quiet cluster is not behind its log.
-func (c *checkpointer) due() (wait time.Duration, any bool) {
+func (c *checkpointer) due() (wait time.Duration, isPending bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -156,9 +156,9 @@ func (c *checkpointer) flush(ctx context.Context) error {
 }
 
 func (c *checkpointer) commit(ctx context.Context, p *pending) error {
-	call := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.slot))
-	defer call.End()
-	if err := c.Store.Commit(ctx, p.commit(c.slot, c.epoch)); err != nil {
+	what := fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.slot)
+	err := c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.Store.Commit(ctx, p.commit(c.slot, c.epoch)) })
+	if err != nil {
 		return dependency.OfCheckpoint(errors.Join(context.Cause(ctx), err))
 	}
 	failpoint.Hit(failpoint.Committed)

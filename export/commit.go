@@ -39,10 +39,13 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	done := Committed{Collect: b.Waited(), Bytes: int(b.Bytes)}
 	began := time.Now()
 	batch := c.prepare(b)
+	name := fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot)
 	c.touched.read(batch)
 	if c.beforeImages != nil {
 		asked := time.Now()
-		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch, &c.touched) })
+		err := c.watchdog.Do(dependency.Checkpoint, "the before-images of "+name, func() error {
+			return c.beforeImages.attach(ctx, batch, &c.touched)
+		})
 		if err != nil {
 			return err
 		}
@@ -54,7 +57,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		c.teller.Tell(&batch.Changes[i])
 	}
 	if c.reads.needsCheck() {
-		err := c.callCheckpoint("the check before", batch, func() error {
+		err := c.watchdog.Do(dependency.Checkpoint, "the check before "+name, func() error {
 			seq, _ := c.reads.checkpoints.committed()
 			return c.Store.Check(ctx, c.slot, c.epoch, seq)
 		})
@@ -68,9 +71,15 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
 	done.Prepare = start.Sub(began) - done.BeforeImages
-	offsets, err := c.write(ctx, batch)
+	var offsets change.Offsets
+	err := c.watchdog.Do(dependency.Sink, name, func() error {
+		return c.sinkReach.Call(c.slot, func() (err error) {
+			offsets, err = c.log.Write(ctx, batch)
+			return err
+		})
+	})
 	if err != nil {
-		return dependency.Tag(dependency.Sink, err)
+		return err
 	}
 	failpoint.Hit(failpoint.Written)
 	c.seq = batch.Seq
@@ -81,24 +90,6 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		c.beforeImages.written(effect.objects)
 	}
 	return c.reads.checkpoints.add(ctx, effect)
-}
-
-// write makes the batch durable in the sink.
-func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets change.Offsets, err error) {
-	call := c.watchdog.Begin(dependency.Sink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
-	defer call.End()
-	c.sinkReach.Call(c.slot, func() bool {
-		offsets, err = c.log.Write(ctx, batch)
-		return err == nil
-	})
-	return offsets, err
-}
-
-// callCheckpoint makes a call to the checkpoint under the watchdog.
-func (c *committer) callCheckpoint(what string, batch *change.Batch, do func() error) error {
-	call := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("%s batch %d of slot %d", what, batch.Seq, c.slot))
-	defer call.End()
-	return dependency.Tag(dependency.Checkpoint, do())
 }
 
 // prepare numbers the batch, and fills in its positions and control records.

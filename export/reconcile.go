@@ -44,11 +44,11 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 // resources, that of their streams. It returns what else the log turned out to have lost.
 func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, loss *sinks.LostTailError,
 	known []change.Position, damaged bool) (*sinks.LostTailError, error) {
-	some := loss.TailRead && loss.Gone != nil && !state.New && !s.damaged
+	partial := loss.TailRead && loss.Gone != nil && !state.New && !s.damaged
 	mine := func(stream change.StreamID) bool {
-		return s.owns(stream) && !stream.IsSnapshot() && (!some || loss.Gone(change.ResourceOf(stream)))
+		return s.owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(change.ResourceOf(stream)))
 	}
-	return rebuild.Slot{Number: s.number, Mine: mine, Some: some, Known: known, Bodies: s.config.Before, Redactor: cached(s.bodyRedactorOf),
+	return rebuild.Slot{Number: s.number, Mine: mine, Partial: partial, Known: known, Bodies: s.config.Before, Redactor: cached(s.bodyRedactorOf),
 		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 

@@ -107,7 +107,7 @@ func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) e
 // refusedBy returns the streams that are left out by a refusal.
 func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
 	for id, s := range st.all {
-		if _, refused := s.streamState.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
+		if _, refused := s.state.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
 			ids = append(ids, id)
 		}
 	}

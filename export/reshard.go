@@ -6,7 +6,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/ownership"
 	"kubecdc/export/resharding"
 	"kubecdc/sinks"
 )
@@ -14,7 +13,7 @@ import (
 // newResharder makes the resharder of this process, which acquires and opens slots as sessions do.
 func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
 	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration,
-		Timeout: checkpointTimeout(config), Topology: parts.Store, Logger: parts.Logger,
+		Timeout: checkpointTimeout(config), Topology: parts.Store, Observer: parts.Observer, Logger: parts.Logger,
 		Acquire: func(ctx context.Context, n, slots int) (resharding.Slot, error) {
 			config := config
 			config.Slots = slots
@@ -24,18 +23,6 @@ func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
 				return nil, err
 			}
 			return &acquiredSlot{slot: s, state: state}, nil
-		},
-		Standby: func(replicas int, why string) {
-			parts.Observer.ReplicaStatus(ownership.Status{Replicas: replicas, Standby: why})
-		},
-		Problem: func(err error) {
-			switch {
-			case err == nil:
-				parts.Observer.Problem(0, nil)
-			case !isUnavailable(err):
-				parts.Observer.ReplicaStatus(ownership.Status{}) // nobody else has the slots
-				parts.Observer.Problem(0, fmt.Errorf("change the number of slots: %w", err))
-			}
 		},
 		Begun:   parts.Start.Done, // the start's limit is for servers, and these have answered
 		IsFinal: isFinal,

@@ -47,8 +47,8 @@ type signalJob struct {
 	cancel   context.CancelCauseFunc
 	version  change.ResourceVersion // for the control records; empty: none
 	inFlight atomic.Int64           // answers that wait until what was emitted before them is durable
-	done     chan struct{}          // is closed when the work has ended
-	open     bool                   // once done is closed: the work was interrupted, and begins again when the stream is read again
+	ended    atomic.Bool            // the work has
+	open     atomic.Bool            // the work was interrupted, and begins again when the stream is read again
 }
 
 // errAborted ends the context of work that the user aborts.
@@ -68,7 +68,7 @@ func (st *streams) followSignals(ctx context.Context) error {
 			paused.signal.State = g.State
 		}
 		j := st.jobs[g.ID]
-		if j != nil && !j.interrupted() {
+		if j != nil && !j.open.Load() {
 			jobs[g.ID] = j
 			if err := st.abortIfAsked(ctx, j, g); err != nil {
 				return err
@@ -101,20 +101,8 @@ func (st *streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, e
 
 // newJob returns a job for a signal that is not worked on yet.
 func (st *streams) newJob(g checkpoint.Signal) *signalJob {
-	return &signalJob{Signal: g, streams: st, cancel: func(error) {}, done: make(chan struct{})}
+	return &signalJob{Signal: g, streams: st, cancel: func(error) {}}
 }
-
-// ended reports whether the work has ended.
-func (j *signalJob) ended() bool {
-	select {
-	case <-j.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (j *signalJob) interrupted() bool { return j.ended() && j.open }
 
 // begin begins a signal; it returns nil if the signal has to wait, or has ended.
 func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, error) {
@@ -134,7 +122,7 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	case st.newest == nil || st.hasJob(g.Stream):
 		return nil, nil
 	}
-	switch now := st.state(g.Stream).(type) {
+	switch now := st.all[g.Stream].state.(type) {
 	case *beingRead:
 		j.stream = now
 	case *pausedByUser, refusedBySink:
@@ -155,7 +143,7 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 // hasJob reports whether the session works on another signal of the stream: they are done one after another.
 func (st *streams) hasJob(stream change.StreamID) bool {
 	for _, j := range st.jobs {
-		if j.Stream == stream && j.stream != nil && !j.ended() {
+		if j.Stream == stream && j.stream != nil && !j.ended.Load() {
 			return true
 		}
 	}
@@ -167,7 +155,7 @@ func (j *signalJob) run(session context.Context, kind signalKind) {
 	ctx, cancel := context.WithCancelCause(j.stream.ctx)
 	j.cancel = cancel
 	j.streams.wg.Go(func() {
-		defer close(j.done)
+		defer j.ended.Store(true)
 		defer cancel(nil)
 		a, err := kind.work(ctx, j)
 		state := change.SignalCompleted
@@ -175,7 +163,7 @@ func (j *signalJob) run(session context.Context, kind signalKind) {
 		case errors.Is(context.Cause(ctx), errAborted):
 			state, a.Reason = change.SignalAborted, ""
 		case ctx.Err() != nil:
-			j.open = true
+			j.open.Store(true)
 			return
 		case dependency.Of(err) != "":
 			j.streams.fail(err) // the next session goes on

@@ -142,11 +142,9 @@ const maxPassed = 1000
 // records what the log has lost.
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	var opened *sinks.Opened
-	var err error
-	durable := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New}
-	s.parts.sinkReach.Call(s.number, func() bool {
-		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, durable)
-		return err == nil
+	err := s.parts.sinkReach.Call(s.number, func() (err error) {
+		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+		return err
 	})
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)

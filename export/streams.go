@@ -20,17 +20,17 @@ type streams struct {
 	queue  *batching.Queue
 	reads  *readTracker
 	rules  *storedRules
-	fail   context.CancelCauseFunc     // ends the session
-	all    map[change.StreamID]*stream // those that have ended, or were never begun, are not there
-	open   []checkpoint.Signal         // the open signals, when they were last read
-	jobs   map[int64]*signalJob        // those that were begun (signals.go)
-	newest *discovery.Selection        // nil: none was followed yet
+	fail   context.CancelCauseFunc    // ends the session
+	all    map[change.StreamID]stream // those that have ended, or were never begun, are not there
+	open   []checkpoint.Signal        // the open signals, when they were last read
+	jobs   map[int64]*signalJob       // those that were begun (signals.go)
+	newest *discovery.Selection       // nil: none was followed yet
 	wg     sync.WaitGroup
 }
 
 // stream is a stream of the slot, in one state.
 type stream struct {
-	streamState
+	state streamState
 	doubt string // why it is unknown whether its resource was removed, as last reported
 }
 
@@ -59,32 +59,21 @@ func (refusedBySink) isStreamState() {}
 func (undecided) isStreamState()     {}
 
 func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]*stream{}, jobs: map[int64]*signalJob{}}
-}
-
-// state returns a stream's state; nil if it has none.
-func (st *streams) state(id change.StreamID) streamState {
-	if s := st.all[id]; s != nil {
-		return s.streamState
-	}
-	return nil
+	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]stream{}, jobs: map[int64]*signalJob{}}
 }
 
 func (st *streams) reading(id change.StreamID) *beingRead {
-	s, _ := st.state(id).(*beingRead)
-	return s
+	r, _ := st.all[id].state.(*beingRead)
+	return r
 }
 
 func (st *streams) paused(id change.StreamID) *pausedByUser {
-	s, _ := st.state(id).(*pausedByUser)
-	return s
+	p, _ := st.all[id].state.(*pausedByUser)
+	return p
 }
 
 func (st *streams) enter(id change.StreamID, state streamState) {
-	if st.all[id] == nil {
-		st.all[id] = &stream{}
-	}
-	st.all[id].streamState = state
+	st.all[id] = stream{state, st.all[id].doubt}
 }
 
 // reconsider takes a stream out of its state. The next selection that is followed decides what becomes of it.
@@ -141,7 +130,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		return err
 	}
 	for _, p := range stored {
-		if st.newest == nil && st.slot.owns(p.Stream) && st.state(p.Stream) == nil {
+		if st.newest == nil && st.slot.owns(p.Stream) && st.all[p.Stream].state == nil {
 			st.enter(p.Stream, undecided{p})
 		}
 	}
@@ -160,7 +149,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		}
 	}
 	for id := range st.all {
-		if r := st.reading(id); r != nil && !selected[id] && !selection.Unsure[r.Group()] {
+		if r := st.reading(id); r != nil && !selected[id] && !selection.Unsure[change.ResourceOf(id).Group] {
 			r.SetResource(nil)
 			st.setRemovalUnknown(id, nil)
 		}
@@ -185,7 +174,7 @@ func (st *streams) send(ctx context.Context, c change.Control, durable func(cont
 // selectStream starts a stream, unless something keeps it from being read.
 func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 	refused := st.slot.refusals.of(s.Resource)
-	switch now := st.state(s.ID()).(type) {
+	switch now := st.all[s.ID()].state.(type) {
 	case *beingRead:
 		now.SetResource(&s.Resource)
 	case *pausedByUser:
@@ -255,7 +244,7 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 // end of one that it refuses.
 func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection) error {
 	for _, id := range slices.Sorted(maps.Keys(st.all)) {
-		u, is := st.state(id).(undecided)
+		u, is := st.all[id].state.(undecided)
 		if !is || st.slot.refusals.of(change.ResourceOf(id)) != nil {
 			continue
 		}

@@ -104,7 +104,7 @@ func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
 	if st.all[id].doubt == text {
 		return
 	}
-	st.all[id].doubt = text
+	st.all[id] = stream{st.all[id].state, text}
 	st.slot.parts.Observer.RemovalUnknown(id, err)
 	if err != nil {
 		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)

@@ -2,9 +2,7 @@ package observe
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -210,25 +208,5 @@ func (v *victim) wantClosed(t *testing.T, name, sent string) {
 	_, _ = io.WriteString(c, sent)
 	if _, err := io.Copy(io.Discard, c); err != nil && os.IsTimeout(err) {
 		t.Errorf("%s: the connection is still open after minutes", name)
-	}
-}
-
-// An open page is kept up to date for longer than a request may take.
-func TestAnOpenPageIsNotCutOff(t *testing.T) {
-	s := protected(t, ServerOptions{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr()+"/status/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	time.AfterFunc(readWithin+2*time.Second, cancel)
-	if _, err := io.Copy(io.Discard, answer.Body); !errors.Is(err, context.Canceled) || answer.StatusCode != http.StatusOK {
-		t.Errorf("%s, and the updates ended with %v", answer.Status, err)
 	}
 }

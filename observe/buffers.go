@@ -81,8 +81,8 @@ func (b *buffers) spans() map[change.StreamID]batching.Span {
 	return all
 }
 
-// Buffer sets the function that returns what a slot has in memory; nil: nothing.
-func (m *Metrics) Buffer(slot int, fill func() export.Fill) {
+// Buffering sets the function that returns what a slot has in memory; nil: nothing.
+func (m *Metrics) Buffering(slot int, fill func() export.Fill) {
 	b := m.buffers.add(strconv.Itoa(slot))
 	m.buffers.mu.Lock()
 	defer m.buffers.mu.Unlock()

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"maps"
 	"time"
 
 	"kubecdc/change"
@@ -12,11 +11,11 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Exporter passes the events of the exporter and the sink on to metrics, health and progress.
+// Exporter gets the events of the exporter and the sink. Its methods are those that concern several of its parts.
 type Exporter struct {
-	Metrics  *Metrics
-	Health   *Health
-	Progress *Progress
+	*Metrics
+	*Health
+	*Progress
 }
 
 var (
@@ -30,31 +29,8 @@ func (e *Exporter) StreamAdded(stream change.StreamID) {
 	e.Progress.Expect(stream)
 }
 
-// StreamsFound gives the streams of the checkpoint, before the start waits for the sink.
-func (e *Exporter) StreamsFound(positions []change.Position) { e.Metrics.streams.found(positions) }
-
-func (e *Exporter) SlotStreams(slot int, positions []change.Position) {
-	e.Metrics.streams.slot(slot, positions)
-	for _, p := range positions {
-		e.Metrics.of(p.Stream)
-	}
-}
-
-func (e *Exporter) StreamObjects(slot int, stream change.StreamID, known func() int64) {
-	e.Metrics.streams.added(slot, stream, known)
-}
-
-func (e *Exporter) RemovalUnknown(stream change.StreamID, err error) {
-	e.Health.RemovalUnknown(stream, err)
-}
-
-func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
-
 func (e *Exporter) ReplicaStatus(s ownership.Status) {
-	others := maps.Clone(s.Owners)
-	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
-	e.Health.ReplicaStatus(others, s.Standby)
-	e.Health.Replicas(s)
+	e.Health.ReplicaStatus(s)
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
 	e.Metrics.streams.slot(notAssigned, nil)
 }
@@ -82,21 +58,9 @@ func (e *Exporter) StreamState(stream change.StreamID, state change.StreamState,
 	}
 }
 
-func (e *Exporter) SnapshotStarted(stream change.StreamID) { e.Progress.Begin(stream) }
-
-func (e *Exporter) ListProgress(stream change.StreamID, done, total int64) {
-	e.Progress.List(stream, done, total)
-}
-
 func (e *Exporter) RecoveryProgress(stream change.StreamID, done, total, requests int) {
 	e.Metrics.streams.recovering(stream, done, total)
 	e.Health.RecoveryProgress(stream, done, total, requests)
-}
-
-func (e *Exporter) WatchRestarted(change.StreamID) { e.Metrics.WatchRestart() }
-
-func (e *Exporter) Relisted(stream change.StreamID, reason reflector.RelistReason) {
-	e.Metrics.Relist(stream, reason)
 }
 
 func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
@@ -134,20 +98,6 @@ func (e *Exporter) Checkpointed(_ int, took time.Duration) {
 	e.Health.Checkpointed()
 }
 
-func (e *Exporter) CheckpointSize(bytes int64) { e.Metrics.CheckpointSize(bytes) }
-
-func (e *Exporter) Rebuilding(slot int, done, total int64) {
-	e.Health.SlotRebuilding(slot, done, total)
-}
-
-func (e *Exporter) RollingForward(slot int, batch, last uint64) {
-	e.Health.SlotRollingForward(slot, batch, last)
-}
-
-func (e *Exporter) Buffering(slot int, fill func() export.Fill) {
-	e.Metrics.Buffer(slot, fill)
-}
-
 // Problem attributes an error to its dependency, if it has one.
 func (e *Exporter) Problem(slot int, err error) {
 	from := dependency.Of(err)
@@ -180,5 +130,3 @@ func (e *Exporter) SinkStuck(err error) {
 	e.Health.Problem(dependency.Sink, err)
 	e.Metrics.Error(StageSink)
 }
-
-func (e *Exporter) DeadLetter(resource string) { e.Metrics.DeadLetter(resource) }

@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -96,8 +97,8 @@ func (h *Health) SlotProblem(slot int, dependency string, err error) {
 	s.err, s.dependency = h.update(s.err, err), dependency
 }
 
-// SlotRebuilding reports the progress of the rebuild of the slot's checkpoint; total is 0 when it has ended.
-func (h *Health) SlotRebuilding(slot int, done, total int64) {
+// Rebuilding reports the progress of the rebuild of the slot's checkpoint; total is 0 when it has ended.
+func (h *Health) Rebuilding(slot int, done, total int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.slot(slot).activity = ""; total > 0 {
@@ -105,8 +106,8 @@ func (h *Health) SlotRebuilding(slot int, done, total int64) {
 	}
 }
 
-// SlotRollingForward reports the batch that the slot's checkpoint was rolled forward to; last is 0 when that has ended.
-func (h *Health) SlotRollingForward(slot int, batch, last uint64) {
+// RollingForward reports the batch that the slot's checkpoint was rolled forward to; last is 0 when that has ended.
+func (h *Health) RollingForward(slot int, batch, last uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.slot(slot).activity = ""; last > 0 {
@@ -128,14 +129,18 @@ func (h *Health) StreamsKnown(slot int) {
 	h.slot(slot).streamsKnown = true
 }
 
-// ReplicaStatus reports the slots that others own, and why this replica is on standby, if it is.
-func (h *Health) ReplicaStatus(owners map[int]string, standby string) {
+// ReplicaStatus notes who owns which slot, and why this replica is on standby, if it is.
+func (h *Health) ReplicaStatus(s ownership.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.standby = standby
-	for number, s := range h.slots {
-		s.owner = owners[number]
+	s.Owners = maps.Clone(s.Owners)
+	h.replicas, h.standby = s, s.Standby
+	for number, slot := range h.slots {
+		if slot.owner = s.Owners[number]; slot.owner == s.Self {
+			slot.owner = ""
+		}
 	}
+	h.used(dependency.APIServer) // or the replica would not have come so far
 }
 
 // StreamState reports a stream's state, and its error, or nil. The error stays until the stream is current again.

@@ -10,7 +10,6 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
-	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
 	"kubecdc/status"
 )
@@ -91,15 +90,6 @@ func (h *Health) Checkpointed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.used(dependency.Checkpoint)
-}
-
-// Replicas notes who owns which slot.
-func (h *Health) Replicas(s ownership.Status) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.Owners = maps.Clone(s.Owners)
-	h.replicas = s
-	h.used(dependency.APIServer) // or the replica would not have come so far
 }
 
 // used notes that a server works, unless it has a problem.

@@ -241,8 +241,8 @@ func (m *Metrics) Commit(stage string, took time.Duration) {
 	}
 }
 
-// Relist counts a list that was needed because a watch could not resume.
-func (m *Metrics) Relist(stream change.StreamID, reason reflector.RelistReason) {
+// Relisted counts a list that was needed because a watch could not resume.
+func (m *Metrics) Relisted(stream change.StreamID, reason reflector.RelistReason) {
 	m.relists.WithLabelValues(string(reason)).Inc()
 	m.streams.relisted(stream, reason)
 }
@@ -264,8 +264,8 @@ func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
 	}
 }
 
-// WatchRestart counts a watch that was resumed without a list.
-func (m *Metrics) WatchRestart() { m.watchRestarts.Inc() }
+// WatchRestarted counts a watch that was resumed without a list.
+func (m *Metrics) WatchRestarted(change.StreamID) { m.watchRestarts.Inc() }
 
 // Error counts an error that will be retried.
 func (m *Metrics) Error(stage string) { m.errors.WithLabelValues(stage).Inc() }

@@ -49,8 +49,8 @@ func (p *Progress) of(stream change.StreamID) *listing {
 	return p.running[stream]
 }
 
-// Begin reports that the first list of a stream starts.
-func (p *Progress) Begin(stream change.StreamID) {
+// SnapshotStarted reports that the first list of a stream starts.
+func (p *Progress) SnapshotStarted(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.started.IsZero() {
@@ -60,8 +60,8 @@ func (p *Progress) Begin(stream change.StreamID) {
 	p.of(stream).begun = true
 }
 
-// List reports how many objects of a first list were read. Other lists are ignored.
-func (p *Progress) List(stream change.StreamID, done, total int64) {
+// ListProgress reports how many objects of a first list were read. Other lists are ignored.
+func (p *Progress) ListProgress(stream change.StreamID, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.running[stream]
@@ -81,7 +81,7 @@ func (p *Progress) List(stream change.StreamID, done, total int64) {
 // Done reports that a stream is watching: its first list, if it had one, has ended.
 func (p *Progress) Done(stream change.StreamID) { p.end(stream, true) }
 
-// Drop reports that a stream is held up, so that the others need not wait for it. Begin includes it again.
+// Drop reports that a stream is held up, so that the others need not wait for it. SnapshotStarted includes it again.
 func (p *Progress) Drop(stream change.StreamID) { p.end(stream, false) }
 
 func (p *Progress) end(stream change.StreamID, finished bool) {

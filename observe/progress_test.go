@@ -16,14 +16,14 @@ func TestProgressIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		p := NewProgress(slog.New(slog.NewTextHandler(&out, nil)))
-		p.Begin("pods")
-		p.Begin("secrets")
-		p.List("secrets", 100, 300)
-		p.List("nodes", 1, 1) // not a first snapshot
+		p.SnapshotStarted("pods")
+		p.SnapshotStarted("secrets")
+		p.ListProgress("secrets", 100, 300)
+		p.ListProgress("nodes", 1, 1) // not a first snapshot
 		time.Sleep(2 * logInterval)
-		p.List("pods", 500, 500)
+		p.ListProgress("pods", 500, 500)
 		p.Done("pods")
-		p.List("secrets", 200, 300)
+		p.ListProgress("secrets", 200, 300)
 		p.Done("secrets")
 		text := out.String()
 		if !strings.Contains(text, "snapshot objects=600 of=800 streams_left=2") || !strings.Contains(text, `"snapshot complete" objects=700`) ||

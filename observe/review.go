@@ -61,11 +61,11 @@ const (
 func NewReviews(config *rest.Config) (*Reviews, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.Timeout = 50, 100, reviewTimeout
-	tokens, err := kubeapi.Group(config, nil, authentication.SchemeGroupVersion, authentication.AddToScheme)
+	tokens, err := kubeapi.Group(config, authentication.SchemeGroupVersion, authentication.AddToScheme)
 	if err != nil {
 		return nil, fmt.Errorf("prepare TokenReviews: %w", err)
 	}
-	access, err := kubeapi.Group(config, nil, authorization.SchemeGroupVersion, authorization.AddToScheme)
+	access, err := kubeapi.Group(config, authorization.SchemeGroupVersion, authorization.AddToScheme)
 	if err != nil {
 		return nil, fmt.Errorf("prepare SubjectAccessReviews: %w", err)
 	}

@@ -21,7 +21,6 @@ type Server struct {
 	listener net.Listener
 	access   Access // nil: everyone
 	log      *slog.Logger
-	closing  chan struct{}
 }
 
 // ServerOptions is what a server needs besides what it shows.
@@ -34,8 +33,7 @@ type ServerOptions struct {
 	Within  time.Duration // how long an answer may take; 0: answerWithin
 }
 
-// answerWithin is how long an answer may take. Who does not read it for so long is disconnected. Updates of an open page have
-// limits of their own.
+// answerWithin is how long an answer may take. Who does not read it for so long is disconnected.
 const answerWithin = 30 * time.Second
 
 // Serve starts a server, or returns a *ListenError. For "off" it returns a nil server, whose
@@ -44,7 +42,7 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if o.Listen == "off" {
 		return nil, nil
 	}
-	s := &Server{access: o.Access, log: o.Log, closing: make(chan struct{})}
+	s := &Server{access: o.Access, log: o.Log}
 	var err error
 	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
 		return nil, &ListenError{err}
@@ -54,7 +52,6 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 		ConnState: (&connections{open: map[net.Conn]connectionState{}}).changed,
 		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	s.http.Protocols.SetHTTP1(true) // a connection has one request at a time
-	s.http.RegisterOnShutdown(func() { close(s.closing) })
 	serve := s.http.Serve
 	if o.TLSCert != "" {
 		c := certificate{certFile: o.TLSCert, keyFile: o.TLSKey, log: o.Log}
@@ -106,7 +103,7 @@ func (s *Server) handler(m *Metrics, page *Status) http.Handler {
 		answerReady(w, report.Ready, map[string]bool{"ready": report.Ready}) // what is wrong names streams and servers
 	})
 	mux.Handle("GET /metrics", s.guard(m.Handler()))
-	mux.Handle("GET /", s.guard(status.Handler(page.Now, s.closing)))
+	mux.Handle("GET /", s.guard(status.Handler(page.Now)))
 	return mux
 }
 

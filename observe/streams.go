@@ -185,12 +185,21 @@ func (g *streamGauges) setState(stream change.StreamID, state change.StreamState
 // notAssigned is the slot of streams that the start found in the checkpoint, until replicas share the slots.
 const notAssigned = -2
 
-// found sets the streams of the checkpoint. Until the start is over nobody knows whose they are, and they fall behind.
-func (g *streamGauges) found(positions []change.Position) {
+// StreamsFound sets the streams of the checkpoint, before the start waits for the sink. Until it is over nobody knows whose they are, and
+// they fall behind.
+func (m *Metrics) StreamsFound(positions []change.Position) {
 	for _, p := range positions {
 		if p.Ended == "" {
-			g.update(p.Stream, func(s *streamGauge) { s.slot, s.confirmed = notAssigned, latest(s.confirmed, p.Time) })
+			m.streams.update(p.Stream, func(s *streamGauge) { s.slot, s.confirmed = notAssigned, latest(s.confirmed, p.Time) })
 		}
+	}
+}
+
+// SlotStreams sets the streams of a slot; none: it is another replica's.
+func (m *Metrics) SlotStreams(slot int, positions []change.Position) {
+	m.streams.slot(slot, positions)
+	for _, p := range positions {
+		m.of(p.Stream)
 	}
 }
 
@@ -211,8 +220,9 @@ func (g *streamGauges) slot(slot int, positions []change.Position) {
 	}
 }
 
-func (g *streamGauges) added(slot int, stream change.StreamID, known func() int64) {
-	g.update(stream, func(s *streamGauge) {
+// StreamObjects sets the function that returns how many objects of a stream are known.
+func (m *Metrics) StreamObjects(slot int, stream change.StreamID, known func() int64) {
+	m.streams.update(stream, func(s *streamGauge) {
 		if s.slot, s.ended = slot, false; known != nil {
 			s.known = known
 		}

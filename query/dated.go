@@ -34,7 +34,7 @@ type dated struct {
 const hindsight = 10 * time.Minute
 
 // date finds the version of each stream, if the moment is a time at which things happened, and what the state may lack.
-func (f *folder) date(ctx context.Context, r sinks.Reader, q Question, state *State) error {
+func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, state *State) error {
 	t := f.stories.target.Happened
 	if t.IsZero() {
 		return nil
@@ -69,7 +69,7 @@ func (f *folder) date(ctx context.Context, r sinks.Reader, q Question, state *St
 }
 
 // later reads the changes after the streams' last positions by the time.
-func (f *folder) later(ctx context.Context, r sinks.Reader, q Question, since time.Time, daters map[change.StreamID]*dater) error {
+func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, since time.Time, daters map[change.StreamID]*dater) error {
 	query := sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Wanted: func(l *sinks.Logged) bool {
 		d := daters[l.Stream.ID()]
 		return d != nil && !(l.Inferred && l.Op == change.Delete) && f.stories.when(d.story, l) == 0 && !l.Time.After(d.horizon) &&
@@ -108,7 +108,7 @@ func (d *dater) decide(c *Coverage) {
 	at, next, unsure := d.divide()
 	for _, u := range unsure {
 		c.lacks("%s was %s (resourceVersion %s) when the stream was not read: nothing tells whether that was before", u.key,
-			done[u.op], u.version)
+			u.op.Past(), u.version)
 	}
 	if next != "" && next.Compare(at) <= 0 {
 		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, at)

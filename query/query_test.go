@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
+	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -215,7 +216,7 @@ func TestUnknownMoments(t *testing.T) {
 	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotKept) {
 		t.Error(err)
 	}
-	var none *query.NoResourceError
+	var none usage.Error
 	if err := ask(query.Target{}, "nodes"); !errors.As(err, &none) {
 		t.Error(err)
 	}

@@ -57,8 +57,8 @@ type object struct {
 	between         change.StreamID // the stream, if the state is newer than its position at the cut
 }
 
-// folder keeps the last state of each object by the moment.
-type folder struct {
+// stateReader keeps the last state of each object by the moment.
+type stateReader struct {
 	stories    *stories
 	unrecorded map[change.StreamID]bool // streams without control records
 	cut        *sinks.Cut               // nil: the moment is a resourceVersion of each stream
@@ -70,22 +70,22 @@ type folder struct {
 // moment is not kept any more are taken from the before-image of the next one.
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
 	var states []*State
-	var folders []*folder
+	var readers []*stateReader
 	kept, err := readKept(ctx, r, q.Resources)
 	if err != nil {
 		return nil, err
 	}
 	for _, at := range moments {
-		f, state, err := newFolder(ctx, r, q, kept, at)
+		f, state, err := newStateReader(ctx, r, q, kept, at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
-		states, folders = append(states, state), append(folders, f)
+		states, readers = append(states, state), append(readers, f)
 	}
 	err = r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress},
 		func(l *sinks.Logged) error {
 			record := &record{Logged: l}
-			for _, f := range folders {
+			for _, f := range readers {
 				f.add(record)
 			}
 			return nil
@@ -93,13 +93,13 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range folders {
+	for i, f := range readers {
 		f.doubts(states[i], q.Namespace)
 	}
 	return states, nil
 }
 
-func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, moment Target) (*folder, *State, error) {
+func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept kept, moment Target) (*stateReader, *State, error) {
 	at, err := resolve(ctx, r, moment)
 	if err != nil {
 		return nil, nil, err
@@ -112,7 +112,7 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, momen
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &folder{stories: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
+	f := &stateReader{stories: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
 		unrecorded: map[change.StreamID]bool{}}
 	state := &State{At: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
@@ -120,7 +120,7 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, momen
 }
 
 // doubts adds what is not known of single objects to what a state may lack.
-func (f *folder) doubts(state *State, namespace string) {
+func (f *stateReader) doubts(state *State, namespace string) {
 	if len(state.Coverage) == 0 && len(f.unrecorded) == 0 {
 		state.Missing = append(state.Missing, f.stories.nothing(namespace))
 	}
@@ -157,7 +157,7 @@ func packed(image []byte, once *[]byte) []byte {
 }
 
 // cover tells how far the state is complete.
-func (f *folder) cover(state *State, namespace string) {
+func (f *stateReader) cover(state *State, namespace string) {
 	s := f.stories
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
 		if ns := change.ParseStream(id).Namespace; ns != "" && namespace != "" && ns != namespace {
@@ -183,7 +183,7 @@ func cutOf(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
 	return &cut, err
 }
 
-func (f *folder) add(r *record) {
+func (f *stateReader) add(r *record) {
 	st := f.stories.streams[r.Stream.ID()]
 	era := f.stories.when(st, r.Logged)
 	if era < 0 { // the first list of the era has what there was still
@@ -219,8 +219,6 @@ func (f *folder) add(r *record) {
 		o.between = st.stream
 	}
 }
-
-var done = map[change.Op]string{change.Create: "created", change.Update: "updated", change.Delete: "deleted", change.Read: "listed"}
 
 // set takes over a packed image as the object's state; nil: it did not exist.
 func (o *object) set(r *record, body []byte) {
@@ -264,7 +262,7 @@ const (
 
 // orderOf tells whether a change happened by the moment. An inferred change was found by comparing two states: a deletion has the last
 // known version of its object, and happened at an unknown one up to the end of its gap, or until it was found.
-func (f *folder) orderOf(l *sinks.Logged, st *story) order {
+func (f *stateReader) orderOf(l *sinks.Logged, st *story) order {
 	if f.cut != nil {
 		if f.cut.Has(l) {
 			return before
@@ -289,7 +287,7 @@ func (f *folder) orderOf(l *sinks.Logged, st *story) order {
 }
 
 // found is by for a deletion that was inferred outside of a gap: by a snapshot or a repair, or since its resource is gone.
-func (f *folder) found(l *sinks.Logged, st *story) order {
+func (f *stateReader) found(l *sinks.Logged, st *story) order {
 	e, _ := f.stories.eraOf(st)
 	if e == nil {
 		return unknown
@@ -307,16 +305,16 @@ func (f *folder) found(l *sinks.Logged, st *story) order {
 }
 
 // unknown says what is not known about a change.
-func (f *folder) unknown(l *sinks.Logged, st *story) string {
+func (f *stateReader) unknown(l *sinks.Logged, st *story) string {
 	if gap := st.gapOf(l); gap != nil {
-		return fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", done[l.Op], gap.From, gap.To)
+		return fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", l.Op.Past(), gap.From, gap.To)
 	}
-	return fmt.Sprintf("it was %s at an unknown resourceVersion after %s, and before %s", done[l.Op], l.ResourceVersion,
+	return fmt.Sprintf("it was %s at an unknown resourceVersion after %s, and before %s", l.Op.Past(), l.ResourceVersion,
 		l.Time.UTC().Format(time.RFC3339))
 }
 
 // apart reports whether a change before the cut is not one of those up to the stream's position then.
-func (f *folder) apart(l *sinks.Logged, st *story) bool {
+func (f *stateReader) apart(l *sinks.Logged, st *story) bool {
 	at := f.versions[st.stream]
 	if l.Op == change.Delete {
 		gap := st.gapOf(l)

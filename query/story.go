@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 )
 
@@ -164,7 +165,7 @@ func readStories(
 			if err != nil {
 				return nil, err
 			}
-			return nil, &NoResourceError{Resource: id, Known: known}
+			return nil, usage.Errorf("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
 		}
 	}
 	return s, nil
@@ -335,16 +336,6 @@ func (e *IncompleteError) Error() string {
 		text += "\n  " + m
 	}
 	return text
-}
-
-// NoResourceError says that the log has nothing of a resource.
-type NoResourceError struct {
-	Resource string
-	Known    []string
-}
-
-func (e *NoResourceError) Error() string {
-	return fmt.Sprintf("the log has no changes of %s: it has %s", e.Resource, strings.Join(e.Known, ", "))
 }
 
 // errStop ends a reading early.

@@ -105,7 +105,7 @@ const listsAtOnce = 8
 
 func sourceOptions(c *config.Config) reflector.Options {
 	options := reflector.DefaultOptions()
-	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
+	options.PageSize = c.Source.PageSize
 	options.Watermark, options.Proofs = c.Source.Watermarks, c.Source.Proofs
 	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {

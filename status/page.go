@@ -44,8 +44,8 @@ func icon(healthy bool) string {
 const refreshSeconds = "10"
 
 // writePage writes the whole page. It shows the streams that the filter selects.
-func writePage(w io.Writer, s *Status, f filter) error {
-	v := view{Status: s, ago: true}
+func writePage(w io.Writer, v view, f filter) error {
+	s := v.Status
 	return h.Doctype(h.HTML(h.Lang("en"),
 		h.Head(
 			h.Meta(h.Charset("utf-8")), h.TitleEl(g.Text(title(s))),
@@ -60,7 +60,7 @@ func writePage(w io.Writer, s *Status, f filter) error {
 			h.Header(
 				h.P(h.Class("name"), h.Strong(g.Text("kubecdc")), g.Text(" exporter "), h.Span(h.Class("cluster"), g.Text(s.Cluster))),
 				h.Div(h.ID("headline"), h.Role("status"), h.Aria("live", "polite"), v.headline()),
-				h.P(h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof"), v.clock(s.Time)),
+				h.P(h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof"), g.If(v.ago, v.clock(s.Time))),
 					h.Span(h.ID("live"), h.Aria("live", "polite"))),
 			),
 			h.Main(
@@ -131,20 +131,4 @@ func (f filter) count(all []Stream) string {
 // searched is what the filter looks in.
 func (s *Stream) searched() string {
 	return strings.ToLower(s.Resource + " " + s.Namespace + " " + string(s.State))
-}
-
-// fragments are the parts of the page that a live update replaces, by id. They have no age of anything, which the browser adds:
-// so a part differs only if something happened.
-func fragments(s *Status) (map[string]string, error) {
-	v := view{Status: s}
-	all := map[string]string{}
-	for id, node := range map[string]g.Node{"headline": v.headline(), "problems": v.problems(), "past": v.past(), "facts": v.facts(),
-		"table": v.streamTable(filter{}), "slots": v.slots(), "notes": v.notes()} {
-		var b strings.Builder
-		if err := node.Render(&b); err != nil {
-			return nil, err
-		}
-		all[id] = b.String()
-	}
-	return all, nil
 }

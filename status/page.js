@@ -65,25 +65,31 @@
   });
   sort();
 
-  const follow = () => {
-    const events = new EventSource("/status/events");
-    events.addEventListener("status", (e) => {
-      const update = JSON.parse(e.data);
-      ahead = Date.now() - Date.parse(update.time);
-      document.title = update.title;
-      document.querySelector("link[rel=icon]").href = update.icon;
-      get("asof").textContent = update.asOf;
-      get("live").textContent = ", live";
-      for (const [id, html] of Object.entries(update.parts)) get(id).innerHTML = html;
-      ages();
-      if ("table" in update.parts) { filter(); sort(); }
-    });
-    events.addEventListener("error", () => {
-      get("live").textContent = ". No updates come: what you see may be old.";
-      // The browser connects again after a lost connection, and gives up after an answer that is an error, as a proxy's.
-      if (events.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
-    });
+  // The parts that have changed are replaced. The page that is asked for has no ages, so it differs only if something has happened.
+  let tag = "";
+  const seen = {};
+  const say = (text) => { if (get("live").textContent !== text) get("live").textContent = text; };
+  const update = async () => {
+    const answer = await fetch("/?live", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
+    if (answer.status !== 200 && answer.status !== 304) throw new Error(answer.statusText);
+    const now = new Date(answer.headers.get("date"));
+    ahead = Date.now() - now;
+    get("asof").textContent = now.toISOString().slice(0, 19).replace("T", " ") + " UTC";
+    if (answer.status === 304) return;
+    tag = answer.headers.get("etag");
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    document.title = page.title;
+    document.querySelector("link[rel=icon]").href = page.querySelector("link[rel=icon]").href;
+    for (const id of ["headline", "problems", "past", "facts", "table", "slots", "notes"]) {
+      const html = page.getElementById(id).innerHTML;
+      if (seen[id] === html) continue;
+      get(id).innerHTML = seen[id] = html;
+      if (id === "table") { filter(); sort(); }
+    }
+    ages();
   };
+  const follow = () => update().then(() => say(", live"), () => say(". No updates come: what you see may be old."))
+    .finally(() => setTimeout(follow, 2000));
   follow();
   setInterval(ages, 1000);
 })();

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -37,9 +37,8 @@ func manyStreams() *Status {
 
 func serve(t *testing.T, now func() *Status) *httptest.Server {
 	t.Helper()
-	closing := make(chan struct{})
-	s := httptest.NewServer(Handler(func(context.Context) *Status { return now() }, closing))
-	t.Cleanup(func() { close(closing); s.Close() })
+	s := httptest.NewServer(Handler(func(context.Context) *Status { return now() }))
+	t.Cleanup(s.Close)
 	return s
 }
 
@@ -159,61 +158,63 @@ func TestTheJSONIsTheStatus(t *testing.T) {
 	}
 }
 
-// An open page gets all parts once, and then those in which something has happened: the age of what stays is the browser's work.
+// An open page gets the page again if something has happened: the age of what stays is the browser's work.
 func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
 	t.Parallel() // it waits for updates
-	states := make(chan *Status, 3)
-	first, second, third := manyStreams(), manyStreams(), manyStreams()
-	second.Time, third.Time = now.Add(time.Minute), now.Add(2*time.Minute)
-	third.Slots[0].Owner = "another"
-	states <- first
-	states <- second
-	states <- third
-	s := serve(t, func() *Status { return <-states })
-	r, err := http.Get(s.URL + "/status/events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	var got []string
-	lines := bufio.NewScanner(r.Body)
-	lines.Buffer(nil, 1<<20)
-	for len(got) < 3 && lines.Scan() {
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok {
-			continue
-		}
-		var u struct {
-			about
-			Parts map[string]string
-		}
-		if err := json.Unmarshal([]byte(data), &u); err != nil {
+	var state atomic.Pointer[Status]
+	state.Store(manyStreams())
+	s := serve(t, func() *Status {
+		later := *state.Load()
+		later.Time = time.Now()
+		return &later
+	})
+	ask := func(tag string) (int, string, string) {
+		r, err := http.NewRequest(http.MethodGet, s.URL+"/?live", nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, fmt.Sprint(len(u.Parts), strings.Contains(u.Parts["slots"], "another"), " ", u.AsOf))
+		r.Header.Set("If-None-Match", tag)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, answer.Header.Get("ETag"), string(body)
 	}
-	want := "5 false 2026-11-22 14:00:00 UTC|0 false 2026-11-22 14:01:00 UTC|1 true 2026-11-22 14:02:00 UTC"
-	if strings.Join(got, "|") != want {
-		t.Errorf("got %s", strings.Join(got, "|"))
+	code, tag, _ := ask("")
+	for began := time.Now(); time.Since(began) < 2*liveFor && code != http.StatusNotModified; {
+		if code != http.StatusOK {
+			t.Fatalf("answer %d", code)
+		}
+		code, _, _ = ask(tag)
+	}
+	third := manyStreams()
+	third.Slots[0].Owner = "another"
+	state.Store(third)
+	for code = 304; code == http.StatusNotModified; {
+		var body string
+		if code, _, body = ask(tag); code == http.StatusOK && !strings.Contains(body, "another") || code != http.StatusOK && body != "" {
+			t.Errorf("answer %d: %s", code, body)
+		}
 	}
 }
 
 // Many pages are open of a cluster with many streams: what they show is made once for all of them.
 func TestOpenPagesShareWhatTheyShow(t *testing.T) {
-	made := 0
-	s := manyStreams()
-	u := updates{now: func(context.Context) *Status { made++; return s }}
-	var first *update
-	for range mostOpen {
-		got, err := u.get(t.Context())
-		if err != nil || first != nil && got != first {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		made, s := 0, manyStreams()
+		h := Handler(func(context.Context) *Status { made++; return s })
+		for range 100 {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?live", nil))
 		}
-		first = got
-	}
-	if made != 1 {
-		t.Errorf("it was made %d times", made)
-	}
+		if made != 1 {
+			t.Errorf("it was made %d times", made)
+		}
+	})
 }
 
 // Each answer takes memory until it is read: so there is a limit to them.
@@ -225,7 +226,7 @@ func TestAFloodOfRequestsIsRefused(t *testing.T) {
 	s := serve(t, func() *Status { <-answer; return &Status{} })
 	var answered, refused atomic.Int32
 	var all sync.WaitGroup
-	for range mostOpen + more {
+	for range mostAtOnce + more {
 		all.Go(func() {
 			r, err := http.Get(s.URL + "/status.json")
 			if err != nil {
@@ -241,7 +242,7 @@ func TestAFloodOfRequestsIsRefused(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if answered.Load() != mostOpen || refused.Load() != more {
+	if answered.Load() != mostAtOnce || refused.Load() != more {
 		t.Errorf("%d requests were answered, %d refused", answered.Load(), refused.Load())
 	}
 }

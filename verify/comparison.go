@@ -81,11 +81,11 @@ func (c *Comparison) bodies(s *change.Stream) Bodies {
 
 // takeOutIgnored takes out of a result what differs only by updates that the settings ignore.
 func (c *Comparison) takeOutIgnored(ctx context.Context, r *Result, s *change.Stream) error {
-	filter := Filter{Updates: c.NoUpdates}
+	ignored := Ignored{Updates: c.NoUpdates}
 	if mask := c.Rules.Mask(s.Resource); mask != nil {
-		filter.Counts = mask.Counts
+		ignored.Counts = mask.Counts
 	}
-	return filter.TakeOut(ctx, r, s, c.Log, c.bodies(s))
+	return ignored.TakeOut(ctx, r, s, c.Log, c.bodies(s))
 }
 
 // Differing is how many objects differ.

@@ -13,8 +13,8 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// Filter is what the settings leave out of the log of a resource. What the log then has of an object may be outdated.
-type Filter struct {
+// Ignored is what the settings leave out of the log of a resource. What the log then has of an object may be outdated.
+type Ignored struct {
 	Updates bool                                // all updates
 	Counts  func(object []byte) ([]byte, error) // returns what of an object counts; nil: all of it
 }
@@ -23,7 +23,7 @@ type Filter struct {
 type Bodies func(ctx context.Context, at change.ResourceVersion, visit func(key string, version change.ResourceVersion, body []byte)) error
 
 // TakeOut takes the objects out of the differences that only ignored updates made, and counts them.
-func (f *Filter) TakeOut(ctx context.Context, r *Result, s *change.Stream, log sinks.Reader, live Bodies) (err error) {
+func (f *Ignored) TakeOut(ctx context.Context, r *Result, s *change.Stream, log sinks.Reader, live Bodies) (err error) {
 	older := map[string]Difference{}
 	for _, d := range r.Differences {
 		if d.Kind == Stale && d.Held.UID == d.Live.UID && d.Held.Version.Compare(d.Live.Version) < 0 {
@@ -47,7 +47,7 @@ func (f *Filter) TakeOut(ctx context.Context, r *Result, s *change.Stream, log s
 }
 
 // keepEqual keeps those objects whose last state in the log has all that counts of the API server's.
-func (f *Filter) keepEqual(ctx context.Context, older map[string]Difference, s *change.Stream, at change.ResourceVersion,
+func (f *Ignored) keepEqual(ctx context.Context, older map[string]Difference, s *change.Stream, at change.ResourceVersion,
 	log sinks.Reader, live Bodies) error {
 	logged, seed := map[string]uint64{}, maphash.MakeSeed()
 	q := sinks.Query{Resources: []string{s.Resource.ID()}, Wanted: func(l *sinks.Logged) bool {

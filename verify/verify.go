@@ -1,5 +1,5 @@
-// Package verify compares what a log, a table or a checkpoint has of each object with the API server, and a log with the proofs in
-// it. It changes nothing, and knows neither Kafka nor SQL.
+// Package verify compares what a log, a table or a checkpoint has of each object with the API server. It changes nothing, and knows
+// neither Kafka nor SQL.
 //
 // A copy and the API server are compared at one resourceVersion: the position P that the log had when the comparison began. The
 // server is read as it was at P, and of the log what was written later is left out. So an exporter may run meanwhile. Bodies are

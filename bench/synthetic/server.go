@@ -70,8 +70,6 @@ func (s *Server) serve(path string, c *collection) {
 	}
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); {
-		case q.Get("sendInitialEvents") != "":
-			http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`, http.StatusUnprocessableEntity)
 		case q.Get("watch") != "":
 			c.watch(w, r, s.options.Bookmarks)
 		default:

@@ -95,16 +95,14 @@ func (p *pastFlags) printer(out io.Writer, all bool) func(*sinks.Logged) error {
 		if err != nil {
 			return err
 		}
-		var text plain.Own
 		if p.output == "diff" {
-			text = colours.event(event, "")
-		} else if text, err = document(p.output, event); err != nil {
-			return err
+			return write(out, colours.event(event, ""))
 		}
-		if err != nil {
-			return err
+		text, err := document(p.output, event)
+		if err == nil {
+			err = write(out, text)
 		}
-		return write(out, text)
+		return err
 	}
 }
 
@@ -121,11 +119,10 @@ func newColours(on bool) *colours {
 	return c
 }
 
-var opNames = map[string]string{"c": "created", "u": "updated", "d": "deleted", "r": "listed"}
-
 // event is a change as text: a title, and a line of each path that changed.
 func (c *colours) event(e *query.Event, object string) plain.Own {
-	title := plain.Sprintf("%s  %s%s  resourceVersion %s", e.Time.Format(time.RFC3339), object, opNames[e.Op], e.ResourceVersion)
+	op, _ := change.ParseOp(e.Op)
+	title := plain.Sprintf("%s  %s%s  resourceVersion %s", e.Time.Format(time.RFC3339), object, op.Past(), e.ResourceVersion)
 	if e.Gap != "" && e.TimeFrom == change.FromExporter {
 		title += "  (seen then: nothing tells when it happened)"
 	}

@@ -104,7 +104,6 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 		{"verify", "-o", "xml"},
 		{"tail", "-o", "yml"},
 		{"diff", "--from=1h", "--clock=local"},
-		{"verify", "--topic-only", "--repair"},
 		{"rum"},
 		{"checkpoints", "lst"},
 		{"signals", "abort"},

@@ -165,7 +165,7 @@ func flagError(c *cobra.Command, err error) error {
 	text, hint := err.Error(), ""
 	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 		if setting := refusedSetting(c, name); setting != nil {
-			return notUsed(c, setting, "")
+			return notUsed(c, setting)
 		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })

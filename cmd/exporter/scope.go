@@ -49,19 +49,9 @@ func (s scope) has(setting *config.Setting) bool {
 	return s == nil
 }
 
-// refuse returns an error for a flag that was given, of a setting that is not in the scope.
-func (s scope) refuse(c *cobra.Command, when string) error {
-	for _, setting := range config.Settings() {
-		if f := c.Flags().Lookup(setting.Flag); f != nil && f.Changed && !s.has(setting) {
-			return notUsed(c, setting, when)
-		}
-	}
-	return nil
-}
-
 // notUsed is the error for the flag of a setting that a command can't use.
-func notUsed(c *cobra.Command, setting *config.Setting, when string) error {
-	return usage.Error("--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + when + " can't use: " +
+func notUsed(c *cobra.Command, setting *config.Setting) error {
+	return usage.Error("--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + " can't use: " +
 		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all")
 }
 

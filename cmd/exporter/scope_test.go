@@ -50,7 +50,6 @@ func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
 		"an argument: exporter pause STREAM":    {"pause", "--resources=pods"},
 		"(KUBECDC_SLOTS in the environment is":  {"history", "--slots=2", "pods", "a"},
 		"did you mean --resource?":              {"replay", "--resorces", "pods"},
-		"exporter verify --topic-only can't":    {"verify", "--topic-only", "--namespaces=a"},
 	} {
 		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)

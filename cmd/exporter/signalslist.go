@@ -44,11 +44,10 @@ func newSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var out output
-	list := onPast(withOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp,
+	list := onPast(withOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: listSignalsHelp,
 		Args: argCount(0, 0)}, &out), func(ctx context.Context, p *pastCheckpoints, _ []string) error { return p.listSignals(ctx, &out) })
-	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: argCount(1, 1),
+	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: abortSignalHelp, Args: argCount(1, 1),
 		RunE: abortSignal}, ofRequests)
-	list.Long, abort.Long = listSignalsHelp, abortSignalHelp
 	parent.AddCommand(list, abort)
 	return parent
 }

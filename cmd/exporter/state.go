@@ -82,7 +82,9 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full
 	if q.Name != "" && state.Len() == 0 {
 		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, target)
 	}
-	return p.printState(c.OutOrStdout(), state, full, q.Name != "")
+	w := bufio.NewWriter(c.OutOrStdout())
+	err = p.writeState(w, state, full, q.Name != "")
+	return cmp.Or(err, w.Flush())
 }
 
 // readStates reads states, and shows on a terminal how much of the log was read.
@@ -92,12 +94,6 @@ func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, q query.Q
 	states, err := query.ReadStates(ctx, r, q, at...)
 	show.end()
 	return states, notKept(err)
-}
-
-func (p *pastFlags) printState(out io.Writer, state *query.State, full, one bool) error {
-	w := bufio.NewWriter(out)
-	err := p.writeState(w, state, full, one)
-	return cmp.Or(err, w.Flush())
 }
 
 func (p *pastFlags) writeState(w *bufio.Writer, state *query.State, full, one bool) error {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"errors"
 	"testing"
 
@@ -18,7 +20,8 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 func TestAStateThatCanNotBeWrittenIsAnError(t *testing.T) {
 	for _, output := range []string{"table", "json"} {
 		p := &pastFlags{output: output}
-		if err := p.printState(fullDisk{}, &query.State{}, false, false); !errors.Is(err, errFull) {
+		w := bufio.NewWriter(fullDisk{})
+		if err := cmp.Or(p.writeState(w, &query.State{}, false, false), w.Flush()); !errors.Is(err, errFull) {
 			t.Errorf("-o %s: %v", output, err)
 		}
 	}

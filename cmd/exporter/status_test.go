@@ -74,7 +74,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 	}
 	page := status.Handler(func(context.Context) *status.Status {
 		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{})
-	}, nil)
+	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer a-token-of-some-length" {
 			http.Error(w, "no", http.StatusUnauthorized)

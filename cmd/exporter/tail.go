@@ -189,7 +189,7 @@ func (t *tailing) teller() *query.Teller {
 func (t *tailing) text(l *sinks.Logged, teller *query.Teller, colours *colours) (plain.Own, error) {
 	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
 	if t.output == "table" {
-		return plain.Sprintf(tableRow, l.Logged.UTC().Format(time.RFC3339), opNames[l.Op.String()], l.ResourceVersion,
+		return plain.Sprintf(tableRow, l.Logged.UTC().Format(time.RFC3339), l.Op.Past(), l.ResourceVersion,
 			resource, object), nil
 	}
 	event, err := teller.Event(l)

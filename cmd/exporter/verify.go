@@ -1,18 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubecdc/ask"
 	"kubecdc/config"
-	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 	"kubecdc/verify"
 )
 
@@ -34,10 +30,6 @@ SQLite file can be read only while no exporter runs. Give it the exporter's sett
 IGNORED are objects that are older there only since updates are ignored
 (KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).
 
-With --topic-only the cluster is not asked: the log is folded up to the last proof
-record of each stream, and compared with the digest in it. Where updates are ignored
-only the number of objects can be compared.
-
 With --repair the running exporter writes what differs: a create, update or delete
 of each such object, marked as inferred, with "repair:ID" of the signal as its gap.
 Its before is what the checkpoint holds of the object, or null. Then all is compared
@@ -45,7 +37,6 @@ again.
 
   exporter verify
   exporter verify pods deployments.apps -o json
-  exporter verify --topic-only
   exporter verify --repair`
 
 func newVerify() *cobra.Command {
@@ -53,53 +44,11 @@ func newVerify() *cobra.Command {
 	c := withSettings(withOutput(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster",
 		Long: verifyHelp, Annotations: compares}, &out), ofVerify)
 	identities := c.Flags().Bool("identities", false, "Compare uids and resourceVersions only, and not what objects contain.")
-	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, resources []string) error {
-		if *topicOnly && *repair {
-			return usage.Error("--topic-only compares without the cluster, so it can't be combined with --repair")
-		}
-		if *topicOnly {
-			if err := ofLog.refuse(c, " --topic-only"); err != nil {
-				return err
-			}
-			return verifyProofs(c, &out, resources)
-		}
 		return verifyCopies(c, &out, ask.Verification{Resources: resources, Identities: *identities, Repair: *repair})
 	}
 	return c
-}
-
-func verifyProofs(c *cobra.Command, out *output, resources []string) error {
-	reader, err := openReader(c.Context(), c)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	var known []string
-	all, err := verify.Proofs(c.Context(), reader, func(id string) bool {
-		known = append(known, id)
-		plural, _, _ := strings.Cut(id, ".")
-		return len(resources) == 0 || slices.Contains(resources, id) || slices.Contains(resources, plural)
-	})
-	if err != nil {
-		return err
-	}
-	slices.Sort(known)
-	if _, err := suggest.Resources(resources, slices.Compact(known), "the log has no proof records of"); err != nil {
-		return err
-	}
-	if err := printProven(c.OutOrStdout(), out, all); err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		return errors.New("nothing was compared: KUBECDC_PROOF_INTERVAL says how often proofs are made")
-	}
-	differ := slices.DeleteFunc(all, func(p verify.Proven) bool { return p.Equal || p.Problem != "" })
-	if len(differ) > 0 {
-		return &differsError{fmt.Sprintf("the log of %d streams differs from its last proof: exporter verify names the objects", len(differ))}
-	}
-	return nil
 }
 
 func verifyCopies(c *cobra.Command, out *output, v ask.Verification) error {

@@ -48,24 +48,3 @@ func versionOf(o *verify.Object) string {
 	}
 	return string(o.Version)
 }
-
-func printProven(w io.Writer, out *output, all []verify.Proven) error {
-	return out.print(w, all, func(t io.Writer) {
-		if len(all) == 0 {
-			plain.Fprintf(t, "the log has no proof records\n")
-			return
-		}
-		plain.Fprintf(t, "STREAM\tRESOURCEVERSION\tLOGGED\tPROVEN OBJECTS\tPROOF\tOBJECTS IN THE LOG\tLOG\n")
-		for _, p := range all {
-			result := "equal"
-			switch {
-			case p.Problem != "":
-				result = "not compared: " + p.Problem
-			case !p.Equal:
-				result = "different"
-			}
-			plain.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%d\t%s\n", p.Stream, p.ResourceVersion, p.Logged.UTC().Format(time.RFC3339), p.Proof.Objects,
-				p.Proof.Result, p.Objects, result)
-		}
-	})
-}

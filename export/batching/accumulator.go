@@ -1,6 +1,7 @@
 package batching
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -25,14 +26,6 @@ type Limits struct {
 	MaxBytes   int64         // likewise, with this many bytes
 	Linger     time.Duration // minimum time between two batches that are not full
 	Watermark  time.Duration // minimum time between two batches of positions alone; 0: one minute
-}
-
-// positionsInterval is the minimum time between two batches of positions alone.
-func (l *Limits) positionsInterval() time.Duration {
-	if l.Watermark > 0 {
-		return l.Watermark
-	}
-	return time.Minute
 }
 
 // Batch is a change.Batch together with the queue capacity that it occupies.
@@ -114,7 +107,7 @@ func (a *accumulator) due(now time.Time) (bool, time.Duration) {
 	}
 	wait := a.lastPop.Add(a.limits.Linger).Sub(now)
 	if !b.hasRecords {
-		interval := a.limits.positionsInterval()
+		interval := cmp.Or(a.limits.Watermark, time.Minute)
 		wait = max(b.created.Add(interval/10).Sub(now), a.lastPositions.Add(interval).Sub(now))
 	}
 	return wait <= 0, max(wait, time.Millisecond)

@@ -62,6 +62,7 @@ func (b *balancer) rounds(ctx, slots context.Context) error {
 		if err := b.round(ctx, slots); err != nil {
 			return err
 		}
+		tenth := b.Lease / 10
 		select {
 		case <-ctx.Done():
 			return nil
@@ -69,25 +70,18 @@ func (b *balancer) rounds(ctx, slots context.Context) error {
 			if err := b.finish(w); err != nil {
 				return err
 			}
-		case <-time.After(b.interval()):
+		case <-time.After(tenth*3/4 + rand.N(tenth/2)):
 		}
 	}
-}
-
-// interval is about a tenth of a lease, with jitter.
-func (b *balancer) interval() time.Duration {
-	tenth := b.Lease / 10
-	return tenth*3/4 + rand.N(tenth/2)
 }
 
 func (b *balancer) round(ctx, slots context.Context) error {
 	excluded := b.isolation.update(b.Sink, b.APIServer)
 	replicas, err := b.sendHeartbeat(ctx, excluded)
-	var layout *checkpoint.LayoutError
-	switch {
-	case errors.As(err, &layout), errors.Is(err, checkpoint.ErrGone):
+	if _, relaid := errors.AsType[*checkpoint.LayoutError](err); relaid || errors.Is(err, checkpoint.ErrGone) {
 		return err
-	case err != nil:
+	}
+	if err != nil {
 		b.heartbeatFailed(ctx, err)
 		return nil
 	}
@@ -101,15 +95,25 @@ func (b *balancer) round(ctx, slots context.Context) error {
 		return nil
 	}
 	b.isolation.noteOthers(false, b.Lease)
-	for _, slot := range v.claims() {
-		b.start(slots, slot)
-		v.owners[slot] = v.self
-	}
-	if slot, ok := v.surplus(); ok && !b.handingOver() {
+	b.claim(slots, v)
+	if slot, ok := v.surplus(); ok {
 		b.handOver(slot)
 	}
 	b.report(v)
 	return nil
+}
+
+// claim starts to work on this replica's part of the free slots.
+func (b *balancer) claim(ctx context.Context, v view) {
+	for _, slot := range v.claims() {
+		w := &worker{slot: slot}
+		ctx, stop := context.WithCancelCause(ctx)
+		w.stop, b.workers[slot], v.owners[slot] = stop, w, b.Name
+		go func() {
+			w.err = b.Work(ctx, slot)
+			b.ended <- w
+		}()
+	}
 }
 
 // sendHeartbeat returns the live replicas. The heartbeat of an excluded replica has no lifetime: the replica does not count.
@@ -150,29 +154,11 @@ func (b *balancer) view(r checkpoint.Replicas) view {
 	return v
 }
 
-func (b *balancer) handingOver() bool {
-	for _, w := range b.workers {
-		if w.handingOver {
-			return true
-		}
-	}
-	return false
-}
-
-func (b *balancer) start(ctx context.Context, slot int) {
-	w := &worker{slot: slot}
-	ctx, w.stop = context.WithCancelCause(ctx)
-	b.workers[slot] = w
-	go func() {
-		w.err = b.Work(ctx, slot)
-		b.ended <- w
-	}()
-}
-
+// handOver hands a slot over, unless another one is being handed over, or only the lease of an earlier worker is left.
 func (b *balancer) handOver(slot int) {
 	w := b.workers[slot]
-	if w == nil {
-		return // only the lease of an earlier worker is left, and will expire
+	if w == nil || slices.ContainsFunc(slices.Collect(maps.Values(b.workers)), func(w *worker) bool { return w.handingOver }) {
+		return
 	}
 	b.Logger.Info("handing a slot over to another replica", "slot", slot)
 	w.handingOver = true

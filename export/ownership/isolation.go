@@ -80,19 +80,17 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	}
 	if !others {
 		v.members = []string{v.self}
-		for _, slot := range v.claims() {
-			b.start(slots, slot)
-		}
+		b.claim(slots, v)
 	}
 	b.report(v)
 }
 
 // stepDown stops the work on all slots. A sink that does not answer is not waited for: batches in flight are given up.
 func (b *balancer) stepDown() {
-	stopped := false
+	stopped, from, since := false, b.isolation.from, timestamp(b.isolation.since)
 	var cause error // nil: what was read is still written
-	if b.isolation.from.server == dependency.Sink {
-		cause = &steppedDownError{b.isolation.since}
+	if from.server == dependency.Sink {
+		cause = fmt.Errorf("%w: the sink has not answered it since %s, and another one is live", errSteppedDown, since)
 	}
 	for _, w := range b.workers {
 		if !w.handingOver {
@@ -102,9 +100,20 @@ func (b *balancer) stepDown() {
 	}
 	if stopped {
 		b.isolation.beginProbation(b.Lease)
-		b.Logger.Warn("stepping down: the slots are released to the other replicas, since "+b.isolation.from.name()+" does not answer this one",
-			"since", timestamp(b.isolation.since))
+		b.Logger.Warn("stepping down: the slots are released to the other replicas, since "+from.name()+" does not answer this one", "since", since)
 	}
+}
+
+// errSteppedDown ends the work on the slots of a replica that steps down since the sink does not answer it.
+var errSteppedDown = errors.New("the replica stepped down")
+
+// SteppedDown returns the error with which this replica stepped down from a slot that it can't drain; nil if the context was
+// ended for another reason, or not at all.
+func SteppedDown(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errSteppedDown) {
+		return cause
+	}
+	return nil
 }
 
 // standby says why this replica holds no slot.
@@ -116,20 +125,3 @@ func (i *isolation) standby() string {
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// steppedDownError is the cause that ends the work on the slots of a replica that steps down since the sink does not answer it.
-type steppedDownError struct{ since time.Time }
-
-func (e *steppedDownError) Error() string {
-	return fmt.Sprintf("the replica stepped down: the sink has not answered it since %s, and another one is live", timestamp(e.since))
-}
-
-// SteppedDown returns the error with which this replica stepped down from a slot that it can't drain; nil if the context was
-// ended for another reason, or not at all.
-func SteppedDown(ctx context.Context) error {
-	var down *steppedDownError
-	if errors.As(context.Cause(ctx), &down) {
-		return down
-	}
-	return nil
-}

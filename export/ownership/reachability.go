@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/wait"
 )
 
 // Reachability tracks whether a server (the sink, or the API server) answers this process. It probes the server while nothing else
@@ -51,34 +52,30 @@ const probeInterval = 5 * time.Second
 
 // Probe probes the server until the context ends.
 func (r *Reachability) Probe(ctx context.Context, server Prober) {
+	r.mu.Lock()
 	if talker, ok := server.(Talker); ok {
-		r.mu.Lock()
 		r.heard = talker.Heard
-		r.mu.Unlock()
 	}
-	r.answered()
+	r.probed = time.Now()
+	r.mu.Unlock()
 	interval := min(r.lease/2, probeInterval)
 	for ctx.Err() == nil {
-		if silent := time.Since(r.lastAnswer()); silent < interval {
-			sleep(ctx, interval-silent)
+		r.mu.Lock()
+		silent := time.Since(r.lastAnswer())
+		r.mu.Unlock()
+		if silent < interval {
+			_ = wait.For(ctx, interval-silent)
 			continue
 		}
 		call := r.watchdog.Begin(r.server, "the probe of "+r.name())
-		for !r.probeOnce(ctx, server, call) && ctx.Err() == nil {
-			sleep(ctx, r.lease/10)
+		for !r.probeOnce(ctx, server, call) && wait.For(ctx, r.lease/10) == nil {
 		}
 		call.End()
 	}
 }
 
-// lastAnswer is when a probe was answered, or something else was heard of the server.
+// lastAnswer is when a probe was answered, or something else was heard of the server. The caller holds the lock.
 func (r *Reachability) lastAnswer() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lastAnswerLocked()
-}
-
-func (r *Reachability) lastAnswerLocked() time.Time {
 	if r.heard != nil {
 		if heard := r.heard(); heard.After(r.probed) {
 			r.probed = heard
@@ -94,30 +91,27 @@ func (r *Reachability) probeOnce(ctx context.Context, server Prober, call *depen
 		call.Failed(err)
 		return false
 	}
-	r.answered()
-	return true
-}
-
-func (r *Reachability) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probed = time.Now()
+	return true
 }
 
 // Call runs a slot's call to the sink. The slot counts as waiting from its first failed call until one succeeds.
-func (r *Reachability) Call(slot int, do func() (ok bool)) {
+func (r *Reachability) Call(slot int, do func() error) error {
 	r.mu.Lock()
 	if r.waiting[slot].IsZero() {
 		r.waiting[slot] = time.Now()
 	}
 	r.mu.Unlock()
-	if !do() {
-		return
+	err := do()
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waiting, slot)
+		r.written = time.Now()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.waiting, slot)
-	r.written = time.Now()
+	return err
 }
 
 // Forget removes a slot that this process no longer works on.
@@ -137,7 +131,7 @@ func (r *Reachability) unreachable() (since time.Time, unreachable bool) {
 	if r.evaluated = time.Now(); r.evaluated.Sub(before) >= r.lease && !r.probed.IsZero() {
 		r.probed = r.evaluated // the process was suspended, and could not probe
 	}
-	if r.lastAnswerLocked(); r.probed.IsZero() || time.Since(r.probed) < r.lease {
+	if r.lastAnswer(); r.probed.IsZero() || time.Since(r.probed) < r.lease {
 		return r.probed, false
 	}
 	for _, since := range r.waiting {
@@ -146,12 +140,4 @@ func (r *Reachability) unreachable() (since time.Time, unreachable bool) {
 		}
 	}
 	return r.probed, time.Since(r.written) >= r.lease
-}
-
-// sleep waits for d, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -44,7 +44,7 @@ type Observer interface {
 type Slot struct {
 	Number   int
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
-	Some     bool                                                              // the slot's other streams stay as they are
+	Partial  bool                                                              // the slot's other streams stay as they are
 	Known    []change.Position                                                 // the checkpoint's positions of the slot's streams
 	Bodies   bool                                                              // the checkpoint stores objects' bodies
 	Damaged  bool                                                              // only a log that has something replaces what is left
@@ -59,7 +59,7 @@ type Slot struct {
 type rebuild struct {
 	Slot
 	state *checkpoint.SlotState
-	past  *sinks.State
+	found *sinks.State
 	loss  *sinks.LostTailError
 
 	page    map[change.StreamID]map[string]*checkpoint.Object // stream → key → last state; nil: deleted
@@ -76,11 +76,11 @@ type rebuild struct {
 func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
 	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	started := time.Now()
-	past, err := log.State(ctx, sinks.Selection{Stream: s.Mine, Bodies: s.Bodies})
+	found, err := log.State(ctx, sinks.Selection{Stream: s.Mine, Bodies: s.Bodies})
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
-	r := &rebuild{Slot: s, state: state, past: past, loss: loss,
+	r := &rebuild{Slot: s, state: state, found: found, loss: loss,
 		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
 		started: started, pacer: progress.NewPacer()}
 	if s.Damaged && r.empty() {
@@ -91,35 +91,35 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	if err := r.run(ctx); err != nil {
 		return nil, err
 	}
-	return past.Lost, nil
+	return found.Lost, nil
 }
 
 func (r *rebuild) logStart() {
 	switch {
-	case !r.state.New && (r.Some || r.past.Seq < r.state.Seq):
+	case !r.state.New && (r.Partial || r.found.Seq < r.state.Seq):
 		r.Logger.Error("the log has lost records: rebuilding the checkpoint from what it still has", "reason", r.loss.Reason,
-			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "records", r.past.Records)
+			"checkpoint_batch", r.state.Seq, "log_batch", r.found.Seq, "records", r.found.Records)
 	case r.empty():
 		r.Logger.Debug("the log has no records of this slot's streams")
-	case r.past.Seq == 0 && len(r.past.Positions) == 0:
-		r.Logger.Info("the checkpoint is new: reading what the log has of this slot's streams", "records", r.past.Records)
+	case r.found.Seq == 0 && len(r.found.Positions) == 0:
+		r.Logger.Info("the checkpoint is new: reading what the log has of this slot's streams", "records", r.found.Records)
 	default:
 		r.Logger.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", r.loss.Reason,
-			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch,
-			"streams", len(r.past.Positions), "records", r.past.Records)
+			"checkpoint_batch", r.state.Seq, "log_batch", r.found.Seq, "log_epoch", r.found.Epoch,
+			"streams", len(r.found.Positions), "records", r.found.Records)
 	}
 }
 
 // empty reports that the log has never been written to.
 func (r *rebuild) empty() bool {
-	return r.past.Seq == 0 && r.past.Records == 0 && len(r.past.Positions) == 0
+	return r.found.Seq == 0 && r.found.Records == 0 && len(r.found.Positions) == 0
 }
 
 func (r *rebuild) run(ctx context.Context) error {
 	if err := r.Store.Clear(ctx, r.Number, r.state.Epoch, r.Mine); err != nil {
 		return dependency.OfCheckpoint(err)
 	}
-	folded, err := r.past.Fold(ctx, func(c *change.Change) error { return r.add(ctx, c) }, r.progress)
+	folded, err := r.found.Fold(ctx, func(c *change.Change) error { return r.add(ctx, c) }, r.progress)
 	if err == nil {
 		err = r.flush(ctx)
 	}
@@ -130,7 +130,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.finish(ctx); err != nil || r.empty() {
 		return dependency.OfCheckpoint(err)
 	}
-	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
+	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.found.Positions), "objects_in", len(r.seen),
 		"records", folded.Records, "bytes", folded.Bytes, "took", time.Since(r.started).Round(time.Millisecond).String())
 	return nil
 }
@@ -187,8 +187,8 @@ func (r *rebuild) flush(ctx context.Context) error {
 }
 
 func (r *rebuild) progress(f sinks.Progress) {
-	r.pacer.Report(func() { r.Observer.Rebuilding(r.Number, f.Records, max(r.past.Records, f.Records)) }, func() {
-		r.Logger.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
+	r.pacer.Report(func() { r.Observer.Rebuilding(r.Number, f.Records, max(r.found.Records, f.Records)) }, func() {
+		r.Logger.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.found.Records, "bytes", f.Bytes)
 	})
 }
 
@@ -201,14 +201,14 @@ func (r *rebuild) finish(ctx context.Context) error {
 			unknown[p.Stream] = true
 		}
 	}
-	for _, p := range r.past.Positions {
+	for _, p := range r.found.Positions {
 		delete(unknown, p.Stream)
 	}
-	positions := slices.DeleteFunc(r.past.Positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
+	positions := slices.DeleteFunc(r.found.Positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
 	for stream := range unknown {
 		positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion, Time: time.Now().UTC()})
 	}
-	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq),
+	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.found.Seq),
 		Positions: positions, Offsets: r.offsets()}
 	if err := r.Store.Rebuilt(ctx, r.pages, commit); err != nil {
 		return err
@@ -221,10 +221,10 @@ func (r *rebuild) finish(ctx context.Context) error {
 // recorded in the log.
 func (r *rebuild) offsets() change.Offsets {
 	offsets := change.Offsets{}
-	if r.Some {
+	if r.Partial {
 		offsets.Merge(r.state.Offsets)
 	}
-	offsets.Merge(r.past.Offsets)
+	offsets.Merge(r.found.Offsets)
 	for topic := range r.loss.Offsets {
 		offsets.Merge(change.Offsets{topic: r.state.Offsets[topic]})
 	}

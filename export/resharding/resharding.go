@@ -14,6 +14,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/ownership"
+	"kubecdc/internal/wait"
 )
 
 // Resharder makes the checkpoint's number of slots the one that this process is configured with.
@@ -23,14 +25,11 @@ type Resharder struct {
 	Lease    time.Duration // attempts are at most this far apart
 	Timeout  time.Duration // of the call that reads the number of slots
 	Topology Topology
+	Observer ownership.Observer
 	Logger   *slog.Logger
 
 	// Acquire makes this process the owner of a slot, in a layout of the given number of slots.
 	Acquire func(ctx context.Context, slot, slots int) (Slot, error)
-	// Standby is called while this process waits for replicas with another number of slots.
-	Standby func(replicas int, why string)
-	// Problem is called with the error of a failed attempt; nil: there is no error, or Standby was called.
-	Problem func(error)
 	// Begun is called when the checkpoint has answered, with another number of slots than the configured one.
 	Begun func()
 	// IsFinal reports whether an error makes another attempt pointless.
@@ -62,7 +61,7 @@ func (r *Resharder) Run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = r.Lease/10, r.Lease
 	logged := ""
-	defer r.Problem(nil)
+	defer r.Observer.Problem(0, nil)
 	for {
 		have, err := r.stored(ctx)
 		if err == nil && have == r.Slots {
@@ -72,28 +71,40 @@ func (r *Resharder) Run(ctx context.Context) error {
 			r.Begun()
 			err = (&layoutChange{Resharder: r, from: have, to: r.Slots}).run(ctx)
 		}
-		var others *otherLayoutError
-		wait := retry.NextBackOff()
-		switch {
-		case err == nil || r.IsFinal(err):
+		if err == nil || r.IsFinal(err) {
 			return err
-		case errors.As(err, &others):
-			wait = min(wait, r.Lease/4)
-			r.Problem(nil)
-			r.Standby(len(others.members), err.Error())
-		case ctx.Err() == nil:
-			r.Problem(err)
 		}
-		if text := err.Error(); text != logged && ctx.Err() == nil {
-			logged = text
-			r.Logger.Warn("the number of slots can't be changed yet; retrying", "reason", err)
+		delay := retry.NextBackOff()
+		if is[*otherLayoutError](err) {
+			delay = min(delay, r.Lease/4)
 		}
-		select {
-		case <-ctx.Done():
+		if ctx.Err() == nil {
+			r.report(err)
+			if text := err.Error(); text != logged {
+				logged = text
+				r.Logger.Warn("the number of slots can't be changed yet; retrying", "reason", err)
+			}
+		}
+		if wait.For(ctx, delay) != nil {
 			return nil
-		case <-time.After(wait):
 		}
 	}
+}
+
+// report notifies the observer of a failed attempt. While a slot is another replica's, that one has what there is to say.
+func (r *Resharder) report(err error) {
+	if others, ok := errors.AsType[*otherLayoutError](err); ok {
+		r.Observer.Problem(0, nil)
+		r.Observer.ReplicaStatus(ownership.Status{Replicas: len(others.members), Standby: err.Error()})
+	} else if !is[*checkpoint.HeldError](err) && !is[*checkpoint.LayoutError](err) {
+		r.Observer.ReplicaStatus(ownership.Status{}) // nobody else has the slots
+		r.Observer.Problem(0, fmt.Errorf("change the number of slots: %w", err))
+	}
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 func (r *Resharder) stored(ctx context.Context) (int, error) {

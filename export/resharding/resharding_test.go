@@ -14,6 +14,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/ownership"
 )
 
 const lease = 10 * time.Second
@@ -65,8 +66,16 @@ func (w *world) Relayout(_ context.Context, r checkpoint.Relayout) error {
 	return nil
 }
 
+func (w *world) ReplicaStatus(s ownership.Status) {
+	if s.Standby != "" {
+		w.standby = append(w.standby, fmt.Sprint(s.Replicas, " ", s.Standby))
+	}
+}
+
+func (w *world) Problem(int, error) {}
+
 func (w *world) resharder(slots int) *Resharder {
-	return &Resharder{Slots: slots, Owner: "me", Lease: lease, Timeout: lease, Topology: w, Logger: slog.New(slog.DiscardHandler),
+	return &Resharder{Slots: slots, Owner: "me", Lease: lease, Timeout: lease, Topology: w, Observer: w, Logger: slog.New(slog.DiscardHandler),
 		Acquire: func(_ context.Context, n, layout int) (Slot, error) {
 			if layout != w.slots {
 				return nil, fmt.Errorf("slot %d is acquired in a layout of %d", n, layout)
@@ -77,8 +86,6 @@ func (w *world) resharder(slots int) *Resharder {
 			w.open++
 			return &testSlot{world: w, n: n}, nil
 		},
-		Standby: func(replicas int, why string) { w.standby = append(w.standby, fmt.Sprint(replicas, " ", why)) },
-		Problem: func(error) {},
 		Begun:   func() {},
 		IsFinal: func(err error) bool { return strings.Contains(err.Error(), "final") },
 	}

@@ -3,6 +3,7 @@ package dependency
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,6 +50,12 @@ func (w *Watchdog) Begin(dependency, what string) *Call {
 	return c
 }
 
+// Do makes a call to a dependency under the watchdog, and attributes its error.
+func (w *Watchdog) Do(dependency, what string, do func() error) error {
+	defer w.Begin(dependency, what).End()
+	return Tag(dependency, do())
+}
+
 // report reports the call as stalled. The log has only the first of several stalled calls to a dependency.
 func (c *Call) report() {
 	c.mu.Lock()
@@ -81,21 +88,17 @@ func (c *Call) End() {
 	defer c.mu.Unlock()
 	c.ended = true
 	calls := c.stalled[c.dependency]
-	for i, other := range calls {
-		if other == c {
-			calls = append(calls[:i:i], calls[i+1:]...)
-		}
+	i := slices.Index(calls, c)
+	if i < 0 {
+		return
 	}
-	switch before := len(c.stalled[c.dependency]); {
-	case len(calls) == before:
-	case len(calls) == 0:
-		c.observer.Stalled(c.dependency, nil)
-		c.logger.Info("no longer waiting for an answer", "dependency", c.dependency,
-			"after", time.Since(c.since).Round(time.Millisecond).String())
-	default:
+	calls = slices.Delete(calls, i, i+1)
+	if c.stalled[c.dependency] = calls; len(calls) > 0 {
 		c.observer.Stalled(c.dependency, calls[0])
+		return
 	}
-	c.stalled[c.dependency] = calls
+	c.observer.Stalled(c.dependency, nil)
+	c.logger.Info("no longer waiting for an answer", "dependency", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
 }
 
 // Error describes the call and the time since which it is unanswered. The caller holds Watchdog.mu.

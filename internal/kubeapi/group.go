@@ -4,8 +4,6 @@
 package kubeapi
 
 import (
-	"net/http"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,9 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Group returns a client of one version of a group; types adds the group's types to a scheme. It makes no request. It uses an HTTP
-// client that was made of the configuration; nil: one of its own.
-func Group(config *rest.Config, client *http.Client, gv schema.GroupVersion, types func(*runtime.Scheme) error) (*rest.RESTClient, error) {
+// Group returns a client of one version of a group; types adds the group's types to a scheme. It makes no request.
+func Group(config *rest.Config, gv schema.GroupVersion, types func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // for Status, which any request may return
 	if err := types(scheme); err != nil {
@@ -24,8 +21,5 @@ func Group(config *rest.Config, client *http.Client, gv schema.GroupVersion, typ
 	config = rest.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &gv, "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	if client == nil {
-		return rest.RESTClientFor(config)
-	}
-	return rest.RESTClientForConfigAndClient(config, client)
+	return rest.RESTClientFor(config)
 }

@@ -6,7 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -154,4 +157,40 @@ func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
 	if wantVersions(t, objects); state.Lost == nil || !state.Lost.Gone(change.Resource{Plural: "pods"}) || state.Lost.Gone(change.Resource{Plural: "nodes"}) {
 		t.Errorf("the state is %+v, lost %+v", state, state.Lost)
 	}
+}
+
+// A broker answers that a transaction has ended before all partitions have its marker. What another slot has written so is in the
+// log, and in the state that a lost checkpoint is rebuilt from.
+func TestTheStateHasWhatEndsWhileItIsRead(t *testing.T) {
+	c := fakeCluster(t)
+	cfg := newConfig(t, c.ListenAddrs())
+	s := newSink(t, cfg)
+	other, _ := openLog(t, s, 1, 1, sinks.Durable{})
+	mustWrite(t, other, &change.Batch{Slot: 1, Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
+	ending, asked, written := make(chan bool), make(chan bool), make(chan error, 1)
+	var began, once sync.Once
+	c.ControlKey(int16(kmsg.EndTxn), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if strings.HasSuffix(r.(*kmsg.EndTxnRequest).TransactionalID, "-slot-1") {
+			began.Do(func() { close(ending) })
+			c.SleepControl(func() { <-asked })
+		}
+		return nil, nil, false
+	})
+	c.ControlKey(int16(kmsg.ListOffsets), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if r.(*kmsg.ListOffsetsRequest).IsolationLevel == 1 { // where the transactions end that have ended
+			once.Do(func() { close(asked) })
+		}
+		return nil, nil, false
+	})
+	t.Cleanup(func() { once.Do(func() { close(asked) }) })
+	go func() {
+		_, err := other.Write(t.Context(), &change.Batch{Slot: 1, Epoch: 1, Seq: 2, Changes: []change.Change{created("b", 11)}})
+		written <- err
+	}()
+	<-ending
+	_, objects := fold(t, cfg, 1)
+	wantVersions(t, objects, "a@10", "b@11")
+	mustDo(t, <-written)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 )
 
@@ -34,13 +35,8 @@ func (s *Sink) makePartitions(ctx context.Context) error {
 // maintain makes partitions ahead, and drops those that are older than the history, as long as the log is open. If it fails to
 // make them for as many days as a partition holds, writing fails too; then the slot is opened anew, which makes them.
 func (l *slotLog) maintain(ctx context.Context) {
-	for wait := l.sink.upkeep / 60; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		wait = l.sink.upkeep
+	for pause := l.sink.upkeep / 60; wait.For(ctx, pause) == nil; {
+		pause = l.sink.upkeep
 		err := l.sink.makePartitions(ctx)
 		for name := "any"; err == nil && name != ""; {
 			if name, err = l.dropOne(ctx); name != "" && err == nil {
@@ -48,8 +44,8 @@ func (l *slotLog) maintain(ctx context.Context) {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			wait /= 10
-			l.sink.log.Warn("the partitions of the log can't be made or dropped now", "again_in", wait.String(),
+			pause /= 10
+			l.sink.log.Warn("the partitions of the log can't be made or dropped now", "again_in", pause.String(),
 				"error", l.sink.db.Fail("make partitions ahead and drop old ones", err))
 		}
 	}

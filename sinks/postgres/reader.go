@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/pgdb"
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 )
 
@@ -176,10 +177,8 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 		if err := s.batches(ctx, to); err != nil || !q.Follow {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(followEvery):
+		if err := wait.For(ctx, followEvery); err != nil {
+			return err
 		}
 	}
 }

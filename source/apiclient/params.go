@@ -69,19 +69,11 @@ func (o ListOptions) query(s *change.Stream) url.Values {
 
 // watchParams asks for every event after the version, with bookmarks, until the server's timeout. In a watch, resourceVersion
 // means "start exactly after it", and resourceVersionMatch must not be set.
-//
-// Without a version it asks for a streaming list: for all objects, and then for every event after them (KEP-3157). That is a
-// consistent read, as a list; resourceVersionMatch must be NotOlderThan.
 func watchParams(s *change.Stream, version change.ResourceVersion, timeoutSeconds int) url.Values {
 	q := selectors(s)
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
+	q.Set("resourceVersion", string(version))
 	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
-	if version != "" {
-		q.Set("resourceVersion", string(version))
-	} else {
-		q.Set("sendInitialEvents", "true")
-		q.Set("resourceVersionMatch", "NotOlderThan")
-	}
 	return q
 }

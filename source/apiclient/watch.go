@@ -28,8 +28,8 @@ type Watch struct {
 	lines *lines
 }
 
-// Watch opens a watch that begins after the version; empty: a streaming list, which begins with all objects. A server sends a bookmark
-// about once a minute, so a connection that is idle for longer than the client's timeout is half open.
+// Watch opens a watch that begins after the version. A server sends a bookmark about once a minute, so a connection that is
+// idle for longer than the client's timeout is half open.
 func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion,
 	timeoutSeconds int) (*Watch, error) {
 	accept := acceptJSON
@@ -130,12 +130,10 @@ func (e Event) Status() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Bookmark returns the version of a BOOKMARK event. initialEnd says that the server has sent all objects of a streaming list.
-func (e Event) Bookmark() (version change.ResourceVersion, initialEnd bool, err error) {
+// Bookmark returns the version of a BOOKMARK event.
+func (e Event) Bookmark() (change.ResourceVersion, error) {
 	if !e.Object.Version.Valid() {
-		return "", false, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
+		return "", fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
 	}
-	annotations := rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations")
-	end, _ := rawjson.Text(rawjson.Member(annotations, metav1.InitialEventsAnnotationKey))
-	return e.Object.Version, end == "true", nil
+	return e.Object.Version, nil
 }

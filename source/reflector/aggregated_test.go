@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
 
@@ -71,7 +70,6 @@ func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 	aggregate(t, k, p)
 	stream := change.NewStream(gadgets, "", "", "")
 	options := testOptions()
-	options.StreamingLists = reflector.StreamingOff
 	l := resumed("100", "a a 90", "b b 95")
 	_, stop := startStream(t, k.Config, stream, options, l, &quietObserver{})
 	l.awaitPosition(t, "140")

@@ -72,7 +72,7 @@ func TestAnIdleStreamAsksRarelyByDefault(t *testing.T) {
 			var stops []func() error
 			for range streams {
 				options := reflector.DefaultOptions()
-				options.Watermark, options.StreamingLists = watermark, reflector.StreamingOff
+				options.Watermark = watermark
 				l := newLedger()
 				l.moved = make(chan struct{})
 				_, stop := startOn(t, &rest.Config{Host: "http://script", Transport: server, QPS: -1}, options, l, &quietObserver{})

@@ -82,7 +82,7 @@ func readLarge(url, redacted string) {
 		panic(err)
 	}
 	o := reflector.DefaultOptions()
-	o.FreshTries, o.StreamingLists = 0, reflector.StreamingOff
+	o.FreshTries = 0
 	if redacted == "true" {
 		o.Redactor = redactor(redact.Hash)
 	}

@@ -39,9 +39,7 @@ type listing struct {
 
 	missed   missed // what was emitted
 	rewound  bool   // an object is older than in the log
-	failed   int    // failed streaming lists
 	nameless int    // objects that can't be read, and that nobody knows the names of
-	older    bool   // the streaming list has objects as they were before the log's position
 }
 
 // list returns the state that lists the collection. The list closes the gap; nil: it is the first snapshot.
@@ -117,15 +115,6 @@ func (l *listing) begin(ctx context.Context) error {
 }
 
 func (l *listing) read(ctx context.Context) error {
-	if l.streams(ctx) {
-		err := l.streamed(ctx)
-		if !errors.Is(err, errNotStreamed) || l.options.StreamingLists == StreamingOn && !l.older {
-			return err
-		}
-		l.log.Info("reading the list in pages", "reason", err)
-		l.failed, l.version, l.objects, l.nameless = 2, "", 0, 0
-		l.known.StartPass()
-	}
 	for {
 		err := l.page(ctx)
 		if apiclient.IsGone(err) {
@@ -216,32 +205,23 @@ func (l *listing) checkFresh(version change.ResourceVersion) error {
 // maybeStale reports whether a list that is older than the log would explain the item: it differs from the log, and is not newer
 // than what the log has.
 func (l *listing) maybeStale(o *apiclient.Object) bool {
-	return l.predates(o, l.known.Compare(o.Key(), o.UID, o.Version))
+	return !l.rewinds && o.Version.Compare(l.floor) <= 0 && l.known.Compare(o.Key(), o.UID, o.Version) != known.Same
 }
 
-func (l *listing) predates(o *apiclient.Object, d known.Difference) bool {
-	return !l.rewinds && d != known.Same && o.Version.Compare(l.floor) <= 0
-}
-
-// item emits the change of one item of a page, if there is one.
+// item emits the change of one item of a page, if there is one. One that can't be read exists, so it must not be taken for deleted; nor
+// must any other, if nobody knows which one it is.
 func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable error) error {
 	if errors.Is(unreadable, apiclient.ErrUnsupported) {
 		return unreadable // all items are like that, and none of them must be taken for deleted
 	}
-	if unreadable != nil {
-		return l.unread(ctx, o, o.Raw, unreadable)
+	if unreadable == nil {
+		return l.object(ctx, o)
 	}
-	return l.object(ctx, o)
-}
-
-// unread takes an object that can't be read. It exists, so it must not be taken for deleted; nor must any other, if nobody knows
-// which one it is.
-func (l *listing) unread(ctx context.Context, o *apiclient.Object, raw []byte, reason error) error {
 	if o.Name == "" {
 		l.nameless++
 	}
 	l.known.Mark(o.Key())
-	return l.sendMalformed(ctx, raw, reason)
+	return l.sendMalformed(ctx, o.Raw, unreadable)
 }
 
 // object emits the change of a listed object, if there is one. In one history a list never has an older version of an object
@@ -271,8 +251,6 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	if &o.Raw[0] == &raw[0] { // only what is emitted is kept
 		o.Raw = bytes.Clone(raw)
 	}
-	o.Slab.Release()
-	o.Slab = nil
 	if l.snapshot() && d == known.Absent {
 		return l.send(ctx, l.newChange(change.Read, o), stays)
 	}

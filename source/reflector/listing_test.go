@@ -1,7 +1,6 @@
 package reflector_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -173,61 +172,5 @@ func TestAPageThatFailsIsReadAgain(t *testing.T) {
 		if s.wait(3) < 2*time.Second {
 			t.Errorf("the server asked for 2 s of peace and got %s", s.wait(3))
 		}
-	})
-}
-
-// A streaming list comes in any order, with changes in between, and ends at its bookmark.
-func TestStreamingList(t *testing.T) {
-	o := plain()
-	o.StreamingLists = reflector.StreamingAuto
-	initial := "watch match=NotOlderThan initial=true"
-	version := func(minor string) step { return step{want: "version", body: `{"major":"1","minor":"` + minor + `"}`} }
-	t.Run("of a first snapshot", func(t *testing.T) {
-		l := newLedger()
-		play(t, l, o, []step{version("36+"), {want: initial, body: added("c c 30") + added("a a 10") + bookmark("150") +
-			modified("a a 160") + added("d d 170") + deleted("d d 180") + initialEnd, stay: true},
-			{want: "watch rv=200", stay: true}}, func(t *testing.T, _ *script) {
-			expect(t, l, "r c@30 r a@10 u a@160? r d@170 d d@180", "200")
-		})
-	})
-	t.Run("after a 410", func(t *testing.T) {
-		l := resumed("100", "a a 10", "b b 20", "c c 99")
-		play(t, l, o, steps(holds("100", "c c 99"), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("32"),
-			{want: initial, body: added("c c 150") + added("a a 10") + initialEnd, stay: true},
-			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "u c@150? d b@20?", "200") })
-	})
-	t.Run("older than the log", func(t *testing.T) {
-		l, newest := resumed("100", "a a 99", "b c 98"), "a a 99"
-		play(t, l, o, steps(holds("100", newest), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("36"),
-			{want: initial, body: added("a a 80") + added("b b 70") + added("d d 60") + deleted("a a 85") +
-				strings.ReplaceAll(initialEnd, "200", "90"), stay: true}},
-			holds("100", newest), []step{{want: "watch rv=100", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
-	})
-	t.Run("with an object whose event was malformed: pages", func(t *testing.T) {
-		l, newest := resumed("100", "a a 99"), "a a 99"
-		play(t, l, o, steps(holds("100", newest), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("36"),
-			{want: initial, body: added(newest) + added("e e 97") + added("f f 110") + initialEnd, stay: true},
-			{want: "list limit=2", body: listed("200", "", newest, "e e 97", "f f 110")},
-			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "c f@110? c e@97?", "200") })
-	})
-	t.Run("on, with older objects in a list that is not older: pages", func(t *testing.T) {
-		o, l := o, resumed("100", "a a 99", "b b 98")
-		o.StreamingLists = reflector.StreamingOn
-		play(t, l, o, steps(holds("100", "a a 99"), []step{{want: "watch rv=100", status: 410, body: gone("")},
-			{want: initial, body: added("a a 99") + added("b b 70") + initialEnd, stay: true},
-			{want: "list limit=2", body: listed("200", "", "a a 99", "b b 70")},
-			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "u b@70?", "200") })
-	})
-	t.Run("cut, and then refused: pages", func(t *testing.T) {
-		l := newLedger()
-		play(t, l, o, []step{version("36"), {want: initial, body: added("a a 10"), cut: true},
-			version("36"), {want: initial, status: 422, body: failure(422, "Invalid")},
-			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20")},
-			{want: "watch rv=200", stay: true}}, func(t *testing.T, _ *script) { expect(t, l, "r a@10 r b@20", "200") })
-	})
-	t.Run("of an old server: pages", func(t *testing.T) {
-		l := newLedger()
-		play(t, l, o, []step{version("31"), {want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}},
-			func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// modelServer is an API server in memory, before an etcd in memory: lists in pages, streaming lists, reads of the past, watches,
+// modelServer is an API server in memory, before an etcd in memory: lists in pages, reads of the past, watches,
 // compaction, and restores from a backup. At random a watch gets 410, ends early or repeats events, and objects change between
 // two pages.
 type modelServer struct {
@@ -120,8 +120,6 @@ func (m *modelServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			ProtoMajor: 1, ProtoMinor: 1}, nil
 	}
 	switch {
-	case r.URL.Path == "/version":
-		return answer(200, io.NopCloser(strings.NewReader(`{"major":"1","minor":"36"}`)))
 	case parts[0] != "api":
 		return answer(404, io.NopCloser(strings.NewReader(failure(404, "NotFound"))))
 	case q.Get("watch") != "":
@@ -131,7 +129,7 @@ func (m *modelServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(seconds)*time.Second)
 		go func() {
 			defer cancel()
-			m.watch(ctx, writer, resource, from, q.Get("sendInitialEvents") != "")
+			m.watch(ctx, writer, resource, from)
 			writer.Close()
 		}()
 		return answer(200, reader)
@@ -189,18 +187,11 @@ func (m *modelServer) list(resource string, query func(string) string) (status i
 }
 
 // watch delivers what follows a revision until the context ends or the watches are cut.
-func (m *modelServer) watch(ctx context.Context, w io.Writer, resource string, from uint64, initial bool) {
+func (m *modelServer) watch(ctx context.Context, w io.Writer, resource string, from uint64) {
 	m.mu.Lock()
 	cut := m.cut
 	var lines []string
-	switch {
-	case initial:
-		from = m.now
-		for _, o := range m.at(resource, from) {
-			lines = append(lines, `{"type":"ADDED","object":`+o.object()+"}\n")
-		}
-		lines = append(lines, strings.ReplaceAll(initialEnd, "200", strconv.FormatUint(from, 10)))
-	case from < m.compacted || m.random.Float64() < m.expires:
+	if from < m.compacted || m.random.Float64() < m.expires {
 		lines, cut = []string{errorEvent(gone(""))}, closedChannel
 	}
 	m.mu.Unlock()

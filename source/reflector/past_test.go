@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 )
 
 // pastServer is an API server with a history, in memory, that answers questions about it rightly, or in one of the ways
@@ -119,7 +118,7 @@ func (p *pastServer) recover(t *testing.T, r change.Resource) (*ledger, change.G
 	t.Helper()
 	l := resumed("100", "a a 90", "b b 95")
 	options := testOptions()
-	options.PageSize, options.StreamingLists = 500, reflector.StreamingOff
+	options.PageSize = 500
 	startStream(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, change.NewStream(r, "", "", ""), options, l, &quietObserver{})
 	l.awaitPosition(t, strconv.FormatUint(p.now, 10))
 	l.mu.Lock()
@@ -175,7 +174,6 @@ func TestAServerThatAlwaysAnswers410IsSpared(t *testing.T) {
 			l := resumed("100", "a a 90", "b b 95")
 			l.moved = make(chan struct{}) // of this bubble
 			options := testOptions()
-			options.StreamingLists = reflector.StreamingOff
 			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
 			time.Sleep(10 * time.Second)
 			_ = stop()
@@ -196,7 +194,6 @@ func TestOneOddAnswerDoesNotEndARecovery(t *testing.T) {
 			l := resumed("100", "a a 90", "b b 95")
 			l.moved = make(chan struct{}) // of this bubble
 			options := testOptions()
-			options.StreamingLists = reflector.StreamingOff
 			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
 			time.Sleep(time.Minute)
 			_ = stop()

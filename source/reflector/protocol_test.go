@@ -160,8 +160,6 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 	})
 }
 
-const initialEnd = `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"200","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
-
 // Discovery may report a change in any state: another version is read from the same position; a removed resource's objects
 // end; when it is back, they are a snapshot again.
 func TestAResourceThatChangesIsAdopted(t *testing.T) {

@@ -120,19 +120,15 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 	})
 }
 
-// Listed, streamed, watched, recovered after a gap: on each way an object passes the redactor.
+// Listed, watched, recovered after a gap: on each way an object passes the redactor.
 func TestRedactedOnEveryWay(t *testing.T) {
 	k := servers.Kube(t)
 	for _, mode := range []redact.Mode{redact.Hash, redact.Metadata} {
-		for _, streaming := range []string{reflector.StreamingOn, reflector.StreamingOff} {
-			t.Run(string(mode)+", streaming lists "+streaming, func(t *testing.T) {
-				redactedOnEveryWay(t, k, mode, streaming)
-			})
-		}
+		t.Run(string(mode), func(t *testing.T) { redactedOnEveryWay(t, k, mode) })
 	}
 }
 
-func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode, streaming string) {
+func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode) {
 	ns := servers.Namespace(t)
 	api, g, l, o := kubernetes.NewForConfigOrDie(k.Config).CoreV1().Secrets(ns), newGateway(t, k.Config), newLedger(), &recorder{}
 	put := func(name, value string) {
@@ -148,7 +144,7 @@ func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode, s
 	}
 	put("listed", canary)
 	options := testOptions()
-	options.StreamingLists, options.Redactor, options.MetadataOnly = streaming, redactor(mode), mode == redact.Metadata
+	options.Redactor, options.MetadataOnly = redactor(mode), mode == redact.Metadata
 	startStream(t, g.config(), change.NewStream(secrets, ns, "", ""), options, l, o)
 	l.awaitStarted(t)
 	put("watched", canary)

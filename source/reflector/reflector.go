@@ -34,19 +34,17 @@ type Options struct {
 	MetadataOnly bool
 	Redactor     *redact.Redactor // what is hidden of objects; nil: nothing
 	Masked       bool             // updates may be left out of the log
-	// StreamingLists: auto, on or off (watchlist.go).
-	StreamingLists string
-	Recovery       *Recovery     // nil: off
-	Lists          *ListLimiter  // nil: all streams may list at once
-	Restores       Restores      // nil: a stream tells no other one that etcd was restored
-	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
-	Stored         StoredBodies  // nil: the checkpoint has no bodies that can be compared
+	Recovery     *Recovery        // nil: off
+	Lists        *ListLimiter     // nil: all streams may list at once
+	Restores     Restores         // nil: a stream tells no other one that etcd was restored
+	Proofs       time.Duration    // how often a stream is compared with the API server (proving.go); 0: never
+	Stored       StoredBodies     // nil: the checkpoint has no bodies that can be compared
 }
 
 // DefaultOptions are the production settings.
 func DefaultOptions() Options {
 	return Options{PageSize: 500, WatchTimeout: 5 * time.Minute, Quiet: apiclient.DefaultIdle, FreshTries: 2,
-		MaxBackoff: 30 * time.Second, StreamingLists: StreamingAuto}
+		MaxBackoff: 30 * time.Second}
 }
 
 // Reflector keeps one collection in the log. It is in one state at a time; each state is a value with its own data (the
@@ -56,7 +54,6 @@ func DefaultOptions() Options {
 // that was emitted is among the known objects, so a repeated list emits nothing twice.
 type Reflector struct {
 	stream    *change.Stream
-	group     string
 	client    *apiclient.Client
 	options   Options
 	inventory Inventory
@@ -114,7 +111,7 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	retry.MaxInterval = options.MaxBackoff
 	resource := s.Resource
 	client = client.With(options.Quiet, options.Redactor != nil)
-	r := &Reflector{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory,
+	r := &Reflector{stream: s, client: client, shared: client, options: options, inventory: inventory,
 		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry, want: &resource, turn: make(chan struct{}, 1)}
 	if options.Recovery != nil {
 		r.participant = options.Recovery.coordinator.Join(s, leased(resource))
@@ -131,9 +128,6 @@ func (r *Reflector) Position() change.ResourceVersion { return r.position }
 
 // Objects is how many objects are known. It may be called at any time.
 func (r *Reflector) Objects() int64 { return r.objects.Load() }
-
-// Group is the API group of the stream's resource.
-func (r *Reflector) Group() string { return r.group }
 
 // Run works until the context ends, the output returns an error, or the API server's address leads to another cluster
 // (*apiclient.OtherClusterError).

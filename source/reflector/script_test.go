@@ -57,9 +57,9 @@ func describe(r *http.Request) string {
 	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
 		text += " metadata"
 	}
-	for _, p := range []string{"resourceVersion", "resourceVersionMatch", "sendInitialEvents", "continue", "limit", "fieldSelector", "labelSelector"} {
+	for _, p := range []string{"resourceVersion", "resourceVersionMatch", "continue", "limit", "fieldSelector", "labelSelector"} {
 		if v := q.Get(p); v != "" {
-			text += " " + map[string]string{"resourceVersion": "rv", "resourceVersionMatch": "match", "sendInitialEvents": "initial",
+			text += " " + map[string]string{"resourceVersion": "rv", "resourceVersionMatch": "match",
 				"fieldSelector": "fields", "labelSelector": "labels"}[p]
 			if p == "continue" || p == "limit" {
 				text += p
@@ -221,7 +221,7 @@ func newStream(t testing.TB, config *rest.Config, stream *change.Stream, options
 // plain are the options of scripted tests: no backfill, small pages, no fresh connections.
 func plain() reflector.Options {
 	o := reflector.DefaultOptions()
-	o.FreshTries, o.PageSize, o.StreamingLists = 0, 2, reflector.StreamingOff
+	o.FreshTries, o.PageSize = 0, 2
 	return o
 }
 

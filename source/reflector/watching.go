@@ -140,7 +140,7 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 			return err
 		}
 	case "BOOKMARK":
-		version, _, err := e.Bookmark()
+		version, err := e.Bookmark()
 		if err != nil {
 			return w.sendMalformed(ctx, e.Line, err)
 		}

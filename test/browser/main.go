@@ -218,7 +218,7 @@ func (c *check) proxied(ctx context.Context) error {
 	}
 	forward, answered := httputil.NewSingleHostReverseProxy(target), atomic.Bool{}
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/status/events" && !answered.Swap(true) {
+		if r.URL.Query().Has("live") && !answered.Swap(true) {
 			http.Error(w, "no exporter", http.StatusBadGateway)
 			return
 		}

@@ -55,8 +55,6 @@ func aggregate(t *testing.T, client dynamic.Interface) {
 		switch {
 		case r.URL.Path == "/apis/other.example.com/v1":
 			fmt.Fprint(w, `{"kind":"APIResourceList",`+group+`,"resources":[{"name":"gadgets","namespaced":true,"kind":"Gadget","verbs":["list","watch"]}]}`)
-		case r.URL.Query().Get("sendInitialEvents") != "":
-			w.WriteHeader(http.StatusUnprocessableEntity)
 		case r.URL.Query().Get("watch") != "":
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
+
+	"kubecdc/internal/wait"
 )
 
 // What ListOffsets takes in place of a time.
@@ -53,6 +55,36 @@ func (c *Client) Bounds(ctx context.Context, topic string) (starts, ends map[int
 // nothing where there is no such topic.
 func (c *Client) StableEnds(ctx context.Context, topic string) (map[int]int64, error) {
 	return c.existing(ctx, "find the stable end of "+topic, topic, Latest, readCommitted)
+}
+
+// SettleEvery is the pause between two looks whether transactions have ended.
+const SettleEvery = 5 * time.Millisecond
+
+// settlePatience is longer than a broker takes to end a transaction whose end it has promised.
+const settlePatience = 2 * time.Second
+
+// SettledEnds gives the ends and the stable ends of a topic, once it has the markers of the transactions that had ended when it was
+// called: a broker answers first, and writes a marker into one partition after another. A transaction that stays open was not ended
+// by its writer.
+func (c *Client) SettledEnds(ctx context.Context, topic string) (ends, stable map[int]int64, err error) {
+	ends, err = c.Ends(ctx, topic)
+	for began := time.Now(); err == nil && len(ends) > 0; {
+		if stable, err = c.StableEnds(ctx, topic); err != nil {
+			break
+		}
+		open := false
+		for p, end := range ends {
+			open = open || stable[p] < end
+		}
+		if !open || time.Since(began) > settlePatience {
+			for p, end := range stable {
+				ends[p] = max(ends[p], end) // with the markers themselves
+			}
+			return ends, stable, nil
+		}
+		err = wait.For(ctx, SettleEvery)
+	}
+	return ends, stable, err
 }
 
 // Since gives, for every partition of a topic, the offset of the first record of a time or later; -1 where there is none. It gives

@@ -9,6 +9,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"kubecdc/internal/wait"
 )
 
 const (
@@ -86,20 +88,10 @@ func mayStay(err error) bool {
 func (a *Attempts) Next(ctx context.Context, err error) error {
 	a.Failed++
 	a.report(err)
-	if Wait(ctx, a.nextDelay()) != nil {
+	if wait.For(ctx, a.nextDelay()) != nil {
 		return fmt.Errorf("%s: %w (last error: %v)", a.Op, context.Cause(ctx), err)
 	}
 	return nil
-}
-
-// Wait waits for a while. It fails if the context ends before.
-func Wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // nextDelay begins at 2 ms, since the usual cause is a transaction that is just being completed.

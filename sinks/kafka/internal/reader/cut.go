@@ -9,7 +9,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
@@ -33,7 +32,7 @@ func (r *Reader) cut(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	if err != nil {
 		return f.Cut, err
 	}
-	ends, next, err := r.settledControls(ctx)
+	ends, next, err := r.Client.SettledEnds(ctx, r.ControlTopic())
 	if err != nil || len(ends) == 0 {
 		return f.Cut, err
 	}
@@ -78,37 +77,6 @@ func (r *Reader) stableEnds(ctx context.Context) (change.Offsets, error) {
 		all.Merge(change.Offsets{topic: ends})
 	}
 	return all, nil
-}
-
-// settleEvery is how often markers are looked for.
-const settleEvery = 5 * time.Millisecond
-
-// settlePatience is longer than a broker takes to end a transaction whose end it has promised.
-const settlePatience = 2 * time.Second
-
-// settledControls are the ends of the control topic once it has the marker of every transaction whose marker a data topic may
-// have: a broker writes them one after another. A transaction that stays open was not ended by its writer; the last stable
-// offsets are before it.
-func (r *Reader) settledControls(ctx context.Context) (ends, stable map[int]int64, err error) {
-	topic := r.ControlTopic()
-	ends, err = r.Client.Ends(ctx, topic)
-	for began := time.Now(); err == nil && len(ends) > 0; {
-		if stable, err = r.Client.StableEnds(ctx, topic); err != nil {
-			break
-		}
-		open := false
-		for p, end := range ends {
-			open = open || stable[p] < end
-		}
-		if !open || time.Since(began) > settlePatience {
-			for p, end := range stable {
-				ends[p] = max(ends[p], end) // with the markers themselves
-			}
-			return ends, stable, nil
-		}
-		err = cluster.Wait(ctx, settleEvery)
-	}
-	return ends, stable, err
 }
 
 // cutFinder collects what the control records around a cut say.

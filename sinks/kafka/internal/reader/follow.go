@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
 	"kubecdc/sinks/kafka/internal/logread"
 )
@@ -40,7 +40,7 @@ func (s *scan) follow(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := cluster.Wait(ctx, followEvery); err != nil {
+		if err := wait.For(ctx, followEvery); err != nil {
 			return err
 		}
 	}

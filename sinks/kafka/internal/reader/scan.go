@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
@@ -146,7 +147,7 @@ func (s *scan) readSettled(ctx context.Context, reader *consumer.Reader, p logre
 			return fmt.Errorf("%s/%d has no end of a transaction of which the control topic has it", p.Topic, p.Partition)
 		}
 		var ends map[int]int64
-		if err = cluster.Wait(ctx, settleEvery); err == nil {
+		if err = wait.For(ctx, cluster.SettleEvery); err == nil {
 			ends, err = s.reader.Client.Ends(ctx, p.Topic)
 		}
 		if err == nil {

@@ -38,7 +38,7 @@ func (l *Slot) State(ctx context.Context, wanted sinks.Selection) (*sinks.State,
 
 // wholeHistory is the history up to this owner's open record.
 func (l *Slot) wholeHistory(ctx context.Context) (*history, error) {
-	ends, err := l.Client.Ends(ctx, l.ControlTopic())
+	ends, _, err := l.Client.SettledEnds(ctx, l.ControlTopic())
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +134,9 @@ func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends 
 		}
 		return err
 	})
+	if err == nil && len(ends) > 0 {
+		ends, _, err = c.SettledEnds(ctx, topic) // with the markers of batches that the control topic has
+	}
 	return ends, err
 }
 
