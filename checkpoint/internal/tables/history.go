@@ -110,7 +110,8 @@ func (s *Store) SlotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, 
 			(select max(time) from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot)
 		from kubecdc.slots s where cluster = $1 and slot < $2`
 	var o checkpoint.SlotOwner
-	err = s.rows(ctx, look, []any{s.Cluster(), n}, []any{&o.Slot, &o.Owner, &o.Held, &o.Until, &o.Epoch, &o.Seq, &o.Time}, func() error {
+	into := []any{&o.Slot, &o.Owner, &o.Held, &o.Until, &o.Epoch, &o.Seq, &o.Time}
+	err = s.rows(ctx, look, []any{s.Cluster(), n}, into, func() error {
 		owners[o.Slot] = o
 		return nil
 	})
