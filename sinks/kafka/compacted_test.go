@@ -124,3 +124,36 @@ func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
 		t.Errorf("of %d changes, of which %d are left, %d count as kept, since %s", len(written), len(found), kept, since)
 	}
 }
+
+// Compaction has taken only the first record of a partition, of which no gap in the offsets tells when it was written.
+func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Partitions = 1
+	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	topic, seq, began := cfg.TopicPrefix+".pods", 0, time.Now().Add(-10*time.Hour).Truncate(time.Millisecond)
+	next := func(name string) (at time.Time) {
+		seq++
+		c := created(name, seq)
+		c.Time = began.Add(time.Duration(seq) * 2 * time.Second) // each begins a segment
+		mustWrite(t, log, &change.Batch{Epoch: 1, Seq: uint64(seq), Changes: []change.Change{c}})
+		return c.Time
+	}
+	taken, left := next("a"), next("b")
+	next("a")
+	r := newReader(t, cfg.Brokers)
+	servers.Await(t, "Kafka to compact "+topic, func() (bool, error) {
+		next(fmt.Sprint("filler-", seq))
+		time.Sleep(200 * time.Millisecond) // so that there are not too many
+		return headers(r.committed(t, cfg.Brokers, topic)[0][0])[change.HeaderResourceVersion] == "2", nil
+	})
+	lag := "604800000"
+	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
+	mustDo(t, err)
+	since, err := openReader(t, cfg).KeptSince(t.Context(), "pods")
+	mustDo(t, err)
+	if !since.After(taken) || since.After(left) {
+		t.Errorf("the log is kept since %s; the change of %s is gone, and the one of %s is there", since, taken, left)
+	}
+}

@@ -2,7 +2,9 @@ package reader
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/logread"
 )
 
 // KeptSince derives the time from what compaction has removed, by the holes that it left; from what it may remove at any time, by
@@ -56,7 +59,7 @@ func (r *Reader) KeptSince(ctx context.Context, resource string) (since time.Tim
 func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (since time.Time, err error) {
 	from := starts
 	if !after.IsZero() {
-		if from, err = r.Client.Since(ctx, topic, after); err != nil {
+		if from, err = r.begins(ctx, topic, starts, ends, after); err != nil {
 			return since, err
 		}
 	}
@@ -64,7 +67,7 @@ func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(scanAtOnce)
 	for p, end := range ends {
-		if from[p] < 0 || from[p] >= end {
+		if from[p] >= end {
 			continue
 		}
 		g.Go(func() error {
@@ -77,6 +80,55 @@ func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[
 	}
 	err = g.Wait()
 	return since, err
+}
+
+// maxLook is how many control records are read to know of when a hole is: a second or two.
+const maxLook = 200_000
+
+// begins gives where the records of each partition begin that were written after a time. Where there is a hole before the first of
+// those that are left, batch records tell whether some of it is of that time, if they are not too many to read.
+func (r *Reader) begins(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (map[int]int64, error) {
+	from, err := r.Client.Since(ctx, topic, after)
+	holes := map[int]bool{}
+	for p, end := range ends {
+		if from[p] < 0 {
+			from[p] = end
+		}
+		if err == nil && from[p] > starts[p] {
+			holes[p], err = r.lacks(ctx, topic, p, from[p]-1)
+		}
+	}
+	if err != nil || !slices.Contains(slices.Collect(maps.Values(holes)), true) {
+		return from, err
+	}
+	first, err := r.since(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	last, err := r.Client.Ends(ctx, r.ControlTopic())
+	look := int64(0)
+	for p, end := range last {
+		look += max(end-first[p], 0)
+	}
+	if err != nil || look > maxLook {
+		return from, err
+	}
+	return from, r.controls(ctx, first, func(c logread.Control) error {
+		for p, offsets := range c.Ranges[topic] {
+			if holes[p] {
+				from[p] = min(from[p], offsets[0])
+			}
+		}
+		return nil
+	})
+}
+
+// lacks reports whether a partition has nothing at an offset any more.
+func (r *Reader) lacks(ctx context.Context, topic string, partition int, offset int64) (bool, error) {
+	none := func(*consumer.Record) bool { return false }
+	reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true, Wanted: none})
+	err := reader.ReadTo(ctx, offset)
+	return reader.Hole() > offset, err
 }
 
 // lastHole is the time of the first record after the last hole of a partition; zero if there is none.
