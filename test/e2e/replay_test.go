@@ -404,7 +404,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 		"can't be read back, so that replay": {"--resume", "x", "--to-stdout"},
 		"the replay has its bounds and":      append([]string{"--resume", "x", "--from", "start"}, again...),
 		"is after --to":                      append([]string{"--from", "1s", "--to", "1h"}, again...),
-		"a topic may have letters, digits":   {"--from", "start", "--to-prefix", "a b"},
+		"a topic must have a name, of letters, digits":   {"--from", "start", "--to-prefix", "a b"},
 	} {
 		fails(t, l.env, 2, text, append(append([]string{"replay"}, args...), "--execute")...)
 	}
