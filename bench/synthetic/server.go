@@ -70,6 +70,8 @@ func (s *Server) serve(path string, c *collection) {
 	}
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); {
+		case q.Get("sendInitialEvents") != "": // a client of client-go goes on with pages
+			http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`, http.StatusUnprocessableEntity)
 		case q.Get("watch") != "":
 			c.watch(w, r, s.options.Bookmarks)
 		default:
