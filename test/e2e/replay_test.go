@@ -389,22 +389,22 @@ func replaySelected(t *testing.T, l *replayLog) {
 func replayWrongly(t *testing.T, l *replayLog) {
 	again := []string{"--to-prefix", l.prefix + "-wrong"}
 	for text, args := range map[string][]string{
-		"say where the replay begins":        again,
-		"name one place to write to":         {"--from", "start"},
-		"name it with --resource":            append([]string{"--from", "17"}, again...),
-		`the log has no changes of "podz"`:   append([]string{"--from", "start", "--resource", "podz"}, again...),
-		"has not come yet":                   append([]string{"--from", "2999-01-01T00:00:00Z"}, again...),
-		"the operations are c (created)":     append([]string{"--from", "start", "--op", "x"}, again...),
-		"--selector":                         append([]string{"--from", "start", "-l", "a in"}, again...),
-		"is none of: a time":                 append([]string{"--from", "yesterday"}, again...),
-		"would write into its topics":        {"--from", "start", "--to-prefix", l.prefix},
-		"choose a prefix that is no part":    {"--from", "start", "--to-prefix", l.prefix + ".sub"},
-		"a number of records a second":       append([]string{"--from", "start", "--rate", "-1"}, again...),
-		"there is no replay nonsense":        append([]string{"--resume", "nonsense"}, again...),
-		"can't be read back, so that replay": {"--resume", "x", "--to-stdout"},
-		"the replay has its bounds and":      append([]string{"--resume", "x", "--from", "start"}, again...),
-		"is after --to":                      append([]string{"--from", "1s", "--to", "1h"}, again...),
-		"a topic must have a name, of letters, digits":   {"--from", "start", "--to-prefix", "a b"},
+		"say where the replay begins":                  again,
+		"name one place to write to":                   {"--from", "start"},
+		"name it with --resource":                      append([]string{"--from", "17"}, again...),
+		`the log has no changes of "podz"`:             append([]string{"--from", "start", "--resource", "podz"}, again...),
+		"has not come yet":                             append([]string{"--from", "2999-01-01T00:00:00Z"}, again...),
+		"the operations are c (created)":               append([]string{"--from", "start", "--op", "x"}, again...),
+		"--selector":                                   append([]string{"--from", "start", "-l", "a in"}, again...),
+		"is none of: a time":                           append([]string{"--from", "yesterday"}, again...),
+		"would write into its topics":                  {"--from", "start", "--to-prefix", l.prefix},
+		"choose a prefix that is no part":              {"--from", "start", "--to-prefix", l.prefix + ".sub"},
+		"a number of records a second":                 append([]string{"--from", "start", "--rate", "-1"}, again...),
+		"there is no replay nonsense":                  append([]string{"--resume", "nonsense"}, again...),
+		"can't be read back, so that replay":           {"--resume", "x", "--to-stdout"},
+		"the replay has its bounds and":                append([]string{"--resume", "x", "--from", "start"}, again...),
+		"is after --to":                                append([]string{"--from", "1s", "--to", "1h"}, again...),
+		"a topic must have a name, of letters, digits": {"--from", "start", "--to-prefix", "a b"},
 	} {
 		fails(t, l.env, 2, text, append(append([]string{"replay"}, args...), "--execute")...)
 	}
