@@ -75,6 +75,14 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	}
 }
 
+// raiseHistory has Kafka keep all records of a topic for a week from now on.
+func raiseHistory(t *testing.T, admin *kadm.Client, topic string) {
+	t.Helper()
+	lag := "604800000"
+	_, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
+	mustDo(t, err)
+}
+
 // A topic is compacted, and its history is raised then. The settings say that nothing may be gone; what is gone is found out all the
 // same, and what is still there is not given up.
 func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
@@ -109,9 +117,7 @@ func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // so that there are not too many
 		return len(left()) < len(written), nil
 	})
-	lag := "604800000"
-	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
-	mustDo(t, err)
+	raiseHistory(t, r.admin, topic)
 	next(3)
 	kept, found := 0, left() // before the question: a compaction that had begun may still end
 	since, err := openReader(t, cfg).KeptSince(t.Context(), "pods")
@@ -152,9 +158,7 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // so that there are not too many
 		return headers(r.committed(t, cfg.Brokers, topic)[0][0])[change.HeaderResourceVersion] == "2", nil
 	})
-	lag := "604800000"
-	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
-	mustDo(t, err)
+	raiseHistory(t, r.admin, topic)
 	since, err := openReader(t, cfg).KeptSince(t.Context(), "pods")
 	mustDo(t, err)
 	if !since.After(taken) || since.After(left) {
