@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"sync"
 	"time"
 
@@ -172,9 +172,16 @@ func (c *checkpointer) committed() (seq uint64, err error) {
 	return c.seq, c.err
 }
 
-// behind returns what the store may not have yet, the newest first. The caller holds the lock.
-func (c *checkpointer) behind() []*pending {
-	return slices.DeleteFunc([]*pending{c.pending, c.inFlight}, func(p *pending) bool { return p == nil })
+// behind returns what the store may not have yet, the newest first. The caller holds the lock. It is asked for each object that
+// changed, and allocates nothing.
+func (c *checkpointer) behind() iter.Seq[*pending] {
+	return func(yield func(*pending) bool) {
+		for _, p := range [...]*pending{c.pending, c.inFlight} {
+			if p != nil && !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a
@@ -182,7 +189,7 @@ func (c *checkpointer) behind() []*pending {
 func (c *checkpointer) body(id objectID) (body checkpoint.Body, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.behind() {
+	for p := range c.behind() {
 		i, found := p.index[id]
 		switch {
 		case found && !ok:
@@ -198,14 +205,19 @@ func (c *checkpointer) body(id objectID) (body checkpoint.Body, ok bool) {
 func (c *checkpointer) concerns(stream change.StreamID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.behind(), func(p *pending) bool { return p.concerns(stream) })
+	for p := range c.behind() {
+		if p.concerns(stream) {
+			return true
+		}
+	}
+	return false
 }
 
 // objects returns how many objects the store may not have yet in their last state.
 func (c *checkpointer) objects() (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.behind() {
+	for p := range c.behind() {
 		n += int64(len(p.objects))
 	}
 	return n
