@@ -151,7 +151,8 @@ var aConfigMap = make([]byte, 560)
 
 // gap is what a list shows.
 func (c *collection) gap(from, to uint64) (*known.Set, Gap) {
-	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, Namespaced: true, ListedIn: map[string]int64{}}
+	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, Namespaced: true, ListedIn: map[string]int64{},
+		tuning: asInProduction()}
 	for _, key := range c.keys {
 		before, had := c.object(key, from)
 		if had {

@@ -83,6 +83,8 @@ type Gap struct {
 
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
+
+	tuning *tuning // nil: that of production
 }
 
 // Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To.
@@ -109,10 +111,13 @@ func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) 
 	if gap.Aggregated {
 		gap.Participant = nil
 	}
+	if gap.tuning == nil {
+		gap.tuning = &production
+	}
 	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
 		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}},
-		newcomers: map[string]float64{}, meter: newMeter(gap.Listed)}
+		newcomers: map[string]float64{}, meter: newMeter(gap.tuning, gap.Listed)}
 	s.history = &answered{history, s.answer, s.meter}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
