@@ -32,7 +32,7 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 	return export.Config{
 		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
-		SnapshotTopics: c.Sink.Kind == "kafka",
+		SnapshotTopics: SinkOf(c).SnapshotTopics,
 		Slots:          c.Slots.Count, Owner: Owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: batching.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,
 			Watermark: c.Source.Watermarks},

@@ -6,6 +6,8 @@ type Kind struct {
 	// CheckpointMayForget: a batch can be read back even after the checkpoint has it. A checkpoint in Postgres then commits
 	// without waiting for its disk: batches that it loses in a crash are read back from the log.
 	CheckpointMayForget bool
+	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
+	SnapshotTopics bool
 	// Stdout: records go to the process's own standard output.
 	Stdout bool
 }
