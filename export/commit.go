@@ -28,7 +28,7 @@ type committer struct {
 	beforeImages *beforeImages // nil: before-images are off
 	touched      touched       // by the batch
 	filter       *filter       // nil: all changes are written
-	teller       provenance.Teller
+	provenance   provenance.Reader
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -52,9 +52,9 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		done.BeforeImages = time.Since(asked)
 	}
 	done.Ignored = c.touched.leaveOut(batch, c.filter, c.beforeImages != nil)
-	c.teller.Reset()
+	c.provenance.Reset()
 	for i := range batch.Changes {
-		c.teller.Tell(&batch.Changes[i])
+		c.provenance.Read(&batch.Changes[i])
 	}
 	if c.reads.needsCheck() {
 		err := c.watchdog.Do(dependency.Checkpoint, "the check before "+name, func() error {
