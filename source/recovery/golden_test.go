@@ -89,19 +89,14 @@ func object(key string, o known.Object) apiclient.Object {
 	return apiclient.Object{Namespace: namespace, Name: name, UID: o.UID, Version: o.Version, Raw: []byte("{}")}
 }
 
-func (s *server) Size(ctx context.Context, namespace string, revision uint64) (n int64, err error) {
+func (s *server) Size(ctx context.Context, revision uint64) (int64, error) {
 	if err := s.read(ctx, &s.sizes, revision); err != nil {
 		return 0, err
 	}
 	if s.uncounted {
 		return 0, errNoSize
 	}
-	for key := range s.at(revision) {
-		if in, _ := change.SplitKey(key); namespace == "" || in == namespace {
-			n++
-		}
-	}
-	return n, nil
+	return int64(len(s.at(revision))), nil
 }
 
 func (s *server) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {

@@ -54,8 +54,8 @@ var ErrNotPossible = errors.New("the missed revisions can't be read")
 
 // History reads a collection as it was at a revision. The error of a revision that can't be read any more satisfies IsLost.
 type History interface {
-	// Size returns how many objects the collection had, or one namespace of it.
-	Size(ctx context.Context, namespace string, revision uint64) (int64, error)
+	// Size returns how many objects the collection had.
+	Size(ctx context.Context, revision uint64) (int64, error)
 	// Object returns one object as it was.
 	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
 	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
@@ -216,7 +216,7 @@ func (s *search) run(ctx context.Context) error {
 
 // findOldest finds the oldest revision from s.From on that the server still has.
 func (s *search) findOldest(ctx context.Context) error {
-	size, err := s.history.Size(ctx, "", s.From)
+	size, err := s.history.Size(ctx, s.From)
 	unlogged := int64(0)
 	if err == nil && size != int64(s.log.Len()) {
 		unlogged, err = s.countUnlogged(ctx)
@@ -256,7 +256,7 @@ func (s *search) countUnlogged(ctx context.Context) (n int64, err error) {
 func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 	for hi := s.To; lo < hi; {
 		at := lo + (hi-lo)/2
-		_, err := s.history.Size(ctx, "", at)
+		_, err := s.history.Size(ctx, at)
 		switch {
 		case IsLost(err):
 			lo = at + 1
@@ -412,11 +412,11 @@ type answered struct {
 	meter  *meter
 }
 
-func (h *answered) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
+func (h *answered) Size(ctx context.Context, revision uint64) (int64, error) {
 	defer h.answer()
 	from := h.meter.begin()
-	n, err := h.History.Size(ctx, namespace, revision)
-	if cost := h.meter.end(from); err == nil && namespace == "" {
+	n, err := h.History.Size(ctx, revision)
+	if cost := h.meter.end(from); err == nil {
 		h.meter.learn(&h.meter.costs.size, cost, 0.1)
 	}
 	return n, err
