@@ -14,10 +14,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
 	"kubecdc/setup"
@@ -129,7 +129,7 @@ func exportTo(
 // no log to read back.
 func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log *slog.Logger) error {
 	path, err := settings.SQLitePath(cluster.Cluster)
-	if err != nil || !sqlite.IsDamaged(cause) {
+	if err != nil || !sqlitefile.IsDamaged(cause) {
 		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it again",
 			"in", reopenAfter.String(), "error", cause)
 		return err
@@ -137,7 +137,7 @@ func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log 
 	if setup.SinkOf(settings).Stdout {
 		return cause
 	}
-	aside, err := sqlite.PutAside(path)
+	aside, err := sqlitefile.PutAside(path)
 	if err != nil {
 		return errors.Join(cause, fmt.Errorf("put the damaged checkpoint aside: %w", err))
 	}
