@@ -8,4 +8,8 @@ type Kind struct {
 	CheckpointMayForget bool
 	// RebuildsCheckpoint: a lost checkpoint can be rebuilt from the log, which can be read back and is not in the checkpoint's file.
 	RebuildsCheckpoint bool
+	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
+	SnapshotTopics bool
+	// TellsWhenRead: who changed what is found in the states of an object when the log is read, and is not written.
+	TellsWhenRead bool
 }

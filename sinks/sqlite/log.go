@@ -26,7 +26,7 @@ type slotLog struct {
 	} // where the log stood when this owner opened it
 
 	streams map[change.StreamID]stream
-	objects *objectCache
+	objects objectCache
 }
 
 // stream is a row of log_streams.
@@ -39,7 +39,7 @@ func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
 }
 
 // forget drops what was learnt of rows: a transaction that made some of them was undone.
-func (l *slotLog) forget() { l.streams, l.objects = map[change.StreamID]stream{}, newObjectCache() }
+func (l *slotLog) forget() { l.streams, l.objects = map[change.StreamID]stream{}, objectCache{} }
 
 var errStale = errors.New("the log's last batch is not the one before: it has this batch already; the next session finds out")
 
@@ -192,7 +192,12 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	if err != nil {
 		return err
 	}
-	o, err := l.object(t, id, of, c)
+	name := objectName{of.resource, c.Namespace, c.Name, c.UID}
+	key := name.key()
+	o, err := l.object(t, id, of, name, key)
+	if err == nil {
+		err = o.move(t, id, of, c.Op == change.Delete)
+	}
 	if err != nil {
 		return err
 	}
@@ -212,6 +217,7 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	if c.Gap != "" {
 		gap = c.Gap
 	}
+	l.objects.put(key, o)
 	_, err = t.run(addChange, id, o.id, of.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, depth, body, before)
 	return err
 }

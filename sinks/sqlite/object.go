@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"hash/crc32"
+	"hash/maphash"
 
 	"kubecdc/change"
 	"kubecdc/internal/delta"
@@ -21,72 +22,72 @@ type object struct {
 	sum    uint32
 }
 
-// objectKey is what log_objects has once.
-type objectKey struct {
+// objectName is what log_objects has once.
+type objectName struct {
 	resource             int64
 	namespace, name, uid string
 }
 
-// cached is how many objects each half of a cache holds. Those that change again and again stay in it.
-const cached = 10_000
+// objectKey is the hash of a name, of 128 bits by keys of this process, so that the cache holds no names.
+type objectKey [2]uint64
 
-// objectCache holds the objects that changed last: all that were used since its younger half was full move to the next.
-type objectCache struct{ young, old map[objectKey]*object }
+var hashKeys = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-func newObjectCache() *objectCache {
-	return &objectCache{young: map[objectKey]*object{}, old: map[objectKey]*object{}}
+func (n objectName) key() objectKey {
+	return objectKey{maphash.Comparable(hashKeys[0], n), maphash.Comparable(hashKeys[1], n)}
 }
 
-func (c *objectCache) get(key objectKey) *object {
-	if o := c.young[key]; o != nil {
-		return o
+// cached is how many objects each half of a cache holds, at 64 bytes each. Those that change again and again stay in it.
+const cached = 40_000
+
+// objectCache holds the objects that changed last: those that were used since the younger half was begun move to the next.
+type objectCache struct{ young, old map[objectKey]object }
+
+func (c *objectCache) get(key objectKey) (o object, found bool) {
+	if o, found = c.young[key]; !found {
+		o, found = c.old[key]
 	}
-	o := c.old[key]
-	if o != nil {
-		c.put(key, o)
-	}
-	return o
+	return o, found
 }
 
-func (c *objectCache) put(key objectKey, o *object) {
-	if len(c.young) >= cached {
-		c.old, c.young = c.young, map[objectKey]*object{}
+func (c *objectCache) put(key objectKey, o object) {
+	if c.young == nil || len(c.young) >= cached {
+		c.old, c.young = c.young, map[objectKey]object{}
 	}
 	c.young[key] = o
 }
 
-// object returns the row of a change's object, which it makes for the first change, and moves it to what the change makes of it.
-func (l *slotLog) object(t *tx, change_ int64, of stream, c *change.Change) (*object, error) {
-	key := objectKey{of.resource, c.Namespace, c.Name, c.UID}
-	o := l.objects.get(key)
-	if o == nil {
-		o = &object{id: change_, stream: of.id}
-		added, err := t.run(addObject, o.id, key.resource, key.namespace, key.name, key.uid, of.id)
-		if err == nil && added == 0 {
-			err = l.read(t, key, o)
-		}
-		if err != nil {
-			return nil, err
-		}
-		l.objects.put(key, o)
-	}
-	gone := c.Op == change.Delete
-	if gone == o.gone && o.stream == of.id {
+// object returns what is known of a change's object, whose row it makes for the first change.
+func (l *slotLog) object(t *tx, id int64, of stream, name objectName, key objectKey) (object, error) {
+	if o, known := l.objects.get(key); known {
 		return o, nil
+	}
+	o := object{id: id, stream: of.id}
+	added, err := t.run(addObject, o.id, name.resource, name.namespace, name.name, name.uid, of.id)
+	if err == nil && added == 0 {
+		err = o.read(t, name)
+	}
+	return o, err
+}
+
+// move notes in an object's row which stream it is in, and whether it is gone.
+func (o *object) move(t *tx, id int64, of stream, gone bool) error {
+	if gone == o.gone && o.stream == of.id {
+		return nil
 	}
 	o.gone, o.stream = gone, of.id
 	var deleted any
 	if gone {
-		deleted = change_
+		deleted = id
 	}
 	_, err := t.run(moveObject, of.id, deleted, o.id)
-	return o, err
+	return err
 }
 
 // read reads an object's row and its last body.
-func (l *slotLog) read(t *tx, key objectKey, o *object) error {
+func (o *object) read(t *tx, n objectName) error {
 	var gone sql.NullInt64
-	if err := t.find(findObject, []any{key.resource, key.namespace, key.name, key.uid}, &o.id, &o.stream, &gone); err != nil {
+	if err := t.find(findObject, []any{n.resource, n.namespace, n.name, n.uid}, &o.id, &o.stream, &gone); err != nil {
 		return err
 	}
 	o.gone = gone.Valid

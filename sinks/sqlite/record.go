@@ -87,10 +87,10 @@ func versionOf(stored any) change.ResourceVersion {
 
 // bodies makes the bodies of records that come in their order. It holds the last body of the objects that it has met.
 type bodies struct {
-	db     queries
-	held   map[int64][]byte
-	size   int
-	teller provenance.Teller
+	db   queries
+	held map[int64][]byte
+	size int
+	who  provenance.Reader
 }
 
 const heldBytes = 16 << 20
@@ -136,8 +136,8 @@ func (b *bodies) set(ctx context.Context, r *record, l *sinks.Logged) (err error
 	} else {
 		b.hold(r.object, l.After)
 	}
-	b.teller.Reset()
-	b.teller.Tell(&l.Change)
+	b.who.Reset()
+	b.who.Read(&l.Change)
 	return nil
 }
 

@@ -131,7 +131,7 @@ func changesOf(ctx context.Context, b *batch, names *streamNames, made *bodies) 
 			if err := made.set(ctx, r, &next); err != nil {
 				return nil, err
 			}
-			next.Before, next.Told = nil, change.Provenance{}
+			next.Before, next.Provenance = nil, change.Provenance{}
 			changes, at = append(changes, next.Change), r.id
 		}
 	}

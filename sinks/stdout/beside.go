@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"kubecdc/change"
+	"kubecdc/change/provenance"
 	"kubecdc/sinks"
 )
 
@@ -23,7 +24,7 @@ type besides struct {
 func (b *besides) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	opened, err := b.Sink.Open(ctx, slot, epoch, from)
 	if err == nil {
-		opened.Log = &logBesides{opened.Log, log{b.printer}}
+		opened.Log = &logBesides{Log: opened.Log, printer: log{b.printer}}
 	}
 	return opened, err
 }
@@ -31,12 +32,14 @@ func (b *besides) Open(ctx context.Context, slot int, epoch int64, from sinks.Du
 type logBesides struct {
 	sinks.Log
 	printer log
+	who     provenance.Reader
 }
 
 // Write prints what was written. Lines that can't be printed are lost: the log has the changes.
 func (l *logBesides) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	offsets, err := l.Log.Write(ctx, b)
 	if err == nil {
+		l.who.ReadAll(b)
 		_, _ = l.printer.Write(ctx, b)
 	}
 	return offsets, err
