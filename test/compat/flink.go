@@ -114,11 +114,11 @@ func flink(dialect, table, more, query string) func(context.Context, reading) ([
 		if err != nil {
 			return nil, err
 		}
-		libs := []string{flinkLibs, flinkProgram}
+		libs := []string{flinkLibs}
 		if r.log.Prefix == inAvro.Prefix {
 			libs = append(libs, flinkAvroLibs)
 		}
-		return r.flink(ctx, statements+";\n"+more, table, query, libs...)
+		return r.flink(ctx, statements+";\n"+more, table, query, append(libs, flinkProgram)...)
 	}
 }
 

@@ -23,8 +23,8 @@ var (
 	compacted  = topics{Prefix: "kubecdc", Codec: "snappy", State: "compacted, with tombstones"}
 	forgetful  = topics{Prefix: "lean", Codec: "snappy", State: "compacted, without tombstones"}
 	codecLogs  = []topics{{Prefix: "none"}, {Prefix: "gzip"}, {Prefix: "snappy"}, {Prefix: "lz4"}, {Prefix: "zstd"}}
-	withSchema = topics{Prefix: "schema", Codec: "snappy", State: "as written"} // KUBECDC_ENCODING=debezium-schema
-	inAvro     = topics{Prefix: "avro", Codec: "snappy", State: "as written"}   // KUBECDC_ENCODING=avro
+	withSchema = topics{Prefix: "schema", Codec: "snappy", State: "as written"}  // KUBECDC_ENCODING=debezium-schema
+	inAvro     = topics{Prefix: "avro", Codec: "snappy", State: "as written"}    // KUBECDC_ENCODING=avro
 	asObjects  = topics{Prefix: "objects", Codec: "snappy", State: "as written"} // KUBECDC_ENCODING=object
 	resumption = topics{Prefix: "kubecdc", Codec: "snappy", State: "resumed after the compaction"}
 )
