@@ -19,6 +19,14 @@ type Reader struct {
 	states pair
 }
 
+// ReadAll sets Told of a batch's changes. It is valid until the next call.
+func (r *Reader) ReadAll(b *change.Batch) {
+	r.Reset()
+	for i := range b.Changes {
+		r.Read(&b.Changes[i])
+	}
+}
+
 // Reset begins a batch.
 func (r *Reader) Reset() { r.out = r.out[:0] }
 
