@@ -24,8 +24,8 @@ func (t *story) lookAround(ctx context.Context) {
 	t.command("how far each stream is complete, and every gap; any Kafka client will do",
 		fmt.Sprintf("kcat -b %s -t %s.control -C -e -X isolation.level=read_committed", t.stack.brokers, topicPrefix))
 	t.command("the checkpoint: positions, inventory, history (checkpoints)", t.checkpointCommand())
-	t.command("the status page, in a browser", "http://"+t.exporter.listen+"/")
-	t.command("the exporter", "curl http://"+t.exporter.listen+"/readyz", "curl http://"+t.exporter.listen+"/metrics",
+	t.command("the status page, in a browser", "http://"+t.exporter.Listen+"/")
+	t.command("the exporter", "curl http://"+t.exporter.Listen+"/readyz", "curl http://"+t.exporter.Listen+"/metrics",
 		"tail -f "+short(t.exporter.log))
 	t.command("break it; it is started again", fmt.Sprintf("kill -9 %d", t.exporter.pid()))
 	t.keepRunning(ctx)
@@ -54,7 +54,7 @@ func (t *story) keepRunning(ctx context.Context) {
 			t.screen.print(t.exporter.logTail())
 			return
 		}
-		t.screen.say("The exporter was ended; it is started again, as process %d: http://%s/readyz", t.exporter.pid(), t.exporter.listen)
+		t.screen.say("The exporter was ended; it is started again, as process %d: http://%s/readyz", t.exporter.pid(), t.exporter.Listen)
 	}
 }
 

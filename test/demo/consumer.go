@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/test/kafkatopics"
 )
 
 // consumer reads all topics of the exporter as they come, and only what is committed: an ordinary Kafka consumer,
@@ -76,23 +78,13 @@ func (c *consumer) look(see func(*topicLog)) (changed <-chan struct{}, err error
 }
 
 // ends are the offsets up to which everything in the topics is committed.
-func (c *consumer) ends(ctx context.Context) (map[partition]int64, error) {
+func (c *consumer) ends(ctx context.Context) (map[kafkatopics.Partition]int64, error) {
 	admin := kadm.NewClient(c.client)
-	topics, err := admin.ListTopics(ctx)
+	listed, err := kafkatopics.Offsets(ctx, admin, kafkatopics.Under(topicPrefix), admin.ListCommittedOffsets)
 	if err != nil {
-		return nil, fmt.Errorf("list the topics: %w", err)
+		return nil, err
 	}
-	var names []string
-	for _, name := range topics.Names() {
-		if isOurs(name) {
-			names = append(names, name)
-		}
-	}
-	listed, err := admin.ListCommittedOffsets(ctx, names...)
-	if err != nil {
-		return nil, fmt.Errorf("ask where the topics end: %w", err)
-	}
-	ends := map[partition]int64{}
-	listed.Each(func(o kadm.ListedOffset) { ends[partition{o.Topic, o.Partition}] = o.Offset })
-	return ends, listed.Error()
+	ends := map[kafkatopics.Partition]int64{}
+	listed.Each(func(o kadm.ListedOffset) { ends[kafkatopics.Partition{Topic: o.Topic, Number: o.Partition}] = o.Offset })
+	return ends, nil
 }
