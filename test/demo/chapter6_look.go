@@ -17,7 +17,8 @@ func (t *story) lookAround(ctx context.Context) {
 		return
 	}
 	t.screen.say("Everything runs until Ctrl-C. In another terminal, in this folder:")
-	t.command("watch the records come in", "go run ./test/demo tail "+t.stack.brokers)
+	t.command("watch the changes come in", "KUBECDC_CLUSTER="+clusterName+" KUBECDC_SINK=kafka KUBECDC_KAFKA_BROKERS="+t.stack.brokers+" "+
+		short(t.stack.binary)+" tail")
 	t.command("change something", "export KUBECONFIG="+short(t.stack.kube.Kubeconfig),
 		"kubectl -n "+namespace+" create configmap hello --from-literal=who=world",
 		"kubectl -n "+namespace+" delete order "+orderName(1001))

@@ -26,26 +26,18 @@ type consumer struct {
 }
 
 func newConsumer(brokers string) (*consumer, error) {
-	client, err := newClient(brokers, kgo.KeepControlRecords()) // so that offsets have no holes
-	if err != nil {
-		return nil, err
-	}
-	return &consumer{client: client, log: newTopicLog(), changed: make(chan struct{})}, nil
-}
-
-// newClient consumes the exporter's topics from their start, those that are still to be made too.
-func newClient(brokers string, options ...kgo.Opt) (*kgo.Client, error) {
-	client, err := kgo.NewClient(append(options,
+	client, err := kgo.NewClient(
 		kgo.SeedBrokers(strings.Split(brokers, ",")...),
-		kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+regexp.QuoteMeta(topicPrefix)+`\.`),
+		kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+regexp.QuoteMeta(topicPrefix)+`\.`), // those that are still to be made too
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // so that offsets have no holes
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(200*time.Millisecond),
-	)...)
+	)
 	if err != nil {
 		return nil, fmt.Errorf("make a consumer: %w", err)
 	}
-	return client, nil
+	return &consumer{client: client, log: newTopicLog(), changed: make(chan struct{})}, nil
 }
 
 // run reads until ctx ends.
