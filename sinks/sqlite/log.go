@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type slotLog struct {
 	} // where the log stood when this owner opened it
 
 	streams map[change.StreamID]stream
+	codecs  map[int64]codec // of the resources
 	objects objectCache
 }
 
@@ -39,7 +41,10 @@ func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
 }
 
 // forget drops what was learnt of rows: a transaction that made some of them was undone.
-func (l *slotLog) forget() { l.streams, l.objects = map[change.StreamID]stream{}, objectCache{} }
+func (l *slotLog) forget() {
+	l.streams, l.objects = map[change.StreamID]stream{}, objectCache{}
+	l.codecs = map[int64]codec{}
+}
 
 var errStale = errors.New("the log's last batch is not the one before: it has this batch already; the next session finds out")
 
@@ -180,6 +185,23 @@ func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	return s, err
 }
 
+// codec returns the codec of a resource. The first body that is packed makes its dictionary.
+func (l *slotLog) codec(t *tx, resource int64, first *change.Change) (codec, error) {
+	if c, known := l.codecs[resource]; known {
+		return c, nil
+	}
+	var dictionary []byte
+	err := t.row(`select dictionary from log_dictionaries where resource = ?`, []any{resource}, &dictionary)
+	if errors.Is(err, sql.ErrNoRows) {
+		if dictionary = dictionaryOf(first.After); dictionary == nil {
+			return codec{}, nil
+		}
+		err = t.do(`insert into log_dictionaries values (?, ?)`, resource, dictionary)
+	}
+	l.codecs[resource] = codecOf(dictionary)
+	return l.codecs[resource], err
+}
+
 // Columns of log_changes.op.
 const (
 	opInferred   = 1 << 8
@@ -189,6 +211,10 @@ const (
 // add writes one change.
 func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	of, err := l.stream(t, c.Stream.ID())
+	if err != nil {
+		return err
+	}
+	whole, err := l.codec(t, of.resource, c)
 	if err != nil {
 		return err
 	}
@@ -210,9 +236,9 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	if follows {
 		op |= opFromBefore
 	} else if c.Before != nil {
-		before = packWhole(c.Before)
+		before = whole.pack(c.Before)
 	}
-	depth, body := o.pack(c, follows)
+	depth, body := o.pack(c, follows, whole)
 	var gap any
 	if c.Gap != "" {
 		gap = c.Gap
