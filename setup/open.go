@@ -35,7 +35,7 @@ func OpenStore(
 	return store, step.At, nil
 }
 
-// openStoreAt opens the SQLite file at path, or the Postgres database if path is empty.
+// openStoreAt opens the SQLite file at path as its owner, or the Postgres database if path is empty.
 func openStoreAt(ctx context.Context, c *config.Config, path string) (checkpoint.Store, error) {
 	if path != "" {
 		return sqlite.Open(ctx, path)
@@ -51,7 +51,7 @@ func OpenPast(ctx context.Context, settings *config.Config, cluster string) (sto
 		return nil, err
 	}
 	if path != "" {
-		store, err = sqlite.OpenPast(ctx, path)
+		store, err = sqlite.Share(ctx, path)
 	} else {
 		store, err = postgres.OpenPast(ctx, postgres.Config{URL: settings.Checkpoint.Location.Reveal(),
 			PasswordFile: settings.Checkpoint.PasswordFile})

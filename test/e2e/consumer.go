@@ -19,22 +19,22 @@ import (
 
 // Record is one data record as a consumer sees it.
 type Record struct {
-	Topic     string
-	Partition int32
-	Offset    int64
-	Key       string // namespace/name
-	Op        string // c, u, d, r; "" for a tombstone
-	UID       string
-	Version   change.ResourceVersion
-	Inferred  bool
-	Told      told
-	Before    json.RawMessage
-	After     json.RawMessage
-	Bare      bool // there is no Before, and no tombstone after a delete
+	Topic      string
+	Partition  int32
+	Offset     int64
+	Key        string // namespace/name
+	Op         string // c, u, d, r; "" for a tombstone
+	UID        string
+	Version    change.ResourceVersion
+	Inferred   bool
+	Provenance provenance
+	Before     json.RawMessage
+	After      json.RawMessage
+	Bare       bool // there is no Before, and no tombstone after a delete
 }
 
-// told is what an object tells of its change.
-type told struct {
+// provenance is what an object tells of its change.
+type provenance struct {
 	Managers      string
 	FieldsChanged string
 	TimeFrom      string `json:"ts_from"`
@@ -268,14 +268,14 @@ func parsePlain(r *kgo.Record) (out Record, err error) {
 			UID             string
 			ResourceVersion change.ResourceVersion
 			Inferred        bool
-			told
+			provenance
 		}
 	}{}
 	if err := json.Unmarshal(r.Value, &value); err != nil {
 		return out, err
 	}
 	out.Op, out.UID, out.Version, out.Inferred = value.Op, value.Source.UID, value.Source.ResourceVersion, value.Source.Inferred
-	out.Told = value.Source.told
+	out.Provenance = value.Source.provenance
 	out.Before, out.After = value.Before, value.After
 	return out, nil
 }
