@@ -82,6 +82,9 @@ func In(ctx context.Context, file *sqlitefile.File) (*Store, error) {
 	return s, file.Fail("end the leases of earlier owners", err)
 }
 
+// File is the file that the checkpoint is in.
+func (s *Store) File() *sqlitefile.File { return s.file }
+
 // Close closes the file too, unless it was given open.
 func (s *Store) Close() {
 	if s.mine {

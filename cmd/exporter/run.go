@@ -134,7 +134,7 @@ func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log 
 			"in", reopenAfter.String(), "error", cause)
 		return err
 	}
-	if setup.SinkOf(settings).Stdout {
+	if !setup.SinkOf(settings).RebuildsCheckpoint {
 		return cause
 	}
 	aside, err := sqlitefile.PutAside(path)
@@ -163,7 +163,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	if streams, err := store.Streams(ctx); err == nil {
 		watch.StreamsFound(streams)
 	}
-	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: versionText()})
+	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: versionText(), Store: store})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}

@@ -42,7 +42,7 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	must(t, page.Start())
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if t.Log(lines.Text()); strings.TrimSpace(lines.Text()) == "open" {
-			must0(t, w.Env, "pause", ConfigMaps.ID())
+			mustRun(t, w.Env, "pause", ConfigMaps.ID())
 		}
 	}
 	must(t, page.Wait())
