@@ -61,7 +61,7 @@ func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result
 	return append(all, v.skipped...), err
 }
 
-// addInventory adds the inventory to the copies. An SQLite file that can't be read, as that of an exporter that runs, is left out.
+// addInventory adds the inventory to the copies. An SQLite file that can't be read, as that of an exporter elsewhere, is left out.
 func (v *verification) addInventory(ctx context.Context) error {
 	err := v.OpenStore(ctx)
 	switch {
@@ -156,7 +156,7 @@ const checkpointLag = 15 * time.Second
 func (v *verification) repaired(ctx context.Context) ([]verify.Result, error) {
 	for limit := time.Now().Add(checkpointLag); ; {
 		all, err := v.compare.Results(ctx)
-		if err != nil || verify.Differing(all) == 0 || !v.Shared || time.Now().After(limit) {
+		if err != nil || verify.Differing(all) == 0 || time.Now().After(limit) {
 			return all, err
 		}
 		if err := untilNextLook(ctx); err != nil {

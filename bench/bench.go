@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kubecdc/bench/peers"
 	"kubecdc/test/servers"
 )
 
@@ -60,8 +61,8 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 		started := time.Now()
 		results, err := b.measure(ctx, r)
 		fmt.Fprintf(os.Stderr, "%s took %s\n", r.name, time.Since(started).Round(time.Second))
-		if missing, ok := errors.AsType[absent](err); ok {
-			results = []result{{name: r.name, note: missing.why}}
+		if missing, ok := errors.AsType[peers.Absent](err); ok {
+			results = []result{{name: r.name, note: missing.Why}}
 		} else if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", r.name, err))
 			results = []result{{name: r.name, note: "failed"}}

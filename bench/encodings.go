@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kubecdc/bench/peers"
 	"kubecdc/test/servers"
 )
 
@@ -34,7 +35,7 @@ func inAvro(packed string) func(context.Context, *bench) ([]result, error) {
 				return nil, err
 			}
 			if missing.Any() {
-				return nil, absent{missing.String()}
+				return nil, peers.Absent{Why: missing.String()}
 			}
 			if b.registry, err = servers.StartRegistry(ctx); err != nil {
 				return nil, err

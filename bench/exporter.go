@@ -33,9 +33,10 @@ func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings .
 	if err != nil {
 		return nil, err
 	}
-	e.env = []string{"KUBECONFIG=" + kubeconfig, "KUBECDC_LOG_FORMAT=text",
-		"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + b.kafka.Brokers[0], "KUBECDC_KAFKA_TOPIC_PREFIX=" + name,
-		"KUBECDC_CHECKPOINT=" + checkpoint}
+	e.env = []string{"KUBECONFIG=" + kubeconfig, "KUBECDC_LOG_FORMAT=text", "KUBECDC_CHECKPOINT=" + checkpoint}
+	if !slices.Contains(settings, embedded) {
+		e.env = append(e.env, "KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS="+b.kafka.Brokers[0], "KUBECDC_KAFKA_TOPIC_PREFIX="+name)
+	}
 	for _, s := range settings {
 		if s != inSQLite {
 			e.env = append(e.env, s.name+"="+s.value)
@@ -43,6 +44,12 @@ func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings .
 	}
 	if e.profiled = b.plan.profile != ""; e.profiled {
 		e.env = append(e.env, "KUBECDC_PROFILE="+b.profile())
+	}
+	if slices.Contains(settings, embedded) {
+		if err = b.startAgain(ctx, e); err == nil {
+			e.progress, err = followFile(ctx, b.file(name+".db"))
+		}
+		return e, err
 	}
 	if e.progress, err = b.followControl(name); err != nil {
 		return nil, err
@@ -76,7 +83,7 @@ func (b *bench) startAgain(ctx context.Context, e *exporter, settings ...setting
 
 // checkpoint is a new database, or a new file.
 func (b *bench) checkpoint(ctx context.Context, name string, settings []setting) (string, error) {
-	if slices.Contains(settings, inSQLite) {
+	if slices.Contains(settings, inSQLite) || slices.Contains(settings, embedded) {
 		return "sqlite:" + b.file(name+".db"), nil
 	}
 	return b.postgres.CreateDatabase(ctx, name)
@@ -84,7 +91,7 @@ func (b *bench) checkpoint(ctx context.Context, name string, settings []setting)
 
 func (e *exporter) close() {
 	e.stop()
-	e.progress.client.Close()
+	e.progress.close()
 }
 
 // awaitPositions waits until so many streams are checkpointed at the version or after it. All before it is in the log

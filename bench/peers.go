@@ -4,19 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/bench/peers"
 )
 
 // peer is another program that brings changes into Kafka. Its source is in bench/peers.
 type peer struct {
-	name    string
-	build   []string // a command; it is run in the top folder
-	program string   // that it makes
+	name string
 	// arguments start the program with a server, a topic and a codec.
 	arguments arguments
 	lists     bool // it writes a record for each object of the first list
@@ -33,18 +32,15 @@ var (
 type arguments = func(b *bench, server *apiServer, topic, codec string) ([]string, error)
 
 func goPeer(name string, a arguments, lists bool, share int) *peer {
-	build := []string{"go", "build", "-C", "bench/peers/" + name, "-trimpath", "-o", "../../../bin/peers/" + name, "."}
-	return &peer{name, build, "bin/peers/" + name, a, lists, share}
+	return &peer{name, a, lists, share}
 }
 
 // kubeRS takes a codec as zstd, at rdkafka's own level, or as zstd:1.
 func kubeRS(kind string) *peer {
-	build := []string{"cargo", "build", "--quiet", "--locked", "--release",
-		"--manifest-path", "bench/peers/kube-rs/Cargo.toml", "--target-dir", "bin/peers/target"}
 	a := func(b *bench, _ *apiServer, topic, codec string) ([]string, error) {
 		return []string{kind, b.kafka.Brokers[0], topic, codec}, nil
 	}
-	return &peer{"kube-rs", build, "bin/peers/target/release/kube-rs-peer", a, true, 1}
+	return &peer{"kube-rs", a, true, 1}
 }
 
 func configureInformer(b *bench, s *apiServer, topic, codec string) ([]string, error) {
@@ -72,25 +68,6 @@ func configureCollector(b *bench, _ *apiServer, topic, codec string) ([]string, 
 	return []string{"file:" + path}, os.WriteFile(path, fmt.Appendf(nil, collectorConfig, b.kafka.Brokers[0], topic, codec), 0o600)
 }
 
-// absent is why a peer can't be measured here.
-type absent struct{ why string }
-
-func (a absent) Error() string { return a.why }
-
-// make builds the program, anew where its source has changed.
-func (p *peer) make(ctx context.Context) error {
-	if _, err := exec.LookPath(p.build[0]); err != nil {
-		return absent{p.build[0] + " is not installed"}
-	}
-	build := exec.CommandContext(ctx, p.build[0], p.build[1:]...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s\n", out)
-		return absent{fmt.Sprintf("not built: %v", err)}
-	}
-	return nil
-}
-
 // running is a peer at work: on which server, and into which topic.
 type running struct {
 	*process
@@ -100,7 +77,8 @@ type running struct {
 }
 
 func (b *bench) startPeer(ctx context.Context, p *peer, codec string, objects int) (*running, error) {
-	if err := p.make(ctx); err != nil {
+	program, err := peers.Build(ctx, ".", p.name)
+	if err != nil {
 		return nil, err
 	}
 	server, err := b.startServer(ctx, "-objects", strconv.Itoa(objects))
@@ -108,14 +86,14 @@ func (b *bench) startPeer(ctx context.Context, p *peer, codec string, objects in
 		return nil, err
 	}
 	r := &running{server: server, topic: fmt.Sprintf("%s-%d", p.name, b.runs)}
-	if err := r.start(ctx, b, p, codec); err != nil {
+	if err := r.start(ctx, b, p, program, codec); err != nil {
 		server.stop()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *running) start(ctx context.Context, b *bench, p *peer, codec string) error {
+func (r *running) start(ctx context.Context, b *bench, p *peer, program, codec string) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.kafka.Brokers...))
 	if err != nil {
 		return err
@@ -128,7 +106,7 @@ func (r *running) start(ctx context.Context, b *bench, p *peer, codec string) er
 	if err != nil {
 		return err
 	}
-	r.process, err = start(b.file(r.topic+".log"), []string{"KUBECONFIG=" + r.server.kubeconfig}, p.program, arguments...)
+	r.process, err = start(b.file(r.topic+".log"), []string{"KUBECONFIG=" + r.server.kubeconfig}, program, arguments...)
 	return err
 }
 

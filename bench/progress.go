@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"strconv"
 	"sync"
 	"time"
@@ -10,11 +13,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
 )
 
 // progress follows a control topic: how far each stream is in the log. Reading it costs the exporter nothing.
 type progress struct {
-	client   *kgo.Client
+	close    func()
 	mu       sync.Mutex
 	versions map[change.StreamID]uint64
 	gap      *change.Gap // the last one
@@ -27,14 +31,57 @@ func (b *bench) followControl(prefix string) (*progress, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &progress{client: client, versions: map[change.StreamID]uint64{}}
-	go p.run()
+	p := &progress{close: client.Close, versions: map[change.StreamID]uint64{}}
+	go p.run(client)
 	return p, nil
 }
 
-func (p *progress) run() {
+// followFile follows the positions of a log in a file, which the exporter makes.
+func followFile(ctx context.Context, path string) (*progress, error) {
+	var file *sqlitefile.File
 	for {
-		fetches := p.client.PollFetches(context.Background())
+		var err error
+		if file, err = sqlitefile.Share(ctx, path); err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	following, stop := context.WithCancel(context.Background())
+	p := &progress{close: stop, versions: map[change.StreamID]uint64{}}
+	go func() {
+		defer file.Close()
+		for following.Err() == nil {
+			p.look(following, file.DB())
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	return p, nil
+}
+
+// look fails until the tables are there.
+func (p *progress) look(ctx context.Context, db *sql.DB) {
+	rows, err := db.QueryContext(ctx, `select s.stream, p.version from log_positions p join log_streams s on s.id = p.stream`)
+	if err != nil {
+		return
+	}
+	defer rows.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for rows.Next() {
+		var stream change.StreamID
+		var version string
+		if rows.Scan(&stream, &version) == nil {
+			p.versions[stream], _ = strconv.ParseUint(version, 10, 64)
+		}
+	}
+}
+
+func (p *progress) run(client *kgo.Client) {
+	for {
+		fetches := client.PollFetches(context.Background())
 		if fetches.IsClientClosed() {
 			return
 		}

@@ -54,6 +54,8 @@ var otherRows = []row{
 	{"list-full-none", snapshot(before("full"), codec("none"))},
 	{"list-full-snappy", snapshot(before("full"), codec("snappy"))},
 	{"list-full-snappy-sqlite", snapshot(before("full"), codec("snappy"), inSQLite)},
+	{"list-embedded", snapshot(embedded)},
+	{"live-embedded", live(liveLoad{}, embedded)},
 	{"list-full-zstd", snapshot(before("full"), codec("zstd"))},
 	{"live-none-snappy-least", live(liveLoad{}, before("none"), codec("snappy"), atLeastOnce)},
 	{"live-full-snappy-least", live(liveLoad{}, before("full"), codec("snappy"), atLeastOnce)},

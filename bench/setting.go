@@ -10,5 +10,6 @@ var (
 	atLeastOnce = setting{"KUBECDC_KAFKA_DELIVERY", "at-least-once"}
 	dropped     = setting{"KUBECDC_MANAGED_FIELDS", "drop"}
 	inSQLite    = setting{"KUBECDC_CHECKPOINT", "sqlite"}
+	embedded    = setting{"KUBECDC_SINK", "sqlite"}  // with its checkpoint in the same file
 	noBackfill  = setting{"KUBECDC_BACKFILL", "off"} // the server keeps no history; and the row is of the comparison
 )

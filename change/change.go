@@ -47,7 +47,7 @@ type Change struct {
 	Gap             string    // id of the gap in which it was found; empty for a live change
 	Lost            bool      // a repair: the log may not have what is known of the object, so the change counts
 	Logged          bool      // the log has it already: it is not written, and only its body is stored
-	Told            Provenance
+	Provenance      Provenance
 
 	Slab *slab.Slab // holds After, until the batch is durable; nil: After has memory of its own
 

@@ -131,11 +131,11 @@ func appendOptional(dst []byte, c *Change, dead *DeadLetter) []byte {
 	if c.Gap != "" {
 		dst = appendField(dst, "gap", c.Gap)
 	}
-	if len(c.Told.Managers) > 0 {
-		dst = appendField(dst, "managers", c.Told.Managers)
+	if len(c.Provenance.Managers) > 0 {
+		dst = appendField(dst, "managers", c.Provenance.Managers)
 	}
-	if len(c.Told.Fields) > 0 {
-		dst = appendField(dst, "fieldsChanged", c.Told.Fields)
+	if len(c.Provenance.Fields) > 0 {
+		dst = appendField(dst, "fieldsChanged", c.Provenance.Fields)
 	}
 	if dead != nil {
 		dst = appendField(dst, "dead_letter", dead.ID)

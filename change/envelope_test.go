@@ -34,11 +34,11 @@ func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
 	if c.Gap != "" {
 		source["gap"] = c.Gap
 	}
-	if len(c.Told.Managers) > 0 {
-		source["managers"] = string(c.Told.Managers)
+	if len(c.Provenance.Managers) > 0 {
+		source["managers"] = string(c.Provenance.Managers)
 	}
-	if len(c.Told.Fields) > 0 {
-		source["fieldsChanged"] = string(c.Told.Fields)
+	if len(c.Provenance.Fields) > 0 {
+		source["fieldsChanged"] = string(c.Provenance.Fields)
 	}
 	if dead != nil {
 		source["dead_letter"], source["error"] = dead.ID, dead.Error
@@ -85,10 +85,10 @@ func FuzzEnvelope(f *testing.F) {
 			Stream: NewStream(Resource{Group: gap, Version: "v1", Plural: name, Kind: uid}, namespace, rv, ""),
 			Op:     []Op{Create, Update, Delete, Read}[op%4], Namespace: namespace, Name: name, UID: uid,
 			ResourceVersion: ResourceVersion(rv), Before: before, After: after, Time: time.UnixMilli(int64(op) * 1e9),
-			Inferred: flag, Gap: gap, Told: Provenance{Managers: []byte(name), Fields: []byte(prefix)},
+			Inferred: flag, Gap: gap, Provenance: Provenance{Managers: []byte(name), Fields: []byte(prefix)},
 		}
 		if flag {
-			c.Told.Time, c.Told.Source = time.Unix(int64(op), 5), FromManagedFields
+			c.Provenance.Time, c.Provenance.Source = time.Unix(int64(op), 5), FromManagedFields
 		}
 		checkValue(t, e, &c)
 		key := marshal(t, map[string]any{"cluster": cluster, "namespace": namespace, "name": name})

@@ -15,7 +15,7 @@ func ExampleEnvelope() {
 	c := change.Change{
 		Stream: deployments, Op: change.Update, Namespace: "shop", Name: "web", UID: "e8f6", ResourceVersion: "12",
 		Before: []byte(`{"spec":{"replicas":1}}`), After: []byte(`{"spec":{"replicas":2}}`), Time: time.UnixMilli(1700000000000),
-		Told: change.Provenance{Time: time.UnixMilli(1699999999000), Source: change.FromManagedFields,
+		Provenance: change.Provenance{Time: time.UnixMilli(1699999999000), Source: change.FromManagedFields,
 			Managers: []byte("kubectl-edit"), Fields: []byte("spec.replicas")},
 	}
 	fmt.Println(change.Topic(e.Prefix, c.Stream.Resource))

@@ -25,8 +25,8 @@ const (
 
 // Happened returns when the change happened: the object's word if there is one, else when the exporter saw it.
 func (c *Change) Happened() (time.Time, TimeSource) {
-	if c.Told.Time.IsZero() {
+	if c.Provenance.Time.IsZero() {
 		return c.Time, FromExporter
 	}
-	return c.Told.Time, c.Told.Source
+	return c.Provenance.Time, c.Provenance.Source
 }

@@ -15,6 +15,7 @@ import (
 	"kubecdc/internal/pgdb"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
+	"kubecdc/sinks/postgres"
 )
 
 // The oldest versions that have what an export needs, and a skew of clocks that readers of the log notice.
@@ -90,7 +91,7 @@ func (r *report) checkDatabases() {
 	if url := r.settings.Checkpoint.Location.Reveal(); strings.HasPrefix(url, "postgres") {
 		r.checkDatabase("checkpoint", pgdb.Options{URL: url, PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT"})
 	}
-	if r.settings.Sink.Kind == "postgres" {
+	if r.settings.Sink.Kind == postgres.Kind.Name {
 		r.checkDatabase("sink", pgdb.Options{URL: r.settings.Sink.Postgres.Reveal(), PasswordFile: r.settings.Sink.PasswordFile,
 			Setting: "KUBECDC_SINK_POSTGRES"})
 	}

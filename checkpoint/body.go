@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"kubecdc/checkpoint/internal/compress"
-	"kubecdc/checkpoint/internal/delta"
+	"kubecdc/internal/delta"
 )
 
 // Body is an object's body as stores keep it: a base, and what of the body differs from that. An update changes little of an

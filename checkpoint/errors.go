@@ -109,10 +109,5 @@ func (e *OtherLogError) Error() string {
 		e.Cluster, e.Stored, e.Found)
 }
 
-// InUseError means that another process has the checkpoint file open.
-type InUseError struct{ Path string }
-
-func (e *InUseError) Error() string {
-	return fmt.Sprintf("the checkpoint file %s is in use by another process: stop it, or set KUBECDC_CHECKPOINT to "+
-		"another file, or to a postgres:// database, which many processes can share", e.Path)
-}
+// InUseError means that another process owns the checkpoint's file.
+type InUseError = dberror.InUseError

@@ -46,10 +46,12 @@ type Source struct {
 
 // Sink selects where the log is written.
 type Sink struct {
-	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes are written. stdout: one line per change, coloured on a terminal and JSON elsewhere; JSON lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
-	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" with:"KUBECDC_SINK=postgres" required:"yes" help:"URL of the database that changes are written to, if KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" with:"KUBECDC_SINK=postgres" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. Whole partitions (a day, a week or four weeks) are dropped. The table objects keeps the current state of each object. The user must own the tables." example:"720h"`
-	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" with:"KUBECDC_SINK=postgres" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
+	Kind          string  `env:"KUBECDC_SINK" envDefault:"sqlite" values:"sqlite,kafka,postgres,stdout" help:"Where changes are written. sqlite: the file that the checkpoint is in; on a terminal each change is printed too. stdout: one line per change, coloured on a terminal and JSON elsewhere; JSON lines with type instead of op are control records (gap, snapshot-end, stream-error, …). It can't be read back."`
+	SQLiteHistory History `env:"KUBECDC_SQLITE_HISTORY" with:"KUBECDC_SINK=sqlite" envDefault:"720h" min:"1h" help:"How long every change is kept in the file. After that the state of each object remains."`
+	SQLiteMaxSize Bytes   `env:"KUBECDC_SQLITE_MAX_SIZE" with:"KUBECDC_SINK=sqlite" envDefault:"4GiB" min:"16MiB" help:"How large the file may become. The oldest changes go first, and the state of each object remains."`
+	Postgres      DSN     `env:"KUBECDC_SINK_POSTGRES" with:"KUBECDC_SINK=postgres" required:"yes" help:"URL of the database that changes are written to, if KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+	History       History `env:"KUBECDC_SINK_POSTGRES_HISTORY" with:"KUBECDC_SINK=postgres" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. Whole partitions (a day, a week or four weeks) are dropped. The table objects keeps the current state of each object. The user must own the tables." example:"720h"`
+	PasswordFile  string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" with:"KUBECDC_SINK=postgres" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
 }
 
 // Kafka configures how the Kafka sink connects and writes.
@@ -100,7 +102,7 @@ type Registry struct {
 type Checkpoint struct {
 	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
 	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File with the password for a Postgres checkpoint, instead of one in the URL." example:"/etc/kubecdc/checkpoint-password"`
-	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log while changes come, if the sink is Kafka. After a crash as much is read back from Kafka. 0s: with each batch, as with other sinks."`
+	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log while changes come, if the sink is Kafka or SQLite. After a crash as much is read back from the log. 0s: with each batch, as with other sinks."`
 	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept. The exporter needs only the newest entry; the others are for your own queries."`
 }
 

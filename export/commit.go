@@ -25,10 +25,10 @@ type committer struct {
 	numbering
 	reads        *readTracker
 	log          sinks.Log
-	beforeImages *beforeImages // nil: before-images are off
-	touched      touched       // by the batch
-	filter       *filter       // nil: all changes are written
-	teller       provenance.Teller
+	beforeImages *beforeImages      // nil: before-images are off
+	touched      touched            // by the batch
+	filter       *filter            // nil: all changes are written
+	provenance   *provenance.Reader // nil: the sink does not write it
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -52,9 +52,8 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		done.BeforeImages = time.Since(asked)
 	}
 	done.Ignored = c.touched.leaveOut(batch, c.filter, c.beforeImages != nil)
-	c.teller.Reset()
-	for i := range batch.Changes {
-		c.teller.Tell(&batch.Changes[i])
+	if c.provenance != nil {
+		c.provenance.ReadAll(batch)
 	}
 	if c.reads.needsCheck() {
 		err := c.watchdog.Do(dependency.Checkpoint, "the check before "+name, func() error {

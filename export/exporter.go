@@ -36,6 +36,7 @@ type Config struct {
 	LabelSelector  string
 	FieldSelector  string
 	SnapshotTopics bool // the sink has topics that snapshots on demand can be written to
+	TellsWhenRead  bool // the sink does not write who changed what
 	Before         bool // write before-images, and store bodies in the inventory
 
 	Slots          int

@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/change"
+	"kubecdc/change/provenance"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/ownership"
@@ -235,6 +236,9 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
 		reads: reads, log: log, watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
+	if !s.config.TellsWhenRead {
+		c.provenance = new(provenance.Reader)
+	}
 	if s.config.Before {
 		c.beforeImages = newBeforeImages(reads, cached(s.bodyRedactorOf), s.config.BodyCacheBytes)
 	}

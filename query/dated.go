@@ -100,7 +100,7 @@ func tells(l *sinks.Logged) time.Time {
 	if l.Inferred || l.Op == change.Delete || l.Op == change.Read || l.Op == change.Create && selected {
 		return time.Time{}
 	}
-	return l.Told.Time
+	return l.Provenance.Time
 }
 
 // decide sets the version that the time stands for, and what may be missing.

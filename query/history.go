@@ -74,13 +74,13 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 	case e.Before == nil && (l.Op == change.Update || l.Op == change.Delete):
 		e.Note = "the log does not have the object before this change"
 	}
-	e.Managers = told(&l.Change)
+	e.Managers = managersOf(&l.Change)
 	// A record without a before-image names nobody, and the state that is remembered tells.
 	if e.Managers == nil && l.Op != change.Delete && l.Op != change.Read && (e.Before != nil || l.Op == change.Create) {
 		c := l.Change
 		c.Before = e.Before
-		new(provenance.Teller).Tell(&c)
-		e.Managers = told(&c)
+		new(provenance.Reader).Read(&c)
+		e.Managers = managersOf(&c)
 	}
 	var err error
 	if l.Op == change.Update && e.Before != nil && !t.NoPatch {
@@ -99,13 +99,13 @@ func (t *Teller) remember(key string, l *sinks.Logged) {
 	t.last[key] = state{l.UID, bytes.Clone(l.After)}
 }
 
-// told are the managers that a change names.
-func told(c *change.Change) []string {
-	if len(c.Told.Managers) == 0 {
+// managersOf are the managers that a change names.
+func managersOf(c *change.Change) []string {
+	if len(c.Provenance.Managers) == 0 {
 		return nil
 	}
 	var names []string
-	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(c.Told.Managers)) // no name has such characters
+	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(c.Provenance.Managers)) // no name has such characters
 	for name := range strings.SplitSeq(joined, "\x01") {
 		names = append(names, strings.ReplaceAll(name, "\x00", ","))
 	}

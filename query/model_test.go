@@ -70,9 +70,9 @@ func (m *model) write() {
 	l.UID = "uid-" + name
 	switch {
 	case op == change.Create:
-		l.Told = change.Provenance{Time: m.now.Truncate(time.Second), Source: change.FromCreationTimestamp}
+		l.Provenance = change.Provenance{Time: m.now.Truncate(time.Second), Source: change.FromCreationTimestamp}
 	case op == change.Update && m.IntN(4) > 0:
-		l.Told = change.Provenance{Time: m.now.Truncate(time.Second), Source: change.FromManagedFields}
+		l.Provenance = change.Provenance{Time: m.now.Truncate(time.Second), Source: change.FromManagedFields}
 	}
 	if op == change.Delete {
 		delete(m.live, name)

@@ -260,11 +260,11 @@ func TestEventsTellWhoAndWhat(t *testing.T) {
 	if err != nil || !slices.Equal(e.Managers, []string{"argocd"}) {
 		t.Errorf("managers %v, %v", e.Managers, err)
 	}
-	l.Told.Managers = []byte(`helm,argo\,cd`)
+	l.Provenance.Managers = []byte(`helm,argo\,cd`)
 	if e, err := teller.Event(&l); err != nil || !slices.Equal(e.Managers, []string{"helm", "argo,cd"}) {
 		t.Errorf("the log names helm and argo,cd, and the event %v, %v", e.Managers, err)
 	}
-	if l.Time, l.Told.Time = minute(60), minute(1); true {
+	if l.Time, l.Provenance.Time = minute(60), minute(1); true {
 		if e, err := teller.Event(&l); err != nil || !e.Time.Equal(minute(1)) || !e.Seen.Equal(minute(60)) {
 			t.Errorf("it happened at %s and was seen at %s, %v", e.Time, e.Seen, err)
 		}

@@ -101,6 +101,22 @@ func (w avroWriter) definition(name string, t *Type) *avroRecord {
 	return r
 }
 
+// inAvro returns the type with the names that members have in Avro. Where the API allows others it has _extra.
+func inAvro(t *Type) *Type {
+	named := &Type{Kind: t.Kind}
+	if t.Elem != nil {
+		named.Elem = inAvro(t.Elem)
+	}
+	taken := map[string]bool{}
+	for _, f := range t.Fields {
+		named.Fields = append(named.Fields, field(unique(taken, avroName(f.Name), maxAvroName), inAvro(f.Type)))
+	}
+	if t.Open {
+		named.Fields = append(named.Fields, fieldOf(unique(taken, "_extra", maxAvroName), JSON))
+	}
+	return named
+}
+
 func (w avroWriter) typeOf(path string, t *Type) any {
 	switch t.Kind {
 	case Integer:

@@ -10,6 +10,9 @@ import (
 // connect writes a sink connector's properties, with the schema of Kafka Connect's JsonConverter. The converter reads as text
 // nothing but a JSON string: an object or a number would be null, so what is JSON or int-or-string is left out.
 func connect(t Table) (string, error) {
+	if t.Encoding == "debezium-schema" {
+		return connectWithSchema(t), nil
+	}
 	var left []string
 	object := readable(t.Object, &left)
 	if object == nil {

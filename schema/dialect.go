@@ -18,17 +18,23 @@ type Table struct {
 	Prefix   string // of the topics
 	Brokers  string // for statements that name them
 	Encoding string // KUBECDC_ENCODING; empty: debezium
+	Registry string // of schemas, for statements that name it
 }
 
 // dialect is a program, or a schema language, that the types are written for.
 type dialect struct {
 	name  string
 	write func(Table) (string, error)
+	reads []string // encodings besides debezium
 }
 
+const avroEncoding = "avro"
+
 var dialects = []dialect{
-	{"flink", flink}, {"flink-upsert", flinkUpsert}, {"postgres", postgres}, {"connect", connect},
-	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark},
+	{"flink", flink, []string{avroEncoding}}, {"flink-upsert", flinkUpsert, []string{avroEncoding, "object"}},
+	{"postgres", postgres, []string{"debezium-schema", "cloudevents", avroEncoding, "object"}}, // its sink has none
+	{"connect", connect, []string{"debezium-schema"}},
+	{"jsonschema", jsonSchema, nil}, {"avro", avro, []string{avroEncoding}}, {"spark", spark, nil},
 }
 
 // Dialects returns the names of all dialects.
@@ -53,17 +59,13 @@ func Write(name string, t Table) (string, error) {
 	if err := CheckDialect(name); err != nil {
 		return "", err
 	}
-	switch {
-	case cmp.Or(t.Encoding, "debezium") == "debezium" || name == "postgres" || t.Encoding == name:
-	case t.Encoding == "debezium-schema" && name == "connect":
-		return connectWithSchema(t), nil
-	default:
-		return "", usage.Errorf("--as %s: it reads the records of KUBECDC_ENCODING=debezium, and the settings have %s "+
-			"(docs/encodings.md says what reads those)", name, t.Encoding)
+	d := dialects[slices.IndexFunc(dialects, func(d dialect) bool { return d.name == name })]
+	if read := append([]string{"", "debezium"}, d.reads...); !slices.Contains(read, t.Encoding) {
+		return "", usage.Errorf("--as %s: it reads the records of KUBECDC_ENCODING=%s, and the settings have %s "+
+			"(docs/encodings.md says what reads those)", name, strings.Join(read[1:], ", "), t.Encoding)
 	}
-	t.Brokers = cmp.Or(t.Brokers, "kafka-1:9092")
-	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.name == name })
-	return dialects[i].write(t)
+	t.Brokers, t.Registry = cmp.Or(t.Brokers, "kafka-1:9092"), cmp.Or(t.Registry, "https://registry.example.com:8081")
+	return d.write(t)
 }
 
 func (t *Table) topic() string { return change.Topic(t.Prefix, t.Resource) }

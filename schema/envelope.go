@@ -12,6 +12,14 @@ func envelope(object *Type) *Type {
 // about are the members of a record's value besides the images, for SQL, which reads source as a map: it has scalars alone.
 var about = []Field{fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", mapOf(scalar(String)))}
 
+// about returns the members of the table's records besides the images, for SQL.
+func (t *Table) about() []Field {
+	if t.Encoding == avroEncoding {
+		return []Field{fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", avroSource)}
+	}
+	return about
+}
+
 var source = &Type{Kind: Record, Open: true, Fields: []Field{
 	fieldOf("version", String), fieldOf("connector", String), fieldOf("name", String), fieldOf("ts_ms", Integer),
 	fieldOf("snapshot", String), fieldOf("db", String), fieldOf("schema", String), fieldOf("table", String),

@@ -12,16 +12,20 @@ var flinkTypes = nested{record: "ROW", colon: " "}
 
 // flink reads the changes as Debezium's. Its columns are the key's and the object's.
 func flink(t Table) (string, error) {
-	if err := flinkNames(t.Object); err != nil {
+	if err := t.nameForFlink(); err != nil {
 		return "", err
 	}
 	prefix := t.keyPrefix()
+	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors). Without before-images that " +
+		"setting skips updates and deletes, silently: use flink-upsert then."
+	if t.Encoding == avroEncoding {
+		types = avroTypes
+	}
 	head := append([]string{
 		t.title() + ": the objects as they are, and as they change.",
 		"It needs KUBECDC_BEFORE=full, the default. Compaction may leave nothing of an object but an update: the primary key " +
 			"and this setting make an insert of it.",
-		"A member whose type has changed is null in rows of the other type (ignore-parse-errors). Without before-images that " +
-			"setting skips updates and deletes, silently: use flink-upsert then.",
+		types,
 	}, hidden(t.Object)...)
 	return comment("--", head...) + "\n" + `SET 'table.exec.source.cdc-events-duplicate' = 'true';
 
@@ -34,43 +38,80 @@ CREATE TABLE ` + quote("`", t.name()) + ` (
 ` + t.flinkSource(prefix) + `
   'key.fields' = '` + prefix + strings.Join(key, ";"+prefix) + `',
   'scan.startup.mode' = 'earliest-offset',
-  'value.format' = 'debezium-json',
-  'value.debezium-json.ignore-parse-errors' = 'true'
+` + t.flinkFormat("value", "debezium-json", "debezium-avro-confluent", ignoreErrors) + `
 );
 `, nil
 }
 
 // flinkUpsert reads the last record of each key, whether records have before-images or not.
 func flinkUpsert(t Table) (string, error) {
-	if err := flinkNames(t.Object); err != nil {
+	if err := t.nameForFlink(); err != nil {
 		return "", err
 	}
-	log := record(append([]Field{field("after", t.Object)}, about...)...)
+	if t.Encoding == "object" {
+		return flinkObjects(t), nil
+	}
+	log := record(append([]Field{field("after", t.Object)}, t.about()...)...)
 	var columns []string
 	for _, f := range t.Object.Fields {
 		name := quote("`", f.Name)
 		columns = append(columns, fmt.Sprintf("`after`.%s AS %s", name, quote("`", t.unlikeKey(f.Name))))
 	}
-	head := append([]string{t.title() + ": the objects as they are. It needs no before-images.",
-		"A member whose type has changed is null in rows of the other type (ignore-parse-errors); with the faster parser all of the " +
-			"row would be."}, hidden(t.Object)...)
-	return comment("--", head...) + "\nCREATE TABLE " + quote("`", t.name()+"_log") + ` (
-` + keyColumns("  ", "") + `,
-` + flinkTypes.members(log, "  ") + `,
-  ` + primaryKey("") + ` NOT ENFORCED
-) WITH (
-  'connector' = 'upsert-kafka',
-` + t.flinkSource("") + `
-  'value.format' = 'json',
-  'value.json.ignore-parse-errors' = 'true',
-  'value.json.decode.json-parser.enabled' = 'false'
-);
-
-` + comment("--", "A delete is a record with op d whose after is null, then a tombstone. upsert-kafka takes only the tombstone "+
+	return t.flinkUpsertTable(t.name()+"_log", log, "", ". It needs no before-images.") + "\n" + comment("--", "A delete is a record with op d whose after is null, then a tombstone. upsert-kafka takes only the tombstone "+
 		"for a delete, and the record before it for a row without an object: the condition leaves that row out.") +
 		`CREATE VIEW ` + quote("`", t.name()) + ` AS
 SELECT ` + "`cluster`, `namespace`, `name`,\n  " + strings.Join(columns, ",\n  ") + `
 FROM ` + quote("`", t.name()+"_log") + " WHERE `op` <> 'd';\n", nil
+}
+
+// flinkObjects reads records that are the object alone: there is nothing of a delete but the tombstone.
+func flinkObjects(t Table) string { return t.flinkUpsertTable(t.name(), t.Object, t.keyPrefix(), ".") }
+
+// flinkUpsertTable is a table of the last record of each key, whose value has these members.
+func (t *Table) flinkUpsertTable(name string, value *Type, prefix, needs string) string {
+	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors); with the faster parser all of " +
+		"the row would be."
+	if t.Encoding == avroEncoding {
+		types = avroTypes
+	}
+	head := append([]string{t.title() + ": the objects as they are" + needs, types}, hidden(t.Object)...)
+	return comment("--", head...) + "\nCREATE TABLE " + quote("`", name) + ` (
+` + keyColumns("  ", prefix) + `,
+` + flinkTypes.members(value, "  ") + `,
+  ` + primaryKey(prefix) + ` NOT ENFORCED
+) WITH (
+  'connector' = 'upsert-kafka',
+` + t.flinkSource(prefix) + `
+` + t.flinkFormat("value", "json", "avro-confluent", ignoreErrors, [2]string{"decode.json-parser.enabled", "false"}) + `
+);
+`
+}
+
+// avroTypes says what becomes of a member whose type changes (sinks/kafka/internal/avro).
+const avroTypes = "A member whose type has changed has a field for each type in the topic, such as replicas and replicas_string, as the " +
+	"registry's schema shows: name the one that you need."
+
+var ignoreErrors = [2]string{"ignore-parse-errors", "true"}
+
+// flinkFormat has the options of the key's or the value's format: in Avro another one, with the registry in place of the settings.
+func (t *Table) flinkFormat(of, json, avro string, settings ...[2]string) string {
+	format := json
+	if t.Encoding == avroEncoding {
+		format, settings = avro, [][2]string{{"url", t.Registry}}
+	}
+	text := "  " + quote("'", of+".format") + " = " + quote("'", format)
+	for _, s := range settings {
+		text += ",\n  " + quote("'", of+"."+format+"."+s[0]) + " = " + quote("'", s[1])
+	}
+	return text
+}
+
+// nameForFlink gives the object's members the names that they have in the records.
+func (t *Table) nameForFlink() error {
+	if t.Encoding == avroEncoding {
+		t.Object = inAvro(t.Object)
+	}
+	return flinkNames(t.Object)
 }
 
 // flinkNames refuses members that Flink can't name: its parser allows no line break within a name, not even in quotes.
@@ -96,7 +137,7 @@ func (t *Table) flinkSource(prefix string) string {
 		"'topic' = " + quote("'", t.topic()),
 		"'properties.bootstrap.servers' = " + quote("'", t.Brokers),
 		"'properties.isolation.level' = 'read_committed'",
-		"'key.format' = 'json'",
+		strings.TrimSpace(t.flinkFormat("key", "json", "avro-confluent")),
 		"'value.fields-include' = 'EXCEPT_KEY'",
 	}
 	if prefix != "" {

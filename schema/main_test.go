@@ -68,7 +68,12 @@ func choose(t *testing.T, object *schema.Type, c schema.Columns) *schema.Type {
 
 func write(t *testing.T, dialect string, r change.Resource, object *schema.Type) string {
 	t.Helper()
-	text, err := schema.Write(dialect, schema.Table{Resource: r, Object: object, Prefix: "kubecdc"})
+	return writeIn(t, "", dialect, r, object)
+}
+
+func writeIn(t *testing.T, encoding, dialect string, r change.Resource, object *schema.Type) string {
+	t.Helper()
+	text, err := schema.Write(dialect, schema.Table{Resource: r, Object: object, Prefix: "kubecdc", Encoding: encoding})
 	if err != nil {
 		t.Fatalf("%s as %s: %v", r.ID(), dialect, err)
 	}

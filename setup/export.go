@@ -32,8 +32,8 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 	return export.Config{
 		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
-		SnapshotTopics: c.Sink.Kind == "kafka",
-		Slots:          c.Slots.Count, Owner: Owner(), LeaseDuration: c.Slots.LeaseDuration,
+		SnapshotTopics: SinkOf(c).SnapshotTopics, TellsWhenRead: SinkOf(c).TellsWhenRead,
+		Slots: c.Slots.Count, Owner: Owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: batching.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,
 			Watermark: c.Source.Watermarks},
 		BufferChanges: c.Batch.BufferChanges, BufferBytes: int64(c.Batch.BufferBytes), BodyCacheBytes: cache,

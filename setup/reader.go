@@ -15,7 +15,7 @@ func OpenLog(ctx context.Context, command string, settings *config.Config, clust
 	if SinkOf(settings).read == nil {
 		return nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
 			What: "what it writes can't be read back",
-			Fix:  "set it to the sink whose log exporter " + command + " shall read: kafka or postgres"}}}
+			Fix:  "set it to the sink whose log exporter " + command + " shall read: sqlite, kafka or postgres"}}}
 	}
 	var reader sinks.Reader
 	step := startup.Step{For: "the log", At: SinkAddress(settings), Limit: OpenLimit}

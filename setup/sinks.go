@@ -2,21 +2,27 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
+	checkpointsqlite "kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
+	"kubecdc/sinks/sqlite"
 	"kubecdc/sinks/stdout"
 )
 
 // sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md explains how to add one.
 var sinkTable = []SinkEntry{
+	{Kind: sqlite.Kind, open: openSQLite, read: readSQLite},
 	{Kind: stdout.Kind, open: openStdout},
 	{Kind: kafka.Kind, open: openKafka, read: readKafka,
 		at:     func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
@@ -50,7 +56,8 @@ type SinkHelp struct {
 	Log      *slog.Logger
 	Observer sinks.Observer
 	Pin      kafka.Pin
-	Version  string // of the program
+	Version  string           // of the program
+	Store    checkpoint.Store // nil: it is not open
 }
 
 // OpenSink opens the sink that the settings select.
@@ -69,6 +76,37 @@ func OpenSink(ctx context.Context, start *startup.Steps, c *config.Config, clust
 
 func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
 	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
+}
+
+// openSQLite opens the log in the checkpoint's file, which is open already, or for itself. On a terminal it prints the changes too.
+func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
+	store, ok := help.Store.(*checkpointsqlite.Store)
+	if !ok {
+		return nil, errors.New("KUBECDC_SINK is sqlite, and the checkpoint is not in a file")
+	}
+	sink, err := sqlite.New(ctx, store.File(), sqlite.Config{Cluster: cluster.Cluster, ClusterUID: cluster.Binding.ID,
+		ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.SQLiteHistory), MaxSize: int64(c.Sink.SQLiteMaxSize), Logger: help.Log})
+	if err != nil || !stdout.OnTerminal() {
+		return sink, err
+	}
+	return stdout.Beside(sink), nil
+}
+
+func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
+	path, err := c.SQLitePath(cluster)
+	if err != nil {
+		return nil, err
+	}
+	file, err := sqlitefile.Share(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := sqlite.NewReader(ctx, file, cluster)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return reader, nil
 }
 
 func openPostgres(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {

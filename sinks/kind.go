@@ -6,6 +6,10 @@ type Kind struct {
 	// CheckpointMayForget: a batch can be read back even after the checkpoint has it. A checkpoint in Postgres then commits
 	// without waiting for its disk: batches that it loses in a crash are read back from the log.
 	CheckpointMayForget bool
-	// Stdout: records go to the process's own standard output.
-	Stdout bool
+	// RebuildsCheckpoint: a lost checkpoint can be rebuilt from the log, which can be read back and is not in the checkpoint's file.
+	RebuildsCheckpoint bool
+	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
+	SnapshotTopics bool
+	// TellsWhenRead: who changed what is found in the states of an object when the log is read, and is not written.
+	TellsWhenRead bool
 }

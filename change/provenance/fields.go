@@ -16,7 +16,7 @@ const (
 
 // update compares the two states of an object.
 type update struct {
-	*Teller
+	*Reader
 	from     int // where the list of fields begins in out
 	fields   int
 	cut      bool
@@ -27,21 +27,21 @@ type update struct {
 
 // updated sets what two states of the object tell. A time that did not move says nothing: the API server leaves it as it was
 // when it knows no manager of the change.
-func (t *Teller) updated(c *change.Change) {
+func (r *Reader) updated(c *change.Change) {
 	if c.Before == nil || change.IsStub(c.Before) {
 		return
 	}
-	u := update{Teller: t, from: len(t.out)}
-	t.states = pair{rawjson.At(c.Before), rawjson.At(c.After)}
-	t.states.members(u.member)
-	c.Told.Fields = t.since(u.from)
+	u := update{Reader: r, from: len(r.out)}
+	r.states = pair{rawjson.At(c.Before), rawjson.At(c.After)}
+	r.states.members(u.member)
+	c.Provenance.Fields = r.since(u.from)
 	if u.managed {
 		var moved []byte
-		c.Told.Managers, moved = t.compareManagers()
-		c.Told.Time, c.Told.Source = parseTime(moved), change.FromManagedFields
+		c.Provenance.Managers, moved = r.compareManagers()
+		c.Provenance.Time, c.Provenance.Source = parseTime(moved), change.FromManagedFields
 	}
-	if requested := u.metadata.requested(); requested.After(c.Told.Time) {
-		c.Told.Time, c.Told.Source = requested, change.FromDeletionTimestamp
+	if requested := u.metadata.requested(); requested.After(c.Provenance.Time) {
+		c.Provenance.Time, c.Provenance.Source = requested, change.FromDeletionTimestamp
 	}
 }
 
@@ -114,26 +114,26 @@ func (u *update) addField(name []byte) {
 }
 
 // separate puts a comma before the next element of the list that begins at from.
-func (t *Teller) separate(from int) {
-	if len(t.out) > from {
-		t.out = append(t.out, ',')
+func (r *Reader) separate(from int) {
+	if len(r.out) > from {
+		r.out = append(r.out, ',')
 	}
 }
 
 // addName adds the text of a raw name, with a backslash before each of the special characters.
-func (t *Teller) addName(raw []byte, special string) {
+func (r *Reader) addName(raw []byte, special string) {
 	plain := true
 	for _, c := range raw {
 		plain = plain && c != '\\' && strings.IndexByte(special, c) < 0
 	}
 	if plain {
-		t.out = append(t.out, raw...)
+		r.out = append(r.out, raw...)
 		return
 	}
 	for _, c := range []byte(rawjson.Name(raw)) {
 		if strings.IndexByte(special, c) >= 0 {
-			t.out = append(t.out, '\\')
+			r.out = append(r.out, '\\')
 		}
-		t.out = append(t.out, c)
+		r.out = append(r.out, c)
 	}
 }

@@ -34,20 +34,20 @@ func readEntries(into *[]entry, c *rawjson.Cursor) []entry {
 }
 
 // readChanged reads the entries of both states that the other one does not have.
-func (t *Teller) readChanged(p *pair) {
-	t.before, t.after = t.before[:0], t.after[:0]
+func (r *Reader) readChanged(p *pair) {
+	r.before, r.after = r.before[:0], r.after[:0]
 	for raw := range elements(managedFields(&p.was)) {
-		t.before = append(t.before, entry{raw: raw})
+		r.before = append(r.before, entry{raw: raw})
 	}
 	for raw := range elements(managedFields(&p.is)) {
-		n := len(t.before)
-		t.before = slices.DeleteFunc(t.before, func(e entry) bool { return rawjson.Same(e.raw, raw) })
-		if len(t.before) == n {
-			t.after = append(t.after, readEntry(raw))
+		n := len(r.before)
+		r.before = slices.DeleteFunc(r.before, func(e entry) bool { return rawjson.Same(e.raw, raw) })
+		if len(r.before) == n {
+			r.after = append(r.after, readEntry(raw))
 		}
 	}
-	for i := range t.before {
-		t.before[i] = readEntry(t.before[i].raw)
+	for i := range r.before {
+		r.before[i] = readEntry(r.before[i].raw)
 	}
 }
 
@@ -146,24 +146,24 @@ func newestOf(entries []entry) (newest []byte) {
 // entries have more fields: times are of whole seconds. A manager whose fields another one took, or removed, has another entry too, and
 // did nothing; nor did that of entries which the API server merges when there are too many. moved is the newest time, if that is newer
 // than what it replaces.
-func (t *Teller) compareManagers() (managers, moved []byte) {
-	from := len(t.out)
+func (r *Reader) compareManagers() (managers, moved []byte) {
+	from := len(r.out)
 	for _, byTime := range []bool{true, false} {
-		for i := range t.after {
-			now := &t.after[i]
-			was := find(t.before, now)
+		for i := range r.after {
+			now := &r.after[i]
+			was := find(r.before, now)
 			if string(now.manager) != ancient && (was == nil || byTime && !bytes.Equal(was.time, now.time) || !byTime && now.gained(was)) {
-				t.addManager(from, now)
+				r.addManager(from, now)
 			}
 		}
-		if len(t.out) > from {
+		if len(r.out) > from {
 			break
 		}
 	}
-	if newest := newestOf(t.after); bytes.Compare(newest, newestOf(t.before)) > 0 {
+	if newest := newestOf(r.after); bytes.Compare(newest, newestOf(r.before)) > 0 {
 		moved = newest
 	}
-	return t.since(from), moved
+	return r.since(from), moved
 }
 
 // ancient is the manager of entries that the API server has merged.
@@ -198,17 +198,17 @@ func find(entries []entry, wanted *entry) *entry {
 }
 
 // addManager adds the manager of an entry to the list that begins at from, unless the list has it.
-func (t *Teller) addManager(from int, e *entry) {
+func (r *Reader) addManager(from int, e *entry) {
 	if len(e.manager) < 2 {
 		return
 	}
-	start := len(t.out)
-	t.separate(from)
-	name := len(t.out)
-	t.addName(e.manager[1:len(e.manager)-1], `\,`)
-	for listed := range bytes.SplitSeq(t.out[from:start], []byte{','}) {
-		if bytes.Equal(listed, t.out[name:]) {
-			t.out = t.out[:start]
+	start := len(r.out)
+	r.separate(from)
+	name := len(r.out)
+	r.addName(e.manager[1:len(e.manager)-1], `\,`)
+	for listed := range bytes.SplitSeq(r.out[from:start], []byte{','}) {
+		if bytes.Equal(listed, r.out[name:]) {
+			r.out = r.out[:start]
 			return
 		}
 	}

@@ -11,65 +11,73 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Teller tells the provenance of a batch's changes. Its memory is used again for each batch.
-type Teller struct {
+// Reader reads the provenance of a batch's changes. Its memory is used again for each batch.
+type Reader struct {
 	out    []byte // Managers and Fields of the changes
 	before []entry
 	after  []entry
 	states pair
 }
 
-// Reset begins a batch.
-func (t *Teller) Reset() { t.out = t.out[:0] }
+// ReadAll sets Told of a batch's changes. It is valid until the next call.
+func (r *Reader) ReadAll(b *change.Batch) {
+	r.Reset()
+	for i := range b.Changes {
+		r.Read(&b.Changes[i])
+	}
+}
 
-// Tell sets c.Told. It is valid until Reset. A time that is later than the exporter saw the change is not believed: the clocks
+// Reset begins a batch.
+func (r *Reader) Reset() { r.out = r.out[:0] }
+
+// Read sets c.Provenance. It is valid until Reset. A time that is later than the exporter saw the change is not believed: the clocks
 // differ.
-func (t *Teller) Tell(c *change.Change) {
-	c.Told = change.Provenance{}
+func (r *Reader) Read(c *change.Change) {
+	c.Provenance = change.Provenance{}
 	switch c.Op {
 	case change.Create:
-		t.created(c)
+		r.created(c)
 	case change.Read:
-		m := metadataOf(c.After, &t.after)
-		c.Told.Time, c.Told.Source = m.newest()
+		m := metadataOf(c.After, &r.after)
+		c.Provenance.Time, c.Provenance.Source = m.newest()
 	case change.Update:
-		t.updated(c)
+		r.updated(c)
 	case change.Delete:
-		t.deleted(c)
+		r.deleted(c)
 	}
-	if c.Told.Time.After(c.Time) {
-		c.Told.Time = time.Time{}
+	if c.Provenance.Time.After(c.Time) {
+		c.Provenance.Time = time.Time{}
 	}
 }
 
 // created takes the object's own time and managers, unless the object may be older, and only selected since it was changed.
-func (t *Teller) created(c *change.Change) {
-	m := metadataOf(c.After, &t.after)
+func (r *Reader) created(c *change.Change) {
+	m := metadataOf(c.After, &r.after)
 	if c.Stream.LabelSelector != "" || c.Stream.FieldSelector != "" {
-		c.Told.Time, c.Told.Source = m.newest()
+		c.Provenance.Time, c.Provenance.Source = m.newest()
 		return
 	}
-	c.Told.Time, c.Told.Source = parseTime(m.created), change.FromCreationTimestamp
+	c.Provenance.Time, c.Provenance.Source = parseTime(m.created), change.FromCreationTimestamp
 	if c.Inferred {
 		return // others may have changed it since
 	}
-	from := len(t.out)
+	from := len(r.out)
 	for i := range m.entries {
-		t.addManager(from, &m.entries[i])
+		r.addManager(from, &m.entries[i])
 	}
-	c.Told.Managers = t.since(from)
+	c.Provenance.Managers = r.since(from)
 }
 
 // deleted knows when a grace period ended, if nothing that happened later is known. Otherwise nothing of the object tells when it
 // was deleted: its deletionTimestamp is when that was requested.
-func (t *Teller) deleted(c *change.Change) {
-	m := metadataOf(c.Before, &t.before)
+func (r *Reader) deleted(c *change.Change) {
+	m := metadataOf(c.Before, &r.before)
 	if m.deleted == nil {
 		return
 	}
 	end := parseTime(m.deleted)
 	if last, _ := m.newest(); end.After(last) {
-		c.Told.Time, c.Told.Source = end, change.FromDeletionTimestamp
+		c.Provenance.Time, c.Provenance.Source = end, change.FromDeletionTimestamp
 	}
 }
 
@@ -153,5 +161,5 @@ func parseTime(text []byte) (t time.Time) {
 	return t
 }
 
-// since returns what was appended to t.out.
-func (t *Teller) since(from int) []byte { return t.out[from:len(t.out):len(t.out)] }
+// since returns what was appended to r.out.
+func (r *Reader) since(from int) []byte { return r.out[from:len(r.out):len(r.out)] }

@@ -99,7 +99,7 @@ func TestWhatAnObjectTells(t *testing.T) {
 			if tc.stream != nil {
 				c.Stream = tc.stream
 			}
-			new(Teller).Tell(&c)
+			new(Reader).Read(&c)
 			at, source := c.Happened()
 			want, wantSource := seen, change.FromExporter
 			if tc.time != "" {
@@ -112,10 +112,10 @@ func TestWhatAnObjectTells(t *testing.T) {
 			if !at.Equal(want) || source != wantSource {
 				t.Errorf("it happened at %s by %s, want %s by %s", at, source, want, wantSource)
 			}
-			if got := string(c.Told.Managers); got != tc.managers {
+			if got := string(c.Provenance.Managers); got != tc.managers {
 				t.Errorf("managers %q, want %q", got, tc.managers)
 			}
-			if got := string(c.Told.Fields); got != tc.fields {
+			if got := string(c.Provenance.Fields); got != tc.fields {
 				t.Errorf("fields %q, want %q", got, tc.fields)
 			}
 		})
@@ -135,9 +135,9 @@ func TestSortedObject(t *testing.T) {
 	c := change.Change{Stream: deployments, Op: change.Update, Time: seen,
 		Before: sorted(object("", "", "kubectl Update 10:00:00 x", "controller Update 10:30:00 y status")),
 		After:  sorted(object("", `,"data":{"a.b":1}`, "kubectl Update 10:00:00 x", "controller Update 11:00:00 y status"))}
-	new(Teller).Tell(&c)
-	if at, _ := c.Happened(); string(c.Told.Managers) != "controller" || string(c.Told.Fields) != "data" || at.Hour() != 11 {
-		t.Errorf("managers %q, fields %q, time %s", c.Told.Managers, c.Told.Fields, at)
+	new(Reader).Read(&c)
+	if at, _ := c.Happened(); string(c.Provenance.Managers) != "controller" || string(c.Provenance.Fields) != "data" || at.Hour() != 11 {
+		t.Errorf("managers %q, fields %q, time %s", c.Provenance.Managers, c.Provenance.Fields, at)
 	}
 }
 
@@ -182,11 +182,11 @@ func TestHostileNames(t *testing.T) {
 		before, stamps := [3]string{"10:00:00", "10:00:00", "10:00:00"}, [3]string{"10:00:00", "10:00:00", "10:00:00"}
 		stamps[actor] = "11:00:00"
 		c := change.Change{Stream: deployments, Op: change.Update, Time: seen, Before: image(before, "1"), After: image(stamps, "2")}
-		new(Teller).Tell(&c)
+		new(Reader).Read(&c)
 		want := strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(managers[actor])
-		fields := slices.DeleteFunc(strings.Split(string(c.Told.Fields), ","), func(f string) bool { return f == "metadata.name" })
-		if string(c.Told.Managers) != want || !slices.Equal(fields, []string{"spec.x"}) {
-			t.Fatalf("managers %q, want %q; fields %q\n%s\n%s", c.Told.Managers, want, c.Told.Fields, c.Before, c.After)
+		fields := slices.DeleteFunc(strings.Split(string(c.Provenance.Fields), ","), func(f string) bool { return f == "metadata.name" })
+		if string(c.Provenance.Managers) != want || !slices.Equal(fields, []string{"spec.x"}) {
+			t.Fatalf("managers %q, want %q; fields %q\n%s\n%s", c.Provenance.Managers, want, c.Provenance.Fields, c.Before, c.After)
 		}
 	}
 }
@@ -201,9 +201,9 @@ func TestReorderedState(t *testing.T) {
 	before, _ = json.Marshal(v)
 	c := change.Change{Stream: deployments, Op: change.Update, Time: seen, Before: before,
 		After: object("", `,"spec":{"list":[{"b":1,"a":[{"d":1,"c":2}]}],"new":1}`, "kubectl Update 10:00:00 z", "controller Update 11:00:00 y")}
-	new(Teller).Tell(&c)
-	if at, _ := c.Happened(); string(c.Told.Managers) != "kubectl" || string(c.Told.Fields) != "spec.new" || !at.Equal(seen) {
-		t.Errorf("managers %q, fields %q, time %s", c.Told.Managers, c.Told.Fields, at)
+	new(Reader).Read(&c)
+	if at, _ := c.Happened(); string(c.Provenance.Managers) != "kubectl" || string(c.Provenance.Fields) != "spec.new" || !at.Equal(seen) {
+		t.Errorf("managers %q, fields %q, time %s", c.Provenance.Managers, c.Provenance.Fields, at)
 	}
 }
 
@@ -214,8 +214,8 @@ func TestLongListIsCut(t *testing.T) {
 	}
 	raw, _ := json.Marshal(map[string]any{"data": keys, "metadata": map[string]any{"labels": keys}})
 	c := change.Change{Stream: deployments, Op: change.Update, Before: []byte(`{"data":{},"metadata":{}}`), After: raw}
-	new(Teller).Tell(&c)
-	if got := string(c.Told.Fields); got != `data.a\.b\,c,data.b,data.c,data.d,data.e,data.f,data.g,data.h,data.i,data.j,...` {
+	new(Reader).Read(&c)
+	if got := string(c.Provenance.Fields); got != `data.a\.b\,c,data.b,data.c,data.d,data.e,data.f,data.g,data.h,data.i,data.j,...` {
 		t.Errorf("fields %s", got)
 	}
 }
@@ -228,11 +228,11 @@ func FuzzFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, after []byte) {
 		for _, op := range []change.Op{change.Update, change.Create, change.Delete, change.Read} {
 			c := change.Change{Stream: deployments, Op: op, Before: before, After: after, Time: seen}
-			new(Teller).Tell(&c)
-			if op != change.Update || !plain(before) || !plain(after) || bytes.Contains(c.Told.Fields, []byte(cutMark)) {
+			new(Reader).Read(&c)
+			if op != change.Update || !plain(before) || !plain(after) || bytes.Contains(c.Provenance.Fields, []byte(cutMark)) {
 				continue
 			}
-			got := slices.Sorted(slices.Values(strings.Split(string(c.Told.Fields), ",")))
+			got := slices.Sorted(slices.Values(strings.Split(string(c.Provenance.Fields), ",")))
 			if want := decodedFields(before, after); !slices.Equal(got, want) && len(want) > 0 {
 				t.Errorf("fields %q, want %q\n%s\n%s", got, want, before, after)
 			}

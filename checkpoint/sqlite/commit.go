@@ -29,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 		}
 		return moveObjects(t, c.Streams)
 	})
-	return s.fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
+	return s.file.Fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
 }
 
 // moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
@@ -78,7 +78,7 @@ func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, st
 		}
 		return moveObjects(t, streams)
 	})
-	return s.fail(fmt.Sprintf("put page %d of a rebuild of slot %d", page, slot), err)
+	return s.file.Fail(fmt.Sprintf("put page %d of a rebuild of slot %d", page, slot), err)
 }
 
 func moveObjects(t *tables.Tx, streams []checkpoint.StreamCommit) error {

@@ -99,7 +99,7 @@ func TestAnotherProcessIsToldThatTheFileIsInUse(t *testing.T) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childFile+"="+path)
 	out, err := child.CombinedOutput()
-	if want := "the checkpoint file " + path + " is in use by another process"; err == nil || len(out) < len(want) || string(out[:len(want)]) != want {
+	if want := "the file " + path + " is in use by another process"; err == nil || len(out) < len(want) || string(out[:len(want)]) != want {
 		t.Fatalf("the child said %q, %v", out, err)
 	}
 }

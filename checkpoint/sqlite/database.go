@@ -114,11 +114,11 @@ type database struct {
 }
 
 // Where implements tables.Database.
-func (d database) Where() string { return "sqlite:" + d.path }
+func (d database) Where() string { return "sqlite:" + d.file.Path() }
 
 // Begin implements tables.Database.
 func (d database) Begin(ctx context.Context, do func(tables.Querier) error) error {
-	tx, err := d.file.BeginTx(ctx, nil)
+	tx, err := d.Store.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -130,4 +130,4 @@ func (d database) Begin(ctx context.Context, do func(tables.Querier) error) erro
 }
 
 // Fail implements tables.Database.
-func (d database) Fail(op string, err error) error { return d.fail(op, err) }
+func (d database) Fail(op string, err error) error { return d.file.Fail(op, err) }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -55,7 +56,7 @@ func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []che
 		return err
 	}
 	// No lease can be renewed meanwhile, so the session may end; the writing goes on all the same.
-	return s.fail("write the file anew, without what may not be kept", s.scrub(context.WithoutCancel(ctx)))
+	return s.file.Fail("write the file anew, without what may not be kept", s.scrub(context.WithoutCancel(ctx)))
 }
 
 // PRAGMA user_version is 1 while the file is to be written anew.
@@ -67,13 +68,28 @@ const (
 // scrub writes the file anew if user_version says so.
 func (s *Store) scrub(ctx context.Context) error {
 	var unclean int
-	if err := s.file.QueryRowContext(ctx, `pragma user_version`).Scan(&unclean); err != nil || unclean == 0 {
+	if err := s.db.QueryRowContext(ctx, `pragma user_version`).Scan(&unclean); err != nil || unclean == 0 {
 		return err
 	}
-	for _, statement := range []string{`vacuum`, `pragma wal_checkpoint(truncate)`, setClean} {
-		if _, err := s.file.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+	if err := s.emptyLog(ctx); err != nil { // before all is written to it, in vain
+		return err
 	}
-	return nil
+	if _, err := s.db.ExecContext(ctx, `vacuum`); err != nil {
+		return err
+	}
+	if err := s.emptyLog(ctx); err != nil {
+		return err
+	}
+	_, err := s.db.ExecContext(ctx, setClean)
+	return err
+}
+
+// emptyLog moves SQLite's log to the database. It waits for readers, but not for ever.
+func (s *Store) emptyLog(ctx context.Context) error {
+	var busy, frames, moved int
+	err := s.db.QueryRowContext(ctx, `pragma wal_checkpoint(truncate)`).Scan(&busy, &frames, &moved)
+	if err == nil && busy != 0 {
+		err = errors.New("another process reads the file in one transaction: what may not be kept stays until that ends")
+	}
+	return err
 }

@@ -20,9 +20,9 @@ func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []strin
 	if err == nil && len(keys) > 0 {
 		var key string
 		var base, delta sql.RawBytes // valid until the next row
-		err = querier{s.file}.Rows(ctx, look, []any{string(list), s.Cluster(), stream}, []any{&key, &base, &delta}, func() error {
+		err = querier{s.db}.Rows(ctx, look, []any{string(list), s.Cluster(), stream}, []any{&key, &base, &delta}, func() error {
 			return visit(key, tables.Stored(base, delta))
 		})
 	}
-	return s.fail("read bodies of stream "+string(stream), err)
+	return s.file.Fail("read bodies of stream "+string(stream), err)
 }

@@ -40,11 +40,11 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) 
 	const look = `select slot, owner from slots where cluster = $1 and lease_until > clock_timestamp()`
 	var slot int
 	var holder string
-	err := querier{s.file}.Rows(ctx, look, []any{s.Cluster()}, []any{&slot, &holder}, func() error {
+	err := querier{s.db}.Rows(ctx, look, []any{s.Cluster()}, []any{&slot, &holder}, func() error {
 		r.Slots[slot] = holder
 		return nil
 	})
-	return r, s.fail("see who holds the slots", err)
+	return r, s.file.Fail("see who holds the slots", err)
 }
 
 // Leave withdraws the owner's heartbeat.
@@ -79,5 +79,5 @@ func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 	if other, ok := errors.AsType[*checkpoint.LayoutError](err); ok {
 		return other
 	}
-	return s.fail(fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To), err)
+	return s.file.Fail(fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To), err)
 }

@@ -23,7 +23,7 @@ func TestAFileOfANewerReleaseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sqlite.Open(t.Context(), path)
-	_, past := sqlite.OpenPast(t.Context(), path)
+	_, past := sqlite.Share(t.Context(), path)
 	for _, err := range []error{err, past} {
 		if err == nil || !strings.Contains(err.Error(), "made by a newer release") {
 			t.Errorf("error is %v", err)

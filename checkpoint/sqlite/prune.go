@@ -34,7 +34,7 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 		}
 		return err
 	})
-	return s.fail("prune the history", err)
+	return s.file.Fail("prune the history", err)
 }
 
 // prune drops the rows of a slot that are older than the second.
@@ -62,6 +62,6 @@ func prune(t *tables.Tx, slot int, oldest int64) error {
 // Size is the size of the file, without what it has written ahead.
 func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
 	const look = `select page_count * page_size from pragma_page_count(), pragma_page_size()`
-	err = s.file.QueryRowContext(ctx, look).Scan(&bytes)
-	return bytes, s.fail("measure the file", err)
+	err = s.db.QueryRowContext(ctx, look).Scan(&bytes)
+	return bytes, s.file.Fail("measure the file", err)
 }

@@ -25,7 +25,7 @@ selected again later, it begins with a snapshot, as a new one does, and objects
 deleted meanwhile get no delete record.
 
 Without arguments it lists the streams that have ended. If an exporter runs, it is
-asked to forget them; with a checkpoint in an SQLite file, stop it first.
+asked to forget them.
 
   exporter forget                    # list the streams that have ended
   exporter forget pods@shop nodes    # forget two of them

@@ -14,10 +14,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
 	"kubecdc/setup"
@@ -129,15 +129,15 @@ func exportTo(
 // no log to read back.
 func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log *slog.Logger) error {
 	path, err := settings.SQLitePath(cluster.Cluster)
-	if err != nil || !sqlite.IsDamaged(cause) {
+	if err != nil || !sqlitefile.IsDamaged(cause) {
 		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it again",
 			"in", reopenAfter.String(), "error", cause)
 		return err
 	}
-	if setup.SinkOf(settings).Stdout {
+	if !setup.SinkOf(settings).RebuildsCheckpoint {
 		return cause
 	}
-	aside, err := sqlite.PutAside(path)
+	aside, err := sqlitefile.PutAside(path)
 	if err != nil {
 		return errors.Join(cause, fmt.Errorf("put the damaged checkpoint aside: %w", err))
 	}
@@ -163,7 +163,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	if streams, err := store.Streams(ctx); err == nil {
 		watch.StreamsFound(streams)
 	}
-	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: versionText()})
+	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: versionText(), Store: store})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}

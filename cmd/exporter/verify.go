@@ -28,10 +28,9 @@ inventory) or apart (on several partitions) are printed, and the exit code is 1;
 is above 1 if they can't be compared. An exporter may run meanwhile: newer changes are left out, and what differs is looked at
 twice. BEHIND is how long ago the log was last known to be complete, by an event or a
 bookmark, of which the API server sends one a minute: if it grows, no exporter runs.
-With --identities only metadata is listed, and no content compared. A checkpoint in an
-SQLite file can be read only while no exporter runs. Give it the exporter's settings:
-IGNORED are objects that are older there only since updates are ignored
-(KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).
+With --identities only metadata is listed, and no content compared. IGNORED are
+objects that are older there only since updates are ignored (KUBECDC_IGNORE_FIELDS,
+KUBECDC_OPS).
 
 With --repair the running exporter writes what differs: a create, update or delete
 of each such object, marked as inferred, with "repair:ID" of the signal as its gap.

@@ -40,3 +40,11 @@ func Newer(current, known int) error {
 	return fmt.Errorf("the tables are of version %d, made by a newer release, and this one knows up to version %d: "+
 		"run the newer release", current, known)
 }
+
+// InUseError means that another process owns the file.
+type InUseError struct{ Path string }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("the file %s is in use by another process: stop it, or set KUBECDC_CHECKPOINT to another file, or to a "+
+		"postgres:// database, which many processes can share", e.Path)
+}

@@ -21,7 +21,7 @@ import (
 )
 
 // Kind describes the sink.
-var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true}
+var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true, RebuildsCheckpoint: true, SnapshotTopics: true}
 
 // Sink is the Kafka destination.
 type Sink struct {

@@ -33,8 +33,8 @@ var changeColumns = []pgdb.Column[changeRow]{
 	pgdb.NewColumn("change_last", pgdb.TypeBool, func(r changeRow) bool { return r.last }),
 	pgdb.NewColumn("change_happened", pgdb.TypeTimestamptz, func(r changeRow) time.Time { at, _ := r.Happened(); return at }),
 	pgdb.NewColumn("change_happened_from", pgdb.TypeText, func(r changeRow) string { _, from := r.Happened(); return string(from) }),
-	pgdb.NewColumn("change_managers", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Told.Managers) }),
-	pgdb.NewColumn("change_fields_changed", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Told.Fields) }),
+	pgdb.NewColumn("change_managers", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Provenance.Managers) }),
+	pgdb.NewColumn("change_fields_changed", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Provenance.Fields) }),
 }
 
 // controlRow is a row of the table control.

@@ -112,15 +112,15 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, &l.Name, &l.UID, &l.ResourceVersion,
 		&l.Inferred, &l.Gap, &stream, &happened, &source, &managers, &fields, &l.Before, &l.After}
 	return s.reader.db.Each(ctx, "read the changes of the log", head+images+from+where+order, args, into, func() error {
-		l.Op, l.Stream, l.Told = change.Op(op[0]), s.stream(stream), change.Provenance{}
+		l.Op, l.Stream, l.Provenance = change.Op(op[0]), s.stream(stream), change.Provenance{}
 		if !happened.IsZero() {
-			l.Told.Time, l.Told.Source = happened, change.TimeSource(source)
+			l.Provenance.Time, l.Provenance.Source = happened, change.TimeSource(source)
 		}
 		if managers != "" {
-			l.Told.Managers = []byte(managers)
+			l.Provenance.Managers = []byte(managers)
 		}
 		if fields != "" {
-			l.Told.Fields = []byte(fields)
+			l.Provenance.Fields = []byte(fields)
 		}
 		if within != nil && !within(&l) || s.Wanted != nil && !s.Wanted(&l) {
 			return nil

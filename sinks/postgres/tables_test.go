@@ -231,18 +231,18 @@ func TestRowsHaveWhatTheObjectTells(t *testing.T) {
 	log := openLog(t, sink, 1)
 	defer log.Close()
 	c := event(pods, change.Update, "a", "u1", "2")
-	c.Told = change.Provenance{Time: c.Time.Add(-2 * time.Second).UTC(), Source: change.FromManagedFields,
+	c.Provenance = change.Provenance{Time: c.Time.Add(-2 * time.Second).UTC(), Source: change.FromManagedFields,
 		Managers: []byte("kubelet"), Fields: []byte("status.phase,spec.nodeName")}
 	write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c}})
 	wantRows(t, url, "select extract(epoch from time - happened)::int, happened_from, managers, fields_changed from changes",
 		"2|managedFields|kubelet|status.phase,spec.nodeName")
-	if got := toldBy(t, url); !reflect.DeepEqual(got, c.Told) {
-		t.Errorf("the reader tells %+v, want %+v", got, c.Told)
+	if got := provenanceOf(t, url); !reflect.DeepEqual(got, c.Provenance) {
+		t.Errorf("the reader tells %+v, want %+v", got, c.Provenance)
 	}
 }
 
-// toldBy returns what a reader tells of the last change.
-func toldBy(t *testing.T, url string) (told change.Provenance) {
+// provenanceOf returns what a reader tells of the last change.
+func provenanceOf(t *testing.T, url string) (told change.Provenance) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
 	if err != nil {
@@ -250,7 +250,7 @@ func toldBy(t *testing.T, url string) (told change.Provenance) {
 	}
 	defer r.Close()
 	err = r.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
-		told = l.Told
+		told = l.Provenance
 		told.Time = told.Time.UTC()
 		return nil
 	})

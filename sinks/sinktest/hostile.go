@@ -15,7 +15,7 @@ func hostileChanges() (created []change.Change) {
 		c := change.Change{Stream: pods, Op: change.Create, Namespace: "default", Name: name, UID: hostile.UID(n),
 			ResourceVersion: change.ResourceVersion(hostile.Version(n)), Time: began}
 		c.After = hostile.Object("v1", "Pod", c.Namespace, name, c.UID, string(c.ResourceVersion), content)
-		c.Told = change.Provenance{Managers: []byte("kubectl"), Fields: []byte("spec." + name)}
+		c.Provenance = change.Provenance{Managers: []byte("kubectl"), Fields: []byte("spec." + name)}
 		created = append(created, c)
 	}
 	for _, name := range hostile.Names() {

@@ -22,7 +22,7 @@ import (
 )
 
 // Kind describes the sink.
-var Kind = sinks.Kind{Name: "stdout", Stdout: true}
+var Kind = sinks.Kind{Name: "stdout"}
 
 // Format is how changes are printed.
 type Format string

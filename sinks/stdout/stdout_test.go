@@ -18,10 +18,10 @@ var deployments = change.NewStream(change.Resource{Group: "apps", Version: "v1",
 func update() change.Change {
 	return change.Change{
 		Stream: deployments, Op: change.Update, Namespace: "default", Name: "web", UID: "u", ResourceVersion: "12",
-		Before: []byte(`{"metadata":{"resourceVersion":"11","managedFields":[1]},"spec":{"replicas":1,"paused":true},"status":{}}`),
-		After:  []byte(`{"metadata":{"resourceVersion":"12","managedFields":[2]},"spec":{"replicas":2},"status":{"ready":1},"extra":5}`),
-		Time:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local),
-		Told:   change.Provenance{Fields: []byte("spec.paused,spec.replicas,status.ready,extra")},
+		Before:     []byte(`{"metadata":{"resourceVersion":"11","managedFields":[1]},"spec":{"replicas":1,"paused":true},"status":{}}`),
+		After:      []byte(`{"metadata":{"resourceVersion":"12","managedFields":[2]},"spec":{"replicas":2},"status":{"ready":1},"extra":5}`),
+		Time:       time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local),
+		Provenance: change.Provenance{Fields: []byte("spec.paused,spec.replicas,status.ready,extra")},
 	}
 }
 
@@ -49,7 +49,7 @@ func TestHostileNamesAndContentsAreOneLine(t *testing.T) {
 			content = c.Text
 		}
 		u.After = hostile.Object("apps/v1", "Deployment", u.Namespace, u.Name, u.UID, "12", content)
-		u.Told = change.Provenance{Fields: []byte("spec." + c.Text), Managers: []byte(c.Text)}
+		u.Provenance = change.Provenance{Fields: []byte("spec." + c.Text), Managers: []byte(c.Text)}
 		b := &change.Batch{Changes: []change.Change{u}, Malformed: []change.Malformed{{Stream: "pods", Bytes: []byte(c.Text), Reason: c.Text}},
 			Controls: []change.Control{{Type: change.ControlStreamError, Stream: "pods", Cause: c.Text},
 				{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{From: "1", To: "5", Reason: c.Text}},
@@ -74,7 +74,7 @@ func TestHostileNamesAndContentsAreOneLine(t *testing.T) {
 
 func TestText(t *testing.T) {
 	deleted := update()
-	deleted.Op, deleted.Name, deleted.After, deleted.Inferred, deleted.Told = change.Delete, "a", nil, true, change.Provenance{}
+	deleted.Op, deleted.Name, deleted.After, deleted.Inferred, deleted.Provenance = change.Delete, "a", nil, true, change.Provenance{}
 	objects := 7
 	got := show(t, Text, &change.Batch{
 		Changes: []change.Change{update(), deleted},

@@ -60,8 +60,8 @@ func (t *textLines) change(dst []byte, c *change.Change) []byte {
 
 // what says which fields an update changed, and that a change was inferred or recovered.
 func (t *textLines) what(c *change.Change) (words []plain.Own) {
-	if len(c.Told.Fields) > 0 {
-		words = append(words, plain.Sprintf("%s", summary(strings.Split(string(c.Told.Fields), ","))))
+	if len(c.Provenance.Fields) > 0 {
+		words = append(words, plain.Sprintf("%s", summary(strings.Split(string(c.Provenance.Fields), ","))))
 	}
 	switch {
 	case c.Inferred:

@@ -57,7 +57,7 @@ func (e *etcd) write(keys int) {
 
 // in returns the server as a stream of one namespace sees it.
 func (s *server) in(namespace string) *server {
-	only := &server{}
+	only := &server{tuning: s.tuning}
 	for _, w := range s.writes {
 		if in, _ := change.SplitKey(w.key); namespace == "" || in == namespace {
 			only.writes = append(only.writes, w)
@@ -151,7 +151,7 @@ func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 
 // recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results.
 func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
-	pastListsCost(t, float64(random.IntN(3)), 3*random.Float64())
+	tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
 	c := NewCoordinator(slog.New(slog.DiscardHandler))
 	first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
 	for range 40 + random.IntN(60) {
@@ -161,6 +161,7 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
 	var wg sync.WaitGroup
 	failed := make(chan error)
 	for _, p := range newPeers(c, random, first, second) {
+		p.tuning = tuning
 		tries, from, pause := 1+random.IntN(3), uint64(5+random.IntN(25)), time.Duration(random.IntN(3))*100*time.Microsecond
 		to, common := first.revision-uint64(random.IntN(5)), random.IntN(2) == 0
 		for _, w := range p.writes { // what its watch delivered before, also after a position that it has gone back to

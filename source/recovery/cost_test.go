@@ -38,7 +38,11 @@ func newCollection(random *rand.Rand, resting, busy, revisions int, share float6
 	c = &collection{lives: map[string][]state{}}
 	n := int64(0)
 	for i := range resting + busy {
-		key := fmt.Sprintf("ns-%d/n-%06d", i%2, i)
+		namespace := 0 // of those that are busy
+		if i < resting {
+			namespace = 1 + i%49
+		}
+		key := fmt.Sprintf("ns-%02d/n-%06d", namespace, i)
 		c.keys = append(c.keys, key)
 		c.lives[key] = []state{{uint64(i + 1), 1}}
 		n++
@@ -77,22 +81,11 @@ func (c *collection) object(key string, revision uint64) (o known.Object, exists
 	return known.Object{UID: fmt.Sprintf("%s#%d", key, all[i].uid), Version: change.VersionOf(all[i].revision)}, true
 }
 
-func (c *collection) Size(_ context.Context, namespace string, revision uint64) (int64, error) {
+func (c *collection) Size(_ context.Context, revision uint64) (int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sizeReads++
-	if namespace == "" {
-		return c.sizes[revision], nil
-	}
-	n := int64(0)
-	for _, key := range c.keys {
-		if in, _ := change.SplitKey(key); in == namespace {
-			if _, exists := c.object(key, revision); exists {
-				n++
-			}
-		}
-	}
-	return n, nil
+	return c.sizes[revision], nil
 }
 
 func (c *collection) Object(_ context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
@@ -151,7 +144,8 @@ var aConfigMap = make([]byte, 560)
 
 // gap is what a list shows.
 func (c *collection) gap(from, to uint64) (*known.Set, Gap) {
-	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, Namespaced: true, ListedIn: map[string]int64{}}
+	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, Namespaced: true, ListedIn: map[string]int64{},
+		tuning: asInProduction()}
 	for _, key := range c.keys {
 		before, had := c.object(key, from)
 		if had {

@@ -16,6 +16,16 @@ type costs struct {
 	bodied  float64 // each object of a list with bodies
 }
 
+// tuning is what decides which reads a recovery makes. It is that of production, except in tests that force a choice.
+type tuning struct {
+	costs      costs   // to begin with
+	given      bool    // the costs stay as they are: a history in memory takes no time
+	worthwhile float64 // how many reads a past list must save at least
+	onePage    int64   // the size up to which a collection is listed before each deletion
+}
+
+var production = tuning{costs: firstCosts, worthwhile: 4, onePage: 2000}
+
 // firstCosts are those of kube-apiserver 1.36 and etcd on two cores, of objects of 560 bytes. A read is that of 500 requests a
 // second: past lists are chosen before single reads are measured, when the limiter does not yet allow as many.
 var firstCosts = costs{read: 2e-3, size: 2e-3, counted: 1e-7, named: 8e-6, bodied: 13e-6}
@@ -29,9 +39,9 @@ func (c *costs) listCost(objects int64, bodies bool) float64 {
 	return c.read*float64(1+objects/largestPage) + each*float64(objects)
 }
 
-// newMeter begins with the first costs, for a collection of so many objects.
-func newMeter(objects int64) *meter {
-	m := &meter{costs: firstCosts}
+// newMeter begins with the costs of the tuning, for a collection of so many objects.
+func newMeter(t *tuning, objects int64) *meter {
+	m := &meter{costs: t.costs, given: t.given}
 	m.costs.size += m.costs.counted * float64(objects)
 	return m
 }
@@ -40,13 +50,11 @@ func newMeter(objects int64) *meter {
 type meter struct {
 	mu      sync.Mutex
 	costs   costs
+	given   bool // the costs are not measured
 	running int
 	shared  float64 // what a request that ran from the start on would have cost
 	at      time.Time
 }
-
-// measured is false in tests in which the costs are given.
-var measured = true
 
 // begin and end are called around a request, or the pages of a list; end returns what it has cost.
 func (m *meter) begin() (from float64) {
@@ -76,7 +84,7 @@ func (m *meter) pass() {
 
 // learn moves a cost towards a new measurement, by a part of the difference.
 func (m *meter) learn(cost *float64, new, part float64) {
-	if !measured {
+	if m.given {
 		return
 	}
 	m.mu.Lock()

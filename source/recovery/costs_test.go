@@ -10,7 +10,7 @@ import (
 // A read costs the time by which it delays the others: of reads that run together, each its share.
 func TestReadsThatRunTogetherShareTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMeter(0)
+		m := newMeter(&production, 0)
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {

@@ -18,9 +18,6 @@ import (
 // transient object is found by listing names at the revision at which most unknown objects exist, in the namespace that has
 // more objects than are known.
 
-// onePage is the size up to which a collection is listed before each deletion.
-var onePage int64 = 2000
-
 // findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
 func (s *search) findDeletions(ctx context.Context) error {
 	if err := s.findNarrowDeletions(ctx); err != nil {
@@ -80,7 +77,7 @@ func (s *search) findNarrowDeletions(ctx context.Context) error {
 
 func (s *search) fitsOnePage() bool {
 	for _, n := range s.sizes.counts {
-		if n > onePage {
+		if n > s.tuning.onePage {
 			return false
 		}
 	}

@@ -35,6 +35,7 @@ type server struct {
 	then      uint64 // the same, after so many reads
 	after     int
 	uncounted bool // it tells no sizes
+	tuning    *tuning
 
 	mu                          sync.Mutex
 	sizes, objects, names, full int // how often each was read
@@ -88,19 +89,14 @@ func object(key string, o known.Object) apiclient.Object {
 	return apiclient.Object{Namespace: namespace, Name: name, UID: o.UID, Version: o.Version, Raw: []byte("{}")}
 }
 
-func (s *server) Size(ctx context.Context, namespace string, revision uint64) (n int64, err error) {
+func (s *server) Size(ctx context.Context, revision uint64) (int64, error) {
 	if err := s.read(ctx, &s.sizes, revision); err != nil {
 		return 0, err
 	}
 	if s.uncounted {
 		return 0, errNoSize
 	}
-	for key := range s.at(revision) {
-		if in, _ := change.SplitKey(key); namespace == "" || in == namespace {
-			n++
-		}
-	}
-	return n, nil
+	return int64(len(s.at(revision))), nil
 }
 
 func (s *server) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
@@ -148,7 +144,7 @@ func (s *server) Objects(ctx context.Context, namespace string, revision, newerT
 // gap lists the collection at a revision, as a reflector does, and compares it with what a log has that is complete up to
 // another.
 func (s *server) gap(from, to uint64) (*known.Set, Gap) {
-	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, ListedIn: map[string]int64{}}
+	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, ListedIn: map[string]int64{}, tuning: s.tuning}
 	before, after := s.at(from), s.at(to)
 	for key, o := range before {
 		log.Put(key, o.UID, o.Version)
@@ -209,7 +205,7 @@ func parseWrites(t *testing.T, input string) (writes []write) {
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s := &server{writes: parseWrites(t, d.Input), uncounted: d.HasArg("uncounted")}
+			s := &server{writes: parseWrites(t, d.Input), uncounted: d.HasArg("uncounted"), tuning: asInProduction()}
 			var from, to uint64
 			d.ScanArgs(t, "from", &from)
 			d.ScanArgs(t, "to", &to)
@@ -217,10 +213,10 @@ func TestScripts(t *testing.T) {
 				return recoverTogether(t, s.writes, from, to)
 			}
 			if d.HasArg("past-lists") {
-				pastListsCost(t, 0, 0)
+				s.tuning = pastListsCost(0, 0)
 			}
 			if d.HasArg("dear-sizes") {
-				giveCosts(t, costs{read: 1, size: 20, named: 100, bodied: 100})
+				s.tuning.costs = costs{read: 1, size: 20, named: 100, bodied: 100}
 			}
 			d.MaybeScanArgs(t, "compacted", &s.compacted)
 			if d.HasArg("compacts") { // (revision,reads before)
@@ -237,23 +233,19 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// pastListsCost sets how many reads a past list must save, and what an object in it costs, in reads, until the test ends.
-func pastListsCost(t *testing.T, reads, object float64) {
-	worth := worthwhile
-	t.Cleanup(func() { worthwhile = worth })
-	worthwhile = reads
-	giveCosts(t, costs{read: 1, size: 1, named: object, bodied: object})
+// pastListsCost is a tuning by how many reads a past list must save, and what an object in it costs, in reads.
+func pastListsCost(reads, object float64) *tuning {
+	t := asInProduction()
+	t.worthwhile, t.costs = reads, costs{read: 1, size: 1, named: object, bodied: object}
+	return t
 }
 
-// giveCosts sets what reads cost until the test ends.
-func giveCosts(t *testing.T, c costs) {
-	first := firstCosts
-	t.Cleanup(func() { firstCosts = first })
-	firstCosts = c
+// asInProduction is the tuning of a history in memory, which takes no time: nothing is measured.
+func asInProduction() *tuning {
+	t := production
+	t.given = true
+	return &t
 }
-
-// A history in memory takes no time, so nothing is measured.
-func init() { measured = false }
 
 // reads says how often each was read.
 func (s *server) reads() string {
@@ -266,7 +258,7 @@ func recoverTogether(t *testing.T, writes []write, from, to uint64) string {
 	for _, w := range writes {
 		resource, _ := change.SplitKey(w.key)
 		if servers[resource] == nil {
-			servers[resource] = &server{}
+			servers[resource] = &server{tuning: asInProduction()}
 		}
 		servers[resource].writes = append(servers[resource].writes, w)
 	}

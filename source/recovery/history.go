@@ -76,12 +76,12 @@ const internalTries = 3
 
 // Size returns the number of objects in the collection at the revision, by a request of one object and its
 // remainingItemCount.
-func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
+func (h *ExactReads) Size(ctx context.Context, revision uint64) (int64, error) {
 	n, at := int64(0), change.VersionOf(revision)
 	if h.aggregated {
-		return h.countNames(ctx, namespace, at)
+		return h.countNames(ctx, at)
 	}
-	one := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}
+	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
 	p, err := h.page(ctx, at, one, noBody, func(apiclient.Object) error { n++; return nil })
 	switch {
 	case err != nil:
@@ -89,14 +89,14 @@ func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64
 	case p.Continue == "":
 		return n, nil
 	case p.Remaining < 0: // not counted
-		return h.countNames(ctx, namespace, at)
+		return h.countNames(ctx, at)
 	}
 	return n + p.Remaining, nil
 }
 
-func (h *ExactReads) countNames(ctx context.Context, namespace string, at change.ResourceVersion) (int64, error) {
+func (h *ExactReads) countNames(ctx context.Context, at change.ResourceVersion) (int64, error) {
 	n := int64(0)
-	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 500}
+	o := apiclient.ListOptions{MetadataOnly: true, Limit: 500}
 	for range countPages {
 		p, err := h.page(ctx, at, o, noBody, func(apiclient.Object) error { n++; return nil })
 		if err != nil {

@@ -163,14 +163,14 @@ func modelHistories(t *testing.T, histories int) (n int, seed uint64) {
 // not; it ends in the state that the server has; and it says so only where something is lost. make model: 20,000 histories.
 func TestModelOfRecovery(t *testing.T) {
 	histories, seed := modelHistories(t, 1500)
-	defer func(n int64) { onePage = n }(onePage)
 	counts := map[string]*[4]int{} // of a class of histories: all, wrong, needlessly incomplete, and their reads
 	wrong := 0
 	for i := range histories {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
-		pastListsCost(t, float64(random.IntN(3)), 3*random.Float64())
-		onePage = int64(2000 * random.IntN(2)) // else the collection counts as large
+		tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
+		tuning.onePage = int64(2000 * random.IntN(2)) // else the collection counts as large
 		m := newModelled(random)
+		m.tuning = tuning
 		if random.IntN(3) == 0 {
 			m.then, m.after = m.from+uint64(random.IntN(int(m.to-m.from))), random.IntN(60)
 		}

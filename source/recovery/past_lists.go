@@ -80,7 +80,7 @@ func (s *search) readPastLists(ctx context.Context) error {
 		s.sight(o, version, s.To, nil)
 	}
 	all, costs := span{s.From, s.To}, s.meter.now()
-	if float64(len(s.Changed))*costs.read > max(costs.listCost(s.Listed, true), worthwhile*costs.read) {
+	if float64(len(s.Changed))*costs.read > max(costs.listCost(s.Listed, true), s.tuning.worthwhile*costs.read) {
 		if err := s.readPastList(ctx, "", all, s.To, true); err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 		}
 		saved := s.saved(namespace, n, u, ends[namespace], full) * costs.read
 		found := min(newcomers, 2) * costs.listCost(listed, false)
-		enough := saved+found > worthwhile*costs.read
-		if namespace == "" && s.Namespaced && costs.listCost(listed, full) > worthwhile*costs.read {
+		enough := saved+found > s.tuning.worthwhile*costs.read
+		if namespace == "" && s.Namespaced && costs.listCost(listed, full) > s.tuning.worthwhile*costs.read {
 			// A list of all saves no more than lists of the namespaces would cost.
 			each := 0.0
 			for in, listed := range s.ListedIn {
@@ -199,9 +199,6 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 	}
 	return at, bodies
 }
-
-// worthwhile is how many reads a past list must save at least.
-var worthwhile = 4.0
 
 // saved estimates how many reads a list of a namespace, or of all, in the middle of the span saves: one for each object that is
 // deleted in the span, and, with bodies, one for each that has changed twice. u revisions are unexplained.

@@ -54,8 +54,8 @@ var ErrNotPossible = errors.New("the missed revisions can't be read")
 
 // History reads a collection as it was at a revision. The error of a revision that can't be read any more satisfies IsLost.
 type History interface {
-	// Size returns how many objects the collection had, or one namespace of it.
-	Size(ctx context.Context, namespace string, revision uint64) (int64, error)
+	// Size returns how many objects the collection had.
+	Size(ctx context.Context, revision uint64) (int64, error)
 	// Object returns one object as it was.
 	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
 	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
@@ -83,6 +83,8 @@ type Gap struct {
 
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
+
+	tuning *tuning // nil: that of production
 }
 
 // Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To.
@@ -109,10 +111,13 @@ func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) 
 	if gap.Aggregated {
 		gap.Participant = nil
 	}
+	if gap.tuning == nil {
+		gap.tuning = &production
+	}
 	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
 		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}},
-		newcomers: map[string]float64{}, meter: newMeter(gap.Listed)}
+		newcomers: map[string]float64{}, meter: newMeter(gap.tuning, gap.Listed)}
 	s.history = &answered{history, s.answer, s.meter}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
@@ -211,7 +216,7 @@ func (s *search) run(ctx context.Context) error {
 
 // findOldest finds the oldest revision from s.From on that the server still has.
 func (s *search) findOldest(ctx context.Context) error {
-	size, err := s.history.Size(ctx, "", s.From)
+	size, err := s.history.Size(ctx, s.From)
 	unlogged := int64(0)
 	if err == nil && size != int64(s.log.Len()) {
 		unlogged, err = s.countUnlogged(ctx)
@@ -251,7 +256,7 @@ func (s *search) countUnlogged(ctx context.Context) (n int64, err error) {
 func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 	for hi := s.To; lo < hi; {
 		at := lo + (hi-lo)/2
-		_, err := s.history.Size(ctx, "", at)
+		_, err := s.history.Size(ctx, at)
 		switch {
 		case IsLost(err):
 			lo = at + 1
@@ -407,11 +412,11 @@ type answered struct {
 	meter  *meter
 }
 
-func (h *answered) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
+func (h *answered) Size(ctx context.Context, revision uint64) (int64, error) {
 	defer h.answer()
 	from := h.meter.begin()
-	n, err := h.History.Size(ctx, namespace, revision)
-	if cost := h.meter.end(from); err == nil && namespace == "" {
+	n, err := h.History.Size(ctx, revision)
+	if cost := h.meter.end(from); err == nil {
 		h.meter.learn(&h.meter.costs.size, cost, 0.1)
 	}
 	return n, err

@@ -115,7 +115,7 @@ func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
 }
 
 func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
-	n, err := s.history.Size(ctx, "", r)
+	n, err := s.history.Size(ctx, r)
 	if IsLost(err) {
 		return s.lose(ctx, r, err)
 	}

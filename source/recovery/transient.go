@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"kubecdc/change"
 	"kubecdc/source/apiclient"
 )
 
@@ -20,10 +19,7 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 	for i, run := range runs {
 		group.Go(func() (err error) {
 			at := run.from
-			namespace, err := s.suspectNamespace(inner, at)
-			if err == nil {
-				unknown[i], err = s.unknownAt(inner, namespace, at)
-			}
+			unknown[i], err = s.unknownAt(inner, at)
 			if lost[i] = IsLost(err); lost[i] {
 				return s.lose(inner, at, err) // the next round looks elsewhere
 			}
@@ -72,8 +68,8 @@ func (s *search) mostTransient() (runs []span) {
 }
 
 // unknownAt reads the names at the revision, and returns the incarnations that are not known yet.
-func (s *search) unknownAt(ctx context.Context, namespace string, at uint64) (unknown []identity, err error) {
-	err = s.history.Names(ctx, namespace, at, func(o apiclient.Object) error {
+func (s *search) unknownAt(ctx context.Context, at uint64) (unknown []identity, err error) {
+	err = s.history.Names(ctx, "", at, func(o apiclient.Object) error {
 		if !s.existsAt(o.Key(), o.UID, at) {
 			unknown = append(unknown, identity{o.Key(), o.UID})
 		}
@@ -96,39 +92,4 @@ func (s *search) existsAt(key, uid string, at uint64) bool {
 	}
 	k, ok := s.log.Get(key)
 	return !known && ok && k.UID == uid
-}
-
-// suspectNamespace narrows the search to one namespace of a large collection: one that has more objects at the revision than
-// are known. An empty answer means all namespaces.
-func (s *search) suspectNamespace(ctx context.Context, at uint64) (string, error) {
-	if !s.Namespaced {
-		return "", nil
-	}
-	expected := map[string]int64{}
-	for key := range s.log.All() {
-		if len(s.incarnations[key]) == 0 {
-			namespace, _ := change.SplitKey(key)
-			expected[namespace]++
-		}
-	}
-	for key, incarnations := range s.incarnations {
-		namespace, _ := change.SplitKey(key)
-		exists := int64(0)
-		for _, l := range incarnations {
-			if s.existsAt(key, l.uid, at) {
-				exists = 1 // one at a time under a key
-			}
-		}
-		expected[namespace] += exists
-	}
-	if len(expected) > 50 {
-		return "", nil // reading the size of each costs more than listing the names
-	}
-	for namespace, n := range expected {
-		size, err := s.history.Size(ctx, namespace, at)
-		if err != nil || size > n {
-			return namespace, err
-		}
-	}
-	return "", nil
 }

@@ -39,10 +39,13 @@ var flinkConsumers = []consumer{
 		install: installFlink, expect: drifted, read: flinkDrifted("flink-upsert", "_log")},
 	{name: "flink-avro", prefix: inAvro.Prefix, title: flinkTitle + ", `debezium-avro-confluent`",
 		needs: "before-images, " + needsAvro, resumes: true, skips: true,
-		install: installFlinkAvro, expect: podColumns, read: flinkAvro("avro.sql", "pods")},
+		install: installFlinkAvro, expect: podColumns, read: flink("flink", "pods", "", "SELECT * FROM pods")},
 	{name: "flink-avro-upsert", prefix: inAvro.Prefix, title: flinkTitle + ", `upsert-kafka` with `avro-confluent`",
 		needs: needsAvro, resumes: true,
-		install: installFlinkAvro, expect: podColumns, read: flinkAvro("avro-upsert.sql", "pods_log")},
+		install: installFlinkAvro, expect: podColumns, read: flink("flink-upsert", "pods_log", "", "SELECT * FROM pods")},
+	{name: "flink-objects", prefix: asObjects.Prefix, title: flinkTitle + ", `upsert-kafka`, objects alone",
+		needs: "`KUBECDC_ENCODING=object`: [statement](encodings.md#object)", resumes: true,
+		install: installFlink, expect: podColumns, read: flink("flink-upsert", "pods", "", "SELECT * FROM pods")},
 }
 
 const needsAvro = "`KUBECDC_ENCODING=avro`: [statement](avro.md#consumers)"
@@ -111,14 +114,11 @@ func flink(dialect, table, more, query string) func(context.Context, reading) ([
 		if err != nil {
 			return nil, err
 		}
-		return r.flink(ctx, statements+";\n"+more, table, query, flinkLibs, flinkProgram)
-	}
-}
-
-// flinkAvro runs the statements of a file.
-func flinkAvro(file, table string) func(context.Context, reading) ([]row, error) {
-	return func(ctx context.Context, r reading) ([]row, error) {
-		return r.flink(ctx, read("flink/"+file), table, "SELECT * FROM pods", flinkLibs, flinkAvroLibs, flinkProgram)
+		libs := []string{flinkLibs}
+		if r.log.Prefix == inAvro.Prefix {
+			libs = append(libs, flinkAvroLibs)
+		}
+		return r.flink(ctx, statements+";\n"+more, table, query, append(libs, flinkProgram)...)
 	}
 }
 

@@ -33,13 +33,6 @@ func TestRecipes(t *testing.T) {
 	if !strings.Contains(string(page), command) {
 		t.Errorf("docs/recipes.md lacks the command %s", command)
 	}
-	avro, err := os.ReadFile("../../docs/avro.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(avro), "\n"+read("flink/avro.sql")+"```\n") {
-		t.Error("docs/avro.md does not show test/compat/flink/avro.sql as it is")
-	}
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

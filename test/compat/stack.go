@@ -101,6 +101,8 @@ func (s *stack) settings(log topics) []string {
 	switch log.Prefix {
 	case withSchema.Prefix:
 		settings = append(settings, "KUBECDC_ENCODING=debezium-schema")
+	case asObjects.Prefix:
+		settings = append(settings, "KUBECDC_ENCODING=object")
 	case inAvro.Prefix:
 		settings = append(settings, "KUBECDC_ENCODING=avro", "KUBECDC_SCHEMA_REGISTRY_URL="+s.registry.URL)
 	}

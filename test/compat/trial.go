@@ -23,18 +23,19 @@ var (
 	compacted  = topics{Prefix: "kubecdc", Codec: "snappy", State: "compacted, with tombstones"}
 	forgetful  = topics{Prefix: "lean", Codec: "snappy", State: "compacted, without tombstones"}
 	codecLogs  = []topics{{Prefix: "none"}, {Prefix: "gzip"}, {Prefix: "snappy"}, {Prefix: "lz4"}, {Prefix: "zstd"}}
-	withSchema = topics{Prefix: "schema", Codec: "snappy", State: "as written"} // KUBECDC_ENCODING=debezium-schema
-	inAvro     = topics{Prefix: "avro", Codec: "snappy", State: "as written"}   // KUBECDC_ENCODING=avro
+	withSchema = topics{Prefix: "schema", Codec: "snappy", State: "as written"}  // KUBECDC_ENCODING=debezium-schema
+	inAvro     = topics{Prefix: "avro", Codec: "snappy", State: "as written"}    // KUBECDC_ENCODING=avro
+	asObjects  = topics{Prefix: "objects", Codec: "snappy", State: "as written"} // KUBECDC_ENCODING=object
 	resumption = topics{Prefix: "kubecdc", Codec: "snappy", State: "resumed after the compaction"}
 )
 
 // long are the logs that are compacted.
-var long = []topics{plain, forgetful, withSchema, inAvro}
+var long = []topics{plain, forgetful, withSchema, inAvro, asObjects}
 
 // leaveOut takes out the logs that none of the consumers reads.
 func leaveOut(chosen []consumer) {
 	long = slices.DeleteFunc(long, func(log topics) bool {
-		return (log == withSchema || log == inAvro) && !slices.ContainsFunc(chosen, func(c consumer) bool { return c.prefix == log.Prefix })
+		return log != plain && log != forgetful && !slices.ContainsFunc(chosen, func(c consumer) bool { return c.prefix == log.Prefix })
 	})
 	if !slices.ContainsFunc(chosen, func(c consumer) bool { return c.codecs }) {
 		codecLogs = nil
@@ -151,7 +152,7 @@ func (t *trial) firstPart(ctx context.Context) error {
 	if err := t.complete(ctx, append(codecLogs, plain, forgetful)...); err != nil {
 		return err
 	}
-	return t.evenAvro(ctx)
+	return t.even(ctx)
 }
 
 // secondPart changes much of what the logs have, and compacts them.
@@ -162,7 +163,7 @@ func (t *trial) secondPart(ctx context.Context) error {
 	if err := t.complete(ctx, plain, forgetful); err != nil {
 		return err
 	}
-	if err := t.evenAvro(ctx); err != nil {
+	if err := t.even(ctx); err != nil {
 		return err
 	}
 	for _, log := range long {

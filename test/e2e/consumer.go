@@ -19,22 +19,22 @@ import (
 
 // Record is one data record as a consumer sees it.
 type Record struct {
-	Topic     string
-	Partition int32
-	Offset    int64
-	Key       string // namespace/name
-	Op        string // c, u, d, r; "" for a tombstone
-	UID       string
-	Version   change.ResourceVersion
-	Inferred  bool
-	Told      told
-	Before    json.RawMessage
-	After     json.RawMessage
-	Bare      bool // there is no Before, and no tombstone after a delete
+	Topic      string
+	Partition  int32
+	Offset     int64
+	Key        string // namespace/name
+	Op         string // c, u, d, r; "" for a tombstone
+	UID        string
+	Version    change.ResourceVersion
+	Inferred   bool
+	Provenance provenance
+	Before     json.RawMessage
+	After      json.RawMessage
+	Bare       bool // there is no Before, and no tombstone after a delete
 }
 
-// told is what an object tells of its change.
-type told struct {
+// provenance is what an object tells of its change.
+type provenance struct {
 	Managers      string
 	FieldsChanged string
 	TimeFrom      string `json:"ts_from"`
@@ -88,29 +88,32 @@ func under(prefix string) func(topic string) bool {
 
 func readTopics(t testing.TB, brokers []string, prefix string, wanted func(topic string) bool) *Log {
 	t.Helper()
+	log := &Log{}
+	ReadRecords(t, brokers, wanted, func(r *kgo.Record) { must(t, log.add(r, prefix)) })
+	return log
+}
+
+// ReadRecords reads the wanted topics, whoever has written them, from their start to their last stable offset.
+func ReadRecords(t testing.TB, brokers []string, wanted func(topic string) bool, add func(*kgo.Record)) {
+	t.Helper()
 	ctx, cancel := servers.Patient(context.Background())
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer client.Close()
 	start, end := bounds(t, ctx, client, wanted)
-	log, reader := &Log{}, newReader(client, start, end)
+	reader := newReader(client, start, end)
 	for len(reader.left) > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := ctx.Err(); err != nil {
-			t.Fatalf("read the topics of %s: %v; not at their end: %v", prefix, err, reader.left)
+			t.Fatalf("read topics: %v; not at their end: %v", err, reader.left)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if reader.take(r) {
-				if err := log.add(r, prefix); err != nil {
-					t.Fatal(err)
-				}
+				add(r)
 			}
 		})
 	}
-	return log
 }
 
 // AwaitMarkers waits until what was written so far can be read in every topic of the prefix: a broker answers a commit
@@ -265,14 +268,14 @@ func parsePlain(r *kgo.Record) (out Record, err error) {
 			UID             string
 			ResourceVersion change.ResourceVersion
 			Inferred        bool
-			told
+			provenance
 		}
 	}{}
 	if err := json.Unmarshal(r.Value, &value); err != nil {
 		return out, err
 	}
 	out.Op, out.UID, out.Version, out.Inferred = value.Op, value.Source.UID, value.Source.ResourceVersion, value.Source.Inferred
-	out.Told = value.Source.told
+	out.Provenance = value.Source.provenance
 	out.Before, out.After = value.Before, value.After
 	return out, nil
 }

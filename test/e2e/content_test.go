@@ -144,8 +144,8 @@ func ignored(t *testing.T, w *World, c *configs) {
 	beat(3)
 	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // managers are known by times to the second
 	r := counts("1")
-	if r.Told.Managers != "tester" || r.Told.FieldsChanged != "data.beat,data.n" || r.Told.TimeFrom == "" {
-		t.Errorf("the update is told as %+v", r.Told)
+	if r.Provenance.Managers != "tester" || r.Provenance.FieldsChanged != "data.beat,data.n" || r.Provenance.TimeFrom == "" {
+		t.Errorf("the update is told as %+v", r.Provenance)
 	}
 	if n := e.Metric(t, "kubecdc_ignored_updates_total", "configmaps"); n != 3 {
 		t.Errorf("%v updates are counted as ignored, want 3", n)
@@ -191,7 +191,7 @@ func wantNoDifference(t *testing.T, w *World, env map[string]string) {
 		})
 	}
 	ignored()
-	must0(t, env, "snapshot", "configmaps")
+	mustRun(t, env, "snapshot", "configmaps")
 	ignored()
 	w.awaitProof(t, ConfigMaps, change.ProofEqual, w.version(t))
 	for _, c := range w.controls(t) {

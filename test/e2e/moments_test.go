@@ -69,9 +69,9 @@ func testTimes(t *testing.T, w *World) {
 	must(t, w.Kube.RestartAPIServer(context.Background()))
 	e = StartExporter(t, "after a gap", w.Env)
 	w.AwaitComplete(t, p.writer, Kinds)
-	must0(t, w.Env, "pause", ConfigMaps.ID())
+	mustRun(t, w.Env, "pause", ConfigMaps.ID())
 	p.phase("pause", 4)
-	must0(t, w.Env, "resume", ConfigMaps.ID())
+	mustRun(t, w.Env, "resume", ConfigMaps.ID())
 	w.AwaitComplete(t, p.writer, Kinds)
 	e.Kill()
 	p.phase("lost", 4)
@@ -134,7 +134,7 @@ func (p *timesTest) forget(kind Kind) {
 		p.phase("deselected", 2)
 		p.AwaitComplete(p.t, p.writer, others)
 	})
-	must0(p.t, p.With("KUBECDC_RESOURCES", Resources(others)), "forget", string(kind.Stream()))
+	mustRun(p.t, p.With("KUBECDC_RESOURCES", Resources(others)), "forget", string(kind.Stream()))
 }
 
 func (p *timesTest) judge() {

@@ -42,7 +42,7 @@ func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 		}
 	})
 	// The name of a resource stands for its streams that have not ended.
-	if out := must0(t, one, "pause", "configmaps", "--no-wait"); !strings.Contains(out, "pause configmaps@default") || strings.Contains(out, "pause configmaps\n") {
+	if out := mustRun(t, one, "pause", "configmaps", "--no-wait"); !strings.Contains(out, "pause configmaps@default") || strings.Contains(out, "pause configmaps\n") {
 		t.Errorf("paused is %s", out)
 	}
 }

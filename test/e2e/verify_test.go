@@ -214,7 +214,7 @@ func TestTwoRepairsWriteOnce(t *testing.T) {
 	live := w.AwaitComplete(t, writer, kinds).live(w)
 	stale := w.plant(t, live[0], "u", "", "2")
 	extra := w.plant(t, live[1], "c", "planted", "3")
-	must0(t, w.Env, "pause", ConfigMaps.ID()) // so both have compared before either repairs
+	mustRun(t, w.Env, "pause", ConfigMaps.ID()) // so both have compared before either repairs
 	ended := make(chan string, 2)
 	repairing := func() (n int) {
 		for _, g := range w.signals(t) {
@@ -231,7 +231,7 @@ func TestTwoRepairsWriteOnce(t *testing.T) {
 		}()
 		Await(t, "a repair to be asked for", func() (bool, error) { return repairing() == n+1, nil })
 	}
-	must0(t, w.Env, "resume", ConfigMaps.ID())
+	mustRun(t, w.Env, "resume", ConfigMaps.ID())
 	out := <-ended + <-ended
 	wantOnly(t, w.verified(t, 0))
 	repairs := map[string]int{}

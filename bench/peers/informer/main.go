@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -23,6 +26,7 @@ func main() {
 	broker := flag.String("broker", "", "host:port")
 	topic := flag.String("topic", "", "to write to")
 	codec := flag.String("codec", "none", "of the record batches")
+	resource := flag.String("resource", "", "to watch, as plural.version.group; empty: pods, typed")
 	flag.Parse()
 
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -43,22 +47,31 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	send := func(op string, object any) {
-		pod, ok := object.(*corev1.Pod)
+	send := func(op string, change any) {
+		if last, ok := change.(cache.DeletedFinalStateUnknown); ok {
+			change = last.Obj
+		}
+		object, ok := change.(metav1.Object)
 		if !ok {
 			return
 		}
-		body, err := json.Marshal(pod)
+		body, err := json.Marshal(object)
 		if err != nil {
 			log.Fatal(err)
 		}
-		message := kafka.Message{Key: []byte(pod.Namespace + "/" + pod.Name), Value: body, Headers: []kafka.Header{{Key: "op", Value: []byte(op)}}}
+		message := kafka.Message{Key: []byte(object.GetNamespace() + "/" + object.GetName()), Value: body, Headers: []kafka.Header{{Key: "op", Value: []byte(op)}}}
 		if err := writer.WriteMessages(context.Background(), message); err != nil {
 			log.Fatal(err)
 		}
 	}
 	factory := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(config), 0)
-	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	informer, start := factory.Core().V1().Pods().Informer(), factory.Start
+	if *resource != "" {
+		gvr, _ := schema.ParseResourceArg(*resource)
+		any := dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0)
+		informer, start = any.ForResource(*gvr).Informer(), any.Start
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { send("c", o) },
 		UpdateFunc: func(_, o any) { send("u", o) },
 		DeleteFunc: func(o any) { send("d", o) },
@@ -66,6 +79,6 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	factory.Start(context.Background().Done())
+	start(context.Background().Done())
 	select {}
 }

@@ -1,13 +1,13 @@
 //! The program that people write in Rust to get changes into Kafka: kube-rs' watcher and rdkafka's FutureProducer. It
 //! keeps no position and knows no state before a change; it is here to be measured beside the exporter.
 //!
-//! Arguments: typed or dynamic, the broker, the topic, the codec (zstd, or zstd:1 for a level). KUBECONFIG names the API server.
+//! Arguments: typed or dynamic for Pods, or GROUP/VERSION/KIND, the broker, the topic, the codec (zstd, or zstd:1 for a level). KUBECONFIG names the API server.
 
 use std::{env, error::Error, fmt::Debug, pin::pin, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use rdkafka::ClientConfig;
@@ -38,13 +38,16 @@ async fn main() -> Result<(), Failure> {
     let client = Client::try_default().await?;
     match kind.as_str() {
         "typed" => run(Api::<Pod>::all(client), producer, &topic).await,
-        _ => {
-            run(
-                Api::<DynamicObject>::all_with(client, &ApiResource::erase::<Pod>(&())),
-                producer,
-                &topic,
-            )
-            .await
+        "dynamic" => {
+            let pods = ApiResource::erase::<Pod>(&());
+            run(Api::<DynamicObject>::all_with(client, &pods), producer, &topic).await
+        }
+        other => {
+            let [group, version, kind] = other.split('/').collect::<Vec<_>>()[..] else {
+                return Err("neither typed, dynamic, nor GROUP/VERSION/KIND".into());
+            };
+            let any = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            run(Api::<DynamicObject>::all_with(client, &any), producer, &topic).await
         }
     }
 }

@@ -33,11 +33,11 @@ func (debezium) Decode(_ context.Context, value []byte, _ map[string]string) (De
 
 func decodeEnvelope(value []byte) (Decoded, error) {
 	v, err := change.Decode(value)
-	return Decoded{Before: v.Before, After: v.After, Told: toldBy(v.Source)}, err
+	return Decoded{Before: v.Before, After: v.After, Provenance: provenanceOf(v.Source)}, err
 }
 
-// toldBy reads from source what the object tells of its change.
-func toldBy(source []byte) change.Provenance {
+// provenanceOf reads from source what the object tells of its change.
+func provenanceOf(source []byte) change.Provenance {
 	managers, _ := rawjson.Text(rawjson.Member(source, "managers"))
 	from, _ := rawjson.Text(rawjson.Member(source, "ts_from"))
 	return provenance(string(rawjson.Member(source, "ts_ms")), from, managers)

@@ -60,7 +60,7 @@ type Key struct{ Cluster, Namespace, Name string }
 // Decoded is what the log is read back for. Key and headers have the rest.
 type Decoded struct {
 	Before, After []byte            // JSON; nil: null, or the encoding has none
-	Told          change.Provenance // without Fields
+	Provenance    change.Provenance // without Fields
 	JSON          []byte            // the whole value as JSON; nil: the value is JSON itself
 }
 

@@ -35,12 +35,12 @@ func changes() map[string]change.Change {
 	seen, text := time.Unix(1700000000, 123456789), `"\"quotes\" \\ \u0000 </script> 💥 é\n"`
 	update := change.Change{Stream: deployments, Op: change.Update, Namespace: "shop", Name: "web", UID: "e8f6", ResourceVersion: "12",
 		Before: image("11", text), After: image("12", `[1e5, "tab\t"]`), Time: seen,
-		Told: change.Provenance{Time: seen.Add(-time.Second), Source: change.FromManagedFields, Managers: []byte(`kubectl,"odd"`),
+		Provenance: change.Provenance{Time: seen.Add(-time.Second), Source: change.FromManagedFields, Managers: []byte(`kubectl,"odd"`),
 			Fields: []byte("spec.replicas")}}
 	noBefore, inferred, blind, created, node, indented := update, update, update, update, update, update
 	indented.After = []byte("{\n\t\"a\": 1,\r\n  \"b\": \"" + strings.Repeat("\\u00e9é", 200_000) + "\"\n}")
 	noBefore.Before = nil
-	inferred.Op, inferred.After, inferred.Inferred, inferred.Gap, inferred.Told = change.Delete, nil, true, "deployments.apps:9", change.Provenance{}
+	inferred.Op, inferred.After, inferred.Inferred, inferred.Gap, inferred.Provenance = change.Delete, nil, true, "deployments.apps:9", change.Provenance{}
 	blind.Op, blind.Before, blind.After = change.Delete, nil, nil
 	created.Op, created.Before = change.Create, nil
 	node.Op, node.Before, node.Stream, node.Namespace = change.Read, nil, nodes, ""
@@ -108,9 +108,9 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 					continue
 				}
 				d, err := e.Decode(t.Context(), r.value, r.headers)
-				if err != nil || !bytes.Equal(d.Before, c.Before) || !bytes.Equal(d.After, c.After) || string(d.Told.Managers) != string(c.Told.Managers) ||
-					!d.Told.Time.Equal(c.Told.Time.Truncate(time.Millisecond)) || d.Told.Source != c.Told.Source {
-					t.Errorf("%s, %s: %s\nis read as %q %q %s, %v", name, kind, r.value, d.Before, d.After, d.Told, err)
+				if err != nil || !bytes.Equal(d.Before, c.Before) || !bytes.Equal(d.After, c.After) || string(d.Provenance.Managers) != string(c.Provenance.Managers) ||
+					!d.Provenance.Time.Equal(c.Provenance.Time.Truncate(time.Millisecond)) || d.Provenance.Source != c.Provenance.Source {
+					t.Errorf("%s, %s: %s\nis read as %q %q %s, %v", name, kind, r.value, d.Before, d.After, d.Provenance, err)
 				}
 			}
 		}

@@ -16,7 +16,7 @@ func (object) Name() string { return "object" }
 func (object) NewEncoder(change.Envelope) Encoder { return &objectEncoder{} }
 
 func (object) Decode(_ context.Context, value []byte, headers map[string]string) (Decoded, error) {
-	return Decoded{After: value, Told: provenance(headers[headerTime], headers[headerTimeFrom], headers[headerManagers])}, nil
+	return Decoded{After: value, Provenance: provenance(headers[headerTime], headers[headerTimeFrom], headers[headerManagers])}, nil
 }
 
 // The headers of an object's record, besides those of all records.
@@ -47,8 +47,8 @@ func (e *objectEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *ch
 	e.time = strconv.AppendInt(e.time[:0], happened.UnixMilli(), 10)
 	recordbatch.AddHeader(&r.Headers, headerTime, e.time)
 	recordbatch.AddHeader(&r.Headers, headerTimeFrom, from)
-	recordbatch.AddSomeHeader(&r.Headers, headerManagers, c.Told.Managers)
-	recordbatch.AddSomeHeader(&r.Headers, headerFieldsChanged, c.Told.Fields)
+	recordbatch.AddSomeHeader(&r.Headers, headerManagers, c.Provenance.Managers)
+	recordbatch.AddSomeHeader(&r.Headers, headerFieldsChanged, c.Provenance.Fields)
 	if dead != nil {
 		recordbatch.AddHeader(&r.Headers, headerError, dead.Error)
 	}

@@ -30,7 +30,7 @@ func (debeziumSchema) Decode(_ context.Context, value []byte, _ map[string]strin
 	if err != nil {
 		return d, err
 	}
-	d.Told = toldBy(v.Source)
+	d.Provenance = provenanceOf(v.Source)
 	if d.Before, err = objectOf(v.Before); err == nil {
 		d.After, err = objectOf(v.After)
 	}

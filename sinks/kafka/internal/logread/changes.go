@@ -182,7 +182,7 @@ func (r *changeReader) decode(l *found, f *consumer.Record) error {
 	if l.After = d.After; r.Bodies == After {
 		return err
 	}
-	l.Before, l.Told = d.Before, d.Told
+	l.Before, l.Provenance = d.Before, d.Provenance
 	if d.JSON != nil {
 		l.JSONKey, l.JSONValue = r.log.Envelope.AppendKey(nil, &l.Change), d.JSON
 	}

@@ -1,0 +1,81 @@
+package sqlitefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"kubecdc/internal/dberror"
+)
+
+// errNoSharing means that the file system lacks what processes share a file by.
+var errNoSharing = errors.New("the file system has no locks, or no memory that processes share")
+
+const hintNoSharing = "put the file on a local disk or a block volume, not on a network's or an emulated file system " +
+	"(KUBECDC_CHECKPOINT), or use Postgres"
+
+// Fail wraps err with what was tried on this file; nil stays nil.
+func (f *File) Fail(op string, err error) error {
+	var inUse *dberror.InUseError
+	if err == nil || errors.As(err, &inUse) {
+		return err
+	}
+	return &dberror.Error{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err), Gone: IsDamaged(err)}
+}
+
+// IsDamaged reports that a file holds other bytes than SQLite has written.
+func IsDamaged(err error) bool { return primaryCode(err) == codes.SQLITE_CORRUPT }
+
+// PutAside renames a damaged file, with the log beside it, and returns its new name.
+func PutAside(path string) (aside string, err error) {
+	aside = path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000")
+	for _, suffix := range []string{"-wal", "-shm", ""} {
+		if e := os.Rename(path+suffix, aside+suffix); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return aside, err
+}
+
+const mayWrite = "may this user write to the file and its folder? SQLite keeps two more files there (-wal and -shm), also to read " +
+	"while no exporter runs"
+
+// hints say what the user can do, by https://www.sqlite.org/rescode.html, the primary codes.
+var hints = map[int]string{
+	codes.SQLITE_BUSY:     "another process has been writing to it for long: try again",
+	codes.SQLITE_FULL:     "the disk is full: make room; it goes on by itself",
+	codes.SQLITE_IOERR:    "the disk or file system has trouble: see the system's log",
+	codes.SQLITE_CANTOPEN: mayWrite,
+	codes.SQLITE_READONLY: mayWrite,
+	codes.SQLITE_PERM:     mayWrite,
+	codes.SQLITE_CORRUPT:  "the file is damaged: run puts it aside, and rebuilds it from the log; where that can't be read back, move it away",
+	codes.SQLITE_NOTADB:   "the file is not an SQLite database: correct the path, or move the file away",
+}
+
+func hint(err error) string {
+	e, ok := errors.AsType[*driver.Error](err)
+	switch {
+	case ok && (e.Code() == codes.SQLITE_IOERR_SHMMAP || e.Code() == codes.SQLITE_IOERR_LOCK), errors.Is(err, errNoSharing):
+		return hintNoSharing
+	case errors.Is(err, fs.ErrPermission):
+		return mayWrite
+	}
+	return hints[primaryCode(err)]
+}
+
+func isBusy(err error) bool {
+	code := primaryCode(err)
+	return code == codes.SQLITE_BUSY || code == codes.SQLITE_LOCKED
+}
+
+// primaryCode is the low byte of a code, 0 if there is none; the rest says more precisely where.
+func primaryCode(err error) int {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}

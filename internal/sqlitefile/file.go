@@ -1,0 +1,156 @@
+// Package sqlitefile opens the SQLite file that an exporter keeps its checkpoint in, and its log where that is in a file too: as its
+// owner, or beside it, as commands do while an exporter runs. It knows nothing of what the tables hold.
+//
+// An owner holds a lock of the operating system on FILE.lock, which it gets back from a process that died. The lock is not on the
+// database itself, since SQLite has locks of its own there, which end when this process closes any descriptor of the file (fcntl).
+// Nobody in this process may open the file in another way.
+package sqlitefile
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"kubecdc/internal/dberror"
+)
+
+// File is an open file. All parts of a process share one.
+type File struct {
+	db   *sql.DB
+	path string
+	lock *os.File // nil: it is shared
+	stop context.CancelFunc
+}
+
+// pragmas has synchronous=FULL, which syncs SQLite's log at each commit, so that a commit survives a loss of power. A reader that
+// holds a transaction lets that log grow (-wal); it is cut to 64 MB once it has been copied to the database.
+var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_limit(67108864)"}
+
+// owners come before. Of a file that is new, pages can be given back to the disk later, a few at a time (incremental_vacuum).
+var owners = []string{"auto_vacuum(incremental)", "journal_mode(wal)"}
+
+// busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time.
+const busyTimeout = "10000"
+
+// Own opens the file as its owner, and makes one that only this user can read if there is none. While another process owns it, it
+// fails with *dberror.InUseError. So an owner knows that no other one lives.
+func Own(ctx context.Context, path string) (*File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{path: path}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, f.Fail("make the folder", err)
+	}
+	if f.lock, err = lock(path + ".lock"); err != nil {
+		return nil, f.Fail("lock the file", err)
+	}
+	if err = create(path); err != nil {
+		err = f.Fail("make the file", err)
+	} else if err = f.open(ctx, append(owners, pragmas...)); err == nil {
+		err = f.mustShare(ctx)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.stop = stop
+	go f.watchLog(watching)
+	return f, nil
+}
+
+// Share opens a file that is there, whether or not a process owns it. Whoever shares it reads in short pieces, since SQLite's log
+// grows while a transaction is open, and writes what an owner looks for.
+func Share(ctx context.Context, path string) (*File, error) {
+	path, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &File{path: path}
+	if err := f.open(ctx, pragmas); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// open opens one connection: all that this process writes takes turns, and never waits for a lock of its own.
+func (f *File) open(ctx context.Context, pragmas []string) (err error) {
+	query := url.Values{"_pragma": pragmas, "mode": {"rw"}, "_txlock": {"immediate"}, "_busy_timeout": {busyTimeout}}
+	u := url.URL{Scheme: "file", Path: f.path, RawQuery: query.Encode()}
+	if f.db, err = sql.Open("sqlite", u.String()); err == nil {
+		f.db.SetMaxOpenConns(1)
+		err = f.db.PingContext(ctx)
+	}
+	if isBusy(err) { // a release that locked the database itself
+		return &dberror.InUseError{Path: f.path}
+	}
+	return f.Fail("open", err)
+}
+
+// mustShare returns an error if no other process could read the file while this one has it.
+func (f *File) mustShare(ctx context.Context) error {
+	var mode string
+	err := f.db.QueryRowContext(ctx, `pragma journal_mode`).Scan(&mode)
+	if err == nil && mode != "wal" {
+		err = fmt.Errorf("%w: its journal can't be a write-ahead log, but is %q", errNoSharing, mode)
+	}
+	return f.Fail("open", err)
+}
+
+// create makes the file. It does not touch one that is there: see the package's comment.
+func create(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), syncFolder(filepath.Dir(path)))
+}
+
+// syncFolder makes the entry of a new file outlast a loss of power.
+func syncFolder(folder string) error {
+	d, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	_ = d.Sync() // not every file system can
+	return d.Close()
+}
+
+// DB is the connection to the file. A transaction begins with the lock to write (begin immediate), so that it never has to be
+// repeated; a statement alone, and rows that are read, take no lock that others wait for.
+func (f *File) DB() *sql.DB { return f.db }
+
+// Path is the absolute path.
+func (f *File) Path() string { return f.path }
+
+// Owned reports whether this process owns the file.
+func (f *File) Owned() bool { return f.lock != nil }
+
+// Close closes the file, and lets another process own it.
+func (f *File) Close() {
+	if f.stop != nil {
+		f.stop()
+	}
+	if f.db != nil {
+		_ = f.db.Close()
+	}
+	if f.lock != nil {
+		_ = f.lock.Close()
+	}
+}

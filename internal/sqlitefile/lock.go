@@ -1,0 +1,31 @@
+//go:build linux || darwin
+
+package sqlitefile
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+
+	"kubecdc/internal/dberror"
+)
+
+// lock locks a file, which it makes. The lock ends with the process, and with the descriptor, which children do not inherit. The file
+// is never removed: somebody may have opened it, and would lock what nobody finds any more.
+func lock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	switch err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case err == nil:
+		return file, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = &dberror.InUseError{Path: strings.TrimSuffix(path, ".lock")}
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK):
+		err = errors.Join(errNoSharing, err)
+	}
+	_ = file.Close()
+	return nil, err
+}

@@ -1,0 +1,62 @@
+package sqlitefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+
+	"kubecdc/internal/dberror"
+)
+
+// Migrate brings the tables of one part up to date: files are its migrations, and the table notes which of them were run. A shared
+// file is left as it is: where its tables are not of this release, that is an error.
+func (f *File) Migrate(ctx context.Context, files fs.FS, table string) error {
+	if f.lock == nil {
+		return f.Fail("see which release made the tables", f.sameRelease(ctx, files, table))
+	}
+	return f.Fail("bring the tables up to date", f.migrate(ctx, files, table))
+}
+
+func (f *File) migrate(ctx context.Context, files fs.FS, table string) error {
+	p, err := goose.NewProvider(goose.DialectSQLite3, f.db, files, goose.WithTableName(table), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	current, known, err := p.GetVersions(ctx)
+	if err == nil && current > known {
+		err = dberror.Newer(int(current), int(known))
+	}
+	if err == nil {
+		_, err = p.Up(ctx)
+	}
+	return err
+}
+
+func (f *File) sameRelease(ctx context.Context, files fs.FS, table string) error {
+	var known, current int64
+	names, err := fs.Glob(files, "*.sql")
+	for _, name := range names {
+		version, e := goose.NumericComponent(name)
+		known, err = max(known, version), errors.Join(err, e)
+	}
+	var tables int
+	if err == nil {
+		err = f.db.QueryRowContext(ctx, `select count(*) from sqlite_schema where name = $1`, table).Scan(&tables)
+	}
+	if err == nil && tables > 0 {
+		err = f.db.QueryRowContext(ctx, `select max(version_id) from `+table+` where is_applied`).Scan(&current)
+	}
+	switch {
+	case err != nil:
+		return err
+	case current > known:
+		return dberror.Newer(int(current), int(known))
+	case current < known:
+		return fmt.Errorf("the tables are of version %d, made by an older release or not yet, and this one reads version %d: "+
+			"exporter run of this release brings them up to date", current, known)
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// slotLog writes one slot's batches.
+type slotLog struct {
+	sink    *Sink
+	slot    int
+	epoch   int64
+	id      int64 // of the slot's row
+	cluster int64 // of the cluster's row
+	restart bool  // the tail was lost: the first batch follows the checkpoint's, not the log's
+	past    struct {
+		seq   uint64
+		epoch int64
+		end   int64 // the last batch or change of any slot
+	} // where the log stood when this owner opened it
+
+	streams map[change.StreamID]stream
+	codecs  map[int64]codec // of the resources
+	objects objectCache
+	end     context.CancelFunc // ends maintain
+}
+
+// stream is a row of log_streams.
+type stream struct{ id, resource int64 }
+
+func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
+	l := &slotLog{sink: s, slot: slot, epoch: epoch}
+	l.forget()
+	return l
+}
+
+// forget drops what was learnt of rows: a transaction that made some of them was undone.
+func (l *slotLog) forget() {
+	l.streams, l.objects = map[change.StreamID]stream{}, objectCache{}
+	l.codecs = map[int64]codec{}
+}
+
+var errStale = errors.New("the log's last batch is not the one before: it has this batch already; the next session finds out")
+
+// Write is one transaction. It returns no offsets: the tables have none.
+func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	err := l.sink.inTx(ctx, func(t *tx) error { return l.write(ctx, t, b) })
+	if err == nil {
+		l.restart = false
+		return nil, nil
+	}
+	l.forget()
+	if errors.Is(err, sinks.ErrInvalidWriter) {
+		return nil, err
+	}
+	return nil, l.sink.file.Fail(fmt.Sprintf("write batch %d of slot %d", b.Seq, l.slot), err)
+}
+
+func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
+	moved, err := t.run(advance, int64(b.Seq), l.id, l.epoch, int64(b.Seq)-1, l.restart)
+	if err != nil {
+		return err
+	}
+	if moved == 0 {
+		var mine bool
+		if err := t.row(`select epoch = ? from log_slots where id = ?`, []any{l.epoch, l.id}, &mine); err != nil || mine {
+			return errors.Join(errStale, err)
+		}
+		return sinks.ErrInvalidWriter
+	}
+	at, written, err := next(t)
+	if err != nil {
+		return err
+	}
+	positions, err := l.positions(t, b)
+	if err != nil {
+		return err
+	}
+	if _, err := t.run(addBatch, at, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), positions); err != nil {
+		return err
+	}
+	if err := l.beside(t, at, b); err != nil {
+		return err
+	}
+	for i := range b.Changes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := l.add(t, at+1+int64(i), &b.Changes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastBatch selects the last number that is taken, and when. The last batch is never removed.
+const lastBatch = `select coalesce(max(id + changes), 0) as end, coalesce(max(written), 0) as written from
+	(select id, changes, written from log_batches order by id desc limit 1)`
+
+// next is the number of the next batch, and its time.
+func next(t *tx) (at, written int64, err error) {
+	err = t.row(`select end, written from (`+lastBatch+`)`, nil, &at, &written)
+	return at + 1, max(written, time.Now().UnixMilli()), err
+}
+
+// beside writes what a batch has besides its changes.
+func (l *slotLog) beside(t *tx, at int64, b *change.Batch) error {
+	for n := range b.Controls {
+		c := b.Controls[n]
+		c.Version = change.LogVersion
+		record, err := json.Marshal(&c)
+		if err != nil {
+			return err
+		}
+		if _, err := t.run(addControl, at, n, string(record)); err != nil {
+			return err
+		}
+	}
+	for n, m := range b.Malformed {
+		const add = `insert into log_dead_letters (batch, n, stream, reason, body) values (?, ?, ?, ?, ?)`
+		if err := t.do(add, at, n, string(m.Stream), m.Reason, append([]byte{}, m.Bytes...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// positions notes what a batch does to positions, and returns its own as text. A stream gets an empty one when its first list
+// begins, or when it is to be written again from the start.
+func (l *slotLog) positions(t *tx, b *change.Batch) (string, error) {
+	for i := range b.Controls {
+		c := &b.Controls[i]
+		lost := c.Type == change.ControlGap && c.Gap.From == change.UnknownVersion
+		if c.Type != change.ControlSnapshotBegin && !lost {
+			continue
+		}
+		of, err := l.stream(t, c.Stream)
+		if err == nil && lost {
+			err = t.do(`delete from log_positions where stream = ?`, of.id)
+		}
+		if err == nil {
+			err = t.do(`insert into log_positions values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	all := make([]storedPosition, 0, len(b.Positions))
+	for i := range b.Positions {
+		p := &b.Positions[i]
+		of, err := l.stream(t, p.Stream)
+		if err == nil {
+			_, err = t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
+		}
+		if err != nil {
+			return "", err
+		}
+		all = append(all, storedPosition{of.id, p.ResourceVersion, p.Time.UnixMilli(), p.Ended})
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
+}
+
+// stream returns the row of a stream, and makes it.
+func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
+	if s, known := l.streams[id]; known {
+		return s, nil
+	}
+	resource := change.ResourceOf(id).ID()
+	const addResource = `insert into log_resources (cluster, resource) values (?, ?) on conflict do nothing`
+	if err = t.do(addResource, l.cluster, resource); err == nil {
+		err = t.row(`select id from log_resources where cluster = ? and resource = ?`, []any{l.cluster, resource}, &s.resource)
+	}
+	const addStream = `insert into log_streams (resource, stream) values (?, ?) on conflict do nothing`
+	if err == nil {
+		err = t.do(addStream, s.resource, string(id))
+	}
+	if err == nil {
+		err = t.row(`select id from log_streams where resource = ? and stream = ?`, []any{s.resource, string(id)}, &s.id)
+	}
+	l.streams[id] = s
+	return s, err
+}
+
+// codec returns the codec of a resource. The first body that is packed makes its dictionary.
+func (l *slotLog) codec(t *tx, resource int64, first *change.Change) (codec, error) {
+	if c, known := l.codecs[resource]; known {
+		return c, nil
+	}
+	var dictionary []byte
+	err := t.row(`select dictionary from log_dictionaries where resource = ?`, []any{resource}, &dictionary)
+	if errors.Is(err, sql.ErrNoRows) {
+		if dictionary = dictionaryOf(first.After); dictionary == nil {
+			return codec{}, nil
+		}
+		err = t.do(`insert into log_dictionaries values (?, ?)`, resource, dictionary)
+	}
+	l.codecs[resource] = codecOf(dictionary)
+	return l.codecs[resource], err
+}
+
+// Columns of log_changes.op.
+const (
+	opInferred   = 1 << 8
+	opFromBefore = 1 << 9 // the state before is that of the object's change before
+)
+
+// add writes one change.
+func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
+	of, err := l.stream(t, c.Stream.ID())
+	if err != nil {
+		return err
+	}
+	whole, err := l.codec(t, of.resource, c)
+	if err != nil {
+		return err
+	}
+	name := objectName{of.resource, c.Namespace, c.Name, c.UID}
+	key := name.key()
+	o, err := l.object(t, id, of, name, key)
+	if err == nil {
+		err = o.move(t, id, of, c.Op == change.Delete)
+	}
+	if err != nil {
+		return err
+	}
+	op := int64(c.Op)
+	if c.Inferred {
+		op |= opInferred
+	}
+	follows := c.Before != nil && o.has(c.Before)
+	var before any
+	if follows {
+		op |= opFromBefore
+	} else if c.Before != nil {
+		before = whole.pack(c.Before)
+	}
+	depth, body := o.pack(c, follows, whole)
+	var gap any
+	if c.Gap != "" {
+		gap = c.Gap
+	}
+	l.objects.put(key, o)
+	_, err = t.run(addChange, id, o.id, of.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, depth, body, before)
+	return err
+}
+
+// Close ends the maintenance. Between batches the log holds nothing else.
+func (l *slotLog) Close() error {
+	l.end()
+	return nil
+}
+
+// storedPosition is a position as log_batches has it: an array.
+type storedPosition struct {
+	stream  int64
+	version change.ResourceVersion
+	time    int64
+	ended   change.Ended
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p storedPosition) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{p.stream, p.version, p.time, p.ended})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *storedPosition) UnmarshalJSON(text []byte) error {
+	return json.Unmarshal(text, &[]any{&p.stream, &p.version, &p.time, &p.ended})
+}

@@ -1,0 +1,230 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+)
+
+// Reader is the sinks.Reader of the file. It may be another process's, which exports.
+type Reader struct {
+	file    *sqlitefile.File
+	cluster string
+}
+
+var (
+	_ sinks.Reader      = (*Reader)(nil)
+	_ sinks.TableReader = (*Reader)(nil)
+)
+
+// NewReader reads the log of a cluster in a file, which the reader closes.
+func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Reader, error) {
+	if err := file.Migrate(ctx, migrations, migrated); err != nil {
+		return nil, err
+	}
+	return &Reader{file, cluster}, nil
+}
+
+// Close closes the file.
+func (r *Reader) Close() error {
+	r.file.Close()
+	return nil
+}
+
+func (r *Reader) fail(op string, err error) error { return r.file.Fail(op, err) }
+
+// Resources returns those that have objects.
+func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
+	const look = `select resource from log_resources r join log_clusters k on k.id = r.cluster
+		where k.cluster = ? and exists (select 1 from log_objects where resource = r.id) order by resource`
+	err = each(ctx, r.file.DB(), look, []any{r.cluster}, func(rows *sql.Rows) error {
+		ids = append(ids, "")
+		return rows.Scan(&ids[len(ids)-1])
+	})
+	return ids, r.fail("list the resources of the log", err)
+}
+
+// slots are the rows of the cluster's slots: their numbers and their last batches, by id.
+func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cut, err error) {
+	numbers, cut = map[int64]int{}, sinks.Cut{Batches: map[int]uint64{}}
+	const look = `select s.id, s.slot, s.seq from log_slots s join log_clusters k on k.id = s.cluster where k.cluster = ?`
+	err = each(ctx, r.file.DB(), look, []any{r.cluster}, func(rows *sql.Rows) error {
+		var id int64
+		var slot int
+		var seq uint64
+		if err := rows.Scan(&id, &slot, &seq); err != nil {
+			return err
+		}
+		numbers[id], cut.Batches[slot] = slot, seq
+		return nil
+	})
+	return numbers, cut, err
+}
+
+// End is each slot's last batch.
+func (r *Reader) End(ctx context.Context) (sinks.Cut, error) {
+	_, cut, err := r.slots(ctx)
+	return cut, r.fail("find the end of the log", err)
+}
+
+// At finds the last batch until then, and of each slot the last one up to that.
+func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+	cut, err := r.at(ctx, logged.UnixMilli())
+	return cut, r.fail("find the batch of a time", err)
+}
+
+func (r *Reader) at(ctx context.Context, logged int64) (cut sinks.Cut, err error) {
+	numbers, cut, err := r.slots(ctx)
+	if err != nil {
+		return cut, err
+	}
+	end, err := r.firstAfter(ctx, logged)
+	if err != nil {
+		return cut, err
+	}
+	after, since, err := r.kept(ctx)
+	if err == nil && logged < since && end <= after+1 {
+		return cut, fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotKept)
+	}
+	for id, slot := range numbers {
+		last, err := batches(ctx, r.file.DB(), `where slot = ? and id < ? order by id desc limit 1`, id, end)
+		if err != nil {
+			return cut, err
+		}
+		cut.Batches[slot] = 0
+		if len(last) > 0 {
+			cut.Batches[slot] = last[0].seq
+		}
+	}
+	return cut, nil
+}
+
+// firstAfter is the id of the first batch that was written after a time, or one behind the last. Ids and times rise together.
+func (r *Reader) firstAfter(ctx context.Context, logged int64) (int64, error) {
+	var low, high int64
+	const ends = `select coalesce(min(id), 1), coalesce(max(id + changes), 0) + 1 from
+		(select id, changes from log_batches where id in (select min(id) from log_batches union select max(id) from log_batches))`
+	if err := r.file.DB().QueryRowContext(ctx, ends).Scan(&low, &high); err != nil {
+		return 0, err
+	}
+	for low < high { // low begins a batch, or is behind the last
+		middle := low + (high-low)/2
+		next, err := batches(ctx, r.file.DB(), `where id >= ? order by id limit 1`, middle)
+		if err != nil {
+			return 0, err
+		}
+		if len(next) == 0 || next[0].written > logged {
+			high = middle
+		} else {
+			low = next[0].id + next[0].changes + 1
+		}
+	}
+	return low, nil
+}
+
+// kept is up to where changes may be gone, and since when they are all there; zeros: none are gone.
+func (r *Reader) kept(ctx context.Context) (after, since int64, err error) {
+	err = r.file.DB().QueryRowContext(ctx, `select after, since from log_kept`).Scan(&after, &since)
+	return after, since, err
+}
+
+// KeptSince is the same for all resources.
+func (r *Reader) KeptSince(ctx context.Context, _ string) (time.Time, error) {
+	_, since, err := r.kept(ctx)
+	if err != nil || since == 0 {
+		return time.Time{}, r.fail("find out since when every change is kept", err)
+	}
+	return time.UnixMilli(since).UTC(), nil
+}
+
+// controlsAtOnce is how many batches with their control records are read at once.
+const controlsAtOnce = 500
+
+// Controls makes the batch records of the rows of batches.
+func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
+	numbers, _, err := r.slots(ctx)
+	var from int64
+	if err == nil {
+		from, err = r.firstAfter(ctx, since.UnixMilli()-1)
+	}
+	names := streamNames{db: r.file.DB()}
+	for err == nil {
+		var all []batch
+		var beside map[int64][]*change.Control
+		if all, err = batches(ctx, r.file.DB(), `where id >= ? order by id limit ?`, from, controlsAtOnce); err != nil || len(all) == 0 {
+			break
+		}
+		if beside, err = r.controlsOf(ctx, from, all[len(all)-1].id); err != nil {
+			break
+		}
+		for i := range all {
+			b := &all[i]
+			from = b.id + 1
+			slot, ours := numbers[b.slot]
+			if !ours {
+				continue
+			}
+			end := &change.Control{Type: change.ControlBatch, TimeMs: b.written, BatchEnd: change.BatchEnd{Changes: int(b.changes)}}
+			if end.Positions, err = names.positions(ctx, b.positions); err != nil {
+				break
+			}
+			for _, c := range append(beside[b.id], end) {
+				c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, slot, b.epoch, b.seq
+				if err := visit(c); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return r.fail("read the control records", err)
+}
+
+func (r *Reader) controlsOf(ctx context.Context, from, to int64) (map[int64][]*change.Control, error) {
+	all := map[int64][]*change.Control{}
+	const look = `select batch, record from log_controls where batch >= ? and batch <= ? order by batch, n`
+	return all, each(ctx, r.file.DB(), look, []any{from, to}, func(rows *sql.Rows) error {
+		var batch int64
+		var text []byte
+		if err := rows.Scan(&batch, &text); err != nil {
+			return err
+		}
+		c := new(change.Control)
+		all[batch] = append(all[batch], c)
+		return json.Unmarshal(text, c)
+	})
+}
+
+// Objects visits what lives.
+func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
+	streams, err := r.streamsOf(ctx, []string{of.ID()})
+	for _, id := range streams {
+		if err == nil {
+			err = lastChanges(ctx, r.file.DB(), `o.gone is null and o.stream = ?`, id, !noBodies, 1<<62, func(l *sinks.Logged) error {
+				visit(l)
+				return nil
+			})
+		}
+	}
+	return r.fail("read the objects", err)
+}
+
+// streamsOf are the ids of the cluster's streams of some resources; nil: of all.
+func (r *Reader) streamsOf(ctx context.Context, resources []string) (ids []int64, err error) {
+	const look = `select s.id from log_streams s join log_resources r on r.id = s.resource join log_clusters k on k.id = r.cluster
+		where k.cluster = ?1 and (?2 = 'null' or r.resource in (select value from json_each(?2)))`
+	list, err := json.Marshal(resources)
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, r.file.DB(), look, []any{r.cluster, string(list)}, func(rows *sql.Rows) error {
+		ids = append(ids, 0)
+		return rows.Scan(&ids[len(ids)-1])
+	})
+	return ids, err
+}

@@ -1,0 +1,235 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/wait"
+	"kubecdc/sinks"
+)
+
+// followEvery is how often new batches are asked for.
+const followEvery = 200 * time.Millisecond
+
+// scan answers one query.
+type scan struct {
+	sinks.Query
+	reader *Reader
+	visit  func(*sinks.Logged) error
+	slots  map[int64]int // the numbers of the cluster's slots
+	names  streamNames
+	made   *bodies
+	batch  batch // of the record that was read last
+	read   int64
+}
+
+// Changes begins with what is left of the changes that are gone. Of one object it reads its own changes; otherwise those of all, in
+// their order.
+func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	var failed error // of visit
+	s := &scan{reader: r, Query: q, names: streamNames{db: r.file.DB()}, made: newBodies(r.file.DB())}
+	s.visit = func(l *sinks.Logged) error {
+		failed = visit(l)
+		return failed
+	}
+	err := s.all(ctx)
+	if err == nil || failed != nil || ctx.Err() != nil {
+		return err
+	}
+	return r.fail("read the changes of the log", err)
+}
+
+func (s *scan) all(ctx context.Context) error {
+	after, _, err := s.reader.kept(ctx)
+	if err != nil {
+		return err
+	}
+	at := after
+	if s.After == nil {
+		err = s.unchanged(ctx, after)
+	} else {
+		at, err = s.start(ctx, after)
+	}
+	for err == nil {
+		var end int64
+		if end, err = s.round(ctx); err != nil {
+			return err
+		}
+		if s.Name != "" && !s.Follow {
+			return s.object(ctx, at, end)
+		}
+		if at, err = s.changes(ctx, at, end); err != nil || !s.Follow {
+			return err
+		}
+		err = wait.For(ctx, followEvery)
+	}
+	return err
+}
+
+// round finds which slots there are now, and where the log ends.
+func (s *scan) round(ctx context.Context) (end int64, err error) {
+	if s.slots, _, err = s.reader.slots(ctx); err == nil {
+		err = s.reader.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
+	}
+	return end, err
+}
+
+// start is the id after which the changes after a cut begin. ErrNotKept if some of them are gone.
+func (s *scan) start(ctx context.Context, after int64) (int64, error) {
+	numbers, _, err := s.reader.slots(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var start int64 = 1 << 62
+	for id, slot := range numbers {
+		var first int64
+		err := s.reader.file.DB().QueryRowContext(ctx, `select coalesce(min(id), 0) from log_batches where slot = ? and seq > ?`,
+			id, int64(s.After.Batches[slot])).Scan(&first)
+		if err != nil {
+			return 0, err
+		}
+		if first > 0 {
+			start = min(start, first)
+		}
+		if after == 0 {
+			continue
+		}
+		all, err := batches(ctx, s.reader.file.DB(), `where id = ?`, first)
+		if err != nil {
+			return 0, err
+		}
+		if len(all) > 0 && all[0].seq > s.After.Batches[slot]+1 {
+			return 0, sinks.ErrNotKept
+		}
+	}
+	return max(start, after), nil
+}
+
+// unchanged visits the objects as they were where the history begins.
+func (s *scan) unchanged(ctx context.Context, after int64) error {
+	if after == 0 {
+		return nil
+	}
+	streams, err := s.reader.streamsOf(ctx, s.Resources)
+	for _, id := range streams {
+		if err != nil {
+			return err
+		}
+		err = lastChanges(ctx, s.reader.file.DB(), `o.stream = ?`, id, !s.NoBodies, after, func(l *sinks.Logged) error {
+			if (s.Namespace != "" || s.Name != "") && l.Namespace != s.Namespace || s.Name != "" && l.Name != s.Name {
+				return nil
+			}
+			l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
+			if s.Wanted != nil && !s.Wanted(l) {
+				return nil
+			}
+			return s.visit(l)
+		})
+	}
+	return err
+}
+
+// object reads the changes of one object, and of others that had its name, by their index.
+func (s *scan) object(ctx context.Context, at, end int64) error {
+	var objects []int64
+	const look = `select o.id from log_objects o join log_resources r on r.id = o.resource join log_clusters k on k.id = r.cluster
+		where k.cluster = ?1 and (?2 = 'null' or r.resource in (select value from json_each(?2))) and o.namespace = ?3 and o.name = ?4
+		order by o.id`
+	resources, err := json.Marshal(s.Resources)
+	if err != nil {
+		return err
+	}
+	err = each(ctx, s.reader.file.DB(), look, []any{s.reader.cluster, string(resources), s.Namespace, s.Name}, func(rows *sql.Rows) error {
+		objects = append(objects, 0)
+		return rows.Scan(&objects[len(objects)-1])
+	})
+	for _, id := range objects {
+		if err == nil {
+			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id)
+		}
+	}
+	return err
+}
+
+// changes reads all changes after one id, up to another.
+func (s *scan) changes(ctx context.Context, at, end int64) (int64, error) {
+	if at >= end {
+		return at, nil
+	}
+	where := `where c.id > ? and c.id <= ? order by c.id`
+	if s.Resources == nil {
+		return s.pages(ctx, where, at, end)
+	}
+	streams, err := s.reader.streamsOf(ctx, s.Resources)
+	if err != nil {
+		return at, err
+	}
+	list, err := json.Marshal(append([]int64{}, streams...))
+	if err != nil {
+		return at, err
+	}
+	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, at, end, string(list))
+}
+
+// pages visits what a condition selects; its last two parameters are the ids. It returns the end.
+func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...any) (int64, error) {
+	query := columns(!s.NoBodies) + byChange + where
+	for more := true; more; {
+		var all []record
+		var err error
+		if all, more, err = page(ctx, s.reader.file.DB(), query, append(first[:len(first):len(first)], at, end)...); err != nil {
+			return at, err
+		}
+		for i := range all {
+			at = all[i].id
+			if err := s.one(ctx, &all[i]); err != nil {
+				return at, err
+			}
+		}
+		if s.read += int64(len(all)); s.Progress != nil {
+			s.Progress(s.read, max(s.read, end))
+		}
+	}
+	return end, ctx.Err()
+}
+
+// one visits a record if it is wanted.
+func (s *scan) one(ctx context.Context, r *record) (err error) {
+	var l sinks.Logged
+	r.into(&l.Change)
+	if l.Stream, err = s.names.of(ctx, r.stream); err != nil {
+		return err
+	}
+	ours, err := s.placed(ctx, r, &l)
+	if err != nil {
+		return err
+	}
+	if !ours || (s.Namespace != "" || s.Name != "") && l.Namespace != s.Namespace || s.Name != "" && l.Name != s.Name ||
+		s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) || s.Wanted != nil && !s.Wanted(&l) {
+		s.made.skip(r)
+		return nil
+	}
+	if !s.NoBodies {
+		if err := s.made.set(ctx, r, &l); err != nil {
+			return err
+		}
+	}
+	return s.visit(&l)
+}
+
+// placed sets the batch of a record, and reports whether it is of this cluster.
+func (s *scan) placed(ctx context.Context, r *record, l *sinks.Logged) (bool, error) {
+	if b := &s.batch; r.id <= b.id || r.id > b.id+b.changes {
+		all, err := batches(ctx, s.reader.file.DB(), `where id < ? order by id desc limit 1`, r.id)
+		if err != nil || len(all) == 0 {
+			return false, err
+		}
+		s.batch = all[0]
+	}
+	slot, ours := s.slots[s.batch.slot]
+	l.Slot, l.Epoch, l.Batch, l.Logged = slot, s.batch.epoch, s.batch.seq, time.UnixMilli(s.batch.written).UTC()
+	return ours, nil
+}

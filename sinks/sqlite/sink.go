@@ -1,0 +1,130 @@
+// Package sqlite keeps the log in the file that has the checkpoint too, for an exporter that needs no server. A batch is one
+// transaction, so it is written whole or not at all.
+//
+// Of an object the log has a whole body now and then, and between these what differs from the body before: body.go. What is
+// older than the history, or more than the file may hold, goes: prune.go. Readers read in short pieces, so that none keeps
+// SQLite's own log from being reused: reader.go.
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// migrated is the table of the migrations that were run; migrations are their files.
+const migrated = "log_migrations"
+
+var migrations, _ = fs.Sub(embedded, "migrations")
+
+// Kind is the sink's. The checkpoint may forget its last batches: the log has them for as long as its history.
+var Kind = sinks.Kind{Name: "sqlite", CheckpointMayForget: true, TellsWhenRead: true}
+
+// Config says which cluster's changes are written, and for how long they stay.
+type Config struct {
+	Cluster    string   // its name: several clusters can share a file
+	ClusterUID string   // its identity; it never changes
+	ClusterIDs []string // all identities that the cluster may have been known by: a log that names one of them is its own
+
+	History time.Duration // how long every change stays; default sinks.Forever
+	MaxSize int64         // of the file, in bytes: the oldest history goes first; default 0: no limit
+	Logger  *slog.Logger  // default slog.Default()
+}
+
+// Sink is a sinks.Sink.
+type Sink struct {
+	sinks.NoServer
+	Config
+	file     *sqlitefile.File
+	prepared [statements]*sql.Stmt
+	pruning  sync.Mutex
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New makes the tables in a file that this process owns. The caller closes the file.
+func New(ctx context.Context, file *sqlitefile.File, c Config) (*Sink, error) {
+	c.History, c.Logger = cmp.Or(c.History, sinks.Forever), cmp.Or(c.Logger, slog.Default())
+	if err := file.Migrate(ctx, migrations, migrated); err != nil {
+		return nil, file.Fail("make the tables of the log", err)
+	}
+	prepared, err := prepare(ctx, file.DB())
+	if err != nil {
+		return nil, file.Fail("open the log", err)
+	}
+	return &Sink{Config: c, file: file, prepared: prepared}, nil
+}
+
+// Identity names the tables, wherever their file is now.
+func (s *Sink) Identity(ctx context.Context) (string, error) { return identity(ctx, s.file) }
+
+func identity(ctx context.Context, file *sqlitefile.File) (id string, err error) {
+	err = file.DB().QueryRowContext(ctx, `select id from log_identity`).Scan(&id)
+	return "sqlite:" + id, file.Fail("find out which log this is", err)
+}
+
+// VerifyCluster compares as Open does.
+func (s *Sink) VerifyCluster(ctx context.Context, _ int, _ sinks.Durable) error {
+	var stored string
+	err := s.file.DB().QueryRowContext(ctx, `select uid from log_clusters where cluster = ?`, s.Cluster).Scan(&stored)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return s.file.Fail("see whose log it is", err)
+	}
+	return s.compare(stored)
+}
+
+// compare gives *sinks.OtherClusterError if the log is of another cluster of this name.
+func (s *Sink) compare(stored string) error {
+	if s.ClusterUID == "" || stored == s.ClusterUID || slices.Contains(s.ClusterIDs, stored) {
+		return nil
+	}
+	return &sinks.OtherClusterError{Log: "sqlite:" + s.file.Path(), Cluster: s.Cluster, Stored: stored, Found: s.ClusterUID,
+		Setting: "KUBECDC_CHECKPOINT"}
+}
+
+// Close leaves the file open, which is the caller's.
+func (s *Sink) Close() error {
+	for _, p := range s.prepared {
+		_ = p.Close()
+	}
+	return nil
+}
+
+// storedVersion is a resourceVersion as the tables have it: a number where that is shorter.
+func storedVersion(v change.ResourceVersion) any {
+	if n, ok := number(string(v)); ok {
+		return n
+	}
+	return string(v)
+}
+
+// number reads a text that an integer gives back as it is.
+func number(text string) (n int64, ok bool) {
+	if text == "" || len(text) > 18 || text[0] == '0' {
+		return 0, false
+	}
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}

@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+)
+
+// statement is one of those that every batch, or every change, runs. They are prepared once, on the file's one connection.
+type statement int
+
+const (
+	findObject statement = iota
+	lastBody
+	addObject
+	moveObject
+	addChange
+	advance
+	addBatch
+	addControl
+	movePosition
+	statements
+)
+
+var texts = [statements]string{
+	findObject: `select id, stream, gone from log_objects where resource = ? and namespace = ? and name = ? and uid = ?`,
+	lastBody:   `select id, depth from log_changes where object = ? order by id desc limit 1`,
+	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
+		on conflict do nothing`,
+	moveObject: `update log_objects set stream = ?, gone = ? where id = ?`,
+	addChange: `insert into log_changes (id, object, stream, op, version, time, gap, depth, body, before)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	advance:    `update log_slots set seq = ? where id = ? and epoch = ? and (seq = ? or ?)`,
+	addBatch:   `insert into log_batches (id, slot, epoch, seq, written, changes, positions) values (?, ?, ?, ?, ?, ?, ?)`,
+	addControl: `insert into log_controls (batch, n, record) values (?, ?, ?)`,
+	movePosition: `insert into log_positions (stream, version, time, ended) values (?, ?, ?, ?)
+		on conflict do update set version = excluded.version, time = excluded.time, ended = excluded.ended`,
+}
+
+func prepare(ctx context.Context, db *sql.DB) (all [statements]*sql.Stmt, err error) {
+	for i, text := range texts {
+		if all[i], err = db.PrepareContext(ctx, text); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// tx is a transaction that writes.
+type tx struct {
+	ctx      context.Context
+	tx       *sql.Tx
+	prepared *[statements]*sql.Stmt
+}
+
+// inTx runs do in a transaction, which is undone if do fails.
+func (s *Sink) inTx(ctx context.Context, do func(*tx) error) (err error) {
+	defer func() {
+		if ended := ctx.Err(); err != nil && ended != nil {
+			err = ended // whatever the driver makes of it
+		}
+	}()
+	begun, err := s.file.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer begun.Rollback() // after a commit it does nothing
+	// For a context that may end, the driver starts a goroutine, a statement at a time.
+	t := &tx{ctx: context.WithoutCancel(ctx), tx: begun, prepared: new([statements]*sql.Stmt)}
+	for i, p := range s.prepared {
+		t.prepared[i] = begun.StmtContext(t.ctx, p)
+	}
+	if err := do(t); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return begun.Commit()
+}
+
+// run runs a prepared statement, and returns how many rows it has changed.
+func (t *tx) run(s statement, args ...any) (int64, error) {
+	result, err := t.prepared[s].ExecContext(t.ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// find reads the one row of a prepared statement; sql.ErrNoRows if there is none.
+func (t *tx) find(s statement, args []any, into ...any) error {
+	return t.prepared[s].QueryRowContext(t.ctx, args...).Scan(into...)
+}
+
+// do runs a statement that is rarely needed.
+func (t *tx) do(query string, args ...any) error {
+	_, err := t.tx.ExecContext(t.ctx, query, args...)
+	return err
+}
+
+// row reads one row.
+func (t *tx) row(query string, args []any, into ...any) error {
+	return t.tx.QueryRowContext(t.ctx, query, args...).Scan(into...)
+}

@@ -1,0 +1,46 @@
+package stdout
+
+import (
+	"context"
+	"os"
+
+	"kubecdc/change"
+	"kubecdc/change/provenance"
+	"kubecdc/sinks"
+)
+
+// OnTerminal reports whether standard output is a terminal.
+func OnTerminal() bool { return isTerminal(os.Stdout) }
+
+// Beside returns a sink that prints what another one has made durable, a short line for each change.
+func Beside(durable sinks.Sink) sinks.Sink { return &besides{durable, New(Options{Format: Text})} }
+
+type besides struct {
+	sinks.Sink
+	printer *Sink
+}
+
+// Open implements sinks.Sink.
+func (b *besides) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
+	opened, err := b.Sink.Open(ctx, slot, epoch, from)
+	if err == nil {
+		opened.Log = &logBesides{Log: opened.Log, printer: log{b.printer}}
+	}
+	return opened, err
+}
+
+type logBesides struct {
+	sinks.Log
+	printer log
+	who     provenance.Reader
+}
+
+// Write prints what was written. Lines that can't be printed are lost: the log has the changes.
+func (l *logBesides) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	offsets, err := l.Log.Write(ctx, b)
+	if err == nil {
+		l.who.ReadAll(b)
+		_, _ = l.printer.Write(ctx, b)
+	}
+	return offsets, err
+}

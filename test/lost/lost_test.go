@@ -1,0 +1,121 @@
+// Package lost measures what programs lose that bring changes of a cluster somewhere: the same happens to all of them, and etcd's own
+// history says what has happened. make lost runs it, and writes the table of docs/comparison.md.
+package lost
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"kubecdc/bench/peers"
+	"kubecdc/change"
+	"kubecdc/test/e2e"
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) { e2e.Main(m) }
+
+// scenario is what happens to all contestants.
+type scenario struct {
+	name string
+	kind e2e.Kind
+	play func(*stage)
+}
+
+var scenarios = []scenario{
+	{"stopped, 300 changes, the API server restarted, started", e2e.ConfigMaps, func(s *stage) {
+		s.each((*run).stop)
+		s.writer.Run(300)
+		must(s.t, s.kube.RestartAPIServer(s.t.Context()))
+		s.each((*run).start)
+	}},
+	{"kill -9 under 800 changes", e2e.ConfigMaps, func(s *stage) {
+		done, before := make(chan struct{}), s.writer.Made.Load()
+		go func() { s.writer.Run(800); close(done) }()
+		servers.Await(s.t, "half of the changes", func() (bool, error) { return s.writer.Made.Load() >= before+400, nil })
+		s.each((*run).kill)
+		s.each((*run).start)
+		<-done
+	}},
+	{"stopped, the CRD removed, started, the CRD installed again", e2e.Widgets, func(s *stage) {
+		s.each((*run).stop)
+		e2e.RemoveWidgets(s.t, s.kube.Config)
+		s.each((*run).start)
+		servers.Await(s.t, "the exporters to tell the stream's end", func() (bool, error) {
+			for _, r := range s.runs {
+				if r.log != nil && len(r.controls(change.ControlStreamEnd)) == 0 {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		e2e.InstallWidgets(s.t, s.kube.Config)
+	}},
+	{"stopped, 12 changes, etcd compacted, started", e2e.ConfigMaps, func(s *stage) {
+		s.each((*run).stop)
+		s.writer.Run(12)
+		must(s.t, s.kube.Compact(s.t.Context(), 0))
+		must(s.t, s.kube.RestartAPIServer(s.t.Context()))
+		s.each((*run).start)
+	}},
+}
+
+func TestLost(t *testing.T) {
+	only := os.Getenv("KUBECDC_TEST_LOST")
+	if only == "" {
+		t.Skip("it builds other programs, and takes minutes: make lost runs it")
+	}
+	all := contestants(os.Getenv("KUBECDC_TEST_LOST_COLLECTOR"))
+	chosen := slices.DeleteFunc(slices.Clone(all), func(c contestant) bool { return !regexp.MustCompile(only).MatchString(c.name) })
+	present, absent := build(t, chosen)
+	table := results{Absent: absent}
+	for _, c := range present {
+		table.Rows = append(table.Rows, row{Name: c.name})
+	}
+	for _, scenario := range scenarios {
+		t.Run(scenario.name, func(t *testing.T) {
+			s := newStage(t, scenario.kind, present)
+			scenario.play(s)
+			s.settle()
+			history, err := s.kube.EtcdHistory(t.Context(), s.kind.Prefix, s.from+1)
+			must(t, err)
+			for i, r := range s.runs {
+				v := judge(history, s.kind.Prefix, r.told())
+				if v.Lost > 0 {
+					v.Says = r.says()
+				}
+				t.Logf("%-50s %+v", r.name, v)
+				if r.log != nil && v.Lost > 0 && v.Says == "no" {
+					t.Errorf("%s has lost %d changes and does not say so:\n%s", r.name, v.Lost, r.last().log.Bytes())
+				}
+				table.Rows[i].Verdicts = append(table.Rows[i].Verdicts, v)
+			}
+		})
+	}
+	if complete := len(table.Rows[0].Verdicts) == len(scenarios); !t.Failed() && complete && len(chosen) == len(all) {
+		table.write(t)
+	}
+}
+
+// build builds the programs; absent says of those that can't be had why.
+func build(t *testing.T, all []contestant) (present []contestant, absent []string) {
+	t.Helper()
+	for _, c := range all {
+		if c.peer != "" {
+			t.Logf("build %s", c.name)
+			var err error
+			c.program, err = peers.Build(context.Background(), "../..", c.peer)
+			if missing, ok := errors.AsType[peers.Absent](err); ok {
+				t.Logf("LEFT OUT: %s: %s", c.name, missing.Why)
+				absent = append(absent, c.name+": "+missing.Why)
+				continue
+			}
+			must(t, err)
+		}
+		present = append(present, c)
+	}
+	return present, absent
+}
