@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,9 @@ type slotLog struct {
 	} // where the log stood when this owner opened it
 
 	streams map[change.StreamID]stream
+	codecs  map[int64]codec // of the resources
 	objects objectCache
+	end     context.CancelFunc // ends maintain
 }
 
 // stream is a row of log_streams.
@@ -39,7 +42,10 @@ func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
 }
 
 // forget drops what was learnt of rows: a transaction that made some of them was undone.
-func (l *slotLog) forget() { l.streams, l.objects = map[change.StreamID]stream{}, objectCache{} }
+func (l *slotLog) forget() {
+	l.streams, l.objects = map[change.StreamID]stream{}, objectCache{}
+	l.codecs = map[int64]codec{}
+}
 
 var errStale = errors.New("the log's last batch is not the one before: it has this batch already; the next session finds out")
 
@@ -94,11 +100,14 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	return nil
 }
 
+// lastBatch selects the last number that is taken, and when. The last batch is never removed.
+const lastBatch = `select coalesce(max(id + changes), 0) as end, coalesce(max(written), 0) as written from
+	(select id, changes, written from log_batches order by id desc limit 1)`
+
 // next is the number of the next batch, and its time.
 func next(t *tx) (at, written int64, err error) {
-	err = t.row(`select 1 + max(coalesce(max(b.id), 0), (select coalesce(max(id), 0) from log_changes)),
-		coalesce((select written from log_batches order by id desc limit 1), 0) from log_batches b`, nil, &at, &written)
-	return at, max(written, time.Now().UnixMilli()), err
+	err = t.row(`select end, written from (`+lastBatch+`)`, nil, &at, &written)
+	return at + 1, max(written, time.Now().UnixMilli()), err
 }
 
 // beside writes what a batch has besides its changes.
@@ -180,6 +189,23 @@ func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	return s, err
 }
 
+// codec returns the codec of a resource. The first body that is packed makes its dictionary.
+func (l *slotLog) codec(t *tx, resource int64, first *change.Change) (codec, error) {
+	if c, known := l.codecs[resource]; known {
+		return c, nil
+	}
+	var dictionary []byte
+	err := t.row(`select dictionary from log_dictionaries where resource = ?`, []any{resource}, &dictionary)
+	if errors.Is(err, sql.ErrNoRows) {
+		if dictionary = dictionaryOf(first.After); dictionary == nil {
+			return codec{}, nil
+		}
+		err = t.do(`insert into log_dictionaries values (?, ?)`, resource, dictionary)
+	}
+	l.codecs[resource] = codecOf(dictionary)
+	return l.codecs[resource], err
+}
+
 // Columns of log_changes.op.
 const (
 	opInferred   = 1 << 8
@@ -189,6 +215,10 @@ const (
 // add writes one change.
 func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	of, err := l.stream(t, c.Stream.ID())
+	if err != nil {
+		return err
+	}
+	whole, err := l.codec(t, of.resource, c)
 	if err != nil {
 		return err
 	}
@@ -210,9 +240,9 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	if follows {
 		op |= opFromBefore
 	} else if c.Before != nil {
-		before = packWhole(c.Before)
+		before = whole.pack(c.Before)
 	}
-	depth, body := o.pack(c, follows)
+	depth, body := o.pack(c, follows, whole)
 	var gap any
 	if c.Gap != "" {
 		gap = c.Gap
@@ -222,8 +252,11 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	return err
 }
 
-// Close does nothing: between batches the log holds nothing.
-func (l *slotLog) Close() error { return nil }
+// Close ends the maintenance. Between batches the log holds nothing else.
+func (l *slotLog) Close() error {
+	l.end()
+	return nil
+}
 
 // storedPosition is a position as log_batches has it: an array.
 type storedPosition struct {

@@ -50,7 +50,13 @@ func (c *objectCache) get(key objectKey) (o object, found bool) {
 	return o, found
 }
 
+// put notes an object; one that is gone is forgotten, since its row may be removed.
 func (c *objectCache) put(key objectKey, o object) {
+	if o.gone {
+		delete(c.young, key)
+		delete(c.old, key)
+		return
+	}
 	if c.young == nil || len(c.young) >= cached {
 		c.old, c.young = c.young, map[objectKey]object{}
 	}
@@ -65,7 +71,7 @@ func (l *slotLog) object(t *tx, id int64, of stream, name objectName, key object
 	o := object{id: id, stream: of.id}
 	added, err := t.run(addObject, o.id, name.resource, name.namespace, name.name, name.uid, of.id)
 	if err == nil && added == 0 {
-		err = o.read(t, name)
+		err = o.read(t, name, l.codecs[of.resource])
 	}
 	return o, err
 }
@@ -85,7 +91,7 @@ func (o *object) move(t *tx, id int64, of stream, gone bool) error {
 }
 
 // read reads an object's row and its last body.
-func (o *object) read(t *tx, n objectName) error {
+func (o *object) read(t *tx, n objectName, whole codec) error {
 	var gone sql.NullInt64
 	if err := t.find(findObject, []any{n.resource, n.namespace, n.name, n.uid}, &o.id, &o.stream, &gone); err != nil {
 		return err
@@ -100,11 +106,7 @@ func (o *object) read(t *tx, n objectName) error {
 	if err != nil || !depth.Valid {
 		return err
 	}
-	steps, err := chain(t.ctx, t.tx, o.id, last)
-	if err != nil {
-		return err
-	}
-	body, err := unpack(steps)
+	body, err := bodyAt(t.ctx, t.tx, whole, o.id, last)
 	if err == nil {
 		o.note(body, uint8(depth.Int64))
 	}
@@ -127,10 +129,10 @@ func (o *object) note(body []byte, depth uint8) {
 }
 
 // maxDepth is how many steps a body is at most from a whole one. More take less room, and longer to read.
-const maxDepth = 15
+const maxDepth = 31
 
 // pack makes the columns depth and body of a change.
-func (o *object) pack(c *change.Change, follows bool) (depth, body any) {
+func (o *object) pack(c *change.Change, follows bool, whole codec) (depth, body any) {
 	if c.After == nil {
 		o.note(nil, 0)
 		return nil, nil
@@ -142,5 +144,5 @@ func (o *object) pack(c *change.Change, follows bool) (depth, body any) {
 		}
 	}
 	o.note(c.After, 0)
-	return int64(0), packWhole(c.After)
+	return int64(0), whole.pack(c.After)
 }

@@ -14,6 +14,7 @@ import (
 // record is a row of log_changes, with its object's names.
 type record struct {
 	id, object, stream   int64
+	resource             int64
 	op                   int64
 	version              any
 	time                 int64
@@ -29,7 +30,7 @@ func columns(bodies bool) string {
 	if !bodies {
 		images = "null, null"
 	}
-	return `select c.id, c.object, c.stream, c.op, c.version, c.time, c.gap, c.depth, ` + images + `, o.namespace, o.name, o.uid `
+	return `select c.id, c.object, c.stream, c.op, c.version, c.time, c.gap, c.depth, ` + images + `, o.resource, o.namespace, o.name, o.uid `
 }
 
 // The order of a cross join is the one in which SQLite reads.
@@ -40,7 +41,7 @@ const (
 
 func (r *record) scan(rows *sql.Rows) error {
 	return rows.Scan(&r.id, &r.object, &r.stream, &r.op, &r.version, &r.time, &r.gap, &r.depth, &r.body, &r.before,
-		&r.namespace, &r.name, &r.uid)
+		&r.resource, &r.namespace, &r.name, &r.uid)
 }
 
 // pageBytes is about how much one page holds: no statement stays open for long, nor while a caller works.
@@ -87,15 +88,18 @@ func versionOf(stored any) change.ResourceVersion {
 
 // bodies makes the bodies of records that come in their order. It holds the last body of the objects that it has met.
 type bodies struct {
-	db   queries
-	held map[int64][]byte
-	size int
-	who  provenance.Reader
+	db     queries
+	codecs map[int64]codec
+	held   map[int64][]byte
+	size   int
+	who    provenance.Reader
 }
 
 const heldBytes = 16 << 20
 
-func newBodies(db queries) *bodies { return &bodies{db: db, held: map[int64][]byte{}} }
+func newBodies(db queries) *bodies {
+	return &bodies{db: db, codecs: map[int64]codec{}, held: map[int64][]byte{}}
+}
 
 // skip forgets an object of which a record is not read.
 func (b *bodies) skip(r *record) {
@@ -114,19 +118,23 @@ func (b *bodies) hold(object int64, body []byte) {
 // set sets both states of a change, and who made it.
 func (b *bodies) set(ctx context.Context, r *record, l *sinks.Logged) (err error) {
 	follows := r.op&opFromBefore != 0
+	whole, err := b.codec(ctx, r.resource)
+	if err != nil {
+		return err
+	}
 	var last []byte
 	if follows || r.depth.Int64 > 0 {
 		if last = b.held[r.object]; last == nil {
-			last, err = bodyBefore(ctx, b.db, r.object, r.id)
+			last, err = bodyAt(ctx, b.db, whole, r.object, r.id-1)
 		}
 	}
 	if err == nil && follows {
 		l.Before = last
 	} else if err == nil && r.before != nil {
-		l.Before, err = unpackWhole(r.before)
+		l.Before, err = whole.unpack(r.before)
 	}
 	if err == nil && r.depth.Valid {
-		l.After, err = apply(last, r.depth.Int64, r.body)
+		l.After, err = whole.apply(last, r.depth.Int64, r.body)
 	}
 	if err != nil {
 		return err
@@ -141,11 +149,28 @@ func (b *bodies) set(ctx context.Context, r *record, l *sinks.Logged) (err error
 	return nil
 }
 
-// bodyBefore makes the last body of an object before a change.
-func bodyBefore(ctx context.Context, db queries, object, change int64) ([]byte, error) {
-	steps, err := chain(ctx, db, object, change-1)
-	if err != nil {
+// after makes the state after a record alone: what came before it may be gone.
+func (b *bodies) after(ctx context.Context, r *record) ([]byte, error) {
+	whole, err := b.codec(ctx, r.resource)
+	if err != nil || !r.depth.Valid {
 		return nil, err
 	}
-	return unpack(steps)
+	if r.depth.Int64 == 0 {
+		return whole.unpack(r.body)
+	}
+	return bodyAt(ctx, b.db, whole, r.object, r.id)
+}
+
+// codec returns the codec of a resource. While a resource has no dictionary, another process may make one.
+func (b *bodies) codec(ctx context.Context, resource int64) (codec, error) {
+	if c, known := b.codecs[resource]; known {
+		return c, nil
+	}
+	err := each(ctx, b.db, `select dictionary from log_dictionaries where resource = ?`, []any{resource}, func(rows *sql.Rows) error {
+		var dictionary []byte
+		err := rows.Scan(&dictionary)
+		b.codecs[resource] = codecOf(dictionary)
+		return err
+	})
+	return b.codecs[resource], err
 }

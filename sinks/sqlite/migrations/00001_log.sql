@@ -29,6 +29,12 @@ create table log_resources (
   unique (cluster, resource)
 );
 
+-- What the bodies of a resource are packed with.
+create table log_dictionaries (
+  resource   integer primary key,
+  dictionary blob not null
+);
+
 create table log_streams (
   id       integer primary key,
   resource integer not null,
