@@ -51,6 +51,15 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	for round := range 12 {
 		said := killCommitter(t, path, time.Duration(round)*300*time.Microsecond)
+		beside := share(t, path)
+		must(t, beside.Find(t.Context(), "prod"))
+		last, err := beside.History(t.Context(), 0, 1) // before an owner has looked after what the dead one left
+		if err != nil || last[0].Seq < said {
+			t.Fatalf("batch %d was committed, and beside is read %v, %v", said, last, err)
+		}
+		if round%2 == 0 { // else the memory that it shares is there when the next owner comes
+			beside.Close()
+		}
 		store := open(t, path) // at once: the dead process's lock is gone
 		checkpointtest.Bind(t, store, "prod", "uid")
 		state := checkpointtest.WantAtomic(t, store, "parent") // at once: so is its lease
@@ -58,6 +67,7 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 			t.Fatalf("batch %d was committed, but the checkpoint is at %d", said, state.Seq)
 		}
 		store.Close()
+		beside.Close()
 	}
 }
 
