@@ -16,7 +16,7 @@ ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak model prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat
+.PHONY: help demo test unit bare race chaos soak model prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,8 +62,8 @@ registry: servers ## Avro with a real schema registry, Apicurio (the first time:
 	$(GO) run ./test/servers/cmd/servers install registry
 	KUBECDC_TEST_REGISTRY=on $(GO) test -count=1 -v -timeout 20m -run Registry ./sinks/kafka/... ./test/e2e
 
-matrix: servers ## the tests that depend on the API server, on each version in test/kube: docs/compatibility.md (ONLY=1.36, SUITE=exporter; builds take minutes)
-	$(GO) run ./test/matrix $(if $(ONLY),-only '$(ONLY)') $(if $(SUITE),-suite '$(SUITE)')
+matrix: servers ## the tests that depend on the API server, on each version in test/kube: what came of it stands in docs/compatibility.md (ONLY=1.36; builds take minutes)
+	ONLY='$(ONLY)' test/kube/matrix.sh
 
 upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)
 	KUBECDC_TEST_UPGRADE=1 KUBECDC_TEST_UPGRADE_FROM='$(FROM)' $(GO) test -count=1 -v -timeout 20m ./test/upgrade
@@ -93,6 +93,9 @@ browser:
 
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
+
+lost: servers ## what other programs lose and the exporter does not: docs/comparison.md (ONLY=informer for some, COLLECTOR=otelcol-contrib; the first time builds them: minutes)
+	KUBECDC_TEST_LOST='$(or $(ONLY),.)' KUBECDC_TEST_LOST_COLLECTOR='$(COLLECTOR)' $(GO) test -count=1 -v -timeout 0 ./test/lost
 
 compat: servers ## other people's consumers read the topics: docs/compatibility.md (ONLY=flink,kcat for some; the first time installs them)
 	$(GO) run ./test/compat $(if $(ONLY),-only '$(ONLY)')

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubecdc/ask"
 	"kubecdc/config"
+	"kubecdc/internal/usage"
 	"kubecdc/verify"
 )
 
@@ -35,17 +38,29 @@ Its before is what the checkpoint holds of the object, or null. Then all is comp
 again.
 
   exporter verify
-  exporter verify pods deployments.apps -o json
-  exporter verify --repair`
+  exporter verify po,deploy -o json
+  exporter verify --repair
+
+-o name prints only which objects differ, and -o wide all of them in the table.
+` + typesHelp
 
 func newVerify() *cobra.Command {
 	var out output
-	c := withSettings(withOutput(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster",
-		Long: verifyHelp, Annotations: compares}, &out), ofVerify)
+	c := withSettings(withOutput(&cobra.Command{Use: "verify [TYPE[,TYPE...]] [flags]", Short: "Compare what the log has with the cluster",
+		Long: verifyHelp, Args: argCount(0, 1), Annotations: compares}, &out, "wide", "name"), ofVerify)
+	var o objects
+	o.flags(c, "")
 	identities := c.Flags().Bool("identities", false, "Compare uids and resourceVersions only, and not what objects contain.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
-	c.RunE = func(c *cobra.Command, resources []string) error {
-		return verifyCopies(c, &out, ask.Verification{Resources: resources, Identities: *identities, Repair: *repair})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		n, err := parseObjects(args)
+		if err == nil && strings.Contains(strings.Join(args, ""), "/") {
+			err = usage.Errorf("verify compares whole resources, and %q is an object: exporter history shows it", args[0])
+		}
+		if err = cmp.Or(err, o.check()); err != nil {
+			return err
+		}
+		return verifyCopies(c, &out, ask.Verification{Resources: n.types, Namespace: o.namespace, Identities: *identities, Repair: *repair})
 	}
 	return c
 }

@@ -34,7 +34,9 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 		writer.Run(10)
 		return e.Metric(t, "kubecdc_gaps_total", `complete="true"`) > 0 && e.Wrong() == "", nil
 	})
-	page := exec.Command(browser, "-url", "http://"+e.listen+"/", "-await", "paused by signal",
+	patient, cancel := servers.Patient(t.Context())
+	defer cancel()
+	page := exec.CommandContext(patient, browser, "-url", "http://"+e.listen+"/", "-await", "paused by signal",
 		"-axe", os.Getenv("KUBECDC_TEST_AXE"), "-shots", os.Getenv("KUBECDC_TEST_SHOTS"))
 	page.Stderr = os.Stderr
 	out, err := page.StdoutPipe()

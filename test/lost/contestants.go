@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -86,7 +85,7 @@ func kubeRS(r *run) *exec.Cmd {
 // The collector asks the broker for all acknowledgements and drops nothing.
 const collectorConfig = `
 receivers:
-  k8sobjects: {auth_type: kubeConfig, objects: [{name: %q, group: %q, mode: watch}]%s}
+  k8sobjects: {auth_type: kubeConfig, objects: [{name: %q, group: %q, mode: watch}]}
 exporters:
   kafka:
     brokers: [%q]
@@ -113,12 +112,9 @@ func collect(more string) func(*run) *exec.Cmd {
 			must(r.t, os.WriteFile(path, []byte(text), 0o600))
 			return "file:" + path
 		}
-		args := []string{file("collector.yaml", fmt.Sprintf(collectorConfig, r.kind.GVR.Resource, r.kind.GVR.Group, "", r.broker(), r.id))}
-		if more != "" {
-			args = append(args, file("storage.yaml", fmt.Sprintf(more, r.dir)))
-		}
-		if r.peer == "" { // as it is released
-			args = []string{"--config=" + strings.Join(args, ",--config=")}
+		args := []string{file("collector.yaml", fmt.Sprintf(collectorConfig, r.kind.GVR.Resource, r.kind.GVR.Group, r.broker(), r.id))}
+		if more != "" { // one as it is released
+			args = []string{"--config", args[0], "--config", file("storage.yaml", fmt.Sprintf(more, r.dir))}
 		}
 		cmd := exec.Command(r.program, args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+r.kube.Kubeconfig)

@@ -33,9 +33,9 @@ var scenarios = []scenario{
 		s.each((*run).start)
 	}},
 	{"kill -9 under 800 changes", e2e.ConfigMaps, func(s *stage) {
-		done := make(chan struct{})
+		done, before := make(chan struct{}), s.writer.Made.Load()
 		go func() { s.writer.Run(800); close(done) }()
-		servers.Await(s.t, "half of the changes", func() (bool, error) { return s.writer.Made.Load() >= 400, nil })
+		servers.Await(s.t, "half of the changes", func() (bool, error) { return s.writer.Made.Load() >= before+400, nil })
 		s.each((*run).kill)
 		s.each((*run).start)
 		<-done

@@ -50,7 +50,9 @@ func (r results) table() string {
 			}
 			fmt.Fprintf(&b, "| %s | %d | %d | %d | %s |\n", row.Name, v.Lost, v.Missed, v.Repeated, says)
 		}
-		b.WriteString("\n")
+		if i < len(scenarios)-1 {
+			b.WriteString("\n")
+		}
 	}
 	for _, why := range r.Absent {
 		fmt.Fprintf(&b, "Not run: %s.\n", why)

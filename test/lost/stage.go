@@ -70,6 +70,7 @@ func newStage(t testing.TB, kind e2e.Kind, all []contestant) *stage {
 	}
 	s.writer = e2e.NewWriter(t, s.kube.Config, 1, []e2e.Kind{kind})
 	s.writer.Fill(100)
+	s.writer.Run(100)
 	for i, c := range all {
 		r := &run{stage: s, contestant: c, id: fmt.Sprintf("lost%d", i), dir: t.TempDir()}
 		s.runs = append(s.runs, r)
