@@ -58,7 +58,9 @@ func notKept(t *testing.T, left []byte) {
 	rows, err := reader.DB().Query(`select key from inventory`)
 	must(t, err)
 	defer rows.Close()
-	rows.Next()
+	if !rows.Next() {
+		t.Fatal(rows.Err())
+	}
 	hide := []checkpoint.Redaction{{Stream: "secrets", Rules: "hash", Rewrite: func(string, []byte) []byte { return left }}}
 	err = store.Redact(t.Context(), 0, state.Epoch, hide)
 	if err == nil || !strings.Contains(err.Error(), "another process reads the file in one transaction") {

@@ -23,7 +23,9 @@ func TestALogThatGrowsUnderAReader(t *testing.T) {
 	rows, err := reader.DB().Query(`select 1 from sqlite_schema`)
 	must(t, err)
 	defer rows.Close()
-	rows.Next()
+	if !rows.Next() {
+		t.Fatal(rows.Err())
+	}
 	var said bytes.Buffer
 	defer slog.SetDefault(slog.Default())
 	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
