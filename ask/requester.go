@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +28,6 @@ type Requester struct {
 	Settings *config.Config
 	Cluster  *setup.Cluster
 	Store    checkpoint.Store // nil: not open
-	Shared   bool             // the store can be shared with an exporter that runs
 	// Out gets the answers, and Report what happens until they come.
 	Out, Report io.Writer
 }
@@ -49,24 +47,12 @@ func Open(ctx context.Context, settings *config.Config, connection *config.Conne
 		}
 		return a.OpenStore(ctx)
 	})
-	if inUse, ok := errors.AsType[*checkpoint.InUseError](err); ok {
-		return nil, fmt.Errorf("the checkpoint file %s is in use by another process: an exporter that runs has it for itself, and can "+
-			"be asked for nothing. Stop it, ask, and start it again: it does then what was asked. With a checkpoint in Postgres "+
-			"(KUBECDC_CHECKPOINT) exporters are asked while they run", inUse.Path)
-	}
 	return a, err
 }
 
 // OpenStore opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster, and the leases.
 func (a *Requester) OpenStore(ctx context.Context) error {
-	path, err := a.Settings.SQLitePath(a.Cluster.Cluster)
-	if err == nil && path != "" {
-		_, err = os.Stat(path) // to open it would create it
-	}
-	if err != nil {
-		return fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
-	}
-	store, where, err := setup.OpenStore(ctx, nil, a.Settings, a.Cluster)
+	store, where, err := setup.ShareStore(ctx, a.Settings, a.Cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
@@ -77,7 +63,7 @@ func (a *Requester) OpenStore(ctx context.Context) error {
 		store.Close()
 		return err
 	}
-	a.Store, a.Shared = store, path == ""
+	a.Store = store
 	return nil
 }
 
@@ -157,10 +143,6 @@ func (a *Requester) Ask(ctx context.Context, requests []checkpoint.Signal, wait 
 		requests[i].ID = id
 		ids = append(ids, id)
 		plain.Fprintf(a.Report, "signal %d: %s %s\n", id, requests[i].Kind, requests[i].Stream)
-	}
-	if !a.Shared {
-		plain.Fprintf(a.Report, "no exporter holds the checkpoint file: the next one that starts does it\n")
-		return nil
 	}
 	if err := a.warnPaused(ctx, requests); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
 	"kubecdc/verify"
@@ -18,6 +19,7 @@ import (
 // Verification is what to compare of an export with the cluster.
 type Verification struct {
 	Resources  []string // empty: all
+	Namespace  string   // of streams that have one; empty: all
 	Identities bool     // and not what objects contain
 	Repair     bool     // ask the exporters to write what differs, and compare again
 }
@@ -37,7 +39,7 @@ func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result
 		if err := a.Cluster.Identify(ctx, nil); err != nil {
 			return err
 		}
-		return v.selectStreams(ctx, o.Resources)
+		return v.selectStreams(ctx, &o)
 	})
 	if err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result
 	return append(all, v.skipped...), err
 }
 
-// addInventory adds the inventory to the copies. An SQLite file that can't be read, as that of an exporter that runs, is left out.
+// addInventory adds the inventory to the copies. An SQLite file that can't be read, as that of an exporter elsewhere, is left out.
 func (v *verification) addInventory(ctx context.Context) error {
 	err := v.OpenStore(ctx)
 	switch {
@@ -74,7 +76,7 @@ func (v *verification) addInventory(ctx context.Context) error {
 }
 
 // selectStreams finds the streams that are exported, of some resources or of all.
-func (v *verification) selectStreams(ctx context.Context, names []string) error {
+func (v *verification) selectStreams(ctx context.Context, o *Verification) error {
 	plan, err := setup.ExportConfig(v.Settings)
 	if err != nil {
 		return err
@@ -92,7 +94,8 @@ func (v *verification) selectStreams(ctx context.Context, names []string) error 
 	for _, r := range selected {
 		ids = append(ids, r.ID())
 	}
-	if names, err = suggest.Resources(names, ids, "the export has no"); err != nil {
+	names, err := suggest.Resources(served.Long(o.Resources), ids, "the export has no")
+	if err != nil {
 		return err
 	}
 	for _, r := range selected {
@@ -104,6 +107,9 @@ func (v *verification) selectStreams(ctx context.Context, names []string) error 
 			return err
 		}
 		for _, s := range plan.StreamsOf(r) {
+			if o.Namespace != "" && s.Namespace != o.Namespace {
+				continue
+			}
 			if aggregated {
 				v.skipped = append(v.skipped, verify.Result{Stream: s.ID(), Differences: []verify.Difference{},
 					Problem: "its API server is aggregated, and may not know the state at a resourceVersion"})
@@ -111,6 +117,9 @@ func (v *verification) selectStreams(ctx context.Context, names []string) error 
 			}
 			v.compare.Streams = append(v.compare.Streams, s)
 		}
+	}
+	if len(v.compare.Streams)+len(v.skipped) == 0 && o.Namespace != "" {
+		return usage.Errorf("no stream of these is of namespace %s alone: leave -n out", o.Namespace)
 	}
 	return nil
 }
@@ -147,7 +156,7 @@ const checkpointLag = 15 * time.Second
 func (v *verification) repaired(ctx context.Context) ([]verify.Result, error) {
 	for limit := time.Now().Add(checkpointLag); ; {
 		all, err := v.compare.Results(ctx)
-		if err != nil || verify.Differing(all) == 0 || !v.Shared || time.Now().After(limit) {
+		if err != nil || verify.Differing(all) == 0 || time.Now().After(limit) {
 			return all, err
 		}
 		if err := untilNextLook(ctx); err != nil {

@@ -136,7 +136,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
 		return "", errNameless
 	}
-	store, where, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
+	store, where, err := r.openStore(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -156,6 +156,15 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
+}
+
+// openStore opens the checkpoint as exporter run does, or shares the file of one that runs.
+func (r *report) openStore(ctx context.Context) (checkpoint.Store, string, error) {
+	store, where, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
+	if _, inUse := errors.AsType[*checkpoint.InUseError](err); inUse {
+		return setup.ShareStore(ctx, r.settings, r.cluster)
+	}
+	return store, where, err
 }
 
 func (r *report) checkSink(ctx context.Context) (string, error) {
@@ -195,7 +204,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 // bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
 // without streams: a check decides nothing.
 func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
-	store, _, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
+	store, _, err := r.openStore(ctx)
 	if err != nil || r.cluster.Binding.ID == "" {
 		return nil // reported by checkCheckpoint
 	}

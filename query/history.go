@@ -33,22 +33,17 @@ type Event struct {
 	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the one after it.
 	Patch jsondiff.Patch `json:"patch,omitempty"`
-	Note  string         `json:"note,omitempty"` // what Patch lacks
+	Note  string         `json:"note,omitempty"`  // what Patch lacks
+	Cause string         `json:"cause,omitempty"` // of a deletion: what was deleted before, as far as Causes knows
 
-	Before []byte `json:"-"`
-	After  []byte `json:"-"`
-}
-
-// History is the past of one object.
-type History struct {
-	Coverage []Coverage
-	Missing  []string
+	owners        []owner // of an object that was deleted
+	Before, After []byte  `json:"-"`
 }
 
 // Teller makes events of changes.
 type Teller struct {
-	Ignore   []string // JSON pointers that patches leave out
-	Remember bool     // the last state of each object, which stands in for a before-image that the log does not have
+	NoPatch  bool // is asked for
+	Remember bool // the last state of each object, which stands in for a before-image that the log does not have
 	last     map[string]state
 }
 
@@ -69,6 +64,9 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 		e.Before = last.body
 	}
 	t.remember(key, l)
+	if l.Op == change.Delete {
+		e.owners = ownersOf(e.Before, strings.Clone(l.Namespace))
+	}
 	switch {
 	case l.DeadLetter != "":
 		e.Note = "the record was too large: the dead-letter topic has it under " + l.DeadLetter
@@ -85,8 +83,8 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 		e.Managers = managersOf(&c)
 	}
 	var err error
-	if l.Op == change.Update && e.Before != nil {
-		e.Patch, err = Patch(e.Before, e.After, t.Ignore...)
+	if l.Op == change.Update && e.Before != nil && !t.NoPatch {
+		e.Patch, err = Patch(e.Before, e.After)
 	}
 	return e, err
 }
@@ -114,36 +112,36 @@ func managersOf(c *change.Change) []string {
 	return names
 }
 
-// ReadHistory visits the changes of one object, oldest first, and tells how far back they are complete. With follow it goes on
-// until the context ends; covered is called before.
-func ReadHistory(
-	ctx context.Context, r sinks.Reader, resource, namespace, name string, follow bool,
-	covered func(*History) error, visit func(*sinks.Logged) error,
-) error {
-	kept, err := readKept(ctx, r, []string{resource})
+// Covered tells how far back the log has every change of objects, and what may be missing there.
+func Covered(ctx context.Context, r sinks.Reader, of *sinks.Objects) (all []Coverage, missing []string, err error) {
+	kept, err := readKept(ctx, r, of.Resources)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	s, err := readStories(ctx, r, []string{resource}, kept, Target{}, nil)
+	s, err := readStories(ctx, r, of.Resources, kept, Target{}, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	h := &History{}
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
-		if ns := change.ParseStream(id).Namespace; ns != "" && ns != namespace {
+		if ns := change.ParseStream(id).Namespace; ns != "" && of.Namespace != "" && ns != of.Namespace {
 			continue
 		}
 		c := s.coverage(s.streams[id])
-		h.Coverage, h.Missing = append(h.Coverage, c), append(h.Missing, c.Missing...)
+		all, missing = append(all, c), append(missing, c.Missing...)
 		for _, g := range s.streams[id].gaps {
-			h.Missing = append(h.Missing, string(id)+": "+g.lacks())
+			missing = append(missing, string(id)+": "+g.lacks())
 		}
 	}
-	if len(h.Coverage) == 0 {
-		h.Missing = append(h.Missing, s.nothing(namespace))
+	if len(all) == 0 {
+		missing = append(missing, s.nothing(of.Namespace))
 	}
-	if err := covered(h); err != nil {
-		return err
+	return all, missing, nil
+}
+
+// Keep makes an event valid for longer than its change.
+func (e *Event) Keep() {
+	for _, text := range []*string{&e.Resource, &e.Namespace, &e.Name, &e.UID, &e.Gap, &e.Note, (*string)(&e.ResourceVersion)} {
+		*text = strings.Clone(*text)
 	}
-	return r.Changes(ctx, sinks.Query{Resources: []string{resource}, Namespace: namespace, Name: name, Follow: follow}, visit)
+	e.Before = bytes.Clone(e.Before)
 }

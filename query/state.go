@@ -3,7 +3,6 @@ package query
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -19,10 +18,8 @@ import (
 
 // Question asks for the state of resources, or of a part of them.
 type Question struct {
-	Resources []string // ids; empty: all that the log has
-	Namespace string   // empty: all
-	Name      string   // one object
-	Progress  func(read, of int64)
+	sinks.Objects
+	Progress func(read, of int64)
 }
 
 // State is what resources were at a moment.
@@ -82,14 +79,15 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 		}
 		states, readers = append(states, state), append(readers, f)
 	}
-	err = r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress},
-		func(l *sinks.Logged) error {
-			record := &record{Logged: l}
-			for _, f := range readers {
-				f.add(record)
-			}
-			return nil
-		})
+	changes := q.Query()
+	changes.Progress = q.Progress
+	err = r.Changes(ctx, changes, func(l *sinks.Logged) error {
+		record := &record{Logged: l}
+		for _, f := range readers {
+			f.add(record)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -323,16 +321,6 @@ func (f *stateReader) apart(l *sinks.Logged, st *story) bool {
 	return l.ResourceVersion.Compare(at) > 0
 }
 
-// Len is the number of objects.
-func (s *State) Len() (n int) {
-	for _, o := range s.objects {
-		if o.body != nil {
-			n++
-		}
-	}
-	return n
-}
-
 // Objects visits the objects by resource, namespace and name. An object is valid until visit returns.
 func (s *State) Objects(visit func(*Object) error) error {
 	return Differences(&State{}, s, func(_, o *Object) error { return visit(o) })
@@ -398,16 +386,4 @@ func (o *object) unpack(buffer *[]byte) (*Object, error) {
 
 func compareObjects(a, b *object) int {
 	return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-}
-
-// Namespaced reports whether the objects of a resource are in namespaces, by the first change that the log has of it.
-func Namespaced(ctx context.Context, r sinks.Reader, resource string) (namespaced bool, err error) {
-	err = r.Changes(ctx, sinks.Query{Resources: []string{resource}, NoBodies: true}, func(l *sinks.Logged) error {
-		namespaced = l.Namespace != ""
-		return errStop
-	})
-	if errors.Is(err, errStop) {
-		err = nil
-	}
-	return namespaced, err
 }

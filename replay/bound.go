@@ -99,7 +99,7 @@ func (q *Request) timeBound(ctx context.Context, log sinks.Reader, p *Plan, a *A
 
 func (q *Request) versionBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound, end sinks.Cut) error {
 	if len(q.Filter.Resources) != 1 {
-		return usage.Errorf("%s %s: resourceVersions are compared within one resource: name it with --resource", a.Flag, a.Text)
+		return usage.Errorf("%s %s: resourceVersions are compared within one resource: name it", a.Flag, a.Text)
 	}
 	b.RV, b.Clock = a.Version, "object"
 	if a == &q.To {

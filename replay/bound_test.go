@@ -73,7 +73,7 @@ func TestAPlanHasTheBoundsThatWereAskedFor(t *testing.T) {
 		{name: "a resource without positions", from: version("50"), to: end, resources: []string{"nodes"}, fails: lost},
 	} {
 		q := replay.Request{From: replay.Asked{Flag: "--from", Moment: tc.from}, To: replay.Asked{Flag: "--to", Moment: tc.to},
-			Filter: replay.Filter{Resources: tc.resources}, Incomplete: tc.incomplete,
+			Filter: replay.Filter{Objects: sinks.Objects{Resources: tc.resources}}, Incomplete: tc.incomplete,
 			Checkpoint: func(_ context.Context, m moment.Moment) (*replay.Checkpoint, error) {
 				return &replay.Checkpoint{Time: noon.Add(3 * time.Minute), Slots: []replay.Slot{{Batch: m.Batch.Number}}}, nil
 			}}

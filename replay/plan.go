@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
@@ -46,11 +44,8 @@ type Bound struct {
 
 // Filter selects changes. An empty field selects all.
 type Filter struct {
-	Resources []string `json:"resources,omitempty"`
-	Namespace string   `json:"namespace,omitempty"`
-	Name      string   `json:"name,omitempty"`
-	Ops       string   `json:"ops,omitempty"`
-	Selector  string   `json:"selector,omitempty"`
+	sinks.Objects
+	Ops string `json:"ops,omitempty"`
 }
 
 // TopicPlan counts what is replayed of a topic, or, for a sink without topics, of a resource.
@@ -88,9 +83,7 @@ func (p *Plan) query() sinks.Query {
 
 // wants decides by all but the labels.
 func (p *Plan) wants(l *sinks.Logged) bool {
-	f := &p.Filter
-	if f.Namespace != "" && l.Namespace != f.Namespace || f.Name != "" && l.Name != f.Name ||
-		f.Ops != "" && !strings.Contains(f.Ops, l.Op.String()) {
+	if !p.Filter.Has(l) || p.Filter.Ops != "" && !strings.Contains(p.Filter.Ops, l.Op.String()) {
 		return false
 	}
 	if p.From.Whole && p.From.Cut != nil {
@@ -140,10 +133,13 @@ func (p *Plan) checkKept(ctx context.Context, log sinks.Reader, incomplete bool)
 }
 
 // Count reads what the plan selects, and notes how much it is and where the live log goes on.
-func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Selector, progress func(read, of int64)) error {
+func (p *Plan) Count(ctx context.Context, log sinks.Reader, progress func(read, of int64)) error {
 	q := p.query()
-	chosen := newSelection(selector)
-	q.NoBodies, q.Progress = chosen.all(), progress
+	chosen, err := p.Filter.Labelled()
+	if err != nil {
+		return err
+	}
+	q.NoBodies, q.Progress = chosen.Empty(), progress
 	seen := change.Offsets{}
 	q.Wanted = func(l *sinks.Logged) bool {
 		if l.Topic != "" {
@@ -152,8 +148,8 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 		return p.wants(l)
 	}
 	topics := map[string]*TopicPlan{}
-	err := log.Changes(ctx, q, func(l *sinks.Logged) error {
-		if !chosen.selects(l) {
+	err = log.Changes(ctx, q, func(l *sinks.Logged) error {
+		if !chosen.Selects(l) {
 			return nil
 		}
 		name := cmp.Or(l.Topic, l.Change.Stream.Resource.ID())

@@ -3,8 +3,6 @@ package replay_test
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"kubecdc/change"
 	"kubecdc/replay"
 	"kubecdc/sinks"
@@ -15,7 +13,7 @@ func TestALogWithoutTopicsHasNoneThatSlotsShare(t *testing.T) {
 	pod := sinks.Logged{}
 	pod.Stream, pod.Op = change.ParseStream("pods@shop"), change.Create
 	p := &replay.Plan{To: replay.Bound{Cut: &sinks.Cut{Batches: map[int]uint64{0: 1, 1: 1}}}}
-	if err := p.Count(t.Context(), &log{changes: []sinks.Logged{pod}}, labels.Everything(), nil); err != nil || len(p.Shared) > 0 {
+	if err := p.Count(t.Context(), &log{changes: []sinks.Logged{pod}}, nil); err != nil || len(p.Shared) > 0 {
 		t.Errorf("shared topics %q, error %v", p.Shared, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
 	"kubecdc/internal/usage"
@@ -32,7 +31,7 @@ type Run struct {
 	Progress func(written int64)
 	Envelope change.Envelope // of the records of a log that has none
 
-	chosen  *selection
+	chosen  *sinks.Labelled
 	limiter *rate.Limiter
 	done    map[string][2]uint64 // what the target has
 	moved   map[string][2]uint64 // the part of it that the next transaction adds
@@ -110,16 +109,14 @@ func (r *Run) control(kind change.ControlType, replay *change.Replay) *change.Co
 
 // Do writes the changes that the target does not have yet, and then that the replay has ended.
 func (r *Run) Do(ctx context.Context) (err error) {
-	selector, err := labels.Parse(r.Plan.Filter.Selector)
-	if err != nil {
+	if r.chosen, err = r.Plan.Filter.Labelled(); err != nil {
 		return fmt.Errorf("parse the label selector: %w", err)
 	}
-	r.chosen = newSelection(selector)
 	if r.Rate > 0 {
 		r.limiter = rate.NewLimiter(rate.Limit(r.Rate), max(r.Rate/10, 1))
 	}
 	q := r.Plan.query()
-	q.Wanted = func(l *sinks.Logged) bool { return !(r.chosen.all() && r.has(l)) && r.Plan.wants(l) }
+	q.Wanted = func(l *sinks.Logged) bool { return !(r.chosen.Empty() && r.has(l)) && r.Plan.wants(l) }
 	if err := r.Log.Changes(ctx, q, func(l *sinks.Logged) error { return r.visit(ctx, l) }); err != nil {
 		return err
 	}
@@ -174,7 +171,7 @@ func (r *Run) step(l *sinks.Logged) (string, [2]uint64) {
 
 func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
 	at, step := r.step(l)
-	selected := r.chosen.selects(l)
+	selected := r.chosen.Selects(l)
 	if !selected || r.has(l) || l.Topic == "" && step[0] == r.done[at][0] && step[1] <= r.done[at][1] {
 		return nil
 	}

@@ -12,9 +12,21 @@ import (
 	"kubecdc/internal/startup"
 )
 
-// OpenStore opens the checkpoint. It also returns its location, without passwords.
+// OpenStore opens the checkpoint for an exporter, which owns an SQLite file. It also returns its location, without passwords.
 func OpenStore(
 	ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster,
+) (store checkpoint.Store, where string, err error) {
+	return openStore(ctx, start, c, cluster, sqlite.Open)
+}
+
+// ShareStore opens it for a command, beside the exporters that run.
+func ShareStore(ctx context.Context, c *config.Config, cluster *Cluster) (store checkpoint.Store, where string, err error) {
+	return openStore(ctx, nil, c, cluster, sqlite.Share)
+}
+
+func openStore(
+	ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster,
+	open func(ctx context.Context, path string) (*sqlite.Store, error),
 ) (_ checkpoint.Store, where string, _ error) {
 	path, err := c.SQLitePath(cluster.Cluster)
 	if err != nil {
@@ -26,22 +38,18 @@ func OpenStore(
 	}
 	var store checkpoint.Store // not to be used after an error: an attempt may outlive Do
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
-		store, err = openStoreAt(ctx, c, path)
+		if path != "" {
+			store, err = open(ctx, path)
+			return err
+		}
+		store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
+			PasswordFile: c.Checkpoint.PasswordFile, Relaxed: SinkOf(c).CheckpointMayForget})
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	return store, step.At, nil
-}
-
-// openStoreAt opens the SQLite file at path as its owner, or the Postgres database if path is empty.
-func openStoreAt(ctx context.Context, c *config.Config, path string) (checkpoint.Store, error) {
-	if path != "" {
-		return sqlite.Open(ctx, path)
-	}
-	return postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
-		PasswordFile: c.Checkpoint.PasswordFile, Relaxed: SinkOf(c).CheckpointMayForget})
 }
 
 // OpenPast opens the cluster's checkpoint for reading.

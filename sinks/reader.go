@@ -52,7 +52,7 @@ func (c *Cut) Has(l *Logged) bool {
 type Query struct {
 	Resources []string // ids; empty: all
 	Namespace string   // empty: all
-	Name      string   // with Namespace it is one object: a sink then reads only where that object's changes are
+	Name      string   // empty: all. With Namespace it is one object: a sink then reads only where that object's changes are
 	// Changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call. ErrNotKept if
 	// retention has removed changes after the first one.
 	After, To *Cut

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"kubecdc/change"
 )
 
@@ -42,8 +44,9 @@ var forms = []struct {
 	form           Form
 	written, means string
 }{
-	{Times, "2026-11-22T10:53:56Z", "a time"},
-	{Times, "2h", "how long ago"},
+	{Times, "2026-11-22T10:53:56Z", "a time; without Z or an offset in the zone of this machine"},
+	{Times, "2026-11-22", "the start of a day; also 2026-11-22T10:53, or 10:53 of today"},
+	{Times, "2h", "how long ago: 30s, 90m, 7d, 1w"},
 	{Versions, "123456", "a resourceVersion"},
 	{Checkpoints, "0/1234", "a checkpoint, as exporter checkpoints list names it"},
 	{Start, "start", "the start of the log"},
@@ -69,8 +72,9 @@ func (f Form) Parse(text string, now time.Time) (Moment, error) {
 	}
 	var ways []string
 	for _, each := range forms {
-		if each.form == each.form&f {
-			ways = append(ways, each.means+" ("+each.written+")")
+		if means, _, _ := strings.Cut(each.means, ";"); each.form == each.form&f {
+			means, _, _ = strings.Cut(means, ":")
+			ways = append(ways, means+" ("+each.written+")")
 		}
 	}
 	return Moment{}, fmt.Errorf("%q is none of: %s", text, strings.Join(ways, "; "))
@@ -98,10 +102,10 @@ func read(text string, now time.Time) (Moment, Form, error) {
 			return Moment{Batch: &Batch{n, b}}, Checkpoints, nil
 		}
 	}
-	if back, err := time.ParseDuration(text); err == nil && back >= 0 {
+	if back, err := ago(text); err == nil {
 		return Moment{Time: now.Add(-back).Truncate(time.Second)}, Times, nil
 	}
-	t, err := time.Parse(time.RFC3339Nano, text)
+	t, err := parseTime(text, now)
 	switch {
 	case err != nil:
 		return Moment{}, none, nil
@@ -109,4 +113,32 @@ func read(text string, now time.Time) (Moment, Form, error) {
 		return Moment{}, Times, fmt.Errorf("%s has not come yet: now is the end of the log", text)
 	}
 	return Moment{Time: t}, Times, nil
+}
+
+// ago reads how long ago: as Go writes durations (1.5h), or as Prometheus does, with days and weeks (1d12h).
+func ago(text string) (time.Duration, error) {
+	if back, err := time.ParseDuration(text); err == nil && back >= 0 {
+		return back, nil
+	}
+	back, err := model.ParseDuration(text)
+	return time.Duration(back), err
+}
+
+// layouts are those of times in the zone of the machine. A blank may stand for the T.
+var layouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly}
+
+// parseTime reads a time. One without a zone is in that of now, and one without a date on its day.
+func parseTime(text string, now time.Time) (t time.Time, err error) {
+	text = strings.Replace(text, " ", "T", 1)
+	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range layouts {
+		for _, dated := range []string{text, now.Format(time.DateOnly) + "T" + text} {
+			if t, err = time.ParseInLocation(layout, dated, now.Location()); err == nil {
+				return t, nil
+			}
+		}
+	}
+	return t, err
 }

@@ -10,7 +10,9 @@ import (
 
 const all = moment.Times | moment.Versions | moment.Checkpoints | moment.Start
 
-var noon = time.Date(2026, 6, 1, 12, 0, 0, 5, time.UTC)
+var zone = time.FixedZone("here", 2*60*60)
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 5, zone)
 
 func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 	for text, want := range map[string]struct {
@@ -23,7 +25,17 @@ func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 		"123456":               {moment.Versions, func(m moment.Moment) bool { return m.Version == "123456" }},
 		"3/17":                 {moment.Checkpoints, func(m moment.Moment) bool { return *m.Batch == moment.Batch{Slot: 3, Number: 17} }},
 		"90m":                  {moment.Times, func(m moment.Moment) bool { return m.Time.Equal(noon.Truncate(time.Second).Add(-90 * time.Minute)) }},
-		"2026-06-01T11:00:00Z": {moment.Times, func(m moment.Moment) bool { return m.Time.Equal(noon.Truncate(time.Hour).Add(-time.Hour)) }},
+		"7d":                   {moment.Times, isAt("2026-05-25T10:00:00Z")},
+		"1w":                   {moment.Times, isAt("2026-05-25T10:00:00Z")},
+		"1d12h":                {moment.Times, isAt("2026-05-30T22:00:00Z")},
+		"1.5h":                 {moment.Times, isAt("2026-06-01T08:30:00Z")},
+		"2026-06-01T09:00:00Z": {moment.Times, isAt("2026-06-01T09:00:00Z")},
+		"2026-06-01T09:00:01":  {moment.Times, isAt("2026-06-01T07:00:01Z")},
+		"2026-06-01 09:00":     {moment.Times, isAt("2026-06-01T07:00:00Z")},
+		"2026-06-01 09:00:00Z": {moment.Times, isAt("2026-06-01T09:00:00Z")},
+		"2026-06-01":           {moment.Times, isAt("2026-05-31T22:00:00Z")},
+		"09:00":                {moment.Times, isAt("2026-06-01T07:00:00Z")},
+		"11:59:59":             {moment.Times, isAt("2026-06-01T09:59:59Z")},
 	} {
 		m, err := want.form.Parse(text, noon)
 		if err != nil || !want.means(m) {
@@ -38,8 +50,13 @@ func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 	}
 }
 
+func isAt(text string) func(moment.Moment) bool {
+	return func(m moment.Moment) bool { return m.Time.UTC().Format(time.RFC3339) == text }
+}
+
 func TestNoMoment(t *testing.T) {
-	for _, text := range []string{"", "yesterday", "-2h", "0/x", "0/0", "-1/3", "0", "2026-06-01T12:00:01Z"} {
+	for _, text := range []string{"", "yesterday", "-2h", "0/x", "0/0", "-1/3", "0", "2026-06-01T10:00:01Z",
+		"12:01", "2026-06-02", "2026-06-31", "7 d", "-7d", "2026-06-01T"} {
 		if m, err := all.Parse(text, noon); err == nil {
 			t.Errorf("%q is read as %+v", text, m)
 		}

@@ -14,18 +14,21 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
 	"kubecdc/query"
+	"kubecdc/sinks"
 )
 
 var diffHelp = `Show what differs between two moments, from the log alone.
 
   exporter diff --from 2h --to now
-  exporter diff --from 2026-11-22T08:00:00Z --to 2026-11-22T09:00:00Z deployments.apps -n shop
+  exporter diff --from 08:00 --to 09:00 deploy,cm -n shop -l app=web
+  exporter diff --from 7d deploy/web -n shop
   exporter diff --from 0/1234 --to 0/1300 -o json
 
-Without RESOURCE it compares all resources of the log. As with diff and kubectl diff
+Without TYPE it compares all resources of the log. As with diff and kubectl diff
 the exit code is 0 if nothing differs, 1 if something does, and above 1 if there is
 no answer. The text leaves out what changes with every update (managedFields,
-resourceVersion, generation), unless --all-fields is given. json is one line for each
+resourceVersion, generation), unless --all-fields is given. json and yaml have
+all of it. json is one line for each
 object, with a JSON Patch (RFC 6902) from what it was to what it became.
 ` + pastHelp
 
@@ -42,49 +45,52 @@ func objectsDiffer(n int) error {
 }
 
 func newDiff() *cobra.Command {
-	p, from, to, all := &pastFlags{}, "", "", false
+	p := &differing{}
 	c := &cobra.Command{
-		Use:         "diff --from TIME --to TIME [RESOURCE] [flags]",
+		Use:         "diff --from TIME [--to TIME] " + objectsUse + " [flags]",
 		Short:       "Show what differs between two moments",
 		Long:        diffHelp,
-		Args:        argCount(0, 1),
 		Annotations: compares,
 		RunE: func(c *cobra.Command, args []string) error {
-			if from == "" {
+			if p.from == "" {
 				return usage.Error("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 			}
-			return p.diff(c.Context(), c, from, to, all, args)
+			return p.diff(c.Context(), c, args)
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "the first moment")
-	c.Flags().StringVar(&to, "to", "now", "the second moment")
-	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
-	return p.flags(c, true, "diff", "json")
+	c.Flags().StringVar(&p.from, "from", "", "the first moment")
+	c.Flags().StringVar(&p.to, "to", "now", "the second moment")
+	c.Flags().BoolVar(&p.all, "all-fields", false, "show managedFields, resourceVersion and generation too")
+	p.moments(c)
+	return p.flags(c, "diff", "name", "json", "yaml", jsonPath)
 }
 
-func (p *pastFlags) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
-	first, err := p.target("--from", from)
+// differing has the flags of the command diff.
+type differing struct {
+	pastFlags
+	from, to string
+	all      bool
+}
+
+func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) error {
+	first, err := p.target("--from", p.from)
 	if err != nil {
 		return err
 	}
-	second, err := p.target("--to", to)
+	second, err := p.target("--to", p.to)
 	if err != nil {
 		return err
 	}
-	reader, err := openReader(ctx, c)
+	reader, of, err := p.open(ctx, c, args)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	q := query.Question{Namespace: p.namespace}
-	if len(args) == 1 {
-		resource, err := resourceID(ctx, reader, args[0])
-		if err != nil {
-			return err
-		}
-		q.Resources = []string{resource}
+	states, err := readStates(ctx, c, reader, of, first, second)
+	if err != nil {
+		return err
 	}
-	states, err := readStates(ctx, c, reader, q, first, second)
+	labelled, err := of.Labelled()
 	if err != nil {
 		return err
 	}
@@ -93,10 +99,10 @@ func (p *pastFlags) diff(ctx context.Context, c *cobra.Command, from, to string,
 			return err
 		}
 	}
-	return p.printDifferences(c.OutOrStdout(), states, all)
+	return p.printDifferences(c.OutOrStdout(), states, labelled)
 }
 
-// difference is one line of -o json.
+// difference is what became of an object, as json has it.
 type difference struct {
 	Resource  string         `json:"resource"`
 	Namespace string         `json:"namespace,omitempty"`
@@ -105,39 +111,47 @@ type difference struct {
 	From      string         `json:"from,omitempty"`
 	To        string         `json:"to,omitempty"`
 	Patch     jsondiff.Patch `json:"patch,omitempty"`
+
+	lines []query.Line
 }
 
-func (p *pastFlags) printDifferences(out io.Writer, states []*query.State, all bool) error {
-	w := bufio.NewWriter(out)
-	var ignore []string
-	if p.output != "json" && !all {
-		ignore = query.Bookkeeping
-	}
-	colours, count := newColours(terminal(out)), 0
+func (p *differing) printDifferences(out io.Writer, states []*query.State, labelled *sinks.Labelled) error {
+	w, colours, count := bufio.NewWriter(out), p.colours(out), 0
 	err := query.Differences(states[0], states[1], func(before, after *query.Object) error {
-		d := difference{Op: "u"}
-		switch {
-		case before == nil:
-			d.Op = "c"
-		case after == nil:
-			d.Op = "d"
-		default:
-			var err error
-			if d.Patch, err = query.Patch(before.Body, after.Body, ignore...); err != nil {
-				return err
-			}
-			if len(d.Patch) == 0 {
-				return nil // only what each update changes
-			}
+		if (before == nil || !labelled.Has(before.Body)) && (after == nil || !labelled.Has(after.Body)) {
+			return nil
 		}
-		d.name(before, after)
+		d, err := p.difference(before, after)
+		if err != nil || d == nil {
+			return err
+		}
 		count++
-		return p.printDifference(w, colours, &d)
+		return p.printDifference(w, colours, d)
 	})
 	if err = cmp.Or(err, w.Flush()); err == nil && count > 0 {
 		err = objectsDiffer(count)
 	}
 	return err
+}
+
+// difference compares two states of an object; nil: only what each update changes differs.
+func (p *differing) difference(before, after *query.Object) (d *difference, err error) {
+	d = &difference{Op: "u"}
+	d.name(before, after)
+	switch {
+	case before == nil:
+		d.Op = "c"
+	case after == nil:
+		d.Op = "d"
+	case p.format == "diff" || p.format == "name":
+		d.lines, err = query.Lines(before.Body, after.Body, p.all)
+		if len(d.lines) == 0 {
+			return nil, err
+		}
+	default:
+		d.Patch, err = query.Patch(before.Body, after.Body)
+	}
+	return d, err
 }
 
 func (d *difference) name(before, after *query.Object) {
@@ -154,21 +168,26 @@ func (d *difference) name(before, after *query.Object) {
 	}
 }
 
-func (p *pastFlags) printDifference(w io.Writer, colours *colours, d *difference) error {
-	if p.output == "json" {
-		text, err := document(p.output, d)
-		if err == nil {
-			err = write(w, text)
-		}
-		return err
-	}
-	paint, sign, versions := colours.changed, "~", d.From+" → "+d.To
+func (p *differing) printDifference(w io.Writer, colours *colours, d *difference) error {
+	sign, versions := "~", d.From+" → "+d.To
 	switch d.Op {
 	case "c":
-		paint, sign, versions = colours.added, "+", d.To
+		sign, versions = "+", d.To
 	case "d":
-		paint, sign, versions = colours.removed, "-", d.From
+		sign, versions = "-", d.From
 	}
-	title := plain.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions)
-	return write(w, plain.Own(paint.Sprint(title))+"\n"+colours.lines(query.Lines(d.Patch)))
+	text, err := plain.Own(""), error(nil)
+	switch p.format {
+	case "name":
+		text = plain.Sprintf("%s/%s\n", d.Resource, d.Name)
+	case "diff":
+		title := plain.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions)
+		text = plain.Own(colours.of(sign[0]).Sprint(title)) + "\n" + colours.lines(d.lines)
+	default:
+		text, err = p.document(d)
+	}
+	if err == nil {
+		err = write(w, text)
+	}
+	return err
 }

@@ -25,17 +25,24 @@ selected again later, it begins with a snapshot, as a new one does, and objects
 deleted meanwhile get no delete record.
 
 Without arguments it lists the streams that have ended. If an exporter runs, it is
-asked to forget them; with a checkpoint in an SQLite file, stop it first.
+asked to forget them.
 
   exporter forget                    # list the streams that have ended
-  exporter forget pods@shop nodes    # forget two of them`
+  exporter forget pods@shop nodes    # forget two of them
+  exporter forget po,deploy -n shop
+` + typesHelp
 
 func newForget() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more",
 		Long: forgetHelp}, ofRequests)
+	var o objects
+	o.flags(c, "")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
-		if len(streams) == 0 {
+		if err := o.check(); err != nil {
+			return err
+		}
+		if len(streams) == 0 && o.namespace == "" {
 			p, err := readPast(c)
 			if err != nil {
 				return err
@@ -48,7 +55,15 @@ func newForget() *cobra.Command {
 			return err
 		}
 		defer a.Close()
-		return a.Forget(c.Context(), streams, !*noWait)
+		found, err := o.streams(c, a, streams)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, p := range found {
+			ids = append(ids, string(p.Stream))
+		}
+		return a.Forget(c.Context(), ids, !*noWait)
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,19 +15,19 @@ import (
 
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/suggest"
 	"kubecdc/internal/usage"
 	"kubecdc/observe"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
 
-// pastHelp is about what all commands share that ask the log about the past.
-var pastHelp = `
-RESOURCE is named as in KUBECDC_RESOURCES (pods, deployments.apps); the group may be
-left out if the log has one such resource. The log is found by the settings of the
-exporter. No API server is needed if KUBECDC_CLUSTER or a kubeconfig names the
-cluster, and nothing is written.
+// logHelp is about what all commands share that read the log.
+const logHelp = objectsHelp + `
+The log is found by the settings of the exporter. No API server is needed if
+KUBECDC_CLUSTER or a kubeconfig names the cluster, and nothing is written.`
+
+// pastHelp is about what the commands share that ask about a moment.
+var pastHelp = logHelp + `
 
 A moment (TIME) is one of
 ` + endForms.Help() + `
@@ -42,21 +43,48 @@ something may be missing at that moment, the command says what and fails; with
 
 // pastFlags are the flags of the commands that ask about the past.
 type pastFlags struct {
-	namespace  string
+	objects
+	output
 	clock      string
+	colour     string
 	incomplete bool
-	output     string
 }
 
-func (p *pastFlags) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Command {
-	f := c.Flags()
-	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the objects")
-	if moment {
-		f.StringVar(&p.clock, "clock", "happened", "which clock times are by: happened or logged")
-		f.BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
+func (p *pastFlags) flags(c *cobra.Command, outputs ...string) *cobra.Command {
+	p.objects.flags(c, "only objects with these labels, before or after a change")
+	if slices.Contains(outputs, "diff") {
+		c.Flags().StringVar(&p.colour, "color", "auto", "auto (on a terminal, without NO_COLOR), always or never")
 	}
-	addOutput(c, &p.output, outputs...)
+	p.output.flag(c, outputs...)
 	return withSettings(c, ofLog)
+}
+
+// moments adds the flags of commands that ask about a moment.
+func (p *pastFlags) moments(c *cobra.Command) {
+	c.Flags().StringVar(&p.clock, "clock", "happened", "which clock times are by: happened or logged")
+	c.Flags().BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
+}
+
+// open opens the log, and finds the objects in it that are asked about.
+func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.Reader, found sinks.Objects, err error) {
+	if err = p.check(); err != nil {
+		return nil, found, err
+	}
+	if !slices.Contains([]string{"", "auto", "always", "never"}, p.colour) {
+		return nil, found, usage.Errorf("--color is %q, and can be auto, always or never", p.colour)
+	}
+	if r, err = openReader(ctx, c); err != nil {
+		return nil, found, err
+	}
+	if found, err = p.of(ctx, c, r, args); err != nil {
+		r.Close()
+	}
+	return r, found, err
+}
+
+// colours are those of an output.
+func (p *pastFlags) colours(out io.Writer) *colours {
+	return newColours(p.colour == "always" || p.colour != "never" && terminal(out))
 }
 
 // target reads a moment.
@@ -75,33 +103,6 @@ func parseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
 		return m, usage.Error(name + ": " + err.Error())
 	}
 	return m, nil
-}
-
-// resourceID finds the id of a resource that the log has.
-func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error) {
-	all, err := r.Resources(ctx)
-	if err != nil {
-		return "", err
-	}
-	ids, err := suggest.Resources([]string{name}, all, "the log has no changes of")
-	if err != nil {
-		return "", err
-	}
-	return ids[0], nil
-}
-
-// object finds the namespace of one object: as with kubectl it is "default" if none is given and the resource has namespaces.
-func (p *pastFlags) object(ctx context.Context, r sinks.Reader, resource string) (string, error) {
-	namespaced, err := query.Namespaced(ctx, r, resource)
-	switch {
-	case err != nil:
-		return "", err
-	case !namespaced && p.namespace != "":
-		return "", usage.Errorf("%s have no namespace: leave -n out", resource)
-	case namespaced && p.namespace == "":
-		return "default", nil
-	}
-	return p.namespace, nil
 }
 
 // printCoverage writes how far an answer is complete, and refuses it if something may be missing.

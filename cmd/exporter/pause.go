@@ -20,8 +20,9 @@ the API server keeps its history for five minutes by default. After a longer pau
 only the difference is known.
 
   exporter pause pods
-  exporter pause pods@shop deployments.apps --no-wait
-  exporter resume pods`
+  exporter pause po,deploy -n shop --no-wait
+  exporter resume pods@shop
+` + typesHelp
 
 const resumeHelp = `Resume streams that were paused.
 
@@ -29,7 +30,8 @@ They go on from their positions, and what happened meanwhile follows. The contro
 topic has a stream-resumed record.
 
   exporter signals list      # shows what is paused
-  exporter resume pods`
+  exporter resume pods
+` + typesHelp
 
 func newPause() *cobra.Command {
 	return newStreamSignal("pause", "Pause streams, over restarts too", pauseHelp, change.SignalPause)
@@ -42,14 +44,19 @@ func newResume() *cobra.Command {
 // newStreamSignal returns a command that sends a signal to each of some streams.
 func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Command {
 	c := withSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams}, ofRequests)
+	var o objects
+	o.flags(c, "")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
 		a, err := openRequester(c.Context(), c)
 		if err != nil {
 			return err
 		}
 		defer a.Close()
-		found, err := a.Named(c.Context(), streams)
+		found, err := o.streams(c, a, streams)
 		if err != nil {
 			return err
 		}

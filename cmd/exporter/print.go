@@ -9,42 +9,61 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
 )
 
-// output is the flag -o of commands that print a table.
-type output struct{ format string }
+// output is the flag -o.
+type output struct {
+	format string
+	path   *jsonpath.JSONPath // of the format jsonpath
+}
 
 // withOutput adds the flag to a command that prints a table, or in one of some more formats.
 func withOutput(c *cobra.Command, o *output, more ...string) *cobra.Command {
-	addOutput(c, &o.format, append([]string{"table", "json", "yaml"}, more...)...)
+	o.flag(c, append([]string{"table", "json", "yaml", jsonPath}, more...)...)
 	return c
 }
 
-// addOutput adds the flag -o, with the first of the formats as its default.
-func addOutput(c *cobra.Command, format *string, formats ...string) {
-	c.Flags().StringVarP(format, "output", "o", formats[0], outputHelp(formats...))
+// jsonPath is the format that comes with an expression.
+const jsonPath = "jsonpath"
+
+// flag adds the flag, with the first of the formats as its default.
+func (o *output) flag(c *cobra.Command, formats ...string) {
+	c.Flags().StringVarP(&o.format, "output", "o", formats[0], outputHelp(formats...))
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if slices.Contains(formats, *format) {
+		format, expression, found := strings.Cut(o.format, "=")
+		if !slices.Contains(formats, format) || found != (format == jsonPath) {
+			return usage.Errorf("-o %s: the output is one of %s", o.format, outputs(formats...))
+		}
+		if o.format = format; !found {
 			return nil
 		}
-		return usage.Errorf("-o %s: the output is one of %s", *format, strings.Join(formats, ", "))
+		o.path = jsonpath.New("-o").AllowMissingKeys(true)
+		if err := o.path.Parse(expression); err != nil {
+			return usage.Errorf("-o jsonpath=%s: %v: write it as for kubectl, such as {.metadata.name}", expression, err)
+		}
+		return nil
 	}
 }
 
 // outputHelp explains the flag -o.
 func outputHelp(formats ...string) string {
-	last := len(formats) - 1
-	return "output format: " + strings.Join(formats[:last], ", ") + " or " + formats[last]
+	return "output format: " + outputs(formats...)
 }
 
-// print writes a value as JSON or YAML, or a table of it.
+func outputs(formats ...string) string {
+	return strings.Replace(strings.Join(formats, ", "), jsonPath, "jsonpath={...}", 1)
+}
+
+// print writes a value as JSON or YAML, what a path finds in it, or a table of it.
 func (o *output) print(out io.Writer, value any, table func(io.Writer)) error {
-	if o.format != "table" {
-		text, err := indented(o.format, value)
+	if o.format == "json" || o.format == "yaml" || o.format == jsonPath {
+		text, err := o.indented(value)
 		if err == nil {
 			err = write(out, text)
 		}
@@ -55,11 +74,14 @@ func (o *output) print(out io.Writer, value any, table func(io.Writer)) error {
 	return t.Flush()
 }
 
-// document is a value as a YAML document, or as a line of JSON, in which the texts of objects stay as they are.
-func document(format string, value any) (plain.Own, error) {
-	if format == "yaml" {
-		text, err := indented(format, value)
+// document is a value as one of several: a YAML document, or a line of JSON, in which the texts of objects stay as they are.
+func (o *output) document(value any) (plain.Own, error) {
+	switch o.format {
+	case "yaml":
+		text, err := o.indented(value)
 		return "---\n" + text, err
+	case jsonPath:
+		return o.indented(value)
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -68,20 +90,59 @@ func document(format string, value any) (plain.Own, error) {
 	return plain.Own(plain.JSON(b.Bytes())), err
 }
 
-// indented is a value as YAML, or as JSON of many lines. YAML has no escapes outside of quotes, and its package refuses some
-// characters, so a value with characters that a terminal obeys is written as JSON, which is YAML too.
-func indented(format string, value any) (plain.Own, error) {
-	if format == "yaml" {
+// indented is a value as YAML, as JSON of many lines, or what a path finds in it. YAML has no escapes outside of quotes, and its package
+// refuses some characters, so a value with characters that a terminal obeys is written as JSON, which is YAML too.
+func (o *output) indented(value any) (plain.Own, error) {
+	switch o.format {
+	case jsonPath:
+		return o.found(value)
+	case "yaml":
 		if text, err := yaml.Marshal(value); err == nil && plain.Lines(string(text)) == string(text) {
 			return plain.Own(text), nil
 		}
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(format == "json")
+	e.SetEscapeHTML(o.format == "json")
 	e.SetIndent("", "  ")
 	err := e.Encode(value)
 	return plain.Own(plain.JSON(b.Bytes())), err
+}
+
+// found is what the path finds in a value, on a line. Line ends of the template stay, those of others' texts do not.
+func (o *output) found(value any) (plain.Own, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	var decoded any
+	if err := utiljson.Unmarshal(text, &decoded); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := o.path.Execute(&b, harmless(decoded)); err != nil {
+		return "", err
+	}
+	return plain.Own(strings.TrimSuffix(b.String(), "\n") + "\n"), nil
+}
+
+// harmless escapes all texts within a value.
+func harmless(value any) any {
+	switch v := value.(type) {
+	case string:
+		return plain.Escape(v)
+	case []any:
+		for i := range v {
+			v[i] = harmless(v[i])
+		}
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for name, of := range v {
+			all[plain.Escape(name)] = harmless(of)
+		}
+		return all
+	}
+	return value
 }
 
 // write is the one way out for text that was made before: whatever others have written in it is escaped.

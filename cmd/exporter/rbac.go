@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,18 +35,18 @@ kubecdc/aggregate-to-exporter: "true".
 
 func newRBAC() *cobra.Command {
 	var a rbac.Account
-	var format string
+	var out output
 	c := withSettings(&cobra.Command{Use: "rbac [flags]", Short: "Print the roles that the settings need", Long: rbacHelp,
 		Args: argCount(0, 0)}, nil)
 	c.Flags().StringVar(&a.Name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.Namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
 	c.Flags().BoolVar(&a.Aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
-	addOutput(c, &format, "yaml", "json")
-	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, format) }
+	out.flag(c, "yaml", "json")
+	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, &out) }
 	return c
 }
 
-func printRBAC(c *cobra.Command, a rbac.Account, format string) error {
+func printRBAC(c *cobra.Command, a rbac.Account, out *output) error {
 	settings, _, err := config.Load(os.Environ(), c.Flags())
 	if err != nil {
 		return err
@@ -59,14 +60,14 @@ func printRBAC(c *cobra.Command, a rbac.Account, format string) error {
 		return err
 	}
 	a.Reviews = settings.HTTP.Access == "kubernetes"
-	return writeObjects(c.OutOrStdout(), format, a.Objects(streams))
+	return writeObjects(c.OutOrStdout(), out, a.Objects(streams))
 }
 
 // streamsToGrant returns the streams that the settings select. The API server is asked if names alone do not tell.
 func streamsToGrant(c *cobra.Command, plan export.Config) (streams []*change.Stream, err error) {
 	served, named := discovery.Named(plan.Resources)
 	if !named {
-		if served, err = servedNow(c); err != nil {
+		if served, err = servedNow(c, setup.RequestLimit); err != nil {
 			return nil, fmt.Errorf("find out which resources KUBECDC_RESOURCES stands for (full names need no cluster: pods, deployments.apps): %w", err)
 		}
 	}
@@ -80,7 +81,7 @@ func streamsToGrant(c *cobra.Command, plan export.Config) (streams []*change.Str
 	return streams, nil
 }
 
-func servedNow(c *cobra.Command) (served discovery.Served, err error) {
+func servedNow(c *cobra.Command, limit time.Duration) (served discovery.Served, err error) {
 	_, connection, _, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
 		return served, err
@@ -90,7 +91,7 @@ func servedNow(c *cobra.Command) (served discovery.Served, err error) {
 	if err != nil {
 		return served, err
 	}
-	step := startup.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Progress: cluster.Progress}
+	step := startup.Step{For: "the API server", At: server.Host(), Limit: limit, Progress: cluster.Progress}
 	err = startup.Once(c.Context(), step, func(ctx context.Context) (err error) {
 		served, err = server.Served(cluster.Trace(ctx))
 		return err
@@ -99,17 +100,17 @@ func servedNow(c *cobra.Command) (served discovery.Served, err error) {
 }
 
 // writeObjects writes Kubernetes objects as kubectl apply -f reads them.
-func writeObjects(out io.Writer, format string, objects []rbac.Object) error {
-	if format == "json" {
-		text, err := indented(format, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+func writeObjects(w io.Writer, out *output, objects []rbac.Object) error {
+	if out.format == "json" {
+		text, err := out.indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 		if err != nil {
 			return err
 		}
-		return write(out, text)
+		return write(w, text)
 	}
 	var documents plain.Own
 	for i, o := range objects {
-		text, err := indented(format, o)
+		text, err := out.indented(o)
 		if err != nil {
 			return err
 		}
@@ -118,5 +119,5 @@ func writeObjects(out io.Writer, format string, objects []rbac.Object) error {
 		}
 		documents += text
 	}
-	return write(out, documents)
+	return write(w, documents)
 }

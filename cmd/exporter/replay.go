@@ -9,13 +9,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
@@ -36,8 +34,8 @@ written to.
 --from and --to are one of
 ` + startForms.Help() + `
 
-A time means when the log got a change, and a resourceVersion, with one --resource,
-when the change happened. Without --to the replay ends where the log ends when the
+A time means when the log got a change, and a resourceVersion, with one TYPE, when
+the change happened. Without --to the replay ends where the log ends when the
 replay starts.
 
 The plan comes first: how many records of which topics. With --execute, or a yes
@@ -51,9 +49,10 @@ replay goes on, without a gap. --offsets-file writes them as
 kafka-consumer-groups.sh --reset-offsets --from-file reads them.
 
   exporter replay --from 2h --to-prefix kubecdc-again
-  exporter replay --from 0/1234 --resource pods -n shop --to-stdout --execute > pods.jsonl
+  exporter replay po,deploy --from 0/1234 -n shop --to-stdout --execute > changes.jsonl
   exporter replay --from start --to-postgres postgres://kubecdc@db/again
-  exporter replay --resume 20261122-105356-k3x9ab --to-prefix kubecdc-again`
+  exporter replay --resume 20261122-105356-k3x9ab --to-prefix kubecdc-again
+` + objectsHelp
 
 // endForms are the moments at which a replay can end, and startForms those at which it can begin.
 const (
@@ -63,10 +62,10 @@ const (
 
 // replayFlags are the flags of the command, besides the settings.
 type replayFlags struct {
-	from, to                    string
-	begin, end                  replay.Asked // what they say
-	filter                      replay.Filter
-	ops                         []string
+	from, to   string
+	begin, end replay.Asked // what they say
+	objects
+	args, ops                   []string
 	place                       setup.ReplayPlace
 	execute, incomplete, append bool
 	resume                      string
@@ -78,20 +77,19 @@ type replayFlags struct {
 func newReplay() *cobra.Command {
 	f := &replayFlags{}
 	c := withOutput(&cobra.Command{
-		Use:   "replay --from BOUND --to-PLACE [flags]",
+		Use:   "replay " + objectsUse + " --from BOUND --to-PLACE [flags]",
 		Short: "Write a part of the log again, to another place",
 		Long:  replayHelp,
-		Args:  argCount(0, 0),
-		RunE:  func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c) },
+		RunE: func(c *cobra.Command, args []string) error {
+			f.args = args
+			return f.run(c.Context(), c)
+		},
 	}, &f.format)
 	s := c.Flags()
 	s.StringVar(&f.from, "from", "", "where to begin: a checkpoint, time, resourceVersion, or start")
 	s.StringVar(&f.to, "to", "now", "where to end: a checkpoint, time, resourceVersion, or now")
-	s.StringSliceVar(&f.filter.Resources, "resource", nil, "only these resources: pods,deployments.apps")
-	s.StringVarP(&f.filter.Namespace, "namespace", "n", "", "only objects of this namespace")
-	s.StringVar(&f.filter.Name, "name", "", "only objects of this name")
+	f.flags(c, "only objects that have these labels before or after the change")
 	s.StringSliceVar(&f.ops, "op", nil, "only these operations: c, u, d, r")
-	s.StringVarP(&f.filter.Selector, "selector", "l", "", "only objects that have these labels before or after the change")
 	s.StringVar(&f.place.Prefix, "to-prefix", "", "to the topics of this prefix")
 	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil, "of this Kafka instead of the live one; with the same TLS and SASL settings")
 	s.StringVar(&f.place.Postgres, "to-postgres", "", "to the tables of this database, as the postgres sink writes them")
@@ -118,7 +116,7 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	defer log.Close()
-	r := &replaying{replayFlags: f, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), notes: c.ErrOrStderr()}
+	r := &replaying{replayFlags: f, command: c, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), notes: c.ErrOrStderr()}
 	if f.place.Stdout {
 		r.out = r.notes
 	}
@@ -129,7 +127,7 @@ func (f *replayFlags) check() error {
 	switch {
 	case f.resume == "" && f.from == "":
 		return usage.Error("--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start")
-	case f.resume != "" && (f.from != "" || f.to != "now" || len(f.ops) > 0 || !reflect.DeepEqual(f.filter, replay.Filter{})):
+	case f.resume != "" && (f.from != "" || f.to != "now" || len(f.args)+len(f.ops) > 0 || f.objects != (objects{})):
 		return usage.Error("--resume: the replay has its bounds and its selection already; leave them out")
 	case f.resume != "" && f.place.Stdout:
 		return usage.Error("--resume: what was written to standard output can't be read back, so that replay can't go on")
@@ -141,12 +139,8 @@ func (f *replayFlags) check() error {
 			return usage.Errorf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)
 		}
 	}
-	f.filter.Ops = strings.Join(f.ops, "")
-	if _, err := labels.Parse(f.filter.Selector); err != nil {
-		return usage.Error("--selector: " + err.Error())
-	}
-	var err error
-	if f.resume == "" {
+	err := f.objects.check()
+	if err == nil && f.resume == "" {
 		if f.begin, err = asked("--from", f.from, startForms); err == nil {
 			f.end, err = asked("--to", f.to, endForms)
 		}
@@ -162,6 +156,7 @@ func asked(flag, text string, forms moment.Form) (replay.Asked, error) {
 // replaying is one run of the command.
 type replaying struct {
 	*replayFlags
+	command  *cobra.Command
 	settings *config.Config
 	cluster  string
 	log      sinks.Reader

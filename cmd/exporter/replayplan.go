@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/suggest"
 	"kubecdc/replay"
 	"kubecdc/setup"
 )
 
 // plan makes the plan, and counts.
 func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error) {
-	q := replay.Request{Cluster: r.cluster, Log: live, From: r.begin, To: r.end, Filter: r.filter, Incomplete: r.incomplete,
+	q := replay.Request{Cluster: r.cluster, Log: live, From: r.begin, To: r.end, Incomplete: r.incomplete,
 		Checkpoint: r.checkpoint}
 	known, err := r.log.Resources(ctx)
 	if err != nil {
@@ -28,20 +26,17 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 		return nil, fmt.Errorf("the log %s has nothing of cluster %s: are KUBECDC_CLUSTER and KUBECDC_KAFKA_TOPIC_PREFIX those of exporter run?",
 			live, r.cluster)
 	}
-	if q.Filter.Resources, err = suggest.Resources(r.filter.Resources, known, "--resource: the log has no changes of"); err != nil {
+	q.Filter.Ops = strings.Join(r.ops, "")
+	if q.Filter.Objects, err = r.of(ctx, r.command, r.log, r.args); err != nil {
 		return nil, err
 	}
 	p, err := q.Plan(ctx, r.log)
 	if err != nil {
 		return nil, err
 	}
-	selector, err := labels.Parse(p.Filter.Selector)
-	if err != nil {
-		return nil, err
-	}
 	show := newProgress(r.notes, "counting", 0, r.logger())
 	defer show.end()
-	if err := p.Count(ctx, r.log, selector, show.at); err != nil {
+	if err := p.Count(ctx, r.log, show.at); err != nil {
 		return nil, err
 	}
 	for i := range p.Topics {

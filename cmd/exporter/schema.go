@@ -156,7 +156,7 @@ func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (foun
 		if err != nil {
 			return err
 		}
-		if found.Resource, err = served.Find(name); err != nil {
+		if found.Resource, err = served.Find(served.Long([]string{name})[0]); err != nil {
 			return err
 		}
 		document, err := server.OpenAPI(ctx, found.Resource)

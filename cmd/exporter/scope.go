@@ -56,7 +56,7 @@ func notUsed(c *cobra.Command, setting *config.Setting) error {
 }
 
 // flagsFor are flags of commands that do what a setting does for exporter run.
-var flagsFor = map[string]string{"KUBECDC_RESOURCES": "resource", "KUBECDC_NAMESPACES": "namespace", "KUBECDC_LABEL_SELECTOR": "selector",
+var flagsFor = map[string]string{"KUBECDC_NAMESPACES": "namespace", "KUBECDC_LABEL_SELECTOR": "selector",
 	"KUBECDC_FIELD_SELECTOR": "where", "KUBECDC_OPS": "op", "KUBECDC_LISTEN": "url", "KUBECDC_HTTP_TOKEN_FILE": "token-file"}
 
 // instead says how a command is told what a setting tells exporter run.
@@ -64,7 +64,7 @@ func instead(c *cobra.Command, setting *config.Setting) string {
 	if own := c.LocalFlags().Lookup(flagsFor[setting.Env]); own != nil {
 		return "use --" + own.Name + ", " + own.Usage
 	}
-	for _, argument := range []string{"RESOURCE", "STREAM"} {
+	for _, argument := range []string{"TYPE", "STREAM"} {
 		if setting.Env == "KUBECDC_RESOURCES" && strings.Contains(c.Use, argument) {
 			return "name what it is about as an argument: " + c.UseLine()
 		}

@@ -41,15 +41,15 @@ func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
 	}
 	visit(newRoot(io.Discard, io.Discard))
 	for want, args := range map[string][]string{
-		"use --resource, only these resources":  {"replay", "--resources", "pods", "--from", "start", "--to-stdout"},
-		"use --namespace, only objects of this": {"replay", "--namespaces=a", "--from", "start", "--to-stdout"},
-		"use --selector, only objects that":     {"replay", "--label-selector=a=b", "--from", "start", "--to-stdout"},
-		"use --resource, resources to read":     {"snapshot", "--resources=pods"},
-		"use --url, address of a running":       {"status", "--listen=:1"},
-		"an argument: exporter tail [RESOURCE":  {"tail", "--resources=pods"},
-		"an argument: exporter pause STREAM":    {"pause", "--resources=pods"},
-		"(KUBECDC_SLOTS in the environment is":  {"history", "--slots=2", "pods", "a"},
-		"did you mean --resource?":              {"replay", "--resorces", "pods"},
+		"an argument: exporter replay [TYPE":   {"replay", "--resources", "pods", "--from", "start", "--to-stdout"},
+		"use --namespace, only of this":        {"replay", "--namespaces=a", "--from", "start", "--to-stdout"},
+		"use --selector, only objects that":    {"replay", "--label-selector=a=b", "--from", "start", "--to-stdout"},
+		"an argument: exporter snapshot TYPE":  {"snapshot", "--resources=pods"},
+		"use --url, address of a running":      {"status", "--listen=:1"},
+		"an argument: exporter tail [TYPE[":    {"tail", "--resources=pods"},
+		"an argument: exporter pause STREAM":   {"pause", "--resources=pods"},
+		"(KUBECDC_SLOTS in the environment is": {"history", "--slots=2", "pods", "a"},
+		"did you mean --namespace?":            {"replay", "--namspace", "pods"},
 	} {
 		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)

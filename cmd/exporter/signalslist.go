@@ -23,9 +23,6 @@ does it, and answers there and in the control topic. Another owner goes on with 
 one has begun. Answers are kept as long as the history of checkpoints
 (KUBECDC_HISTORY_RETENTION).
 
-An exporter has an SQLite checkpoint for itself: while it runs, list shows the
-signals, and nothing else can be asked for.
-
   exporter signals list
   exporter signals list -o json
   exporter signals abort 7`

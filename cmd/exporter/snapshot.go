@@ -2,10 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/export"
-	"kubecdc/internal/usage"
 )
 
 const snapshotHelp = `Read the objects of resources again, while the exporter goes on.
@@ -22,32 +20,34 @@ for consumers that begin or begin again. The live topics get nothing. Signal rec
 the control topic enclose it, with the resourceVersion of the list. After a crash the
 next owner goes on after the last object, with a new list.
 
-  exporter snapshot --resource pods
-  exporter snapshot --resource pods,deployments.apps -n shop
-  exporter snapshot --resource configmaps --selector app=web --all --no-wait`
+  exporter snapshot pods
+  exporter snapshot po,deploy -n shop
+  exporter snapshot cm -l app=web --all --no-wait
+` + typesHelp
 
 func newSnapshot() *cobra.Command {
-	c := withSettings(&cobra.Command{Use: "snapshot --resource RESOURCE,... [flags]", Long: snapshotHelp, Args: argCount(0, 0),
+	c := withSettings(&cobra.Command{Use: "snapshot TYPE[,TYPE...] [flags]", Long: snapshotHelp, Args: argCount(1, 1),
 		Short: "Read the objects of resources again, while the exporter goes on"}, ofRequests)
 	var p export.SnapshotParams
-	resources := c.Flags().StringSlice("resource", nil, "resources to read: pods,deployments.apps")
-	c.Flags().StringVarP(&p.Namespace, "namespace", "n", "", "only objects of this namespace")
-	c.Flags().StringVarP(&p.Selector, "selector", "l", "", "only objects with these labels, as kubectl takes them")
+	var o objects
+	o.flags(c, "only objects with these labels")
 	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot.RESOURCE, and not what differs")
 	noWait := addNoWait(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		if len(*resources) == 0 {
-			return usage.Error("--resource is not set: name the resources to read, such as pods,deployments.apps")
-		}
-		if _, err := labels.Parse(p.Selector); err != nil {
-			return usage.Errorf("--selector: %v: set it as for kubectl, such as app=web,tier!=test", err)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := o.check(); err != nil {
+			return err
 		}
 		a, err := openRequester(c.Context(), c)
 		if err != nil {
 			return err
 		}
 		defer a.Close()
-		requests, err := a.Snapshots(c.Context(), *resources, p)
+		resources, err := o.resources(c, a, args)
+		if err != nil {
+			return err
+		}
+		p.Namespace, p.Selector = o.namespace, o.selector
+		requests, err := a.Snapshots(c.Context(), resources, p)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
+	"math"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,12 +22,11 @@ import (
 
 var stateHelp = `Show what objects were at a moment, from the log alone.
 
-  exporter state --at 2h deployments.apps -n shop
-  exporter state --at 2h deployments.apps web -n shop -o yaml | kubectl diff -f -
-  exporter state --at 123456 configmaps -o json
+  exporter state --at 2h deploy -n shop
+  exporter state --at 2026-11-22 deploy/web -n shop -o yaml | kubectl diff -f -
+  exporter state --at 123456 cm -o jsonpath='{.items[*].metadata.name}'
 
-Without -n it shows all namespaces; one object (NAME) is looked for in the namespace
-default. yaml and json are ready for kubectl diff and kubectl apply: they leave out
+yaml and json are ready for kubectl diff and kubectl apply: they leave out
 status, and what the server sets (managedFields, resourceVersion, uid, generation,
 creationTimestamp). With --full objects are as they were.
 ` + pastHelp
@@ -34,10 +34,10 @@ creationTimestamp). With --full objects are as they were.
 func newState() *cobra.Command {
 	p, at, full := &pastFlags{}, "", false
 	c := &cobra.Command{
-		Use:   "state --at TIME RESOURCE [NAME] [flags]",
+		Use:   "state --at TIME TYPE[,TYPE...] [NAME...] | TYPE/NAME... [flags]",
 		Short: "Show what objects were at a moment",
 		Long:  stateHelp,
-		Args:  argCount(1, 2),
+		Args:  argCount(1, math.MaxInt),
 		RunE: func(c *cobra.Command, args []string) error {
 			if at == "" {
 				return usage.Error("state needs --at: a time, how long ago (2h), a resourceVersion, a checkpoint, or now")
@@ -47,31 +47,21 @@ func newState() *cobra.Command {
 	}
 	c.Flags().StringVar(&at, "at", "", "the moment")
 	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
-	return p.flags(c, true, "table", "yaml", "json")
+	p.moments(c)
+	return p.flags(c, "table", "wide", "name", "yaml", "json", jsonPath)
 }
 
 func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
-	q := query.Question{Namespace: p.namespace}
 	target, err := p.target("--at", at)
 	if err != nil {
 		return err
 	}
-	reader, err := openReader(ctx, c)
+	reader, of, err := p.open(ctx, c, args)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	resource, err := resourceID(ctx, reader, args[0])
-	if err != nil {
-		return err
-	}
-	if q.Resources = []string{resource}; len(args) == 2 {
-		q.Name = args[1]
-		if q.Namespace, err = p.object(ctx, reader, resource); err != nil {
-			return err
-		}
-	}
-	states, err := readStates(ctx, c, reader, q, target)
+	states, err := readStates(ctx, c, reader, of, target)
 	if err != nil {
 		return err
 	}
@@ -79,76 +69,142 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full
 	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
 		return err
 	}
-	if q.Name != "" && state.Len() == 0 {
-		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, target)
+	labelled, err := of.Labelled()
+	if err != nil {
+		return err
 	}
-	w := bufio.NewWriter(c.OutOrStdout())
-	err = p.writeState(w, state, full, q.Name != "")
-	return cmp.Or(err, w.Flush())
+	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(c.OutOrStdout()), full: full, typed: len(of.Resources) > 1, labelled: labelled}
+	if err := s.objects(state, func(*query.Object) error { s.count++; return nil }); err != nil {
+		return err
+	}
+	if len(of.Names) > 0 && s.count == 0 {
+		return fmt.Errorf("%s did not exist at %s%s", strings.Join(of.Names, ", "), target, inNamespace(of.Namespace))
+	}
+	s.one = len(of.Names) == 1 && s.count == 1
+	return cmp.Or(s.write(state), s.w.Flush())
 }
 
 // readStates reads states, and shows on a terminal how much of the log was read.
-func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, q query.Question, at ...query.Target) ([]*query.State, error) {
+func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, of sinks.Objects, at ...query.Target) ([]*query.State, error) {
 	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
-	q.Progress = show.at
-	states, err := query.ReadStates(ctx, r, q, at...)
+	states, err := query.ReadStates(ctx, r, query.Question{Objects: of, Progress: show.at}, at...)
 	show.end()
 	return states, notKept(err)
 }
 
-func (p *pastFlags) writeState(w *bufio.Writer, state *query.State, full, one bool) error {
-	switch p.output {
-	case "table":
-		return stateTable(w, state)
-	case "yaml":
-		return state.Objects(func(o *query.Object) error {
-			body, err := shown(o.Body, full)
-			if err != nil {
-				return err
-			}
-			if !one {
-				plain.Fprintf(w, "---\n")
-			}
-			text, err := indented(p.output, json.RawMessage(body))
-			if err != nil {
-				return err
-			}
-			return write(w, text)
+// stateWriter prints a state.
+type stateWriter struct {
+	*pastFlags
+	w        *bufio.Writer
+	full     bool
+	typed    bool // the types are told with the names
+	one      bool // the state is one object that was asked for, and no list
+	count    int
+	labelled *sinks.Labelled
+}
+
+// objects visits those that have the labels.
+func (s *stateWriter) objects(state *query.State, visit func(*query.Object) error) error {
+	return state.Objects(func(o *query.Object) error {
+		if !s.labelled.Has(o.Body) {
+			return nil
+		}
+		return visit(o)
+	})
+}
+
+func (s *stateWriter) write(state *query.State) error {
+	switch s.format {
+	case "table", "wide":
+		return s.table(state)
+	case "name":
+		return s.objects(state, func(o *query.Object) error {
+			_, err := plain.Fprintf(s.w, "%s/%s\n", o.Resource, o.Name)
+			return err
 		})
+	case "yaml":
+		return s.objects(state, s.document)
+	case jsonPath:
+		return s.path(state)
 	}
+	return s.list(state)
+}
+
+func (s *stateWriter) document(o *query.Object) error {
+	body, err := shown(o.Body, s.full)
+	if err != nil {
+		return err
+	}
+	if !s.one {
+		plain.Fprintf(s.w, "---\n")
+	}
+	text, err := s.indented(json.RawMessage(body))
+	if err == nil {
+		err = write(s.w, text)
+	}
+	return err
+}
+
+// path prints what the path finds in the object, or in the list of all.
+func (s *stateWriter) path(state *query.State) error {
+	items := []json.RawMessage{}
+	err := s.objects(state, func(o *query.Object) error {
+		body, err := shown(o.Body, s.full)
+		items = append(items, bytes.Clone(body))
+		return err
+	})
+	var found any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	if s.one && err == nil {
+		found = items[0]
+	}
+	if err == nil {
+		err = s.print(s.w, found, nil)
+	}
+	return err
+}
+
+func (s *stateWriter) list(state *query.State) error {
 	separator := `{"apiVersion":"v1","kind":"List","items":[`
-	err := state.Objects(func(o *query.Object) error {
-		body, err := shown(o.Body, full)
-		if !one {
-			plain.Fprintln(w, separator)
+	err := s.objects(state, func(o *query.Object) error {
+		body, err := shown(o.Body, s.full)
+		if !s.one {
+			plain.Fprintln(s.w, separator)
 			separator = ","
 		}
 		if err != nil {
 			return err
 		}
-		return write(w, plain.Own(plain.JSON(body)))
+		return write(s.w, plain.Own(plain.JSON(body)))
 	})
-	if !one && separator != "," {
-		plain.Fprintf(w, "%s", separator)
+	if !s.one && separator != "," {
+		plain.Fprintf(s.w, "%s", separator)
 	}
-	if !one {
-		plain.Fprintf(w, "]}")
+	if !s.one {
+		plain.Fprintf(s.w, "]}")
 	}
-	plain.Fprintf(w, "\n")
+	plain.Fprintf(s.w, "\n")
 	return err
 }
 
-func stateTable(out io.Writer, state *query.State) error {
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	plain.Fprintf(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED\n")
-	err := state.Objects(func(o *query.Object) error {
-		plain.Fprintf(t, "%s\t%s\t%s\t%s\n", o.Namespace, o.Name, o.ResourceVersion, o.Logged.UTC().Format(time.RFC3339))
+func (s *stateWriter) table(state *query.State) error {
+	t := tabwriter.NewWriter(s.w, 0, 0, 3, ' ', 0)
+	more := plain.Own("")
+	if s.format == "wide" {
+		more = "\tUID"
+	}
+	plain.Fprintf(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED%s\n", more)
+	err := s.objects(state, func(o *query.Object) error {
+		name := o.Name
+		if s.typed {
+			name = o.Resource + "/" + name
+		}
+		if s.format == "wide" {
+			more = plain.Sprintf("\t%s", o.UID)
+		}
+		plain.Fprintf(t, "%s\t%s\t%s\t%s%s\n", o.Namespace, name, o.ResourceVersion, o.Logged.UTC().Format(time.RFC3339), more)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return t.Flush()
+	return cmp.Or(err, t.Flush())
 }
 
 // serverSet are the members of metadata that the API server sets.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kubecdc/query"
+	"kubecdc/sinks"
 )
 
 var errFull = errors.New("no space left on device")
@@ -18,11 +19,10 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 // Otherwise a script would take a part of the state for all of it.
 func TestAStateThatCanNotBeWrittenIsAnError(t *testing.T) {
-	for _, output := range []string{"table", "json"} {
-		p := &pastFlags{output: output}
-		w := bufio.NewWriter(fullDisk{})
-		if err := cmp.Or(p.writeState(w, &query.State{}, false, false), w.Flush()); !errors.Is(err, errFull) {
-			t.Errorf("-o %s: %v", output, err)
+	for _, format := range []string{"table", "json"} {
+		s := &stateWriter{pastFlags: &pastFlags{output: output{format: format}}, w: bufio.NewWriter(fullDisk{}), labelled: &sinks.Labelled{}}
+		if err := cmp.Or(s.write(&query.State{}), s.w.Flush()); !errors.Is(err, errFull) {
+			t.Errorf("-o %s: %v", format, err)
 		}
 	}
 }

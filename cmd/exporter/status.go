@@ -147,7 +147,7 @@ type storedAt struct {
 	cluster  string
 }
 
-// status opens the checkpoint anew each time: of an SQLite file a copy is read.
+// status opens the checkpoint anew each time.
 func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 	if a.settings == nil { // the API server may have to say the cluster's name
 		settings, cluster, err := readerSettings(ctx, a.command)

@@ -20,7 +20,7 @@ import (
 	"kubecdc/status"
 )
 
-// The file is open in another process, as that of an exporter is: the command reads a copy, with the leases as they are.
+// Another part has the file open as its owner, as an exporter has: the command reads it as it is, with its leases.
 func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	store, err := sqlite.Open(t.Context(), path)

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubecdc/ask"
 	"kubecdc/config"
+	"kubecdc/internal/usage"
 	"kubecdc/verify"
 )
 
@@ -25,10 +28,9 @@ inventory) or apart (on several partitions) are printed, and the exit code is 1;
 is above 1 if they can't be compared. An exporter may run meanwhile: newer changes are left out, and what differs is looked at
 twice. BEHIND is how long ago the log was last known to be complete, by an event or a
 bookmark, of which the API server sends one a minute: if it grows, no exporter runs.
-With --identities only metadata is listed, and no content compared. A checkpoint in an
-SQLite file can be read only while no exporter runs. Give it the exporter's settings:
-IGNORED are objects that are older there only since updates are ignored
-(KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).
+With --identities only metadata is listed, and no content compared. IGNORED are
+objects that are older there only since updates are ignored (KUBECDC_IGNORE_FIELDS,
+KUBECDC_OPS).
 
 With --repair the running exporter writes what differs: a create, update or delete
 of each such object, marked as inferred, with "repair:ID" of the signal as its gap.
@@ -36,17 +38,29 @@ Its before is what the checkpoint holds of the object, or null. Then all is comp
 again.
 
   exporter verify
-  exporter verify pods deployments.apps -o json
-  exporter verify --repair`
+  exporter verify po,deploy -o json
+  exporter verify --repair
+
+-o name prints only which objects differ, and -o wide all of them in the table.
+` + typesHelp
 
 func newVerify() *cobra.Command {
 	var out output
-	c := withSettings(withOutput(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster",
-		Long: verifyHelp, Annotations: compares}, &out), ofVerify)
+	c := withSettings(withOutput(&cobra.Command{Use: "verify [TYPE[,TYPE...]] [flags]", Short: "Compare what the log has with the cluster",
+		Long: verifyHelp, Args: argCount(0, 1), Annotations: compares}, &out, "wide", "name"), ofVerify)
+	var o objects
+	o.flags(c, "")
 	identities := c.Flags().Bool("identities", false, "Compare uids and resourceVersions only, and not what objects contain.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
-	c.RunE = func(c *cobra.Command, resources []string) error {
-		return verifyCopies(c, &out, ask.Verification{Resources: resources, Identities: *identities, Repair: *repair})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		n, err := parseObjects(args)
+		if err == nil && strings.Contains(strings.Join(args, ""), "/") {
+			err = usage.Errorf("verify compares whole resources, and %q is an object: exporter history shows it", args[0])
+		}
+		if err = cmp.Or(err, o.check()); err != nil {
+			return err
+		}
+		return verifyCopies(c, &out, ask.Verification{Resources: n.types, Namespace: o.namespace, Identities: *identities, Repair: *repair})
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/internal/plain"
 	"kubecdc/verify"
 )
@@ -12,6 +13,15 @@ import (
 const printedObjects = 20
 
 func printVerified(w io.Writer, out *output, all []verify.Result) error {
+	if out.format == "name" {
+		for _, r := range all {
+			for _, d := range r.Differences {
+				_, name := change.SplitKey(d.Key)
+				plain.Fprintf(w, "%s/%s\n", change.ResourceOf(r.Stream).ID(), name)
+			}
+		}
+		return nil
+	}
 	return out.print(w, all, func(t io.Writer) {
 		plain.Fprintf(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tCHANGED\tAPART\tPENDING\tIGNORED\tBEHIND\n")
 		for _, r := range all {
@@ -24,17 +34,17 @@ func printVerified(w io.Writer, out *output, all []verify.Result) error {
 				time.Since(r.Confirmed).Round(time.Second))
 		}
 		if verify.Differing(all) > 0 {
-			writeDifferences(t, all)
+			writeDifferences(t, all, out.format == "wide")
 		}
 	})
 }
 
-func writeDifferences(t io.Writer, all []verify.Result) {
+func writeDifferences(t io.Writer, all []verify.Result, whole bool) {
 	plain.Fprintf(t, "\nSTREAM\tIN\tOBJECT\tIS\tIN THE CLUSTER\tTHERE\n")
 	for _, r := range all {
 		for i, d := range r.Differences {
-			if i == printedObjects {
-				plain.Fprintf(t, "%s\t%s\tand %d more: -o json has all\n", r.Stream, r.In, len(r.Differences)-i)
+			if i == printedObjects && !whole {
+				plain.Fprintf(t, "%s\t%s\tand %d more: -o wide has all\n", r.Stream, r.In, len(r.Differences)-i)
 				break
 			}
 			plain.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Stream, r.In, d.Key, d.Kind, versionOf(d.Live), versionOf(d.Held))

@@ -33,6 +33,9 @@ type File struct {
 // holds a transaction lets that log grow (-wal); it is cut to 64 MB once it has been copied to the database.
 var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_limit(67108864)"}
 
+// owners come before. Of a file that is new, pages can be given back to the disk later, a few at a time (incremental_vacuum).
+var owners = []string{"auto_vacuum(incremental)", "journal_mode(wal)"}
+
 // busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time.
 const busyTimeout = "10000"
 
@@ -52,7 +55,7 @@ func Own(ctx context.Context, path string) (*File, error) {
 	}
 	if err = create(path); err != nil {
 		err = f.Fail("make the file", err)
-	} else if err = f.open(ctx, append(pragmas, "journal_mode(wal)")); err == nil {
+	} else if err = f.open(ctx, append(owners, pragmas...)); err == nil {
 		err = f.mustShare(ctx)
 	}
 	if err != nil {
@@ -83,10 +86,9 @@ func Share(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// open opens one connection: all that this process writes takes turns, and never waits for a lock of its own. Only of a file that is
-// new can pages be given back to the disk later, a few at a time (incremental_vacuum).
+// open opens one connection: all that this process writes takes turns, and never waits for a lock of its own.
 func (f *File) open(ctx context.Context, pragmas []string) (err error) {
-	query := url.Values{"_pragma": pragmas, "mode": {"rw"}, "_txlock": {"immediate"}, "_busy_timeout": {busyTimeout}, "_auto_vacuum": {"incremental"}}
+	query := url.Values{"_pragma": pragmas, "mode": {"rw"}, "_txlock": {"immediate"}, "_busy_timeout": {busyTimeout}}
 	u := url.URL{Scheme: "file", Path: f.path, RawQuery: query.Encode()}
 	if f.db, err = sql.Open("sqlite", u.String()); err == nil {
 		f.db.SetMaxOpenConns(1)

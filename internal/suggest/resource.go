@@ -2,19 +2,47 @@ package suggest
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
 	"kubecdc/internal/usage"
 )
 
-// Like returns the resources that a name stands for: that of this id, or all of this plural.
+// short are kubectl's short names of built-in resources, for logs that are read without an API server. Whoever has one asks it for
+// the others (discovery.Served.Long).
+var short = map[string]string{"cj": "cronjobs.batch", "cm": "configmaps", "cs": "componentstatuses",
+	"crd": "customresourcedefinitions.apiextensions.k8s.io", "crds": "customresourcedefinitions.apiextensions.k8s.io",
+	"csr": "certificatesigningrequests.certificates.k8s.io", "deploy": "deployments.apps", "ds": "daemonsets.apps", "ep": "endpoints",
+	"ev": "events", "hpa": "horizontalpodautoscalers.autoscaling", "ing": "ingresses.networking.k8s.io", "limits": "limitranges",
+	"netpol": "networkpolicies.networking.k8s.io", "no": "nodes", "ns": "namespaces", "pc": "priorityclasses.scheduling.k8s.io",
+	"pdb": "poddisruptionbudgets.policy", "po": "pods", "pv": "persistentvolumes", "pvc": "persistentvolumeclaims",
+	"quota": "resourcequotas", "rc": "replicationcontrollers", "rs": "replicasets.apps", "sa": "serviceaccounts",
+	"sc": "storageclasses.storage.k8s.io", "sts": "statefulsets.apps", "svc": "services"}
+
+// version is how kubectl tells a version from a group, in deployments.v1.apps.
+var version = regexp.MustCompile(`^v[1-9][0-9a-z]*(\.|$)`)
+
+// Like returns the resources that a name stands for, as kubectl takes it: a plural, singular or short name, alone or with a group. One
+// with that name and no group comes before those of other groups.
 func Like(name string, known []string) (ids []string) {
 	if slices.Contains(known, name) {
 		return []string{name}
 	}
+	word, group, _ := strings.Cut(strings.ToLower(name), ".")
+	group = version.ReplaceAllString(group, "")
+	plurals := []string{word, word + "s", word + "es", strings.TrimSuffix(word, "y") + "ies"}
+	if long := short[word]; long != "" {
+		plural, of, _ := strings.Cut(long, ".")
+		plurals, group = []string{plural}, cmp.Or(group, of)
+	}
 	for _, id := range known {
-		if plural, _, _ := strings.Cut(id, "."); plural == name && !slices.Contains(ids, id) {
+		plural, of, _ := strings.Cut(id, ".")
+		switch {
+		case !slices.Contains(plurals, plural) || slices.Contains(ids, id):
+		case of == "" && group == "":
+			return []string{id}
+		case group == "" || group == of:
 			ids = append(ids, id)
 		}
 	}

@@ -118,6 +118,7 @@ func readSelected(t *testing.T, w *world) {
 		{"two resources", sinks.Query{Resources: []string{"nodes", "pods"}, Name: "bee"}, []string{"bee@12", "bee@16"}},
 		{"another namespace", sinks.Query{Namespace: "elsewhere"}, nil},
 		{"one object", sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "c"}, []string{"c@11", "c@18", "c@19"}},
+		{"an object in whichever namespace", sinks.Query{Resources: []string{"pods"}, Name: "c"}, []string{"c@11", "c@18", "c@19"}},
 		{"without bodies", sinks.Query{NoBodies: true, Resources: []string{"pods"}, Namespace: "default", Name: "c"},
 			[]string{"c@11", "c@18", "c@19"}},
 		{"by its headers", sinks.Query{Wanted: func(l *sinks.Logged) bool { return l.Op == change.Update }}, []string{"a@17", "d@15"}},

@@ -11,7 +11,7 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-func own(t *testing.T, path string) *sqlitefile.File {
+func own(t testing.TB, path string) *sqlitefile.File {
 	t.Helper()
 	file, err := sqlitefile.Own(t.Context(), path)
 	if err != nil {
@@ -21,7 +21,7 @@ func own(t *testing.T, path string) *sqlitefile.File {
 	return file
 }
 
-func share(t *testing.T, path string) *sqlitefile.File {
+func share(t testing.TB, path string) *sqlitefile.File {
 	t.Helper()
 	file, err := sqlitefile.Share(t.Context(), path)
 	if err != nil {

@@ -29,6 +29,7 @@ type slotLog struct {
 	streams map[change.StreamID]stream
 	codecs  map[int64]codec // of the resources
 	objects objectCache
+	end     context.CancelFunc // ends maintain
 }
 
 // stream is a row of log_streams.
@@ -99,11 +100,14 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	return nil
 }
 
+// lastBatch selects the last number that is taken, and when. The last batch is never removed.
+const lastBatch = `select coalesce(max(id + changes), 0) as end, coalesce(max(written), 0) as written from
+	(select id, changes, written from log_batches order by id desc limit 1)`
+
 // next is the number of the next batch, and its time.
 func next(t *tx) (at, written int64, err error) {
-	err = t.row(`select 1 + max(coalesce(max(b.id), 0), (select coalesce(max(id), 0) from log_changes)),
-		coalesce((select written from log_batches order by id desc limit 1), 0) from log_batches b`, nil, &at, &written)
-	return at, max(written, time.Now().UnixMilli()), err
+	err = t.row(`select end, written from (`+lastBatch+`)`, nil, &at, &written)
+	return at + 1, max(written, time.Now().UnixMilli()), err
 }
 
 // beside writes what a batch has besides its changes.
@@ -248,8 +252,11 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	return err
 }
 
-// Close does nothing: between batches the log holds nothing.
-func (l *slotLog) Close() error { return nil }
+// Close ends the maintenance. Between batches the log holds nothing else.
+func (l *slotLog) Close() error {
+	l.end()
+	return nil
+}
 
 // storedPosition is a position as log_batches has it: an array.
 type storedPosition struct {

@@ -50,7 +50,13 @@ func (c *objectCache) get(key objectKey) (o object, found bool) {
 	return o, found
 }
 
+// put notes an object; one that is gone is forgotten, since its row may be removed.
 func (c *objectCache) put(key objectKey, o object) {
+	if o.gone {
+		delete(c.young, key)
+		delete(c.old, key)
+		return
+	}
 	if c.young == nil || len(c.young) >= cached {
 		c.old, c.young = c.young, map[objectKey]object{}
 	}

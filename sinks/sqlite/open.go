@@ -33,6 +33,9 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			return l.tail(ctx, from.Seq, visit)
 		}
 	}
+	maintained, end := context.WithCancel(context.WithoutCancel(ctx))
+	l.end = end
+	go l.maintain(maintained)
 	return opened, nil
 }
 
@@ -41,7 +44,7 @@ func (l *slotLog) raise(t *tx) error {
 	if err := l.bind(t); err != nil {
 		return err
 	}
-	if err := t.row(`select max((select coalesce(max(id), 0) from log_batches), (select coalesce(max(id), 0) from log_changes))`, nil, &l.past.end); err != nil {
+	if err := t.row(`select end from (`+lastBatch+`)`, nil, &l.past.end); err != nil {
 		return err
 	}
 	const look = `select id, epoch, seq from log_slots where cluster = ? and slot = ?`

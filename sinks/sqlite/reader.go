@@ -108,21 +108,21 @@ func (r *Reader) at(ctx context.Context, logged int64) (cut sinks.Cut, err error
 // firstAfter is the id of the first batch that was written after a time, or one behind the last. Ids and times rise together.
 func (r *Reader) firstAfter(ctx context.Context, logged int64) (int64, error) {
 	var low, high int64
-	const ends = `select coalesce(min(id), 1), coalesce(max(id), 0) + 1 from log_batches`
+	const ends = `select coalesce(min(id), 1), coalesce(max(id + changes), 0) + 1 from
+		(select id, changes from log_batches where id in (select min(id) from log_batches union select max(id) from log_batches))`
 	if err := r.file.DB().QueryRowContext(ctx, ends).Scan(&low, &high); err != nil {
 		return 0, err
 	}
-	for low < high {
+	for low < high { // low begins a batch, or is behind the last
 		middle := low + (high-low)/2
 		next, err := batches(ctx, r.file.DB(), `where id >= ? order by id limit 1`, middle)
 		if err != nil {
 			return 0, err
 		}
-		switch {
-		case len(next) == 0 || next[0].written > logged:
+		if len(next) == 0 || next[0].written > logged {
 			high = middle
-		default:
-			low = next[0].id + 1
+		} else {
+			low = next[0].id + next[0].changes + 1
 		}
 	}
 	return low, nil

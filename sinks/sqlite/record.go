@@ -149,6 +149,18 @@ func (b *bodies) set(ctx context.Context, r *record, l *sinks.Logged) (err error
 	return nil
 }
 
+// after makes the state after a record alone: what came before it may be gone.
+func (b *bodies) after(ctx context.Context, r *record) ([]byte, error) {
+	whole, err := b.codec(ctx, r.resource)
+	if err != nil || !r.depth.Valid {
+		return nil, err
+	}
+	if r.depth.Int64 == 0 {
+		return whole.unpack(r.body)
+	}
+	return bodyAt(ctx, b.db, whole, r.object, r.id)
+}
+
 // codec returns the codec of a resource. While a resource has no dictionary, another process may make one.
 func (b *bodies) codec(ctx context.Context, resource int64) (codec, error) {
 	if c, known := b.codecs[resource]; known {

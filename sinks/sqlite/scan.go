@@ -72,8 +72,7 @@ func (s *scan) all(ctx context.Context) error {
 // round finds which slots there are now, and where the log ends.
 func (s *scan) round(ctx context.Context) (end int64, err error) {
 	if s.slots, _, err = s.reader.slots(ctx); err == nil {
-		err = s.reader.file.DB().QueryRowContext(ctx, `select max((select coalesce(max(id), 0) from log_batches),
-			(select coalesce(max(id), 0) from log_changes))`).Scan(&end)
+		err = s.reader.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
 	}
 	return end, err
 }

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -50,6 +51,7 @@ type Sink struct {
 	Config
 	file     *sqlitefile.File
 	prepared [statements]*sql.Stmt
+	pruning  sync.Mutex
 }
 
 var _ sinks.Sink = (*Sink)(nil)

@@ -83,11 +83,9 @@ func lastChanges(
 				return err
 			}
 			if withBodies {
-				if err := made.set(ctx, r, &l); err != nil {
+				if l.After, err = made.after(ctx, r); err != nil {
 					return err
 				}
-				made.skip(r)
-				l.Before = nil
 			}
 			if err := visit(&l); err != nil {
 				return err

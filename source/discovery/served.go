@@ -28,6 +28,18 @@ func (s Served) preferred(r change.Resource) bool {
 	return i >= 0 && s.all[i].Version == r.Version
 }
 
+// Long replaces each of kubectl's short names by the id of the first resource that has it.
+func (s Served) Long(names []string) []string {
+	long := slices.Clone(names)
+	for i, name := range long {
+		at := slices.IndexFunc(s.all, func(r change.Resource) bool { return slices.Contains(s.short[r.ID()], name) })
+		if at >= 0 {
+			long[i] = s.all[at].ID()
+		}
+	}
+	return long
+}
+
 // add adds a resource if it can be listed and watched.
 func (s *Served) add(gv schema.GroupVersion, r metav1.APIResource) {
 	if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {

@@ -38,7 +38,11 @@ func newCollection(random *rand.Rand, resting, busy, revisions int, share float6
 	c = &collection{lives: map[string][]state{}}
 	n := int64(0)
 	for i := range resting + busy {
-		key := fmt.Sprintf("ns-%d/n-%06d", i%2, i)
+		namespace := 0 // of those that are busy
+		if i < resting {
+			namespace = 1 + i%49
+		}
+		key := fmt.Sprintf("ns-%02d/n-%06d", namespace, i)
 		c.keys = append(c.keys, key)
 		c.lives[key] = []state{{uint64(i + 1), 1}}
 		n++

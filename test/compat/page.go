@@ -116,8 +116,8 @@ func (t *trial) rowOf(c *consumer) clientRow {
 	return row
 }
 
-// pageOf has the consumers in the order of the list, without those that were never run. The page ends with what make matrix has
-// written into the former one.
+// pageOf has the consumers in the order of the list, without those that were never run. The page ends with what the
+// former one has of the versions of Kubernetes.
 func pageOf(r results, former []byte) string {
 	var rows []clientRow
 	for _, c := range consumers {
@@ -131,7 +131,7 @@ func pageOf(r results, former []byte) string {
 	if err := template.Must(template.New("page").Parse(pageText)).Execute(&b, data); err != nil {
 		panic(err) // the template is in this package
 	}
-	_, versions, _ := strings.Cut(string(former), "<!-- make matrix writes what follows -->\n")
+	_, versions, _ := strings.Cut(string(former), "<!-- the end of the page is written by hand, from make matrix -->\n")
 	return b.String() + versions
 }
 

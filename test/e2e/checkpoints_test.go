@@ -131,7 +131,7 @@ func anUnknownCluster(t *testing.T, w *World) {
 	}
 	commands := []string{"checkpoints list"}
 	if strings.HasPrefix(w.Env["KUBECDC_CHECKPOINT"], "postgres:") {
-		commands = append(commands, "pause pods", "signals list", "forget", "snapshot --resource pods", "checkpoints list")
+		commands = append(commands, "pause pods", "signals list", "forget", "snapshot pods", "checkpoints list")
 	}
 	for _, command := range commands {
 		args := append(strings.Fields(command), "--cluster", "other", "--kubeconfig", w.Env["KUBECONFIG"])

@@ -191,7 +191,7 @@ func wantNoDifference(t *testing.T, w *World, env map[string]string) {
 		})
 	}
 	ignored()
-	mustRun(t, env, "snapshot", "--resource", "configmaps")
+	mustRun(t, env, "snapshot", "configmaps")
 	ignored()
 	w.awaitProof(t, ConfigMaps, change.ProofEqual, w.version(t))
 	for _, c := range w.controls(t) {

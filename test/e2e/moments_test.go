@@ -16,6 +16,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/query"
+	"kubecdc/sinks"
 	"kubecdc/test/servers"
 )
 
@@ -143,7 +144,7 @@ func (p *timesTest) judge() {
 	for _, s := range p.samples {
 		for _, logged := range []bool{false, true} {
 			at := query.TargetOf(moment.Moment{Time: s.at}, logged)
-			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Resources: []string{s.kind.ID()}}, at)
+			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}}, at)
 			must(p.t, err)
 			if logged && len(states[0].Missing) == 0 {
 				s.known = p.at(s.kind, states[0].Coverage[0].At)

@@ -154,7 +154,7 @@ func (p *pastTest) states(r sinks.Reader, log *Log) {
 	p.t.Helper()
 	incomplete := 0
 	for _, s := range p.samples {
-		states, err := query.ReadStates(p.t.Context(), r, query.Question{Resources: []string{s.kind.ID()}},
+		states, err := query.ReadStates(p.t.Context(), r, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}},
 			query.Target{Version: change.VersionOf(uint64(s.revision))})
 		must(p.t, err)
 		state := states[0]
@@ -206,17 +206,17 @@ func (p *pastTest) histories(r sinks.Reader, log *Log) {
 			namespace, name := change.SplitKey(key)
 			var got []string
 			teller := query.Teller{Remember: true}
-			must(p.t, query.ReadHistory(p.t.Context(), r, kind.ID(), namespace, name, false,
-				func(*query.History) error { return nil }, func(l *sinks.Logged) error {
-					e, err := teller.Event(l)
-					if err == nil && e.Op == "u" && (len(e.Patch) == 0 || e.Note != "") {
-						err = fmt.Errorf("%s %s at %s: patch %v, note %q", kind.ID(), key, e.ResourceVersion, e.Patch, e.Note)
-					}
-					if !e.Inferred && e.Op != "r" && !within(e.ResourceVersion) && e.ResourceVersion.Compare(change.VersionOf(uint64(from))) > 0 {
-						got = append(got, e.Op+" "+string(e.ResourceVersion))
-					}
-					return err
-				}))
+			of := sinks.Objects{Resources: []string{kind.ID()}, Names: []string{kind.ID() + "/" + name}, Namespace: namespace}
+			must(p.t, r.Changes(p.t.Context(), of.Query(), func(l *sinks.Logged) error {
+				e, err := teller.Event(l)
+				if err == nil && e.Op == "u" && (len(e.Patch) == 0 || e.Note != "") {
+					err = fmt.Errorf("%s %s at %s: patch %v, note %q", kind.ID(), key, e.ResourceVersion, e.Patch, e.Note)
+				}
+				if !e.Inferred && e.Op != "r" && !within(e.ResourceVersion) && e.ResourceVersion.Compare(change.VersionOf(uint64(from))) > 0 {
+					got = append(got, e.Op+" "+string(e.ResourceVersion))
+				}
+				return err
+			}))
 			if !slices.Equal(got, want) {
 				p.t.Errorf("the history of %s %s is %v, etcd says %v", kind.ID(), key, got, want)
 			}

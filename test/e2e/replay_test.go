@@ -349,11 +349,11 @@ func replaySelected(t *testing.T, l *replayLog) {
 		args []string
 		want func(r *replayedLine) bool
 	}{
-		{[]string{"--resource", "nodes"}, func(r *replayedLine) bool { return r.Headers["stream"] == "nodes" }},
+		{[]string{"nodes"}, func(r *replayedLine) bool { return r.Headers["stream"] == "nodes" }},
 		{[]string{"-n", "shop", "--op", "d"}, func(r *replayedLine) bool {
 			return (r.Headers["op"] == "d" || r.Headers["op"] == change.OpTombstone) && r.Headers["stream"] == "pods"
 		}},
-		{[]string{"--name", "pods-7"}, func(r *replayedLine) bool { return strings.Contains(string(r.Key), `"pods-7"`) }},
+		{[]string{"pods", "pods-7"}, func(r *replayedLine) bool { return strings.Contains(string(r.Key), `"pods-7"`) }},
 		{[]string{"-l", "third=true", "--op", "c"}, func(r *replayedLine) bool {
 			return r.Headers["op"] == "c" && strings.Contains(string(r.Value), `"third":"true"`)
 		}},
@@ -376,7 +376,7 @@ func replaySelected(t *testing.T, l *replayLog) {
 		slices.Sort(versions)
 		return versions
 	}
-	if got := after("1500", "--to", "2600", "--resource", "pods"); len(got) != 1100 || got[0] != 1501 || got[1099] != 2600 {
+	if got := after("1500", "--to", "2600", "pods"); len(got) != 1100 || got[0] != 1501 || got[1099] != 2600 {
 		t.Errorf("after 1500, to 2600: %d records", len(got))
 	}
 	moment := time.Now()
@@ -392,7 +392,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 		"say where the replay begins":                  again,
 		"name one place to write to":                   {"--from", "start"},
 		"name it with --resource":                      append([]string{"--from", "17"}, again...),
-		`the log has no changes of "podz"`:             append([]string{"--from", "start", "--resource", "podz"}, again...),
+		`the log has no changes of "podz"`:             append([]string{"--from", "start", "podz"}, again...),
 		"has not come yet":                             append([]string{"--from", "2999-01-01T00:00:00Z"}, again...),
 		"the operations are c (created)":               append([]string{"--from", "start", "--op", "x"}, again...),
 		"--selector":                                   append([]string{"--from", "start", "-l", "a in"}, again...),

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// KubeVersionEnv names the environment variable that selects a version of kube-apiserver, such as 1.36. By default it is the newest.
-const KubeVersionEnv = "KUBECDC_TEST_KUBE"
+// kubeVersionEnv names the environment variable that selects a version of kube-apiserver, such as 1.36. By default it is the newest.
+const kubeVersionEnv = "KUBECDC_TEST_KUBE"
 
 // kubeSource is a version of kube-apiserver and etcd, as a file of Go modules in test/kube pins it: go.mod the newest, v1.36.mod an
 // older one.
@@ -22,7 +22,7 @@ type kubeSource struct {
 	binary  string
 }
 
-var pinned = regexp.MustCompile(`(?m)^\tk8s\.io/kubernetes (v(\d+\.\d+)\.\d+)$`)
+var pinned = regexp.MustCompile(`(?m)^\tk8s\.io/kubernetes (v\d+\.\d+\.\d+)$`)
 
 // findKube finds the selected version. The name of its binary has a hash of all that it is made of, so that a change asks for a
 // new one.
@@ -32,7 +32,7 @@ func findKube(dir string) (*kubeSource, error) {
 		return nil, err
 	}
 	k := &kubeSource{dir: filepath.Join(root, "test", "kube"), mod: "go.mod"}
-	wanted := os.Getenv(KubeVersionEnv)
+	wanted := os.Getenv(kubeVersionEnv)
 	if wanted != "" {
 		if older := "v" + wanted + ".mod"; exists(filepath.Join(k.dir, older)) {
 			k.mod = older
@@ -50,7 +50,7 @@ func findKube(dir string) (*kubeSource, error) {
 		}
 	}
 	if wanted != "" && k.minor() != wanted {
-		return nil, fmt.Errorf("%s is %q, and test/kube has no file v%s.mod: its go.mod is of %s", KubeVersionEnv, wanted, wanted, k.minor())
+		return nil, fmt.Errorf("%s is %q, and test/kube has no file v%s.mod: its go.mod is of %s", kubeVersionEnv, wanted, wanted, k.minor())
 	}
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, k.flags())
 	k.binary = filepath.Join(dir, fmt.Sprintf("kube-%s-%x", k.minor(), hash.Sum(nil)[:6]))
@@ -70,29 +70,4 @@ func (k *kubeSource) flags() []string {
 		fmt.Fprintf(&version, " -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s", pkg, k.version, major, minor)
 	}
 	return []string{"-modfile=" + k.mod, "-trimpath", "-buildvcs=false", "-ldflags=-s -w" + version.String()}
-}
-
-// KubeVersions are the versions that test/kube has, the newest last.
-func KubeVersions() ([]string, error) {
-	root, err := projectRoot()
-	if err != nil {
-		return nil, err
-	}
-	files, err := filepath.Glob(filepath.Join(root, "test", "kube", "v*.mod")) // sorted
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for _, file := range append(files, filepath.Join(root, "test", "kube", "go.mod")) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		m := pinned.FindSubmatch(text)
-		if m == nil {
-			return nil, fmt.Errorf("%s does not require k8s.io/kubernetes", file)
-		}
-		all = append(all, string(m[2]))
-	}
-	return all, nil
 }

@@ -61,7 +61,7 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 		to = &end
 	}
 	s := &scan{Query: q, reader: r, to: to, visit: visit}
-	if q.Name != "" {
+	if q.Name != "" && q.Namespace != "" {
 		s.key = r.Envelope.AppendKey(nil, &change.Change{Namespace: q.Namespace, Name: q.Name})
 	}
 	err := s.run(ctx)

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"kubecdc/change"
 	"kubecdc/replay"
+	"kubecdc/sinks"
 )
 
 // A log without objects before the change (KUBECDC_BEFORE=none): by labels a replay has each delete, and the update that takes
@@ -50,9 +49,8 @@ func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 					}
 				}
 			}
-			selector := labels.SelectorFromSet(labels.Set{"app": "web"})
-			plan := &replay.Plan{ID: "one", Filter: replay.Filter{Selector: selector.String()}}
-			if err := plan.Count(t.Context(), from, selector, nil); err != nil || plan.Records() != int64(len(want)) {
+			plan := &replay.Plan{ID: "one", Filter: replay.Filter{Objects: sinks.Objects{Selector: "app=web"}}}
+			if err := plan.Count(t.Context(), from, nil); err != nil || plan.Records() != int64(len(want)) {
 				t.Errorf("the plan has %d changes, want %d (%v)", plan.Records(), len(want), err)
 			}
 			to := &place{}

@@ -1,0 +1,77 @@
+package query_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"kubecdc/internal/hostile"
+	"kubecdc/query"
+)
+
+// text is lines as tests show them: what is gone in [- -], what is new in {+ +}.
+func text(lines []query.Line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(strings.TrimRight(string(l.Sign)+" "+l.Path, " ") + ":")
+		for _, p := range l.Parts {
+			switch p.Sign {
+			case '-':
+				b.WriteString(" [-" + p.Text + "-]")
+			case '+':
+				b.WriteString(" {+" + p.Text + "+}")
+			default:
+				b.WriteString(" " + p.Text)
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// Each case has two images of an object, with ---- between, and what a changelog says of them.
+func TestLinesTellWhatDiffers(t *testing.T) {
+	datadriven.RunTest(t, filepath.Join("testdata", "lines"), func(t *testing.T, d *datadriven.TestData) string {
+		before, after, _ := strings.Cut(d.Input, "\n--\n")
+		lines, err := query.Lines([]byte(before), []byte(after), d.HasArg("all"))
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		return text(lines)
+	})
+}
+
+// Whatever an object contains, there are lines where it differs, and none where it does not.
+func TestLinesOfHostileContents(t *testing.T) {
+	for _, was := range hostile.Contents() {
+		for _, is := range hostile.Contents() {
+			lines, err := query.Lines(content(t, was), content(t, is), true)
+			if err != nil || (len(lines) > 0) != (was.Text != is.Text) {
+				t.Errorf("from %s to %s: %d lines, %v", was.What, is.What, len(lines), err)
+			}
+		}
+	}
+}
+
+func content(t *testing.T, c hostile.Case) []byte {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"text": c.Text, "raw": json.RawMessage(c.Text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// A change of two long texts that have nothing in common is told in a moment: they are not compared word by word.
+func TestLinesOfLongTexts(t *testing.T) {
+	body := func(word string) []byte {
+		return []byte(`{"t":"` + strings.Repeat(word+" ", 200_000) + `","l":[` + strings.Repeat(`"`+word+`",`, 20_000) + `0]}`)
+	}
+	lines, err := query.Lines(body("a"), body("b"), true)
+	if err != nil || len(lines) != 20_001 {
+		t.Errorf("%d lines, %v", len(lines), err)
+	}
+}

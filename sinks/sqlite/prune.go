@@ -1,0 +1,154 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"kubecdc/internal/wait"
+	"kubecdc/sinks"
+)
+
+const (
+	maintainEvery = time.Minute
+	// tailKept is what the history is never shorter than: the checkpoint is seconds behind the log, and may have to read it back.
+	tailKept = 10 * time.Minute
+	// sliceRows is how many rows one transaction looks at, so that batches wait for a moment only.
+	sliceRows = 2000
+	// slicePages is how many free pages one statement gives back to the disk.
+	slicePages = 1000
+)
+
+// maintain removes what is older than the history, or more than the file may hold, until the context ends.
+func (l *slotLog) maintain(ctx context.Context) {
+	for wait.For(ctx, maintainEvery) == nil {
+		if err := l.sink.Prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			l.sink.Logger.Warn("old changes could not be removed; it is tried again", "in", maintainEvery.String(), "error", err)
+		}
+	}
+}
+
+// Prune removes the changes that are older than the history, and then the oldest ones until the file is small enough. Of what lives the
+// last state stays. It looks at all that stays of earlier times again, so changes become up to a fiftieth older than the history.
+func (s *Sink) Prune(ctx context.Context, now time.Time) error {
+	s.pruning.Lock()
+	defer s.pruning.Unlock()
+	r := &Reader{file: s.file}
+	err := s.removeOld(ctx, r, now)
+	if err == nil && s.MaxSize > 0 {
+		err = s.shrink(ctx, r, now)
+	}
+	if err == nil {
+		err = s.release(ctx)
+	}
+	return s.file.Fail("remove old changes", err)
+}
+
+func (s *Sink) removeOld(ctx context.Context, r *Reader, now time.Time) error {
+	if s.History == sinks.Forever {
+		return nil
+	}
+	after, _, err := r.kept(ctx)
+	if err != nil {
+		return err
+	}
+	first, err := batches(ctx, s.file.DB(), `where id > ? order by id limit 1`, after)
+	limit := now.Add(-max(s.History, tailKept))
+	if err != nil || len(first) == 0 || limit.Sub(time.UnixMilli(first[0].written)) < s.History/50 {
+		return err
+	}
+	next, err := r.firstAfter(ctx, limit.UnixMilli())
+	if err != nil {
+		return err
+	}
+	return s.removeUpTo(ctx, next-1)
+}
+
+// shrink removes a tenth of the batches, the oldest ones, until the file would be small enough.
+func (s *Sink) shrink(ctx context.Context, r *Reader, now time.Time) error {
+	for {
+		const look = `select (c.page_count - f.freelist_count) * s.page_size
+			from pragma_page_count c, pragma_freelist_count f, pragma_page_size s`
+		var used int64
+		if err := s.file.DB().QueryRowContext(ctx, look).Scan(&used); err != nil || used <= s.MaxSize {
+			return err
+		}
+		after, _, err := r.kept(ctx)
+		if err != nil {
+			return err
+		}
+		last, err := r.firstAfter(ctx, now.Add(-tailKept).UnixMilli())
+		if err != nil {
+			return err
+		}
+		next, err := batches(ctx, s.file.DB(), `where id > ? and id <= ? order by id limit 1`, after+max(0, last-after)/10, last)
+		if err != nil {
+			return err
+		}
+		if len(next) == 0 || next[0].id-1 <= after {
+			s.Logger.Warn("the file is larger than KUBECDC_SQLITE_MAX_SIZE, and its history can't be shorter: raise it, or export less",
+				"bytes", used, "limit", s.MaxSize)
+			return nil
+		}
+		if err := s.removeUpTo(ctx, next[0].id-1); err != nil {
+			return err
+		}
+	}
+}
+
+// removeUpTo removes the changes up to a number, at the end of a batch, but for those that later ones are made of, and the last one of
+// what lives. It first notes since when the history is whole, for readers.
+func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
+	err := s.inTx(ctx, func(t *tx) error {
+		const note = `update log_kept set after = ?1, since = coalesce((select written from log_batches where id > ?1 order by id limit 1),
+			(select written + 1 from log_batches order by id desc limit 1), 0) where after < ?1`
+		return t.do(note, to)
+	})
+	for _, remove := range removals {
+		if err == nil {
+			err = s.removeFrom(ctx, remove, to)
+		}
+	}
+	return err
+}
+
+// removal removes the rows of a table, up to a number, for which a condition holds.
+type removal struct{ table, number, condition string }
+
+var removals = []removal{
+	{"log_controls", "batch", "true"},
+	{"log_dead_letters", "batch", "true"},
+	{"log_batches", "id", `id <> (select id from log_batches b where b.slot = log_batches.slot order by id desc limit 1)`},
+	// A change is needed if its object lives, or changes later, and no whole body comes between.
+	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or id < (select w.id from log_changes w
+		where w.object = log_changes.object and w.id <= ?1 and w.depth = 0 order by w.id desc limit 1)`},
+	{"log_objects", "id", `gone <= ?1`}, // their changes are gone
+}
+
+func (s *Sink) removeFrom(ctx context.Context, r removal, to int64) error {
+	span := `select coalesce(min(n), 0), coalesce(max(n), 0) from
+		(select ` + r.number + ` as n from ` + r.table + ` where n > ? and n <= ? order by n limit ?)`
+	remove := `delete from ` + r.table + ` where ` + r.number + ` >= ?2 and ` + r.number + ` <= ?3 and (` + r.condition + `) and ?1 > 0`
+	for end := int64(0); ; {
+		var from int64
+		if err := s.file.DB().QueryRowContext(ctx, span, end, to, sliceRows).Scan(&from, &end); err != nil || end == 0 {
+			return err
+		}
+		if err := s.inTx(ctx, func(t *tx) error { return t.do(remove, to, from, end) }); err != nil {
+			return err
+		}
+	}
+}
+
+// release gives free pages back to the disk, once they are a tenth of the file.
+func (s *Sink) release(ctx context.Context) error {
+	for {
+		var free, all int64
+		const look = `select f.freelist_count, c.page_count from pragma_freelist_count f, pragma_page_count c`
+		if err := s.file.DB().QueryRowContext(ctx, look).Scan(&free, &all); err != nil || free < slicePages || free*10 < all {
+			return err
+		}
+		if _, err := s.file.DB().ExecContext(ctx, `pragma incremental_vacuum(1000)`); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sinktest"
+	"kubecdc/sinks/sqlite"
+)
+
+var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
+
+// history writes random changes of a few objects, and remembers them.
+type history struct {
+	*rand.Rand
+	t       *testing.T
+	log     sinks.Log
+	version int
+	live    map[string]change.Change
+	written [][]change.Change // of each batch
+	states  []map[string]change.Change
+}
+
+// body is an object's, of any size; a version and a little else differ from the one before.
+func (h *history) body(name, uid string) []byte {
+	note := strings.Repeat(fmt.Sprintf("%x ", h.IntN(40)), []int{1, 10, 400, 5000}[h.IntN(4)])
+	return fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":"%d"},"note":%q}`,
+		name, uid, h.version, note)
+}
+
+// next is a change of a random object: also one whose state before is another than the log has, or is left out, or which is read
+// again, or comes back with its uid, as after a repair.
+func (h *history) next() change.Change {
+	h.version++
+	name := fmt.Sprint("web-", h.IntN(8))
+	was, lives := h.live[name]
+	c := change.Change{Stream: pods, Op: change.Create, Namespace: "default", Name: name, UID: fmt.Sprint("u", h.version),
+		ResourceVersion: change.VersionOf(uint64(h.version)), Time: time.Now().Truncate(time.Millisecond)}
+	if lives {
+		c.UID = was.UID
+	}
+	c.After = h.body(name, c.UID)
+	switch {
+	case lives && h.IntN(6) == 0:
+		c.Op, c.Before, c.After = change.Delete, was.After, nil
+	case lives && h.IntN(8) == 0:
+		c.Op = change.Read
+	case lives:
+		c.Op, c.Before = change.Update, was.After
+	case h.IntN(3) == 0:
+		c.UID = "u-" + name
+	}
+	if h.IntN(12) == 0 && c.Before != nil {
+		c.Before = []byte(`{"redacted":true}`)
+	} else if h.IntN(12) == 0 && c.Op == change.Update {
+		c.Before = nil
+	}
+	delete(h.live, name)
+	if c.After != nil {
+		h.live[name] = c
+	}
+	return c
+}
+
+func (h *history) write(batches int) {
+	for range batches {
+		b := &change.Batch{Epoch: 1, Seq: uint64(len(h.written) + 1)}
+		for range h.IntN(6) {
+			b.Changes = append(b.Changes, h.next())
+		}
+		if _, err := h.log.Write(h.t.Context(), b); err != nil {
+			h.t.Fatal(err)
+		}
+		h.written, h.states = append(h.written, b.Changes), append(h.states, maps.Clone(h.live))
+	}
+}
+
+func wantSame(t *testing.T, what string, got, want change.Change) {
+	t.Helper()
+	if got.Op != want.Op || got.UID != want.UID || got.ResourceVersion != want.ResourceVersion || !bytes.Equal(got.After, want.After) ||
+		!bytes.Equal(got.Before, want.Before) || (got.Before == nil) != (want.Before == nil) {
+		t.Fatalf("%s: %s %s at %s: %.80s → %.80s, want %s %s at %s: %.80s → %.80s", what, got.Op, got.Key(), got.ResourceVersion, got.Before, got.After,
+			want.Op, want.Key(), want.ResourceVersion, want.Before, want.After)
+	}
+}
+
+// check reads the log: the state where its history begins, then every change, byte for byte.
+func (h *history) check(r *sqlite.Reader) {
+	h.t.Helper()
+	from, next := 0, 0
+	base := map[string]change.Change{}
+	var flat []change.Change
+	err := r.Changes(h.t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+		if l.Batch == 0 {
+			base[l.Name] = l.Change
+			return nil
+		}
+		if flat == nil {
+			for from = int(l.Batch) - 1; from > 0 && len(h.written[from-1]) == 0; from-- {
+			}
+			for _, changes := range h.written[from:] {
+				flat = append(flat, changes...)
+			}
+		}
+		wantSame(h.t, "a change", l.Change, flat[next])
+		next++
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	want := h.live
+	if flat != nil {
+		want = map[string]change.Change{}
+		if from > 0 {
+			want = h.states[from-1]
+		}
+	}
+	if next != len(flat) || len(base) != len(want) {
+		h.t.Fatalf("%d of %d changes were read, after %d of %d objects", next, len(flat), len(base), len(want))
+	}
+	for name, c := range want {
+		c.Op, c.Before = change.Read, nil
+		wantSame(h.t, "what was there", base[name], c)
+	}
+	h.checkObjects(r)
+}
+
+func (h *history) checkObjects(r *sqlite.Reader) {
+	h.t.Helper()
+	live := map[string]change.Change{}
+	err := r.Objects(h.t.Context(), &pods.Resource, false, func(l *sinks.Logged) { live[l.Name] = l.Change })
+	if err != nil || len(live) != len(h.live) {
+		h.t.Fatalf("%d objects, want %d: %v", len(live), len(h.live), err)
+	}
+	for name, c := range h.live {
+		if !bytes.Equal(live[name].After, c.After) {
+			h.t.Fatalf("%s is %.80s, want %.80s", name, live[name].After, c.After)
+		}
+	}
+}
+
+func newHistory(t *testing.T, path string, seed uint64, c sqlite.Config) (*history, *sqlite.Sink, *sqlite.Reader) {
+	c.Cluster, c.ClusterUID = sinktest.Name, sinktest.UID
+	sink := newSink(t, own(t, path), c)
+	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { opened.Log.Close() })
+	r, err := sqlite.NewReader(t.Context(), share(t, path), sinktest.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &history{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, log: opened.Log, live: map[string]change.Change{}}, sink, r
+}
+
+// TestWhatAHistoryLosesIsItsOldestPart removes the start of random histories: what remains is whole, and so is what was there before it.
+func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			h, sink, r := newHistory(t, filepath.Join(t.TempDir(), "log"), seed, sqlite.Config{History: time.Millisecond})
+			h.write(60)
+			h.check(r)
+			began := time.Now()
+			for range 4 {
+				h.write(60)
+				h.check(r)
+				// The history ends ten minutes before now: somewhere in what was written.
+				at := began.Add(time.Duration(h.Float64() * float64(time.Since(began))))
+				if err := sink.Prune(t.Context(), at.Add(10*time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				h.check(r)
+				if since, err := r.KeptSince(t.Context(), "pods"); err != nil || since.IsZero() {
+					t.Fatalf("kept since %s, %v", since, err)
+				}
+			}
+			if err := sink.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			h.check(r)
+			h.write(10)
+			h.check(r)
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Beside a running exporter whose checkpoint is an SQLite file, every command does what it does with Postgres. The file has one owner,
+// which loses it by its death, and nothing of that costs a change.
+func TestARunningExporterWithAFileIsAsked(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps, Roles}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+	writer := w.Writer(t, kinds)
+	writer.Fill(60)
+	e := StartExporter(t, "the owner", w.Env)
+	e.AwaitReady(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 50); close(stopped) }()
+	aFileIsAsked(t, w)
+	close(stop)
+	<-stopped
+	log := w.AwaitComplete(t, writer, kinds)
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+	e.awaitCheckpoint(t)
+
+	live := log.live(w)
+	stale := w.plant(t, live[0], "u", "", "2")
+	wantOnly(t, w.verified(t, 1), "topic stale "+stale)
+	wantOnly(t, w.verified(t, 0, "--repair"))
+	if out := mustRun(t, w.Env, "verify"); strings.Count(out, "inventory") != len(kinds) {
+		t.Errorf("verify left the inventory out:\n%s", out)
+	}
+
+	other := StartExporter(t, "another one", w.Env)
+	if code := other.Wait(t); code != 1 || !strings.Contains(other.Tail(2000), "in use by another process") {
+		t.Errorf("another owner exits with %d:\n%s", code, other.Tail(2000))
+	}
+	e.Kill()
+	e = StartExporter(t, "the next owner", w.With("KUBECDC_RESOURCES", ConfigMaps.ID()))
+	e.AwaitReady(t)
+	anEndedStreamIsForgotten(t, w)
+	writer.Run(20)
+	w.AwaitComplete(t, writer, []Kind{ConfigMaps})
+	e.stop(t)
+}
+
+// aFileIsAsked asks the exporter for what users do, while it commits.
+func aFileIsAsked(t *testing.T, w *World) {
+	t.Helper()
+	Await(t, "a status without fault", func() (bool, error) {
+		code, _ := command(t, w.Env, "status")
+		return code == 0, nil
+	})
+	mustRun(t, w.Env, "check")
+	if out := mustRun(t, w.Env, "snapshot", "--resource", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
+		t.Errorf("where nothing differs the answer is %s", out)
+	}
+	mustRun(t, w.Env, "pause", Roles.ID())
+	if code, out := command(t, w.Env, "status"); code != 1 || !strings.Contains(out, "stream "+Roles.ID()+": paused by signal") {
+		t.Errorf("the status is %d:\n%s", code, out)
+	}
+	mustRun(t, w.Env, "resume", Roles.ID())
+	wantOnly(t, w.verified(t, 0))
+	if n := len(asJSON[[]listedCheckpoint](t, succeeds(t, w.Env, "checkpoints", "list", "-o", "json"))); n == 0 {
+		t.Error("the checkpoints are not listed")
+	}
+	for _, s := range w.signals(t) {
+		if s.State != change.SignalCompleted {
+			t.Errorf("signal %+v", s)
+		}
+	}
+}
+
+// anEndedStreamIsForgotten: the exporter does it, which has the slot.
+func anEndedStreamIsForgotten(t *testing.T, w *World) {
+	t.Helper()
+	Await(t, "the stream to end", func() (bool, error) {
+		return strings.Contains(mustRun(t, w.Env, "forget"), Roles.ID()), nil
+	})
+	mustRun(t, w.Env, "forget", Roles.ID())
+	all := w.signals(t)
+	if last := all[len(all)-1]; last.Kind != change.SignalForget || last.State != change.SignalCompleted {
+		t.Errorf("the last signal is %+v", last)
+	}
+	if out := mustRun(t, w.Env, "forget"); strings.Contains(out, Roles.ID()) {
+		t.Errorf("it is still there:\n%s", out)
+	}
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Runs the tests whose outcome depends on the API server on each version of it that test/kube has, or on ONLY=1.36. What came of it
+# stands in docs/compatibility.md.
+set -u
+cd "$(dirname "$0")/../.."
+
+versions() { # such as 1.36, from v1.36.mod, and the newest from go.mod
+	sed -nE 's/^\tk8s\.io\/kubernetes v([0-9]+\.[0-9]+)\..*/\1/p' test/kube/v*.mod test/kube/go.mod
+}
+
+tests() { # of a package: parts of their names
+	case $1 in
+	source/reflector) echo 'GapOf300ChangesIs|RandomGaps|CustomResource|QuietStreamOfEvents|TwoEtcds|RecoverTogether|RestoredEtcd|PermissionWithdrawn|ProofsWhile|Finalizers|BrokenNetwork|Selector' ;;
+	test/e2e) echo 'EverythingDiesOnce|PostgresSinkKeepsEveryChangeOnce|WhatRecordsHold|QuietEventsOutlive|WhatWasRemovedUnseen|AReplicaThatStandsBy|VerifyFindsAndRepairsWhatATopic' ;;
+	*) echo . ;;
+	esac
+}
+
+failed=
+for version in ${ONLY:-$(versions)}; do
+	export KUBECDC_TEST_KUBE="$version" KUBECDC_TEST_HISTORIES=40
+	go run ./test/servers/cmd/servers install kubernetes || exit 1
+	for package in source/reflector source/discovery schema test/e2e; do
+		echo "kube-apiserver $version: $package"
+		go test -count=1 -timeout 20m -run "$(tests $package)" "./$package" || failed="$failed $version:$package"
+	done
+done
+test -z "$failed" || { echo "failed:$failed" >&2; exit 1; }
