@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -22,7 +23,7 @@ func (s *Objects) Query() Query {
 	q := Query{Resources: s.Resources, Namespace: s.Namespace}
 	switch {
 	case len(s.Names) == 1:
-		q.Name = s.Names[0][len(s.Resources[0])+1:]
+		_, q.Name, _ = strings.Cut(s.Names[0], "/")
 	case len(s.Names) > 1:
 		q.Wanted = s.Has
 	}

@@ -22,7 +22,7 @@ import (
 func updated(resource, name, before, after string) *sinks.Logged {
 	c := change.Change{Stream: change.ParseStream(change.StreamID(resource)), Op: change.Update, Namespace: "shop", Name: name, UID: "u-1",
 		ResourceVersion: "437", Time: time.Unix(1e9, 0), Before: []byte(before), After: []byte(after)}
-	c.Told.Managers = []byte("kubectl-edit")
+	c.Provenance.Managers = []byte("kubectl-edit")
 	return &sinks.Logged{Change: c, Logged: time.Unix(1e9+1, 0)}
 }
 

@@ -147,20 +147,14 @@ func (s *stateWriter) document(o *query.Object) error {
 
 // path prints what the path finds in the object, or in the list of all.
 func (s *stateWriter) path(state *query.State) error {
-	items := []json.RawMessage{}
-	err := s.objects(state, func(o *query.Object) error {
-		body, err := shown(o.Body, s.full)
-		items = append(items, bytes.Clone(body))
+	var all bytes.Buffer
+	out := s.w
+	s.w = bufio.NewWriter(&all)
+	if err := cmp.Or(s.list(state), s.w.Flush()); err != nil {
 		return err
-	})
-	var found any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
-	if s.one && err == nil {
-		found = items[0]
 	}
-	if err == nil {
-		err = s.print(s.w, found, nil)
-	}
-	return err
+	s.w = out
+	return s.print(out, json.RawMessage(all.Bytes()), nil)
 }
 
 func (s *stateWriter) list(state *query.State) error {
@@ -228,4 +222,12 @@ func shown(body []byte, full bool) ([]byte, error) {
 		}
 	}
 	return json.Marshal(object)
+}
+
+// inNamespace names a namespace, or none.
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in namespace %q", namespace)
 }
