@@ -27,6 +27,11 @@ func TestKubectlsWordsInPostgres(t *testing.T) {
 	testKubectlsWords(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))
 }
 
+func TestKubectlsWordsInAFile(t *testing.T) {
+	t.Parallel()
+	testKubectlsWords(t, NewFileWorld(t))
+}
+
 // spoken is a command line, its exit code, and patterns of what it prints: each line of stdout by one, or what stderr has.
 type spoken struct {
 	line string
