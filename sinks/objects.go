@@ -72,9 +72,9 @@ func (s *Labelled) Selects(l *Logged) bool {
 	return before || after
 }
 
-// Has reports whether an object has the labels, or is a stub, which does not tell.
+// Has reports whether an object has the labels, or is a stub, which does not tell; nil: all have them.
 func (s *Labelled) Has(object []byte) bool {
-	return s.Empty() || change.IsStub(object) || s.Matches(labelsOf(object))
+	return s == nil || s.Empty() || change.IsStub(object) || s.Matches(labelsOf(object))
 }
 
 func labelsOf(object []byte) labels.Set {
