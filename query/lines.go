@@ -42,9 +42,7 @@ func Lines(before, after []byte, all bool) ([]Line, error) {
 }
 
 func decode(body []byte, all bool) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	err = d.Decode(&v)
+	err = decodeExactly(body, &v)
 	if object, ok := v.(map[string]any); ok && !all {
 		if metadata, ok := object["metadata"].(map[string]any); ok {
 			for _, name := range bookkeeping {

@@ -66,7 +66,7 @@ func (t *changes) prepare(c *cobra.Command, of *sinks.Objects) (err error) {
 	}
 	t.labelled, err = of.Labelled()
 	t.out, t.titled = t.colours(c.OutOrStdout()), !t.byHappened || len(of.Names) != 1 || of.Namespace == ""
-	t.teller.NoPatch = t.format == "diff"
+	t.teller.NoPatch = t.format == "diff" || t.format == "wide"
 	return err
 }
 
@@ -75,20 +75,21 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
 	defer show.end()
 	var all []line
-	happened := map[string]time.Time{} // of each object's last change, before which no later one is told
+	last := map[string]line{} // of each object, before which no later one is told
 	q.To, q.Progress = to, show.at
 	err := r.Changes(ctx, q, func(l *sinks.Logged) error {
 		if !t.selects(show, l) {
 			return nil
 		}
-		now := line{at: l.Logged}
+		now := line{at: l.Logged, seen: l.Time}
 		if t.byHappened {
-			key := change.ResourceOf(l.Stream.ID()).ID() + "\x00" + l.Change.Key()
-			if now.at, _ = l.Happened(); now.at.Before(happened[key]) {
-				now.at = happened[key]
-			}
-			happened[key] = now.at
+			now.at, _ = l.Happened()
 		}
+		key := change.ResourceOf(l.Stream.ID()).ID() + "\x00" + l.Change.Key()
+		if before := last[key]; now.compare(before) < 0 {
+			now.at, now.seen = before.at, before.seen
+		}
+		last[key] = line{at: now.at, seen: now.seen}
 		var err error
 		if t.byHappened && l.Op == change.Delete && t.format != "table" && t.format != "name" {
 			now.deleted, err = t.teller.Event(l)
@@ -99,7 +100,7 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		all = append(all, now)
 		return err
 	})
-	slices.SortStableFunc(all, func(a, b line) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(all, line.compare)
 	if t.last > 0 {
 		all = all[max(0, len(all)-t.last):]
 	}
@@ -138,10 +139,12 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 
 // line is a printed change. Deletions are printed when all was read that may tell what caused them.
 type line struct {
-	at      time.Time
-	text    plain.Own
-	deleted *query.Event
+	at, seen time.Time
+	text     plain.Own
+	deleted  *query.Event
 }
+
+func (a line) compare(b line) int { return cmp.Or(a.at.Compare(b.at), a.seen.Compare(b.seen)) }
 
 // explain tells of deletions what caused them, and prints them.
 func (t *changes) explain(ctx context.Context, r sinks.Reader, past []line) error {

@@ -34,6 +34,7 @@ change.
 
 --since is one of
 ` + sinceTimes.Help() + `
+
 A time means when things happened.
 ` + changeHelp + logHelp
 

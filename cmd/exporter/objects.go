@@ -63,7 +63,8 @@ type named struct {
 
 // parseObjects reads arguments as kubectl does. There may be none.
 func parseObjects(args []string) (n named, err error) {
-	if len(args) > 0 && !strings.Contains(args[0], "/") {
+	paired := len(args) > 0 && strings.Contains(args[0], "/")
+	if len(args) > 0 && !paired {
 		n.types = strings.Split(args[0], ",")
 		for range n.types {
 			n.names = append(n.names, args[1:])
@@ -72,7 +73,7 @@ func parseObjects(args []string) (n named, err error) {
 	for i, arg := range args {
 		kind, name, slash := strings.Cut(arg, "/")
 		switch {
-		case slash && n.names != nil && len(n.names[0]) > 0, !slash && i > 0 && strings.Contains(args[0], "/"):
+		case slash != paired:
 			return n, usage.Errorf("%q and %q: name objects as TYPE NAME NAME, or as TYPE/NAME TYPE/NAME", args[0], arg)
 		case slash && (kind == "" || name == "" || strings.ContainsAny(kind, ",") || strings.Contains(name, "/")):
 			return n, usage.Errorf("%q is no object: write TYPE/NAME, as deploy/web", arg)

@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
@@ -116,7 +115,9 @@ func (o *output) found(value any) (plain.Own, error) {
 		return "", err
 	}
 	var decoded any
-	if err := utiljson.Unmarshal(text, &decoded); err != nil {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&decoded); err != nil {
 		return "", err
 	}
 	var b strings.Builder
@@ -126,11 +127,19 @@ func (o *output) found(value any) (plain.Own, error) {
 	return plain.Own(strings.TrimSuffix(b.String(), "\n") + "\n"), nil
 }
 
-// harmless escapes all texts within a value.
+// harmless escapes all texts within a value. Its numbers become such as expressions compare, if they are.
 func harmless(value any) any {
 	switch v := value.(type) {
 	case string:
 		return plain.Escape(v)
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if n, err := v.Float64(); err == nil {
+			return n
+		}
+		return v.String()
 	case []any:
 		for i := range v {
 			v[i] = harmless(v[i])

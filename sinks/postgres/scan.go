@@ -144,7 +144,7 @@ func (s *scan) conditions(args []any) (where string, _ []any) {
 		add("c.resource = any($%d)", plurals)
 		add(resourceID+" = any($%d)", s.Resources)
 	}
-	if s.Namespace != "" || s.Name != "" {
+	if s.Namespace != "" {
 		add("c.namespace = $%d", s.Namespace)
 	}
 	if s.Name != "" {

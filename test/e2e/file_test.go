@@ -58,7 +58,7 @@ func aFileIsAsked(t *testing.T, w *World) {
 		return code == 0, nil
 	})
 	mustRun(t, w.Env, "check")
-	if out := mustRun(t, w.Env, "snapshot", "--resource", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
+	if out := mustRun(t, w.Env, "snapshot", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
 		t.Errorf("where nothing differs the answer is %s", out)
 	}
 	mustRun(t, w.Env, "pause", Roles.ID())

@@ -57,7 +57,8 @@ func installCRD(t testing.TB, config *rest.Config, kind Kind) {
 		"metadata": map[string]any{"name": kind.ID()},
 		"spec": map[string]any{
 			"group": kind.GVR.Group, "scope": "Namespaced",
-			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList",
+				"shortNames": []any{"wdg"}},
 			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
 		},

@@ -19,6 +19,7 @@ type World struct {
 	Kafka      *servers.Kafka // nil where the log is in Postgres
 	Postgres   *servers.Postgres
 	Checkpoint *servers.Postgres // Postgres, or a server of the checkpoint's own
+	File       string            // where the log is in a file; else empty
 	Prefix     string
 	Env        map[string]string
 }
@@ -120,6 +121,9 @@ func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {
 // Read reads the log from where the world keeps it.
 func (w *World) Read(t testing.TB) *Log {
 	t.Helper()
+	if w.File != "" {
+		return w.ReadFile(t)
+	}
 	if w.Kafka == nil {
 		return ReadTables(t, w.Postgres.URL, w.Prefix)
 	}
@@ -193,6 +197,14 @@ func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.Resourc
 		return len(left) == 0
 	}
 	Await(t, "the log to be complete", func() (bool, error) {
+		if w.File != "" {
+			for _, c := range w.fileControls(t) {
+				if reach(c.Positions) {
+					return true, nil
+				}
+			}
+			return false, nil
+		}
 		if w.Kafka == nil {
 			return reach(batchPositions(t, w.Postgres.URL)), nil
 		}
@@ -206,6 +218,9 @@ func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.Resourc
 
 func (w *World) controls(t testing.TB) []change.Control {
 	t.Helper()
+	if w.File != "" {
+		return w.fileControls(t)
+	}
 	if w.Kafka == nil {
 		return readTables(t, w.Postgres.URL, (*Log).readControls).Controls
 	}

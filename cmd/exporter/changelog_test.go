@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/internal/hostile"
+	"kubecdc/internal/plain"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+func updated(resource, name, before, after string) *sinks.Logged {
+	c := change.Change{Stream: change.ParseStream(change.StreamID(resource)), Op: change.Update, Namespace: "shop", Name: name, UID: "u-1",
+		ResourceVersion: "437", Time: time.Unix(1e9, 0), Before: []byte(before), After: []byte(after)}
+	c.Provenance.Managers = []byte("kubectl-edit")
+	return &sinks.Logged{Change: c, Logged: time.Unix(1e9+1, 0)}
+}
+
+// printing is what a tail prints with.
+func printing(t *testing.T, format, colour string) *changes {
+	t.Helper()
+	c, p := &cobra.Command{}, &changes{titled: true, teller: query.Teller{NoPatch: format == "diff" || format == "wide"}}
+	p.output.flag(c, "table", "diff", "wide", "name", "json", "yaml", jsonPath)
+	p.format, p.colour = format, colour
+	if err := c.PreRunE(c, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.out = p.colours(io.Discard)
+	return p
+}
+
+func printed(t *testing.T, p *changes, l *sinks.Logged) string {
+	t.Helper()
+	text, err := p.text(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A change in each format, with colours and without.
+func TestAChangeIsPrinted(t *testing.T) {
+	l := updated("deployments.apps", "web", `{"metadata":{"name":"web","resourceVersion":"436"},"spec":{"replicas":2,"containers":[{"name":"web",
+		"command":"exec /usr/local/bin/server --config=/etc/server.yaml --log-level=info --listen=:80"}]},"text":"a\nb\nc","old":true}`,
+		`{"metadata":{"name":"web","resourceVersion":"437"},"spec":{"replicas":5,"containers":[{"name":"web",
+		"command":"exec /usr/local/bin/server --config=/etc/server.yaml --log-level=debug --listen=:80"}]},"text":"a\nB\nc","new":[1]}`)
+	var got strings.Builder
+	for _, format := range []string{"diff", "table", "wide", "name", "json", "yaml", "jsonpath={.name} {.after.spec.replicas}"} {
+		for _, colour := range []string{"never", "always"} {
+			if colour == "always" && format != "diff" {
+				continue
+			}
+			p := printing(t, format, colour)
+			fmt.Fprintf(&got, "-o %s --color %s\n%s\n", format, colour, strings.ReplaceAll(printed(t, p, l), "\x1b", "ESC"))
+		}
+	}
+	golden := filepath.Join("testdata", "changes.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || got.String() != string(want) {
+		t.Errorf("differs from %s (%v); to take it over: go test ./cmd/exporter -args -update\n%s", golden, err, got.String())
+	}
+}
+
+// Whatever others call their objects, and put into them: nothing that a terminal obeys is printed, and no line of their making.
+func TestHostileObjectsArePrintedHarmlessly(t *testing.T) {
+	contents := hostile.Contents()
+	for i, name := range hostile.Names() {
+		was, is := contents[i%len(contents)].Text, contents[(i+1)%len(contents)].Text
+		l := updated("roles.rbac.authorization.k8s.io", name.Text, was, is)
+		for _, format := range []string{"diff", "wide", "name", "json", "jsonpath={.name}{.after}{.patch}"} {
+			text, err := printing(t, format, "never").text(l)
+			if err != nil && !strings.Contains(err.Error(), "exceeded max depth") {
+				t.Errorf("-o %s of %s: %v", format, name.What, err)
+			}
+			if i := strings.IndexFunc(string(text), func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }); i >= 0 {
+				t.Errorf("-o %s of %s prints %.80q", format, name.What, text[i:])
+			}
+			if strings.Contains(string(text), "\n12:00:00 deleted") {
+				t.Errorf("-o %s of %s prints a false line", format, name.What)
+			}
+		}
+	}
+	lines := newColours(false).lines([]query.Line{{Sign: '~', Path: "a\x1b[2K", Parts: []query.Part{{Sign: '-', Text: "b\r\n"}}}})
+	if lines != plain.Own("  ~ a\\u001b[2K: b\\r\\n\n") {
+		t.Errorf("printed is %q", lines)
+	}
+}
+
+func TestWrongPathsAreNamed(t *testing.T) {
+	for _, wrong := range []string{"jsonpath", "jsonpath={.a", "json=x", "names"} {
+		code, _, stderr := exporter(t, "tail", "-o", wrong)
+		if code != exitSettings || !strings.Contains(stderr, "-o "+wrong+": ") {
+			t.Errorf("-o %s: %d, %s", wrong, code, stderr)
+		}
+	}
+}
