@@ -3,9 +3,6 @@ package query
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,109 +12,84 @@ import (
 	"kubecdc/sinks"
 )
 
-// An object does not tell who deleted it. But one that goes since its owner or its namespace goes can be told from the others, by
-// what the log has of these.
-
-// owner is an object that took another one with it, if it was deleted.
-type owner struct {
-	APIVersion, Kind, Name, UID string
+// Deletion is that of an object. Nothing in the object tells by whom; but one that goes with its owner or with its namespace can be
+// told from others, by what the log has of these.
+type Deletion struct {
+	Cause  string // empty: not known
+	seen   time.Time
+	owners []owner
 }
 
-// ownersOf are the owners of an object, and its namespace.
-func ownersOf(object []byte, namespace string) (all []owner) {
-	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "ownerReferences"), &all) // it was checked before
-	if namespace != "" {
-		all = append(all, owner{APIVersion: "v1", Kind: "Namespace", Name: namespace})
+// owner is an object that takes another one with it.
+type owner struct{ APIVersion, Kind, Name, UID string } // without UID it is the namespace
+
+// DeletionOf is a deletion, of which Causes may know more.
+func DeletionOf(l *sinks.Logged) *Deletion {
+	d := &Deletion{seen: l.Time}
+	_ = json.Unmarshal(rawjson.Member(rawjson.Member(l.Before, "metadata"), "ownerReferences"), &d.owners) // it was checked before
+	if l.Namespace != "" {
+		d.owners = append(d.owners, owner{APIVersion: "v1", Kind: "Namespace", Name: strings.Clone(l.Namespace)})
 	}
-	return all
+	return d
 }
 
-// resource finds the resource of an owner among those of the log.
-func (o *owner) resource(known []string) string {
-	group, _, grouped := strings.Cut(o.APIVersion, "/")
-	name := o.Kind
-	if grouped {
-		name += "." + group
-	}
-	if like := suggest.Like(name, known); len(like) == 1 {
-		return like[0]
-	}
-	return ""
-}
-
-// ends are when an object was going, from when its deletion was asked for until it was gone.
-type end struct {
-	uid      string
-	from, to time.Time
-}
-
-// Causes tells of each deletion which owner, or namespace, was deleted before or is being deleted.
-func Causes(ctx context.Context, r sinks.Reader, deleted []*Event) error {
+// Causes finds out which deletions followed that of an owner, or of the namespace.
+func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 	known, err := r.Resources(ctx)
-	if err != nil {
-		return err
-	}
-	owners := map[string]*sinks.Objects{} // by resource
-	for _, e := range deleted {
-		for _, o := range e.owners {
-			id := o.resource(known)
-			if owners[id] == nil {
-				owners[id] = &sinks.Objects{Resources: []string{id}}
+	lives := map[string][]life{} // of owners, by kind and name
+	for _, d := range deletions {
+		for _, o := range d.owners {
+			if _, read := lives[o.APIVersion+o.Kind+o.Name]; err == nil && !read {
+				lives[o.APIVersion+o.Kind+o.Name], err = o.lives(ctx, r, known)
 			}
-			if name := id + "/" + o.Name; !slices.Contains(owners[id].Names, name) {
-				owners[id].Names = append(owners[id].Names, name)
-			}
-		}
-	}
-	delete(owners, "")
-	for _, id := range slices.Sorted(maps.Keys(owners)) {
-		ends, err := endsOf(ctx, r, owners[id])
-		if err != nil {
-			return err
-		}
-		for _, e := range deleted {
-			for _, o := range e.owners {
-				if e.Cause == "" && o.resource(known) == id && slices.ContainsFunc(ends[o.Name], func(n end) bool { return o.ended(n, e) }) {
-					e.Cause = o.cause()
+			for _, l := range lives[o.APIVersion+o.Kind+o.Name] {
+				if d.Cause == "" && l.took(&o, d) {
+					d.Cause = "with its owner " + o.Kind + " " + o.Name
+					if o.UID == "" {
+						d.Cause = "with its namespace"
+					}
 				}
 			}
 		}
 	}
-	return nil
+	return err
 }
 
-// ended reports whether an end of the owner explains a deletion. Of a namespace the deletion must be within, since nothing else tells
-// its lives apart.
-func (o *owner) ended(n end, deleted *Event) bool {
-	if o.UID != "" {
-		return n.uid == o.UID && !n.from.After(deleted.Seen.Add(time.Second))
+// life is an object of an owner's name that was deleted: from when that was asked for until it was gone.
+type life struct {
+	uid      string
+	from, to time.Time
+}
+
+// took reports whether the owner's deletion explains another one: that of a namespace only within it, since a namespace is known by its
+// name alone.
+func (l *life) took(o *owner, d *Deletion) bool {
+	return !l.from.IsZero() && !l.from.After(d.seen.Add(time.Second)) &&
+		(o.UID == l.uid || o.UID == "" && (l.to.IsZero() || !l.to.Before(d.seen)))
+}
+
+// lives reads which objects had the owner's name.
+func (o *owner) lives(ctx context.Context, r sinks.Reader, known []string) (all []life, err error) {
+	name := o.Kind
+	if group, _, found := strings.Cut(o.APIVersion, "/"); found {
+		name += "." + group
 	}
-	return !n.from.After(deleted.Seen) && (n.to.IsZero() || !n.to.Before(deleted.Seen))
-}
-
-func (o *owner) cause() string {
-	if o.UID == "" {
-		return "with its namespace"
+	like := suggest.Like(name, known)
+	if len(like) != 1 {
+		return nil, nil
 	}
-	return fmt.Sprintf("with its owner %s %s", o.Kind, o.Name)
-}
-
-// endsOf reads when objects were deleted, by their names.
-func endsOf(ctx context.Context, r sinks.Reader, o *sinks.Objects) (map[string][]end, error) {
-	ends, open := map[string][]end{}, map[string]int{} // open: the last end of an object, by key and uid
-	err := r.Changes(ctx, o.Query(), func(l *sinks.Logged) error {
-		key := l.Change.Key() + "\x00" + l.UID
-		i, found := open[key]
-		going := rawjson.Member(rawjson.Member(l.After, "metadata"), "deletionTimestamp") != nil
-		if !found && (going || l.Op == change.Delete) {
-			i = len(ends[l.Name])
-			ends[l.Name] = append(ends[l.Name], end{uid: strings.Clone(l.UID), from: l.Time})
-			open[key] = i
+	err = r.Changes(ctx, sinks.Query{Resources: like, Name: o.Name}, func(l *sinks.Logged) error {
+		if len(all) == 0 || all[len(all)-1].uid != l.UID {
+			all = append(all, life{uid: strings.Clone(l.UID)})
 		}
+		last := &all[len(all)-1]
 		if l.Op == change.Delete {
-			ends[l.Name][i].to = l.Time
+			last.to = l.Time
+		}
+		if last.from.IsZero() && (l.Op == change.Delete || rawjson.Member(rawjson.Member(l.After, "metadata"), "deletionTimestamp") != nil) {
+			last.from = l.Time
 		}
 		return nil
 	})
-	return ends, err
+	return all, err
 }
