@@ -26,7 +26,8 @@ func TestIgnoredUpdates(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		filter *filter
-		// of one object: the op, the body after it, and L for one that the log has lost; the first update has the body a/1 before it
+		// of one object: the op, and the body after it; L is an update that the log has lost, S one whose body the store seems to lack. The
+		// first update has the body a/1 before it
 		changes       string
 		written       string // op, body before, body after
 		upsert        string // body and version; empty: none
@@ -41,6 +42,7 @@ func TestIgnoredUpdates(t *testing.T) {
 		{"another object of the name", ignoring, "u a/2; d; c a/2; u a/3", "d a/1 ; c  a/2", "a/2@4", 2},
 		{"a change that comes and goes", ignoring, "u b/2; u a/2", "u a/1 b/2; u b/2 a/2", "a/2@2", 0},
 		{"an object that the log has lost", ignoring, "L a/2", "u a/1 a/2", "a/2@1", 0},
+		{"a body that the store lacked while it was on its way", ignoring, "u a/2; S a/2", "", "a/1@2", 1},
 		{"no updates", &filter{noUpdates: true}, "u b/2; u c/3; d", "d a/1 ", "", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -49,7 +51,7 @@ func TestIgnoredUpdates(t *testing.T) {
 			for i, text := range strings.Split(tc.changes, "; ") {
 				op, state, _ := strings.Cut(text, " ")
 				c := change.Change{Stream: change.ParseStream("nodes"), Op: change.Op(op[0]), Name: "n", ResourceVersion: change.VersionOf(uint64(i + 1))}
-				if c.Lost = op == "L"; c.Lost {
+				if c.Lost, c.Logged = op == "L", op == "S"; c.Lost || c.Logged {
 					c.Op = change.Update
 				}
 				if state != "" {

@@ -56,7 +56,7 @@ func (t *touched) leaveOut(batch *change.Batch, f *filter, images bool) map[stri
 				c.Before = former.After
 			}
 		}
-		if c.Logged {
+		if c.Logged && c.Before == nil { // else the body was on its way when the store seemed to lack it
 			c.Before = c.After
 		}
 		if f.leavesOut(c) {

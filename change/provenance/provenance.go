@@ -19,7 +19,7 @@ type Reader struct {
 	states pair
 }
 
-// ReadAll sets Told of a batch's changes. It is valid until the next call.
+// ReadAll sets the provenance of a batch's changes. It is valid until the next call.
 func (r *Reader) ReadAll(b *change.Batch) {
 	r.Reset()
 	for i := range b.Changes {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 )
@@ -51,6 +52,14 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	for round := range 12 {
 		said := killCommitter(t, path, time.Duration(round)*300*time.Microsecond)
+		beside := share(t, path)
+		must(t, beside.Find(t.Context(), "prod"))
+		if last := batchOf(t, beside); last < said { // before an owner has looked after what the dead one left
+			t.Fatalf("batch %d was committed, and beside is read %d", said, last)
+		}
+		if round%2 == 0 { // else the memory that it shares is there when the next owner comes
+			beside.Close()
+		}
 		store := open(t, path) // at once: the dead process's lock is gone
 		checkpointtest.Bind(t, store, "prod", "uid")
 		state := checkpointtest.WantAtomic(t, store, "parent") // at once: so is its lease
@@ -58,27 +67,68 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 			t.Fatalf("batch %d was committed, but the checkpoint is at %d", said, state.Seq)
 		}
 		store.Close()
+		beside.Close()
 	}
+}
+
+// Signals are stored and read beside an owner that commits without a pause.
+func TestSignalsBesideAnOwnerThatCommits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	child, lines := startCommitter(t, path)
+	go func() {
+		for lines.Scan() { // else it would wait for somebody to read
+		}
+	}()
+	beside := share(t, path)
+	defer beside.Close()
+	must(t, beside.Find(t.Context(), "prod"))
+	first, last := batchOf(t, beside), uint64(0)
+	signals, began, longest := 0, time.Now(), time.Duration(0)
+	for ; signals < 30 || last < first+20; signals++ {
+		asked := time.Now()
+		_, err := beside.AddSignal(t.Context(), checkpoint.Signal{Kind: change.SignalPause, Stream: "pods"})
+		must(t, err)
+		longest, last = max(longest, time.Since(asked)), batchOf(t, beside)
+	}
+	t.Logf("%d signals in %v, the longest in %v, beside %d commits", signals, time.Since(began), longest, last-first)
+	must(t, child.Process.Kill())
+	_ = child.Wait()
+	store := open(t, path)
+	defer store.Close()
+	must(t, store.Find(t.Context(), "prod"))
+	if all, err := store.Signals(t.Context(), true); err != nil || len(all) != signals {
+		t.Errorf("%d signals, of %d; %v", len(all), signals, err)
+	}
+}
+
+func batchOf(t *testing.T, store *sqlite.Store) uint64 {
+	t.Helper()
+	last, err := store.History(t.Context(), 0, 1)
+	must(t, err)
+	return last[0].Seq
+}
+
+// startCommitter starts a child, and waits for a few of its commits.
+func startCommitter(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childFile+"="+path)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	must(t, err)
+	must(t, child.Start())
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		lines.Scan()
+	}
+	return child, lines
 }
 
 // killCommitter lets a child commit a few times and kills it some time into the next commit. It returns the last
 // batch that the child knew to be committed.
 func killCommitter(t *testing.T, path string, into time.Duration) uint64 {
 	t.Helper()
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childFile+"="+path)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for range 3 {
-		lines.Scan()
-	}
+	child, lines := startCommitter(t, path)
 	time.Sleep(into) // not to wait for anything: it chooses where in the commit the kill falls
 	_ = child.Process.Kill()
 	for last := lines.Text(); ; last = lines.Text() {

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,10 +24,24 @@ func TestAFileOfANewerReleaseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sqlite.Open(t.Context(), path)
-	_, past := sqlite.Share(t.Context(), path)
-	for _, err := range []error{err, past} {
+	_, beside := sqlite.Share(t.Context(), path)
+	for _, err := range []error{err, beside} {
 		if err == nil || !strings.Contains(err.Error(), "made by a newer release") {
 			t.Errorf("error is %v", err)
 		}
+	}
+}
+
+// A command leaves a file as it is whose tables an exporter has not brought up to date.
+func TestAFileOfAnOlderReleaseIsLeftAsItIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Share(t.Context(), path); err == nil || !strings.Contains(err.Error(), "exporter run of this release brings them up to date") {
+		t.Errorf("error is %v", err)
+	}
+	if file, err := os.ReadFile(path); err != nil || len(file) > 0 {
+		t.Errorf("it has %d bytes now, %v", len(file), err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Prune drops the rows that are older than the age, but never the newest of a slot. It makes the oldest row that it keeps of each
-// slot complete. Signals that have ended before that are dropped too.
+// slot complete. Signals that have ended before that are dropped too. If a reader has kept Redact from it, the file is written anew.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.InTx(ctx, func(t *tables.Tx) error {
 		const look = `select slot, coalesce(min(second) filter (where time > $2), max(second))
@@ -34,6 +34,9 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 		}
 		return err
 	})
+	if err == nil {
+		err = s.scrub(context.WithoutCancel(ctx))
+	}
 	return s.file.Fail("prune the history", err)
 }
 

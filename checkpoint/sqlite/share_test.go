@@ -53,8 +53,7 @@ func TestTheFileIsReadBesideItsOwner(t *testing.T) {
 	}()
 	var last uint64
 	for moved := 0; moved < 30; {
-		past, err := sqlite.Share(t.Context(), path)
-		must(t, err)
+		past := share(t, path)
 		must(t, past.Find(t.Context(), "prod"))
 		rows, err := past.Select(t.Context(), 0, checkpoint.Window{Limit: 1})
 		must(t, err)
@@ -85,6 +84,13 @@ func TestAMissingFileIsNotMade(t *testing.T) {
 	if all, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(all) > 0 {
 		t.Fatalf("it made %v", all)
 	}
+}
+
+func share(t *testing.T, path string) *sqlite.Store {
+	t.Helper()
+	store, err := sqlite.Share(t.Context(), path)
+	must(t, err)
+	return store
 }
 
 func must(t *testing.T, err error) {

@@ -16,6 +16,15 @@ func TestContract(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, filepath.Join(t.TempDir(), "c.db")) })
 }
 
+// What shares a file is a store like its owner's: both are guarded by epochs.
+func TestContractBesideTheOwner(t *testing.T) {
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+		path := filepath.Join(t.TempDir(), "c.db")
+		t.Cleanup(open(t, path).Close)
+		return share(t, path)
+	})
+}
+
 func open(t testing.TB, path string) *sqlite.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), path)

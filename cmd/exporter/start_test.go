@@ -184,7 +184,7 @@ func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
 			[]string{"waiting for the API server to say which cluster it is", "it took the request, and has not answered yet"}},
 		"a credential plugin": {kubeconfig(t, identified(t), "", sleepingPlugin), nil,
 			[]string{"waiting for the API server to say which cluster it is", "credential plugin sleep has not ended yet"}},
-		"the checkpoint": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_CHECKPOINT=postgres://u@" + quiet + "/db"},
+		"the checkpoint": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_SINK=stdout", "KUBECDC_CHECKPOINT=postgres://u@" + quiet + "/db"},
 			[]string{"waiting for the checkpoint", quiet, "no answer yet"}},
 		"the Postgres sink": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=postgres://u@" + quiet + "/db"},
 			[]string{"waiting for the sink", quiet, "no answer yet"}},

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -34,18 +33,15 @@ creationTimestamp). With --full objects are as they were.
 func newState() *cobra.Command {
 	p, at, full := &pastFlags{}, "", false
 	c := &cobra.Command{
-		Use:   "state --at TIME TYPE[,TYPE...] [NAME...] | TYPE/NAME... [flags]",
+		Use:   "state [--at TIME] TYPE[,TYPE...] [NAME...] | TYPE/NAME... [flags]",
 		Short: "Show what objects were at a moment",
 		Long:  stateHelp,
 		Args:  argCount(1, math.MaxInt),
 		RunE: func(c *cobra.Command, args []string) error {
-			if at == "" {
-				return usage.Error("state needs --at: a time, how long ago (2h), a resourceVersion, a checkpoint, or now")
-			}
 			return p.state(c.Context(), c, at, full, args)
 		},
 	}
-	c.Flags().StringVar(&at, "at", "", "the moment")
+	c.Flags().StringVar(&at, "at", "now", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
 	p.moments(c)
 	return p.flags(c, "table", "wide", "name", "yaml", "json", jsonPath)

@@ -39,10 +39,10 @@ func (o op) sectors() (parts []op) {
 	if o.kind != written {
 		return []op{o}
 	}
-	for len(o.bytes) > 0 {
-		n := min(int64(len(o.bytes)), sector-o.at%sector)
-		parts = append(parts, op{kind: written, at: o.at, bytes: o.bytes[:n]})
-		o.at, o.bytes = o.at+n, o.bytes[n:]
+	for at, rest := o.at, o.bytes; len(rest) > 0; {
+		n := min(int64(len(rest)), sector-at%sector)
+		parts = append(parts, op{kind: written, at: at, bytes: rest[:n]})
+		at, rest = at+n, rest[n:]
 	}
 	return parts
 }

@@ -12,12 +12,6 @@ import (
 	"kubecdc/internal/dberror"
 )
 
-// errNoSharing means that the file system lacks what processes share a file by.
-var errNoSharing = errors.New("the file system has no locks, or no memory that processes share")
-
-const hintNoSharing = "put the file on a local disk or a block volume, not on a network's or an emulated file system " +
-	"(KUBECDC_CHECKPOINT), or use Postgres"
-
 // Fail wraps err with what was tried on this file; nil stays nil.
 func (f *File) Fail(op string, err error) error {
 	var inUse *dberror.InUseError
@@ -41,6 +35,9 @@ func PutAside(path string) (aside string, err error) {
 	return aside, err
 }
 
+const noSharing = "the file system has no locks, or no memory that processes share: put the file on a local disk or a block volume, " +
+	"not on a network's or an emulated file system (KUBECDC_CHECKPOINT), or use Postgres"
+
 const mayWrite = "may this user write to the file and its folder? SQLite keeps two more files there (-wal and -shm), also to read " +
 	"while no exporter runs"
 
@@ -59,8 +56,8 @@ var hints = map[int]string{
 func hint(err error) string {
 	e, ok := errors.AsType[*driver.Error](err)
 	switch {
-	case ok && (e.Code() == codes.SQLITE_IOERR_SHMMAP || e.Code() == codes.SQLITE_IOERR_LOCK), errors.Is(err, errNoSharing):
-		return hintNoSharing
+	case ok && (e.Code() == codes.SQLITE_IOERR_SHMMAP || e.Code() == codes.SQLITE_IOERR_LOCK), errors.Is(err, errors.ErrUnsupported):
+		return noSharing
 	case errors.Is(err, fs.ErrPermission):
 		return mayWrite
 	}

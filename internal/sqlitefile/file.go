@@ -103,9 +103,9 @@ func (f *File) open(ctx context.Context, pragmas []string) (err error) {
 // mustShare returns an error if no other process could read the file while this one has it.
 func (f *File) mustShare(ctx context.Context) error {
 	var mode string
-	err := f.db.QueryRowContext(ctx, `pragma journal_mode`).Scan(&mode)
+	err := f.db.QueryRowContext(ctx, `select journal_mode from pragma_journal_mode, (select count(*) from sqlite_schema)`).Scan(&mode)
 	if err == nil && mode != "wal" {
-		err = fmt.Errorf("%w: its journal can't be a write-ahead log, but is %q", errNoSharing, mode)
+		err = fmt.Errorf("%w: its journal can't be a write-ahead log, but is %q", errors.ErrUnsupported, mode)
 	}
 	return f.Fail("open", err)
 }

@@ -4,6 +4,7 @@ package sqlitefile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -23,8 +24,8 @@ func lock(path string) (*os.File, error) {
 		return file, nil
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		err = &dberror.InUseError{Path: strings.TrimSuffix(path, ".lock")}
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK):
-		err = errors.Join(errNoSharing, err)
+	case errors.Is(err, syscall.ENOLCK):
+		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	_ = file.Close()
 	return nil, err

@@ -2,6 +2,9 @@
 
 package sqlitefile
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
-func lock(string) (*os.File, error) { return nil, errNoSharing }
+func lock(string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // consumer is a program that others use to read topics.
@@ -100,7 +98,7 @@ func streamsTable(ctx context.Context, r reading) ([]row, error) {
 
 // consoleConsumer runs the class of the script, which no jar has. It ends after as many records as the topic has.
 func consoleConsumer(ctx context.Context, r reading) ([]row, error) {
-	all, err := r.t.records(ctx, r.log, kgo.ReadCommitted())
+	all, err := r.t.reading(r.log).Records(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -42,11 +41,13 @@ type clientRow struct {
 
 // count adds a log's records to the page.
 func (t *trial) count(ctx context.Context, log topics) error {
-	committed, err := t.records(ctx, log, kgo.ReadCommitted())
+	committed, err := t.reading(log).Records(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := t.records(ctx, log, kgo.ReadUncommitted())
+	uncommitted := t.reading(log)
+	uncommitted.Uncommitted = true
+	all, err := uncommitted.Records(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubecdc/test/child"
+	"kubecdc/test/exporter"
 	"kubecdc/test/servers"
 )
 
@@ -78,8 +79,7 @@ func startStack(ctx context.Context) (*stack, error) {
 	if s.cluster, err = dynamic.NewForConfig(s.kube.Config); err != nil {
 		return nil, fmt.Errorf("make a client of the API server: %w", err)
 	}
-	_, err = output(ctx, s.dir, nil, "go", "build", "-o", s.binary, "kubecdc/cmd/exporter")
-	return s, err
+	return s, errors.Join(os.MkdirAll(s.dir, 0o755), exporter.Build(ctx, s.binary))
 }
 
 func (s *stack) brokers() string { return strings.Join(s.kafka.Brokers, ",") }
@@ -111,32 +111,18 @@ func (s *stack) settings(log topics) []string {
 
 // export starts an exporter, and returns once it has the first list.
 func (s *stack) export(ctx context.Context, log topics) error {
-	listen, err := servers.FreeAddress()
-	if err != nil {
-		return err
-	}
 	path := filepath.Join(s.dir, log.Prefix+".log")
 	out, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(s.binary, "run")
-	cmd.Env = append(child.Environ(), append(s.settings(log), "KUBECDC_LISTEN="+listen)...)
-	cmd.Stdout, cmd.Stderr = out, out
-	process, err := child.Start(cmd)
+	process, err := exporter.Start(s.binary, s.settings(log), out, out)
 	if err != nil {
-		return fmt.Errorf("start the exporter: %w", err)
+		return err
 	}
-	s.running[log.Prefix] = process
-	return await(ctx, "the exporter of "+log.Prefix+" to be ready, see "+path, func() (bool, error) {
-		response, err := http.Get("http://" + listen + "/readyz")
-		if err != nil {
-			return false, nil
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK, nil
-	})
+	s.running[log.Prefix] = process.Child
+	return await(ctx, "the exporter of "+log.Prefix+" to be ready, see "+path, func() (bool, error) { return process.Ready(ctx) == nil, nil })
 }
 
 func (s *stack) stopExporters(logs []topics) {

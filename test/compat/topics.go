@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/test/kafkatopics"
 )
 
 // resources are what the logs have, a topic each.
@@ -25,7 +27,7 @@ func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
 	for _, log := range logs {
 		var got digest
 		err := await(ctx, "the topics "+log.Prefix+".* to have what the cluster has", func() (bool, error) {
-			records, err := t.records(ctx, log, kgo.ReadCommitted())
+			records, err := t.reading(log).Records(ctx)
 			if err != nil {
 				return false, err
 			}
@@ -43,7 +45,7 @@ func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
 
 // even returns once the logs in Avro and of objects, whose records this program does not parse, have as many as one that is complete.
 func (t *trial) even(ctx context.Context) error {
-	complete, err := t.records(ctx, plain, kgo.ReadCommitted())
+	complete, err := t.reading(plain).Records(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func (t *trial) even(ctx context.Context) error {
 			continue
 		}
 		err := await(ctx, fmt.Sprintf("the topics %s.* to have %d records", log.Prefix, want), func() (bool, error) {
-			all, err := t.records(ctx, log, kgo.ReadCommitted())
+			all, err := t.reading(log).Records(ctx)
 			return len(all) == want, err
 		})
 		if err != nil {
@@ -92,40 +94,9 @@ func toRecord(r *kgo.Record) record {
 	return record{string(r.Key), string(r.Value)}
 }
 
-// records reads a log's topics of changes from their start to their end, without the records that mark transactions.
-func (t *trial) records(ctx context.Context, log topics, level kgo.IsolationLevel) (all []*kgo.Record, err error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...), kgo.ConsumeTopics(log.topic("pods"), log.topic("configmaps")),
-		kgo.FetchIsolationLevel(level), kgo.FetchMaxWait(100*time.Millisecond), kgo.KeepControlRecords())
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	ends, err := kadm.NewClient(client).ListCommittedOffsets(ctx, log.topic("pods"), log.topic("configmaps"))
-	if err != nil {
-		return nil, fmt.Errorf("ask where the topics %s.* end: %w", log.Prefix, err)
-	}
-	unread := map[string]int64{}
-	place := func(topic string, partition int32) string { return fmt.Sprintf("%s/%d", topic, partition) }
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Offset > 0 {
-			unread[place(o.Topic, o.Partition)] = o.Offset
-		}
-	})
-	for len(unread) > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			return nil, fmt.Errorf("read the topics %s.*: %w", log.Prefix, err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			if !r.Attrs.IsControl() {
-				all = append(all, r)
-			}
-			if p := place(r.Topic, r.Partition); r.Offset+1 >= unread[p] {
-				delete(unread, p)
-			}
-		})
-	}
-	return all, nil
+// reading reads a log's topics of changes.
+func (t *trial) reading(log topics) kafkatopics.Reading {
+	return kafkatopics.Reading{Brokers: t.kafka.Brokers, Wanted: kafkatopics.These(log.topic("pods"), log.topic("configmaps"))}
 }
 
 // abort writes to all partitions of the logs what must never be seen, in transactions that are then aborted: other contents of
@@ -142,7 +113,7 @@ func (t *trial) abort(ctx context.Context) error {
 	}
 	var poison []*kgo.Record
 	for _, log := range long {
-		all, err := t.records(ctx, log, kgo.ReadCommitted())
+		all, err := t.reading(log).Records(ctx)
 		if err != nil {
 			return err
 		}
@@ -207,7 +178,7 @@ func (t *trial) compact(ctx context.Context, log topics, tombstones time.Duratio
 		if err := t.abort(ctx); err != nil { // a new segment begins with the next record
 			return false, err
 		}
-		all, err := t.records(ctx, log, kgo.ReadCommitted())
+		all, err := t.reading(log).Records(ctx)
 		return isCompacted(all, ends, tombstones > 0), err
 	})
 }

@@ -17,15 +17,16 @@ func (t *story) lookAround(ctx context.Context) {
 		return
 	}
 	t.screen.say("Everything runs until Ctrl-C. In another terminal, in this folder:")
-	t.command("watch the records come in", "go run ./test/demo tail "+t.stack.brokers)
+	t.command("watch the changes come in", "KUBECDC_CLUSTER="+clusterName+" KUBECDC_SINK=kafka KUBECDC_KAFKA_BROKERS="+t.stack.brokers+" "+
+		short(t.stack.binary)+" tail")
 	t.command("change something", "export KUBECONFIG="+short(t.stack.kube.Kubeconfig),
 		"kubectl -n "+namespace+" create configmap hello --from-literal=who=world",
 		"kubectl -n "+namespace+" delete order "+orderName(1001))
 	t.command("how far each stream is complete, and every gap; any Kafka client will do",
 		fmt.Sprintf("kcat -b %s -t %s.control -C -e -X isolation.level=read_committed", t.stack.brokers, topicPrefix))
 	t.command("the checkpoint: positions, inventory, history (checkpoints)", t.checkpointCommand())
-	t.command("the status page, in a browser", "http://"+t.exporter.listen+"/")
-	t.command("the exporter", "curl http://"+t.exporter.listen+"/readyz", "curl http://"+t.exporter.listen+"/metrics",
+	t.command("the status page, in a browser", "http://"+t.exporter.Listen+"/")
+	t.command("the exporter", "curl http://"+t.exporter.Listen+"/readyz", "curl http://"+t.exporter.Listen+"/metrics",
 		"tail -f "+short(t.exporter.log))
 	t.command("break it; it is started again", fmt.Sprintf("kill -9 %d", t.exporter.pid()))
 	t.keepRunning(ctx)
@@ -54,7 +55,7 @@ func (t *story) keepRunning(ctx context.Context) {
 			t.screen.print(t.exporter.logTail())
 			return
 		}
-		t.screen.say("The exporter was ended; it is started again, as process %d: http://%s/readyz", t.exporter.pid(), t.exporter.listen)
+		t.screen.say("The exporter was ended; it is started again, as process %d: http://%s/readyz", t.exporter.pid(), t.exporter.Listen)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/test/kafkatopics"
 )
 
 // consumer reads all topics of the exporter as they come, and only what is committed: an ordinary Kafka consumer,
@@ -24,26 +26,18 @@ type consumer struct {
 }
 
 func newConsumer(brokers string) (*consumer, error) {
-	client, err := newClient(brokers, kgo.KeepControlRecords()) // so that offsets have no holes
-	if err != nil {
-		return nil, err
-	}
-	return &consumer{client: client, log: newTopicLog(), changed: make(chan struct{})}, nil
-}
-
-// newClient consumes the exporter's topics from their start, those that are still to be made too.
-func newClient(brokers string, options ...kgo.Opt) (*kgo.Client, error) {
-	client, err := kgo.NewClient(append(options,
+	client, err := kgo.NewClient(
 		kgo.SeedBrokers(strings.Split(brokers, ",")...),
-		kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+regexp.QuoteMeta(topicPrefix)+`\.`),
+		kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+regexp.QuoteMeta(topicPrefix)+`\.`), // those that are still to be made too
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // so that offsets have no holes
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(200*time.Millisecond),
-	)...)
+	)
 	if err != nil {
 		return nil, fmt.Errorf("make a consumer: %w", err)
 	}
-	return client, nil
+	return &consumer{client: client, log: newTopicLog(), changed: make(chan struct{})}, nil
 }
 
 // run reads until ctx ends.
@@ -76,23 +70,13 @@ func (c *consumer) look(see func(*topicLog)) (changed <-chan struct{}, err error
 }
 
 // ends are the offsets up to which everything in the topics is committed.
-func (c *consumer) ends(ctx context.Context) (map[partition]int64, error) {
+func (c *consumer) ends(ctx context.Context) (map[kafkatopics.Partition]int64, error) {
 	admin := kadm.NewClient(c.client)
-	topics, err := admin.ListTopics(ctx)
+	listed, err := kafkatopics.Offsets(ctx, admin, kafkatopics.Under(topicPrefix), admin.ListCommittedOffsets)
 	if err != nil {
-		return nil, fmt.Errorf("list the topics: %w", err)
+		return nil, err
 	}
-	var names []string
-	for _, name := range topics.Names() {
-		if isOurs(name) {
-			names = append(names, name)
-		}
-	}
-	listed, err := admin.ListCommittedOffsets(ctx, names...)
-	if err != nil {
-		return nil, fmt.Errorf("ask where the topics end: %w", err)
-	}
-	ends := map[partition]int64{}
-	listed.Each(func(o kadm.ListedOffset) { ends[partition{o.Topic, o.Partition}] = o.Offset })
-	return ends, listed.Error()
+	ends := map[kafkatopics.Partition]int64{}
+	listed.Each(func(o kadm.ListedOffset) { ends[kafkatopics.Partition{Topic: o.Topic, Number: o.Partition}] = o.Offset })
+	return ends, nil
 }

@@ -4,32 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
-	"kubecdc/test/child"
-	"kubecdc/test/servers"
+	"kubecdc/test/exporter"
 )
 
-// exporter is one running process of it.
-type exporter struct {
-	*child.Child
-	cmd    *exec.Cmd
-	listen string
-	log    string // file of its output, which later processes add to
-}
-
-func buildExporter(ctx context.Context, binary string) error {
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "kubecdc/cmd/exporter").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build the exporter: %w\n%s", err, out)
-	}
-	return nil
+// process is a running exporter.
+type process struct {
+	*exporter.Process
+	log string // file of its output, which later processes add to
 }
 
 const (
@@ -53,32 +40,22 @@ func (k *stack) settings() []string {
 	}
 }
 
-func (k *stack) startExporter() (*exporter, error) {
-	listen, err := servers.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	e := &exporter{listen: listen, log: filepath.Join(k.folder(), "exporter.log")}
-	out, err := os.OpenFile(e.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func (k *stack) startExporter() (*process, error) {
+	p := &process{log: filepath.Join(k.folder(), "exporter.log")}
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the exporter's log: %w", err)
 	}
 	defer out.Close()
-	e.cmd = exec.Command(k.binary, "run")
-	e.cmd.Env = append(child.Environ(), k.settings()...)
-	e.cmd.Env = append(e.cmd.Env, "KUBECDC_LISTEN="+listen, "KUBECDC_LOG_FORMAT=text")
-	e.cmd.Stdout, e.cmd.Stderr = out, out
-	if e.Child, err = child.Start(e.cmd); err != nil {
-		return nil, fmt.Errorf("start the exporter: %w", err)
-	}
-	return e, nil
+	p.Process, err = exporter.Start(k.binary, k.settings(), out, out)
+	return p, err
 }
 
-func (e *exporter) pid() int { return e.cmd.Process.Pid }
+func (e *process) pid() int { return e.Cmd.Process.Pid }
 
 // stop ends the process as an orchestrator does: SIGTERM, and after a while kill -9.
-func (e *exporter) stop() {
-	_ = e.cmd.Process.Signal(syscall.SIGTERM)
+func (e *process) stop() {
+	_ = e.Cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-e.Done():
 	case <-time.After(10 * time.Second):
@@ -86,31 +63,12 @@ func (e *exporter) stop() {
 	}
 }
 
-// ready requests /readyz once. It returns nil for 200, otherwise an error with what is wrong.
-func (e *exporter) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.listen+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz: %s", resp.Status)
-	}
-	return nil
-}
-
 // awaitReady polls until the exporter is ready, has ended, or ctx ends.
-func (e *exporter) awaitReady(ctx context.Context) error {
+func (e *process) awaitReady(ctx context.Context) error {
 	tick := time.NewTicker(30 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		last := e.ready(ctx)
+		last := e.Ready(ctx)
 		if last == nil {
 			return nil
 		}
@@ -127,7 +85,7 @@ func (e *exporter) awaitReady(ctx context.Context) error {
 var errExited = errors.New("the exporter has ended")
 
 // logTail is the end of the exporter's log, for errors.
-func (e *exporter) logTail() string {
+func (e *process) logTail() string {
 	const lines = 15
 	text, err := os.ReadFile(e.log)
 	if err != nil {

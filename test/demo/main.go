@@ -1,10 +1,7 @@
 // Command demo shows in about a minute what kubecdc does: it starts a cluster, a broker and a database, runs the
 // exporter between them, breaks what can break, and compares the topics with etcd's own history.
 //
-//	go run ./test/demo                the story; KEEP=1 leaves everything running at its end
-//	go run ./test/demo tail BROKERS   the records of a demo that is kept running
-//
-// DEMO_KAFKA=fake and DEMO_CHECKPOINT=sqlite force the substitutes for a missing Java or Postgres.
+// KEEP=1 leaves everything running at its end. DEMO_KAFKA=fake and DEMO_CHECKPOINT=sqlite force the substitutes for a missing Java or Postgres.
 // The exit code is 0 if the topics hold exactly what happened, 1 if not, 130 after Ctrl-C.
 //
 // Start reading at story.go. The demo knows the exporter as its users do: by its settings, its topics and /readyz.
@@ -27,18 +24,12 @@ func init() { child.EndWithParent() }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the demo at once, and the kernel ends what it started
-	os.Exit(run(ctx, os.Args[1:]))
+	os.Exit(run(ctx))
 }
 
-func run(ctx context.Context, args []string) int {
+func run(ctx context.Context) int {
 	s := newScreen(os.Stdout)
-	err := errors.New("usage: demo | demo tail BROKERS")
-	switch {
-	case len(args) == 0:
-		err = tell(ctx, s)
-	case len(args) == 2 && args[0] == "tail":
-		err = tail(ctx, s, args[1])
-	}
+	err := tell(ctx, s)
 	switch {
 	case ctx.Err() != nil:
 		s.note("Stopped.")

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"golang.org/x/sync/errgroup"
 
+	"kubecdc/test/exporter"
 	"kubecdc/test/servers"
 )
 
@@ -97,7 +98,7 @@ func (k *stack) start(ctx context.Context, fill func(context.Context) error) err
 	group.Go(func() error { return k.startCheckpoint(ctx) })
 	group.Go(func() error {
 		began := time.Now()
-		if err := buildExporter(ctx, k.binary); err != nil {
+		if err := exporter.Build(ctx, k.binary); err != nil {
 			return err
 		}
 		k.up(began, "exporter", "built from this checkout", "go build ./cmd/exporter")

@@ -14,7 +14,7 @@ type story struct {
 	stack    *stack
 	cluster  *cluster
 	consumer *consumer
-	exporter *exporter // the one that runs, or ran last
+	exporter *process // the one that runs, or ran last
 }
 
 // tell runs all chapters, and then stops everything that they started.

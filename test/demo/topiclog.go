@@ -3,11 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/test/kafkatopics"
 )
 
 // topicLog is everything that was read from the topics so far.
@@ -17,21 +17,16 @@ type topicLog struct {
 	snapshot  map[string]int             // records of op r, by topic
 	data      int                        // records that are changes
 	positions map[change.StreamID]uint64 // by stream: complete up to here
-	next      map[partition]int64
-}
-
-type partition struct {
-	topic  string
-	number int32
+	next      map[kafkatopics.Partition]int64
 }
 
 func newTopicLog() *topicLog {
-	return &topicLog{snapshot: map[string]int{}, positions: map[change.StreamID]uint64{}, next: map[partition]int64{}}
+	return &topicLog{snapshot: map[string]int{}, positions: map[change.StreamID]uint64{}, next: map[kafkatopics.Partition]int64{}}
 }
 
 // take adds one record. The markers that end transactions only move the offset.
 func (l *topicLog) take(r *kgo.Record) error {
-	l.next[partition{r.Topic, r.Partition}] = r.Offset + 1
+	l.next[kafkatopics.Partition{Topic: r.Topic, Number: r.Partition}] = r.Offset + 1
 	switch {
 	case r.Attrs.IsControl():
 		return nil
@@ -116,5 +111,3 @@ func (l *topicLog) by(k kind) (found []*record) {
 	}
 	return found
 }
-
-func isOurs(topic string) bool { return strings.HasPrefix(topic, topicPrefix+".") }

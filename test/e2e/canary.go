@@ -22,7 +22,7 @@ import (
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
-	"kubecdc/test/servers"
+	"kubecdc/test/kafkatopics"
 )
 
 // Canary is a text that must not come out, in whatever form it goes in.
@@ -53,28 +53,16 @@ func (c Canary) Demand(t testing.TB, where string, want bool, b []byte) {
 // The parts of dead letters are joined.
 func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffsets) (all []byte, end kadm.ListedOffsets) {
 	t.Helper()
-	ctx, cancel := servers.Patient(context.Background())
-	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords())
-	must(t, err)
-	defer client.Close()
-	start, end := bounds(t, ctx, client, under(prefix))
-	after.Each(func(o kadm.ListedOffset) { start[o.Topic][o.Partition] = o })
-	reader, letters := newReader(client, start, end), map[string][]byte{}
-	for len(reader.left) > 0 {
-		fetches := client.PollFetches(ctx)
-		must(t, ctx.Err())
-		fetches.EachRecord(func(r *kgo.Record) {
-			if !reader.take(r) {
-				return
-			}
-			all = append(append(append(all, r.Key...), r.Value...), '\n')
-			for _, h := range r.Headers {
-				all = append(append(all, h.Value...), '\n')
-			}
-			letters[fmt.Sprint(r.Topic, r.Partition)] = append(letters[fmt.Sprint(r.Topic, r.Partition)], r.Value...)
-		})
-	}
+	letters := map[string][]byte{}
+	what := kafkatopics.Reading{Brokers: brokers, Wanted: kafkatopics.Under(prefix), Uncommitted: true, After: after}
+	end = ReadRecords(t, what, func(r *kgo.Record) error {
+		all = append(append(append(all, r.Key...), r.Value...), '\n')
+		for _, h := range r.Headers {
+			all = append(append(all, h.Value...), '\n')
+		}
+		letters[fmt.Sprint(r.Topic, r.Partition)] = append(letters[fmt.Sprint(r.Topic, r.Partition)], r.Value...)
+		return nil
+	})
 	for _, parts := range letters {
 		all = append(all, parts...)
 	}
@@ -150,7 +138,7 @@ func (e *Exporter) Said(t testing.TB) []byte {
 	t.Helper()
 	all := append(e.log.Bytes(), e.out.Bytes()...)
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/", "/status.json"} {
-		resp, err := http.Get("http://" + e.listen + path)
+		resp, err := http.Get("http://" + e.Listen + path)
 		if err != nil {
 			continue // it has ended
 		}

@@ -91,7 +91,7 @@ func (r *replica) keep() {
 		r.mu.Unlock()
 		<-e.Done()
 		r.mu.Lock()
-		r.codes[e.cmd.ProcessState.ExitCode()]++
+		r.codes[e.Cmd.ProcessState.ExitCode()]++
 		r.ended += e.sessions()
 		if r.stop {
 			r.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/test/kafkatopics"
 	"kubecdc/test/servers"
 )
 
@@ -302,18 +303,18 @@ func consume(t testing.TB, brokers []string, group string, topics []string, want
 	admin := kadm.NewClient(client)
 	ends, err := admin.ListCommittedOffsets(ctx, topics...)
 	must(t, err)
-	left := map[partition]int64{}
+	left := map[kafkatopics.Partition]int64{}
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
-			left[partition{o.Topic, o.Partition}] = o.Offset
+			left[kafkatopics.Partition{Topic: o.Topic, Number: o.Partition}] = o.Offset
 		}
 	})
 	if group != "" {
 		committed, err := admin.FetchOffsets(ctx, group)
 		must(t, err)
 		committed.Each(func(o kadm.OffsetResponse) {
-			if o.At >= left[partition{o.Topic, o.Partition}] {
-				delete(left, partition{o.Topic, o.Partition})
+			if o.At >= left[kafkatopics.Partition{Topic: o.Topic, Number: o.Partition}] {
+				delete(left, kafkatopics.Partition{Topic: o.Topic, Number: o.Partition})
 			}
 		})
 	}
@@ -322,7 +323,7 @@ func consume(t testing.TB, brokers []string, group string, topics []string, want
 		fetches := client.PollFetches(ctx)
 		must(t, ctx.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
-			p := partition{r.Topic, r.Partition}
+			p := kafkatopics.Partition{Topic: r.Topic, Number: r.Partition}
 			if r.Offset >= left[p]-1 {
 				delete(left, p)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/test/kafkatopics"
 	"kubecdc/test/servers"
 )
 
@@ -53,13 +54,13 @@ type Log struct {
 // ReadLog reads every topic of the prefix from its start to its last stable offset.
 func ReadLog(t testing.TB, brokers []string, prefix string) *Log {
 	t.Helper()
-	return readTopics(t, brokers, prefix, under(prefix))
+	return readTopics(t, brokers, prefix, kafkatopics.Under(prefix))
 }
 
 // ReadControls reads the control topic alone.
 func ReadControls(t testing.TB, brokers []string, prefix string) []change.Control {
 	t.Helper()
-	return readTopics(t, brokers, prefix, func(topic string) bool { return topic == change.ControlTopic(prefix) }).Controls
+	return readTopics(t, brokers, prefix, kafkatopics.These(change.ControlTopic(prefix))).Controls
 }
 
 // followControls reads the control topic from its start and goes on reading, for some seconds, until the record that completes what is
@@ -82,38 +83,21 @@ func followControls(t testing.TB, brokers []string, prefix string, complete func
 	return found
 }
 
-func under(prefix string) func(topic string) bool {
-	return func(topic string) bool { return strings.HasPrefix(topic, prefix+".") }
-}
-
-func readTopics(t testing.TB, brokers []string, prefix string, wanted func(topic string) bool) *Log {
+func readTopics(t testing.TB, brokers []string, prefix string, wanted kafkatopics.Wanted) *Log {
 	t.Helper()
 	log := &Log{}
-	ReadRecords(t, brokers, wanted, func(r *kgo.Record) { must(t, log.add(r, prefix)) })
+	ReadRecords(t, kafkatopics.Reading{Brokers: brokers, Wanted: wanted}, func(r *kgo.Record) error { return log.add(r, prefix) })
 	return log
 }
 
-// ReadRecords reads the wanted topics, whoever has written them, from their start to their last stable offset.
-func ReadRecords(t testing.TB, brokers []string, wanted func(topic string) bool, add func(*kgo.Record)) {
+// ReadRecords reads topics, whoever has written them, and returns their ends.
+func ReadRecords(t testing.TB, what kafkatopics.Reading, visit func(*kgo.Record) error) kadm.ListedOffsets {
 	t.Helper()
 	ctx, cancel := servers.Patient(context.Background())
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	ends, err := what.Read(ctx, visit)
 	must(t, err)
-	defer client.Close()
-	start, end := bounds(t, ctx, client, wanted)
-	reader := newReader(client, start, end)
-	for len(reader.left) > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := ctx.Err(); err != nil {
-			t.Fatalf("read topics: %v; not at their end: %v", err, reader.left)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			if reader.take(r) {
-				add(r)
-			}
-		})
-	}
+	return ends
 }
 
 // AwaitMarkers waits until what was written so far can be read in every topic of the prefix: a broker answers a commit
@@ -124,7 +108,8 @@ func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 	must(t, err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	written := offsets(t, t.Context(), admin, under(prefix), admin.ListEndOffsets)
+	written, err := kafkatopics.Offsets(t.Context(), admin, kafkatopics.Under(prefix), admin.ListEndOffsets)
+	must(t, err)
 	Await(t, "the markers of all transactions", func() (bool, error) {
 		stable, err := admin.ListCommittedOffsets(t.Context(), slices.Collect(maps.Keys(written))...)
 		behind := false
@@ -134,80 +119,6 @@ func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 		})
 		return !behind, err
 	})
-}
-
-func topics(t testing.TB, ctx context.Context, admin *kadm.Client, wanted func(topic string) bool) (names []string) {
-	t.Helper()
-	all, err := admin.ListTopics(ctx)
-	must(t, err)
-	for _, name := range all.Names() {
-		if wanted(name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func bounds(t testing.TB, ctx context.Context, client *kgo.Client, wanted func(topic string) bool) (start, end kadm.ListedOffsets) {
-	t.Helper()
-	admin := kadm.NewClient(client)
-	return offsets(t, ctx, admin, wanted, admin.ListStartOffsets), offsets(t, ctx, admin, wanted, admin.ListCommittedOffsets)
-}
-
-// offsets lists offsets once the leaders of all partitions give them: one that is elected, or a topic that is new or deleted, is
-// unknown for a moment.
-func offsets(
-	t testing.TB, ctx context.Context, admin *kadm.Client, wanted func(topic string) bool,
-	list func(context.Context, ...string) (kadm.ListedOffsets, error),
-) (listed kadm.ListedOffsets) {
-	t.Helper()
-	Await(t, "the offsets of the topics", func() (bool, error) {
-		names := topics(t, ctx, admin, wanted)
-		if len(names) == 0 {
-			return true, nil
-		}
-		var err error
-		listed, err = list(ctx, names...)
-		return err == nil && listed.Error() == nil, ctx.Err()
-	})
-	return listed
-}
-
-type partition struct {
-	topic  string
-	number int32
-}
-
-// reader knows which partitions were not read to the end that they had when reading began. Transaction markers are
-// read too (and passed over), so that the last offset of each partition is seen.
-type reader struct{ left map[partition]int64 }
-
-func newReader(client *kgo.Client, start, end kadm.ListedOffsets) *reader {
-	r := &reader{left: map[partition]int64{}}
-	offsets := map[string]map[int32]kgo.Offset{}
-	end.Each(func(o kadm.ListedOffset) {
-		from, _ := start.Lookup(o.Topic, o.Partition)
-		if from.Offset >= o.Offset {
-			return
-		}
-		if offsets[o.Topic] == nil {
-			offsets[o.Topic] = map[int32]kgo.Offset{}
-		}
-		offsets[o.Topic][o.Partition] = kgo.NewOffset().At(from.Offset)
-		r.left[partition{o.Topic, o.Partition}] = o.Offset
-	})
-	client.AddConsumePartitions(offsets)
-	return r
-}
-
-// take reports whether the record is data from before the end.
-func (r *reader) take(record *kgo.Record) bool {
-	at := partition{record.Topic, record.Partition}
-	end, ok := r.left[at]
-	if record.Offset >= end-1 {
-		delete(r.left, at)
-	}
-	return ok && record.Offset < end && !record.Attrs.IsControl()
 }
 
 func (l *Log) add(r *kgo.Record, prefix string) error {

@@ -4,7 +4,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"kubecdc/test/child"
+	"kubecdc/test/exporter"
 	"kubecdc/test/servers"
 )
 
@@ -28,10 +27,7 @@ func Binary(t testing.TB) string {
 			return
 		}
 		binary = filepath.Join(dir, "exporter")
-		out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", binary, "kubecdc/cmd/exporter").CombinedOutput()
-		if err != nil {
-			buildErr = fmt.Errorf("build the exporter: %w\n%s", err, out)
-		}
+		buildErr = exporter.Build(context.Background(), binary, "-tags", "failpoints")
 	})
 	if buildErr != nil {
 		t.Fatal(buildErr)
@@ -47,12 +43,10 @@ var (
 
 // Exporter is one running process of it.
 type Exporter struct {
-	*child.Child
-	cmd    *exec.Cmd
-	log    *child.Output
-	out    *child.Output // stdout: where KUBECDC_SINK=stdout writes
-	listen string
-	name   string
+	*exporter.Process
+	log  *child.Output
+	out  *child.Output // stdout: where KUBECDC_SINK=stdout writes
+	name string
 }
 
 // Main is for TestMain of a package that starts exporters: it runs the tests, and removes what was built for them.
@@ -92,16 +86,10 @@ func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
 // StartBinary starts a process of an exporter that was built elsewhere.
 func StartBinary(t testing.TB, binary, name string, env map[string]string) *Exporter {
 	t.Helper()
-	listen, err := servers.FreeAddress()
+	e := &Exporter{log: &child.Output{}, out: &child.Output{}, name: name}
+	var err error
+	e.Process, err = exporter.Start(binary, append([]string{"KUBECDC_SHUTDOWN_TIMEOUT=2m"}, settings(env)...), e.out, e.log)
 	must(t, err)
-	e := &Exporter{log: &child.Output{}, out: &child.Output{}, listen: listen, name: name}
-	e.cmd = exec.Command(binary, "run")
-	e.cmd.Env = append(append(child.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text",
-		"KUBECDC_SHUTDOWN_TIMEOUT=2m"), settings(env)...)
-	e.cmd.Stdout, e.cmd.Stderr = e.out, e.log
-	if e.Child, err = child.Start(e.cmd); err != nil {
-		t.Fatalf("start the exporter: %v", err)
-	}
 	t.Cleanup(func() {
 		e.Kill()
 		if t.Failed() {
@@ -112,7 +100,7 @@ func StartBinary(t testing.TB, binary, name string, env map[string]string) *Expo
 }
 
 // Signal sends a signal to the process.
-func (e *Exporter) Signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
+func (e *Exporter) Signal(s syscall.Signal) { _ = e.Cmd.Process.Signal(s) }
 
 // Wait waits for the end and returns the exit code.
 func (e *Exporter) Wait(t testing.TB) int {
@@ -121,7 +109,7 @@ func (e *Exporter) Wait(t testing.TB) int {
 	defer cancel()
 	select {
 	case <-e.Done():
-		return e.cmd.ProcessState.ExitCode()
+		return e.Cmd.ProcessState.ExitCode()
 	case <-late.Done():
 		t.Fatalf("%s still runs:\n%s", e.name, e.Tail(4000))
 		return 0
@@ -129,17 +117,7 @@ func (e *Exporter) Wait(t testing.TB) int {
 }
 
 // Ready requests /readyz once.
-func (e *Exporter) Ready() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.listen+"/readyz", nil)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
-}
+func (e *Exporter) Ready() bool { return e.Process.Ready(context.Background()) == nil }
 
 // AwaitReady waits for /readyz.
 func (e *Exporter) AwaitReady(t testing.TB) {
@@ -147,7 +125,7 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 	Await(t, e.name+" to be ready", func() (bool, error) {
 		select {
 		case <-e.Done():
-			return false, fmt.Errorf("it exited with %d:\n%s", e.cmd.ProcessState.ExitCode(), e.Tail(4000))
+			return false, fmt.Errorf("it exited with %d:\n%s", e.Cmd.ProcessState.ExitCode(), e.Tail(4000))
 		default:
 			return e.Ready(), nil
 		}

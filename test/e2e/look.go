@@ -17,7 +17,7 @@ import (
 // get sends a request to the exporter's server.
 func (e *Exporter) get(path string) (string, error) {
 	client := http.Client{Timeout: 5 * time.Minute}
-	resp, err := client.Get("http://" + e.listen + path)
+	resp, err := client.Get("http://" + e.Listen + path)
 	if err != nil {
 		return "", err
 	}
@@ -90,7 +90,7 @@ func hasLine(lines string, texts []string) bool {
 // PeakMemory is the most memory that the process had resident, in bytes (VmHWM).
 func (e *Exporter) PeakMemory(t testing.TB) int64 {
 	t.Helper()
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", e.Cmd.Process.Pid))
 	must(t, err)
 	defer f.Close()
 	scanner := bufio.NewScanner(f)

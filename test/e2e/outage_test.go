@@ -141,7 +141,7 @@ func (e *Exporter) awaitSuspended(t testing.TB, step string) {
 	Await(t, "the process to suspend itself at "+step, func() (bool, error) {
 		select {
 		case <-e.Done():
-			return false, fmt.Errorf("it exited with %d:\n%s", e.cmd.ProcessState.ExitCode(), e.Tail(3000))
+			return false, fmt.Errorf("it exited with %d:\n%s", e.Cmd.ProcessState.ExitCode(), e.Tail(3000))
 		default:
 			return e.suspended(), nil
 		}
@@ -150,7 +150,7 @@ func (e *Exporter) awaitSuspended(t testing.TB, step string) {
 
 // suspended reads the state after the name: R, S, T and so on.
 func (e *Exporter) suspended() bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e.Cmd.Process.Pid))
 	_, state, ok := strings.Cut(string(stat), ") ")
 	return err == nil && ok && strings.HasPrefix(state, "T")
 }

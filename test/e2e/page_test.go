@@ -36,7 +36,7 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	})
 	patient, cancel := servers.Patient(t.Context())
 	defer cancel()
-	page := exec.CommandContext(patient, browser, "-url", "http://"+e.listen+"/", "-await", "paused by signal",
+	page := exec.CommandContext(patient, browser, "-url", "http://"+e.Listen+"/", "-await", "paused by signal",
 		"-axe", os.Getenv("KUBECDC_TEST_AXE"), "-shots", os.Getenv("KUBECDC_TEST_SHOTS"))
 	page.Stderr = os.Stderr
 	out, err := page.StdoutPipe()

@@ -52,7 +52,7 @@ func (l *leases) await(after string, each int, replicas ...*Exporter) {
 	Await(l.t, fmt.Sprintf("%d slots in each of %d replicas after %s", each, len(replicas), after), func() (bool, error) {
 		held := l.held()
 		for _, r := range replicas {
-			if held[fmt.Sprint(r.cmd.Process.Pid)] != each {
+			if held[fmt.Sprint(r.Cmd.Process.Pid)] != each {
 				return false, nil
 			}
 		}

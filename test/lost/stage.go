@@ -20,6 +20,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
+	"kubecdc/test/kafkatopics"
 	"kubecdc/test/servers"
 )
 
@@ -172,12 +173,13 @@ func (r *run) told() (all []report) {
 		}
 		return all
 	}
-	e2e.ReadRecords(r.t, r.kafka.Brokers, func(topic string) bool { return topic == r.id }, func(record *kgo.Record) {
+	e2e.ReadRecords(r.t, kafkatopics.Reading{Brokers: r.kafka.Brokers, Wanted: kafkatopics.These(r.id)}, func(record *kgo.Record) error {
 		told, err := r.parse(record)
 		if err != nil {
-			r.t.Fatalf("%s: %v: %s", r.name, err, record.Value)
+			return fmt.Errorf("%s: %w: %s", r.name, err, record.Value)
 		}
 		all = append(all, told)
+		return nil
 	})
 	return all
 }

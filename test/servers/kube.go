@@ -305,11 +305,11 @@ func (k *Kubernetes) SnapshotEtcd(ctx context.Context) (snapshot string, err err
 	if err != nil {
 		return "", fmt.Errorf("snapshot etcd: %w", err)
 	}
-	k.KillEtcd()
+	k.etcd.proc.kill()
 	if err := k.etcd.snapshot(snapshot); err != nil {
 		return "", err
 	}
-	return snapshot, k.StartEtcd(ctx)
+	return snapshot, k.etcd.start(ctx)
 }
 
 // RestoreEtcd sets the cluster back to a snapshot, as after a disaster:
@@ -322,19 +322,6 @@ func (k *Kubernetes) RestoreEtcd(ctx context.Context, snapshot string) error {
 	}
 	return k.startAll(ctx)
 }
-
-// RestartEtcd kills etcd and starts it again; the API servers stay. (A stop by
-// SIGTERM loses no more and no less, but waits 7 s for open watches.)
-func (k *Kubernetes) RestartEtcd(ctx context.Context) error {
-	k.KillEtcd()
-	return k.StartEtcd(ctx)
-}
-
-// KillEtcd is kill -9 of etcd; StartEtcd brings it back.
-func (k *Kubernetes) KillEtcd() { k.etcd.proc.kill() }
-
-// StartEtcd starts etcd after a kill.
-func (k *Kubernetes) StartEtcd(ctx context.Context) error { return k.etcd.start(ctx) }
 
 func (k *Kubernetes) servers() []*APIServer {
 	if k.API == nil {
@@ -361,7 +348,7 @@ func (k *Kubernetes) killAll() {
 	for _, a := range k.servers() {
 		a.Kill()
 	}
-	k.KillEtcd()
+	k.etcd.proc.kill()
 	if k.second != nil {
 		k.second.proc.kill()
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // fold reads one partition after another. An object's records are all on one, in order: the last one has its state.
-func (f *folder) fold(
+func (f *stateFold) fold(
 	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress),
 ) (sinks.Progress, error) {
 	for _, p := range f.parts {
@@ -22,7 +22,7 @@ func (f *folder) fold(
 	return f.folded, f.pin(ctx)
 }
 
-func (f *folder) part(
+func (f *stateFold) part(
 	ctx context.Context, p logread.Span, visit func(*change.Change) error, progress func(sinks.Progress),
 ) error {
 	before, bodies, plain := f.folded.Records, logread.Size, []byte(nil)
@@ -51,14 +51,14 @@ func (f *folder) part(
 // holds reports whether a change counts. Those of a batch that was never finished do not: they were written again, or will be.
 // But a list is compared with all that consumers have read, and so a stream begins that has no known position, or whose topic has
 // lost records.
-func (f *folder) holds(_ context.Context, l *sinks.Logged) (bool, error) {
+func (f *stateFold) holds(_ context.Context, l *sinks.Logged) (bool, error) {
 	at := f.history.streams[l.Stream.ID()].ResourceVersion
 	return f.history.owners.Finished(l) || at == "" || at == change.UnknownVersion || f.log.lossy[l.Topic] != nil, nil
 }
 
 // pin stores in the checkpoint over how many partitions of each topic the keys are spread. If partitions were added, that is
 // less than the topic has now.
-func (f *folder) pin(ctx context.Context) error {
+func (f *stateFold) pin(ctx context.Context) error {
 	for topic, count := range f.counts {
 		if n := count.Likely(); n > 0 {
 			if _, err := f.log.Config.Pin(ctx, topic, n, false); err != nil {

@@ -25,7 +25,7 @@ func (l *Slot) State(ctx context.Context, wanted sinks.Selection) (*sinks.State,
 		}
 	}
 	l.slotState(h, p)
-	f := &folder{log: l, history: h, wanted: wanted, counts: map[string]*logread.Partitioning{}}
+	f := &stateFold{log: l, history: h, wanted: wanted, counts: map[string]*logread.Partitioning{}}
 	if err := f.find(ctx, p); err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (l *Slot) slotState(h *history, p *sinks.State) {
 	control[int(l.control.Index)] = next
 }
 
-// folder reads data topics from their starts.
-type folder struct {
+// stateFold reads data topics from their starts.
+type stateFold struct {
 	log     *Slot
 	history *history
 	wanted  sinks.Selection
@@ -81,7 +81,7 @@ type folder struct {
 
 // find finds the topics in which a selected stream is or may be. It leaves out those whose streams are known, and none of them
 // selected.
-func (f *folder) find(ctx context.Context, p *sinks.State) error {
+func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
 	if f.history.whole && len(f.history.owners) == 0 && f.history.used() {
 		return nil // only other clusters have written here
 	}
@@ -122,7 +122,7 @@ func (f *folder) find(ctx context.Context, p *sinks.State) error {
 
 // ends returns nothing only if the topic was certainly deleted or never existed: objects that are left out would be exported as
 // new ones.
-func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
+func (f *stateFold) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
 	c := f.log.Client
 	err = c.Try(ctx, "find "+topic, func(ctx context.Context) error {
 		if ends, err = c.Offsets(ctx, topic, cluster.Latest); !cluster.NoTopic(err) {
@@ -140,7 +140,7 @@ func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends 
 	return ends, err
 }
 
-func (f *folder) topics(ctx context.Context) ([]string, error) {
+func (f *stateFold) topics(ctx context.Context) ([]string, error) {
 	known := map[string]bool{} // topic → it has a selected stream
 	for id := range f.history.streams {
 		topic := change.TopicOf(f.log.Envelope.Prefix, id)

@@ -1,8 +1,6 @@
-// Command servers installs the real servers that the tests and the demo use,
-// and starts them by hand:
+// Command servers installs the real servers that the tests and the demo use:
 //
 //	servers install [kubernetes] [kafka] [postgres] [pgbouncer] [registry]
-//	servers up
 package main
 
 import (
@@ -27,21 +25,12 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	switch {
-	case len(args) >= 1 && args[0] == "install":
-		return install(ctx, args[1:])
-	case len(args) == 1 && args[0] == "up":
-		return up(ctx)
+	if len(args) == 0 || args[0] != "install" {
+		return errors.New("usage: servers install [kubernetes] [kafka] [postgres] [pgbouncer] [registry]")
 	}
-	return errors.New("usage: servers install [kubernetes] [kafka] [postgres] [pgbouncer] [registry] | servers up")
-}
-
-func say(line string) { fmt.Fprintln(os.Stderr, line) }
-
-func install(ctx context.Context, names []string) error {
 	start := time.Now()
 	var parts []servers.Part
-	for _, name := range names {
+	for _, name := range args[1:] {
 		parts = append(parts, servers.Part(name))
 	}
 	missing, err := servers.Install(ctx, say, parts...)
@@ -51,71 +40,8 @@ func install(ctx context.Context, names []string) error {
 	if missing.Any() {
 		return errors.New(missing.String())
 	}
-	say("servers installed: " + took(start))
+	say("servers installed: " + time.Since(start).Round(10*time.Millisecond).String())
 	return nil
 }
 
-// up starts all that is there and runs until Ctrl-C. Its stdout is for eval.
-func up(ctx context.Context) error {
-	missing, err := servers.Install(ctx, say)
-	if err != nil {
-		return err
-	}
-	defer servers.StopAll()
-	if err := start(ctx, missing); err != nil {
-		return err
-	}
-	say("all up; Ctrl-C stops them")
-	<-ctx.Done()
-	return servers.StopAll()
-}
-
-func start(ctx context.Context, missing servers.Missing) error {
-	began := time.Now()
-	kube, err := servers.StartKubernetes(ctx, servers.KubernetesOptions{})
-	if err != nil {
-		return err
-	}
-	export("KUBECONFIG", kube.Kubeconfig)
-	say("Kubernetes and etcd: " + took(began))
-	if missing.Kafka == "" {
-		if err := startKafka(ctx); err != nil {
-			return err
-		}
-	}
-	if missing.Postgres == "" {
-		if err := startPostgres(ctx); err != nil {
-			return err
-		}
-	}
-	if missing.Any() {
-		say(missing.String())
-	}
-	return nil
-}
-
-func startKafka(ctx context.Context) error {
-	began := time.Now()
-	kafka, err := servers.StartKafka(ctx, servers.KafkaOptions{})
-	if err != nil {
-		return err
-	}
-	export("KAFKA_BROKERS", kafka.Brokers[0])
-	say("Kafka: " + took(began))
-	return nil
-}
-
-func startPostgres(ctx context.Context) error {
-	began := time.Now()
-	postgres, err := servers.StartPostgres(ctx, servers.PostgresOptions{})
-	if err != nil {
-		return err
-	}
-	export("POSTGRES_URL", postgres.URL)
-	say("Postgres: " + took(began))
-	return nil
-}
-
-func export(name, value string) { fmt.Printf("export %s=%q\n", name, value) }
-
-func took(since time.Time) string { return time.Since(since).Round(10 * time.Millisecond).String() }
+func say(line string) { fmt.Fprintln(os.Stderr, line) }

@@ -1,0 +1,209 @@
+package sqlitefile_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"kubecdc/internal/sqlitefile"
+)
+
+// What only a process of its own can be given: a mount, or a system call that fails. attackOn names the file of such a child.
+const attackOn, attack = "KUBECDC_TEST_SQLITE_FILE", "KUBECDC_TEST_SQLITE_ATTACK"
+
+func TestMain(m *testing.M) {
+	path := os.Getenv(attackOn)
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	if err := attacks[os.Getenv(attack)](context.Background(), path); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+var attacks = map[string]func(ctx context.Context, path string) error{
+	"full disk": onFullDisk, "read-only folder": inReadOnlyFolder,
+	"no locks": func(ctx context.Context, path string) error {
+		return errors.Join(refuse(unix.SYS_FLOCK, 0, 0, syscall.ENOLCK), owned(ctx, path))
+	},
+	"no shared memory": func(ctx context.Context, path string) error {
+		return errors.Join(refuse(unix.SYS_MMAP, 3, unix.MAP_SHARED, syscall.ENODEV), owned(ctx, path))
+	},
+}
+
+// under runs the attack, in namespaces of its own, where it may mount. It returns what the child printed.
+func under(t *testing.T, name, path string) string {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), attackOn+"="+path, attack+"="+name)
+	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Skipf("this machine gives a process no namespaces of its own: %v", err)
+	}
+	return string(out)
+}
+
+var tables = fstest.MapFS{"00001_t.sql": {Data: []byte("-- +goose Up\ncreate table t (id integer primary key, body blob);\n")}}
+
+func owned(ctx context.Context, path string) error {
+	f, err := sqlitefile.Own(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Migrate(ctx, tables, "migrations")
+}
+
+// onFullDisk fills the disk, and makes room.
+func onFullDisk(ctx context.Context, path string) error {
+	if err := unix.Mount("tmpfs", filepath.Dir(path), "tmpfs", 0, "size=2m"); err != nil {
+		return err
+	}
+	filler := filepath.Join(filepath.Dir(path), "filler")
+	f, err := sqlitefile.Own(ctx, path)
+	if err == nil {
+		err = errors.Join(f.Migrate(ctx, tables, "migrations"), os.WriteFile(filler, make([]byte, 512<<10), 0o600))
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	insert := func() error {
+		_, err := f.DB().ExecContext(ctx, `insert into t (body) values ($1)`, []byte(strings.Repeat(rand.Text(), 1000)))
+		return f.Fail("insert", err)
+	}
+	rows := 0
+	for ; err == nil; err = insert() {
+		rows++
+	}
+	rows-- // the first turn inserts nothing
+	fmt.Println(err)
+	if err := insert(); err == nil {
+		return errors.New("it was full, and then was not")
+	}
+	if err := os.Remove(filler); err != nil {
+		return err
+	}
+	for range 3 {
+		if err := insert(); err != nil {
+			return err
+		}
+	}
+	var have int
+	var sound string
+	err = errors.Join(f.DB().QueryRow(`select count(*) from t`).Scan(&have), f.DB().QueryRow(`pragma integrity_check`).Scan(&sound))
+	fmt.Printf("%d of %d rows, %s\n", have, rows+3, sound)
+	return err
+}
+
+func TestAFullDiskLosesNothing(t *testing.T) {
+	out := under(t, "full disk", filepath.Join(t.TempDir(), "c.db"))
+	var have, want int
+	said, counted, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	if !strings.Contains(said, "the disk is full: make room; it goes on by itself") {
+		t.Errorf("it said: %s", out)
+	}
+	if n, err := fmt.Sscanf(counted, "%d of %d rows, ok", &have, &want); n != 2 || err != nil || have != want || have < 10 {
+		t.Errorf("afterwards: %s", counted)
+	}
+}
+
+// inReadOnlyFolder reads the file, and tries to write.
+func inReadOnlyFolder(ctx context.Context, path string) error {
+	folder := filepath.Dir(path)
+	err := unix.Mount(folder, folder, "", unix.MS_BIND, "")
+	if err == nil {
+		err = unix.Mount("", folder, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	}
+	if err != nil {
+		return err
+	}
+	f, err := sqlitefile.Share(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Migrate(ctx, tables, "migrations"); err != nil {
+		return err
+	}
+	var rows int
+	if err := f.DB().QueryRow(`select count(*) from t`).Scan(&rows); err != nil {
+		return f.Fail("read", err)
+	}
+	fmt.Printf("%d rows\n", rows)
+	_, err = f.DB().ExecContext(ctx, `insert into t default values`)
+	return f.Fail("insert", err)
+}
+
+// A folder that may not be written to: what a running owner has is read. Without one SQLite would have to make its files there.
+func TestAReadOnlyFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	f, err := sqlitefile.Own(t.Context(), path)
+	must(t, err)
+	must(t, f.Migrate(t.Context(), tables, "migrations"))
+	_, err = f.DB().Exec(`insert into t default values`)
+	must(t, err)
+	const hint = "may this user write to the file and its folder?"
+	if out := under(t, "read-only folder", path); !strings.HasPrefix(out, "1 rows\n") || !strings.Contains(out, hint) {
+		t.Errorf("beside its owner: %s", out)
+	}
+	f.Close()
+	if out := under(t, "read-only folder", path); !strings.Contains(out, hint) {
+		t.Errorf("without an owner: %s", out)
+	}
+}
+
+func TestAFileSystemWithoutWhatProcessesShare(t *testing.T) {
+	for _, lacks := range []string{"no locks", "no shared memory"} {
+		out := under(t, lacks, filepath.Join(t.TempDir(), "c.db"))
+		if !strings.Contains(out, "put the file on a local disk or a block volume") {
+			t.Errorf("%s: %s", lacks, out)
+		}
+	}
+}
+
+// refuse makes a system call fail in this process, where an argument has these bits.
+func refuse(call, argument int, bits uint32, with syscall.Errno) error {
+	const number, arguments = 0, 16 // where struct seccomp_data has them
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 4, K: uint32(call)},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: uint32(arguments + 8*argument)},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: bits},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: bits},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(with)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
