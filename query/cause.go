@@ -1,8 +1,10 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +23,11 @@ type Deletion struct {
 }
 
 // owner is an object that takes another one with it.
-type owner struct{ APIVersion, Kind, Name, UID string } // without UID it is the namespace
+type owner struct {
+	APIVersion, Kind, Name string
+	UID                    string // empty: it is the namespace
+	key                    string // resource and name; empty: the log has no such resource
+}
 
 // DeletionOf is a deletion, of which Causes may know more.
 func DeletionOf(l *sinks.Logged) *Deletion {
@@ -36,23 +42,40 @@ func DeletionOf(l *sinks.Logged) *Deletion {
 // Causes finds out which deletions followed that of an owner, or of the namespace.
 func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 	known, err := r.Resources(ctx)
-	lives := map[string][]life{} // of owners, by kind and name
+	names, lives := map[string]map[string]bool{}, map[string][]life{} // by resource; by key
+	for _, d := range deletions {
+		for i := range d.owners {
+			d.owners[i].ask(known, names)
+		}
+	}
+	for resource, names := range names {
+		err = cmp.Or(err, readLives(ctx, r, resource, names, lives))
+	}
 	for _, d := range deletions {
 		for _, o := range d.owners {
-			if _, read := lives[o.APIVersion+o.Kind+o.Name]; err == nil && !read {
-				lives[o.APIVersion+o.Kind+o.Name], err = o.lives(ctx, r, known)
+			if d.Cause != "" || !slices.ContainsFunc(lives[o.key], func(l life) bool { return l.took(&o, d) }) {
+				continue
 			}
-			for _, l := range lives[o.APIVersion+o.Kind+o.Name] {
-				if d.Cause == "" && l.took(&o, d) {
-					d.Cause = "with its owner " + o.Kind + " " + o.Name
-					if o.UID == "" {
-						d.Cause = "with its namespace"
-					}
-				}
+			if d.Cause = "with its owner " + o.Kind + " " + o.Name; o.UID == "" {
+				d.Cause = "with its namespace"
 			}
 		}
 	}
 	return err
+}
+
+// ask adds the owner to the names that are read of its resource.
+func (o *owner) ask(known []string, names map[string]map[string]bool) {
+	kind := o.Kind
+	if group, _, found := strings.Cut(o.APIVersion, "/"); found {
+		kind += "." + group
+	}
+	if like := suggest.Like(kind, known); len(like) == 1 {
+		if o.key = like[0] + "/" + o.Name; names[like[0]] == nil {
+			names[like[0]] = map[string]bool{}
+		}
+		names[like[0]][o.Name] = true
+	}
 }
 
 // life is an object of an owner's name that was deleted: from when that was asked for until it was gone.
@@ -68,28 +91,27 @@ func (l *life) took(o *owner, d *Deletion) bool {
 		(o.UID == l.uid || o.UID == "" && (l.to.IsZero() || !l.to.Before(d.seen)))
 }
 
-// lives reads which objects had the owner's name.
-func (o *owner) lives(ctx context.Context, r sinks.Reader, known []string) (all []life, err error) {
-	name := o.Kind
-	if group, _, found := strings.Cut(o.APIVersion, "/"); found {
-		name += "." + group
-	}
-	like := suggest.Like(name, known)
-	if len(like) != 1 {
-		return nil, nil
-	}
-	err = r.Changes(ctx, sinks.Query{Resources: like, Name: o.Name}, func(l *sinks.Logged) error {
-		if len(all) == 0 || all[len(all)-1].uid != l.UID {
-			all = append(all, life{uid: strings.Clone(l.UID)})
+// readLives reads which objects of a resource had the names.
+func readLives(ctx context.Context, r sinks.Reader, resource string, names map[string]bool, lives map[string][]life) error {
+	q := sinks.Query{Resources: []string{resource}, Wanted: func(l *sinks.Logged) bool { return names[l.Name] }}
+	for name := range names {
+		if len(names) == 1 {
+			q.Name = name
 		}
-		last := &all[len(all)-1]
+	}
+	return r.Changes(ctx, q, func(l *sinks.Logged) error {
+		key := resource + "/" + l.Name
+		i := slices.IndexFunc(lives[key], func(known life) bool { return known.uid == l.UID })
+		if i < 0 {
+			i, lives[key] = len(lives[key]), append(lives[key], life{uid: strings.Clone(l.UID)})
+		}
+		at := &lives[key][i]
 		if l.Op == change.Delete {
-			last.to = l.Time
+			at.to = l.Time
 		}
-		if last.from.IsZero() && (l.Op == change.Delete || rawjson.Member(rawjson.Member(l.After, "metadata"), "deletionTimestamp") != nil) {
-			last.from = l.Time
+		if at.from.IsZero() && (l.Op == change.Delete || rawjson.Member(rawjson.Member(l.After, "metadata"), "deletionTimestamp") != nil) {
+			at.from = l.Time
 		}
 		return nil
 	})
-	return all, err
 }
