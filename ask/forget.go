@@ -13,12 +13,8 @@ import (
 )
 
 // Forget forgets streams. It asks the exporters to do that which hold their slots.
-func (a *Requester) Forget(ctx context.Context, streams []string, wait bool) error {
+func (a *Requester) Forget(ctx context.Context, found []change.Position, wait bool) error {
 	owner := export.Config{Slots: a.Settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.Settings.Slots.LeaseDuration}
-	found, err := a.Named(ctx, streams)
-	if err != nil {
-		return err
-	}
 	var requests []checkpoint.Signal
 	for _, p := range found {
 		var not *checkpoint.NotEndedError

@@ -22,8 +22,6 @@ func (l *loader) checkCheckpoint() {
 	}
 	l.checkPostgresPassword(name, l.c.Checkpoint.Location, l.c.Checkpoint.PasswordFile)
 	switch {
-	case l.c.Sink.Kind == "sqlite" && strings.HasPrefix(loc, "postgres"):
-		l.add(name, "a database, and KUBECDC_SINK is sqlite, which keeps log and checkpoint in one file", "set it to sqlite:PATH, or KUBECDC_SINK to kafka or postgres")
 	case loc == "":
 		if _, err := stateFolder(); err != nil {
 			l.add(name, "not set, and "+err.Error(), "set it to sqlite:PATH or postgres://USER@HOST/DB")

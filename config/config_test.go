@@ -37,7 +37,7 @@ func TestDefaultsAreRight(t *testing.T) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("with no setting at all: %v, warnings %q", err, warnings)
 	}
-	if c.Sink.Kind != "stdout" || c.Kafka.TopicPrefix != "kubecdc" || c.Source.Resources.String() != "*" {
+	if c.Sink.Kind != "sqlite" || c.Kafka.TopicPrefix != "kubecdc" || c.Source.Resources.String() != "*" {
 		t.Errorf("defaults: %+v", c)
 	}
 }
@@ -317,7 +317,7 @@ func samples(t *testing.T) map[string]string {
 	return map[string]string{
 		"KUBECONFIG": "/k", "KUBECDC_CONTEXT": "c", "KUBECDC_CLUSTER": "n", "KUBECDC_RESOURCES": "pods, deployments.apps",
 		"KUBECDC_NAMESPACES": "a,b", "KUBECDC_LABEL_SELECTOR": "a=b", "KUBECDC_FIELD_SELECTOR": "a=b", "KUBECDC_PAGE_SIZE": "7",
-		"KUBECDC_WATERMARK_INTERVAL": "3s", "KUBECDC_SINK": "kafka", "KUBECDC_SINK_POSTGRES": "postgres://h/d", "KUBECDC_SINK_POSTGRES_HISTORY": "720h",
+		"KUBECDC_WATERMARK_INTERVAL": "3s", "KUBECDC_SINK": "kafka", "KUBECDC_SINK_POSTGRES": "postgres://h/d", "KUBECDC_SINK_POSTGRES_HISTORY": "720h", "KUBECDC_SQLITE_HISTORY": "100h", "KUBECDC_SQLITE_MAX_SIZE": "1GiB",
 		"KUBECDC_KAFKA_BROKERS": "h:1,[::1]:2", "KUBECDC_KAFKA_TOPIC_PREFIX": "p", "KUBECDC_KAFKA_PARTITIONS": "3", "KUBECDC_KAFKA_TOPIC_CONFIG": "segment.bytes=1048576",
 		"KUBECDC_KAFKA_REPLICATION_FACTOR": "3", "KUBECDC_KAFKA_COMPRESSION": "lz4", "KUBECDC_KAFKA_DELIVERY": "at-least-once",
 		"KUBECDC_KAFKA_MAX_MESSAGE_BYTES": "1MiB", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT": "2m", "KUBECDC_KAFKA_HISTORY": "forever", "KUBECDC_KAFKA_TLS": "on", "KUBECDC_KAFKA_TLS_CA": cert,
@@ -417,8 +417,8 @@ func TestWarnings(t *testing.T) {
 	for env, want := range map[string]string{
 		"KUBECDC_SNIK=kafka":                       "did you mean KUBECDC_SINK?",
 		"KUBECDC_KAFKA_BROKER=h:1":                 "did you mean KUBECDC_KAFKA_BROKERS?",
-		"KUBECDC_KAFKA_BROKERS=h:1":                "no effect while KUBECDC_SINK is stdout: it is for KUBECDC_SINK=kafka",
-		"KUBECDC_ENCODING=avro":                    "no effect while KUBECDC_SINK is stdout",
+		"KUBECDC_KAFKA_BROKERS=h:1":                "no effect while KUBECDC_SINK is sqlite: it is for KUBECDC_SINK=kafka",
+		"KUBECDC_ENCODING=avro":                    "no effect while KUBECDC_SINK is sqlite",
 		"KUBECDC_SERVICE_HOST=10.0.0.1":            "", // what kubelet sets for a Service is no typing error
 		"KUBECDC_PORT_8080_TCP=tcp://10.0.0.1":     "",
 		"KUBECDC_METRICS_SERVICE_PORT_METRICS=808": "",

@@ -1,10 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,109 +14,104 @@ import (
 	"kubecdc/sinks"
 )
 
-// An object does not tell who deleted it. But one that goes since its owner or its namespace goes can be told from the others, by
-// what the log has of these.
+// Deletion is that of an object. Nothing in the object tells by whom; but one that goes with its owner or with its namespace can be
+// told from others, by what the log has of these.
+type Deletion struct {
+	Cause  string // empty: not known
+	seen   time.Time
+	owners []owner
+}
 
-// owner is an object that took another one with it, if it was deleted.
+// owner is an object that takes another one with it.
 type owner struct {
-	APIVersion, Kind, Name, UID string
+	APIVersion, Kind, Name string
+	UID                    string // empty: it is the namespace
+	key                    string // resource and name; empty: the log has no such resource
 }
 
-// ownersOf are the owners of an object, and its namespace.
-func ownersOf(object []byte, namespace string) (all []owner) {
-	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "ownerReferences"), &all) // it was checked before
-	if namespace != "" {
-		all = append(all, owner{APIVersion: "v1", Kind: "Namespace", Name: namespace})
+// DeletionOf is a deletion, of which Causes may know more.
+func DeletionOf(l *sinks.Logged) *Deletion {
+	d := &Deletion{seen: l.Time}
+	_ = json.Unmarshal(rawjson.Member(rawjson.Member(l.Before, "metadata"), "ownerReferences"), &d.owners) // it was checked before
+	if l.Namespace != "" {
+		d.owners = append(d.owners, owner{APIVersion: "v1", Kind: "Namespace", Name: strings.Clone(l.Namespace)})
 	}
-	return all
+	return d
 }
 
-// resource finds the resource of an owner among those of the log.
-func (o *owner) resource(known []string) string {
-	group, _, grouped := strings.Cut(o.APIVersion, "/")
-	name := o.Kind
-	if grouped {
-		name += "." + group
+// Causes finds out which deletions followed that of an owner, or of the namespace.
+func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
+	known, err := r.Resources(ctx)
+	names, lives := map[string]map[string]bool{}, map[string][]life{} // by resource; by key
+	for _, d := range deletions {
+		for i := range d.owners {
+			d.owners[i].ask(known, names)
+		}
 	}
-	if like := suggest.Like(name, known); len(like) == 1 {
-		return like[0]
+	for resource, names := range names {
+		err = cmp.Or(err, readLives(ctx, r, resource, names, lives))
 	}
-	return ""
+	for _, d := range deletions {
+		for _, o := range d.owners {
+			if d.Cause != "" || !slices.ContainsFunc(lives[o.key], func(l life) bool { return l.took(&o, d) }) {
+				continue
+			}
+			if d.Cause = "with its owner " + o.Kind + " " + o.Name; o.UID == "" {
+				d.Cause = "with its namespace"
+			}
+		}
+	}
+	return err
 }
 
-// ends are when an object was going, from when its deletion was asked for until it was gone.
-type end struct {
+// ask adds the owner to the names that are read of its resource.
+func (o *owner) ask(known []string, names map[string]map[string]bool) {
+	kind := o.Kind
+	if group, _, found := strings.Cut(o.APIVersion, "/"); found {
+		kind += "." + group
+	}
+	if like := suggest.Like(kind, known); len(like) == 1 {
+		if o.key = like[0] + "/" + o.Name; names[like[0]] == nil {
+			names[like[0]] = map[string]bool{}
+		}
+		names[like[0]][o.Name] = true
+	}
+}
+
+// life is an object of an owner's name that was deleted: from when that was asked for until it was gone.
+type life struct {
 	uid      string
 	from, to time.Time
 }
 
-// Causes tells of each deletion which owner, or namespace, was deleted before or is being deleted.
-func Causes(ctx context.Context, r sinks.Reader, deleted []*Event) error {
-	known, err := r.Resources(ctx)
-	if err != nil {
-		return err
-	}
-	owners := map[string]*sinks.Objects{} // by resource
-	for _, e := range deleted {
-		for _, o := range e.owners {
-			id := o.resource(known)
-			if owners[id] == nil {
-				owners[id] = &sinks.Objects{Resources: []string{id}}
-			}
-			if name := id + "/" + o.Name; !slices.Contains(owners[id].Names, name) {
-				owners[id].Names = append(owners[id].Names, name)
-			}
-		}
-	}
-	delete(owners, "")
-	for _, id := range slices.Sorted(maps.Keys(owners)) {
-		ends, err := endsOf(ctx, r, owners[id])
-		if err != nil {
-			return err
-		}
-		for _, e := range deleted {
-			for _, o := range e.owners {
-				if e.Cause == "" && o.resource(known) == id && slices.ContainsFunc(ends[o.Name], func(n end) bool { return o.ended(n, e) }) {
-					e.Cause = o.cause()
-				}
-			}
-		}
-	}
-	return nil
+// took reports whether the owner's deletion explains another one: that of a namespace only within it, since a namespace is known by its
+// name alone.
+func (l *life) took(o *owner, d *Deletion) bool {
+	return !l.from.IsZero() && !l.from.After(d.seen.Add(time.Second)) &&
+		(o.UID == l.uid || o.UID == "" && (l.to.IsZero() || !l.to.Before(d.seen)))
 }
 
-// ended reports whether an end of the owner explains a deletion. Of a namespace the deletion must be within, since nothing else tells
-// its lives apart.
-func (o *owner) ended(n end, deleted *Event) bool {
-	if o.UID != "" {
-		return n.uid == o.UID && !n.from.After(deleted.Seen.Add(time.Second))
-	}
-	return !n.from.After(deleted.Seen) && (n.to.IsZero() || !n.to.Before(deleted.Seen))
-}
-
-func (o *owner) cause() string {
-	if o.UID == "" {
-		return "with its namespace"
-	}
-	return fmt.Sprintf("with its owner %s %s", o.Kind, o.Name)
-}
-
-// endsOf reads when objects were deleted, by their names.
-func endsOf(ctx context.Context, r sinks.Reader, o *sinks.Objects) (map[string][]end, error) {
-	ends, open := map[string][]end{}, map[string]int{} // open: the last end of an object, by key and uid
-	err := r.Changes(ctx, o.Query(), func(l *sinks.Logged) error {
-		key := l.Change.Key() + "\x00" + l.UID
-		i, found := open[key]
-		going := rawjson.Member(rawjson.Member(l.After, "metadata"), "deletionTimestamp") != nil
-		if !found && (going || l.Op == change.Delete) {
-			i = len(ends[l.Name])
-			ends[l.Name] = append(ends[l.Name], end{uid: strings.Clone(l.UID), from: l.Time})
-			open[key] = i
+// readLives reads which objects of a resource had the names.
+func readLives(ctx context.Context, r sinks.Reader, resource string, names map[string]bool, lives map[string][]life) error {
+	q := sinks.Query{Resources: []string{resource}, Wanted: func(l *sinks.Logged) bool { return names[l.Name] }}
+	for name := range names {
+		if len(names) == 1 {
+			q.Name = name
 		}
+	}
+	return r.Changes(ctx, q, func(l *sinks.Logged) error {
+		key := resource + "/" + l.Name
+		i := slices.IndexFunc(lives[key], func(known life) bool { return known.uid == l.UID })
+		if i < 0 {
+			i, lives[key] = len(lives[key]), append(lives[key], life{uid: strings.Clone(l.UID)})
+		}
+		at := &lives[key][i]
 		if l.Op == change.Delete {
-			ends[l.Name][i].to = l.Time
+			at.to = l.Time
+		}
+		if at.from.IsZero() && (l.Op == change.Delete || rawjson.Member(rawjson.Member(l.After, "metadata"), "deletionTimestamp") != nil) {
+			at.from = l.Time
 		}
 		return nil
 	})
-	return ends, err
 }

@@ -32,12 +32,9 @@ type Event struct {
 	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
 	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the one after it.
-	Patch jsondiff.Patch `json:"patch,omitempty"`
-	Note  string         `json:"note,omitempty"`  // what Patch lacks
-	Cause string         `json:"cause,omitempty"` // of a deletion: what was deleted before, as far as Causes knows
-
-	owners        []owner // of an object that was deleted
-	Before, After []byte  `json:"-"`
+	Patch         jsondiff.Patch `json:"patch,omitempty"`
+	Note          string         `json:"note,omitempty"` // what Patch lacks
+	Before, After []byte         `json:"-"`
 }
 
 // Teller makes events of changes.
@@ -64,9 +61,6 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 		e.Before = last.body
 	}
 	t.remember(key, l)
-	if l.Op == change.Delete {
-		e.owners = ownersOf(e.Before, strings.Clone(l.Namespace))
-	}
 	switch {
 	case l.DeadLetter != "":
 		e.Note = "the record was too large: the dead-letter topic has it under " + l.DeadLetter
@@ -136,12 +130,4 @@ func Covered(ctx context.Context, r sinks.Reader, of *sinks.Objects) (all []Cove
 		missing = append(missing, s.nothing(of.Namespace))
 	}
 	return all, missing, nil
-}
-
-// Keep makes an event valid for longer than its change.
-func (e *Event) Keep() {
-	for _, text := range []*string{&e.Resource, &e.Namespace, &e.Name, &e.UID, &e.Gap, &e.Note, (*string)(&e.ResourceVersion)} {
-		*text = strings.Clone(*text)
-	}
-	e.Before = bytes.Clone(e.Before)
 }

@@ -31,26 +31,20 @@ var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 
 // Lines tells what differs, without what changes with every update unless all is asked for.
 func Lines(before, after []byte, all bool) ([]Line, error) {
-	old, err1 := decode(before, all)
-	now, err2 := decode(after, all)
-	if err1 != nil || err2 != nil {
-		return nil, fmt.Errorf("compare two images of an object: %w", cmp.Or(err1, err2))
-	}
 	var c comparison
-	c.values("", old, now)
-	return c.lines, nil
-}
-
-func decode(body []byte, all bool) (v any, err error) {
-	err = decodeExactly(body, &v)
-	if object, ok := v.(map[string]any); ok && !all {
-		if metadata, ok := object["metadata"].(map[string]any); ok {
-			for _, name := range bookkeeping {
-				delete(metadata, name)
-			}
+	var images [2]any
+	err := cmp.Or(decodeExactly(before, &images[0]), decodeExactly(after, &images[1]))
+	if err != nil {
+		return nil, fmt.Errorf("compare two images of an object: %w", err)
+	}
+	for _, image := range images {
+		object, _ := image.(map[string]any)
+		if metadata, ok := object["metadata"].(map[string]any); ok && !all {
+			maps.DeleteFunc(metadata, func(name string, _ any) bool { return slices.Contains(bookkeeping, name) })
 		}
 	}
-	return v, err
+	c.values("", images[0], images[1])
+	return c.lines, nil
 }
 
 // comparison collects the lines of two values.
@@ -64,7 +58,7 @@ func (c *comparison) values(path string, old, now any) {
 	switch a := old.(type) {
 	case map[string]any:
 		if b, ok := now.(map[string]any); ok {
-			c.objects(path, a, b)
+			c.objects(path, a, b, member)
 			return
 		}
 	case []any:
@@ -82,14 +76,13 @@ func (c *comparison) values(path string, old, now any) {
 	}
 }
 
-func (c *comparison) objects(path string, old, now map[string]any) {
+func (c *comparison) objects(path string, old, now map[string]any, pathOf func(path, name string) string) {
 	names := maps.Clone(old)
 	maps.Copy(names, now)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		at := member(path, name)
 		a, was := old[name]
 		b, is := now[name]
-		switch {
+		switch at := pathOf(path, name); {
 		case !was:
 			c.add('+', at, Part{'+', value(b)})
 		case !is:
@@ -100,91 +93,64 @@ func (c *comparison) objects(path string, old, now map[string]any) {
 	}
 }
 
-// lists compares by the items' key, if they have one; else by what stays in the same order.
-func (c *comparison) lists(path string, old, now []any) {
-	key := keyOf(old, now)
-	if key == "" {
-		c.sequences(path, old, now)
-		return
-	}
-	before, was := byKey(old, key)
-	after, is := byKey(now, key)
-	var stayed, stays []string
-	for _, k := range was {
-		if _, ok := after[k]; ok {
-			stayed = append(stayed, k)
-			c.values(path+k, before[k], after[k])
-		} else {
-			c.add('-', path+k, Part{'-', value(before[k])})
-		}
-	}
-	for _, k := range is {
-		if _, ok := before[k]; ok {
-			stays = append(stays, k)
-		} else {
-			c.add('+', path+k, Part{'+', value(after[k])})
-		}
-	}
-	if !slices.Equal(stayed, stays) {
-		c.add('~', path, Part{' ', "in another order: " + strings.Join(stayed, "") + " → " + strings.Join(stays, "")})
-	}
-}
-
 // keys are members that tell the items of Kubernetes' lists apart.
 var keys = []string{"name", "type", "containerPort", "port", "uid", "key", "ip", "mountPath", "devicePath", "topologyKey", "id"}
 
-// keyOf returns the member that each item of both lists has, with a value of its own.
-func keyOf(lists ...[]any) string {
+// lists compares by the items' key, if both lists have one; else by what stays in the same order.
+func (c *comparison) lists(path string, old, now []any) {
 	for _, key := range keys {
-		if !slices.ContainsFunc(lists, func(items []any) bool {
-			found, order := byKey(items, key)
-			return order == nil && len(items) > 0 || len(found) < len(items)
-		}) {
-			return key
+		before, was := byKey(old, key)
+		after, is := byKey(now, key)
+		if before == nil || after == nil {
+			continue
 		}
+		c.objects(path, before, after, func(path, name string) string { return path + name })
+		was = slices.DeleteFunc(was, func(k string) bool { return after[k] == nil })
+		is = slices.DeleteFunc(is, func(k string) bool { return before[k] == nil })
+		if !slices.Equal(was, is) {
+			c.add('~', path, Part{' ', "in another order: " + strings.Join(was, "") + " → " + strings.Join(is, "")})
+		}
+		return
 	}
-	return ""
+	c.sequences(path, old, now)
 }
 
-// byKey returns the items by their key as a path has it, and the keys in order; nothing if an item has none.
+// byKey returns the items by their key as a path has it, and the keys in order; nothing unless each item has one of its own.
 func byKey(items []any, key string) (found map[string]any, order []string) {
 	found = map[string]any{}
 	for _, item := range items {
 		object, _ := item.(map[string]any)
-		var k string
-		switch v := object[key].(type) {
-		case string:
-			k = v
-			if _, err := strconv.Atoi(k); err == nil || strings.ContainsAny(k, `[]" =`) || k == "" {
-				k = value(k)
-			}
-		case json.Number:
-			k = v.String()
-		default:
+		text, isText := object[key].(string)
+		number, isNumber := object[key].(json.Number)
+		if _, err := strconv.Atoi(text); isText && (err == nil || text == "" || strings.ContainsAny(text, `[]" =`)) {
+			text = value(text)
+		}
+		k := "[" + text + string(number) + "]"
+		if key != "name" {
+			k = "[" + key + "=" + k[1:]
+		}
+		if found[k] != nil || !isText && !isNumber {
 			return nil, nil
 		}
-		if key != "name" {
-			k = key + "=" + k
-		}
-		found["["+k+"]"], order = item, append(order, "["+k+"]")
+		found[k], order = item, append(order, k)
 	}
 	return found, order
 }
 
 // sequences compares items that have no key. As many new ones in the place of old ones are those changed.
 func (c *comparison) sequences(path string, old, now []any) {
+	at := func(i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 	for _, h := range hunks(encoded(old), encoded(now)) {
-		if h.old.len() == h.now.len() {
-			for i := range h.old.len() {
-				c.values(fmt.Sprintf("%s[%d]", path, h.now.from+i), old[h.old.from+i], now[h.now.from+i])
-			}
-			continue
-		}
-		for i := h.old.from; i < h.old.to; i++ {
-			c.add('-', fmt.Sprintf("%s[%d]", path, i), Part{'-', value(old[i])})
+		changed := h.old.len() == h.now.len()
+		for i := h.old.from; i < h.old.to && !changed; i++ {
+			c.add('-', at(i), Part{'-', value(old[i])})
 		}
 		for i := h.now.from; i < h.now.to; i++ {
-			c.add('+', fmt.Sprintf("%s[%d]", path, i), Part{'+', value(now[i])})
+			if changed {
+				c.values(at(i), old[h.old.from+i-h.now.from], now[i])
+			} else {
+				c.add('+', at(i), Part{'+', value(now[i])})
+			}
 		}
 	}
 }

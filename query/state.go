@@ -28,6 +28,7 @@ type State struct {
 	Coverage []Coverage
 	Missing  []string // all that the answer may lack; empty: it is complete
 	objects  map[string]*object
+	labelled *sinks.Labelled // which objects are asked about
 }
 
 // Object is one object of a state.
@@ -72,11 +73,16 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	if err != nil {
 		return nil, err
 	}
+	labelled, err := q.Labelled()
+	if err != nil {
+		return nil, err
+	}
 	for _, at := range moments {
 		f, state, err := newStateReader(ctx, r, q, kept, at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
+		state.labelled = labelled
 		states, readers = append(states, state), append(readers, f)
 	}
 	changes := q.Query()
@@ -323,8 +329,11 @@ func (f *stateReader) apart(l *sinks.Logged, st *story) bool {
 
 // Objects visits the objects by resource, namespace and name. An object is valid until visit returns.
 func (s *State) Objects(visit func(*Object) error) error {
-	return Differences(&State{}, s, func(_, o *Object) error { return visit(o) })
+	return Differences(&State{labelled: s.labelled}, s, func(_, o *Object) error { return visit(o) })
 }
+
+// has reports whether an object exists and is asked about.
+func (s *State) has(o *Object) bool { return o != nil && s.labelled.Has(o.Body) }
 
 // Differences visits the objects that two states do not have alike, by resource, namespace and name. One of the two is nil if
 // the object is in the other state alone, or is another object of that name. They are valid until visit returns.
@@ -346,6 +355,9 @@ func Differences(a, b *State, visit func(before, after *Object) error) error {
 		y, err := after.unpack(&buffers[1])
 		if err != nil {
 			return err
+		}
+		if !a.has(x) && !b.has(y) {
+			continue
 		}
 		if x != nil && y != nil && x.UID != y.UID {
 			if err := visit(x, nil); err != nil {

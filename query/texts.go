@@ -2,6 +2,7 @@ package query
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -10,14 +11,14 @@ const (
 	beside = 20 // characters of it around what differs
 )
 
-// texts tells what differs within two strings, of which one has several lines, or is long. Others are told whole.
+// texts tells what differs within two strings, of which both have several lines, or are long. Others are told whole.
 func (c *comparison) texts(path, old, now string) bool {
 	switch {
 	case strings.Contains(old, "\n") && strings.Contains(now, "\n"):
 		c.add('~', path)
 		c.textLines(strings.Split(old, "\n"), strings.Split(now, "\n"))
 	case len(old) > long && len(now) > long:
-		c.lines = append(c.lines, Line{'~', path, within(old, now), true})
+		c.within(path, old, now)
 	default:
 		return false
 	}
@@ -26,58 +27,61 @@ func (c *comparison) texts(path, old, now string) bool {
 
 // textLines tells which lines of a text differ, each time with a line before and behind.
 func (c *comparison) textLines(old, now []string) {
+	stays := func(line string) { c.add(' ', "", Part{' ', line}) }
 	shown := 0 // of now
 	for _, h := range hunks(old, now) {
 		if h.now.from-1 > shown {
-			c.add(' ', "", Part{' ', "…"})
+			stays("…")
 		}
 		if h.now.from > shown {
-			c.add(' ', "", Part{' ', now[h.now.from-1]})
+			stays(now[h.now.from-1])
 		}
 		c.textHunk(old[h.old.from:h.old.to], now[h.now.from:h.now.to])
 		if shown = h.now.to; shown < len(now) {
-			c.add(' ', "", Part{' ', now[shown]})
+			stays(now[shown])
 			shown++
 		}
 	}
 	if shown < len(now) {
-		c.add(' ', "", Part{' ', "…"})
+		stays("…")
 	}
 }
 
 func (c *comparison) textHunk(old, now []string) {
-	for i, line := range old {
-		if len(old) == len(now) && len(line) > long && len(now[i]) > long {
-			c.lines = append(c.lines, Line{'~', "", within(line, now[i]), true})
-			continue
+	short := func(line string) bool { return len(line) <= long }
+	if len(old) == len(now) && !slices.ContainsFunc(old, short) && !slices.ContainsFunc(now, short) {
+		for i := range old {
+			c.within("", old[i], now[i])
 		}
+		return
+	}
+	for _, line := range old {
 		c.add('-', "", Part{'-', line})
-		if len(old) == len(now) {
-			c.add('+', "", Part{'+', now[i]})
-		}
 	}
 	for _, line := range now {
-		if len(old) != len(now) {
-			c.add('+', "", Part{'+', line})
-		}
+		c.add('+', "", Part{'+', line})
 	}
 }
 
 var words = regexp.MustCompile(`[\pL\pN_]+|\s+|.`)
 
 // within tells which words of a line differ, with a few characters around them.
-func within(old, now string) (parts []Part) {
+func (c *comparison) within(path, old, now string) {
 	a, b, shown := words.FindAllString(old, -1), words.FindAllString(now, -1), 0
-	for _, h := range hunks(a, b) {
-		parts = append(parts, Part{' ', shorten(strings.Join(b[shown:h.now.from], ""), shown > 0, true)})
-		for _, p := range []Part{{'-', strings.Join(a[h.old.from:h.old.to], "")}, {'+', strings.Join(b[h.now.from:h.now.to], "")}} {
-			if p.Text != "" {
-				parts = append(parts, p)
-			}
+	var parts []Part
+	add := func(sign byte, text string) {
+		if text != "" {
+			parts = append(parts, Part{sign, text})
 		}
+	}
+	for _, h := range hunks(a, b) {
+		add(' ', shorten(strings.Join(b[shown:h.now.from], ""), shown > 0, true))
+		add('-', strings.Join(a[h.old.from:h.old.to], ""))
+		add('+', strings.Join(b[h.now.from:h.now.to], ""))
 		shown = h.now.to
 	}
-	return append(parts, Part{' ', shorten(strings.Join(b[shown:], ""), true, false)})
+	add(' ', shorten(strings.Join(b[shown:], ""), true, false))
+	c.lines = append(c.lines, Line{'~', path, parts, true})
 }
 
 // shorten reduces what stays to what is behind one difference and before the next one.
@@ -98,7 +102,7 @@ func shorten(text string, behind, before bool) string {
 // stretch is a part of a sequence.
 type stretch struct{ from, to int }
 
-func (p stretch) len() int { return p.to - p.from }
+func (s stretch) len() int { return s.to - s.from }
 
 // hunk is what differs between two sequences at one place.
 type hunk struct{ old, now stretch }
@@ -116,25 +120,21 @@ func hunks(old, now []string) (all []hunk) {
 		end++
 	}
 	a, b := old[start:len(old)-end], now[start:len(now)-end]
-	common := commonOf(a, b)
+	common, open := commonOf(a, b), false
 	for i, j := 0, 0; i < len(a) || j < len(b); {
-		if common != nil && i < len(a) && j < len(b) && a[i] == b[j] {
-			i, j = i+1, j+1
+		if i < len(a) && j < len(b) && a[i] == b[j] && common != nil {
+			i, j, open = i+1, j+1, false
 			continue
 		}
-		h := hunk{stretch{start + i, start + i}, stretch{start + j, start + j}}
-		for i < len(a) || j < len(b) {
-			if common != nil && i < len(a) && j < len(b) && a[i] == b[j] {
-				break
-			}
-			if j == len(b) || i < len(a) && (common == nil || common[i+1][j] >= common[i][j+1]) {
-				i++
-			} else {
-				j++
-			}
+		if !open {
+			all, open = append(all, hunk{stretch{from: start + i}, stretch{from: start + j}}), true
 		}
-		h.old.to, h.now.to = start+i, start+j
-		all = append(all, h)
+		if j == len(b) || i < len(a) && (common == nil || common[i+1][j] >= common[i][j+1]) {
+			i++
+		} else {
+			j++
+		}
+		all[len(all)-1].old.to, all[len(all)-1].now.to = start+i, start+j
 	}
 	return all
 }
@@ -150,10 +150,8 @@ func commonOf(a, b []string) [][]int32 {
 	}
 	for i := len(a) - 1; i >= 0; i-- {
 		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); a[i] == b[j] {
 				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
 			}
 		}
 	}

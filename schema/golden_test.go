@@ -61,7 +61,11 @@ func TestEncodings(t *testing.T) {
 	object := choose(t, typeOf(t, pods), readme)
 	for _, encoding := range []string{"debezium-schema", "cloudevents", "object", "avro"} {
 		for _, dialect := range schema.Dialects() {
-			text, err := schema.Write(dialect, schema.Table{Resource: pods, Object: object, Prefix: "kubecdc", Encoding: encoding})
+			text, err := schema.Write(dialect, schema.Table{Resource: pods, Object: object, Prefix: "kubecdc", Encoding: encoding,
+				Registry: "https://schemas:8081"})
+			if named := strings.Contains(text, "avro-confluent.url' = 'https://schemas:8081'"); named != (encoding == "avro" && strings.HasPrefix(dialect, "flink")) {
+				t.Errorf("%s of %s names the registry: %v\n%s", dialect, encoding, named, text)
+			}
 			reads := dialect == "postgres" || dialect == encoding || dialect == "connect" && encoding == "debezium-schema" ||
 				slices.Contains(inEncodings, inEncoding{dialect, encoding})
 			if reads != (err == nil) || err != nil && !strings.Contains(err.Error(), encoding) {

@@ -14,6 +14,7 @@ import (
 	"kubecdc/export"
 	"kubecdc/export/batching"
 	"kubecdc/redact"
+	"kubecdc/sinks/sqlite"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
@@ -27,6 +28,9 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 	content, err := contentOf(c)
 	if err != nil {
 		return export.Config{}, err
+	}
+	if path, _ := c.SQLitePath(""); c.Sink.Kind == sqlite.Kind.Name && path == "" {
+		return export.Config{}, errTwoPlaces
 	}
 	cache, commit := checkpointMemory(c)
 	return export.Config{

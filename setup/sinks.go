@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -23,12 +22,12 @@ import (
 // sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md explains how to add one.
 var sinkTable = []SinkEntry{
 	{Kind: sqlite.Kind, open: openSQLite, read: readSQLite},
-	{Kind: stdout.Kind, open: openStdout},
 	{Kind: kafka.Kind, open: openKafka, read: readKafka,
 		at:     func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
 		within: func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
 	{Kind: postgres.Kind, open: openPostgres, read: readPostgres,
 		at: func(c *config.Config) string { return c.Sink.Postgres.String() }},
+	{Kind: stdout.Kind, open: openStdout},
 }
 
 // SinkEntry is a sink: its properties, and how it is opened.
@@ -82,7 +81,7 @@ func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help Sink
 func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
 	store, ok := help.Store.(*checkpointsqlite.Store)
 	if !ok {
-		return nil, errors.New("KUBECDC_SINK is sqlite, and the checkpoint is not in a file")
+		return nil, errTwoPlaces
 	}
 	sink, err := sqlite.New(ctx, store.File(), sqlite.Config{Cluster: cluster.Cluster, ClusterUID: cluster.Binding.ID,
 		ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.SQLiteHistory), MaxSize: int64(c.Sink.SQLiteMaxSize), Logger: help.Log})
@@ -92,10 +91,17 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 	return stdout.Beside(sink), nil
 }
 
+// errTwoPlaces: the log would be elsewhere than the checkpoint.
+var errTwoPlaces = &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CHECKPOINT", What: "a database, and KUBECDC_SINK is sqlite, " +
+	"which keeps log and checkpoint in one file", Fix: "set it to sqlite:PATH, or KUBECDC_SINK to kafka or postgres"}}}
+
 func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
 	path, err := c.SQLitePath(cluster)
 	if err != nil {
 		return nil, err
+	}
+	if path == "" {
+		return nil, errTwoPlaces
 	}
 	file, err := sqlitefile.Share(ctx, path)
 	if err != nil {

@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -22,7 +23,7 @@ func (s *Objects) Query() Query {
 	q := Query{Resources: s.Resources, Namespace: s.Namespace}
 	switch {
 	case len(s.Names) == 1:
-		q.Name = s.Names[0][len(s.Resources[0])+1:]
+		_, q.Name, _ = strings.Cut(s.Names[0], "/")
 	case len(s.Names) > 1:
 		q.Wanted = s.Has
 	}
@@ -71,9 +72,9 @@ func (s *Labelled) Selects(l *Logged) bool {
 	return before || after
 }
 
-// Has reports whether an object has the labels, or is a stub, which does not tell.
+// Has reports whether an object has the labels, or is a stub, which does not tell; nil: all have them.
 func (s *Labelled) Has(object []byte) bool {
-	return s.Empty() || change.IsStub(object) || s.Matches(labelsOf(object))
+	return s == nil || s.Empty() || change.IsStub(object) || s.Matches(labelsOf(object))
 }
 
 func labelsOf(object []byte) labels.Set {

@@ -64,6 +64,11 @@ type Query struct {
 	Progress func(read, of int64)
 }
 
+// Names reports whether a change is of the namespace and the name.
+func (q *Query) Names(l *Logged) bool {
+	return (q.Namespace == "" || q.Namespace == l.Namespace) && (q.Name == "" || q.Name == l.Name)
+}
+
 // Logged is a change as the log has it. It is valid until visit returns.
 type Logged struct {
 	change.Change           // the stream has only what its id says

@@ -102,8 +102,8 @@ func read(text string, now time.Time) (Moment, Form, error) {
 			return Moment{Batch: &Batch{n, b}}, Checkpoints, nil
 		}
 	}
-	if back, err := ago(text); err == nil {
-		return Moment{Time: now.Add(-back).Truncate(time.Second)}, Times, nil
+	if back, err := model.ParseDuration(text); err == nil {
+		return Moment{Time: now.Add(-time.Duration(back)).Truncate(time.Second)}, Times, nil
 	}
 	t, err := parseTime(text, now)
 	switch {
@@ -113,15 +113,6 @@ func read(text string, now time.Time) (Moment, Form, error) {
 		return Moment{}, Times, fmt.Errorf("%s has not come yet: now is the end of the log", text)
 	}
 	return Moment{Time: t}, Times, nil
-}
-
-// ago reads how long ago: as Go writes durations (1.5h), or as Prometheus does, with days and weeks (1d12h).
-func ago(text string) (time.Duration, error) {
-	if back, err := time.ParseDuration(text); err == nil && back >= 0 {
-		return back, nil
-	}
-	back, err := model.ParseDuration(text)
-	return time.Duration(back), err
 }
 
 // layouts are those of times in the zone of the machine. A blank may stand for the T.

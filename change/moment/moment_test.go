@@ -28,7 +28,7 @@ func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 		"7d":                   {moment.Times, isAt("2026-05-25T10:00:00Z")},
 		"1w":                   {moment.Times, isAt("2026-05-25T10:00:00Z")},
 		"1d12h":                {moment.Times, isAt("2026-05-30T22:00:00Z")},
-		"1.5h":                 {moment.Times, isAt("2026-06-01T08:30:00Z")},
+		"1h30m":                {moment.Times, isAt("2026-06-01T08:30:00Z")},
 		"2026-06-01T09:00:00Z": {moment.Times, isAt("2026-06-01T09:00:00Z")},
 		"2026-06-01T09:00:01":  {moment.Times, isAt("2026-06-01T07:00:01Z")},
 		"2026-06-01 09:00":     {moment.Times, isAt("2026-06-01T07:00:00Z")},

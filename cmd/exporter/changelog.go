@@ -46,9 +46,6 @@ func (t *changes) changelog(e *query.Event) (plain.Own, error) {
 	if len(e.Managers) > 0 {
 		title += plain.Sprintf("  by %s", strings.Join(e.Managers, ", "))
 	}
-	if e.Cause != "" {
-		title += plain.Sprintf("  %s", e.Cause)
-	}
 	if e.Inferred {
 		title += plain.Sprintf("  (inferred: it was not seen as an event, and may stand for several changes of gap %s)", e.Gap)
 	}

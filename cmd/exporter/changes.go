@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,91 +14,178 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
 
-// changes is what history and tail have in common: they print changes of a log, those that it has in the order of time, then those
-// that come.
-type changes struct {
-	pastFlags
-	teller     query.Teller
-	labelled   *sinks.Labelled
-	since      string
-	where      string
-	all        bool // also what changes with every update
-	follow     bool
-	last       int  // print so many of those that the log has; 0: all
-	byHappened bool // and not by when they were logged
-	titled     bool // each change is named, since they may be of several objects
-	filter     *query.Filter
-	told       bool // that the filter does not apply to some changes
-	out        *colours
-}
+const sinceForms = moment.Times | moment.Checkpoints
 
-// flags adds what history and tail have in common. The first format is the default.
-func (t *changes) flags(c *cobra.Command, first string) *cobra.Command {
-	f := c.Flags()
-	f.StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
-	f.BoolVarP(&t.follow, "follow", "f", t.follow, "go on with the changes that come")
-	f.BoolVar(&t.all, "all-fields", false, "diff shows managedFields, resourceVersion and generation too")
-	rest := slices.DeleteFunc([]string{"diff", "table", "wide", "name", "json", "yaml", jsonPath}, func(o string) bool { return o == first })
-	return t.pastFlags.flags(c, append([]string{first}, rest...)...)
-}
+var changesHelp = `
+--since is one of
+` + sinceForms.Help() + `
 
-const changeHelp = `
--o diff shows what changed: of long strings and texts what is around the difference, of
-lists the items, by their name where they have one. table and wide have a line for each
-change, name its object. json is one line for each change, with a JSON Patch (RFC 6902).
+A time means when the log got the changes.
+
+-o diff shows what differs: of long texts what is around it, of lists the items, by
+their name where they have one. It leaves out what changes with every update
+(managedFields, resourceVersion, generation), unless --all-fields is given. json is
+one line for each change, with a JSON Patch (RFC 6902) from the object before to the
+object after it.
 
 --where is an expression in CEL (https://cel.dev) over before and after (the object,
 or null), op ("c", "u", "d", "r"), resource, ns (the namespace) and name. A change
 to which it does not apply, such as that of an object without a field that it names,
 is left out: has(after.spec.replicas) asks first.
-`
+` + logHelp
 
-// prepare reads the flags that select changes.
-func (t *changes) prepare(c *cobra.Command, of *sinks.Objects) (err error) {
+// changes prints changes of a log: for history in the order in which they happened, with the reasons of deletions; for tail as they
+// were logged. Then it goes on with those that come.
+type changes struct {
+	pastFlags
+	history      bool
+	since, where string
+	all          bool // what changes with every update, too
+	follow       bool
+	last         int  // only so many of those that the log has; 0: all
+	titled       bool // each change has the name of its object
+	teller       query.Teller
+	filter       *query.Filter
+	told         bool // that the filter does not apply to some changes
+	labelled     *sinks.Labelled
+	out          *colours
+}
+
+func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error { return notKept(t.run(c.Context(), c, args)) }
+	c.Flags().StringVar(&t.since, "since", "", "the moment to begin at")
+	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
+	c.Flags().BoolVarP(&t.follow, "follow", "f", t.follow, "go on with the changes that come")
+	c.Flags().BoolVar(&t.all, "all-fields", false, "show managedFields, resourceVersion and generation too")
+	return t.pastFlags.flags(c, first, second, "wide", "name", "json", "yaml", jsonPath)
+}
+
+func (t *changes) run(ctx context.Context, c *cobra.Command, args []string) error {
+	since, err := parseMoment("--since", cmp.Or(t.since, "now"), sinceForms)
+	if err != nil {
+		return err
+	}
 	if t.where != "" {
 		if t.filter, err = query.NewFilter(t.where); err != nil {
 			return usage.Error("--where: " + err.Error())
 		}
 	}
-	t.labelled, err = of.Labelled()
-	t.out, t.titled = t.colours(c.OutOrStdout()), !t.byHappened || len(of.Names) != 1 || of.Namespace == ""
+	r, of, err := t.open(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if t.labelled, err = of.Labelled(); err != nil {
+		return err
+	}
+	t.out, t.titled = t.colours(c.OutOrStdout()), !t.history || len(of.Names) != 1 || of.Namespace == ""
 	t.teller.NoPatch = t.format == "diff" || t.format == "wide"
+	if t.history {
+		coverage, missing, err := query.Covered(ctx, r, &of)
+		if err = cmp.Or(err, t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing)); err != nil {
+			return err
+		}
+	}
+	past, end, err := t.logged(ctx, c, r, of.Query(), query.TargetOf(since, true))
+	if err == nil && len(past) == 0 && t.history && len(of.Names) > 0 && !t.follow {
+		err = fmt.Errorf("the log has no such change of %s%s", strings.Join(of.Names, ", "), inNamespace(of.Namespace))
+	}
+	if err == nil {
+		err = t.print(ctx, c, r, of.Query(), past, &end)
+	}
 	return err
 }
 
-// past reads the changes up to a cut, and sorts them.
-func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, to *sinks.Cut) ([]line, error) {
+// logged reads what the log has, from where the flags say.
+func (t *changes) logged(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since query.Target) (past []line, end sinks.Cut, err error) {
+	if end, err = r.End(ctx); err != nil {
+		return nil, end, err
+	}
+	q.To = &end
+	switch {
+	case since != query.Target{}:
+		var missing []string
+		q.After, missing, err = query.Start(ctx, r, q.Resources, since)
+		if t.incomplete && errors.Is(err, sinks.ErrNotKept) {
+			q.After, err = nil, nil
+		}
+		if err == nil {
+			err = t.printCoverage(c.ErrOrStderr(), since, nil, missing)
+		}
+		if err == nil {
+			past, err = t.past(ctx, c, r, q)
+		}
+	case t.last > 0 && t.since == "":
+		past, err = t.newest(ctx, c, r, q)
+	case t.history && t.since == "":
+		past, err = t.past(ctx, c, r, q)
+	}
+	return past, end, err
+}
+
+// newest reads the last changes: in ever longer times before now, until there are enough.
+func (t *changes) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
+	for _, back := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
+		cut, err := r.At(ctx, time.Now().Add(-back))
+		if err == nil {
+			q.After = &cut
+			var past []line
+			if past, err = t.past(ctx, c, r, q); len(past) == t.last {
+				return past, err
+			}
+		}
+		if errors.Is(err, sinks.ErrNotKept) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	q.After = nil
+	return t.past(ctx, c, r, q)
+}
+
+// line is a printed change. The past is printed when all of it was read, since a log has no order over its partitions.
+type line struct {
+	at, seen time.Time
+	text     plain.Own
+	deletion *query.Deletion // whose cause is added
+}
+
+func (l line) compare(other line) int {
+	return cmp.Or(l.at.Compare(other.at), l.seen.Compare(other.seen))
+}
+
+// past reads the changes up to q.To, and sorts them.
+func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (all []line, err error) {
 	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
 	defer show.end()
-	var all []line
 	last := map[string]line{} // of each object, before which no later one is told
-	q.To, q.Progress = to, show.at
-	err := r.Changes(ctx, q, func(l *sinks.Logged) error {
+	q.Progress = show.at
+	err = r.Changes(ctx, q, func(l *sinks.Logged) (err error) {
 		if !t.selects(show, l) {
 			return nil
 		}
 		now := line{at: l.Logged, seen: l.Time}
-		if t.byHappened {
+		if t.history {
 			now.at, _ = l.Happened()
 		}
 		key := change.ResourceOf(l.Stream.ID()).ID() + "\x00" + l.Change.Key()
 		if before := last[key]; now.compare(before) < 0 {
-			now.at, now.seen = before.at, before.seen
+			now = before
 		}
-		last[key] = line{at: now.at, seen: now.seen}
-		var err error
-		if t.byHappened && l.Op == change.Delete && t.format != "table" && t.format != "name" {
-			now.deleted, err = t.teller.Event(l)
-			now.deleted.Keep()
-		} else {
-			now.text, err = t.text(l)
+		last[key] = now
+		if t.history && t.format == "diff" && l.Op == change.Delete {
+			now.deletion = query.DeletionOf(l)
 		}
+		now.text, err = t.text(l)
 		all = append(all, now)
 		return err
 	})
@@ -109,20 +198,25 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 
 // print prints what is past, and follows.
 func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line, end *sinks.Cut) error {
-	out := c.OutOrStdout()
-	if err := t.explain(ctx, r, past); err != nil {
-		return err
-	}
-	if t.format == "table" || t.format == "wide" {
-		t.row(out, "LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID")
-	}
+	var deletions []*query.Deletion
 	for _, l := range past {
-		if err := write(out, l.text); err != nil {
-			return err
+		if l.deletion != nil {
+			deletions = append(deletions, l.deletion)
 		}
 	}
-	if !t.follow {
-		return nil
+	if err := query.Causes(ctx, r, deletions); err != nil {
+		return err
+	}
+	out := c.OutOrStdout()
+	err := write(out, t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID"))
+	for _, l := range past {
+		if l.deletion != nil && l.deletion.Cause != "" {
+			l.text += plain.Sprintf("  %s\n", l.deletion.Cause)
+		}
+		err = cmp.Or(err, write(out, l.text))
+	}
+	if err != nil || !t.follow {
+		return err
 	}
 	q.After, q.Follow = end, true
 	return untilStopped(r.Changes(ctx, q, func(l *sinks.Logged) error {
@@ -130,49 +224,14 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 			return nil
 		}
 		text, err := t.text(l)
-		if err == nil {
-			err = write(out, text)
-		}
-		return err
+		return cmp.Or(err, write(out, text))
 	}))
-}
-
-// line is a printed change. Deletions are printed when all was read that may tell what caused them.
-type line struct {
-	at, seen time.Time
-	text     plain.Own
-	deleted  *query.Event
-}
-
-func (a line) compare(b line) int { return cmp.Or(a.at.Compare(b.at), a.seen.Compare(b.seen)) }
-
-// explain tells of deletions what caused them, and prints them.
-func (t *changes) explain(ctx context.Context, r sinks.Reader, past []line) error {
-	var deleted []*query.Event
-	for _, l := range past {
-		if l.deleted != nil {
-			deleted = append(deleted, l.deleted)
-		}
-	}
-	if len(deleted) == 0 {
-		return nil
-	}
-	err := query.Causes(ctx, r, deleted)
-	for i := range past {
-		if e := past[i].deleted; e != nil && err == nil {
-			past[i].text, err = t.event(e)
-		}
-	}
-	return err
 }
 
 // selects decides by labels and by the expression. It says once that the expression does not apply to some change.
 func (t *changes) selects(errs io.Writer, l *sinks.Logged) bool {
-	if !t.labelled.Selects(l) {
-		return false
-	}
-	if t.filter == nil {
-		return true
+	if labelled := t.labelled.Selects(l); !labelled || t.filter == nil {
+		return labelled
 	}
 	selected, err := t.filter.Selects(l)
 	if err != nil && !t.told {
@@ -183,7 +242,7 @@ func (t *changes) selects(errs io.Writer, l *sinks.Logged) bool {
 	return selected
 }
 
-// whole is a change as json and yaml have it when several resources may be followed.
+// whole is a change as tail has it in json and yaml.
 type whole struct {
 	*query.Event
 	Before json.RawMessage `json:"before"`
@@ -192,42 +251,37 @@ type whole struct {
 
 // text is a change as it is printed.
 func (t *changes) text(l *sinks.Logged) (plain.Own, error) {
-	if t.format == "name" || t.format == "table" {
-		return t.event(&query.Event{Resource: change.ResourceOf(l.Stream.ID()).ID(), Namespace: l.Namespace, Name: l.Name, Op: l.Op.String(),
-			ResourceVersion: l.ResourceVersion, Logged: l.Logged.UTC()})
-	}
-	event, err := t.teller.Event(l)
-	if err != nil {
-		return "", err
-	}
-	return t.event(event)
-}
-
-func (t *changes) event(e *query.Event) (plain.Own, error) {
+	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
+	logged := l.Logged.UTC().Format(time.RFC3339)
 	switch t.format {
 	case "name":
-		return plain.Sprintf("%s/%s\n", e.Resource, e.Name), nil
-	case "table", "wide":
-		op, _ := change.ParseOp(e.Op)
-		var b strings.Builder
-		t.row(&b, e.Logged.Format(time.RFC3339), op.Past(), e.ResourceVersion, e.Resource, change.ObjectKey(e.Namespace, e.Name),
-			cmp.Or(strings.Join(e.Managers, ","), e.Cause, "-"), e.Time.Format(time.RFC3339), e.UID)
-		return plain.Own(b.String()), nil
-	case "diff":
-		return t.changelog(e)
+		return plain.Sprintf("%s/%s\n", resource, l.Name), nil
+	case "table":
+		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object), nil
 	}
-	if t.byHappened {
+	e, err := t.teller.Event(l)
+	switch {
+	case err != nil:
+		return "", err
+	case t.format == "wide":
+		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object, cmp.Or(strings.Join(e.Managers, ","), "-"),
+			e.Time.Format(time.RFC3339), l.UID), nil
+	case t.format == "diff":
+		return t.changelog(e)
+	case t.history && t.since == "":
 		return t.document(e)
 	}
-	return t.document(&whole{e, change.OrNull(e.Before), change.OrNull(e.After)})
+	return t.document(&whole{e, change.OrNull(l.Before), change.OrNull(l.After)})
 }
 
-// row prints the columns of a table; those of wide are the last three.
-func (t *changes) row(out io.Writer, columns ...any) {
+// row is one of a table: the first five columns, and with wide all. Other formats have none.
+func (t *changes) row(columns ...any) plain.Own {
 	const narrow = "%-20s  %-8s  %-12s  %-30s  %s"
-	if t.format == "table" {
-		plain.Fprintf(out, narrow+"\n", columns[:5]...)
-		return
+	switch t.format {
+	case "table":
+		return plain.Sprintf(narrow+"\n", columns[:5]...)
+	case "wide":
+		return plain.Sprintf(narrow+"  %s  %s  %s\n", columns...)
 	}
-	plain.Fprintf(out, narrow+"  %s  %s  %s\n", columns...)
+	return ""
 }

@@ -14,7 +14,6 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
 	"kubecdc/query"
-	"kubecdc/sinks"
 )
 
 var diffHelp = `Show what differs between two moments, from the log alone.
@@ -90,16 +89,12 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	if err != nil {
 		return err
 	}
-	labelled, err := of.Labelled()
-	if err != nil {
-		return err
-	}
 	for _, s := range states {
 		if err := p.printCoverage(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
 			return err
 		}
 	}
-	return p.printDifferences(c.OutOrStdout(), states, labelled)
+	return p.printDifferences(c.OutOrStdout(), states)
 }
 
 // difference is what became of an object, as json has it.
@@ -115,12 +110,9 @@ type difference struct {
 	lines []query.Line
 }
 
-func (p *differing) printDifferences(out io.Writer, states []*query.State, labelled *sinks.Labelled) error {
+func (p *differing) printDifferences(out io.Writer, states []*query.State) error {
 	w, colours, count := bufio.NewWriter(out), p.colours(out), 0
 	err := query.Differences(states[0], states[1], func(before, after *query.Object) error {
-		if (before == nil || !labelled.Has(before.Body)) && (after == nil || !labelled.Has(after.Body)) {
-			return nil
-		}
 		d, err := p.difference(before, after)
 		if err != nil || d == nil {
 			return err

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/ask"
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
 	"kubecdc/internal/plain"
@@ -39,9 +41,6 @@ func newForget() *cobra.Command {
 	o.flags(c, "")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
-		if err := o.check(); err != nil {
-			return err
-		}
 		if len(streams) == 0 && o.namespace == "" {
 			p, err := readPast(c)
 			if err != nil {
@@ -50,20 +49,9 @@ func newForget() *cobra.Command {
 			defer p.store.Close()
 			return listEnded(c.Context(), p.store, p.out)
 		}
-		a, err := openRequester(c.Context(), c)
-		if err != nil {
-			return err
-		}
-		defer a.Close()
-		found, err := o.streams(c, a, streams)
-		if err != nil {
-			return err
-		}
-		var ids []string
-		for _, p := range found {
-			ids = append(ids, string(p.Stream))
-		}
-		return a.Forget(c.Context(), ids, !*noWait)
+		return o.onStreams(c, streams, func(a *ask.Requester, found []change.Position) error {
+			return a.Forget(c.Context(), found, !*noWait)
+		})
 	}
 	return c
 }

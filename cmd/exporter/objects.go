@@ -55,63 +55,63 @@ func (o *objects) check() error {
 	return nil
 }
 
-// named is what arguments name: types, and of each the names, if there are any.
-type named struct {
-	types []string
-	names [][]string // of each type; empty: all its objects
+// parseObjects reads arguments as kubectl does: types, each with a name, or with none for all objects. There may be none.
+func parseObjects(args []string) (types, names []string, err error) {
+	for i, arg := range args {
+		kind, name, paired := strings.Cut(arg, "/")
+		switch {
+		case paired != strings.Contains(args[0], "/"):
+			return nil, nil, usage.Errorf("%q and %q: name objects as TYPE NAME NAME, or as TYPE/NAME TYPE/NAME", args[0], arg)
+		case paired && (name == "" || strings.ContainsAny(kind, ",") || strings.Contains(name, "/")):
+			return nil, nil, usage.Errorf("%q is no object: write TYPE/NAME, as deploy/web", arg)
+		case paired:
+			types, names = append(types, kind), append(names, name)
+		case i > 0 || len(args) == 1:
+			for kind := range strings.SplitSeq(args[0], ",") {
+				types = append(types, kind)
+				if i > 0 {
+					names = append(names, arg)
+				}
+			}
+		}
+	}
+	if slices.Contains(types, "") || slices.Contains(names, "") {
+		err = usage.Errorf("%q names nothing: write TYPE, TYPE,TYPE, TYPE NAME or TYPE/NAME", args)
+	}
+	return types, names, err
 }
 
-// parseObjects reads arguments as kubectl does. There may be none.
-func parseObjects(args []string) (n named, err error) {
-	paired := len(args) > 0 && strings.Contains(args[0], "/")
-	if len(args) > 0 && !paired {
-		n.types = strings.Split(args[0], ",")
-		for range n.types {
-			n.names = append(n.names, args[1:])
-		}
+// wholeTypes reads arguments of a command that is about whole resources.
+func wholeTypes(c *cobra.Command, args []string) ([]string, error) {
+	types, names, err := parseObjects(args)
+	if err == nil && len(names) > 0 {
+		err = usage.Errorf("%s is about whole resources, and %q names an object", c.CommandPath(), args)
 	}
-	for i, arg := range args {
-		kind, name, slash := strings.Cut(arg, "/")
-		switch {
-		case slash != paired:
-			return n, usage.Errorf("%q and %q: name objects as TYPE NAME NAME, or as TYPE/NAME TYPE/NAME", args[0], arg)
-		case slash && (kind == "" || name == "" || strings.ContainsAny(kind, ",") || strings.Contains(name, "/")):
-			return n, usage.Errorf("%q is no object: write TYPE/NAME, as deploy/web", arg)
-		case slash:
-			n.types, n.names = append(n.types, kind), append(n.names, []string{name})
-		case arg == "" || i == 0 && slices.Contains(n.types, ""):
-			return n, usage.Errorf("%q names nothing: write TYPE, TYPE,TYPE, TYPE NAME or TYPE/NAME", arg)
-		}
-	}
-	return n, nil
+	return types, err
 }
 
 // of finds the objects of a log that the arguments and the flags select.
 func (o *objects) of(ctx context.Context, c *cobra.Command, r sinks.Reader, args []string) (found sinks.Objects, err error) {
 	found = sinks.Objects{Namespace: o.namespace, Selector: o.selector}
-	n, err := parseObjects(args)
-	if err != nil || len(n.types) == 0 {
+	types, names, err := parseObjects(args)
+	if err != nil || len(types) == 0 {
 		return found, err
 	}
 	known, err := r.Resources(ctx)
 	if err != nil {
 		return found, err
 	}
-	ids, err := suggest.Resources(long(c, n.types, known), known, "the log has no changes of")
+	ids, err := suggest.Resources(long(c, types, known), known, "the log has no changes of")
 	if err != nil {
 		return found, err
 	}
-	for i, id := range ids {
-		if !slices.Contains(found.Resources, id) {
-			found.Resources = append(found.Resources, id)
+	for i, name := range names {
+		if like := suggest.Like(name, known); len(args) > 1 && len(like) > 0 && strings.HasPrefix(like[0]+".", name+".") {
+			return found, usage.Errorf("%q is a type, too: write %s,%s for both, or %s/%s for the object", name, types[i], name, types[i], name)
 		}
-		for _, name := range n.names[i] {
-			if like := suggest.Like(name, known); len(args) > 1 && len(like) > 0 && strings.HasPrefix(like[0]+".", name+".") {
-				return found, usage.Errorf("%q is a type, too: write %s,%s for both, or %s/%s for the object", name, args[0], name, args[0], name)
-			}
-			found.Names = append(found.Names, id+"/"+name)
-		}
+		found.Names = append(found.Names, ids[i]+"/"+name)
 	}
+	found.Resources = slices.Compact(slices.Sorted(slices.Values(ids)))
 	return found, nil
 }
 
@@ -130,57 +130,53 @@ func long(c *cobra.Command, names, known []string) []string {
 	return served.Long(names)
 }
 
-// resources finds the resources that an argument names, of which a checkpoint has streams.
-func (o *objects) resources(c *cobra.Command, a *ask.Requester, args []string) ([]string, error) {
-	n, err := parseObjects(args)
-	if err == nil && strings.Contains(args[0], "/") {
-		err = usage.Errorf("%s is about whole resources, and %q is an object: select it by -n and -l", c.CommandPath(), args[0])
+// onStreams asks exporters for something about the streams that arguments name, by resource, or by stream (pods@shop). Streams of all
+// namespaces count with -n if the command selects objects in them.
+func (o *objects) onStreams(c *cobra.Command, args []string, ask func(*ask.Requester, []change.Position) error) error {
+	if err := o.check(); err != nil {
+		return err
 	}
+	a, err := openRequester(c.Context(), c)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	found, err := named(c, a, args)
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(p change.Position) bool {
+		namespace := change.ParseStream(p.Stream).Namespace
+		return o.namespace != "" && namespace != o.namespace && (namespace != "" || c.Flags().Lookup("selector") == nil)
+	})
+	if len(found) == 0 {
+		return usage.Errorf("no stream of %s is of namespace %s alone: exporter status shows which there are", strings.Join(args, ", "), o.namespace)
+	}
+	return ask(a, found)
+}
+
+// named finds the streams that arguments name.
+func named(c *cobra.Command, a *ask.Requester, args []string) ([]change.Position, error) {
+	all, err := a.Streams(c.Context())
 	if err != nil {
 		return nil, err
 	}
-	known, err := knownTo(c.Context(), a)
-	return long(c, n.types, known), err
-}
-
-func knownTo(ctx context.Context, a *ask.Requester) (known []string, err error) {
-	all, err := a.Streams(ctx)
+	var known, names []string
 	for _, p := range all {
 		known = append(known, change.ResourceOf(p.Stream).ID())
 	}
-	return known, err
-}
-
-// streams finds the streams that arguments name: by resource, or by stream (pods@shop).
-func (o *objects) streams(c *cobra.Command, a *ask.Requester, args []string) ([]change.Position, error) {
-	if len(args) == 0 {
-		return nil, usage.Errorf("no stream is named\n%s --help explains all", c.CommandPath())
-	}
-	known, err := knownTo(c.Context(), a)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
 	for _, arg := range args {
 		resource, collection := arg, ""
 		if i := strings.IndexAny(arg, "@?"); i >= 0 {
 			resource, collection = arg[:i], arg[i:]
 		}
-		if strings.Contains(resource, "/") {
-			return nil, usage.Errorf("%s is about whole streams, and %q is an object", c.CommandPath(), arg)
+		types, err := wholeTypes(c, []string{resource})
+		if err != nil {
+			return nil, err
 		}
-		for _, name := range long(c, strings.Split(resource, ","), known) {
+		for _, name := range long(c, types, known) {
 			names = append(names, name+collection)
 		}
 	}
-	found, err := a.Named(c.Context(), names)
-	if err != nil || o.namespace == "" {
-		return found, err
-	}
-	within := func(p change.Position) bool { return change.ParseStream(p.Stream).Namespace == o.namespace }
-	if !slices.ContainsFunc(found, within) {
-		return nil, usage.Errorf("no stream of %s is of namespace %s alone: %s has it with all others", strings.Join(args, ", "), o.namespace,
-			found[0].Stream)
-	}
-	return slices.DeleteFunc(found, func(p change.Position) bool { return !within(p) }), nil
+	return a.Named(c.Context(), names)
 }

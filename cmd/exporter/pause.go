@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"kubecdc/ask"
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/usage"
@@ -48,28 +49,18 @@ func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Co
 	o.flags(c, "")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
-		if err := o.check(); err != nil {
-			return err
-		}
-		a, err := openRequester(c.Context(), c)
-		if err != nil {
-			return err
-		}
-		defer a.Close()
-		found, err := o.streams(c, a, streams)
-		if err != nil {
-			return err
-		}
-		var requests []checkpoint.Signal
-		for _, p := range found {
-			if p.Ended == "" {
-				requests = append(requests, checkpoint.Signal{Kind: kind, Stream: p.Stream})
+		return o.onStreams(c, streams, func(a *ask.Requester, found []change.Position) error {
+			var requests []checkpoint.Signal
+			for _, p := range found {
+				if p.Ended == "" {
+					requests = append(requests, checkpoint.Signal{Kind: kind, Stream: p.Stream})
+				}
 			}
-		}
-		if len(requests) == 0 {
-			return usage.Errorf("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)
-		}
-		return a.Ask(c.Context(), requests, !*noWait)
+			if len(requests) == 0 {
+				return usage.Errorf("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)
+			}
+			return a.Ask(c.Context(), requests, !*noWait)
+		})
 	}
 	return c
 }

@@ -33,11 +33,12 @@ const jsonPath = "jsonpath"
 
 // flag adds the flag, with the first of the formats as its default.
 func (o *output) flag(c *cobra.Command, formats ...string) {
-	c.Flags().StringVarP(&o.format, "output", "o", formats[0], outputHelp(formats...))
+	all := strings.Replace(strings.Join(formats, ", "), jsonPath, "jsonpath={...}", 1)
+	c.Flags().StringVarP(&o.format, "output", "o", formats[0], "output format: "+all)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		format, expression, found := strings.Cut(o.format, "=")
 		if !slices.Contains(formats, format) || found != (format == jsonPath) {
-			return usage.Errorf("-o %s: the output is one of %s", o.format, outputs(formats...))
+			return usage.Errorf("-o %s: the output is one of %s", o.format, all)
 		}
 		if o.format = format; !found {
 			return nil
@@ -48,15 +49,6 @@ func (o *output) flag(c *cobra.Command, formats ...string) {
 		}
 		return nil
 	}
-}
-
-// outputHelp explains the flag -o.
-func outputHelp(formats ...string) string {
-	return "output format: " + outputs(formats...)
-}
-
-func outputs(formats ...string) string {
-	return strings.Replace(strings.Join(formats, ", "), jsonPath, "jsonpath={...}", 1)
 }
 
 // print writes a value as JSON or YAML, what a path finds in it, or a table of it.

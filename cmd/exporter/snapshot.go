@@ -3,6 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"kubecdc/ask"
+	"kubecdc/change"
 	"kubecdc/export"
 )
 
@@ -34,24 +36,14 @@ func newSnapshot() *cobra.Command {
 	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot.RESOURCE, and not what differs")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := o.check(); err != nil {
-			return err
-		}
-		a, err := openRequester(c.Context(), c)
-		if err != nil {
-			return err
-		}
-		defer a.Close()
-		resources, err := o.resources(c, a, args)
-		if err != nil {
-			return err
-		}
 		p.Namespace, p.Selector = o.namespace, o.selector
-		requests, err := a.Snapshots(c.Context(), resources, p)
-		if err != nil {
-			return err
-		}
-		return a.Ask(c.Context(), requests, !*noWait)
+		return o.onStreams(c, args, func(a *ask.Requester, found []change.Position) error {
+			requests, err := a.Snapshots(found, p)
+			if err != nil {
+				return err
+			}
+			return a.Ask(c.Context(), requests, !*noWait)
+		})
 	}
 	return c
 }

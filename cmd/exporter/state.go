@@ -65,18 +65,15 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full
 	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
 		return err
 	}
-	labelled, err := of.Labelled()
-	if err != nil {
+	count := 0
+	if err := state.Objects(func(*query.Object) error { count++; return nil }); err != nil {
 		return err
 	}
-	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(c.OutOrStdout()), full: full, typed: len(of.Resources) > 1, labelled: labelled}
-	if err := s.objects(state, func(*query.Object) error { s.count++; return nil }); err != nil {
-		return err
-	}
-	if len(of.Names) > 0 && s.count == 0 {
+	if len(of.Names) > 0 && count == 0 {
 		return fmt.Errorf("%s did not exist at %s%s", strings.Join(of.Names, ", "), target, inNamespace(of.Namespace))
 	}
-	s.one = len(of.Names) == 1 && s.count == 1
+	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(c.OutOrStdout()), full: full, typed: len(of.Resources) > 1,
+		one: len(of.Names) == 1 && count == 1}
 	return cmp.Or(s.write(state), s.w.Flush())
 }
 
@@ -91,22 +88,10 @@ func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, of sinks.
 // stateWriter prints a state.
 type stateWriter struct {
 	*pastFlags
-	w        *bufio.Writer
-	full     bool
-	typed    bool // the types are told with the names
-	one      bool // the state is one object that was asked for, and no list
-	count    int
-	labelled *sinks.Labelled
-}
-
-// objects visits those that have the labels.
-func (s *stateWriter) objects(state *query.State, visit func(*query.Object) error) error {
-	return state.Objects(func(o *query.Object) error {
-		if !s.labelled.Has(o.Body) {
-			return nil
-		}
-		return visit(o)
-	})
+	w     *bufio.Writer
+	full  bool
+	typed bool // the types are told with the names
+	one   bool // the state is one object that was asked for, and no list
 }
 
 func (s *stateWriter) write(state *query.State) error {
@@ -114,12 +99,12 @@ func (s *stateWriter) write(state *query.State) error {
 	case "table", "wide":
 		return s.table(state)
 	case "name":
-		return s.objects(state, func(o *query.Object) error {
+		return state.Objects(func(o *query.Object) error {
 			_, err := plain.Fprintf(s.w, "%s/%s\n", o.Resource, o.Name)
 			return err
 		})
 	case "yaml":
-		return s.objects(state, s.document)
+		return state.Objects(s.document)
 	case jsonPath:
 		return s.path(state)
 	}
@@ -143,25 +128,19 @@ func (s *stateWriter) document(o *query.Object) error {
 
 // path prints what the path finds in the object, or in the list of all.
 func (s *stateWriter) path(state *query.State) error {
-	items := []json.RawMessage{}
-	err := s.objects(state, func(o *query.Object) error {
-		body, err := shown(o.Body, s.full)
-		items = append(items, bytes.Clone(body))
+	var all bytes.Buffer
+	out := s.w
+	s.w = bufio.NewWriter(&all)
+	if err := cmp.Or(s.list(state), s.w.Flush()); err != nil {
 		return err
-	})
-	var found any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
-	if s.one && err == nil {
-		found = items[0]
 	}
-	if err == nil {
-		err = s.print(s.w, found, nil)
-	}
-	return err
+	s.w = out
+	return s.print(out, json.RawMessage(all.Bytes()), nil)
 }
 
 func (s *stateWriter) list(state *query.State) error {
 	separator := `{"apiVersion":"v1","kind":"List","items":[`
-	err := s.objects(state, func(o *query.Object) error {
+	err := state.Objects(func(o *query.Object) error {
 		body, err := shown(o.Body, s.full)
 		if !s.one {
 			plain.Fprintln(s.w, separator)
@@ -189,7 +168,7 @@ func (s *stateWriter) table(state *query.State) error {
 		more = "\tUID"
 	}
 	plain.Fprintf(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED%s\n", more)
-	err := s.objects(state, func(o *query.Object) error {
+	err := state.Objects(func(o *query.Object) error {
 		name := o.Name
 		if s.typed {
 			name = o.Resource + "/" + name
@@ -224,4 +203,12 @@ func shown(body []byte, full bool) ([]byte, error) {
 		}
 	}
 	return json.Marshal(object)
+}
+
+// inNamespace names a namespace, or none.
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in namespace %q", namespace)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"kubecdc/query"
-	"kubecdc/sinks"
 )
 
 var errFull = errors.New("no space left on device")
@@ -20,7 +19,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 // Otherwise a script would take a part of the state for all of it.
 func TestAStateThatCanNotBeWrittenIsAnError(t *testing.T) {
 	for _, format := range []string{"table", "json"} {
-		s := &stateWriter{pastFlags: &pastFlags{output: output{format: format}}, w: bufio.NewWriter(fullDisk{}), labelled: &sinks.Labelled{}}
+		s := &stateWriter{pastFlags: &pastFlags{output: output{format: format}}, w: bufio.NewWriter(fullDisk{})}
 		if err := cmp.Or(s.write(&query.State{}), s.w.Flush()); !errors.Is(err, errFull) {
 			t.Errorf("-o %s: %v", format, err)
 		}

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubecdc/ask"
 	"kubecdc/config"
-	"kubecdc/internal/usage"
 	"kubecdc/verify"
 )
 
@@ -53,14 +51,11 @@ func newVerify() *cobra.Command {
 	identities := c.Flags().Bool("identities", false, "Compare uids and resourceVersions only, and not what objects contain.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		n, err := parseObjects(args)
-		if err == nil && strings.Contains(strings.Join(args, ""), "/") {
-			err = usage.Errorf("verify compares whole resources, and %q is an object: exporter history shows it", args[0])
-		}
+		types, err := wholeTypes(c, args)
 		if err = cmp.Or(err, o.check()); err != nil {
 			return err
 		}
-		return verifyCopies(c, &out, ask.Verification{Resources: n.types, Namespace: o.namespace, Identities: *identities, Repair: *repair})
+		return verifyCopies(c, &out, ask.Verification{Resources: types, Namespace: o.namespace, Identities: *identities, Repair: *repair})
 	}
 	return c
 }

@@ -119,7 +119,7 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 			return err
 		}
 		err = lastChanges(ctx, s.reader.file.DB(), `o.stream = ?`, id, !s.NoBodies, after, func(l *sinks.Logged) error {
-			if s.elsewhere(l) {
+			if !s.Names(l) {
 				return nil
 			}
 			l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
@@ -136,7 +136,8 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 func (s *scan) object(ctx context.Context, at, end int64) error {
 	var objects []int64
 	const look = `select o.id from log_objects o join log_resources r on r.id = o.resource join log_clusters k on k.id = r.cluster
-		where k.cluster = ?1 and (?2 = 'null' or r.resource in (select value from json_each(?2))) and (?3 = '' or o.namespace = ?3) and o.name = ?4
+		where k.cluster = ?1 and (?2 = 'null' or r.resource in (select value from json_each(?2))) and (?3 = '' or o.namespace = ?3)
+		and o.name = ?4
 		order by o.id`
 	resources, err := json.Marshal(s.Resources)
 	if err != nil {
@@ -207,7 +208,8 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 	if err != nil {
 		return err
 	}
-	if !ours || s.elsewhere(&l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) || s.Wanted != nil && !s.Wanted(&l) {
+	if !ours || !s.Names(&l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) ||
+		s.Wanted != nil && !s.Wanted(&l) {
 		s.made.skip(r)
 		return nil
 	}
@@ -217,11 +219,6 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 		}
 	}
 	return s.visit(&l)
-}
-
-// elsewhere reports whether a change is of another namespace or name than was asked for.
-func (s *scan) elsewhere(l *sinks.Logged) bool {
-	return s.Namespace != "" && l.Namespace != s.Namespace || s.Name != "" && l.Name != s.Name
 }
 
 // placed sets the batch of a record, and reports whether it is of this cluster.

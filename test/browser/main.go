@@ -283,7 +283,11 @@ func (c *check) noScript(ctx context.Context) error {
 		if _, err := dom.GetBoxModel().WithNodeID(button).Do(ctx); err != nil {
 			return err // it is not shown
 		}
-		text, err = dom.GetOuterHTML().WithNodeID(document.NodeID).Do(ctx)
+		main, err := dom.QuerySelector(document.NodeID, "main").Do(ctx)
+		if err != nil {
+			return err
+		}
+		text, err = dom.GetOuterHTML().WithNodeID(main).Do(ctx)
 		return err
 	}))
 	if err != nil {

@@ -88,7 +88,7 @@ func TestHostileObjectsInAPipe(t *testing.T) {
 	v := newVandal(t, k.Config)
 	v.createAll()
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(hostileKinds),
-		"KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")}
+		"KUBECDC_SINK": "stdout", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")}
 	writer := NewWriter(t, k.Config, 1, hostileKinds)
 	log := &Log{}
 	for n, name := range []string{"the first", "the second"} {
@@ -307,10 +307,10 @@ func (v *vandal) commands(w *World, from string) {
 	v.t.Helper()
 	changed := []string{"tail", "--since", "1h", "--follow=false", "--incomplete"}
 	commands := [][]string{{"status"}, {"verify"}, {"verify", "-o", "json"}, {"signals", "list"},
-		{"state", "--at", "now", "roles"}, {"state", "--at", "now", "roles", "-o", "yaml"}, {"state", "--at", "now", "roles", "-o", "json"},
+		{"state", "--at", "now", "role", "-o", "wide"}, {"history", "role"}, {"state", "--at", "now", "roles", "-o", "yaml"}, {"state", "--at", "now", "roles", "-o", "json"},
 		{"state", "--at", "now", "widgets", "-o", "yaml", "--full"}, {"state", "--at", "now", "widgets", "-o", "json", "--full"},
 		{"diff", "--from", from, "--to", "now", "roles"}, {"diff", "--from", from, "--to", "now", "widgets", "-o", "json"},
-		changed, append(changed, "-o", "diff"), append(changed, "-o", "json"), append(changed, "-o", "yaml"),
+		changed, append(changed, "-o", "diff"), append(changed, "-o", "wide"), append(changed, "-o", "name"), append(changed, "-o", "json"), append(changed, "-o", "yaml"),
 		append(changed, "--where", "after.nothing > 1")}
 	for i, name := range hostile.Names() {
 		if !strings.Contains(name.Text, "\x00") && i%6 == 0 { // a command line can't have one; each takes a second

@@ -27,6 +27,11 @@ func TestKubectlsWordsInPostgres(t *testing.T) {
 	testKubectlsWords(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))
 }
 
+func TestKubectlsWordsInAFile(t *testing.T) {
+	t.Parallel()
+	testKubectlsWords(t, NewFileWorld(t))
+}
+
 // spoken is a command line, its exit code, and patterns of what it prints: each line of stdout by one, or what stderr has.
 type spoken struct {
 	line string
@@ -45,9 +50,9 @@ func testKubectlsWords(t *testing.T, w *World) {
 	w.AwaitComplete(t, w.Writer(t, kinds), kinds)
 	for _, s := range []spoken{
 		{"history cm app -n shop", 0, `.*Z  created  resourceVersion \d+  by story\n.*Z  updated  resourceVersion \d+.*\n` +
-			`  ~ data\.conf:\n        …\n        b\n      - c\n      \+ C\n        d\n        …\n.*Z  deleted  resourceVersion \d+  with its owner Deployment web\n`},
+			`  ~ data\.conf:\n        …\n        b\n      - c\n      \+ C\n        d\n        …\n.*Z  deleted  resourceVersion \d+\n  with its owner Deployment web\n`},
 		{"history configmap/app -n shop -o name", 0, `(configmaps/app\n){3}`},
-		{"history cm/app", 0, `.*configmaps default/app  created  .*\n.*configmaps shop/app  created  .*\n(.*\n)*.*configmaps shop/app  deleted  .*\n`},
+		{"history cm/app", 0, `.*configmaps default/app  created  .*\n.*configmaps shop/app  created  .*\n(.*\n)*.*configmaps shop/app  deleted  .*\n  with its .*\n`},
 		{"history cm,deploy web app -A -o name", 0, `configmaps/app\ndeployments.apps/web\n(configmaps/app\n){2}(deployments.apps/web\n){2}configmaps/app\n`},
 		{"history -A -l app=web --since 2h -o name", 0, `deployments.apps/web\n(configmaps/app\n){2}(deployments.apps/web\n){2}configmaps/app\n`},
 		{"history -l app=nobody", 0, ``},
@@ -101,10 +106,10 @@ func askInWords(t *testing.T, w *World) {
 		{"snapshot deploy,wdg -n shop", 0, `deployments.apps: .*\n(.*\n)*.*widgets.example.com: `},
 		{"verify configmap,wdg", 0, `configmaps `},
 		{"verify deploy -o name", 0, ``},
-		{"pause cm -n shop", 2, `no stream of cm is of namespace shop alone: configmaps has it with all others`},
-		{"pause cm/app", 2, `is about whole streams, and "cm/app" is an object`},
+		{"pause cm -n shop", 2, `no stream of cm is of namespace shop alone`},
+		{"pause cm/app", 2, `is about whole resources, and \["cm/app"\] names an object`},
 		{"snapshot cm/app", 2, `is about whole resources`},
-		{"verify cm/app", 2, `verify compares whole resources`},
+		{"verify cm/app", 2, `verify is about whole resources`},
 		{"verify cm -n shop", 2, `is of namespace shop alone`},
 		{"schema wdg --as flink", 0, `widgets`},
 	} {

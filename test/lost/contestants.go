@@ -6,9 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
 	"kubecdc/test/e2e"
 )
 
@@ -26,6 +31,7 @@ type contestant struct {
 // own, whose receiver keeps resourceVersions.
 func contestants(collector string) []contestant {
 	all := []contestant{
+		exporter("kubecdc, SQLite", inFile),
 		exporter("kubecdc, Kafka", inTopics, "KUBECDC_SINK=kafka", "KUBECDC_KAFKA_PARTITIONS=3"),
 		exporter("kubecdc, Postgres", inTables, "KUBECDC_SINK=postgres"),
 		exporter("kubecdc, stdout", inLines, "KUBECDC_SINK=stdout"),
@@ -42,8 +48,8 @@ func contestants(collector string) []contestant {
 
 func exporter(name string, log func(*run) *e2e.Log, settings ...string) contestant {
 	command := func(r *run) *exec.Cmd {
-		cmd := e2e.Command(r.t, map[string]string{"KUBECONFIG": r.kube.Kubeconfig, "KUBECDC_CLUSTER": "lost", "KUBECDC_LISTEN": "off",
-			"KUBECDC_RESOURCES": r.kind.ID(), "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(r.dir, "checkpoint.db"),
+		cmd := e2e.Command(r.t, map[string]string{"KUBECONFIG": r.kube.Kubeconfig, "KUBECDC_CLUSTER": cluster, "KUBECDC_LISTEN": "off",
+			"KUBECDC_RESOURCES": r.kind.ID(), "KUBECDC_CHECKPOINT": "sqlite:" + r.checkpoint(),
 			"KUBECDC_LEASE_DURATION": "5s", "KUBECDC_KAFKA_BROKERS": r.broker(), "KUBECDC_KAFKA_TOPIC_PREFIX": r.id,
 			"KUBECDC_SINK_POSTGRES": r.postgres.URL}, "run")
 		cmd.Env = append(cmd.Env, settings...)
@@ -53,6 +59,32 @@ func exporter(name string, log func(*run) *e2e.Log, settings ...string) contesta
 		return cmd
 	}
 	return contestant{name: name, command: command, log: log}
+}
+
+const cluster = "lost"
+
+func (r *run) checkpoint() string { return filepath.Join(r.dir, "checkpoint.db") }
+
+func inFile(r *run) *e2e.Log {
+	log := &e2e.Log{}
+	file, err := sqlitefile.Share(r.t.Context(), r.checkpoint())
+	if err != nil {
+		return log // the exporter has not come so far
+	}
+	defer file.Close()
+	reader, err := sqlite.NewReader(r.t.Context(), file, cluster)
+	if err != nil {
+		return log
+	}
+	must(r.t, reader.Changes(r.t.Context(), sinks.Query{NoBodies: true}, func(l *sinks.Logged) error {
+		log.Records = append(log.Records, e2e.Record{Key: change.ObjectKey(l.Namespace, l.Name), Op: string(l.Op), Version: l.ResourceVersion})
+		return nil
+	}))
+	must(r.t, reader.Controls(r.t.Context(), time.Time{}, func(c *change.Control) error {
+		log.Controls = append(log.Controls, *c)
+		return nil
+	}))
+	return log
 }
 
 func inTopics(r *run) *e2e.Log { return e2e.ReadLog(r.t, r.kafka.Brokers, r.id) }

@@ -127,8 +127,7 @@ func (s *scan) part(ctx context.Context, p logread.Span) error {
 
 // matches reports whether the query selects the change, by all but the cuts.
 func (s *scan) matches(l *sinks.Logged) bool {
-	return (s.Namespace == "" || s.Namespace == l.Namespace) && (s.Name == "" || s.Name == l.Name) &&
-		(s.Wanted == nil || s.Wanted(l))
+	return s.Names(l) && (s.Wanted == nil || s.Wanted(l))
 }
 
 func (s *scan) bodies() logread.Bodies {

@@ -1,0 +1,62 @@
+package query_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// A deletion is told to follow that of the owner, by its uid, or that of the namespace, while it lasts. Nothing else is claimed.
+func TestWhatCausedADeletion(t *testing.T) {
+	l := &ownersLog{}
+	l.add("replicasets.apps", "web", "rs-1", change.Create, 0, `{}`)
+	l.add("replicasets.apps", "web", "rs-1", change.Delete, 10, `{}`)
+	l.add("replicasets.apps", "web", "rs-2", change.Create, 11, `{}`)
+	l.add("replicasets.apps", "slow", "rs-3", change.Update, 20, `{"metadata":{"deletionTimestamp":"2026-06-01T12:20:00Z"}}`)
+	l.add("namespaces", "shop", "ns-1", change.Update, 30, `{"metadata":{"deletionTimestamp":"2026-06-01T12:30:00Z"}}`)
+	l.add("namespaces", "shop", "ns-1", change.Delete, 40, `{}`)
+	l.add("namespaces", "shop", "ns-2", change.Create, 41, `{}`)
+	for _, tc := range []struct {
+		minute             int
+		owner, uid, before string
+		want               string
+	}{
+		{12, "web", "rs-1", "", "with its owner ReplicaSet web"},
+		{9, "web", "rs-1", "", ""},  // the owner was deleted later
+		{12, "web", "rs-2", "", ""}, // another one of that name
+		{25, "slow", "rs-3", "", "with its owner ReplicaSet slow"},
+		{25, "gone", "rs-9", "", ""},
+		{35, "web", "rs-2", "", "with its namespace"},
+		{45, "web", "rs-2", "", ""}, // in the next life of the namespace
+		{35, "", "", `{}`, "with its namespace"},
+		{12, "", "", `{"metadata":{"ownerReferences":[{"apiVersion":"example.com/v1","kind":"ReplicaSet","name":"web","uid":"rs-1"}]}}`, ""},
+	} {
+		before := tc.before
+		if before == "" {
+			before = fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":%q,"uid":%q}]}}`, tc.owner, tc.uid)
+		}
+		d := query.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop",
+			Name: "web-1", Before: []byte(before), Time: minute(tc.minute)}})
+		if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != tc.want {
+			t.Errorf("%+v: %q, %v", tc, d.Cause, err)
+		}
+	}
+}
+
+type ownersLog struct{ log }
+
+func (l *ownersLog) Resources(context.Context) ([]string, error) {
+	return []string{"namespaces", "pods", "replicasets.apps"}, nil
+}
+
+func (l *ownersLog) add(resource, name, uid string, op change.Op, at int, after string) {
+	c := change.Change{Stream: change.ParseStream(change.StreamID(resource)), Op: op, Name: name, UID: uid, Time: minute(at)}
+	if op != change.Delete {
+		c.After = []byte(after)
+	}
+	l.changes = append(l.changes, &sinks.Logged{Change: c})
+}
