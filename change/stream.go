@@ -81,11 +81,6 @@ func ParseStream(id StreamID) *Stream {
 	return NewStream(ResourceOf(id), namespace, labels, strings.TrimPrefix(selectors, "fields="))
 }
 
-// StreamFromID returns a stream that has only an id, for changes that are read back from a sink.
-func StreamFromID(id StreamID) *Stream {
-	return &Stream{id: id, fields: appendResource(nil, &Resource{})}
-}
-
 func (s *Stream) ID() StreamID { return s.id }
 
 // Objects returns the resource of the stream's objects. Of SnapshotOf's streams Resource is another one, which has the topic.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	kubeversion "k8s.io/apimachinery/pkg/util/version"
@@ -88,8 +87,8 @@ func (r *report) compareClocks(whose string, at, asked time.Time) {
 
 // checkDatabases compares the versions and clocks of the Postgres databases. One that can't be reached was reported before.
 func (r *report) checkDatabases() {
-	if url := r.settings.Checkpoint.Location.Reveal(); strings.HasPrefix(url, "postgres") {
-		r.checkDatabase("checkpoint", pgdb.Options{URL: url, PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT"})
+	if location := r.settings.Checkpoint.Location; location.IsPostgres() {
+		r.checkDatabase("checkpoint", pgdb.Options{URL: location.Reveal(), PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT"})
 	}
 	if r.settings.Sink.Kind == postgres.Kind.Name {
 		r.checkDatabase("sink", pgdb.Options{URL: r.settings.Sink.Postgres.Reveal(), PasswordFile: r.settings.Sink.PasswordFile,

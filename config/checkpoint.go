@@ -17,7 +17,7 @@ import (
 func (l *loader) checkCheckpoint() {
 	const name = "KUBECDC_CHECKPOINT"
 	loc := l.c.Checkpoint.Location.Reveal()
-	if l.c.Slots.Count > 1 && !strings.HasPrefix(loc, "postgres") {
+	if l.c.Slots.Count > 1 && !l.c.Checkpoint.Location.IsPostgres() {
 		l.warn("KUBECDC_SLOTS is above 1 with an SQLite checkpoint: only one process can use it, so the slots are not shared")
 	}
 	l.checkPostgresPassword(name, l.c.Checkpoint.Location, l.c.Checkpoint.PasswordFile)

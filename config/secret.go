@@ -38,6 +38,9 @@ type DSN string
 // Reveal returns the address with its password, for the one place that connects.
 func (d DSN) Reveal() string { return string(d) }
 
+// IsPostgres reports whether it is that of a Postgres database.
+func (d DSN) IsPostgres() bool { return strings.HasPrefix(string(d), "postgres") }
+
 // String returns the address without user, password and options. A password that should have been escaped can end up
 // in any part of a URL: an address that looks like that is not shown at all.
 func (d DSN) String() string {

@@ -175,7 +175,7 @@ func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	if got := string(c.log.(*logged).batches[0].Changes[0].Before); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("the before is %s", got)
 	}
-	created := change.Change{Op: change.Create, Stream: change.StreamFromID(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
+	created := change.Change{Op: change.Create, Stream: change.ParseStream(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
 	batch := change.Batch{Changes: []change.Change{created}}
 	redactBatch(&batch, cached(s.bodyRedactorOf))
 	if got := string(batch.Changes[0].After); !strings.Contains(got, `"k":"hmac-sha256:`) {

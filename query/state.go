@@ -87,20 +87,41 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	}
 	changes := q.Query()
 	changes.Progress = q.Progress
-	err = r.Changes(ctx, changes, func(l *sinks.Logged) error {
-		record := &record{Logged: l}
-		for _, f := range readers {
-			f.add(record)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := fill(ctx, r, changes, readers); err != nil {
 		return nil, err
 	}
 	for i, f := range readers {
 		f.doubts(states[i], q.Namespace)
 	}
 	return states, nil
+}
+
+// fill reads the changes, or, where the log finds states and each moment is a point of it, the last change of each object by then.
+func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers []*stateReader) error {
+	states, quick := r.(sinks.StateReader)
+	for _, f := range readers {
+		quick = quick && f.cut != nil && q.Name == ""
+	}
+	if !quick {
+		return r.Changes(ctx, q, func(l *sinks.Logged) error {
+			record := &record{Logged: l}
+			for _, f := range readers {
+				f.add(record)
+			}
+			return nil
+		})
+	}
+	for _, f := range readers {
+		q.To = f.cut
+		err := states.States(ctx, q, func(l *sinks.Logged) error {
+			f.add(&record{Logged: l})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept kept, moment Target) (*stateReader, *State, error) {

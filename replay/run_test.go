@@ -80,7 +80,7 @@ func id(l *sinks.Logged) string {
 	return fmt.Sprintf("%s/%d/%d slot %d batch %d %s@%s", l.Topic, l.Partition, l.Offset, l.Slot, l.Batch, l.Name, l.ResourceVersion)
 }
 
-var pods = change.StreamFromID("pods")
+var pods = change.ParseStream("pods")
 
 func logged(topic string, offset int64, slot int, batch uint64, n int) sinks.Logged {
 	value := []byte(`{"before":null,"after":{}}`)

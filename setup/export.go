@@ -52,7 +52,7 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 // changes again and again is written once. Postgres gets a commit in one message, for which this process needs twice its size.
 func checkpointMemory(c *config.Config) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
-	if strings.HasPrefix(c.Checkpoint.Location.Reveal(), "postgres") {
+	if c.Checkpoint.Location.IsPostgres() {
 		return 6 * eighth, eighth
 	}
 	return 8 * eighth, 2 * eighth

@@ -8,11 +8,14 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/usage"
 	"kubecdc/replay"
+	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
+	"kubecdc/sinks/sqlite"
 )
 
 // ReplayPlace is where a replay writes to: one of topics, a database and standard output.
@@ -20,19 +23,20 @@ type ReplayPlace struct {
 	Prefix   string   // of the topics; empty, with brokers: the live one's
 	Brokers  []string // of another Kafka
 	Postgres string
+	SQLite   string // a file
 	Stdout   bool
 }
 
 // Check returns a usage.Error unless one place is named.
 func (p *ReplayPlace) Check() error {
 	named := 0
-	for _, given := range []bool{p.topics(), p.Postgres != "", p.Stdout} {
+	for _, given := range []bool{p.topics(), p.Postgres != "", p.SQLite != "", p.Stdout} {
 		if given {
 			named++
 		}
 	}
 	if named != 1 {
-		return usage.Errorf("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres or --to-stdout")
+		return usage.Errorf("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres, --to-sqlite or --to-stdout")
 	}
 	return nil
 }
@@ -44,6 +48,8 @@ func (p *ReplayPlace) String() string {
 	switch {
 	case p.Postgres != "":
 		return config.DSN(p.Postgres).String()
+	case p.SQLite != "":
+		return "sqlite:" + p.SQLite
 	case p.Stdout:
 		return "standard output"
 	case len(p.Brokers) > 0:
@@ -59,7 +65,7 @@ func (p *ReplayPlace) Resume(id string) string {
 	}
 	command := "exporter replay --resume " + id
 	for _, flag := range []struct{ name, value string }{{"prefix", p.Prefix}, {"brokers", strings.Join(p.Brokers, ",")},
-		{"postgres", config.DSN(p.Postgres).String()}} {
+		{"postgres", config.DSN(p.Postgres).String()}, {"sqlite", p.SQLite}} {
 		if flag.value != "" {
 			command += " --to-" + flag.name + " " + flag.value
 		}
@@ -84,7 +90,19 @@ func (p *ReplayPlace) Open(
 	case p.Stdout:
 		return replay.NewStream(stdout), nil
 	case p.Postgres != "":
-		return postgres.NewReplay(postgres.Config{URL: p.Postgres, Cluster: cluster}), nil
+		return &replay.SinkTarget{Place: p.String(), Connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) {
+			to := postgres.Config{URL: p.Postgres, Cluster: cluster}
+			sink, err := postgres.Open(ctx, to)
+			if err != nil {
+				return nil, nil, err
+			}
+			reader, err := postgres.OpenReader(ctx, to)
+			return sink, reader, err
+		}}, nil
+	case p.SQLite != "":
+		return &replay.SinkTarget{Place: p.String(), Connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) {
+			return connectFile(ctx, p.SQLite, cluster)
+		}}, nil
 	}
 	to := KafkaConfig(c, cluster)
 	to.History, to.Version, to.Delivery = 0, version, kafka.ExactlyOnce // what is replayed is kept
@@ -101,6 +119,21 @@ func (p *ReplayPlace) Open(
 		return nil, usage.Errorf("--to-prefix, --to-brokers: %v", err)
 	}
 	return openReplayTopics(ctx, to, live)
+}
+
+// connectFile owns the file of a log, which the reader closes.
+func connectFile(ctx context.Context, path, cluster string) (sinks.Sink, sinks.Reader, error) {
+	file, err := sqlitefile.Own(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	sink, err := sqlite.New(ctx, file, sqlite.Config{Cluster: cluster})
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	reader, err := sqlite.NewReader(ctx, file, cluster)
+	return sink, reader, err
 }
 
 func openReplayTopics(ctx context.Context, to kafka.Config, live string) (replay.Target, error) {

@@ -91,6 +91,13 @@ type Logged struct {
 // Header is a header of a record.
 type Header struct{ Key, Value string }
 
+// StateReader is a Reader that finds the last changes of objects without reading those before them.
+type StateReader interface {
+	// States visits the last change up to the cut q.To of each object that a query selects and that was not deleted by then, with
+	// After alone.
+	States(ctx context.Context, q Query, visit func(*Logged) error) error
+}
+
 // TableReader is a Reader of a sink that also keeps the current state of each object.
 type TableReader interface {
 	// Objects visits what the sink has of a resource now: After, and what identifies it; without After with noBodies.

@@ -93,6 +93,7 @@ func newReplay() *cobra.Command {
 	s.StringVar(&f.place.Prefix, "to-prefix", "", "to the topics of this prefix")
 	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil, "of this Kafka instead of the live one; with the same TLS and SASL settings")
 	s.StringVar(&f.place.Postgres, "to-postgres", "", "to the tables of this database, as the postgres sink writes them")
+	s.StringVar(&f.place.SQLite, "to-sqlite", "", "to this file, as the sqlite sink writes it: a copy of a part of the log, to ask offline")
 	s.BoolVar(&f.place.Stdout, "to-stdout", false, "to standard output, as lines of JSON")
 	s.BoolVar(&f.execute, "execute", false, "write, without a question")
 	s.StringVar(&f.resume, "resume", "", "go on with the replay of this id, at the same place")

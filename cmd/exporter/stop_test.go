@@ -35,7 +35,7 @@ func stuck(t *testing.T, settings ...string) (c *exec.Cmd, log *child.Output) {
 		t.Fatal(err)
 	}
 	c, log = exec.Command(os.Args[0], "run"), &child.Output{}
-	c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
+	c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "KUBECDC_SINK=stdout", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 	c.Env = append(c.Env, settings...)
 	c.Stdout, c.Stderr = write, log

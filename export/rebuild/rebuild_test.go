@@ -90,7 +90,7 @@ func slotOf(p *pages, known ...change.Position) Slot {
 }
 
 func record(op change.Op, stream, name, version string, size int) change.Change {
-	c := change.Change{Op: op, Stream: change.StreamFromID(change.StreamID(stream)), Name: name, UID: "u", ResourceVersion: change.ResourceVersion(version)}
+	c := change.Change{Op: op, Stream: change.ParseStream(change.StreamID(stream)), Name: name, UID: "u", ResourceVersion: change.ResourceVersion(version)}
 	if op != change.Delete {
 		c.After = []byte(strings.Repeat("x", size))
 	}

@@ -78,7 +78,7 @@ func (l *slotLog) changesOf(
 	into := []any{&stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, &c.After}
 	err := pgdb.Querier{DB: l.sink.db}.Rows(ctx, look, args, into, func() error {
 		if streams[stream] == nil {
-			streams[stream] = change.StreamFromID(stream)
+			streams[stream] = change.ParseStream(stream)
 		}
 		c.Stream, c.Op = streams[stream], change.Op(op[0])
 		changes = append(changes, c)

@@ -89,7 +89,7 @@ func (r *objectReader) read(
 	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, &c.After}
 	err = r.log.sink.db.Each(ctx, "read the objects", look, args, into, func() error {
 		if c.Stream == nil || c.Stream.ID() != stream {
-			c.Stream = change.StreamFromID(stream)
+			c.Stream = change.ParseStream(stream)
 		}
 		done.Records++
 		done.Bytes += int64(len(c.After))

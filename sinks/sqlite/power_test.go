@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/crashfs"
+	"kubecdc/test/crashfs"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sinktest"

@@ -205,7 +205,7 @@ func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool
 	streams, err := r.streamsOf(ctx, []string{of.ID()})
 	for _, id := range streams {
 		if err == nil {
-			err = lastChanges(ctx, r.file.DB(), `o.gone is null and o.stream = ?`, id, !noBodies, 1<<62, func(l *sinks.Logged) error {
+			err = lastChanges(ctx, r.file.DB(), living, id, !noBodies, 1<<62, func(_ *record, l *sinks.Logged) error {
 				visit(l)
 				return nil
 			})

@@ -113,23 +113,62 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	if after == 0 {
 		return nil
 	}
+	return s.states(ctx, after, func(_ *record, l *sinks.Logged) error {
+		l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
+		if !s.Names(l) || s.Wanted != nil && !s.Wanted(l) {
+			return nil
+		}
+		return s.visit(l)
+	})
+}
+
+// states visits what there was at a number.
+func (s *scan) states(ctx context.Context, at int64, visit func(*record, *sinks.Logged) error) error {
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
-	for _, id := range streams {
+	if err != nil {
+		return err
+	}
+	list, err := json.Marshal(append([]int64{}, streams...))
+	if err != nil {
+		return err
+	}
+	return lastChanges(ctx, s.reader.file.DB(), lived, string(list), !s.NoBodies, at, visit)
+}
+
+// States implements sinks.StateReader. Slots end at different numbers, so where there are several, it visits every change.
+func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	s := &scan{reader: r, Query: q, names: streamNames{db: r.file.DB()}, visit: visit}
+	after, _, err := r.kept(ctx)
+	if err == nil {
+		_, err = s.round(ctx)
+	}
+	if err != nil {
+		return r.fail("find what is kept", err)
+	}
+	if len(s.slots) != 1 {
+		return r.Changes(ctx, q, visit)
+	}
+	end := after
+	for id, slot := range s.slots {
+		last, err := batches(ctx, r.file.DB(), `where slot = ? and seq <= ? order by epoch desc, seq desc limit 1`, id, int64(q.To.Batches[slot]))
 		if err != nil {
+			return r.fail("find the end of a state", err)
+		}
+		if len(last) > 0 {
+			end = max(end, last[0].id+last[0].changes)
+		}
+	}
+	return s.states(ctx, end, func(record *record, l *sinks.Logged) error {
+		if record.id <= after {
+			l.Op, l.Logged = change.Read, l.Time
+		} else if _, err := s.placed(ctx, record, l); err != nil {
 			return err
 		}
-		err = lastChanges(ctx, s.reader.file.DB(), `o.stream = ?`, id, !s.NoBodies, after, func(l *sinks.Logged) error {
-			if !s.Names(l) {
-				return nil
-			}
-			l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
-			if s.Wanted != nil && !s.Wanted(l) {
-				return nil
-			}
-			return s.visit(l)
-		})
-	}
-	return err
+		if !s.Names(l) || q.Wanted != nil && !q.Wanted(l) {
+			return nil
+		}
+		return visit(l)
+	})
 }
 
 // object reads the changes of one object, and of others that had its name, by their index.

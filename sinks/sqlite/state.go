@@ -43,7 +43,7 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	}
 	state.Fold = func(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (done sinks.Progress, err error) {
 		for _, id := range streams {
-			err := lastChanges(ctx, l.sink.file.DB(), `o.gone is null and o.stream = ?`, id, wanted.Bodies, l.past.end, func(next *sinks.Logged) error {
+			err := lastChanges(ctx, l.sink.file.DB(), living, id, wanted.Bodies, l.past.end, func(_ *record, next *sinks.Logged) error {
 				done.Records++
 				done.Bytes += int64(len(next.After))
 				progress(done)
@@ -59,12 +59,18 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	return state, nil
 }
 
+// What lives now, of a stream; what lived at a number, of some streams. The parameter is that stream, or a list of them.
+const (
+	living = `o.gone is null and o.stream = ?2`
+	lived  = `o.stream in (select value from json_each(?2)) and o.id <= ?3 and (o.gone is null or o.gone > ?3)`
+)
+
 // lastChanges visits the last change of each of some objects, up to a number; of those only whose last one is no deletion.
 func lastChanges(
-	ctx context.Context, db queries, which string, arg any, withBodies bool, to int64, visit func(*sinks.Logged) error,
+	ctx context.Context, db queries, which string, arg any, withBodies bool, to int64, visit func(*record, *sinks.Logged) error,
 ) error {
-	query := columns(withBodies) + byObject + `where o.id > ? and ` + which + ` and c.id = (select id from log_changes
-		where object = o.id and id <= ? order by id desc limit 1) order by o.id`
+	query := columns(withBodies) + byObject + `where o.id > ?1 and ` + which + ` and c.id = (select id from log_changes
+		where object = o.id and id <= ?3 order by id desc limit 1) order by o.id`
 	names, made := streamNames{db: db}, newBodies(db)
 	for after, more := int64(0), true; more; {
 		var records []record
@@ -87,7 +93,7 @@ func lastChanges(
 					return err
 				}
 			}
-			if err := visit(&l); err != nil {
+			if err := visit(r, &l); err != nil {
 				return err
 			}
 		}

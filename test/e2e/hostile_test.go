@@ -88,7 +88,7 @@ func TestHostileObjectsInAPipe(t *testing.T) {
 	v := newVandal(t, k.Config)
 	v.createAll()
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(hostileKinds),
-		"KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")}
+		"KUBECDC_SINK": "stdout", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")}
 	writer := NewWriter(t, k.Config, 1, hostileKinds)
 	log := &Log{}
 	for n, name := range []string{"the first", "the second"} {

@@ -118,7 +118,8 @@ func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
 	k := servers.Kube(t)
 	a := newAccount(t, k)
 	file := filepath.Join(t.TempDir(), "checkpoint.db")
-	env := map[string]string{"KUBECONFIG": a.kubeconfig, "KUBECDC_CLUSTER": "rights", "KUBECDC_CHECKPOINT": "sqlite:" + file, "KUBECDC_RESOURCES": "configmaps"}
+	env := map[string]string{"KUBECONFIG": a.kubeconfig, "KUBECDC_CLUSTER": "rights", "KUBECDC_CHECKPOINT": "sqlite:" + file, "KUBECDC_RESOURCES": "configmaps",
+		"KUBECDC_SINK": "stdout"}
 	const byCA, lost = "is known by its CA alone", "the right to read namespace kube-system was lost"
 	start := func(name, says string, snapshot bool) {
 		t.Helper()

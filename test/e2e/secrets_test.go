@@ -275,7 +275,7 @@ func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 	k := startKube(t, compaction)
 	v := newVault(t, k)
 	path := filepath.Join(t.TempDir(), "c.db")
-	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "pipe", "KUBECDC_RESOURCES": "secrets",
+	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "pipe", "KUBECDC_RESOURCES": "secrets", "KUBECDC_SINK": "stdout",
 		"KUBECDC_CHECKPOINT": "sqlite:" + path, "KUBECDC_SECRETS": "plain"}
 	v.put("a", 20)
 	e := StartExporter(t, "in plain", env)

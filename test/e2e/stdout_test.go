@@ -22,13 +22,14 @@ import (
 	"kubecdc/test/servers"
 )
 
-// With nothing but a kubeconfig the changes come out of a pipe as lines of JSON, SIGTERM ends it with 0, and the next
+// With a kubeconfig and a pipe the changes come out as lines of JSON, SIGTERM ends it with 0, and the next
 // start goes on where this one ended, without another snapshot.
 func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	t.Parallel()
 	k := startKube(t, compaction)
 	state := t.TempDir()
-	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state, "KUBECDC_RESOURCES": "*,secrets", "KUBECDC_SECRETS": "plain"}
+	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state, "KUBECDC_RESOURCES": "*,secrets", "KUBECDC_SECRETS": "plain",
+		"KUBECDC_SINK": "stdout"}
 	kinds := []Kind{ConfigMaps, Secrets, Deployments, Roles}
 	writer := NewWriter(t, k.Config, rand.Uint64(), kinds)
 	writer.Fill(5)
@@ -91,7 +92,7 @@ func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
 	writer := NewWriter(t, k.Config, rand.Uint64(), []Kind{ConfigMaps})
 	writer.Fill(3)
 	e := StartExporter(t, "behind a bad API server", map[string]string{"KUBECONFIG": gateway.kubeconfig, "XDG_STATE_HOME": t.TempDir(),
-		"KUBECDC_RESOURCES": "configmaps", "KUBECDC_CLUSTER": "bad"})
+		"KUBECDC_RESOURCES": "configmaps", "KUBECDC_CLUSTER": "bad", "KUBECDC_SINK": "stdout"})
 	e.AwaitReady(t)
 	writer.Run(20)
 	records := endPipe(t, e, writer, []Kind{ConfigMaps})

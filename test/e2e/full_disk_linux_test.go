@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A disk that is full stops the writing, and the log says so. Once there is room, the same process goes on, and nothing is lost.
+func TestAFullDiskUnderTheEmbeddedLog(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skipf("this user can't mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(folder, unix.MNT_DETACH)) })
+	w := NewFileWorld(t)
+	w.File = filepath.Join(folder, "log.db")
+	kinds := []Kind{ConfigMaps, Roles}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_CHECKPOINT", "sqlite:"+w.File)
+	writer := w.Writer(t, kinds)
+	writer.Fill(30)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	filler := fill(t, folder)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 50); close(stopped) }()
+	e.awaitLogged(t, "the disk is full: make room; it goes on by itself")
+	made := writer.Made.Load()
+	awaitMade(t, writer, made+50)
+	must(t, os.Remove(filler))
+	awaitMade(t, writer, made+100)
+	close(stop)
+	<-stopped
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+	wantOnly(t, w.verified(t, 0))
+	e.stop(t)
+}
+
+// fill fills the disk, and returns the file to remove.
+func fill(t *testing.T, folder string) (path string) {
+	t.Helper()
+	filler, err := os.Create(filepath.Join(folder, "filler"))
+	must(t, err)
+	defer filler.Close()
+	if _, err = io.Copy(filler, rand.Reader); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	return filler.Name()
+}
