@@ -8,8 +8,8 @@ import (
 
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
-	"kubecdc/test/crashfs"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/test/crashfs"
 )
 
 // The power is lost at any moment, while SQLite's log is begun anew again and again: what the disk has then is a state that was
