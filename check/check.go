@@ -19,6 +19,7 @@ import (
 	"kubecdc/internal/startup"
 	"kubecdc/setup"
 	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
 	"kubecdc/source/discovery"
 )
 
@@ -171,7 +172,13 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" {
 		return "", errNameless
 	}
-	sink, err := setup.OpenSink(ctx, nil, r.settings, r.cluster, setup.SinkHelp{Log: slog.New(slog.DiscardHandler)})
+	store, _, unopened := r.openStore(ctx) // an error is reported by checkCheckpoint
+	if unopened == nil {
+		defer store.Close()
+	} else if r.settings.Sink.Kind == sqlite.Kind.Name {
+		return "", unopened // the log is in the same file
+	}
+	sink, err := setup.OpenSink(ctx, nil, r.settings, r.cluster, setup.SinkHelp{Log: slog.New(slog.DiscardHandler), Store: store})
 	if err != nil {
 		return "", err
 	}
@@ -179,7 +186,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	if err := sink.Ping(ctx); err != nil {
 		return "", err
 	}
-	bound := r.bindLog(ctx, sink)
+	bound := r.bindLog(ctx, store, sink)
 	var other *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
 	if errors.As(bound, &other) || errors.As(bound, &encoded) {
@@ -203,12 +210,10 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 
 // bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
 // without streams: a check decides nothing.
-func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
-	store, _, err := r.openStore(ctx)
-	if err != nil || r.cluster.Binding.ID == "" {
+func (r *report) bindLog(ctx context.Context, store checkpoint.Store, sink sinks.Sink) error {
+	if store == nil || r.cluster.Binding.ID == "" {
 		return nil // reported by checkCheckpoint
 	}
-	defer store.Close()
 	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.Identity); err != nil {
 		return nil
 	}

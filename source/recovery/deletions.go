@@ -15,8 +15,7 @@ import (
 // This file finds out which objects were deleted. A collection that fits one page is listed just before each deletion: the
 // object that is listed just before deletion N but not just before deletion N+1 was deleted at N. In a larger collection the
 // deletion of an object that the log has is found by bisecting the open deletions, those whose object is not found yet. A
-// transient object is found by listing names at the revision at which most unknown objects exist, in the namespace that has
-// more objects than are known.
+// transient object is found by listing names at the revision at which most unknown objects exist.
 
 // findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
 func (s *search) findDeletions(ctx context.Context) error {

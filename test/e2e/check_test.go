@@ -63,3 +63,16 @@ func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
 		}
 	}
 }
+
+// Beside an exporter that runs, check reads the file that both keep the log and the checkpoint in, and leaves it as it is.
+func TestCheckBesideAnExporterThatRuns(t *testing.T) {
+	env := map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
+		"KUBECDC_RESOURCES": "configmaps"}
+	e := StartExporter(t, "the exporter", env)
+	e.AwaitReady(t)
+	code, out := command(t, env, "check")
+	if code != 0 || !strings.Contains(out, "sink         ok") || strings.Contains(out, "warning") {
+		t.Errorf("exporter check ends with %d:\n%s", code, out)
+	}
+	e.stop(t)
+}
