@@ -77,6 +77,7 @@ func (p *progress) look(ctx context.Context, db *sql.DB) {
 			p.versions[stream], _ = strconv.ParseUint(version, 10, 64)
 		}
 	}
+	_ = rows.Err() // it is asked again
 }
 
 func (p *progress) run(client *kgo.Client) {

@@ -38,9 +38,11 @@ var texts = [statements]string{
 
 func prepare(ctx context.Context, db *sql.DB) (all [statements]*sql.Stmt, err error) {
 	for i, text := range texts {
-		if all[i], err = db.PrepareContext(ctx, text); err != nil {
+		statement, err := db.PrepareContext(ctx, text)
+		if err != nil {
 			return all, err
 		}
+		all[i] = statement // closed with the sink
 	}
 	return all, nil
 }
