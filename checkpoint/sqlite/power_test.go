@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
-	"kubecdc/internal/crashfs"
+	"kubecdc/test/crashfs"
 	"kubecdc/internal/sqlitefile"
 )
 

@@ -26,8 +26,7 @@ var diffHelp = `Show what differs between two moments, from the log alone.
 Without TYPE it compares all resources of the log. As with diff and kubectl diff
 the exit code is 0 if nothing differs, 1 if something does, and above 1 if there is
 no answer. The text leaves out what changes with every update (managedFields,
-resourceVersion, generation), unless --all-fields is given. json and yaml have
-all of it. json is one line for each
+resourceVersion, generation), unless --all-fields is given. json is one line for each
 object, with a JSON Patch (RFC 6902) from what it was to what it became.
 ` + pastHelp
 

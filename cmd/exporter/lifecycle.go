@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ type lifecycle struct {
 	*observe.Exporter
 	status *observe.Status
 	begun  atomic.Bool
+	hint   sync.Once
 }
 
 // SlotHeld notes that work has begun.

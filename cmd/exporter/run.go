@@ -8,6 +8,7 @@ import (
 	stdlog "log"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
 	"kubecdc/setup"
+	"kubecdc/sinks/sqlite"
 	"kubecdc/status"
 )
 
@@ -29,7 +31,9 @@ const runHelp = `Export the changes of a cluster until stopped.
 Each selected resource is listed once, and then watched. Every change is written to
 the sink, with the object before and after. The checkpoint keeps how far the log is
 complete: the next start resumes there. exporter check tries the settings first.
+With a kubeconfig alone the log is a file, and other commands read it meanwhile.
 
+  exporter run
   exporter run --resources pods,deployments.apps
   exporter run --sink kafka --kafka-brokers kafka-1:9092
   exporter run --sink postgres --sink-postgres postgres://kubecdc@db.example.com/cdc
@@ -172,6 +176,9 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
+	if setup.SinkOf(settings).Name == sqlite.Kind.Name && observe.IsTerminal(os.Stderr) {
+		watch.hint.Do(func() { fmt.Fprintf(os.Stderr, askInAnotherTerminal, strings.TrimPrefix(where, "sqlite:")) })
+	}
 	defer context.AfterFunc(ctx, func() {
 		if !watch.begun.Load() {
 			return
@@ -186,6 +193,16 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	}
 	return err
 }
+
+const askInAnotherTerminal = `
+  The log is in %s
+  Ask it in another terminal, with the same settings:
+
+    exporter history deploy -n shop   what has changed, and who did it
+    exporter state po -A --at 1h      what there was an hour ago
+    exporter tail -n 20               the last changes, and the next ones
+
+`
 
 // newLog returns the logger of the process. client-go logs there too.
 func newLog(settings *config.Config) *slog.Logger {

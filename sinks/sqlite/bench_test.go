@@ -73,20 +73,28 @@ func BenchmarkHistory(b *testing.B) {
 	}
 	flush()
 	b.StopTimer()
-	_ = file
 	b.ReportMetric(float64(size(b, path)-first)/float64(b.N), "bytes/change")
 	r, err := sqlite.NewReader(b.Context(), file, sinktest.Name)
 	if err != nil {
 		b.Fatal(err)
 	}
-	began := time.Now()
-	read := 0
-	count := func(*sinks.Logged) error { read++; return nil }
-	if err := r.Changes(b.Context(), sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "web-77"}, count); err != nil {
-		b.Fatal(err)
+	took := func(what string, read func(func(*sinks.Logged) error) error) {
+		began := time.Now()
+		if err := read(func(*sinks.Logged) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), what)
 	}
-	b.ReportMetric(float64(time.Since(began).Milliseconds()), "history-ms")
-	_ = middle
+	took("history-ms", func(visit func(*sinks.Logged) error) error {
+		return r.Changes(b.Context(), sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "web-77"}, visit)
+	})
+	took("state-ms", func(visit func(*sinks.Logged) error) error {
+		cut, err := r.At(b.Context(), middle)
+		if err != nil {
+			return err
+		}
+		return r.States(b.Context(), sinks.Query{To: &cut}, visit)
+	})
 }
 
 func benchLog(b *testing.B, path string) (sinks.Log, *sqlitefile.File) {

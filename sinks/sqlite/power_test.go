@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/crashfs"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/crashfs"
 )
 
 const poweredObjects = 20

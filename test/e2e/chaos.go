@@ -147,13 +147,17 @@ func (r *replica) exporter() *Exporter {
 // Stop ends the replicas.
 func (c *Chaos) Stop() {
 	for _, r := range c.replicas {
-		r.mu.Lock()
-		r.stop = true
-		r.mu.Unlock()
-		r.exporter().Signal(syscall.SIGCONT)
-		r.exporter().Kill()
-		<-r.done
+		r.end()
 	}
+}
+
+func (r *replica) end() {
+	r.mu.Lock()
+	r.stop = true
+	r.mu.Unlock()
+	r.exporter().Signal(syscall.SIGCONT)
+	r.exporter().Kill()
+	<-r.done
 }
 
 // ExitCodes counts how the processes ended.
