@@ -33,11 +33,16 @@ var scenarios = []scenario{
 		must(s.t, s.kube.RestartAPIServer(s.t.Context()))
 		s.each((*run).start)
 	}, true},
-	{"kill -9 under 800 changes", e2e.ConfigMaps, func(s *stage) {
+	{"kill -9 under 800 changes, started again 100 changes later", e2e.ConfigMaps, func(s *stage) {
 		done, before := make(chan struct{}), s.writer.Made.Load()
 		go func() { s.writer.Run(800); close(done) }()
-		servers.Await(s.t, "half of the changes", func() (bool, error) { return s.writer.Made.Load() >= before+400, nil })
+		awaitMade := func(n int64) {
+			servers.Await(s.t, "changes to be made", func() (bool, error) { return s.writer.Made.Load() >= before+n, nil })
+		}
+		awaitMade(400)
 		s.each((*run).kill)
+		killed := s.writer.Made.Load() - before
+		awaitMade(killed + 100)
 		s.each((*run).start)
 		<-done
 	}, false},
