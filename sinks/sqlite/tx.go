@@ -38,11 +38,9 @@ var texts = [statements]string{
 
 func prepare(ctx context.Context, db *sql.DB) (all [statements]*sql.Stmt, err error) {
 	for i, text := range texts {
-		statement, err := db.PrepareContext(ctx, text)
-		if err != nil {
+		if all[i], err = db.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // Sink.Close closes it
 			return all, err
 		}
-		all[i] = statement // closed with the sink
 	}
 	return all, nil
 }
