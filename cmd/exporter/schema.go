@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -26,8 +27,10 @@ The types come from the cluster's own OpenAPI v3 documents, custom resources
 included, or from a file of CustomResourceDefinitions, without a cluster. Paste
 the output into the program:
 
-  flink         CREATE TABLE: changes, as Debezium's; needs before-images
-  flink-upsert  CREATE TABLE and VIEW: objects as they are, before-images or not
+  flink         CREATE TABLE: changes, as Debezium's, in JSON or Avro; needs
+                before-images
+  flink-upsert  CREATE TABLE and VIEW: objects as they are, before-images or not;
+                of KUBECDC_ENCODING=object too
   postgres      views of the Postgres sink's tables: objects, and changes
   connect       properties of a Kafka Connect sink, with JsonConverter's schema
   jsonschema    JSON Schema 2020-12 of a record's value
@@ -42,8 +45,8 @@ docs/schemas.md explains the types, and what was tried with which program.`
 
 const schemaSettings = `These settings of exporter run count here, as environment variables or flags:
 KUBECONFIG and KUBECDC_CONTEXT (which cluster), KUBECDC_KAFKA_BROKERS,
-KUBECDC_KAFKA_TOPIC_PREFIX, KUBECDC_ENCODING (what the records look like), and
-KUBECDC_REDACT (redacted values are strings).
+KUBECDC_KAFKA_TOPIC_PREFIX, KUBECDC_ENCODING (what the records look like),
+KUBECDC_SCHEMA_REGISTRY_URL, and KUBECDC_REDACT (redacted values are strings).
 `
 
 // schemaFlags are the flags of exporter schema that are no settings.
@@ -93,7 +96,8 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 		return err
 	}
 	text, err := schema.Write(f.as, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
-		Brokers: strings.Join(settings.Kafka.Brokers, ","), Encoding: settings.Records.Encoding})
+		Brokers: strings.Join(settings.Kafka.Brokers, ","), Encoding: settings.Records.Encoding,
+		Registry: cmp.Or(settings.Registry.URLs...)})
 	if err != nil {
 		return err
 	}
