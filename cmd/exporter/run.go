@@ -18,6 +18,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
@@ -177,7 +178,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
 	if setup.SinkOf(settings).Name == sqlite.Kind.Name && observe.IsTerminal(os.Stderr) {
-		watch.hint.Do(func() { fmt.Fprintf(os.Stderr, askInAnotherTerminal, strings.TrimPrefix(where, "sqlite:")) })
+		watch.hint.Do(func() { plain.Fprintf(os.Stderr, askInAnotherTerminal, strings.TrimPrefix(where, "sqlite:")) })
 	}
 	defer context.AfterFunc(ctx, func() {
 		if !watch.begun.Load() {

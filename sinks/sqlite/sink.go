@@ -32,7 +32,7 @@ const migrated = "log_migrations"
 var migrations, _ = fs.Sub(embedded, "migrations")
 
 // Kind is the sink's. The checkpoint may forget its last batches: the log has them for as long as its history.
-var Kind = sinks.Kind{Name: "sqlite", CheckpointMayForget: true, TellsWhenRead: true}
+var Kind = sinks.Kind{Name: "sqlite", CheckpointMayForget: true, Deltas: true}
 
 // Config says which cluster's changes are written, and for how long they stay.
 type Config struct {
