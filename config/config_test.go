@@ -564,7 +564,7 @@ func TestASettingIsOnlyForValuesThatAnotherOneCanHave(t *testing.T) {
 
 func TestIgnoredFieldsWithoutBeforeImages(t *testing.T) {
 	alone(t)
-	_, warnings, err := Load(environ(map[string]string{"KUBECDC_IGNORE_FIELDS": "nodes:status", "KUBECDC_BEFORE": "none"}), nil)
+	_, warnings, err := Load(environ(map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_IGNORE_FIELDS": "nodes:status", "KUBECDC_BEFORE": "none"}), nil)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "KUBECDC_IGNORE_FIELDS has no effect") {
 		t.Errorf("warnings %q, %v", warnings, err)
 	}

@@ -216,3 +216,31 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 		})
 	}
 }
+
+// TestAClockThatGoesBack writes after an hour that the clock takes back: the log's times never go back, and a moment names one place.
+func TestAClockThatGoesBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	h, _, r := newHistory(t, path, 1, sqlite.Config{})
+	h.write(20)
+	if _, err := share(t, path).DB().Exec(`update log_batches set written = written + 3600000 where seq > 10`); err != nil {
+		t.Fatal(err)
+	}
+	h.write(20)
+	var last time.Time
+	err := r.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+		if l.Logged.Before(last) {
+			t.Errorf("batch %d was logged %s, after one of %s", l.Batch, l.Logged, last)
+		}
+		last = l.Logged
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[time.Time]uint64{time.Now(): 10, last: 40, time.Now().Add(-time.Hour): 0} {
+		if cut, err := r.At(t.Context(), at); err != nil || cut.Batches[0] != want {
+			t.Errorf("at %s the log was at batch %d, want %d: %v", at, cut.Batches[0], want, err)
+		}
+	}
+	h.check(r)
+}
