@@ -92,8 +92,8 @@ func (r *Reader) at(ctx context.Context, logged int64) (cut sinks.Cut, err error
 	if err == nil && logged < since && end <= after+1 {
 		return cut, fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotKept)
 	}
-	for id, slot := range numbers {
-		last, err := batches(ctx, r.file.DB(), `where slot = ? and id < ? order by id desc limit 1`, id, end)
+	for id, slot := range numbers { // +slot: by number, backwards, and not by the index
+		last, err := batches(ctx, r.file.DB(), `where +slot = ? and id < ? order by id desc limit 1`, id, end)
 		if err != nil {
 			return cut, err
 		}

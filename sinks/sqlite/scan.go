@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -85,28 +86,26 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	}
 	var start int64 = 1 << 62
 	for id, slot := range numbers {
-		var first int64
-		err := s.reader.file.DB().QueryRowContext(ctx, `select coalesce(min(id), 0) from log_batches where slot = ? and seq > ?`,
-			id, int64(s.After.Batches[slot])).Scan(&first)
+		cut := int64(s.After.Batches[slot])
+		last, err := batches(ctx, s.reader.file.DB(), lastUpTo, id, cut)
 		if err != nil {
 			return 0, err
 		}
-		if first > 0 {
-			start = min(start, first)
-		}
-		if after == 0 {
+		if len(last) > 0 {
+			start = min(start, last[0].id+last[0].changes)
 			continue
 		}
-		all, err := batches(ctx, s.reader.file.DB(), `where id = ?`, first)
-		if err != nil {
-			return 0, err
+		first, err := batches(ctx, s.reader.file.DB(), `where slot = ? order by epoch, seq limit 1`, id)
+		if err != nil || after > 0 && len(first) > 0 && int64(first[0].seq) > cut+1 {
+			return 0, cmp.Or(err, sinks.ErrNotKept)
 		}
-		if len(all) > 0 && all[0].seq > s.After.Batches[slot]+1 {
-			return 0, sinks.ErrNotKept
-		}
+		start = after
 	}
 	return max(start, after), nil
 }
+
+// lastUpTo selects a slot's last batch up to a number, from the end of the log.
+const lastUpTo = `where slot = ? and seq <= ? order by epoch desc, seq desc limit 1`
 
 // unchanged visits the objects as they were where the history begins.
 func (s *scan) unchanged(ctx context.Context, after int64) error {
@@ -150,7 +149,7 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 	}
 	end := after
 	for id, slot := range s.slots {
-		last, err := batches(ctx, r.file.DB(), `where slot = ? and seq <= ? order by epoch desc, seq desc limit 1`, id, int64(q.To.Batches[slot]))
+		last, err := batches(ctx, r.file.DB(), lastUpTo, id, int64(q.To.Batches[slot]))
 		if err != nil {
 			return r.fail("find the end of a state", err)
 		}

@@ -63,7 +63,7 @@ create table log_objects (
   stream    integer not null, -- of its last change
   gone      integer           -- the change that deleted it
 );
-create unique index log_objects_by_name on log_objects (resource, namespace, name, uid);
+create unique index log_objects_by_name on log_objects (resource, name, namespace, uid);
 create index log_objects_live on log_objects (stream) where gone is null;
 
 -- A body is whole (depth 0), or what differs from the body before it of the same object (depth n: n steps from a whole one).
