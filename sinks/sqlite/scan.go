@@ -70,12 +70,25 @@ func (s *scan) all(ctx context.Context) error {
 	return err
 }
 
-// round finds which slots there are now, and where the log ends.
+// round finds which slots there are now, and where the log ends, or what is asked for.
 func (s *scan) round(ctx context.Context) (end int64, err error) {
-	if s.slots, _, err = s.reader.slots(ctx); err == nil {
-		err = s.reader.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
+	if s.slots, _, err = s.reader.slots(ctx); err != nil {
+		return 0, err
 	}
-	return end, err
+	if s.To == nil {
+		err = s.reader.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
+		return end, err
+	}
+	for id, slot := range s.slots {
+		last, err := batches(ctx, s.reader.file.DB(), lastUpTo, id, int64(s.To.Batches[slot]))
+		if err != nil {
+			return 0, err
+		}
+		if len(last) > 0 {
+			end = max(end, last[0].id+last[0].changes)
+		}
+	}
+	return end, nil
 }
 
 // start is the id after which the changes after a cut begin. ErrNotKept if some of them are gone.
@@ -138,26 +151,17 @@ func (s *scan) states(ctx context.Context, at int64, visit func(*record, *sinks.
 func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := &scan{reader: r, Query: q, names: streamNames{db: r.file.DB()}, visit: visit}
 	after, _, err := r.kept(ctx)
+	var end int64
 	if err == nil {
-		_, err = s.round(ctx)
+		end, err = s.round(ctx)
 	}
 	if err != nil {
-		return r.fail("find what is kept", err)
+		return r.fail("find the end of a state", err)
 	}
 	if len(s.slots) != 1 {
 		return r.Changes(ctx, q, visit)
 	}
-	end := after
-	for id, slot := range s.slots {
-		last, err := batches(ctx, r.file.DB(), lastUpTo, id, int64(q.To.Batches[slot]))
-		if err != nil {
-			return r.fail("find the end of a state", err)
-		}
-		if len(last) > 0 {
-			end = max(end, last[0].id+last[0].changes)
-		}
-	}
-	return s.states(ctx, end, func(record *record, l *sinks.Logged) error {
+	return s.states(ctx, max(end, after), func(record *record, l *sinks.Logged) error {
 		if record.id <= after {
 			l.Op, l.Logged = change.Read, l.Time
 		} else if _, err := s.placed(ctx, record, l); err != nil {
