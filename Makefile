@@ -82,6 +82,12 @@ tour: servers ## the pictures of docs/tour.md, from a run of the demo
 	TERM=xterm script -qec 'stty cols 100; $(GO) run ./test/demo' $(BIN)/demo.recording
 	.servers/rich/bin/python test/demo/tour.py $(BIN)/demo.recording docs/images
 
+.PHONY: first
+first: build ## the picture of the README, on an empty cluster of kubectl's (RESTART='command that restarts its API server')
+	@test -x .servers/rich/bin/python || { echo "it needs Python with rich: make tour installs it"; exit 1; }
+	TERM=xterm script -qefc 'stty cols 124; test/demo/first.sh' $(BIN)/first.recording
+	.servers/rich/bin/python test/demo/tour.py $(BIN)/first.recording docs/images/first.svg
+
 AXE := $(CURDIR)/.servers/axe/node_modules/axe-core/axe.min.js
 
 browser:
