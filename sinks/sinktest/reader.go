@@ -216,12 +216,13 @@ func readControls(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	now := time.Now().UnixMilli()
 	b := batch(1, 1, object("a", 10))
-	b.Controls = []change.Control{{Type: change.ControlSnapshotBegin, Cluster: Name, Stream: "pods", TimeMs: now}}
+	b.Controls = []change.Control{{Type: change.ControlSnapshotBegin, Cluster: Name, Stream: "pods", TimeMs: now}, change.WatermarkControl(b.Positions[0])}
 	w.write(t, log, b)
 	c := batch(1, 2)
 	c.Controls = []change.Control{
 		{Type: change.ControlSnapshotEnd, Cluster: Name, Stream: "pods", ResourceVersion: "10", TimeMs: now},
-		{Type: change.ControlGap, Cluster: Name, Stream: "nodes", TimeMs: now, Gap: &change.Gap{ID: "nodes:1", From: "1", To: "9", Reason: "why"}}}
+		{Type: change.ControlGap, Cluster: Name, Stream: "nodes", TimeMs: now, Gap: &change.Gap{ID: "nodes:1", From: "1", To: "9", Reason: "why"}},
+		{Type: change.ControlWatermark, Cluster: Name, Stream: "nodes", ResourceVersion: "9", TimeMs: now}}
 	w.write(t, log, c)
 	var got []*change.Control
 	if err := w.reader(t).Controls(t.Context(), time.Now().Add(-time.Hour), func(c *change.Control) error {
@@ -239,12 +240,16 @@ func readControls(t *testing.T, w *world) {
 	for _, c := range got {
 		types = append(types, fmt.Sprint(c.Type, " ", c.Batch))
 	}
-	if want := []string{"snapshot-begin 1", "batch 1", "snapshot-end 2", "gap 2", "batch 2"}; !slices.Equal(types, want) {
+	if want := []string{"snapshot-begin 1", "watermark 1", "batch 1", "snapshot-end 2", "gap 2", "watermark 2", "batch 2"}; !slices.Equal(types, want) {
 		t.Fatalf("the control records are %v, want %v", types, want)
 	}
-	wantPositions(t, got[1].Positions, b.Positions)
-	if got[1].Changes != 1 || got[0].Stream != "pods" || got[2].ResourceVersion != "10" || !reflect.DeepEqual(got[3].Gap, c.Controls[1].Gap) {
+	wantPositions(t, got[2].Positions, b.Positions)
+	if got[2].Changes != 1 || got[0].Stream != "pods" || got[3].ResourceVersion != "10" || !reflect.DeepEqual(got[4].Gap, c.Controls[1].Gap) {
 		t.Errorf("the control records are %+v", got)
+	}
+	if early, late, p := got[1], got[5], b.Positions[0]; early.Stream != p.Stream || early.ResourceVersion != p.ResourceVersion ||
+		early.TimeMs != p.Time.UnixMilli() || late.Stream != "nodes" || late.ResourceVersion != "9" || late.TimeMs != now {
+		t.Errorf("the watermarks are %+v and %+v", early, late)
 	}
 	if err := w.reader(t).Controls(t.Context(), time.Now().Add(time.Hour), func(c *change.Control) error {
 		return fmt.Errorf("a record of the future: %+v", c)

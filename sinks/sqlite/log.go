@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -79,7 +80,7 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	if err != nil {
 		return err
 	}
-	positions, err := l.positions(t, b)
+	positions, err := l.positions(t, b, written)
 	if err != nil {
 		return err
 	}
@@ -110,10 +111,13 @@ func next(t *tx) (at, written int64, err error) {
 	return at + 1, max(written, time.Now().UnixMilli()), err
 }
 
-// beside writes what a batch has besides its changes.
+// beside writes what a batch has besides its changes. The watermarks that its positions mark are no rows.
 func (l *slotLog) beside(t *tx, at int64, b *change.Batch) error {
 	for n := range b.Controls {
 		c := b.Controls[n]
+		if slices.ContainsFunc(b.Positions, func(p change.Position) bool { return marks(&c, &p) }) {
+			continue
+		}
 		c.Version = change.LogVersion
 		record, err := json.Marshal(&c)
 		if err != nil {
@@ -134,7 +138,7 @@ func (l *slotLog) beside(t *tx, at int64, b *change.Batch) error {
 
 // positions notes what a batch does to positions, and returns its own as text. A stream gets an empty one when its first list
 // begins, or when it is to be written again from the start.
-func (l *slotLog) positions(t *tx, b *change.Batch) (string, error) {
+func (l *slotLog) positions(t *tx, b *change.Batch, written int64) (string, error) {
 	for i := range b.Controls {
 		c := &b.Controls[i]
 		lost := c.Type == change.ControlGap && c.Gap.From == change.UnknownVersion
@@ -162,7 +166,10 @@ func (l *slotLog) positions(t *tx, b *change.Batch) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		all = append(all, storedPosition{of.id, p.ResourceVersion, p.Time.UnixMilli(), p.Ended})
+		all = append(all, storedPosition{of.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
+		if slices.ContainsFunc(b.Controls, func(c change.Control) bool { return marks(&c, p) }) {
+			all[i].marked = 1
+		}
 	}
 	text, err := json.Marshal(all)
 	return string(text), err
@@ -256,22 +263,4 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 func (l *slotLog) Close() error {
 	l.end()
 	return nil
-}
-
-// storedPosition is a position as log_batches has it: an array.
-type storedPosition struct {
-	stream  int64
-	version change.ResourceVersion
-	time    int64
-	ended   change.Ended
-}
-
-// MarshalJSON implements json.Marshaler.
-func (p storedPosition) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{p.stream, p.version, p.time, p.ended})
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *storedPosition) UnmarshalJSON(text []byte) error {
-	return json.Unmarshal(text, &[]any{&p.stream, &p.version, &p.time, &p.ended})
 }

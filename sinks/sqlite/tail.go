@@ -71,7 +71,7 @@ func (l *slotLog) tail(ctx context.Context, from uint64, visit func(*sinks.Recov
 		}
 		b := &found[0]
 		r := sinks.Recovered{Batch: change.Batch{Slot: l.slot, Epoch: b.epoch, Seq: b.seq}}
-		if r.Batch.Positions, err = names.positions(ctx, b.positions); err != nil {
+		if r.Batch.Positions, err = names.positions(ctx, b); err != nil {
 			return fail(err)
 		}
 		if r.Batch.Changes, err = changesOf(ctx, b, &names, made); err != nil {
@@ -168,13 +168,14 @@ func (n *streamNames) of(ctx context.Context, id int64) (*change.Stream, error) 
 	return all[id], nil
 }
 
-func (n *streamNames) positions(ctx context.Context, stored []storedPosition) (all []change.Position, err error) {
-	for _, p := range stored {
+func (n *streamNames) positions(ctx context.Context, b *batch) (all []change.Position, err error) {
+	for _, p := range b.positions {
 		s, err := n.of(ctx, p.stream)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, change.Position{Stream: s.ID(), ResourceVersion: p.version, Time: time.UnixMilli(p.time).UTC(), Ended: p.ended})
+		at := time.UnixMilli(b.written - p.ago).UTC()
+		all = append(all, change.Position{Stream: s.ID(), ResourceVersion: p.version, Time: at, Ended: p.ended})
 	}
 	return all, nil
 }

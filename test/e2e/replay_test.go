@@ -216,6 +216,7 @@ func TestAReplayToOtherPlaces(t *testing.T) {
 		wantTold(t, got, want)
 	})
 	t.Run("postgres", func(t *testing.T) { replayToPostgres(t, l) })
+	t.Run("file", func(t *testing.T) { replayToFile(t, l) })
 	t.Run("selected", func(t *testing.T) { replaySelected(t, l) })
 	t.Run("wrong input", func(t *testing.T) { replayWrongly(t, l) })
 	t.Run("stopped", func(t *testing.T) { replayStopped(t, l) })
@@ -333,6 +334,28 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 		if len(back[key]) != len(want[key]) {
 			t.Fatalf("from tables to topics: %s has %d records, not %d", key, len(back[key]), len(want[key]))
 		}
+	}
+}
+
+// replayToFile copies the log into a file, and that back into topics: as records they are what they were, byte for byte.
+func replayToFile(t *testing.T, l *replayLog) {
+	file := filepath.Join(t.TempDir(), "copy.db")
+	succeeds(t, l.env, "replay", "--from", "start", "--to-sqlite", file, "--execute")
+	env := maps.Clone(l.env)
+	env["KUBECDC_SINK"], env["KUBECDC_CHECKPOINT"] = "sqlite", "sqlite:"+file
+	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-file", "--execute")
+	back, _ := l.told(t, l.prefix+"-file", "pods", "nodes")
+	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	if len(back) != len(want) {
+		t.Errorf("from a file to topics: %d objects, not %d", len(back), len(want))
+	}
+	for key := range want {
+		if len(back[key]) != len(want[key]) {
+			t.Fatalf("from a file to topics: %s has %d records, not %d", key, len(back[key]), len(want[key]))
+		}
+	}
+	if out := succeeds(t, env, "state", "pods", "--incomplete"); !strings.Contains(out, "pod") {
+		t.Errorf("the state that the file has is %.200s", out)
 	}
 }
 

@@ -49,7 +49,7 @@ create table log_batches (
   seq       integer not null,
   written   integer not null, -- never less than that of the batch before, whatever the clock does
   changes   integer not null,
-  positions text not null     -- [stream, resourceVersion, time, ended] of each stream that it moves
+  positions text not null     -- [stream, resourceVersion, ms before written, 1 if a watermark says so, ended] of each stream that it moves
 );
 create unique index log_batches_by_number on log_batches (slot, epoch, seq);
 
