@@ -16,7 +16,7 @@ ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak model prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost
+.PHONY: help demo test unit bare race chaos soak model prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ browser:
 
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
+
+size: servers ## what a change of each resource takes in the embedded log: docs/performance.md
+	$(GO) run ./bench/size
 
 lost: servers ## what other programs lose and the exporter does not: docs/comparison.md (ONLY=informer for some, COLLECTOR=otelcol-contrib; the first time builds them: minutes)
 	KUBECDC_TEST_LOST='$(or $(ONLY),.)' KUBECDC_TEST_LOST_COLLECTOR='$(COLLECTOR)' $(GO) test -count=1 -v -timeout 0 ./test/lost
