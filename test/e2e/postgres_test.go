@@ -23,7 +23,7 @@ func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	writer.Fill(30)
 	killedAt(t, w.Env, failpoint.Written+":2") // in the snapshot
 	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 200); close(done) }()
+	go func() { writer.Until(stop, 60); close(done) }()
 	for _, step := range []string{failpoint.RollingForward, failpoint.Received, failpoint.Collected, failpoint.Prepared, failpoint.Written, failpoint.RollingForward, failpoint.Committed} {
 		killedAt(t, w.Env, step+":1")
 	}

@@ -414,7 +414,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 	for text, args := range map[string][]string{
 		"say where the replay begins":                  again,
 		"name one place to write to":                   {"--from", "start"},
-		"name it with --resource":                      append([]string{"--from", "17"}, again...),
+		"one resource: name it":                        append([]string{"--from", "17"}, again...),
 		`the log has no changes of "podz"`:             append([]string{"--from", "start", "podz"}, again...),
 		"has not come yet":                             append([]string{"--from", "2999-01-01T00:00:00Z"}, again...),
 		"the operations are c (created)":               append([]string{"--from", "start", "--op", "x"}, again...),

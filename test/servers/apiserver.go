@@ -60,6 +60,7 @@ func (a *APIServer) Start(ctx context.Context) (err error) {
 		name: a.name,
 		path: a.kube.binary,
 		args: a.args(),
+		env:  []string{seldomCollect},
 		log:  a.kube.instance.path(a.name + ".log"),
 	})
 	if err != nil {

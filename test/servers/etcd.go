@@ -48,7 +48,7 @@ func (e *etcd) start(ctx context.Context) (err error) {
 	if e.kine != "" {
 		return e.startKine(ctx)
 	}
-	e.proc, err = startProcess(command{name: "etcd", path: e.binary, args: e.args(), log: e.log})
+	e.proc, err = startProcess(command{name: "etcd", path: e.binary, args: e.args(), env: []string{seldomCollect}, log: e.log})
 	if err != nil {
 		return err
 	}
