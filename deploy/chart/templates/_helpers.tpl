@@ -177,7 +177,7 @@ one has its own. */}}
 {{- $_ := set $given .name (default "elsewhere" .value) }}
 {{- end }}
 {{- $unseen := or .Values.existingSecret .Values.extraEnvFrom }}
-{{- $sink := default "stdout" $given.KUBECDC_SINK }}
+{{- $sink := default "sqlite" $given.KUBECDC_SINK }}
 {{- if and (eq $sink "kafka") (not $given.KUBECDC_KAFKA_BROKERS) (not .Values.extraEnvFrom) }}
 {{- fail "no brokers: set config.KUBECDC_KAFKA_BROKERS to host:port,… or config.KUBECDC_SINK to another sink" }}
 {{- end }}
