@@ -98,6 +98,9 @@ type Registry struct {
 	CA           string `env:"KUBECDC_SCHEMA_REGISTRY_CA" help:"PEM file of the certificate authorities to trust. Default: the system's authorities." example:"/etc/kubecdc/registry-ca.crt"`
 }
 
+// DefaultListen is KUBECDC_LISTEN outside a Pod. Where another process has it, another port does.
+const DefaultListen = "127.0.0.1:8080"
+
 // Checkpoint configures where progress is stored.
 type Checkpoint struct {
 	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
@@ -145,7 +148,7 @@ type Batch struct {
 
 // Process configures the process itself.
 type Process struct {
-	Listen          string        `env:"KUBECDC_LISTEN" help:"Address that serves the status page, /metrics, /healthz and /readyz. off: none. Default: :8080 in a Pod; 127.0.0.1:8080 elsewhere, where nobody else reaches it." example:":8080"`
+	Listen          string        `env:"KUBECDC_LISTEN" help:"Address that serves the status page, /metrics, /healthz and /readyz. off: none. Default: :8080 in a Pod; 127.0.0.1:8080 elsewhere, where nobody else reaches it, or another port if that is taken." example:":8080"`
 	StartTimeout    time.Duration `env:"KUBECDC_START_TIMEOUT" envDefault:"0s" min:"0s" max:"24h" help:"How long run waits for the API server, the checkpoint and the sink when it starts, before it exits with code 1. 0s: as long as it takes. exporter check gives each of them this time; with 0s, 20s."`
 	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"How long the batch in flight may take to be committed after SIGTERM or Ctrl-C. Keep it below the Pod's terminationGracePeriodSeconds."`
 	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Lowest level of messages to log."`

@@ -94,7 +94,7 @@ func (l *loader) checkBatch() {
 // otherwise.
 func (l *loader) checkListen() {
 	if l.c.Process.Listen == "" {
-		l.c.Process.Listen = "127.0.0.1:8080"
+		l.c.Process.Listen = DefaultListen
 		if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { // as client-go tells a Pod
 			l.c.Process.Listen = ":8080"
 		}

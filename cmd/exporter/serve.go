@@ -24,6 +24,10 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 		options.Access = reviews
 	}
 	server, err := observe.Serve(options, watch.Metrics, watch.status)
+	if errors.Is(err, syscall.EADDRINUSE) && options.Listen == config.DefaultListen {
+		options.Listen = "127.0.0.1:0"
+		server, err = observe.Serve(options, watch.Metrics, watch.status)
+	}
 	if _, ok := errors.AsType[*observe.ListenError](err); ok {
 		return nil, &config.Error{Problems: []config.Problem{listenProblem(options.Listen, err)}}
 	}

@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"kubecdc/config"
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
@@ -299,4 +301,21 @@ func TestAPortInUseIsAWrongSetting(t *testing.T) {
 	if code != exitSettings || !strings.Contains(errs, "KUBECDC_LISTEN (--listen)") || !strings.Contains(errs, "choose another port") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
+}
+
+// Where another process has the default port, a first try of the exporter shall not end there.
+func TestATakenDefaultPortIsNoObstacle(t *testing.T) {
+	if taken, err := net.Listen("tcp", config.DefaultListen); err == nil { // else somebody has it already
+		defer taken.Close()
+	}
+	s := start(t, "run", kubeconfig(t, identified(t), "", ""), "KUBECDC_LISTEN=")
+	served := regexp.MustCompile(`status, health and metrics are served address=http://(127\.0\.0\.1:\d+)/`)
+	e2e.Await(t, "an address to be served", func() (bool, error) { return served.MatchString(s.text.String()), nil })
+	if s.listen = served.FindStringSubmatch(s.text.String())[1]; s.listen == config.DefaultListen {
+		t.Errorf("it serves %s, which is taken", s.listen)
+	}
+	if code, answer := s.get("/healthz"); code != http.StatusOK {
+		t.Errorf("%s answers %d: %s", s.listen, code, answer)
+	}
+	s.wantEnd(t, exitOK)
 }
