@@ -44,7 +44,7 @@ func pod(t *testing.T, kube *servers.Kubernetes, token string) func(args ...stri
 	return func(args ...string) *exec.Cmd {
 		c := container(t, root, args...)
 		c.Env = []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port, "KUBECDC_LISTEN=off", "KUBECDC_LOG_FORMAT=text",
-			"XDG_STATE_HOME=/state", "KUBECDC_RESOURCES=configmaps"}
+			"XDG_STATE_HOME=/state", "KUBECDC_RESOURCES=configmaps", "KUBECDC_SINK=stdout"}
 		return c
 	}
 }

@@ -17,8 +17,12 @@ import (
 	"kubecdc/checkpoint/sqlite"
 )
 
-// childFile names the checkpoint that this process, a child of the test, commits to until it is killed.
-const childFile = "KUBECDC_TEST_SQLITE_CHILD"
+// childFile names the checkpoint that this process, a child of the test, commits to until it is killed; childCollects has it pause
+// between commits.
+const (
+	childFile     = "KUBECDC_TEST_SQLITE_CHILD"
+	childCollects = "KUBECDC_TEST_SQLITE_COLLECTS"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childFile); path != "" {
@@ -43,6 +47,9 @@ func commitForEver(path string) error {
 	for seq := state.Seq + 1; err == nil; seq++ {
 		if err = store.Commit(ctx, checkpointtest.StampedCommit(state.Epoch, seq)); err == nil {
 			fmt.Println(seq)
+		}
+		if os.Getenv(childCollects) != "" {
+			time.Sleep(time.Millisecond) // as long as an exporter needs at least to collect the next batch
 		}
 	}
 	return err
@@ -71,9 +78,10 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 	}
 }
 
-// Signals are stored and read beside an owner that commits without a pause.
+// Signals are stored and read beside an owner that commits one batch after another.
 func TestSignalsBesideAnOwnerThatCommits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
+	t.Setenv(childCollects, "yes")
 	child, lines := startCommitter(t, path)
 	go func() {
 		for lines.Scan() { // else it would wait for somebody to read

@@ -36,8 +36,12 @@ var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_li
 // owners come before. Of a file that is new, pages can be given back to the disk later, a few at a time (incremental_vacuum).
 var owners = []string{"auto_vacuum(incremental)", "journal_mode(wal)"}
 
-// busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time.
-const busyTimeout = "10000"
+// busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time. They
+// look for a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.
+const (
+	busyTimeout = "10000"
+	patience    = "busy_timeout(60000)"
+)
 
 // Own opens the file as its owner, and makes one that only this user can read if there is none. While another process owns it, it
 // fails with *dberror.InUseError. So an owner knows that no other one lives.
@@ -79,7 +83,7 @@ func Share(ctx context.Context, path string) (*File, error) {
 		return nil, err
 	}
 	f := &File{path: path}
-	if err := f.open(ctx, pragmas); err != nil {
+	if err := f.open(ctx, append(pragmas[:len(pragmas):len(pragmas)], patience)); err != nil {
 		f.Close()
 		return nil, err
 	}
