@@ -68,17 +68,13 @@ func opened(ctx context.Context, file *sqlitefile.File, err error) (*Store, erro
 func In(ctx context.Context, file *sqlitefile.File) (*Store, error) {
 	s := &Store{file: file, db: file.DB()}
 	s.Use(database{querier{s.db}, s}, dialect)
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	if err := file.Migrate(ctx, files, "migrations"); err != nil || !file.Owned() {
+	if err := file.Migrate(ctx, migrations, "migrations"); err != nil || !file.Owned() {
 		return s, err
 	}
 	if err := s.scrub(ctx); err != nil {
 		return nil, file.Fail("write the file anew, without what may not be kept", err)
 	}
-	_, err = s.db.ExecContext(ctx, `update slots set lease_until = 0`) // no other owner lives
+	_, err := s.db.ExecContext(ctx, `update slots set lease_until = 0`) // no other owner lives
 	return s, file.Fail("end the leases of earlier owners", err)
 }
 

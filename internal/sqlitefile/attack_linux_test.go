@@ -59,7 +59,7 @@ func under(t *testing.T, name, path string) string {
 	return string(out)
 }
 
-var tables = fstest.MapFS{"00001_t.sql": {Data: []byte("-- +goose Up\ncreate table t (id integer primary key, body blob);\n")}}
+var tables = fstest.MapFS{"migrations/00001_t.sql": {Data: []byte("-- +goose Up\ncreate table t (id integer primary key, body blob);\n")}}
 
 func owned(ctx context.Context, path string) error {
 	f, err := sqlitefile.Own(ctx, path)

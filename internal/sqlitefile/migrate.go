@@ -11,9 +11,13 @@ import (
 	"kubecdc/internal/dberror"
 )
 
-// Migrate brings the tables of one part up to date: files are its migrations, and the table notes which of them were run. A shared
-// file is left as it is: where its tables are not of this release, that is an error.
-func (f *File) Migrate(ctx context.Context, files fs.FS, table string) error {
+// Migrate brings the tables of one part up to date: its migrations are SQL files by number, in the folder migrations, and the table
+// notes which of them were run. A shared file is left as it is: where its tables are not of this release, that is an error.
+func (f *File) Migrate(ctx context.Context, embedded fs.FS, table string) error {
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		return err
+	}
 	if f.lock == nil {
 		return f.Fail("see which release made the tables", f.sameRelease(ctx, files, table))
 	}

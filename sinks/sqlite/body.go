@@ -117,17 +117,32 @@ type queries interface {
 }
 
 // bodyAt makes the body of the last change of an object up to a change, which has one.
-func bodyAt(ctx context.Context, db queries, c codec, object, change int64) (body []byte, err error) {
+func bodyAt(ctx context.Context, db queries, c codec, object, change int64) ([]byte, error) {
 	steps, err := chain(ctx, db, object, change)
-	for _, s := range steps {
-		if err == nil {
-			body, err = c.apply(body, s.depth, s.column)
-		}
+	if err == nil && len(steps) == 0 {
+		err = madeOfNothing(object, change)
 	}
-	return body, err
+	if err != nil {
+		return nil, err
+	}
+	return c.body(steps)
 }
 
-// chain reads what a body is made of, the whole one first.
+func madeOfNothing(object, change int64) error {
+	return fmt.Errorf("%w: object %d has nothing that its body at %d is made of", errDamaged, object, change)
+}
+
+// body makes the body of a chain.
+func (c codec) body(steps []step) (body []byte, err error) {
+	for _, s := range steps {
+		if body, err = c.apply(body, s.depth, s.column); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// chain reads what the body of the last change up to a change is made of, the whole one first; nothing if that change has none.
 func chain(ctx context.Context, db queries, object, change int64) (steps []step, err error) {
 	const look = `select depth, body from log_changes where object = ? and id <= ? order by id desc`
 	rows, err := db.QueryContext(ctx, look, object, change)
@@ -141,6 +156,9 @@ func chain(ctx context.Context, db queries, object, change int64) (steps []step,
 		if err := rows.Scan(&depth, &s.column); err != nil {
 			return nil, err
 		}
+		if len(steps) == 0 && !depth.Valid {
+			return nil, nil
+		}
 		if s.depth = depth.Int64; !depth.Valid || len(steps) > 0 && s.depth != steps[len(steps)-1].depth-1 {
 			break
 		}
@@ -149,8 +167,8 @@ func chain(ctx context.Context, db queries, object, change int64) (steps []step,
 			return steps, nil
 		}
 	}
-	if err := rows.Err(); err != nil {
+	if err := rows.Err(); err != nil || len(steps) == 0 {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: change %d has nothing that it is made of", errDamaged, change)
+	return nil, madeOfNothing(object, change)
 }

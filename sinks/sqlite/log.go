@@ -22,9 +22,8 @@ type slotLog struct {
 	cluster int64 // of the cluster's row
 	restart bool  // the tail was lost: the first batch follows the checkpoint's, not the log's
 	past    struct {
-		seq   uint64
-		epoch int64
-		end   int64 // the last batch or change of any slot
+		seq uint64
+		end int64 // the last batch or change of any slot
 	} // where the log stood when this owner opened it
 
 	streams map[change.StreamID]stream
@@ -107,7 +106,7 @@ const lastBatch = `select coalesce(max(id + changes), 0) as end, coalesce(max(wr
 
 // next is the number of the next batch, and its time.
 func next(t *tx) (at, written int64, err error) {
-	err = t.row(`select end, written from (`+lastBatch+`)`, nil, &at, &written)
+	err = t.find(lastNumber, nil, &at, &written)
 	return at + 1, max(written, time.Now().UnixMilli()), err
 }
 

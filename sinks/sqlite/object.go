@@ -2,9 +2,9 @@ package sqlite
 
 import (
 	"database/sql"
-	"errors"
 	"hash/crc32"
 	"hash/maphash"
+	"math"
 
 	"kubecdc/change"
 	"kubecdc/internal/delta"
@@ -97,18 +97,13 @@ func (o *object) read(t *tx, n objectName, whole codec) error {
 		return err
 	}
 	o.gone = gone.Valid
-	var last int64
-	var depth sql.NullInt64
-	err := t.find(lastBody, []any{o.id}, &last, &depth)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil || !depth.Valid {
+	steps, err := chain(t.ctx, t.tx, o.id, math.MaxInt64)
+	if err != nil || len(steps) == 0 {
 		return err
 	}
-	body, err := bodyAt(t.ctx, t.tx, whole, o.id, last)
+	body, err := whole.body(steps)
 	if err == nil {
-		o.note(body, uint8(depth.Int64))
+		o.note(body, uint8(len(steps)-1))
 	}
 	return err
 }

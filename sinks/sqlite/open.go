@@ -48,15 +48,16 @@ func (l *slotLog) raise(t *tx) error {
 		return err
 	}
 	const look = `select id, epoch, seq from log_slots where cluster = ? and slot = ?`
-	err := t.row(look, []any{l.cluster, l.slot}, &l.id, &l.past.epoch, &l.past.seq)
+	var newest int64
+	err := t.row(look, []any{l.cluster, l.slot}, &l.id, &newest, &l.past.seq)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		const add = `insert into log_slots (cluster, slot, epoch) values (?, ?, ?) returning id`
 		return t.row(add, []any{l.cluster, l.slot, l.epoch}, &l.id)
 	case err != nil:
 		return err
-	case l.past.epoch >= l.epoch:
-		return &sinks.NewerEpochError{Slot: l.slot, Epoch: l.past.epoch}
+	case newest >= l.epoch:
+		return &sinks.NewerEpochError{Slot: l.slot, Epoch: newest}
 	}
 	return t.do(`update log_slots set epoch = ? where id = ?`, l.epoch, l.id)
 }

@@ -40,13 +40,10 @@ func (r *Reader) Close() error {
 func (r *Reader) fail(op string, err error) error { return r.file.Fail(op, err) }
 
 // Resources returns those that have objects.
-func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
+func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 	const look = `select resource from log_resources r join log_clusters k on k.id = r.cluster
 		where k.cluster = ? and exists (select 1 from log_objects where resource = r.id) order by resource`
-	err = each(ctx, r.file.DB(), look, []any{r.cluster}, func(rows *sql.Rows) error {
-		ids = append(ids, "")
-		return rows.Scan(&ids[len(ids)-1])
-	})
+	ids, err := column[string](ctx, r.file.DB(), look, r.cluster)
 	return ids, r.fail("list the resources of the log", err)
 }
 
@@ -226,17 +223,18 @@ func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool
 	return r.fail("read the objects", err)
 }
 
+// selected is how a statement selects the cluster, ?1, and some of its resources, ?2: a list, or null for all.
+const selected = `from log_resources r join log_clusters k on k.id = r.cluster and k.cluster = ?1
+	and (?2 = 'null' or r.resource in (select value from json_each(?2))) `
+
+// list is a list as a statement takes it.
+func list[T any](values []T) string {
+	text, _ := json.Marshal(values) // numbers and strings: can't fail
+	return string(text)
+}
+
 // streamsOf are the ids of the cluster's streams of some resources; nil: of all.
-func (r *Reader) streamsOf(ctx context.Context, resources []string) (ids []int64, err error) {
-	const look = `select s.id from log_streams s join log_resources r on r.id = s.resource join log_clusters k on k.id = r.cluster
-		where k.cluster = ?1 and (?2 = 'null' or r.resource in (select value from json_each(?2)))`
-	list, err := json.Marshal(resources)
-	if err != nil {
-		return nil, err
-	}
-	err = each(ctx, r.file.DB(), look, []any{r.cluster, string(list)}, func(rows *sql.Rows) error {
-		ids = append(ids, 0)
-		return rows.Scan(&ids[len(ids)-1])
-	})
-	return ids, err
+func (r *Reader) streamsOf(ctx context.Context, resources []string) ([]int64, error) {
+	ids, err := column[int64](ctx, r.file.DB(), `select s.id `+selected+`join log_streams s on s.resource = r.id`, r.cluster, list(resources))
+	return append([]int64{}, ids...), err // none is a list too
 }

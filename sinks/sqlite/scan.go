@@ -3,8 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
 	"time"
 
 	"kubecdc/change"
@@ -140,11 +138,7 @@ func (s *scan) states(ctx context.Context, at int64, visit func(*record, *sinks.
 	if err != nil {
 		return err
 	}
-	list, err := json.Marshal(append([]int64{}, streams...))
-	if err != nil {
-		return err
-	}
-	return lastChanges(ctx, s.reader.file.DB(), lived, string(list), !s.NoBodies, at, visit)
+	return lastChanges(ctx, s.reader.file.DB(), lived, list(streams), !s.NoBodies, at, visit)
 }
 
 // States implements sinks.StateReader. Slots end at different numbers, so where there are several, it visits every change.
@@ -176,19 +170,9 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 
 // object reads the changes of one object, and of others that had its name, by their index.
 func (s *scan) object(ctx context.Context, at, end int64) error {
-	var objects []int64
-	const look = `select o.id from log_objects o join log_resources r on r.id = o.resource join log_clusters k on k.id = r.cluster
-		where k.cluster = ?1 and (?2 = 'null' or r.resource in (select value from json_each(?2))) and (?3 = '' or o.namespace = ?3)
-		and o.name = ?4
-		order by o.id`
-	resources, err := json.Marshal(s.Resources)
-	if err != nil {
-		return err
-	}
-	err = each(ctx, s.reader.file.DB(), look, []any{s.reader.cluster, string(resources), s.Namespace, s.Name}, func(rows *sql.Rows) error {
-		objects = append(objects, 0)
-		return rows.Scan(&objects[len(objects)-1])
-	})
+	const look = `select o.id ` + selected + `join log_objects o on o.resource = r.id
+		where (?3 = '' or o.namespace = ?3) and o.name = ?4 order by o.id`
+	objects, err := column[int64](ctx, s.reader.file.DB(), look, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
 	for _, id := range objects {
 		if err == nil {
 			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id)
@@ -210,11 +194,7 @@ func (s *scan) changes(ctx context.Context, at, end int64) (int64, error) {
 	if err != nil {
 		return at, err
 	}
-	list, err := json.Marshal(append([]int64{}, streams...))
-	if err != nil {
-		return at, err
-	}
-	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, at, end, string(list))
+	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, at, end, list(streams))
 }
 
 // pages visits what a condition selects; its last two parameters are the ids. It returns the end.

@@ -12,7 +12,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -24,12 +23,10 @@ import (
 )
 
 //go:embed migrations/*.sql
-var embedded embed.FS
+var migrations embed.FS
 
-// migrated is the table of the migrations that were run; migrations are their files.
+// migrated is the table of the migrations that were run.
 const migrated = "log_migrations"
-
-var migrations, _ = fs.Sub(embedded, "migrations")
 
 // Kind is the sink's. The checkpoint may forget its last batches: the log has them for as long as its history.
 var Kind = sinks.Kind{Name: "sqlite", CheckpointMayForget: true, Deltas: true}
@@ -60,7 +57,7 @@ var _ sinks.Sink = (*Sink)(nil)
 func New(ctx context.Context, file *sqlitefile.File, c Config) (*Sink, error) {
 	c.History, c.Logger = cmp.Or(c.History, sinks.Forever), cmp.Or(c.Logger, slog.Default())
 	if err := file.Migrate(ctx, migrations, migrated); err != nil {
-		return nil, file.Fail("make the tables of the log", err)
+		return nil, err
 	}
 	prepared, err := prepare(ctx, file.DB())
 	if err != nil {
@@ -70,11 +67,9 @@ func New(ctx context.Context, file *sqlitefile.File, c Config) (*Sink, error) {
 }
 
 // Identity names the tables, wherever their file is now.
-func (s *Sink) Identity(ctx context.Context) (string, error) { return identity(ctx, s.file) }
-
-func identity(ctx context.Context, file *sqlitefile.File) (id string, err error) {
-	err = file.DB().QueryRowContext(ctx, `select id from log_identity`).Scan(&id)
-	return "sqlite:" + id, file.Fail("find out which log this is", err)
+func (s *Sink) Identity(ctx context.Context) (id string, err error) {
+	err = s.file.DB().QueryRowContext(ctx, `select id from log_identity`).Scan(&id)
+	return "sqlite:" + id, s.file.Fail("find out which log this is", err)
 }
 
 // VerifyCluster compares as Open does.

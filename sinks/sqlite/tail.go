@@ -51,6 +51,17 @@ func each(ctx context.Context, db queries, query string, args []any, row func(*s
 	return rows.Err()
 }
 
+// column reads rows of one value.
+func column[T any](ctx context.Context, db queries, query string, args ...any) (all []T, err error) {
+	err = each(ctx, db, query, args, func(rows *sql.Rows) error {
+		var v T
+		err := rows.Scan(&v)
+		all = append(all, v)
+		return err
+	})
+	return all, err
+}
+
 // tail reads the batches after from, one after another, up to where the log stood when this owner opened it.
 func (l *slotLog) tail(ctx context.Context, from uint64, visit func(*sinks.Recovered) error) error {
 	db := l.sink.file.DB()
@@ -91,7 +102,7 @@ func (l *slotLog) tail(ctx context.Context, from uint64, visit func(*sinks.Recov
 }
 
 // tailIDs finds the tail from its end.
-func (l *slotLog) tailIDs(ctx context.Context, from uint64) (ids []int64, err error) {
+func (l *slotLog) tailIDs(ctx context.Context, from uint64) ([]int64, error) {
 	const look = `with recursive tail (id, epoch, seq) as (
 			select * from (select id, epoch, seq from log_batches where slot = ?1 and id <= ?2 order by epoch desc, seq desc limit 1)
 			where seq > ?3
@@ -100,11 +111,7 @@ func (l *slotLog) tailIDs(ctx context.Context, from uint64) (ids []int64, err er
 				where slot = ?1 and (epoch, seq) < (t.epoch, t.seq) order by epoch desc, seq desc limit 1)
 			where b.seq > ?3)
 		select id from tail order by id`
-	err = each(ctx, l.sink.file.DB(), look, []any{l.id, l.past.end, int64(from)}, func(rows *sql.Rows) error {
-		ids = append(ids, 0)
-		return rows.Scan(&ids[len(ids)-1])
-	})
-	return ids, err
+	return column[int64](ctx, l.sink.file.DB(), look, l.id, l.past.end, int64(from))
 }
 
 // lost gives up the rest of the tail. The next batch then follows the checkpoint's.

@@ -10,11 +10,11 @@ type statement int
 
 const (
 	findObject statement = iota
-	lastBody
 	addObject
 	moveObject
 	addChange
 	advance
+	lastNumber
 	addBatch
 	addControl
 	movePosition
@@ -23,13 +23,13 @@ const (
 
 var texts = [statements]string{
 	findObject: `select id, stream, gone from log_objects where resource = ? and namespace = ? and name = ? and uid = ?`,
-	lastBody:   `select id, depth from log_changes where object = ? order by id desc limit 1`,
 	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
 		on conflict do nothing`,
 	moveObject: `update log_objects set stream = ?, gone = ? where id = ?`,
 	addChange: `insert into log_changes (id, object, stream, op, version, time, gap, depth, body, before)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	advance:    `update log_slots set seq = ? where id = ? and epoch = ? and (seq = ? or ?)`,
+	lastNumber: lastBatch,
 	addBatch:   `insert into log_batches (id, slot, epoch, seq, written, changes, positions) values (?, ?, ?, ?, ?, ?, ?)`,
 	addControl: `insert into log_controls (batch, n, record) values (?, ?, ?)`,
 	movePosition: `insert into log_positions (stream, version, time, ended) values (?, ?, ?, ?)
