@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"kubecdc/internal/wait"
@@ -14,8 +15,8 @@ const (
 	tailKept = 10 * time.Minute
 	// sliceRows is how many rows one transaction looks at, so that batches wait for a moment only.
 	sliceRows = 2000
-	// slicePages is how many free pages one statement gives back to the disk.
-	slicePages = 1000
+	// slice gives free pages back to the disk: so many with one statement.
+	slice = `pragma incremental_vacuum(1000)`
 )
 
 // maintain removes what is older than the history, or more than the file may hold, until the context ends.
@@ -139,15 +140,17 @@ func (s *Sink) removeFrom(ctx context.Context, r removal, to int64) error {
 	}
 }
 
-// release gives free pages back to the disk, once they are a tenth of the file.
+// release gives free pages back to the disk, once they are a tenth of the file. A file that was not made for that keeps them, to be
+// used again.
 func (s *Sink) release(ctx context.Context) error {
-	for {
+	for before := int64(math.MaxInt64); ; {
 		var free, all int64
 		const look = `select f.freelist_count, c.page_count from pragma_freelist_count f, pragma_page_count c`
-		if err := s.file.DB().QueryRowContext(ctx, look).Scan(&free, &all); err != nil || free < slicePages || free*10 < all {
+		if err := s.file.DB().QueryRowContext(ctx, look).Scan(&free, &all); err != nil || free*10 < all || free >= before {
 			return err
 		}
-		if _, err := s.file.DB().ExecContext(ctx, `pragma incremental_vacuum(1000)`); err != nil {
+		before = free
+		if _, err := s.file.DB().ExecContext(ctx, slice); err != nil {
 			return err
 		}
 	}

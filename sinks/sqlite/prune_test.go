@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
@@ -24,6 +26,7 @@ type history struct {
 	t       *testing.T
 	log     sinks.Log
 	version int
+	noise   int // how many random characters each body has besides, which nothing makes shorter
 	live    map[string]change.Change
 	written [][]change.Change // of each batch
 	states  []map[string]change.Change
@@ -32,6 +35,9 @@ type history struct {
 // body is an object's, of any size; a version and a little else differ from the one before.
 func (h *history) body(name, uid string) []byte {
 	note := strings.Repeat(fmt.Sprintf("%x ", h.IntN(40)), []int{1, 10, 400, 5000}[h.IntN(4)])
+	for len(note) < h.noise {
+		note += fmt.Sprintf("%016x", h.Uint64())
+	}
 	return fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":"%d"},"note":%q}`,
 		name, uid, h.version, note)
 }
@@ -172,8 +178,12 @@ func (h *history) checkObjects(r *sqlite.Reader) {
 }
 
 func newHistory(t *testing.T, path string, seed uint64, c sqlite.Config) (*history, *sqlite.Sink, *sqlite.Reader) {
+	return historyIn(t, own(t, path), path, seed, c)
+}
+
+func historyIn(t *testing.T, file *sqlitefile.File, path string, seed uint64, c sqlite.Config) (*history, *sqlite.Sink, *sqlite.Reader) {
 	c.Cluster, c.ClusterUID = sinktest.Name, sinktest.UID
-	sink := newSink(t, own(t, path), c)
+	sink := newSink(t, file, c)
 	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
 	if err != nil {
 		t.Fatal(err)
@@ -243,4 +253,49 @@ func TestAClockThatGoesBack(t *testing.T) {
 		}
 	}
 	h.check(r)
+}
+
+// TestTheFileKeepsToItsSize: above the limit the oldest history goes, what remains is whole, and the space goes back to the disk. A file
+// that can't give space back, since it was made without SQLite's way to, keeps it to be used again.
+func TestTheFileKeepsToItsSize(t *testing.T) {
+	const limit = 1 << 20
+	for name, mode := range map[string]string{"given back": "incremental", "kept": "none"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log")
+			file := own(t, path)
+			if _, err := file.DB().Exec(`pragma auto_vacuum = ` + mode + `; vacuum`); err != nil { // it counts from the vacuum on
+				t.Fatal(err)
+			}
+			h, sink, r := historyIn(t, file, path, 1, sqlite.Config{MaxSize: limit})
+			for h.noise = 30_000; fileSize(t, file) < 8*limit; {
+				h.write(20)
+			}
+			if _, err := file.DB().Exec(`update log_batches set written = written - 3600000`); err != nil { // else it is too new to go
+				t.Fatal(err)
+			}
+			if err := sink.Prune(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			h.check(r)
+			if since, err := r.KeptSince(t.Context(), "pods"); err != nil || since.IsZero() {
+				t.Errorf("kept since %s, %v", since, err)
+			}
+			if size := fileSize(t, file); (size < 2*limit) != (mode == "incremental") {
+				t.Errorf("the file has %d bytes", size)
+			}
+		})
+	}
+}
+
+// fileSize is that of the file, once SQLite's own log was moved there.
+func fileSize(t *testing.T, file *sqlitefile.File) int64 {
+	t.Helper()
+	if _, err := file.DB().Exec(`pragma wal_checkpoint(truncate)`); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }
