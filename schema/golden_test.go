@@ -11,15 +11,15 @@ import (
 	"kubecdc/schema"
 )
 
-// readme are the columns of the README's example.
-var readme = schema.Columns{Only: []string{"metadata.uid", "metadata.labels", "spec.nodeName", "status.phase"}}
+// shown are the columns of the pages' examples.
+var shown = schema.Columns{Only: []string{"metadata.uid", "metadata.labels", "spec.nodeName", "status.phase"}}
 
 func TestDialects(t *testing.T) {
 	for _, c := range []struct {
 		resource change.Resource
 		columns  schema.Columns
 	}{
-		{pods, readme},
+		{pods, shown},
 		{deployments, schema.Columns{Depth: 4}},
 		{autoscalers, schema.Columns{}},
 		{widgets, schema.Columns{}},
@@ -58,7 +58,7 @@ var inEncodings = []inEncoding{{"flink", "avro"}, {"flink-upsert", "avro"}, {"fl
 
 // Of the other encodings a program reads the records, or is refused by name. The Postgres sink has none.
 func TestEncodings(t *testing.T) {
-	object := choose(t, typeOf(t, pods), readme)
+	object := choose(t, typeOf(t, pods), shown)
 	for _, encoding := range []string{"debezium-schema", "cloudevents", "object", "avro"} {
 		for _, dialect := range schema.Dialects() {
 			text, err := schema.Write(dialect, schema.Table{Resource: pods, Object: object, Prefix: "kubecdc", Encoding: encoding,
@@ -80,13 +80,13 @@ func TestEncodings(t *testing.T) {
 
 // The pages show what the command prints.
 func TestPages(t *testing.T) {
-	object := choose(t, typeOf(t, pods), readme)
-	for page, shown := range map[string][]inEncoding{"../docs/recipes.md": {{"flink", ""}, {"flink-upsert", ""}},
+	object := choose(t, typeOf(t, pods), shown)
+	for page, forms := range map[string][]inEncoding{"../docs/recipes.md": {{"flink", ""}, {"flink-upsert", ""}},
 		"../docs/avro.md": {{"flink", "avro"}}, "../docs/encodings.md": {{"flink-upsert", "object"}}} {
-		for _, in := range shown {
+		for _, in := range forms {
 			if !strings.Contains(string(readFile(t, page)), writeIn(t, in.encoding, in.dialect, pods, object)) {
 				t.Errorf("%s lacks the output of exporter schema pods --as %s --columns %s, encoding %q", page, in.dialect,
-					strings.Join(readme.Only, ","), in.encoding)
+					strings.Join(shown.Only, ","), in.encoding)
 			}
 		}
 	}

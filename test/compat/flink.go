@@ -16,16 +16,16 @@ import (
 
 const (
 	flinkTitle   = "Flink SQL"
-	flinkColumns = "metadata.uid,metadata.labels,spec.nodeName,status.phase" // the README's
+	flinkColumns = "metadata.uid,metadata.labels,spec.nodeName,status.phase" // the recipe's
 )
 
-// The statements are those of `exporter schema`; the README shows them.
+// The statements are those of `exporter schema`; docs/recipes.md shows them.
 var flinkConsumers = []consumer{
 	{name: "flink", codecs: true, title: flinkTitle + ", `debezium-json`", needs: "before-images", resumes: true, skips: true,
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", "", "SELECT * FROM pods")},
 	{name: "flink-upsert", title: flinkTitle + ", `upsert-kafka`", resumes: true,
 		install: installFlink, expect: podColumns, read: flink("flink-upsert", "pods_log", "", "SELECT * FROM pods")},
-	{name: "flink-count", few: true, title: flinkTitle + ", the README's count", needs: "before-images", resumes: true,
+	{name: "flink-count", few: true, title: flinkTitle + ", the recipe's count", needs: "before-images", resumes: true,
 		skips:   true,
 		install: installFlink, expect: runningPods, read: flink("flink", "pods", "",
 			"SELECT spec.nodeName AS node, count(*) AS pods FROM pods WHERE status.phase = 'Running' GROUP BY spec.nodeName")},
@@ -56,7 +56,7 @@ const metadataColumns = "ALTER TABLE pods ADD (seen TIMESTAMP_LTZ(3) METADATA FR
 	"`schema` STRING METADATA FROM 'value.source.schema' VIRTUAL, `table` STRING METADATA FROM 'value.source.table' VIRTUAL, " +
 	"origin MAP<STRING, STRING> METADATA FROM 'value.source.properties' VIRTUAL);\n"
 
-// podColumns are the rows of the README's table.
+// podColumns are the rows of the recipe's table.
 func podColumns(live objects) (rows []row) {
 	for _, pod := range live[pods.Resource] {
 		r := keyOf(pod)
@@ -68,7 +68,7 @@ func podColumns(live objects) (rows []row) {
 	return rows
 }
 
-// runningPods are the rows of the README's query.
+// runningPods are the rows of the recipe's query.
 func runningPods(live objects) (rows []row) {
 	count := map[any]int{}
 	for _, pod := range live[pods.Resource] {

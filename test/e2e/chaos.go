@@ -482,23 +482,26 @@ func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
 	}
 }
 
-// awaitProgress waits until every stream is at what the cluster was at after the fault. The writer changes each of them all the time.
+func (c *Chaos) awaitProgress(after string) { c.world.awaitCurrent(c.t, after, c.positions) }
+
+// awaitCurrent waits until every stream is at what the cluster was at after a fault. The writer changes each of them all the time.
 // One that stood still over many faults would lose what etcd compacts meanwhile.
-func (c *Chaos) awaitProgress(after string) {
-	revision, err := c.world.Kube.Revision(context.Background())
-	must(c.t, err)
+func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[change.StreamID]change.ResourceVersion) {
+	t.Helper()
+	revision, err := w.Kube.Revision(context.Background())
+	must(t, err)
 	var behind []string
 	defer func() {
-		if c.t.Failed() {
-			c.t.Logf("not at revision %d: %s", revision, behind)
+		if t.Failed() {
+			t.Logf("not at revision %d: %s", revision, behind)
 		}
 	}()
-	Await(c.t, "all streams to be current after "+after, func() (bool, error) {
-		positions := c.positions()
+	Await(t, "all streams to be current after "+after, func() (bool, error) {
+		at := positions()
 		behind = nil
 		for _, kind := range Kinds {
-			if positions[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
-				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), positions[kind.Stream()]))
+			if at[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
+				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), at[kind.Stream()]))
 			}
 		}
 		return len(behind) == 0, nil

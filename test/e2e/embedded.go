@@ -77,9 +77,12 @@ func (w *World) fileControls(t testing.TB) (all []change.Control) {
 	return all
 }
 
-// readFileObjects reads the present state that the log has.
-func (w *World) readFileObjects(t testing.TB, kinds []Kind) *Log {
+// readObjects reads the present state that the log has, in its tables or in its file.
+func (w *World) readObjects(t testing.TB, kinds []Kind) *Log {
 	t.Helper()
+	if w.File == "" {
+		return ReadObjects(t, w.Postgres.URL, w.Prefix)
+	}
 	log, r := &Log{}, w.openFile(t)
 	for _, kind := range kinds {
 		resource := change.ResourceOf(kind.Stream())

@@ -19,49 +19,18 @@ import (
 func TestTheEmbeddedLogKeepsEveryChangeOnce(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer, random := NewWriter(t, w.Kube.Config, seed, Kinds), rand.New(rand.NewPCG(seed, 4))
-	writer.Fill(30)
-	killedAt(t, w.Env, failpoint.Written+":2") // in the snapshot
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 60); close(done) }()
-	for _, step := range []string{failpoint.RollingForward, failpoint.Received, failpoint.Collected, failpoint.Prepared, failpoint.Written, failpoint.RollingForward, failpoint.Committed} {
-		killedAt(t, w.Env, step+":1")
-	}
-	for range 2 {
-		e := StartExporter(t, "killed at a random moment", w.Env)
-		e.AwaitReady(t)
-		awaitMade(t, writer, writer.Made.Load()+20+random.Int64N(60))
-		e.Kill()
-	}
-	e := StartExporter(t, "the last", w.Env)
-	e.AwaitReady(t)
-	for _, ask := range [][]string{{"history", "configmaps", "-A"}, {"state", "configmaps", "-A"}, {"checkpoints", "list"}, {"status"}, {"verify"},
-		{"tail", "--follow=false", "--since", "1h"}, {"pause", "secrets"}, {"resume", "secrets"}, {"snapshot", "configmaps"}} {
-		if out := mustRun(t, w.Env, ask...); strings.TrimSpace(out) == "" {
-			t.Errorf("exporter %s prints nothing", ask)
+	keptOnce(t, w, func() {
+		for _, ask := range [][]string{{"history", "configmaps", "-A"}, {"state", "configmaps", "-A"}, {"checkpoints", "list"}, {"status"}, {"verify"},
+			{"tail", "--follow=false", "--since", "1h"}, {"pause", "secrets"}, {"resume", "secrets"}, {"snapshot", "configmaps"}} {
+			if out := mustRun(t, w.Env, ask...); strings.TrimSpace(out) == "" {
+				t.Errorf("exporter %s prints nothing", ask)
+			}
 		}
-	}
-	other := StartExporter(t, "another one", w.Env)
-	if code := other.Wait(t); code != 1 || !strings.Contains(other.Tail(2000), "in use by another process") {
-		t.Errorf("another owner exits with %d:\n%s", code, other.Tail(2000))
-	}
-	awaitMade(t, writer, writer.Made.Load()+100)
-	close(stop)
-	<-done
-	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
-	v, objects := &Verdict{}, w.readFileObjects(t, Kinds)
-	for _, kind := range Kinds {
-		v.finalState(t, w.Kube, kind, objects.ByKey(w.Prefix, kind))
-	}
-	v.Changes = len(objects.Records)
-	v.Demand(t, 0)
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+		other := StartExporter(t, "another one", w.Env)
+		if code := other.Wait(t); code != 1 || !strings.Contains(other.Tail(2000), "in use by another process") {
+			t.Errorf("another owner exits with %d:\n%s", code, other.Tail(2000))
+		}
+	})
 }
 
 // At random moments the exporter dies, at a step or anywhere, is suspended, or cut off from the API server, which dies too: the log in
@@ -83,7 +52,16 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	t.Cleanup(r.end)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { writer.Until(stop, 30); close(done) }()
-	w.awaitProgress(t, "the start")
+	positions := func() map[change.StreamID]change.ResourceVersion {
+		at := map[change.StreamID]change.ResourceVersion{}
+		for _, c := range w.fileControls(t) {
+			for _, p := range c.Positions {
+				at[p.Stream] = p.ResourceVersion
+			}
+		}
+		return at
+	}
+	w.awaitCurrent(t, "the start", positions)
 	for i := range chaosFaults(t, 12) {
 		switch random.IntN(6) {
 		case 0:
@@ -105,7 +83,7 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 		default:
 			proxy.Drop()
 		}
-		w.awaitProgress(t, fmt.Sprint("fault ", i))
+		w.awaitCurrent(t, fmt.Sprint("fault ", i), positions)
 		if code, out := command(t, w.Env, "verify"); code > 1 {
 			t.Errorf("after fault %d verify ends with %d:\n%s", i, code, out)
 		}
@@ -114,25 +92,4 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	<-done
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	mustRun(t, w.Env, "verify")
-}
-
-// awaitProgress waits until every stream in the file is at what the cluster is at now.
-func (w *World) awaitProgress(t *testing.T, after string) {
-	t.Helper()
-	revision, err := w.Kube.Revision(context.Background())
-	must(t, err)
-	Await(t, "all streams to be current after "+after, func() (bool, error) {
-		left := map[change.StreamID]bool{}
-		for _, kind := range Kinds {
-			left[kind.Stream()] = true
-		}
-		for _, c := range w.fileControls(t) {
-			for _, p := range c.Positions {
-				if p.ResourceVersion.Compare(change.VersionOf(uint64(revision))) >= 0 {
-					delete(left, p.Stream)
-				}
-			}
-		}
-		return len(left) == 0, nil
-	})
 }

@@ -16,6 +16,17 @@ import (
 func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	keptOnce(t, w, func() {
+		w.Postgres.Kill()
+		must(t, w.Postgres.Start(context.Background()))
+	})
+	wantAnotherLogRefused(t, w)
+}
+
+// keptOnce kills exporters at each step, and at random moments, while a writer makes changes, and does something beside the last one:
+// the log holds etcd's history once and in order, and the cluster's state.
+func keptOnce(t *testing.T, w *World, beside func()) {
+	t.Helper()
 	InstallWidgets(t, w.Kube.Config)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -35,8 +46,7 @@ func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	}
 	e := StartExporter(t, "the last", w.Env)
 	e.AwaitReady(t)
-	w.Postgres.Kill()
-	must(t, w.Postgres.Start(context.Background()))
+	beside()
 	awaitMade(t, writer, writer.Made.Load()+100)
 	close(stop)
 	<-done
@@ -46,13 +56,12 @@ func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
-	wantAnotherLogRefused(t, w)
 }
 
-// wantObjects demands that the table objects is the cluster's state.
+// wantObjects demands that what the log has now is the cluster's state.
 func wantObjects(t *testing.T, w *World, kinds []Kind) {
 	t.Helper()
-	v, log := &Verdict{}, ReadObjects(t, w.Postgres.URL, w.Prefix)
+	v, log := &Verdict{}, w.readObjects(t, kinds)
 	for _, kind := range kinds {
 		v.finalState(t, w.Kube, kind, log.ByKey(w.Prefix, kind))
 	}

@@ -321,39 +321,34 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 	if changes != 3500 || distinct != 3500 {
 		t.Errorf("after it was resumed the table changes has %d rows of %d changes", changes, distinct)
 	}
-	// From these tables it is replayed into topics: as records they are what they were.
 	env := maps.Clone(l.env)
 	env["KUBECDC_SINK"], env["KUBECDC_SINK_POSTGRES"] = "postgres", url
-	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-back", "--execute")
-	back, _ := l.told(t, l.prefix+"-back", "pods", "nodes")
+	l.replayBack(t, env, "tables")
+}
+
+// replayBack replays a copy of the log into topics: there are as many records of each object as there were.
+func (l *replayLog) replayBack(t *testing.T, env map[string]string, from string) {
+	t.Helper()
+	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-"+from, "--execute")
+	back, _ := l.told(t, l.prefix+"-"+from, "pods", "nodes")
 	want, _ := l.told(t, l.prefix, "pods", "nodes")
 	if len(back) != len(want) {
-		t.Errorf("from tables to topics: %d objects, not %d", len(back), len(want))
+		t.Errorf("from %s to topics: %d objects, not %d", from, len(back), len(want))
 	}
 	for key := range want {
 		if len(back[key]) != len(want[key]) {
-			t.Fatalf("from tables to topics: %s has %d records, not %d", key, len(back[key]), len(want[key]))
+			t.Fatalf("from %s to topics: %s has %d records, not %d", from, key, len(back[key]), len(want[key]))
 		}
 	}
 }
 
-// replayToFile copies the log into a file, and that back into topics: as records they are what they were, byte for byte.
+// replayToFile copies the log into a file, asks that, and replays it.
 func replayToFile(t *testing.T, l *replayLog) {
 	file := filepath.Join(t.TempDir(), "copy.db")
 	succeeds(t, l.env, "replay", "--from", "start", "--to-sqlite", file, "--execute")
 	env := maps.Clone(l.env)
 	env["KUBECDC_SINK"], env["KUBECDC_CHECKPOINT"] = "sqlite", "sqlite:"+file
-	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-file", "--execute")
-	back, _ := l.told(t, l.prefix+"-file", "pods", "nodes")
-	want, _ := l.told(t, l.prefix, "pods", "nodes")
-	if len(back) != len(want) {
-		t.Errorf("from a file to topics: %d objects, not %d", len(back), len(want))
-	}
-	for key := range want {
-		if len(back[key]) != len(want[key]) {
-			t.Fatalf("from a file to topics: %s has %d records, not %d", key, len(back[key]), len(want[key]))
-		}
-	}
+	l.replayBack(t, env, "file")
 	if out := succeeds(t, env, "state", "pods", "--incomplete"); !strings.Contains(out, "pod") {
 		t.Errorf("the state that the file has is %.200s", out)
 	}
