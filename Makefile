@@ -16,7 +16,7 @@ ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak model prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost
+.PHONY: help demo test unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUB
 
 soak: servers ## random gaps, compared with etcd's history (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat a run)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run 'Random|Compacted' ./source/reflector
+
+who: servers ## who made each change, judged on a real API server: writes of seven users, audit events lost, twice and mixed up (WRITES=1000 for fewer)
+	KUBECDC_WHO_WRITES=$(or $(WRITES),5000) $(GO) test -count=1 -v -timeout 0 -run WhoMadeEachChange ./test/e2e
 
 model: ## recovery in a model: random histories with selectors, returns, expiries and compactions (HISTORIES=100000 for more, KUBECDC_TEST_SEED=…)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),20000) $(GO) test -count=1 -v -timeout 0 -run ModelOf ./source/recovery

@@ -7,12 +7,13 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export"
 	"kubecdc/internal/usage"
+	"kubecdc/setup"
 )
 
 // Snapshots returns a signal for each of the streams that is exported.
 func (a *Requester) Snapshots(of []change.Position, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
-	if kind := a.Settings.Sink.Kind; p.All && kind != "kafka" {
-		return nil, usage.Error("--all needs a log with a topic for it: KUBECDC_SINK is " + kind + ", not kafka")
+	if sink := setup.SinkOf(a.Settings); p.All && !sink.SnapshotTopics {
+		return nil, usage.Error("--all writes to a topic of its own, and KUBECDC_SINK is " + sink.Name + ", which has none: leave --all out")
 	}
 	params, err := json.Marshal(p)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -76,12 +75,12 @@ type running struct {
 	admin  *kadm.Client
 }
 
-func (b *bench) startPeer(ctx context.Context, p *peer, codec string, objects int) (*running, error) {
+func (b *bench) startPeer(ctx context.Context, p *peer, codec string, l liveLoad) (*running, error) {
 	program, err := peers.Build(ctx, ".", p.name)
 	if err != nil {
 		return nil, err
 	}
-	server, err := b.startServer(ctx, "-objects", strconv.Itoa(objects))
+	server, err := b.startServer(ctx, l.orDefault().server()...)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +140,9 @@ func (r *running) delivered(ctx context.Context, records int) error {
 
 // peerLive measures a peer's watch as live does the exporter's: after the first list and a warm-up, until every record is
 // in the topic.
-func peerLive(p *peer, codec string) func(context.Context, *bench) ([]result, error) {
+func peerLive(p *peer, codec string, l liveLoad) func(context.Context, *bench) ([]result, error) {
 	return func(ctx context.Context, b *bench) ([]result, error) {
-		r, err := b.startPeer(ctx, p, codec, liveObjects)
+		r, err := b.startPeer(ctx, p, codec, l)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +179,7 @@ func peerLive(p *peer, codec string) func(context.Context, *bench) ([]result, er
 func peerList(p *peer, codec string) func(context.Context, *bench) ([]result, error) {
 	return func(ctx context.Context, b *bench) ([]result, error) {
 		objects := b.scaled(listObjects)
-		r, err := b.startPeer(ctx, p, codec, objects)
+		r, err := b.startPeer(ctx, p, codec, liveLoad{objects: objects})
 		if err != nil {
 			return nil, err
 		}

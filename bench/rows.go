@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,19 +32,21 @@ func rowsOf(p plan) []row {
 var floorRows = []row{
 	{"floor-live", floorLive},
 	{"floor-list", floorList},
-	{"informer-live-none", peerLive(informer, "none")},
+	{"informer-live-none", peerLive(informer, "none", liveLoad{})},
 	{"informer-list-none", peerList(informer, "none")},
 }
 
 var peerRows = []row{
-	{"kube-rs-live-none", peerLive(kubeRSTyped, "none")},
-	{"kube-rs-live-snappy", peerLive(kubeRSTyped, "snappy")},
-	{"kube-rs-live-zstd", peerLive(kubeRSTyped, "zstd")},
-	{"kube-rs-live-zstd:1", peerLive(kubeRSTyped, "zstd:1")},
-	{"kube-rs-dynamic-live-none", peerLive(kubeRSDynamic, "none")},
-	{"kube-rs-dynamic-live-zstd", peerLive(kubeRSDynamic, "zstd")},
-	{"collector-live-none", peerLive(collector, "none")},
-	{"collector-live-zstd", peerLive(collector, "zstd")},
+	{"kube-rs-live-none", peerLive(kubeRSTyped, "none", liveLoad{})},
+	{"kube-rs-live-snappy", peerLive(kubeRSTyped, "snappy", liveLoad{})},
+	{"kube-rs-live-snappy-tenth", peerLive(kubeRSTyped, "snappy", tenth)},
+	{"kube-rs-live-snappy-all", peerLive(kubeRSTyped, "snappy", all)},
+	{"kube-rs-live-zstd", peerLive(kubeRSTyped, "zstd", liveLoad{})},
+	{"kube-rs-live-zstd:1", peerLive(kubeRSTyped, "zstd:1", liveLoad{})},
+	{"kube-rs-dynamic-live-none", peerLive(kubeRSDynamic, "none", liveLoad{})},
+	{"kube-rs-dynamic-live-zstd", peerLive(kubeRSDynamic, "zstd", liveLoad{})},
+	{"collector-live-none", peerLive(collector, "none", liveLoad{})},
+	{"collector-live-zstd", peerLive(collector, "zstd", liveLoad{})},
 	{"kube-rs-list-none", peerList(kubeRSTyped, "none")},
 	{"kube-rs-list-snappy", peerList(kubeRSTyped, "snappy")},
 	{"kube-rs-list-zstd", peerList(kubeRSTyped, "zstd")},
@@ -57,6 +60,14 @@ var otherRows = []row{
 	{"list-embedded", snapshot(embedded)},
 	{"live-embedded", live(liveLoad{}, embedded)},
 	{"list-full-zstd", snapshot(before("full"), codec("zstd"))},
+	{"live-full-snappy-tenth", live(tenth, before("full"), codec("snappy"))},
+	{"live-full-snappy-sqlite-tenth", live(tenth, before("full"), codec("snappy"), inSQLite)},
+	{"live-full-zstd-tenth", live(tenth, before("full"), codec("zstd"))},
+	{"live-none-snappy-tenth", live(tenth, before("none"), codec("snappy"))},
+	{"live-full-snappy-all", live(all, before("full"), codec("snappy"))},
+	{"live-full-snappy-sqlite-all", live(all, before("full"), codec("snappy"), inSQLite)},
+	{"live-full-zstd-all", live(all, before("full"), codec("zstd"))},
+	{"live-none-snappy-all", live(all, before("none"), codec("snappy"))},
 	{"live-none-snappy-least", live(liveLoad{}, before("none"), codec("snappy"), atLeastOnce)},
 	{"live-full-snappy-least", live(liveLoad{}, before("full"), codec("snappy"), atLeastOnce)},
 	{"live-full-snappy-dropped", live(liveLoad{}, before("full"), codec("snappy"), dropped)},
@@ -110,12 +121,17 @@ type result struct {
 type liveLoad struct {
 	streams   int // 1
 	objects   int // in each; liveObjects
+	rewrites  int // of a hundred updates, so many change three tenths of the object
 	tls       bool
 	described bool // by the OpenAPI document of pods
 }
 
+// An update changes a version and four times. Of these loads a tenth, and all, change three tenths of the object besides.
+var tenth, all = liveLoad{rewrites: 10}, liveLoad{rewrites: 100}
+
 func (l liveLoad) server() []string {
-	args := []string{"-objects", strconv.Itoa(l.objects), "-resources", strconv.Itoa(l.streams)}
+	args := []string{"-objects", strconv.Itoa(l.objects), "-resources", strconv.Itoa(l.streams),
+		"-rewrites", strconv.Itoa(l.rewrites)}
 	if l.tls {
 		args = append(args, "-tls")
 	}
@@ -125,12 +141,14 @@ func (l liveLoad) server() []string {
 	return args
 }
 
+func (l liveLoad) orDefault() liveLoad {
+	l.streams, l.objects = max(l.streams, 1), cmp.Or(l.objects, liveObjects)
+	return l
+}
+
 // live measures the watch: every event is checkpointed before the clock stops.
 func live(l liveLoad, settings ...setting) func(context.Context, *bench) ([]result, error) {
-	l.streams = max(l.streams, 1)
-	if l.objects == 0 {
-		l.objects = liveObjects
-	}
+	l = l.orDefault()
 	return func(ctx context.Context, b *bench) ([]result, error) {
 		p, err := b.startPair(ctx, l.server(), settings...)
 		if err != nil {

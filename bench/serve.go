@@ -23,6 +23,7 @@ func serve(args []string) error {
 	var options synthetic.Options
 	flags := flag.NewFlagSet("serve", flag.ExitOnError)
 	flags.IntVar(&options.Objects, "objects", 1000, "objects in each collection")
+	flags.IntVar(&options.Rewrites, "rewrites", 0, "of a hundred updates, so many change three tenths of the object")
 	flags.IntVar(&options.Resources, "resources", 1, "collections")
 	flags.DurationVar(&options.Bookmarks, "bookmarks", time.Minute, "time between two bookmarks of a watch")
 	kubeconfig := flags.String("kubeconfig", "", "file to write")

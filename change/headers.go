@@ -19,6 +19,8 @@ const (
 
 	HeaderVersion = "version" // LogVersion, of a record whose format is not that of version 1
 
+	HeaderAudit = "audit" // the record's id; only of an audit record
+
 	HeaderReplay = "replay" // id; only of a record that was written by a replay
 
 	// Control records have slot, epoch, batch and:

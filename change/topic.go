@@ -24,6 +24,14 @@ func ControlTopic(prefix string) string { return legalTopic(prefix + ".control")
 // DeadLetterTopic is the topic of the records that their own topic did not accept, in parts.
 func DeadLetterTopic(prefix string) string { return legalTopic(prefix + ".dead-letter") }
 
+// AuditTopic is the topic of the audit records, which say who made the changes.
+func AuditTopic(prefix string) string { return legalTopic(prefix + ".audit") }
+
+// IsDataTopic reports whether a topic is one for changes, by its name. It may belong to another prefix that begins with this one.
+func IsDataTopic(prefix, topic string) bool {
+	return strings.HasPrefix(topic, prefix+".") && topic != ControlTopic(prefix) && topic != DeadLetterTopic(prefix) && topic != AuditTopic(prefix)
+}
+
 // legalTopic returns a legal name unchanged. In any other name it replaces illegal bytes, and appends a hash of the name, so
 // that different names stay different.
 func legalTopic(name string) string {

@@ -205,7 +205,11 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	for _, difference := range found.Retention {
 		r.warn("sink", difference)
 	}
-	return setup.DescribeSink(r.settings), nil
+	where := setup.DescribeSink(r.settings)
+	if found.How != "" {
+		where += ", " + found.How
+	}
+	return where, nil
 }
 
 // bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint

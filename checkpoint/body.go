@@ -31,8 +31,9 @@ func Pack(body []byte) Body {
 	return Body{Base: append(make([]byte, 0, len(*buffer)), *buffer...)}
 }
 
-// maxDelta is how long a delta of a base of n bytes may be: about a quarter of what the base takes, packed.
-func maxDelta(n int) int { return 128 + n/8 }
+// maxDelta is how long a delta of a base of n bytes may be: about half of what the base takes, packed. To pack a new base, and to
+// store it, takes several times the CPU.
+func maxDelta(n int) int { return 128 + n/3 }
 
 // Update makes a Body that keeps the store's base, which is given unpacked. If too much differs from that, it has a new base.
 func Update(base, body []byte) Body {

@@ -70,7 +70,7 @@ type Object struct {
 	Key             string // change.ObjectKey
 	UID             string
 	ResourceVersion change.ResourceVersion
-	Body            Body // nil where before-images are off
+	Body            Body // nil where before-images are off, or the log gives bodies
 }
 
 // Commit is one batch, or several that follow each other, as the store keeps them.

@@ -122,7 +122,7 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 		return "", fmt.Errorf("make the folder for the checkpoint: %w; set KUBECDC_CHECKPOINT to a path that can be written", err)
 	}
 	log := c.Sink.Kind
-	if log == "kafka" { // which can hold several logs of one cluster
+	if byEnv["KUBECDC_KAFKA_TOPIC_PREFIX"].applies(c) { // Kafka can hold several logs of one cluster
 		log += "-" + c.Kafka.TopicPrefix
 	}
 	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(log)+".db"), nil

@@ -28,6 +28,7 @@ type Config struct {
 	Batch      Batch      `group:"Batches and memory"`
 	Process    Process    `group:"Process"`
 	HTTP       HTTP       `group:"Status page and metrics"`
+	Audit      Audit      `group:"Audit events" with:"KUBECDC_SINK=kafka,sqlite,postgres"`
 }
 
 // Source selects the cluster and the collections to watch.
@@ -57,7 +58,7 @@ type Sink struct {
 // Kafka configures how the Kafka sink connects and writes.
 type Kafka struct {
 	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" required:"yes" help:"Bootstrap brokers, as host:port." example:"kafka-1:9092,kafka-2:9092"`
-	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Prefix of all topics: PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter. Another prefix begins another log, and needs another checkpoint."`
+	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Prefix of all topics: PREFIX.RESOURCE.GROUP, PREFIX.control, PREFIX.dead-letter and PREFIX.audit. Another prefix begins another log, and needs another checkpoint."`
 	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of each topic that the exporter creates; PREFIX.control has one. Raise it before the first start if consumers need more parallelism: partitions added to a topic later stay empty."`
 	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of each topic that the exporter creates. -1: the broker's default."`
 	TopicSettings      List          `env:"KUBECDC_KAFKA_TOPIC_CONFIG" help:"Settings of the topics that the exporter creates, as NAME=VALUE with Kafka's names. How long topics keep their records is KUBECDC_KAFKA_HISTORY. Existing topics are left as they are." example:"max.message.bytes=4194304,min.insync.replicas=2"`
@@ -65,6 +66,7 @@ type Kafka struct {
 	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long every change is kept in the topics that the exporter creates. After that they are compacted: the last state of each object is kept, and deletions for one more day. forever: everything is kept. Existing topics are left as they are." example:"forever"`
 	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; consumers need isolation.level=read_committed. at-least-once: no transactions; faster, but changes may be repeated after a crash."`
 	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open before Kafka aborts it; at most the brokers' transaction.max.timeout.ms, 15 minutes by default. Raise it if outages often last longer: each then costs a batch that is written again. Lower it if consumers wait this long for an exporter that died without a successor."`
+	Protocol           int           `env:"KUBECDC_KAFKA_TRANSACTION_PROTOCOL" envDefault:"1" min:"1" max:"2" help:"2: transactions as brokers from 4.0 make them (KIP-890), with one round trip less; where a broker does not, 1 is used. With Kafka 4.1.1 a slot whose topic is deleted and made again while it writes may then wait until the broker is restarted."`
 	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send. A larger one goes to the dead-letter topic, with a stub in its place. Default: the broker's limit (message.max.bytes)." example:"1MiB"`
 
 	TLS           Switch `env:"KUBECDC_KAFKA_TLS" envDefault:"off" help:"Connect with TLS."`
@@ -161,4 +163,14 @@ type HTTP struct {
 	TokenFile string `env:"KUBECDC_HTTP_TOKEN_FILE" help:"File with the bearer token, of at least 16 characters, if KUBECDC_HTTP_ACCESS is token." example:"/etc/kubecdc/http-token"`
 	TLSCert   string `env:"KUBECDC_HTTP_TLS_CERT" help:"PEM file of the certificate to serve with, and its chain. Probes then need scheme: HTTPS. Default: no TLS." example:"/etc/kubecdc/tls.crt"`
 	TLSKey    string `env:"KUBECDC_HTTP_TLS_KEY" help:"PEM file of the certificate's key." example:"/etc/kubecdc/tls.key"`
+}
+
+// Audit selects the API server's audit events that are taken in, which say who made each change.
+type Audit struct {
+	TokenFile string `env:"KUBECDC_AUDIT_TOKEN_FILE" help:"File with the bearer token of the API server's audit webhook, of at least 16 characters. With it KUBECDC_LISTEN takes audit events at the path /audit (docs/who.md). Default: it takes none." example:"/etc/kubecdc/audit-token"`
+	Files     List   `env:"KUBECDC_AUDIT_FILES" help:"Files with audit events, one a line, that are read as they grow; * stands for any part of a name. Files that were rotated are read to their end. -: standard input." example:"/var/log/kubernetes/audit*.log"`
+	Path      string `env:"KUBECDC_AUDIT_PATH" help:"Where an event is in what a log shipper has wrapped around it, in files and on standard input: names with dots between. Lists are passed through, and a text is read as JSON. EKS by CloudWatch: logEvents.message or message; AKS by Event Hubs: records.properties.log." example:"message"`
+	All       Switch `env:"KUBECDC_AUDIT_ALL" envDefault:"off" help:"on: keep requests that have changed nothing too: refused ones, conflicts and dry runs."`
+	Extra     List   `env:"KUBECDC_AUDIT_EXTRA" help:"Members of the users' extra that are kept; *: all. Default: none." example:"authentication.kubernetes.io/pod-name"`
+	Hide      List   `env:"KUBECDC_AUDIT_HIDE" help:"What is kept as a keyed hash only: users, groups, addresses. Names that begin with system:, which Kubernetes gives, stay. The key is that of KUBECDC_SECRETS_KEY." example:"addresses"`
 }

@@ -320,7 +320,7 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_WATERMARK_INTERVAL": "3s", "KUBECDC_SINK": "kafka", "KUBECDC_SINK_POSTGRES": "postgres://h/d", "KUBECDC_SINK_POSTGRES_HISTORY": "720h", "KUBECDC_SQLITE_HISTORY": "100h", "KUBECDC_SQLITE_MAX_SIZE": "1GiB",
 		"KUBECDC_KAFKA_BROKERS": "h:1,[::1]:2", "KUBECDC_KAFKA_TOPIC_PREFIX": "p", "KUBECDC_KAFKA_PARTITIONS": "3", "KUBECDC_KAFKA_TOPIC_CONFIG": "segment.bytes=1048576",
 		"KUBECDC_KAFKA_REPLICATION_FACTOR": "3", "KUBECDC_KAFKA_COMPRESSION": "lz4", "KUBECDC_KAFKA_DELIVERY": "at-least-once",
-		"KUBECDC_KAFKA_MAX_MESSAGE_BYTES": "1MiB", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT": "2m", "KUBECDC_KAFKA_HISTORY": "forever", "KUBECDC_KAFKA_TLS": "on", "KUBECDC_KAFKA_TLS_CA": cert,
+		"KUBECDC_KAFKA_MAX_MESSAGE_BYTES": "1MiB", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT": "2m", "KUBECDC_KAFKA_TRANSACTION_PROTOCOL": "2", "KUBECDC_KAFKA_HISTORY": "forever", "KUBECDC_KAFKA_TLS": "on", "KUBECDC_KAFKA_TLS_CA": cert,
 		"KUBECDC_KAFKA_TLS_CERT": cert, "KUBECDC_KAFKA_TLS_KEY": key, "KUBECDC_KAFKA_TLS_SERVER_NAME": "s",
 		"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY": "on", "KUBECDC_KAFKA_SASL_MECHANISM": "PLAIN",
 		"KUBECDC_KAFKA_SASL_USERNAME": "u", "KUBECDC_KAFKA_SASL_PASSWORD": "hunter2", "KUBECDC_KAFKA_SASL_PASSWORD_FILE": password,
@@ -337,6 +337,8 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "20MiB", "KUBECDC_LISTEN": "off",
 		"KUBECDC_HTTP_ACCESS": "token", "KUBECDC_HTTP_TOKEN_FILE": hashKey, "KUBECDC_HTTP_TLS_CERT": cert, "KUBECDC_HTTP_TLS_KEY": key,
 		"KUBECDC_SHUTDOWN_TIMEOUT": "3s", "KUBECDC_START_TIMEOUT": "4m", "KUBECDC_BACKFILL": "off", "KUBECDC_BACKFILL_QPS": "7.5", "KUBECDC_BACKFILL_MAX_QPS": "70", "KUBECDC_BACKFILL_MAX_REVISIONS": "9", "KUBECDC_PROOF_INTERVAL": "1h", "KUBECDC_LOG_LEVEL": "debug", "KUBECDC_LOG_FORMAT": "json",
+		"KUBECDC_AUDIT_FILES": "/var/log/audit*.log", "KUBECDC_AUDIT_PATH": "message", "KUBECDC_AUDIT_ALL": "on",
+		"KUBECDC_AUDIT_EXTRA": "*", "KUBECDC_AUDIT_HIDE": "users",
 	}
 }
 
@@ -409,6 +411,18 @@ func TestASwitchNeedsNoValue(t *testing.T) {
 	c, _, err := Load(nil, parsed(t, "--kafka-tls"))
 	if err != nil || !c.Kafka.TLS {
 		t.Errorf("--kafka-tls alone: %v", err)
+	}
+}
+
+// Only one command listens: the others read the same settings.
+func TestAWebhookThatNothingListensForIsAWarning(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, warnings, err := Load([]string{"KUBECDC_LISTEN=off", "KUBECDC_AUDIT_TOKEN_FILE=" + token}, nil)
+	if err != nil || !strings.Contains(strings.Join(warnings, ""), "KUBECDC_AUDIT_TOKEN_FILE has no effect") {
+		t.Errorf("%q, %v", warnings, err)
 	}
 }
 

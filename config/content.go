@@ -76,7 +76,7 @@ func (l *loader) checkContent() {
 	const redactExample = `configmaps:data.password or secrets:metadata.annotations.example\.com/token`
 	l.checkFields("KUBECDC_REDACT", r.Redact, redactExample)
 	l.checkFields("KUBECDC_IGNORE_FIELDS", r.IgnoreFields, "nodes:status.conditions or leases.coordination.k8s.io:spec.renewTime")
-	if len(r.IgnoreFields) > 0 && r.Before == "none" && l.c.Sink.Kind != "sqlite" {
+	if len(r.IgnoreFields) > 0 && r.Before == "none" && byEnv["KUBECDC_BEFORE"].applies(l.c) {
 		l.warn("KUBECDC_IGNORE_FIELDS has no effect: it compares each update with the object before it, and KUBECDC_BEFORE is none")
 	}
 	l.checkOps()

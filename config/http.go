@@ -10,6 +10,8 @@ import (
 // leastToken is the length of the shortest token that may protect the status page.
 const leastToken = 16
 
+const howToken = "such as openssl rand -hex 32 makes"
+
 func (l *loader) checkHTTP() {
 	h := &l.c.HTTP
 	if l.c.Process.Listen == "off" {
@@ -28,19 +30,23 @@ func (l *loader) checkHTTP() {
 }
 
 func (l *loader) checkHTTPToken(h *HTTP) {
-	const name, how = "KUBECDC_HTTP_TOKEN_FILE", "such as openssl rand -hex 32 makes"
+	const name = "KUBECDC_HTTP_TOKEN_FILE"
 	switch {
 	case h.Access == "token" && h.TokenFile == "":
-		l.add(name, "not set, but KUBECDC_HTTP_ACCESS is token", "name a file with a token of at least 16 characters, "+how)
+		l.add(name, "not set, but KUBECDC_HTTP_ACCESS is token", "name a file with a token of at least 16 characters, "+howToken)
 	case h.Access != "token" && h.TokenFile != "" && !l.bad["KUBECDC_HTTP_ACCESS"]:
 		l.add(name, "set, but KUBECDC_HTTP_ACCESS is "+h.Access, "set KUBECDC_HTTP_ACCESS=token, or leave it out")
 	case h.TokenFile != "":
-		text, err := os.ReadFile(h.TokenFile)
-		if err != nil {
-			l.add(name, fileError(err), "name a file that this user can read")
-		} else if n := len(strings.TrimSpace(string(text))); n < leastToken {
-			l.add(name, fmt.Sprintf("the token has %d characters, and needs %d", n, leastToken), "write a longer one, "+how)
-		}
+		l.checkTokenFile(name, h.TokenFile)
+	}
+}
+
+func (l *loader) checkTokenFile(name, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		l.add(name, fileError(err), "name a file that this user can read")
+	} else if n := len(strings.TrimSpace(string(text))); n < leastToken {
+		l.add(name, fmt.Sprintf("the token has %d characters, and needs %d", n, leastToken), "write a longer one, "+howToken)
 	}
 }
 

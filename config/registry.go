@@ -20,7 +20,7 @@ func (l *loader) checkRegistry() {
 			l.warn(name + " is not https: the registry's password crosses the network in clear text")
 		}
 	}
-	if len(r.URLs) == 0 && l.c.Records.Encoding == "avro" && l.c.Sink.Kind == "kafka" {
+	if len(r.URLs) == 0 && l.c.Records.Encoding == "avro" && byEnv["KUBECDC_ENCODING"].applies(l.c) {
 		l.add(name, "not set, but KUBECDC_ENCODING is avro", "set it to the URL of a schema registry")
 	}
 	if _, err := authorities(r.CA); err != nil {

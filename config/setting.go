@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,6 +52,12 @@ func (s *Setting) Kind() string {
 		return "number"
 	}
 	return "text"
+}
+
+// applies reports whether the setting has an effect beside the others.
+func (s *Setting) applies(c *Config) bool {
+	name, values, ok := strings.Cut(s.With, "=")
+	return !ok || slices.Contains(strings.Split(values, ","), byEnv[name].value(c).String())
 }
 
 func (s *Setting) value(c *Config) reflect.Value {

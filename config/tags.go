@@ -107,7 +107,7 @@ func (l *loader) checkWith() {
 			continue
 		}
 		values, now := strings.Split(allowed, ","), byEnv[name].value(l.c).String()
-		switch with := slices.Contains(values, now); {
+		switch with := s.applies(l.c); {
 		case with && s.required && s.value(l.c).Len() == 0:
 			l.add(s.Env, "not set, but "+name+" is "+now, "set it, such as "+s.Example)
 		case with || !l.set(s.Env):

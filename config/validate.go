@@ -30,6 +30,7 @@ func (l *loader) validate() {
 	l.checkBatch()
 	l.checkListen()
 	l.checkHTTP()
+	l.checkAudit()
 }
 
 // resourceName matches a plural with its group and perhaps a version, or a pattern: pods, deployments.apps, *.example.com, *.

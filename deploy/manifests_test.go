@@ -216,10 +216,28 @@ func TestTheChartGrantsWhatExporterRBACPrints(t *testing.T) {
 	}
 }
 
-// rolesOf returns the roles and bindings among the objects, as JSON without labels.
-func rolesOf(objects []*unstructured.Unstructured) (texts []string) {
+// exporter rbac and the chart make the same policy.
+func TestTheChartHasThePolicyThatExporterRBACPrints(t *testing.T) {
+	settings := map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_CHECKPOINT": "sqlite:/checkpoint.db"}
+	for _, name := range []string{"kubecdc", "cdc"} {
+		chart := objectsOf("admissionregistration.k8s.io", chartFor(t, map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_SINK": "stdout"},
+			"--set=auditPolicy.enabled=true", "--set=fullnameOverride="+name))
+		printed := objectsOf("admissionregistration.k8s.io", exporterRBAC(t, "", settings, "--audit-policy", "--name="+name))
+		if !slices.Equal(chart, printed) || len(chart) != 2 {
+			t.Errorf("the chart has\n%s\nexporter rbac prints\n%s", strings.Join(chart, "\n"), strings.Join(printed, "\n"))
+		}
+	}
+}
+
+// rolesOf returns the roles and bindings among the objects.
+func rolesOf(objects []*unstructured.Unstructured) []string {
+	return objectsOf("rbac.authorization.k8s.io", objects)
+}
+
+// objectsOf returns the objects of an API group, as JSON without labels.
+func objectsOf(group string, objects []*unstructured.Unstructured) (texts []string) {
 	for _, o := range objects {
-		if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
+		if o.GroupVersionKind().Group == group {
 			o.SetLabels(nil)
 			text, _ := json.Marshal(o)
 			texts = append(texts, string(text))

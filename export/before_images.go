@@ -9,14 +9,16 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/dependency"
 )
 
 // beforeImages sets the before-images of changes, and finds the bases that deltas are made of. The bodies of the objects that
 // changed last are cached as the checkpoint has them, packed, up to maxBytes, in the same memory as what is pending for the
-// checkpoint; others are read from the checkpoint, in one query per stream and batch.
+// checkpoint; others are read from the checkpoint, in one query per stream and batch. A log that gives bodies itself (sinks.Bodies) is
+// asked for all of them.
 //
-// A body from the checkpoint passes the stream's redactor again. That changes nothing, unless the database has forgotten that
-// the body was redacted there.
+// A body passes the stream's redactor again. That changes nothing, unless the log has it by earlier rules, or the database has
+// forgotten that it was redacted there.
 type beforeImages struct {
 	store       *readTracker
 	redactorFor func(stream change.StreamID) bodyRedactor
@@ -24,6 +26,8 @@ type beforeImages struct {
 	bytes       int64
 	maxBytes    int64
 	unpacked    unpacked
+	first       []*change.Change // of each object in a batch
+	keepBases   bool             // it is not known here which changes are written
 }
 
 func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID) bodyRedactor, maxBytes int64) *beforeImages {
@@ -32,10 +36,13 @@ func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID
 	return b
 }
 
-// attach sets Before of the first update or delete of each object in the batch, and the object's base, both valid until written
-// is called. The before-images of others come from the batch itself (touched.leaveOut).
+// attach sets Before of the first update or delete of each object in the batch, valid until written is called, and makes the object's
+// new body. The before-images of others come from the batch itself (touched.leaveOut).
 func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects *touched) error {
-	objects.forgetBases()
+	objects.forgetBodies()
+	if b.store.log != nil {
+		return b.ofLog(ctx, batch, objects)
+	}
 	missing := map[change.StreamID][]string{}
 	first := map[objectID]wanted{}
 	for i := range batch.Changes {
@@ -54,18 +61,36 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		if body.IsZero() {
 			continue
 		}
-		base, before, err := b.unpacked.unpack(body)
+		base, before, err := b.unpacked.unpack(body, b.keepBases)
 		if err != nil {
 			return err
 		}
-		c.Before, objects.bases[id] = before, base
+		c.Before = before
+		objects.based(batch, id, base, b.keepBases)
 	}
 	for stream, keys := range missing {
-		if err := b.load(ctx, stream, keys, first, objects); err != nil {
+		if err := b.load(ctx, batch, stream, keys, first, objects); err != nil {
 			return fmt.Errorf("read %d before-images of %s: %w", len(keys), stream, err)
 		}
 	}
 	return nil
+}
+
+// ofLog sets the before-images that the log has.
+func (b *beforeImages) ofLog(ctx context.Context, batch *change.Batch, objects *touched) error {
+	b.first = b.first[:0]
+	for i := range batch.Changes {
+		if c := &batch.Changes[i]; objects.before[i] < 0 && (c.Op == change.Update || c.Op == change.Delete) {
+			b.first = append(b.first, c)
+		}
+	}
+	err := b.store.log.Before(ctx, b.first, b.unpacked.memory)
+	for _, c := range b.first {
+		if redact := b.redactorFor(c.Stream.ID()); redact != nil && c.Before != nil {
+			c.Before = redact(c.Key(), c.Before)
+		}
+	}
+	return dependency.Tag(dependency.Sink, err)
 }
 
 // wanted is a change that lacks its before-image.
@@ -75,7 +100,7 @@ type wanted struct {
 }
 
 // load reads the bodies of objects from the checkpoint, and sets Before of their changes.
-func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []string,
+func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream change.StreamID, keys []string,
 	changes map[objectID]wanted, objects *touched) error {
 	redact := b.redactorFor(stream)
 	return b.store.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
@@ -84,7 +109,7 @@ func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []
 		if w.delta != nil {
 			stored.Delta = w.delta
 		}
-		base, body, err := b.unpacked.unpack(stored)
+		base, body, err := b.unpacked.unpack(stored, b.keepBases)
 		if err != nil {
 			return fmt.Errorf("body: %q: %w", key, err)
 		}
@@ -94,7 +119,8 @@ func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []
 				return nil // and the object gets a new base
 			}
 		}
-		w.change.Before, objects.bases[id] = body, base
+		w.change.Before = body
+		objects.based(batch, id, base, b.keepBases)
 		b.put(id, checkpoint.Body{Base: bytes.Clone(stored.Base), Delta: bytes.Clone(stored.Delta)})
 		return nil
 	})
@@ -103,6 +129,9 @@ func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []
 // written caches the bodies of a durable batch, and releases its before-images.
 func (b *beforeImages) written(objects []objectState) {
 	b.unpacked.release()
+	if b.store.log != nil {
+		return
+	}
 	for i := range objects {
 		id, body := objectID{objects[i].stream, objects[i].Key}, objects[i].Body
 		former, known := b.cache.Peek(id)

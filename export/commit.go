@@ -84,7 +84,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	c.seq = batch.Seq
 	done.Batch, done.Sink = batch, time.Since(start)
 	c.Observer.Committed(done)
-	effect := c.touched.effect(batch, offsets, c.beforeImages != nil)
+	effect := c.touched.effect(batch, offsets)
 	if c.beforeImages != nil {
 		c.beforeImages.written(effect.objects)
 	}

@@ -85,7 +85,7 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 			l := &life{random: rand.New(rand.NewPCG(1, uint64(cache))), states: map[string][]byte{}}
 			for seq := uint64(0); seq < 400; {
 				c := committerAt(store, seq)
-				c.beforeImages.maxBytes = cache
+				c.beforeImages.maxBytes, c.beforeImages.keepBases = cache, seq%2 == 0
 				c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<30
 				for range 1 + l.random.IntN(60) {
 					b, before := l.batch()

@@ -7,6 +7,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
+	"kubecdc/sinks"
 )
 
 // readTracker passes a session's reads on to the checkpoint store, and remembers that there were reads. A database that has
@@ -21,6 +22,7 @@ type readTracker struct {
 	store       checkpoint.Reader
 	checkpoints *checkpointer
 	writing     context.Context // of the session's commits
+	log         sinks.Bodies    // has the bodies; nil: the store has them
 	unchecked   atomic.Bool     // the store was read since the last check; it is set after each read, and before the result is used
 }
 
@@ -60,6 +62,32 @@ func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
 			r.unchecked.Store(true)
 			return visit(o.Key, o.UID, o.ResourceVersion)
 		})
+	})
+}
+
+// Last reads the bodies that the log has of objects, or will have of what is pending; of a redacted stream as they may be shown now.
+func (r *readTracker) Last(ctx context.Context, stream change.StreamID, keys []string, redact bodyRedactor,
+	visit func(key string, body []byte)) error {
+	if r.log != nil {
+		return dependency.Tag(dependency.Sink, r.log.Bodies(ctx, stream, keys, func(key string, body []byte) error {
+			if redact != nil {
+				body = redact(key, body)
+			}
+			if body != nil {
+				visit(key, body)
+			}
+			return nil
+		}))
+	}
+	if err := r.follow(r.checkpoints.concerns(stream)); err != nil {
+		return err
+	}
+	return r.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
+		body, err := stored.Unpack()
+		if err == nil {
+			visit(key, body)
+		}
+		return err
 	})
 }
 

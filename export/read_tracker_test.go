@@ -44,7 +44,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 func committerAt(store checkpoint.Store, seq uint64) *committer {
 	parts := quietParts(store)
 	reads := &readTracker{store: store, checkpoints: newCheckpointer(0, 1, seq, parts), writing: context.Background()}
-	return &committer{watchedParts: parts, numbering: numbering{epoch: 1, seq: seq, cluster: "prod"}, reads: reads, log: &logged{},
+	return &committer{watchedParts: parts, numbering: numbering{epoch: 1, seq: seq, cluster: "prod"}, reads: reads, log: &logged{}, touched: touched{stored: true},
 		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), watermarks: map[change.StreamID]time.Time{}}
 }
 

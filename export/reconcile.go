@@ -48,7 +48,7 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 	mine := func(stream change.StreamID) bool {
 		return s.owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(change.ResourceOf(stream)))
 	}
-	return rebuild.Slot{Number: s.number, Mine: mine, Partial: partial, Known: known, Bodies: s.config.Before, Redactor: cached(s.bodyRedactorOf),
+	return rebuild.Slot{Number: s.number, Mine: mine, Partial: partial, Known: known, Bodies: s.storesBodies(), Redactor: cached(s.bodyRedactorOf),
 		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 

@@ -49,7 +49,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {
 	failpoint.Hit(failpoint.RollingForward)
 	redactBatch(&b.Batch, r.redactorFor)
-	if err := r.parts.Store.Commit(ctx, commitOf(&b.Batch, r.state.Epoch, b.Offsets, r.config.Before)); err != nil {
+	if err := r.parts.Store.Commit(ctx, commitOf(&b.Batch, r.state.Epoch, b.Offsets, r.storesBodies())); err != nil {
 		return dependency.Tag(dependency.Checkpoint,
 			fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", r.number, b.Batch.Seq, err))
 	}

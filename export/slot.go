@@ -30,6 +30,7 @@ type slot struct {
 	parts    *watchedParts
 	selected *selections
 	logger   *slog.Logger
+	bodies   sinks.Bodies // of the open log, if that gives them
 	lessons
 }
 
@@ -150,6 +151,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
+	s.bodies = opened.Bodies
 	loss, err := s.rollForward(ctx, state, opened)
 	if err == nil {
 		err = s.reconcile(ctx, state, opened.Log, loss)
@@ -163,6 +165,9 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	}
 	return opened.Log, nil
 }
+
+// storesBodies reports whether the checkpoint has the bodies of objects.
+func (s *slot) storesBodies() bool { return s.config.Before && s.bodies == nil }
 
 // work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
 // committed, within the shutdown timeout. It does not drain if this replica steps down, since then the sink does not answer.
@@ -189,7 +194,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 		return f
 	})
 	defer s.parts.Observer.Buffering(s.number, nil)
-	reads := &readTracker{store: s.parts.Store, checkpoints: checkpoints, writing: writing}
+	reads := &readTracker{store: s.parts.Store, checkpoints: checkpoints, writing: writing, log: s.bodies}
 	streams := newStreams(s, q, reads, rules, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
@@ -235,12 +240,14 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
 	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
-		reads: reads, log: log, watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
+		reads: reads, log: log, touched: touched{stored: s.storesBodies()}, filter: s.filter(), watermark: s.config.Limits.Watermark,
+		watermarks: map[change.StreamID]time.Time{}}
 	if !s.config.TellsWhenRead {
 		c.provenance = new(provenance.Reader)
 	}
 	if s.config.Before {
 		c.beforeImages = newBeforeImages(reads, cached(s.bodyRedactorOf), s.config.BodyCacheBytes)
+		c.beforeImages.keepBases = c.filter != nil
 	}
 	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {

@@ -78,18 +78,3 @@ func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emi
 		return durable(ctx)
 	}})
 }
-
-// storedBodies reads bodies as the log has them, but for those that are not durable yet.
-func (st *streams) storedBodies(ctx context.Context, stream change.StreamID, keys []string,
-	visit func(key string, body []byte)) error {
-	if err := st.reads.follow(st.reads.checkpoints.concerns(stream)); err != nil {
-		return err
-	}
-	return st.reads.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
-		body, err := stored.Unpack()
-		if err == nil {
-			visit(key, body)
-		}
-		return err
-	})
-}

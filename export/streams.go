@@ -234,7 +234,7 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 	options.Masked, options.Restores = config.LeavesOut(s.Resource), restores{st}
 	if config.Before && !config.Content.NoUpdates && !options.MetadataOnly {
 		options.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
-			return st.storedBodies(ctx, s.ID(), keys, visit)
+			return st.reads.Last(ctx, s.ID(), keys, st.slot.bodyRedactorOf(s.ID()), visit)
 		}
 	}
 	return options

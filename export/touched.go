@@ -13,11 +13,12 @@ type objectID struct {
 
 // touched has the objects that a batch changes. Its memory is used again for each batch.
 type touched struct {
-	ids    []objectID          // of the batch's changes
-	before []int               // the batch's change of the same object before each; -1: none
-	again  []bool              // the batch has another change of the same object after each
-	last   map[objectID]int    // the last change of each object
-	bases  map[objectID][]byte // of the bodies that the store has, or will have of what is pending
+	ids    []objectID       // of the batch's changes
+	before []int            // the batch's change of the same object before each; -1: none
+	again  []bool           // the batch has another change of the same object after each
+	last   map[objectID]int // the last change of each object
+	bodies map[objectID]newBody
+	stored bool // the store has bodies
 	// The objects whose last change is left out, at that version, with the body that the log has.
 	leftOut map[objectID]checkpoint.Object
 }
@@ -98,17 +99,42 @@ func (t *touched) takeOut(batch *change.Batch, out []bool) map[string]int {
 	return ignored
 }
 
-func (t *touched) forgetBases() {
-	if t.bases == nil {
-		t.bases = map[objectID][]byte{}
-	}
-	clear(t.bases)
+// newBody is an object's new body, made while its base was at hand; or that base, if it is not known yet what the log gets.
+type newBody struct {
+	state []byte // of which it was made
+	body  checkpoint.Body
+	base  []byte
 }
 
-// body returns an object's new body: a delta, if its base is known.
+func (t *touched) forgetBodies() {
+	if t.bodies == nil {
+		t.bodies = map[objectID]newBody{}
+	}
+	clear(t.bodies)
+}
+
+// based makes the body that an object has after the batch, from the base that the store has, or will have of what is pending. If changes
+// may be left out it keeps the base.
+func (t *touched) based(batch *change.Batch, id objectID, base []byte, maybeLeftOut bool) {
+	switch last := &batch.Changes[t.last[id]]; {
+	case maybeLeftOut:
+		t.bodies[id] = newBody{base: base}
+	case last.Op != change.Delete:
+		t.bodies[id] = newBody{state: last.After, body: checkpoint.Update(base, last.After)}
+	}
+}
+
+// body returns what the store gets of an object's new body: a delta, if its base is known.
 func (t *touched) body(id objectID, state []byte) checkpoint.Body {
-	if base, ok := t.bases[id]; ok {
-		return checkpoint.Update(base, state)
+	if !t.stored {
+		return checkpoint.Body{}
+	}
+	b := t.bodies[id]
+	switch {
+	case b.base != nil:
+		return checkpoint.Update(b.base, state)
+	case len(state) > 0 && len(b.state) == len(state) && &b.state[0] == &state[0]:
+		return b.body
 	}
 	return checkpoint.Pack(state)
 }
@@ -121,7 +147,7 @@ type effect struct {
 }
 
 // effect returns the effect of the batch on the inventory too. Snapshots on demand have no inventory.
-func (t *touched) effect(batch *change.Batch, offsets change.Offsets, bodies bool) effect {
+func (t *touched) effect(batch *change.Batch, offsets change.Offsets) effect {
 	all := make([]objectState, 0, len(t.last))
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], t.ids[i]
@@ -129,7 +155,7 @@ func (t *touched) effect(batch *change.Batch, offsets change.Offsets, bodies boo
 			continue
 		}
 		o := objectState{checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion}, id.stream, c.Op == change.Delete}
-		if bodies && !o.deleted {
+		if !o.deleted {
 			o.Body = t.body(id, c.After)
 		}
 		if newer, ok := t.leftOut[id]; ok {
@@ -147,9 +173,9 @@ func (t *touched) effect(batch *change.Batch, offsets change.Offsets, bodies boo
 
 // commitOf returns the commit of a batch by itself.
 func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
-	var t touched
+	t := touched{stored: bodies}
 	t.read(batch)
-	return t.effect(batch, offsets, bodies).commit(epoch)
+	return t.effect(batch, offsets).commit(epoch)
 }
 
 func (e effect) commit(epoch int64) checkpoint.Commit {

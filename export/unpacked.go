@@ -6,10 +6,12 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// unpacked has the before-images of a batch, and their bases, in blocks that the next batch uses again.
+// unpacked has the before-images of a batch in blocks that the next batch uses again.
 type unpacked struct {
 	blocks []*block
 	left   []byte // of the last block
+	base   []byte // of the last body that had a delta
+	lend   bool   // the next memory is that of base
 }
 
 // A before-image that takes more than half a block gets memory of its own.
@@ -25,12 +27,22 @@ func (u *unpacked) release() {
 	u.blocks, u.left = u.blocks[:0], nil
 }
 
-// unpack gives the base of a body, and the body. Both are valid until release.
-func (u *unpacked) unpack(b checkpoint.Body) (base, body []byte, err error) {
-	return b.UnpackIn(u.memory)
+// unpack gives the base of a body, and the body, which is valid until release. So is the base, if it is kept; else it is valid until
+// the next call.
+func (u *unpacked) unpack(b checkpoint.Body, keepBase bool) (base, body []byte, err error) {
+	u.lend = b.Delta != nil && !keepBase // the base is asked for first
+	base, body, err = b.UnpackIn(u.memory)
+	if b.Delta != nil && !keepBase && cap(base) <= len(block{}) {
+		u.base = base
+	}
+	return base, body, err
 }
 
 func (u *unpacked) memory(n int) []byte {
+	if u.lend {
+		u.lend = false
+		return u.base[:0]
+	}
 	if n > len(block{})/2 {
 		return nil
 	}

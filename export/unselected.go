@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint"
 	"kubecdc/source/discovery"
 )
 
@@ -77,12 +76,8 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	namespace, _ := change.SplitKey(first)
 	r.Namespaced = namespace != ""
 	var object struct{ APIVersion, Kind string }
-	err = st.reads.Bodies(ctx, s.ID(), []string{first}, func(_ string, packed checkpoint.Body) error {
-		body, err := packed.Unpack()
-		if err == nil {
-			_ = json.Unmarshal(body, &object) // it stays empty, as of an object without a body
-		}
-		return err
+	err = st.reads.Last(ctx, s.ID(), []string{first}, nil, func(_ string, body []byte) {
+		_ = json.Unmarshal(body, &object) // it stays empty, as of an object without a body
 	})
 	if err != nil {
 		return r, err

@@ -33,7 +33,7 @@ func (f FileToken) Allow(_ context.Context, token, _ string) error {
 	}
 	want := strings.TrimSpace(string(text))
 	if want == "" {
-		return errors.New("KUBECDC_HTTP_TOKEN_FILE is empty")
+		return errors.New(f.Path + " is empty")
 	}
 	if a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(want)); subtle.ConstantTimeCompare(a[:], b[:]) == 0 {
 		return errUnknownToken

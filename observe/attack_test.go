@@ -20,6 +20,7 @@ import (
 
 	"k8s.io/client-go/util/cert"
 
+	"kubecdc/audit"
 	"kubecdc/test/servers"
 )
 
@@ -29,6 +30,7 @@ var attacks = map[string]string{
 	"half a request":               "GET /metrics HTTP/1.1\r\nHost: exporter\r\n",
 	"headers of 60 KB":             "GET /metrics HTTP/1.1\r\nHost: exporter\r\n" + strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 60),
 	"a body that never comes":      "POST /metrics HTTP/1.1\r\nHost: exporter\r\nContent-Length: 250000\r\n\r\n",
+	"audit events that never come": "POST /audit HTTP/1.1\r\nHost: exporter\r\nContent-Length: 250000000\r\n\r\n",
 	"a body in chunks":             "GET / HTTP/1.1\r\nHost: exporter\r\nTransfer-Encoding: chunked\r\n\r\n",
 	"a body after a 100":           "GET /readyz HTTP/1.1\r\nHost: exporter\r\nExpect: 100-continue\r\nContent-Length: 250000\r\n\r\n",
 	"a request that gets a 401":    "GET /status.json HTTP/1.1\r\nHost: exporter\r\n\r\n",
@@ -109,6 +111,7 @@ func startVictim(t *testing.T, dir, scheme string) *victim {
 // serveVictim is what the process does.
 func serveVictim(dir string) {
 	o := ServerOptions{Listen: "127.0.0.1:0", Access: FileToken{filepath.Join(dir, "token")}, Log: slog.New(slog.DiscardHandler)}
+	o.Audit, o.AuditAccess = audit.NewWebhook(audit.NewIntake(audit.Parser{}, nil), o.Log), o.Access
 	if os.Getenv("KUBECDC_TEST_SCHEME") == "https" {
 		o.TLSCert, o.TLSKey = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	}

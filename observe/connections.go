@@ -68,8 +68,13 @@ func bodiless(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // or the server would read on
-		w.Header().Set("Connection", "close")
-		http.Error(w, "a request has no body here", http.StatusRequestEntityTooLarge)
+		refuse(w, "a request has no body here", http.StatusRequestEntityTooLarge)
 	})
+}
+
+// refuse answers a request whose body is not read.
+func refuse(w http.ResponseWriter, why string, code int) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // or the server would read on
+	w.Header().Set("Connection", "close")
+	http.Error(w, why, code)
 }

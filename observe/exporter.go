@@ -38,7 +38,7 @@ func (e *Exporter) ReplicaStatus(s ownership.Status) {
 func (e *Exporter) StreamRemoved(stream change.StreamID) {
 	e.Health.Forget(stream)
 	e.Metrics.streams.stopped(stream)
-	e.Progress.Done(stream)
+	e.Progress.Drop(stream)
 }
 
 func (e *Exporter) StreamState(stream change.StreamID, state change.StreamState, _ string, err error) {

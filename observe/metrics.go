@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/internal/dependency"
 	"kubecdc/source/reflector"
@@ -38,6 +39,7 @@ type Metrics struct {
 	changes       *prometheus.CounterVec
 	ignored       *prometheus.CounterVec
 	deadLetters   *prometheus.CounterVec
+	audit         *prometheus.CounterVec
 	batches       *prometheus.CounterVec
 	batchChanges  prometheus.Observer
 	batchBytes    prometheus.Observer
@@ -127,6 +129,8 @@ func (m *Metrics) registerStreams(r *registry) {
 	m.proofs = r.counters("proofs_total", "Comparisons of a stream's objects with the API server.", "result")
 	m.changes = r.counters("changes_total", "Changes written to the sink; op: c (created), u, d, r (read by a snapshot).", "resource", "op")
 	m.ignored = r.counters("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource")
+	m.audit = r.counters("audit_events_total", "Audit events taken in, by what became of them: kept, skipped (they changed no object that is exported), "+
+		"broken (they could not be read).", "result")
 	m.deadLetters = r.counters("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource")
 }
 
@@ -141,6 +145,7 @@ func (m *Metrics) startAtZero(slots []int) {
 	for _, stage := range []string{StageCollect, StageBeforeImages, StagePrepare, StageSink, StageCheckpoint} {
 		m.commit.WithLabelValues(stage)
 	}
+	m.AuditEvents(audit.Tally{})
 	for _, reason := range reflector.RelistReasons {
 		m.relists.WithLabelValues(string(reason))
 		m.addGap(string(reason))
@@ -154,6 +159,13 @@ func (m *Metrics) startAtZero(slots []int) {
 			m.requests.WithLabelValues(verb, code)
 		}
 	}
+}
+
+// AuditEvents counts audit events, some of them for the second time: who brings them may bring them again.
+func (m *Metrics) AuditEvents(t audit.Tally) {
+	m.audit.WithLabelValues("kept").Add(float64(t.Kept))
+	m.audit.WithLabelValues("skipped").Add(float64(t.Skipped))
+	m.audit.WithLabelValues("broken").Add(float64(t.Broken))
 }
 
 func (m *Metrics) addGap(cause string) {

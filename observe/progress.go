@@ -10,15 +10,16 @@ import (
 	"kubecdc/change"
 )
 
-// Progress logs the progress of first snapshots: a line in logInterval, and one when all of them are complete.
+// Progress logs how streams begin: while their first lists run a line in logInterval, and one when all streams are watching.
 type Progress struct {
 	mu       sync.Mutex
 	logger   *slog.Logger
 	running  map[change.StreamID]*listing // streams that are added and not yet watching
-	finished int64                        // objects of streams that are watching
-	started  time.Time                    // of the first snapshots; zero: none is running
-	listed   bool                         // a first list has ended since
-	lines    *rate.Sometimes
+	finished int64                        // objects of the first lists that have ended
+	listed   int                          // first lists that have ended
+	resumed  int                          // streams that are watching again
+	started  time.Time                    // of the first of running
+	lines    *rate.Sometimes              // of first lists; nil: none has begun
 }
 
 // listing is how many objects of a stream were read.
@@ -43,6 +44,9 @@ func (p *Progress) Expect(stream change.StreamID) {
 }
 
 func (p *Progress) of(stream change.StreamID) *listing {
+	if len(p.running) == 0 {
+		p.started = time.Now()
+	}
 	if p.running[stream] == nil {
 		p.running[stream] = &listing{}
 	}
@@ -53,8 +57,8 @@ func (p *Progress) of(stream change.StreamID) *listing {
 func (p *Progress) SnapshotStarted(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.started.IsZero() {
-		p.started, p.lines = time.Now(), &rate.Sometimes{Interval: logInterval}
+	if p.lines == nil {
+		p.lines = &rate.Sometimes{Interval: logInterval}
 		p.lines.Do(func() {}) // the first line follows an interval later
 	}
 	p.of(stream).begun = true
@@ -81,7 +85,7 @@ func (p *Progress) ListProgress(stream change.StreamID, done, total int64) {
 // Done reports that a stream is watching: its first list, if it had one, has ended.
 func (p *Progress) Done(stream change.StreamID) { p.end(stream, true) }
 
-// Drop reports that a stream is held up, so that the others need not wait for it. SnapshotStarted includes it again.
+// Drop reports that a stream is held up, or gone, so that the others need not wait for it. SnapshotStarted includes it again.
 func (p *Progress) Drop(stream change.StreamID) { p.end(stream, false) }
 
 func (p *Progress) end(stream change.StreamID, finished bool) {
@@ -92,15 +96,21 @@ func (p *Progress) end(stream change.StreamID, finished bool) {
 		return
 	}
 	delete(p.running, stream)
-	if finished {
-		p.finished += l.done
-		p.listed = p.listed || l.begun
+	switch {
+	case finished && l.begun:
+		p.finished, p.listed = p.finished+l.done, p.listed+1
+	case finished:
+		p.resumed++
 	}
-	if len(p.running) > 0 || p.started.IsZero() { // or all streams resumed
+	if len(p.running) > 0 {
 		return
 	}
-	if p.listed { // or all were held up: a refused stream begins again every few seconds
-		p.logger.Info("snapshot complete", "objects", p.finished, "took", time.Since(p.started).Round(time.Millisecond).String())
+	took := time.Since(p.started).Round(time.Millisecond).String()
+	if p.listed > 0 { // or all were held up: a refused stream begins again every few seconds
+		p.logger.Info("snapshot complete", "streams", p.listed, "objects", p.finished, "took", took)
 	}
-	p.finished, p.started, p.listed = 0, time.Time{}, false
+	if p.resumed > 0 {
+		p.logger.Info("resumed", "streams", p.resumed, "took", took)
+	}
+	p.finished, p.listed, p.resumed, p.lines = 0, 0, 0, nil
 }

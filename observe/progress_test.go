@@ -26,7 +26,7 @@ func TestProgressIsLogged(t *testing.T) {
 		p.ListProgress("secrets", 200, 300)
 		p.Done("secrets")
 		text := out.String()
-		if !strings.Contains(text, "snapshot objects=600 of=800 streams_left=2") || !strings.Contains(text, `"snapshot complete" objects=700`) ||
+		if !strings.Contains(text, "snapshot objects=600 of=800 streams_left=2") || !strings.Contains(text, `"snapshot complete" streams=2 objects=700`) ||
 			strings.Count(text, "msg=snapshot ") != 1 {
 			t.Errorf("%q", text)
 		}
@@ -46,15 +46,21 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	}
 	e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))
 	e.StreamState("services", change.StateWatching, "resumed", nil)
-	if strings.Count(out.String(), "snapshot complete") != 1 || !strings.Contains(out.String(), "objects=4") {
+	if strings.Count(out.String(), `"snapshot complete" streams=2 objects=4`) != 1 || strings.Count(out.String(), "resumed streams=1") != 1 {
 		t.Error(out.String())
 	}
 	out.Reset()
-	e.StreamAdded("pods")
-	e.StreamState("pods", change.StateWatching, "resumed", nil)
-	if out.Len() > 0 {
-		t.Errorf("a resumed stream had no snapshot: %s", out.String())
+	for _, stream := range []string{"pods", "nodes", "services"} {
+		e.StreamAdded(change.StreamID(stream))
 	}
+	for _, stream := range []string{"pods", "nodes"} {
+		e.StreamState(change.StreamID(stream), change.StateWatching, "resumed", nil)
+	}
+	e.StreamRemoved("services")
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "resumed streams=2") {
+		t.Errorf("two streams were resumed, and one ended before: %s", text)
+	}
+	out.Reset()
 	for range 3 { // a stream that is refused begins again every few seconds
 		e.SnapshotStarted("secrets")
 		e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -30,7 +31,10 @@ type ServerOptions struct {
 	TLSKey  string
 	Access  Access // nil: everyone
 	Log     *slog.Logger
-	Within  time.Duration // how long an answer may take; 0: answerWithin
+	Audit   http.Handler // takes audit events; nil: none
+	// AuditAccess says who may bring them.
+	AuditAccess Access
+	Within      time.Duration // how long an answer may take; 0: answerWithin
 }
 
 // answerWithin is how long an answer may take. Who does not read it for so long is disconnected.
@@ -47,7 +51,7 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
 		return nil, &ListenError{err}
 	}
-	s.http = &http.Server{Handler: bodiless(s.handler(m, page)), ReadTimeout: readWithin, WriteTimeout: cmp.Or(o.Within, answerWithin),
+	s.http = &http.Server{Handler: s.audited(o, bodiless(s.handler(m, page))), ReadTimeout: readWithin, WriteTimeout: cmp.Or(o.Within, answerWithin),
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
 		ConnState: (&connections{open: map[net.Conn]connectionState{}}).changed,
 		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
@@ -60,6 +64,27 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	}
 	go func() { _ = serve(s.listener) }() // ends with Close
 	return s, nil
+}
+
+// AuditPath is where the API server's webhook brings audit events.
+const AuditPath = "/audit"
+
+// audited passes on the only requests that have a body, once it is known who brings it. Of any other it reads no byte.
+func (s *Server) audited(o ServerOptions, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.Audit == nil || r.URL.Path != AuditPath || r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := may(o.AuditAccess, r, AuditPath); err != nil {
+			if !errors.Is(err, errUnknownToken) {
+				s.log.Warn("the token of the audit webhook can't be checked", "error", err)
+			}
+			refuse(w, "the token of KUBECDC_AUDIT_TOKEN_FILE is needed", http.StatusUnauthorized)
+			return
+		}
+		o.Audit.ServeHTTP(w, r)
+	})
 }
 
 // ListenError says that the server can't listen at the address.

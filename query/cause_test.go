@@ -40,7 +40,7 @@ func TestWhatCausedADeletion(t *testing.T) {
 			before = fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":%q,"uid":%q}]}}`, tc.owner, tc.uid)
 		}
 		d := query.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop",
-			Name: "web-1", Before: []byte(before), Time: minute(tc.minute)}})
+			Name: "web-1", Before: []byte(before), Time: minute(tc.minute)}}, nil)
 		if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != tc.want {
 			t.Errorf("%+v: %q, %v", tc, d.Cause, err)
 		}

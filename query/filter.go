@@ -14,16 +14,18 @@ import (
 // Filter is an expression in CEL over a change.
 type Filter struct{ program cel.Program }
 
-// NewFilter compiles an expression. It may use before and after (objects, or null), op (c, u, d, r), resource, ns and name.
+// NewFilter compiles an expression. It may use before and after (objects, or null), op (c, u, d, r), resource, ns, name
+// and by: the user who made it, where one alone fits, or an empty text.
 func NewFilter(expression string) (*Filter, error) {
 	env, err := cel.NewEnv(cel.Variable("before", cel.DynType), cel.Variable("after", cel.DynType), cel.Variable("op", cel.StringType),
-		cel.Variable("resource", cel.StringType), cel.Variable("ns", cel.StringType), cel.Variable("name", cel.StringType))
+		cel.Variable("resource", cel.StringType), cel.Variable("ns", cel.StringType), cel.Variable("name", cel.StringType),
+		cel.Variable("by", cel.StringType))
 	if err != nil {
 		return nil, err
 	}
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("%w\nit may use before, after, op, resource, ns and name", issues.Err())
+		return nil, fmt.Errorf("%w\nit may use before, after, op, resource, ns, name and by", issues.Err())
 	}
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return nil, fmt.Errorf("%s gives a %s, not true or false", expression, t)
@@ -34,14 +36,14 @@ func NewFilter(expression string) (*Filter, error) {
 
 // Selects reports whether the expression is true of a change. The error is for a change to which it does not apply, such as one
 // of an object without a field that it names.
-func (f *Filter) Selects(l *sinks.Logged) (bool, error) {
+func (f *Filter) Selects(l *sinks.Logged, by *Who) (bool, error) {
 	before, err1 := image(l.Before)
 	after, err2 := image(l.After)
 	if err := errors.Join(err1, err2); err != nil {
 		return false, err
 	}
 	result, _, err := f.program.Eval(map[string]any{"before": before, "after": after, "op": l.Op.String(),
-		"resource": change.ResourceOf(l.Stream.ID()).ID(), "ns": l.Namespace, "name": l.Name})
+		"resource": change.ResourceOf(l.Stream.ID()).ID(), "ns": l.Namespace, "name": l.Name, "by": by.Certain()})
 	if err != nil {
 		return false, err
 	}

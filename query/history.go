@@ -29,6 +29,7 @@ type Event struct {
 	Seen     time.Time         `json:"seen"`
 	Logged   time.Time         `json:"logged"`
 	Managers []string          `json:"managers,omitempty"` // the field managers that made it; empty: not known
+	By       *Who              `json:"by,omitempty"`       // nil: nobody is asked
 	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
 	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the one after it.

@@ -285,7 +285,7 @@ func TestFilters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.Selects(&l); err != nil || got != want {
+		if got, err := f.Selects(&l, nil); err != nil || got != want {
 			t.Errorf("%s: %t, %v", expression, got, err)
 		}
 	}
@@ -301,7 +301,7 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := f.Selects(&l); got || err == nil {
+	if got, err := f.Selects(&l, nil); got || err == nil {
 		t.Errorf("a field that the object lacks: %t, %v", got, err)
 	}
 }

@@ -317,6 +317,9 @@ func (s *stories) nothing(namespace string) string {
 	if len(s.resources) > 0 {
 		resources = strings.Join(s.resources, ", ")
 	}
+	if len(s.streams) == 0 && len(s.kept) > 0 { // a copy of a part of a log
+		return "the log has no control record of " + resources + ", so nothing says from where on its changes are complete"
+	}
 	text := "the log has no stream of " + resources
 	if namespace != "" {
 		text += " in namespace " + namespace

@@ -30,6 +30,11 @@ func (k Key) LogValue() slog.Value       { return slog.StringValue("***") }
 // id identifies the key without showing it.
 func (k Key) id() string { return hex.EncodeToString(mac(k, []byte("key")))[:16] }
 
+// Name returns the hash of a name of some kind, such as a user's: equal names have equal hashes.
+func (k Key) Name(kind, name string) string {
+	return prefix + hex.EncodeToString(mac(k, []byte("name"), []byte(kind), []byte(name)))
+}
+
 // prefix is how every hash starts.
 const prefix = "hmac-sha256:"
 

@@ -42,6 +42,7 @@ func GroupTopics(now, at *Checkpoint, committed change.Offsets, named []string, 
 	if len(topics) == 0 {
 		delete(all, change.ControlTopic(prefix))
 		delete(all, change.DeadLetterTopic(prefix))
+		delete(all, change.AuditTopic(prefix))
 		topics = slices.Collect(maps.Keys(all))
 	}
 	slices.Sort(topics)

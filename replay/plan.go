@@ -81,6 +81,14 @@ func (p *Plan) query() sinks.Query {
 	return q
 }
 
+// whole reports whether the plan has all that the log has of its resources up to a cut: then its target has their state too.
+func (p *Plan) whole() bool {
+	f := &p.Filter
+	stubs := slices.ContainsFunc(p.Topics, func(t TopicPlan) bool { return t.Stubs > 0 })
+	return p.From.Cut == nil && p.From.RV == "" && p.To.Cut != nil && p.To.RV == "" && len(p.Incomplete) == 0 && !stubs &&
+		f.Ops == "" && f.Namespace == "" && f.Selector == "" && len(f.Names) == 0
+}
+
 // wants decides by all but the labels.
 func (p *Plan) wants(l *sinks.Logged) bool {
 	if !p.Filter.Has(l) || p.Filter.Ops != "" && !strings.Contains(p.Filter.Ops, l.Op.String()) {

@@ -30,6 +30,8 @@ type Run struct {
 	Rate     int // changes a second, at most; 0: no limit
 	Progress func(written int64)
 	Envelope change.Envelope // of the records of a log that has none
+	// Covered is what a copy of all changes of some resources up to a cut may say of their streams.
+	Covered func(ctx context.Context, log sinks.Reader, resources []string, to *sinks.Cut) ([]change.Control, []change.Position, error)
 
 	chosen  *sinks.Labelled
 	limiter *rate.Limiter
@@ -38,6 +40,7 @@ type Run struct {
 	passed  map[string][2]uint64 // of a log without offsets: what was visited
 	written int64
 	ended   bool
+	behind  bool // the target has other replays
 
 	changes []sinks.Logged
 	bytes   int
@@ -54,7 +57,7 @@ func (r *Run) Open(ctx context.Context, id string, resume bool) (others []string
 		case c.Replay == nil:
 			return fmt.Errorf("decode a control record %s: it has no replay", c.Type)
 		case c.Replay.ID != id:
-			if c.Type == change.ControlReplayBegin {
+			if r.behind = true; c.Type == change.ControlReplayBegin {
 				others = append(others, c.Replay.ID)
 			}
 			return nil
@@ -122,6 +125,11 @@ func (r *Run) Do(ctx context.Context) (err error) {
 	}
 	if err := r.flush(ctx); err != nil {
 		return err
+	}
+	if to, ok := r.Target.(*SinkTarget); ok && r.Covered != nil && !r.behind && r.Plan.whole() {
+		if to.controls, to.positions, err = r.Covered(ctx, r.Log, r.Plan.Filter.Resources, r.Plan.To.Cut); err != nil {
+			return err
+		}
 	}
 	return r.Target.Write(ctx, nil, r.control(change.ControlReplayEnd, &change.Replay{Next: r.Plan.Next}))
 }

@@ -48,12 +48,16 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 }
 
 // checkpointMemory returns the size of a slot's cache of packed bodies, and that of one commit of the checkpoint. What is pending
-// for the checkpoint comes to two commits, while one is in flight. Large commits save SQLite work: an object that
-// changes again and again is written once. Postgres gets a commit in one message, for which this process needs twice its size.
+// for the checkpoint comes to two commits, while one is in flight; beside the embedded log it has no bodies. Large commits save SQLite
+// work: an object that changes again and again is written once. Postgres gets a commit in one message, for which this process needs
+// twice its size.
 func checkpointMemory(c *config.Config) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
 	if c.Checkpoint.Location.IsPostgres() {
 		return 6 * eighth, eighth
+	}
+	if c.Sink.Kind == sqlite.Kind.Name {
+		return 12 * eighth, 2 * eighth
 	}
 	return 8 * eighth, 2 * eighth
 }

@@ -26,7 +26,7 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	k := &c.Kafka
 	settings := kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster,
-		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
+		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout, Protocol2: k.Protocol == 2,
 		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
 			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile, AWSRegion: k.AWSRegion,
@@ -34,7 +34,8 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 				Scope: k.OAuthScope, CAFile: k.OAuthCA}},
 	}
 	settings.SASL.OAuth.Extensions, _ = k.Extensions() // which config has checked
-	settings.TopicConfig, _ = k.TopicConfig()          // which config has checked
+	settings.Audit = c.Audit.TokenFile != "" || len(c.Audit.Files) > 0
+	settings.TopicConfig, _ = k.TopicConfig() // which config has checked
 	if k.TLS {
 		settings.TLS = k.TLSConfig
 	}

@@ -10,7 +10,7 @@ type Kind struct {
 	RebuildsCheckpoint bool
 	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
 	SnapshotTopics bool
-	// Deltas: a state is written as what differs from the one before, which the log has too. So before-images are always read, and who
+	// Deltas: a state is written as what differs from an earlier one, which the log has too. So before-images are always read, and who
 	// changed what is found when the log is read, and is not written.
 	Deltas bool
 }

@@ -74,10 +74,11 @@ func (s *Labelled) Selects(l *Logged) bool {
 
 // Has reports whether an object has the labels, or is a stub, which does not tell; nil: all have them.
 func (s *Labelled) Has(object []byte) bool {
-	return s == nil || s.Empty() || change.IsStub(object) || s.Matches(labelsOf(object))
+	return s == nil || s.Empty() || change.IsStub(object) || s.Matches(LabelsOf(object))
 }
 
-func labelsOf(object []byte) labels.Set {
+// LabelsOf are the labels of an object.
+func LabelsOf(object []byte) labels.Set {
 	set := labels.Set{}
 	s := rawjson.New(rawjson.Member(rawjson.Member(object, "metadata"), "labels"))
 	for name, more := s.First(); more; name, more = s.Next() {

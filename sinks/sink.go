@@ -128,6 +128,7 @@ type Health interface {
 
 // Report has the findings of Check that do not prevent an export.
 type Report struct {
+	How       string // the sink writes, as far as its server decides; may be empty
 	Warnings  []string
 	Retention []string // a line for each topic or table that keeps changes for longer or shorter than configured
 }
@@ -154,6 +155,8 @@ type Opened struct {
 	Last uint64
 	// Lost says what the log has lost, as far as Open has read it; nil: nothing.
 	Lost *LostTailError
+	// Bodies: the log gives bodies at once, so the checkpoint keeps none; nil: it can't.
+	Bodies Bodies
 	// Passed is how many records, of whichever slot, Open has read after the checkpoint's batch. A batch that is written now spares
 	// the next owner from them.
 	Passed int64
@@ -189,6 +192,17 @@ type Log interface {
 	State(ctx context.Context, which Selection) (*State, error)
 	// Close ends the log. It writes nothing.
 	Close() error
+}
+
+// Bodies reads the last body that the log has of each object. It holds nothing that a later owner has written.
+type Bodies interface {
+	// Before sets the state before of changes that are about to be written, of each object the first. Both it and what memory gives are
+	// in use until the next Write or Before. memory is asked for memory of a capacity; if it gives less, a body gets memory of its own.
+	// It is called by the goroutine that writes.
+	Before(ctx context.Context, changes []*change.Change, memory func(n int) []byte) error
+	// Bodies calls visit with the bodies of keys of one stream, in any order. A key that does not live in the log, or has no body there, is
+	// left out. A body is valid until visit returns, which must not call the log.
+	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error
 }
 
 // Durable is what the checkpoint knows of the sink.

@@ -14,15 +14,17 @@ type collection struct {
 
 	mu       sync.Mutex
 	changed  *sync.Cond
-	first    int      // the oldest object that lives
-	next     int      // the id of the next object
-	versions []uint64 // of all objects
-	version  uint64   // of the collection
-	pending  int      // events that were asked for and not sent yet
-	expired  bool     // the next watch event is a 410
-	made     int      // changes so far; tells which kind the next one is
-	missed   []missed // the changes that no watch has sent, since the last one that a watch has sent
-	oldest   uint64   // the oldest version that can be read: the last that a watch has sent
+	first    int            // the oldest object that lives
+	next     int            // the id of the next object
+	versions []uint64       // of all objects
+	rewrites int            // of a hundred updates that a watch sends, so many write the texts of their object anew
+	texts    map[int]uint64 // the version that wrote an object's texts last
+	version  uint64         // of the collection
+	pending  int            // events that were asked for and not sent yet
+	expired  bool           // the next watch event is a 410
+	made     int            // changes so far; tells which kind the next one is
+	missed   []missed       // the changes that no watch has sent, since the last one that a watch has sent
+	oldest   uint64         // the oldest version that can be read: the last that a watch has sent
 }
 
 // missed is a change that no watch has sent.
@@ -37,7 +39,7 @@ const firstVersion = 10_000_000
 
 func newCollection(kind, apiVersion, plural string, objects int) *collection {
 	version := firstVersion + uint64(objects)
-	c := &collection{kind: kind, plural: plural, next: objects, version: version, oldest: version}
+	c := &collection{kind: kind, plural: plural, next: objects, version: version, oldest: version, texts: map[int]uint64{}}
 	c.changed = sync.NewCond(&c.mu)
 	for d := range min(deployments, max(objects, 1)) {
 		c.pods = append(c.pods, newPod(kind, apiVersion, d))
@@ -52,7 +54,7 @@ func newCollection(kind, apiVersion, plural string, objects int) *collection {
 func (c *collection) appendObject(dst []byte, id int, version uint64) []byte {
 	p, start := c.pods[id%len(c.pods)], len(dst)
 	dst = p.append(dst, id)
-	p.stamp(dst[start:], version)
+	p.stamp(dst[start:], version, c.texts[id])
 	return dst
 }
 
@@ -83,6 +85,9 @@ func (c *collection) update(m *missed) {
 func (c *collection) appendEvent(dst []byte) []byte {
 	m := c.change()
 	c.missed, c.oldest = nil, m.version
+	if m.kind == "MODIFIED" && int(mix(m.version)>>32%100) < c.rewrites {
+		c.texts[m.id] = m.version
+	}
 	dst = append(append(append(dst, `{"type":"`...), m.kind...), `","object":`...)
 	return append(c.appendObject(dst, m.id, m.version), "}\n"...)
 }

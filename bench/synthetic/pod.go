@@ -14,6 +14,13 @@ import (
 type pod struct {
 	parts           []part
 	versions, times []int // where they stand
+	texts           []text
+}
+
+// text is where words or digits of an object stand that may be written anew: three tenths of it.
+type text struct {
+	at, width int
+	appendTo  func(dst []byte, seed uint64, width int) []byte
 }
 
 // part is fixed text, then one hole.
@@ -33,36 +40,44 @@ var hole = regexp.MustCompile(`«([a-zA-Z])([0-9]*)»`)
 func newPod(kind, apiVersion string, deployment int) pod {
 	seed := mix(uint64(deployment) + 1<<40)
 	app := string(appendWord(append(appendWord(nil, seed), '-'), seed>>32))
-	fixed := strings.NewReplacer("%KIND", kind, "%API", apiVersion, "%APP", app, "%HASH", string(appendHex(nil, seed, 9)),
+	template := strings.NewReplacer("%KIND", kind, "%API", apiVersion, "%APP", app, "%HASH", string(appendHex(nil, seed, 9)),
 		"%OWNER", uuidOf(seed), "%DIGEST", string(appendHex(nil, seed+1, 64))).Replace(podText)
 	var p pod
-	text := ""
+	fixed := ""
 	for i, at := 0, 0; ; i++ {
-		h := hole.FindStringSubmatchIndex(fixed[at:])
+		h := hole.FindStringSubmatchIndex(template[at:])
 		if h == nil {
-			p.parts = append(p.parts, part{text: text + fixed[at:]})
+			p.parts = append(p.parts, part{text: fixed + template[at:]})
 			return p
 		}
-		text += fixed[at : at+h[0]]
-		letter := fixed[at+h[2]]
-		width, _ := strconv.Atoi(fixed[at+h[4] : at+h[5]])
+		fixed += template[at : at+h[0]]
+		letter := template[at+h[2]]
+		width, _ := strconv.Atoi(template[at+h[4] : at+h[5]])
 		at += h[1]
 		switch letter {
 		case 'W':
-			text += string(appendWords(nil, seed+uint64(i), width))
-			continue
+			fixed += string(appendWords(nil, seed+uint64(i), width))
 		case 'X':
-			text += string(appendHex(nil, seed+uint64(i), width))
-			continue
+			fixed += string(appendHex(nil, seed+uint64(i), width))
+		default:
+			p.parts = append(p.parts, part{fixed, letter, width})
+			fixed = ""
 		}
-		p.parts = append(p.parts, part{text, letter, width})
-		text = ""
-		switch letter {
-		case 'v':
-			p.versions = append(p.versions, len(p.append(nil, 0))-8)
-		case 't':
-			p.times = append(p.times, len(p.append(nil, 0))-2)
-		}
+		p.note(letter, len(p.append(nil, 0))+len(fixed), width)
+	}
+}
+
+// note notes where a hole ends that may be filled anew.
+func (p *pod) note(letter byte, end, width int) {
+	switch letter {
+	case 'v':
+		p.versions = append(p.versions, end-8)
+	case 't':
+		p.times = append(p.times, end-2)
+	case 'w', 'W':
+		p.texts = append(p.texts, text{end - width, width, appendWords})
+	case 'x', 'X':
+		p.texts = append(p.texts, text{end - width, width, appendHex})
 	}
 }
 
@@ -93,14 +108,19 @@ func (p pod) append(dst []byte, id int) []byte {
 	return dst
 }
 
-// stamp writes the version into a rendered object, and the times that change with it. Every hole has the same width
-// in each object, so they are where they are in all of the deployment.
-func (p pod) stamp(body []byte, version uint64) {
+// stamp writes the version into a rendered object, and the times that change with it; and the texts of a version, unless that is 0.
+// Every hole has the same width in each object, so they are where they are in all of the deployment.
+func (p pod) stamp(body []byte, version, texts uint64) {
 	for _, at := range p.versions {
 		strconv.AppendUint(body[at:at:at+8], version, 10)
 	}
 	for _, at := range p.times {
 		body[at], body[at+1] = '0'+byte(version/10%6), '0'+byte(version%10)
+	}
+	for _, t := range p.texts {
+		if texts != 0 {
+			copy(body[t.at:], t.appendTo(nil, mix(texts+uint64(t.at)), t.width))
+		}
 	}
 }
 

@@ -49,6 +49,48 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// Of so many updates as were asked for each changes three tenths of its object, and the text stays with the object.
+func TestRewrites(t *testing.T) {
+	for _, rewrites := range []int{0, 10, 100} {
+		c := newCollection("Pod", "v1", "pods", 20)
+		c.rewrites = rewrites
+		last, updates, rewritten := map[string][]byte{}, 0, 0
+		for range 600 {
+			var event struct {
+				Type   string
+				Object json.RawMessage
+			}
+			if err := json.Unmarshal(c.appendEvent(nil), &event); err != nil {
+				t.Fatal(err)
+			}
+			var object struct{ Metadata struct{ Name string } }
+			if err := json.Unmarshal(event.Object, &object); err != nil {
+				t.Fatal(err)
+			}
+			before := last[object.Metadata.Name]
+			last[object.Metadata.Name] = event.Object
+			if event.Type != "MODIFIED" || before == nil {
+				continue
+			}
+			updates++
+			differ := 0
+			for i := range before {
+				if before[i] != event.Object[i] {
+					differ++
+				}
+			}
+			if share := float64(differ) / float64(len(before)); share > 0.2 && share < 0.35 {
+				rewritten++
+			} else if share > 0.01 {
+				t.Fatalf("%.2f of the object changed", share)
+			}
+		}
+		if percent := 100 * rewritten / updates; percent < rewrites-4 || percent > rewrites+4 {
+			t.Errorf("%d%% of the updates changed the text, want %d%%", percent, rewrites)
+		}
+	}
+}
+
 // A batch of pods shrinks to about a fifth, as one of real pods does.
 func TestPodsShrinkLikeRealOnes(t *testing.T) {
 	c := newCollection("Pod", "v1", "pods", 10_000)

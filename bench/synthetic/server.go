@@ -21,6 +21,7 @@ const Group = "bench.example.com"
 // Options say what is served.
 type Options struct {
 	Objects   int // in each collection
+	Rewrites  int // of a hundred updates that a watch sends, so many change three tenths of the object, and not only times
 	Resources int // 1: pods; more: so many resources of Group
 	Bookmarks time.Duration
 	OpenAPI   json.RawMessage // the document of api/v1; if empty, there is none
@@ -65,6 +66,7 @@ func kindOf(n int) string { return fmt.Sprintf("Thing%03d", n) }
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 func (s *Server) serve(path string, c *collection) {
+	c.rewrites = s.options.Rewrites
 	if c.plural != "" {
 		s.collections = append(s.collections, c)
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"kubecdc/internal/delta"
 	"kubecdc/internal/rawjson"
 )
 
@@ -27,19 +28,24 @@ func (e *entry) same(other *entry) bool {
 // readEntries reads managedFields, which comes next, into memory that is used again.
 func readEntries(into *[]entry, c *rawjson.Cursor) []entry {
 	*into = (*into)[:0]
-	for raw := range elements(managedFields(c)) {
+	for raw := range elements(managedFields(c), 1) {
 		*into = append(*into, readEntry(raw))
 	}
 	return *into
 }
 
-// readChanged reads the entries of both states that the other one does not have.
+// readChanged reads the entries of both states that the other one does not have. The API server writes no entry twice.
 func (r *Reader) readChanged(p *pair) {
 	r.before, r.after = r.before[:0], r.after[:0]
-	for raw := range elements(managedFields(&p.was)) {
+	was, is := managedFields(&p.was), managedFields(&p.is)
+	if bytes.Equal(was, is) {
+		return
+	}
+	same := commonEntries(was, is)
+	for raw := range elements(was, same) {
 		r.before = append(r.before, entry{raw: raw})
 	}
-	for raw := range elements(managedFields(&p.is)) {
+	for raw := range elements(is, same) {
 		n := len(r.before)
 		r.before = slices.DeleteFunc(r.before, func(e entry) bool { return rawjson.Same(e.raw, raw) })
 		if len(r.before) == n {
@@ -80,13 +86,28 @@ func managedFields(c *rawjson.Cursor) []byte {
 // beginsName reports whether a letter comes next: after the quote that ends a string there is none.
 func beginsName(b []byte) bool { return len(b) > 0 && (b[0]|0x20 >= 'a' && b[0]|0x20 <= 'z') }
 
-// elements iterates over the entries of managedFields. An object that follows another one without a name begins an entry.
-func elements(array []byte) iter.Seq[[]byte] {
+// commonEntries returns where the first entry begins that may differ: those before it are the same in both.
+func commonEntries(a, b []byte) int {
+	for n := delta.CommonPrefix(a, b); n > 0; {
+		at := bytes.LastIndex(a[:n], entryBegins)
+		if at < 0 {
+			break
+		}
+		if begin := at + 2; begin+2 < n && beginsName(a[begin+2:]) {
+			return begin
+		}
+		n = at + len(entryBegins) - 1
+	}
+	return 1
+}
+
+// elements iterates over the entries of managedFields from an offset on.
+func elements(array []byte, from int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if len(array) < 2 {
 			return
 		}
-		array = array[1 : len(array)-1]
+		array = array[from : len(array)-1]
 		for len(array) > 0 {
 			end := entryEnd(array)
 			if !yield(array[:end]) {
@@ -97,10 +118,13 @@ func elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
+// entryBegins is how an entry begins that follows another one: an object without a name.
+var entryBegins = []byte(`},{"`)
+
 // entryEnd returns where the first entry ends.
 func entryEnd(array []byte) int {
 	for at := 0; ; {
-		n := bytes.Index(array[at:], []byte(`},{"`))
+		n := bytes.Index(array[at:], entryBegins)
 		if n < 0 {
 			return len(array)
 		}

@@ -43,17 +43,7 @@ func TestWhatAnObjectTells(t *testing.T) {
 	const one, two = `,"spec":{"replicas":1,"paused":true},"status":{"ready":1}`, `,"spec":{"replicas":2},"status":{"ready":1,"old":1}`
 	controller := "controller Update 10:30:00 status status"
 	terminating := rv2 + `,"deletionTimestamp":"2026-05-01T11:00:30Z","deletionGracePeriodSeconds":30`
-	for _, tc := range []struct {
-		name          string
-		op            change.Op
-		before, after []byte
-		inferred      bool
-		stream        *change.Stream
-		time          string // empty: not told
-		source        change.TimeSource
-		managers      string
-		fields        string
-	}{
+	for _, tc := range []telling{
 		{name: "an update", op: 'u', before: object(rv1, one, "kubectl Update 10:00:00 replicas", controller),
 			after: object(rv2, two, controller, "kubectl Update 11:00:00 replicas"),
 			time:  "11:00:00", source: "managedFields", managers: "kubectl", fields: "spec.replicas,spec.paused,status.old"},
@@ -94,31 +84,46 @@ func TestWhatAnObjectTells(t *testing.T) {
 		{name: "a deletion that waited for a finalizer", op: 'd', before: object(rv2+`,"deletionTimestamp":"2026-05-01T11:00:00Z","deletionGracePeriodSeconds":0`, one, controller)},
 		{name: "a deletion, before=none", op: 'd'},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := change.Change{Stream: deployments, Op: tc.op, Before: tc.before, After: tc.after, Time: seen, Inferred: tc.inferred}
-			if tc.stream != nil {
-				c.Stream = tc.stream
-			}
-			new(Reader).Read(&c)
-			at, source := c.Happened()
-			want, wantSource := seen, change.FromExporter
-			if tc.time != "" {
-				clock, err := time.Parse(time.TimeOnly, tc.time)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, wantSource = seen.Truncate(24*time.Hour).Add(clock.Sub(clock.Truncate(24*time.Hour))), tc.source
-			}
-			if !at.Equal(want) || source != wantSource {
-				t.Errorf("it happened at %s by %s, want %s by %s", at, source, want, wantSource)
-			}
-			if got := string(c.Provenance.Managers); got != tc.managers {
-				t.Errorf("managers %q, want %q", got, tc.managers)
-			}
-			if got := string(c.Provenance.Fields); got != tc.fields {
-				t.Errorf("fields %q, want %q", got, tc.fields)
-			}
-		})
+		t.Run(tc.name, tc.check)
+	}
+}
+
+// telling is a change, and what its objects tell of it.
+type telling struct {
+	name          string
+	op            change.Op
+	before, after []byte
+	inferred      bool
+	stream        *change.Stream
+	time          string // empty: not told
+	source        change.TimeSource
+	managers      string
+	fields        string
+}
+
+func (tc telling) check(t *testing.T) {
+	c := change.Change{Stream: deployments, Op: tc.op, Before: tc.before, After: tc.after, Time: seen, Inferred: tc.inferred}
+	if tc.stream != nil {
+		c.Stream = tc.stream
+	}
+	new(Reader).Read(&c)
+	at, source := c.Happened()
+	want, wantSource := seen, change.FromExporter
+	if tc.time != "" {
+		clock, err := time.Parse(time.TimeOnly, tc.time)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, wantSource = seen.Truncate(24*time.Hour).Add(clock.Sub(clock.Truncate(24*time.Hour))), tc.source
+	}
+	if !at.Equal(want) || source != wantSource {
+		t.Errorf("it happened at %s by %s, want %s by %s", at, source, want, wantSource)
+	}
+	if got := string(c.Provenance.Managers); got != tc.managers {
+		t.Errorf("managers %q, want %q", got, tc.managers)
+	}
+	if got := string(c.Provenance.Fields); got != tc.fields {
+		t.Errorf("fields %q, want %q", got, tc.fields)
 	}
 }
 

@@ -76,17 +76,19 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a signal for several streams is stored for all of them, unless the first has one", manySignals},
 		{"signals are aborted, pruned once they have ended, and apart by cluster", abortSignals},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			store := open(t)
-			t.Cleanup(store.Close)
-			s := &suite{store: store, ctx: t.Context(), t: t}
-			if test.name != beforeBind {
-				s.bind()
-			}
-			test.run(t, s)
-		})
+		t.Run(test.name, func(t *testing.T) { runPart(t, open, test.name, test.run) })
 	}
+}
+
+func runPart(t *testing.T, open func(t *testing.T) checkpoint.Store, name string, part func(*testing.T, *suite)) {
+	t.Parallel()
+	store := open(t)
+	t.Cleanup(store.Close)
+	s := &suite{store: store, ctx: t.Context(), t: t}
+	if name != beforeBind {
+		s.bind()
+	}
+	part(t, s)
 }
 
 const beforeBind = "calls before Bind are refused"

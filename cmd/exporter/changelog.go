@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"github.com/fatih/color"
@@ -43,8 +42,8 @@ func (t *changes) changelog(e *query.Event) (plain.Own, error) {
 	if e.Gap != "" && e.TimeFrom == change.FromExporter {
 		title += "  (seen then: nothing tells when it happened)"
 	}
-	if len(e.Managers) > 0 {
-		title += plain.Sprintf("  by %s", strings.Join(e.Managers, ", "))
+	if by := e.By.Text(e.Managers); by != "" {
+		title += plain.Sprintf("  by %s", by)
 	}
 	if e.Inferred {
 		title += plain.Sprintf("  (inferred: it was not seen as an event, and may stand for several changes of gap %s)", e.Gap)

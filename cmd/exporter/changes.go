@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -36,9 +37,15 @@ one line for each change, with a JSON Patch (RFC 6902) from the object before to
 object after it.
 
 --where is an expression in CEL (https://cel.dev) over before and after (the object,
-or null), op ("c", "u", "d", "r"), resource, ns (the namespace) and name. A change
-to which it does not apply, such as that of an object without a field that it names,
-is left out: has(after.spec.replicas) asks first.
+or null), op ("c", "u", "d", "r"), resource, ns (the namespace), name, and by (the user
+who made the change, where one alone fits; else empty). A change to which it does not
+apply, such as that of an object without a field that it names, is left out:
+has(after.spec.replicas) asks first.
+
+Who made a change comes from the API server's audit events, if the exporter gets them
+(docs/who.md); stderr says since when. json has the grade: exact, one of, probable,
+manager or unknown. --by also shows what may be the user's, and for history what was
+deleted with an owner that the user has deleted.
 ` + logHelp
 
 // changes prints changes of a log: for history in the order in which they happened, with the reasons of deletions; for tail as they
@@ -47,11 +54,14 @@ type changes struct {
 	pastFlags
 	history      bool
 	since, where string
+	by           string
 	all          bool // what changes with every update, too
 	follow       bool
 	last         int  // only so many of those that the log has; 0: all
 	titled       bool // each change has the name of its object
 	teller       query.Teller
+	requests     *query.Requests
+	refreshed    time.Time
 	filter       *query.Filter
 	told         bool // that the filter does not apply to some changes
 	labelled     *sinks.Labelled
@@ -62,6 +72,7 @@ func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error { return notKept(t.run(c.Context(), c, args)) }
 	c.Flags().StringVar(&t.since, "since", "", "the moment to begin at")
 	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
+	c.Flags().StringVar(&t.by, "by", "", "only changes that this user has, or may have, made: alice, system:serviceaccount:shop:web")
 	c.Flags().BoolVarP(&t.follow, "follow", "f", t.follow, "go on with the changes that come")
 	c.Flags().BoolVar(&t.all, "all-fields", false, "show managedFields, resourceVersion and generation too")
 	return t.pastFlags.flags(c, first, second, "wide", "name", "json", "yaml", jsonPath)
@@ -87,6 +98,9 @@ func (t *changes) run(ctx context.Context, c *cobra.Command, args []string) erro
 	}
 	t.out, t.titled = t.colours(c.OutOrStdout()), !t.history || len(of.Names) != 1 || of.Namespace == ""
 	t.teller.NoPatch = t.format == "diff" || t.format == "wide"
+	if err = t.ask(ctx, c, r, &of, since.Time); err != nil {
+		return err
+	}
 	if t.history {
 		coverage, missing, err := query.Covered(ctx, r, &of)
 		if err = cmp.Or(err, t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing)); err != nil {
@@ -156,7 +170,9 @@ func (t *changes) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 type line struct {
 	at, seen time.Time
 	text     plain.Own
-	deletion *query.Deletion // whose cause is added
+	// Of a deletion, which is printed once its cause is known:
+	deletion *query.Deletion
+	change   *sinks.Logged
 }
 
 func (l line) compare(other line) int {
@@ -167,10 +183,14 @@ func (l line) compare(other line) int {
 func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (all []line, err error) {
 	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
 	defer show.end()
+	if t.by != "" {
+		q.Wanted = both(q.Wanted, t.requests.Touches(t.by))
+	}
 	last := map[string]line{} // of each object, before which no later one is told
 	q.Progress = show.at
 	err = r.Changes(ctx, q, func(l *sinks.Logged) (err error) {
-		if !t.selects(show, l) {
+		by := t.requests.Who(l)
+		if !t.selects(show, l, by) {
 			return nil
 		}
 		now := line{at: l.Logged, seen: l.Time}
@@ -182,37 +202,66 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 			now = before
 		}
 		last[key] = now
-		if t.history && t.format == "diff" && l.Op == change.Delete {
-			now.deletion = query.DeletionOf(l)
+		if t.history && l.Op == change.Delete && (by != nil || t.format == "diff") {
+			now.deletion, now.change = query.DeletionOf(l, by), keep(l)
+		} else if now.text, err = t.text(l, by); t.by != "" && !by.Is(t.by) {
+			return err
 		}
-		now.text, err = t.text(l)
 		all = append(all, now)
 		return err
 	})
 	slices.SortStableFunc(all, line.compare)
-	if t.last > 0 {
+	if all, err = t.caused(ctx, r, all, err); t.last > 0 {
 		all = all[max(0, len(all)-t.last):]
 	}
 	return all, err
 }
 
-// print prints what is past, and follows.
-func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line, end *sinks.Cut) error {
+func both(a, b func(*sinks.Logged) bool) func(*sinks.Logged) bool {
+	return func(l *sinks.Logged) bool { return (a == nil || a(l)) && b(l) }
+}
+
+// caused adds the causes of deletions, and drops those that are not of the user who is asked for.
+func (t *changes) caused(ctx context.Context, r sinks.Reader, all []line, err error) ([]line, error) {
 	var deletions []*query.Deletion
-	for _, l := range past {
+	for _, l := range all {
 		if l.deletion != nil {
 			deletions = append(deletions, l.deletion)
 		}
 	}
-	if err := query.Causes(ctx, r, deletions); err != nil {
-		return err
+	err = cmp.Or(err, query.Causes(ctx, r, deletions))
+	kept := all[:0]
+	for _, l := range all {
+		if l.deletion != nil && err == nil {
+			if t.by != "" && !l.deletion.By.Is(t.by) {
+				continue
+			}
+			if l.text, err = t.text(l.change, l.deletion.By); l.deletion.Cause != "" && t.format == "diff" {
+				l.text += plain.Sprintf("  %s\n", l.deletion.Cause)
+			}
+		}
+		kept = append(kept, l)
 	}
+	return kept, err
+}
+
+// keep is a copy of a change that stays valid.
+func keep(l *sinks.Logged) *sinks.Logged {
+	c := *l
+	c.Before, c.Provenance.Managers, c.Provenance.Fields = bytes.Clone(l.Before), bytes.Clone(l.Provenance.Managers), nil
+	for _, text := range []*string{&c.Namespace, &c.Name, &c.UID, (*string)(&c.ResourceVersion), &c.Gap, &c.DeadLetter} {
+		*text = strings.Clone(*text)
+	}
+	stream := change.ParseStream(change.StreamID(strings.Clone(string(l.Stream.ID()))))
+	c.Stream = stream
+	return &c
+}
+
+// print prints what is past, and follows.
+func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line, end *sinks.Cut) error {
 	out := c.OutOrStdout()
 	err := write(out, t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID"))
 	for _, l := range past {
-		if l.deletion != nil && l.deletion.Cause != "" {
-			l.text += plain.Sprintf("  %s\n", l.deletion.Cause)
-		}
 		err = cmp.Or(err, write(out, l.text))
 	}
 	if err != nil || !t.follow {
@@ -220,20 +269,24 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 	}
 	q.After, q.Follow = end, true
 	return untilStopped(r.Changes(ctx, q, func(l *sinks.Logged) error {
-		if !t.selects(c.ErrOrStderr(), l) {
+		if err := t.refresh(ctx); err != nil {
+			return err
+		}
+		by := t.requests.Who(l)
+		if !t.selects(c.ErrOrStderr(), l, by) || t.by != "" && !by.Is(t.by) {
 			return nil
 		}
-		text, err := t.text(l)
+		text, err := t.text(l, by)
 		return cmp.Or(err, write(out, text))
 	}))
 }
 
 // selects decides by labels and by the expression. It says once that the expression does not apply to some change.
-func (t *changes) selects(errs io.Writer, l *sinks.Logged) bool {
+func (t *changes) selects(errs io.Writer, l *sinks.Logged, by *query.Who) bool {
 	if labelled := t.labelled.Selects(l); !labelled || t.filter == nil {
 		return labelled
 	}
-	selected, err := t.filter.Selects(l)
+	selected, err := t.filter.Selects(l, by)
 	if err != nil && !t.told {
 		t.told = true
 		plain.Fprintf(errs, "# --where does not apply to some changes, which are left out; the first is of %s %s: %v\n",
@@ -250,7 +303,7 @@ type whole struct {
 }
 
 // text is a change as it is printed.
-func (t *changes) text(l *sinks.Logged) (plain.Own, error) {
+func (t *changes) text(l *sinks.Logged, by *query.Who) (plain.Own, error) {
 	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
 	logged := l.Logged.UTC().Format(time.RFC3339)
 	switch t.format {
@@ -260,11 +313,14 @@ func (t *changes) text(l *sinks.Logged) (plain.Own, error) {
 		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object), nil
 	}
 	e, err := t.teller.Event(l)
+	if e != nil {
+		e.By = by
+	}
 	switch {
 	case err != nil:
 		return "", err
 	case t.format == "wide":
-		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object, cmp.Or(strings.Join(e.Managers, ","), "-"),
+		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object, cmp.Or(e.By.Text(e.Managers), "-"),
 			e.Time.Format(time.RFC3339), l.UID), nil
 	case t.format == "diff":
 		return t.changelog(e)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/wI2L/jsondiff"
@@ -68,6 +69,7 @@ type differing struct {
 	pastFlags
 	from, to string
 	all      bool
+	requests *query.Requests
 }
 
 func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) error {
@@ -93,6 +95,13 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 			return err
 		}
 	}
+	since := first.Logged
+	if since.IsZero() {
+		since = first.Happened
+	}
+	if p.requests, err = readRequests(ctx, c, reader, &of, since); err != nil {
+		return err
+	}
 	return p.printDifferences(c.OutOrStdout(), states)
 }
 
@@ -105,6 +114,7 @@ type difference struct {
 	From      string         `json:"from,omitempty"`
 	To        string         `json:"to,omitempty"`
 	Patch     jsondiff.Patch `json:"patch,omitempty"`
+	By        []string       `json:"by,omitempty"` // who is known to have changed it between the moments; there may be more
 
 	lines []query.Line
 }
@@ -117,6 +127,7 @@ func (p *differing) printDifferences(out io.Writer, states []*query.State) error
 			return err
 		}
 		count++
+		d.By = p.requests.Between(before, after)
 		return p.printDifference(w, colours, d)
 	})
 	if err = cmp.Or(err, w.Flush()); err == nil && count > 0 {
@@ -173,6 +184,9 @@ func (p *differing) printDifference(w io.Writer, colours *colours, d *difference
 		text = plain.Sprintf("%s/%s\n", d.Resource, d.Name)
 	case "diff":
 		title := plain.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions)
+		if len(d.By) > 0 {
+			title += plain.Sprintf("  by %s", strings.Join(d.By, ", "))
+		}
 		text = plain.Own(colours.of(sign[0]).Sprint(title)) + "\n" + colours.lines(d.lines)
 	default:
 		text, err = p.document(d)

@@ -27,7 +27,7 @@ func TestAHistoryInYAMLIsTheOneInJSON(t *testing.T) {
 			if i > 0 {
 				l.Op, l.Inferred, l.Gap = change.Update, true, "configmaps:10"
 			}
-			text, err := p.text(l)
+			text, err := p.text(l, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

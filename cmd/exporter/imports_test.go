@@ -10,22 +10,23 @@ import (
 // mayImport says which folders a folder imports, besides itself and internal/ (docs/design.md, "File map"). cmd/ joins them all.
 var mayImport = map[string][]string{
 	"change":     nil,
+	"audit":      {"change"},
 	"redact":     nil,
 	"schema":     {"change"},
 	"source":     {"change", "redact"},
-	"sinks":      {"change"},
-	"query":      {"change", "sinks"},
+	"sinks":      {"audit", "change"},
+	"query":      {"audit", "change", "sinks"},
 	"checkpoint": {"change"},
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"verify":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
 	"status":     {"change", "checkpoint"},
-	"observe":    {"change", "checkpoint", "export", "sinks", "source", "status"},
+	"observe":    {"audit", "change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
-	"rbac":       {"change", "checkpoint", "observe", "source"},
+	"rbac":       {"audit", "change", "checkpoint", "observe", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},
-	"setup":      {"change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
+	"setup":      {"audit", "change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
 }
 
 // Of source/ the other folders see two packages alone: the streams, and what there is to export.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kubecdc/audit"
 	"kubecdc/export"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
@@ -16,6 +17,7 @@ type lifecycle struct {
 	status *observe.Status
 	begun  atomic.Bool
 	hint   sync.Once
+	audit  *audit.Intake // nil: no audit events are taken in
 }
 
 // SlotHeld notes that work has begun.

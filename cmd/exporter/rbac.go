@@ -36,13 +36,20 @@ kubecdc/aggregate-to-exporter: "true".
 func newRBAC() *cobra.Command {
 	var a rbac.Account
 	var out output
+	var policy bool
 	c := withSettings(&cobra.Command{Use: "rbac [flags]", Short: "Print the roles that the settings need", Long: rbacHelp,
 		Args: argCount(0, 0)}, nil)
 	c.Flags().StringVar(&a.Name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.Namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
 	c.Flags().BoolVar(&a.Aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
+	c.Flags().BoolVar(&policy, "audit-policy", false, "print the ValidatingAdmissionPolicy that audit events are joined by instead (docs/who.md)")
 	out.flag(c, "yaml", "json")
-	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, &out) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if policy {
+			return writeObjects(c.OutOrStdout(), &out, a.AuditPolicy())
+		}
+		return printRBAC(c, a, &out)
+	}
 	return c
 }
 

@@ -21,6 +21,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
 	"kubecdc/observe"
+	"kubecdc/query"
 	"kubecdc/replay"
 	"kubecdc/setup"
 	"kubecdc/sinks"
@@ -175,7 +176,7 @@ func (r *replaying) do(ctx context.Context) error {
 		return err
 	}
 	defer target.Close()
-	run := &replay.Run{Log: r.log, Target: target, Rate: r.rate,
+	run := &replay.Run{Log: r.log, Target: target, Rate: r.rate, Covered: query.Copied,
 		Envelope: change.Envelope{Cluster: r.cluster, Prefix: r.settings.Kafka.TopicPrefix, Version: versionText()}}
 	if r.resume != "" {
 		return r.goOn(ctx, run, live)

@@ -70,11 +70,15 @@ func run(ctx context.Context, c *cobra.Command) error {
 		Health: observe.NewHealth(slotNumbers(settings)...), Progress: observe.NewProgress(log)}}
 	watch.status = &observe.Status{Health: watch.Health, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
+	if watch.audit, err = setup.AuditIntake(settings, watch.Metrics.AuditEvents); err != nil {
+		return err
+	}
 	server, err := serve(settings, cluster, watch, log)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
+	readAudit(ctx, settings, watch.audit, log)
 	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
 	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
@@ -173,6 +177,11 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
+	closeAudit, err := openAudit(ctx, settings, plan, store, sink, watch.audit)
+	if err != nil {
+		return err
+	}
+	defer closeAudit()
 	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
 		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,

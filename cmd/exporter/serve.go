@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"syscall"
 
+	"kubecdc/audit"
 	"kubecdc/config"
 	"kubecdc/observe"
 )
@@ -22,6 +23,9 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 			return nil, err
 		}
 		options.Access = reviews
+	}
+	if settings.Audit.TokenFile != "" {
+		options.Audit, options.AuditAccess = audit.NewWebhook(watch.audit, log), observe.FileToken{Path: settings.Audit.TokenFile}
 	}
 	server, err := observe.Serve(options, watch.Metrics, watch.status)
 	if errors.Is(err, syscall.EADDRINUSE) && options.Listen == config.DefaultListen {

@@ -6,7 +6,6 @@
 package delta
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,15 +25,18 @@ func Make(base, text []byte, limit int) []byte {
 	var buffer [1024]byte // does not escape: most deltas are shorter
 	d := binary.AppendUvarint(append(buffer[:0], format), uint64(len(text)))
 	d = binary.LittleEndian.AppendUint32(d, crc32.Checksum(text, castagnoli))
+	m := maker{base: base}
+	defer m.done()
 	for len(text) > 0 {
-		literal, skip, length := next(base, text)
+		literal, skip, length := m.next(text)
 		if len(d)+literal > limit {
 			return nil
 		}
 		d = append(binary.AppendUvarint(d, uint64(literal)), text[:literal]...)
 		if text = text[literal:]; len(text) > 0 {
 			d = binary.AppendUvarint(binary.AppendUvarint(d, uint64(skip)), uint64(length))
-			base, text = base[skip+length:], text[length:]
+			text = text[length:]
+			m.at += skip + length
 		}
 	}
 	if len(d) > limit {
@@ -43,54 +45,88 @@ func Make(base, text []byte, limit int) []byte {
 	return append(make([]byte, 0, len(d)), d...)
 }
 
+// maker finds the steps. at is where the base goes on.
+type maker struct {
+	base  []byte
+	at    int
+	index *index // of the base; nil: none was needed yet
+}
+
+func (m *maker) done() {
+	if m.index != nil {
+		indexes.Put(m.index)
+	}
+}
+
 // A copy of fewer bytes takes about as much room as the bytes.
 const minCopy = 8
 
 // next returns the next step: how much of the text is literal, how much of the base to skip then, and how much to copy. There is
 // always something to copy, unless all of the text is literal.
-func next(base, text []byte) (literal, skip, length int) {
+func (m *maker) next(text []byte) (literal, skip, length int) {
+	base := m.base[m.at:]
 	if i := inPlace(base, text); i >= 0 {
-		return i, i, commonPrefix(base[i:], text[i:])
+		return i, i, CommonPrefix(base[i:], text[i:])
 	}
-	if literal, skip, length = shifted(base, text); length > 0 {
+	if literal, skip, length = m.shifted(text); length > 0 {
 		return literal, skip, length
 	}
 	n := commonSuffix(base, text)
 	return len(text) - n, len(base) - n, n
 }
 
-// inPlace finds where base and text are the same again at the same place, since values mostly keep their length; -1: not soon.
+// inPlace finds where base and text are the same again at the same place, since values mostly keep their length; -1: not soon. It looks
+// further if what is left of both has one length.
 func inPlace(base, text []byte) int {
-	const far = 64
-	for i := range min(far, len(base)-minCopy+1, len(text)-minCopy+1) {
-		if binary.LittleEndian.Uint64(base[i:]) == binary.LittleEndian.Uint64(text[i:]) {
+	const near, far, long = 64, 512, 32
+	most := near
+	if len(base) == len(text) {
+		most = far
+	}
+	for i := range min(most, len(base)-minCopy+1, len(text)-minCopy+1) {
+		if binary.LittleEndian.Uint64(base[i:]) == binary.LittleEndian.Uint64(text[i:]) &&
+			(i < near || CommonPrefix(base[i:], text[i:]) >= long) {
 			return i
 		}
 	}
 	return -1
 }
 
-// shifted looks for pieces of the text in the base, nearer ones first, and returns the first long match, or else the longest.
-// JSON repeats itself, so a short one may be of another place.
-func shifted(base, text []byte) (literal, skip, length int) {
-	const piece, near, far, long = 16, 1024, 2048, 64
-	for i := 0; i < far && i+piece <= len(text) && length < long; i += 4 + i/2 {
-		at := bytes.Index(base[:min(len(base), near+i)], text[i:i+piece])
+// shifted looks for pieces of the text in the base, in longer steps the longer it finds none. JSON repeats itself, so a short match may
+// be of another place: then it looks a little further for a longer one.
+func (m *maker) shifted(text []byte) (literal, skip, length int) {
+	const far, further, long = 2048, 64, 32
+	if m.index == nil {
+		m.index = indexes.Get().(*index)
+		clear(m.index.heads[:])
+		m.index.end = 0
+	}
+	m.index.grow(m.base, m.at)
+	for i, end := 0, min(far, len(text)-minCopy+1); i < end && length < long; i++ {
+		if i%indexStep == 0 {
+			// The index has one piece in so many: to leave out single ones might leave out all of them.
+			if i += i / 256 * indexStep; i >= end {
+				break
+			}
+		}
+		at := m.index.find(m.base, m.at, binary.LittleEndian.Uint64(text[i:]))
 		if at < 0 {
 			continue
 		}
 		back := 0
-		for back < min(i, at) && base[at-back-1] == text[i-back-1] {
+		for back < min(i, at-m.at) && m.base[at-back-1] == text[i-back-1] {
 			back++
 		}
-		if n := back + commonPrefix(base[at:], text[i:]); n > length {
-			literal, skip, length = i-back, at-back, n
+		if n := back + CommonPrefix(m.base[at:], text[i:]); n > max(length, 2*minCopy-1) {
+			literal, skip, length = i-back, at-back-m.at, n
+			end = min(end, i+further)
 		}
 	}
 	return literal, skip, length
 }
 
-func commonPrefix(a, b []byte) (n int) {
+// CommonPrefix returns how many bytes both texts begin with.
+func CommonPrefix(a, b []byte) (n int) {
 	const block = 64
 	for len(a)-n >= block && len(b)-n >= block && string(a[n:n+block]) == string(b[n:n+block]) {
 		n += block

@@ -117,13 +117,22 @@ func TestDamagedDeltasAreErrors(t *testing.T) {
 
 func BenchmarkMake(b *testing.B) {
 	base := []byte(pod(1))
-	text := []byte(strings.NewReplacer("09:12:5", "11:31:1", `"resourceVersion":"10001"`, `"resourceVersion":"10732"`).Replace(pod(1)))
-	b.ReportAllocs()
-	for b.Loop() {
-		Make(base, text, 1000)
+	times := strings.NewReplacer("09:12:5", "11:31:1", `"resourceVersion":"10001"`, `"resourceVersion":"10732"`)
+	for name, text := range map[string]string{
+		"times":   times.Replace(pod(1)),
+		"longer":  strings.ReplaceAll(times.Replace(pod(1)), `"SETTING_3`, `"A_LONGER_NAME_3`),
+		"rewrite": pod(2), // the values of all variables
+	} {
+		in := []byte(text)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Make(base, in, 4000)
+			}
+			b.ReportMetric(float64(len(base)), "base-bytes")
+			b.ReportMetric(float64(len(Make(base, []byte(text), 4000))), "delta-bytes")
+		})
 	}
-	b.ReportMetric(float64(len(base)), "base-bytes")
-	b.ReportMetric(float64(len(Make(base, text, 1000))), "delta-bytes")
 }
 
 func BenchmarkApply(b *testing.B) {

@@ -8,7 +8,7 @@ const (
 	Received       = "received"        // an event was read, and is about to be sent to the queue
 	Collected      = "collected"       // a batch was gathered
 	Prepared       = "prepared"        // the batch has its number and before-images
-	TxnAdded       = "txn-added"       // the partitions were added to Kafka's transaction
+	TxnAdded       = "txn-added"       // Kafka's transaction begins; by protocol 1 the partitions were added to it
 	DataProduced   = "data-produced"   // the changes were produced, but not committed
 	ControlWritten = "control-written" // so was the control record
 	Written        = "written"         // the sink has committed the batch
@@ -21,6 +21,7 @@ const (
 // These are passed only if something happens that needs it, and so are not in All.
 const (
 	SignalAnswered = "signal-answered" // an answer to what a user asks was stored
+	AuditWritten   = "audit-written"   // audit records are durable, and who brought them does not know it
 	RestoreTold    = "restore-told"    // a stream has found that etcd was restored, and told the others; none of them has followed
 )
 

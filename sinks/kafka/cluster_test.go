@@ -18,33 +18,55 @@ import (
 )
 
 // fakeCluster is kfake, an in-process cluster of several brokers, which returns errors that a real broker rarely does.
-func fakeCluster(t *testing.T) *kfake.Cluster {
+func fakeCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(3))
+	c, err := kfake.NewCluster(append(options, kfake.NumBrokers(3))...)
 	mustDo(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
 
+// protocol1 makes the brokers such that transactions are made by protocol 1.
+var protocol1 = kfake.MaxVersions(kversion.V3_9_0())
+
+// newestConfig makes transactions by protocol 2 where the brokers do.
+func newestConfig(t *testing.T, brokers []string) kafka.Config {
+	cfg := newConfig(t, brokers)
+	cfg.Protocol2 = true
+	return cfg
+}
+
+// byProtocol has the options of a cluster for each of the protocols of transactions.
+var byProtocol = map[string][]kfake.Opt{"protocol 1": {protocol1}, "protocol 2": nil}
+
 func TestContractOnSeveralBrokers(t *testing.T) {
-	c := fakeCluster(t)
-	sinktest.Run(t, func(t *testing.T) sinktest.Place { return place(newConfig(t, c.ListenAddrs())) })
+	for protocol, options := range byProtocol {
+		t.Run(protocol, func(t *testing.T) {
+			c := fakeCluster(t, options...)
+			sinktest.Run(t, func(t *testing.T) sinktest.Place { return place(newestConfig(t, c.ListenAddrs())) })
+		})
+	}
 }
 
 // Leaders and coordinators move while several slots write.
 func TestLeadersMove(t *testing.T) {
 	t.Parallel()
-	c := fakeCluster(t)
-	cfg := newConfig(t, c.ListenAddrs())
-	underFaults(t, cfg, c.ListenAddrs(), time.Minute, func(written func() int) {
-		for range 20 {
-			await(t, written, 1)
-			c.ShufflePartitionLeaders()
-			await(t, written, 1)
-			c.RehashCoordinators()
-		}
-		await(t, written, 3)
-	})
+	for protocol, options := range byProtocol {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			c := fakeCluster(t, options...)
+			cfg := newestConfig(t, c.ListenAddrs())
+			underFaults(t, cfg, c.ListenAddrs(), time.Minute, func(written func() int) {
+				for range 20 {
+					await(t, written, 1)
+					c.ShufflePartitionLeaders()
+					await(t, written, 1)
+					c.RehashCoordinators()
+				}
+				await(t, written, 3)
+			})
+		})
+	}
 }
 
 var writes = []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.EndTxn, kmsg.InitProducerID, kmsg.FindCoordinator}
@@ -70,13 +92,11 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 		{kerr.FencedLeaderEpoch, []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}},
 		{kerr.OffsetNotAvailable, []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}},
 	} {
-		t.Run(tc.err.Message, func(t *testing.T) {
-			t.Parallel()
-			c := fakeCluster(t)
-			cfg := newConfig(t, c.ListenAddrs())
+		eachProtocol(t, tc.err.Message, func(t *testing.T, c *kfake.Cluster, key func(kmsg.Key) kmsg.Key) {
+			cfg := newestConfig(t, c.ListenAddrs())
 			var faults []kfake.Fault
-			for _, key := range tc.keys {
-				faults = append(faults, fault(key, tc.err, 5))
+			for _, k := range tc.keys {
+				faults = append(faults, fault(key(k), tc.err, 5))
 			}
 			hits := c.Fault(faults...)
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
@@ -92,6 +112,21 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 			}
 			hits.Remove()
 			wantOnce(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), first, second)
+		})
+	}
+}
+
+// eachProtocol runs a test by each protocol of transactions. key is the request that does by it what another does by protocol 1.
+func eachProtocol(t *testing.T, name string, run func(*testing.T, *kfake.Cluster, func(kmsg.Key) kmsg.Key)) {
+	for protocol, options := range byProtocol {
+		t.Run(name+" by "+protocol, func(t *testing.T) {
+			t.Parallel()
+			run(t, fakeCluster(t, options...), func(key kmsg.Key) kmsg.Key {
+				if key == kmsg.AddPartitionsToTxn && options == nil {
+					return kmsg.Produce
+				}
+				return key
+			})
 		})
 	}
 }
@@ -118,13 +153,11 @@ func TestFinalErrors(t *testing.T) {
 		{kerr.ProducerFenced, kmsg.EndTxn, sinks.ErrInvalidWriter.Error()},
 		{kerr.InvalidProducerEpoch, kmsg.Produce, sinks.ErrInvalidWriter.Error()},
 	} {
-		t.Run(tc.err.Message, func(t *testing.T) {
-			t.Parallel()
-			c := fakeCluster(t)
-			cfg := newConfig(t, c.ListenAddrs())
+		eachProtocol(t, tc.err.Message, func(t *testing.T, c *kfake.Cluster, key func(kmsg.Key) kmsg.Key) {
+			cfg := newestConfig(t, c.ListenAddrs())
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			mustWrite(t, log, lives(1, 3, 2))
-			c.Fault(fault(tc.key, tc.err, -1))
+			c.Fault(fault(key(tc.key), tc.err, -1))
 			_, err := log.Write(t.Context(), lives(2, 3, 2))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Write = %v, want %q", err, tc.want)
@@ -142,7 +175,7 @@ func TestFinalErrors(t *testing.T) {
 // Without the right to read a topic's settings the limit is learned from refused record batches.
 func TestLimitIsLearned(t *testing.T) {
 	c := fakeCluster(t)
-	cfg := newConfig(t, c.ListenAddrs())
+	cfg := newestConfig(t, c.ListenAddrs())
 	cfg.Compression = "none"
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	for _, topic := range []string{".pods", ".dead-letter"} {
@@ -168,7 +201,7 @@ func TestLimitIsLearned(t *testing.T) {
 // to be readable, nor is the cluster's metadata read again and again meanwhile.
 func TestNewTopicsLeaderDoesNotLeadYet(t *testing.T) {
 	c := fakeCluster(t)
-	cfg := newConfig(t, c.ListenAddrs())
+	cfg := newestConfig(t, c.ListenAddrs())
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	fetches := c.Fault(fault(kmsg.Fetch, kerr.NotLeaderForPartition, -1))
 	ctx, cancel := servers.Patient(t.Context())
@@ -187,7 +220,7 @@ func TestNewTopicsLeaderDoesNotLeadYet(t *testing.T) {
 func TestTopicsMayNotBeCreated(t *testing.T) {
 	c := fakeCluster(t)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	_, err := newSink(t, newConfig(t, c.ListenAddrs())).Open(t.Context(), 0, 1, sinks.Durable{})
+	_, err := newSink(t, newestConfig(t, c.ListenAddrs())).Open(t.Context(), 0, 1, sinks.Durable{})
 	if err == nil || !strings.Contains(err.Error(), ".control") || !strings.Contains(err.Error(), "Create") {
 		t.Errorf("Open = %v, want an error that names the topic and the right that is missing", err)
 	}

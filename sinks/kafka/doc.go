@@ -1,6 +1,6 @@
-// Package kafka writes the log to Apache Kafka. A batch is one transaction: the records of its changes, then its control
-// records, last the batch record, which has the batch's positions and the offsets of its records. So a consumer of committed
-// records sees complete batches, and the next owner of a slot finds in the log itself how far it is.
+// Package kafka writes the log to Apache Kafka. A batch is one transaction: the records of its changes and its control
+// records, of which the last is the batch record, with the batch's positions and the offsets of its records. So a consumer of
+// committed records sees complete batches, and the next owner of a slot finds in the log itself how far it is.
 //
 // This package is the door, and writes. What the log says is read by internal/logread alone: for the new owner of a slot
 // (internal/takeover) and for commands (internal/reader). internal/admin looks after topics, rights and consumer groups. The

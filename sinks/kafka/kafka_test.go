@@ -41,12 +41,15 @@ func newSink(t testing.TB, cfg kafka.Config) *kafka.Sink {
 }
 
 func TestContract(t *testing.T) {
-	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
-		t.Run(delivery, func(t *testing.T) {
+	for name, row := range map[string]kafka.Config{
+		"exactly-once": {Delivery: kafka.ExactlyOnce}, "exactly-once by protocol 2": {Delivery: kafka.ExactlyOnce, Protocol2: true},
+		"at-least-once": {Delivery: kafka.AtLeastOnce},
+	} {
+		t.Run(name, func(t *testing.T) {
 			broker := servers.SharedKafka(t)
 			sinktest.Run(t, func(t *testing.T) sinktest.Place {
 				cfg := newConfig(t, broker.Brokers)
-				cfg.Delivery = delivery
+				cfg.Delivery, cfg.Protocol2 = row.Delivery, row.Protocol2
 				return place(cfg)
 			})
 		})

@@ -18,7 +18,7 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// Failed makes a *sinks.RefusedError of an error that concerns one resource's topic only.
+// Failed makes a *sinks.RefusedError of an error that concerns one resource's topic only. It has all such topics of the batch.
 func (l *slotLog) Failed(topic string, err error) error {
 	if !cluster.OfOneTopic(err) || l.isShared(topic) {
 		return nil
@@ -26,7 +26,14 @@ func (l *slotLog) Failed(topic string, err error) error {
 	if !fault.Is[*Error](err) {
 		err = l.sink.client.NewError("write to "+topic, err)
 	}
-	return l.refuse(topic, err, probe{})
+	one := l.refuse(topic, err, probe{})
+	if l.refused == nil {
+		l.refused = &sinks.RefusedError{}
+	}
+	if !slices.ContainsFunc(l.refused.Refusals, func(r sinks.Refusal) bool { return r.Place == topic }) {
+		l.refused.Refusals = append(l.refused.Refusals, one.Refusals...)
+	}
+	return l.refused
 }
 
 // refusedLetter does so with an error of the dead-letter topic, for the resource whose record needs a dead letter.
@@ -74,24 +81,15 @@ func (l *slotLog) refuse(topic string, err error, p probe) *sinks.RefusedError {
 
 // allRefused adds the refusals of the batch's other topics, so that the caller gets all of them at once.
 func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) error {
-	all, seen := &sinks.RefusedError{}, map[string]bool{}
 	for i := range b.Changes {
-		topic := change.Topic(l.envelope.Prefix, b.Changes[i].Stream.Resource)
-		if seen[topic] {
-			continue
-		}
-		seen[topic] = true
-		_, err := l.topicOf(ctx, b.Changes[i].Stream)
-		if one, ok := errors.AsType[*sinks.RefusedError](err); ok {
-			all.Refusals = append(all.Refusals, one.Refusals...)
-		} else if err != nil {
+		if _, err := l.topicOf(ctx, b.Changes[i].Stream); err != nil && !fault.Is[*sinks.RefusedError](err) {
 			return err
 		}
 	}
-	if len(all.Refusals) == 0 {
+	if l.refused == nil {
 		return first
 	}
-	return all
+	return l.refused
 }
 
 // probe finds out whether a topic that refused records would accept them now. It creates the topic if there is none, and adds

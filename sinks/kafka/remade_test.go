@@ -159,10 +159,16 @@ func (o *owner) record(t *testing.T, lost *sinks.LostTailError) {
 func remake(t *testing.T, brokers []string, topic string, partitions int32) {
 	t.Helper()
 	admin := kadmOf(t, brokers)
+	before, err := admin.ListTopics(t.Context(), topic)
+	mustDo(t, err)
 	answers, err := admin.DeleteTopics(t.Context(), topic)
 	mustDo(t, errors.Join(err, answers.Error()))
 	servers.Await(t, topic+" to be created again", func() (bool, error) {
 		answer, err := admin.CreateTopic(t.Context(), partitions, 1, nil, topic)
 		return err == nil && answer.Err == nil, nil
+	})
+	servers.Await(t, "the broker to have "+topic+" as it was made again", func() (bool, error) { // its controller has answered
+		now, err := admin.ListTopics(t.Context(), topic)
+		return err == nil && now[topic].Err == nil && now[topic].ID != before[topic].ID, err
 	})
 }

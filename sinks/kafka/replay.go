@@ -52,8 +52,7 @@ func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control
 	}
 	r.id, r.control = id, t.Partitions[0]
 	if r.producer, err = producer.New(ctx, r.sink.client, producer.Options{
-		TransactionalID: r.sink.cfg.TopicPrefix + "-replay-" + id, Timeout: r.sink.cfg.TransactionTimeout, Codec: r.sink.codec,
-		Source: recordsOnly{},
+		TransactionalID: r.sink.cfg.TopicPrefix + "-replay-" + id, Timeout: r.sink.cfg.TransactionTimeout, Codec: r.sink.codec, Protocol1: !r.sink.cfg.Protocol2,
 	}); err != nil {
 		return err
 	}
@@ -181,8 +180,3 @@ func (r *Replay) headers(all []sinks.Header, tombstone bool) (encoded recordbatc
 
 // Close closes the connections.
 func (r *Replay) Close() error { return r.sink.Close() }
-
-// recordsOnly is the Source of a producer whose partitions have records only, so that only Failed is called.
-type recordsOnly struct{ producer.Source }
-
-func (recordsOnly) Failed(string, error) error { return nil }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"kubecdc/change"
@@ -33,6 +34,8 @@ type Sink struct {
 	encodings encoding.Set
 	log       *logread.Log
 	takeover  *takeover.Shared
+	audit     *auditLog
+	protocol  atomic.Int32 // of the transactions, as the log last told; 0: not yet
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -63,11 +66,12 @@ func newSink(cfg Config, readOnly bool) (*Sink, error) {
 	s := &Sink{cfg: cfg, codec: codec}
 	avro.Await, avro.LastKey = s.awaitSchemas, s.lastKey
 	s.encodings = encoding.NewSet(avro)
-	s.client = cluster.New(cluster.Options{
+	options := cluster.Options{
 		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.Dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,
 		ReplicationFactor: cfg.ReplicationFactor, Logger: cfg.Logger, Stuck: cfg.Observer.SinkStuck,
 		Hint: func(err error) string { return admin.Hint(&cfg, readOnly, err) },
-	})
+	}
+	s.client, s.audit = cluster.New(options), newAuditLog(s, options)
 	s.log = &logread.Log{Client: s.client, Encodings: s.encodings, ClusterUID: cfg.ClusterUID, ClusterIDs: cfg.ClusterIDs,
 		Envelope: change.Envelope{Cluster: cfg.Cluster, Prefix: cfg.TopicPrefix, Version: cfg.Version}}
 	s.topics = admin.NewTopics(&s.cfg, s.client)
@@ -79,6 +83,7 @@ func newSink(cfg Config, readOnly bool) (*Sink, error) {
 // Close closes the connections.
 func (s *Sink) Close() error {
 	s.client.Close()
+	s.audit.client.Close()
 	return nil
 }
 
@@ -202,10 +207,14 @@ func (s *Sink) abort(p *producer.Producer, reason error) {
 // newProducer fences every earlier producer of the slot. At-least-once delivery fences by the same transactional id.
 func (l *slotLog) newProducer(ctx context.Context, uid string) (*producer.Producer, error) {
 	cfg := &l.sink.cfg
-	return producer.New(ctx, l.sink.client, producer.Options{
+	p, err := producer.New(ctx, l.sink.client, producer.Options{
 		TransactionalID: cfg.TransactionalID(uid, l.slot), Idempotent: cfg.Delivery != ExactlyOnce,
-		Timeout: cfg.TransactionTimeout, Codec: l.sink.codec, Source: l,
+		Timeout: cfg.TransactionTimeout, Codec: l.sink.codec, Source: l, Protocol1: !cfg.Protocol2,
 	})
+	if n, why := p.Protocol(); err == nil && cfg.Delivery == ExactlyOnce && l.sink.protocol.Swap(int32(n)) != int32(n) {
+		cfg.Logger.Info("how Kafka's transactions are made", "protocol", n, "why", cmp.Or(why, "all brokers make them by protocol 2"))
+	}
+	return p, err
 }
 
 // asInvalidWriter adds sinks.ErrInvalidWriter to the error of a fenced producer.

@@ -22,10 +22,11 @@ import (
 
 // slotLog writes one slot's batches.
 //
-// A batch is prepared (each change gets its partition), applied (its records are written, then its control records)
+// A batch is prepared (each change gets its partition), applied (its records and its control records are written)
 // and published (the transaction is committed). Invariants:
 //  1. Records of one partition are written in the order of the batch's changes, one record batch in flight.
-//  2. The batch's control record is written after everything else was acknowledged.
+//  2. The transaction is committed only if the batch's records have the offsets that its control record names. Without transactions, the
+//     control record is written after everything else was acknowledged.
 //  3. After any error the outcome is unknown and the log writes no more: the slot must be opened again.
 type slotLog struct {
 	sink     *Sink
@@ -51,6 +52,8 @@ type slotLog struct {
 	shared  recordbatch.Headers
 	headers []byte
 	record  recordbatch.Record
+
+	refused *sinks.RefusedError // the topics that have refused the batch; nil: none
 
 	past   *takeover.Slot // what the log had when it was opened
 	broken error
@@ -125,6 +128,7 @@ func (l *slotLog) begin(b *change.Batch) {
 	}
 	l.batch, l.active = b, l.active[:0]
 	l.keys, l.keyEnd = l.keys[:0], l.keyEnd[:0]
+	l.refused = nil
 	clear(l.stubs)
 	l.shared = recordbatch.Headers{Bytes: l.shared.Bytes[:0]}
 	recordbatch.AddHeader(&l.shared, change.HeaderSlot, strconv.Itoa(l.slot))
@@ -132,7 +136,7 @@ func (l *slotLog) begin(b *change.Batch) {
 	recordbatch.AddHeader(&l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
 }
 
-// apply writes the changes and the malformed events, then the control records.
+// apply writes the changes and the malformed events, then the control records; or all at once.
 func (l *slotLog) apply(ctx context.Context) error {
 	data := len(l.active)
 	l.active = append(l.active, l.control)
@@ -140,6 +144,18 @@ func (l *slotLog) apply(ctx context.Context) error {
 		return l.refusedToAdd(err)
 	}
 	failpoint.Hit(failpoint.TxnAdded)
+	done, err := l.applyAtOnce(ctx, data)
+	if !done && err == nil {
+		err = l.applyInTurn(ctx, data)
+	}
+	if err != nil {
+		return err
+	}
+	return l.past.CompareLast(ctx, l.active)
+}
+
+// applyInTurn writes the control records once the offsets of all others are known.
+func (l *slotLog) applyInTurn(ctx context.Context, data int) error {
 	// l.active grows when a dead letter is written.
 	if err := l.producer.Produce(ctx, l.active[:data:data]...); err != nil {
 		return err
@@ -148,7 +164,57 @@ func (l *slotLog) apply(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit(failpoint.DataProduced)
-	return l.writeControl(ctx, append(slices.Concat(l.schemas, l.batch.Controls), l.batchControl()))
+	offsets := map[*producer.Partition][2]int64{}
+	for _, p := range l.active {
+		if p.Written {
+			offsets[p] = [2]int64{p.First, p.Last}
+		}
+	}
+	return l.writeControl(ctx, l.controls(offsets))
+}
+
+// applyAtOnce writes the control records beside the others, with the offsets that these will have if nobody else writes to their
+// partitions: it spares a round. If somebody has, the transaction is aborted, and another one begins. done is false where nothing of the
+// batch was written to the transaction that is open now.
+func (l *slotLog) applyAtOnce(ctx context.Context, data int) (done bool, err error) {
+	if l.sink.cfg.Delivery != ExactlyOnce || len(l.batch.Malformed) > 0 {
+		return false, nil
+	}
+	offsets, ok, err := l.producer.Foresee(ctx, l.active[:data:data]...)
+	if !ok || err != nil || len(l.active) > data+1 { // a dead letter was written
+		return false, err
+	}
+	if err := l.queueControl(l.controls(offsets)); err != nil {
+		return false, err
+	}
+	if err := l.producer.Produce(ctx, l.active[:data+1:data+1]...); err != nil {
+		return false, err
+	}
+	failpoint.Hit(failpoint.DataProduced)
+	done = len(l.active) == data+1
+	for p, foreseen := range offsets {
+		done = p.Foreseen(foreseen) && done
+	}
+	if done {
+		return true, nil
+	}
+	return false, l.startOver(ctx, data)
+}
+
+// startOver aborts the transaction and begins another one for the same batch. Not if that has a dead letter already: the next owner
+// writes it again.
+func (l *slotLog) startOver(ctx context.Context, data int) error {
+	if len(l.active) > data+1 {
+		return errors.New("a record is too large, and the batch record was written before that was known")
+	}
+	if err := l.producer.End(ctx, false); err != nil {
+		return err
+	}
+	for _, p := range l.active[:data] {
+		p.Rewind()
+	}
+	l.control.Reset()
+	return l.producer.Add(ctx, l.active...)
 }
 
 // publish commits the transaction and returns the offsets after the batch's records.
@@ -171,17 +237,19 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 	return offsets, nil
 }
 
-// batchControl is the batch record: the positions of the batch, and the offsets of its records.
-func (l *slotLog) batchControl() change.Control {
+// controls are the batch's control records.
+func (l *slotLog) controls(offsets map[*producer.Partition][2]int64) []change.Control {
+	return append(slices.Concat(l.schemas, l.batch.Controls), l.batchControl(offsets))
+}
+
+// batchControl is the batch record: the positions of the batch, and the first and last offsets of its records.
+func (l *slotLog) batchControl(offsets map[*producer.Partition][2]int64) change.Control {
 	ranges := map[string]map[int][2]int64{}
-	for _, p := range l.active {
-		if !p.Written {
-			continue
-		}
+	for p, ends := range offsets {
 		if ranges[p.Topic.Name] == nil {
 			ranges[p.Topic.Name] = map[int][2]int64{}
 		}
-		ranges[p.Topic.Name][int(p.Index)] = [2]int64{p.First, p.Last}
+		ranges[p.Topic.Name][int(p.Index)] = ends
 	}
 	bytes := 0
 	for i := range l.batch.Changes {
@@ -193,6 +261,13 @@ func (l *slotLog) batchControl() change.Control {
 
 // writeControl writes control records to the slot's partition of the control topic.
 func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) error {
+	if err := l.queueControl(controls); err != nil {
+		return err
+	}
+	return l.producer.Produce(ctx, l.control)
+}
+
+func (l *slotLog) queueControl(controls []change.Control) error {
 	now := time.Now().UnixMilli()
 	key := fmt.Appendf(nil, `{"cluster":%s,"slot":%d}`, logread.JSON(l.envelope.Cluster), l.slot)
 	for i := range controls {
@@ -210,7 +285,7 @@ func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) e
 		recordbatch.AddHeader(&headers, change.HeaderType, c.Type)
 		l.control.QueueRecord(recordbatch.Record{Time: c.TimeMs, Key: key, Value: [][]byte{value}, Headers: headers})
 	}
-	return l.producer.Produce(ctx, l.control)
+	return nil
 }
 
 // topicOf returns the topic of a stream's records, and creates it if there is none.

@@ -43,6 +43,9 @@ func (l *slotLog) maintain(ctx context.Context) {
 				l.sink.log.Info("dropped a partition that is older than KUBECDC_SINK_POSTGRES_HISTORY", "partition", schema+"."+name)
 			}
 		}
+		if err == nil {
+			err = l.sink.dropAudit(ctx)
+		}
 		if err != nil && ctx.Err() == nil {
 			pause /= 10
 			l.sink.log.Warn("the partitions of the log can't be made or dropped now", "again_in", pause.String(),

@@ -39,7 +39,7 @@ type NewPlace func(t *testing.T) Place
 
 // Run runs the suite, its parts in parallel.
 func Run(t *testing.T, newPlace NewPlace) {
-	for _, tc := range slices.Concat(contract, readerContract, longContract) {
+	for _, tc := range slices.Concat(contract, readerContract, auditContract, longContract) {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.name != measuresMemory {
 				t.Parallel()
@@ -50,6 +50,9 @@ func Run(t *testing.T, newPlace NewPlace) {
 			}
 			if w.place.Reader == nil && slices.ContainsFunc(readerContract, func(r part) bool { return r.name == tc.name }) {
 				t.Skip("nothing reads this log")
+			}
+			if _, audits := w.sink(t).(sinks.AuditLog); !audits && slices.ContainsFunc(auditContract, func(a part) bool { return a.name == tc.name }) {
+				t.Skip("this log keeps no audit records")
 			}
 			tc.test(t, w)
 		})
@@ -84,6 +87,7 @@ var contract = []part{
 	{"the state leaves other clusters out", stateOfClusters},
 	{"an owner goes on from the state of the log", goOnFromState},
 	{"bodies are recovered byte for byte", bodiesAsWritten},
+	{"a log that gives bodies has the last one of each object", bodiesOfTheLog},
 	{"hostile names and contents stop nothing", hostileObjects},
 	{"recovery can be repeated", recoverTwice},
 	{"the next owner reads on where reading the tail ended", brokenOff},

@@ -1,13 +1,13 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
 
 	"github.com/klauspost/compress/s2"
 
@@ -28,25 +28,32 @@ type codec struct{ dictionary *s2.Dict }
 
 func codecOf(dictionary []byte) codec { return codec{s2.MakeDict(dictionary, nil)} }
 
-func (c codec) pack(body []byte) []byte {
-	packed := make([]byte, headBytes+s2.MaxEncodedLen(len(body)))
+// pack packs a body into memory of its own, by way of scratch, which grows.
+func (c codec) pack(body []byte, scratch *[]byte) []byte {
+	if need := headBytes + s2.MaxEncodedLen(len(body)); cap(*scratch) < need {
+		*scratch = make([]byte, need)
+	}
+	packed := (*scratch)[:cap(*scratch)]
 	packed[0] = alone
 	binary.LittleEndian.PutUint32(packed[1:], crc32.Checksum(body, castagnoli))
 	if c.dictionary == nil {
-		return packed[:headBytes+len(s2.Encode(packed[headBytes:], body))]
+		return bytes.Clone(packed[:headBytes+len(s2.Encode(packed[headBytes:], body))])
 	}
 	packed[0] = withDictionary
-	return packed[:headBytes+len(c.dictionary.Encode(packed[headBytes:], body))]
+	return bytes.Clone(packed[:headBytes+len(c.dictionary.Encode(packed[headBytes:], body))])
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errDamaged = errors.New("a body of the log is damaged")
 
-func (c codec) unpack(packed []byte) (body []byte, err error) {
+// unpack unpacks a body: in dst, if that has the capacity, and in memory of its own otherwise.
+func (c codec) unpack(dst, packed []byte) (body []byte, err error) {
 	switch {
 	case len(packed) > headBytes && packed[0] == alone:
-		body, err = s2.Decode(nil, packed[headBytes:])
+		body, err = s2.Decode(dst, packed[headBytes:])
 	case len(packed) > headBytes && packed[0] == withDictionary && c.dictionary != nil:
-		body, err = c.dictionary.Decode(nil, packed[headBytes:])
+		body, err = c.dictionary.Decode(dst, packed[headBytes:])
 	default:
 		return nil, fmt.Errorf("%w: it has no format that this version knows", errDamaged)
 	}
@@ -59,17 +66,47 @@ func (c codec) unpack(packed []byte) (body []byte, err error) {
 	return body, nil
 }
 
-// apply makes a body of the one before it and of its column.
-func (c codec) apply(before []byte, depth int64, column []byte) ([]byte, error) {
-	if depth == 0 {
-		return c.unpack(column)
+// stored is a body as the log has it: a whole one, or that and what differs from it.
+type stored struct {
+	base   int64 // the change that has the whole body; 0: there is no body
+	packed []byte
+	delta  []byte // nil: the body is the whole one
+}
+
+// storedOf is the body of a row: body is its column, and whole that of the change so many before it.
+func storedOf(id int64, back sql.NullInt64, body, whole []byte) stored {
+	switch {
+	case !back.Valid:
+		return stored{}
+	case back.Int64 == 0:
+		return stored{id, body, nil}
 	}
-	body, err := delta.Apply(nil, before, column)
+	return stored{id - back.Int64, whole, body}
+}
+
+// bodies gives the whole body, and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own.
+func (c codec) bodies(s stored, memory func(n int) []byte) (whole, body []byte, err error) {
+	if s.base == 0 {
+		return nil, nil, nil
+	}
+	n, _ := s2.DecodedLen(s.packed[min(headBytes, len(s.packed)):])
+	if whole, err = c.unpack(memory(n), s.packed); err != nil || s.delta == nil {
+		return whole, whole, err
+	}
+	body, err = applied(memory(delta.Len(s.delta)), whole, s.delta)
+	return whole, body, err
+}
+
+func applied(dst, whole, column []byte) ([]byte, error) {
+	body, err := delta.Apply(dst, whole, column)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return body, nil
 }
+
+// ownMemory is a memory that has none.
+func ownMemory(int) []byte { return nil }
 
 // A dictionary is what objects of a resource have in common: the names of their members. It outlives the history, so no value of an
 // object is in it.
@@ -105,70 +142,11 @@ func dictionaryOf(object []byte) []byte {
 	return names[:min(len(names), largestDictionary)]
 }
 
-// step is a body as its row has it.
-type step struct {
-	depth  int64
-	column []byte
-}
-
 // queries is a database or a transaction.
 type queries interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// bodyAt makes the body of the last change of an object up to a change, which has one.
-func bodyAt(ctx context.Context, db queries, c codec, object, change int64) ([]byte, error) {
-	steps, err := chain(ctx, db, object, change)
-	if err == nil && len(steps) == 0 {
-		err = madeOfNothing(object, change)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return c.body(steps)
-}
-
-func madeOfNothing(object, change int64) error {
-	return fmt.Errorf("%w: object %d has nothing that its body at %d is made of", errDamaged, object, change)
-}
-
-// body makes the body of a chain.
-func (c codec) body(steps []step) (body []byte, err error) {
-	for _, s := range steps {
-		if body, err = c.apply(body, s.depth, s.column); err != nil {
-			return nil, err
-		}
-	}
-	return body, nil
-}
-
-// chain reads what the body of the last change up to a change is made of, the whole one first; nothing if that change has none.
-func chain(ctx context.Context, db queries, object, change int64) (steps []step, err error) {
-	const look = `select depth, body from log_changes where object = ? and id <= ? order by id desc`
-	rows, err := db.QueryContext(ctx, look, object, change)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var depth sql.NullInt64
-		var s step
-		if err := rows.Scan(&depth, &s.column); err != nil {
-			return nil, err
-		}
-		if len(steps) == 0 && !depth.Valid {
-			return nil, nil
-		}
-		if s.depth = depth.Int64; !depth.Valid || len(steps) > 0 && s.depth != steps[len(steps)-1].depth-1 {
-			break
-		}
-		if steps = append(steps, s); s.depth == 0 {
-			slices.Reverse(steps)
-			return steps, nil
-		}
-	}
-	if err := rows.Err(); err != nil || len(steps) == 0 {
-		return nil, err
-	}
-	return nil, madeOfNothing(object, change)
-}
+// lastBody joins the last change of an object o, and the one that has its whole body.
+const lastBody = `join log_changes c on c.id = (select id from log_changes where object = o.id order by id desc limit 1)
+	left join log_changes w on c.back > 0 and w.id = c.id - c.back `

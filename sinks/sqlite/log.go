@@ -28,8 +28,11 @@ type slotLog struct {
 
 	streams map[change.StreamID]stream
 	codecs  map[int64]codec // of the resources
-	objects objectCache
+	objects *objectCache
 	end     context.CancelFunc // ends maintain
+
+	unpacked []*object // those whose bodies are
+	scratch  []byte    // in which bodies are packed
 }
 
 // stream is a row of log_streams.
@@ -43,7 +46,7 @@ func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
 
 // forget drops what was learnt of rows: a transaction that made some of them was undone.
 func (l *slotLog) forget() {
-	l.streams, l.objects = map[change.StreamID]stream{}, objectCache{}
+	l.streams, l.objects = map[change.StreamID]stream{}, newObjectCache(l.sink.BodyCacheBytes)
 	l.codecs = map[int64]codec{}
 }
 
@@ -51,6 +54,7 @@ var errStale = errors.New("the log's last batch is not the one before: it has th
 
 // Write is one transaction. It returns no offsets: the tables have none.
 func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	defer l.release()
 	err := l.sink.inTx(ctx, func(t *tx) error { return l.write(ctx, t, b) })
 	if err == nil {
 		l.restart = false
@@ -174,15 +178,19 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) (string, erro
 	return string(text), err
 }
 
+const (
+	addResource  = `insert into log_resources (cluster, resource) values (?, ?) on conflict do nothing`
+	findResource = `select id from log_resources where cluster = ? and resource = ?`
+)
+
 // stream returns the row of a stream, and makes it.
 func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	if s, known := l.streams[id]; known {
 		return s, nil
 	}
 	resource := change.ResourceOf(id).ID()
-	const addResource = `insert into log_resources (cluster, resource) values (?, ?) on conflict do nothing`
 	if err = t.do(addResource, l.cluster, resource); err == nil {
-		err = t.row(`select id from log_resources where cluster = ? and resource = ?`, []any{l.cluster, resource}, &s.resource)
+		err = t.row(findResource, []any{l.cluster, resource}, &s.resource)
 	}
 	const addStream = `insert into log_streams (resource, stream) values (?, ?) on conflict do nothing`
 	if err == nil {
@@ -228,7 +236,7 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	if err != nil {
 		return err
 	}
-	name := objectName{of.resource, c.Namespace, c.Name, c.UID}
+	name := nameOf(c, of)
 	key := name.key()
 	o, err := l.object(t, id, of, name, key)
 	if err == nil {
@@ -237,24 +245,26 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	if err != nil {
 		return err
 	}
+	follows, err := l.follows(o, c, whole)
+	if err != nil {
+		return err
+	}
 	op := int64(c.Op)
 	if c.Inferred {
 		op |= opInferred
 	}
-	follows := c.Before != nil && o.has(c.Before)
-	var before any
+	var before, gap any
 	if follows {
 		op |= opFromBefore
 	} else if c.Before != nil {
-		before = whole.pack(c.Before)
+		before = whole.pack(c.Before, &l.scratch)
 	}
-	depth, body := o.pack(c, follows, whole)
-	var gap any
+	back, body := l.pack(o, id, c, follows, whole)
 	if c.Gap != "" {
 		gap = c.Gap
 	}
 	l.objects.put(key, o)
-	_, err = t.run(addChange, id, o.id, of.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, depth, body, before)
+	_, err = t.run(addChange, id, o.id, of.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, back, body, before)
 	return err
 }
 

@@ -1,10 +1,13 @@
 package sqlite
 
 import (
+	"bytes"
 	"database/sql"
-	"hash/crc32"
+	"errors"
 	"hash/maphash"
-	"math"
+	"math/rand/v2"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"kubecdc/change"
 	"kubecdc/internal/delta"
@@ -12,20 +15,22 @@ import (
 
 // object is what the writer knows of an object: its row, and the last body that the log has of it.
 type object struct {
-	id     int64
-	stream int64
-	gone   bool
-	// Of the last body. It is compared by length and checksum, so that no body is held.
-	known  bool
-	depth  uint8
-	length uint32
-	sum    uint32
+	id, stream int64
+	gone       bool
+	stored
+	unpacked    bool   // while a batch is written:
+	whole, last []byte // the whole body, and the last one
+	counted     int    // by the cache
 }
 
 // objectName is what log_objects has once.
 type objectName struct {
 	resource             int64
 	namespace, name, uid string
+}
+
+func nameOf(c *change.Change, of stream) objectName {
+	return objectName{of.resource, c.Namespace, c.Name, c.UID}
 }
 
 // objectKey is the hash of a name, of 128 bits by keys of this process, so that the cache holds no names.
@@ -37,43 +42,60 @@ func (n objectName) key() objectKey {
 	return objectKey{maphash.Comparable(hashKeys[0], n), maphash.Comparable(hashKeys[1], n)}
 }
 
-// cached is how many objects each half of a cache holds, at 64 bytes each. Those that change again and again stay in it.
-const cached = 40_000
-
-// objectCache holds the objects that changed last: those that were used since the younger half was begun move to the next.
-type objectCache struct{ young, old map[objectKey]object }
-
-func (c *objectCache) get(key objectKey) (o object, found bool) {
-	if o, found = c.young[key]; !found {
-		o, found = c.old[key]
-	}
-	return o, found
+// objectCache holds the objects that changed last, up to maxBytes. One that is gone is forgotten, since its row may be removed.
+type objectCache struct {
+	*simplelru.LRU[objectKey, *object]
+	bytes, maxBytes int
 }
 
-// put notes an object; one that is gone is forgotten, since its row may be removed.
-func (c *objectCache) put(key objectKey, o object) {
+func newObjectCache(maxBytes int) *objectCache {
+	c := &objectCache{maxBytes: maxBytes}
+	c.LRU, _ = simplelru.NewLRU(1<<20, func(_ objectKey, o *object) { c.bytes, o.counted = c.bytes-o.counted, 0 })
+	return c
+}
+
+// objectBytes is about what an object takes there besides its body.
+const objectBytes = 300
+
+func (c *objectCache) put(key objectKey, o *object) {
 	if o.gone {
-		delete(c.young, key)
-		delete(c.old, key)
+		c.Remove(key)
 		return
 	}
-	if c.young == nil || len(c.young) >= cached {
-		c.old, c.young = c.young, map[objectKey]object{}
+	c.bytes -= o.counted
+	o.counted = objectBytes + len(o.packed) + len(o.delta)
+	c.bytes += o.counted
+	for c.Add(key, o); c.bytes > c.maxBytes && c.Len() > 1; {
+		c.RemoveOldest()
 	}
-	c.young[key] = o
+}
+
+// find returns what is known of an object, which is read if that is needed; nil: the log does not have it.
+func (l *slotLog) find(t *tx, name objectName, key objectKey) (*object, error) {
+	if o, known := l.objects.Get(key); known {
+		return o, nil
+	}
+	o := &object{}
+	var id, gone, back sql.NullInt64
+	var body, whole []byte
+	err := t.find(findObject, []any{name.resource, name.namespace, name.name, name.uid}, &o.id, &o.stream, &gone, &id, &back, &body, &whole)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	o.gone, o.stored = gone.Valid, storedOf(id.Int64, back, body, whole)
+	return o, err
 }
 
 // object returns what is known of a change's object, whose row it makes for the first change.
-func (l *slotLog) object(t *tx, id int64, of stream, name objectName, key objectKey) (object, error) {
-	if o, known := l.objects.get(key); known {
+func (l *slotLog) object(t *tx, id int64, of stream, name objectName, key objectKey) (*object, error) {
+	if o, known := l.objects.Get(key); known {
 		return o, nil
 	}
-	o := object{id: id, stream: of.id}
-	added, err := t.run(addObject, o.id, name.resource, name.namespace, name.name, name.uid, of.id)
-	if err == nil && added == 0 {
-		err = o.read(t, name, l.codecs[of.resource])
+	added, err := t.run(addObject, id, name.resource, name.namespace, name.name, name.uid, of.id)
+	if err != nil || added == 0 {
+		return l.find(t, name, key)
 	}
-	return o, err
+	return &object{id: id, stream: of.id}, nil
 }
 
 // move notes in an object's row which stream it is in, and whether it is gone.
@@ -90,54 +112,49 @@ func (o *object) move(t *tx, id int64, of stream, gone bool) error {
 	return err
 }
 
-// read reads an object's row and its last body.
-func (o *object) read(t *tx, n objectName, whole codec) error {
-	var gone sql.NullInt64
-	if err := t.find(findObject, []any{n.resource, n.namespace, n.name, n.uid}, &o.id, &o.stream, &gone); err != nil {
-		return err
-	}
-	o.gone = gone.Valid
-	steps, err := chain(t.ctx, t.tx, o.id, math.MaxInt64)
-	if err != nil || len(steps) == 0 {
-		return err
-	}
-	body, err := whole.body(steps)
-	if err == nil {
-		o.note(body, uint8(len(steps)-1))
+// unpack unpacks an object's body until the batch is written.
+func (l *slotLog) unpack(o *object, c codec, memory func(n int) []byte) (err error) {
+	if !o.unpacked {
+		o.whole, o.last, err = c.bodies(o.stored, memory)
+		l.unpacked, o.unpacked = append(l.unpacked, o), true
 	}
 	return err
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// has reports whether a state is the last body that the log has of the object.
-func (o *object) has(state []byte) bool {
-	return o.known && o.length == uint32(len(state)) && o.sum == crc32.Checksum(state, castagnoli)
-}
-
-// note remembers the last body; nil: there is none.
-func (o *object) note(body []byte, depth uint8) {
-	o.known, o.depth = body != nil, depth
-	if body != nil {
-		o.length, o.sum = uint32(len(body)), crc32.Checksum(body, castagnoli)
+// release drops what was unpacked.
+func (l *slotLog) release() {
+	for _, o := range l.unpacked {
+		o.whole, o.last, o.unpacked = nil, nil, false
 	}
+	l.unpacked = l.unpacked[:0]
 }
 
-// maxDepth is how many steps a body is at most from a whole one. More take less room, and longer to read.
-const maxDepth = 31
+// A whole body is written anew where what differs has become long, and, on average, once the deltas since then take so many times what it
+// takes: what is the same in all of them is then no longer repeated.
+const deltasForOne = 8
 
-// pack makes the columns depth and body of a change.
-func (o *object) pack(c *change.Change, follows bool, whole codec) (depth, body any) {
+// pack makes the columns back and body of a change.
+func (l *slotLog) pack(o *object, id int64, c *change.Change, follows bool, with codec) (back, body any) {
+	o.last = c.After
 	if c.After == nil {
-		o.note(nil, 0)
+		o.stored = stored{}
 		return nil, nil
 	}
-	if follows && o.depth < maxDepth {
-		if d := delta.Make(c.Before, c.After, 64+len(c.After)/8); d != nil {
-			o.note(c.After, o.depth+1)
-			return int64(o.depth), d
+	if follows {
+		if d := delta.Make(o.whole, c.After, 64+len(c.After)/8); d != nil && rand.IntN(deltasForOne*len(o.packed)) >= len(d) {
+			o.delta = d
+			return id - o.base, d
 		}
 	}
-	o.note(c.After, 0)
-	return int64(0), whole.pack(c.After)
+	o.stored, o.whole = stored{id, with.pack(c.After, &l.scratch), nil}, c.After
+	return int64(0), o.packed
+}
+
+// follows reports whether a change's state before is the last body that the log has of its object.
+func (l *slotLog) follows(o *object, c *change.Change, with codec) (bool, error) {
+	if c.Before == nil || o.base == 0 {
+		return false, l.unpack(o, with, ownMemory)
+	}
+	err := l.unpack(o, with, ownMemory)
+	return err == nil && bytes.Equal(o.last, c.Before), err
 }

@@ -20,7 +20,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err != nil {
 		return nil, s.file.Fail(fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch), err)
 	}
-	opened := &sinks.Opened{Log: l, Tail: sinks.NoTail}
+	opened := &sinks.Opened{Log: l, Tail: sinks.NoTail, Bodies: l}
 	switch {
 	case l.past.seq < from.Seq:
 		l.restart = true
@@ -40,8 +40,8 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 }
 
 // raise raises the slot's epoch, unless the log is another cluster's, or the slot has this epoch or a higher one.
-func (l *slotLog) raise(t *tx) error {
-	if err := l.bind(t); err != nil {
+func (l *slotLog) raise(t *tx) (err error) {
+	if l.cluster, err = l.sink.bind(t); err != nil {
 		return err
 	}
 	if err := t.row(`select end from (`+lastBatch+`)`, nil, &l.past.end); err != nil {
@@ -49,7 +49,7 @@ func (l *slotLog) raise(t *tx) error {
 	}
 	const look = `select id, epoch, seq from log_slots where cluster = ? and slot = ?`
 	var newest int64
-	err := t.row(look, []any{l.cluster, l.slot}, &l.id, &newest, &l.past.seq)
+	err = t.row(look, []any{l.cluster, l.slot}, &l.id, &newest, &l.past.seq)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		const add = `insert into log_slots (cluster, slot, epoch) values (?, ?, ?) returning id`
@@ -62,15 +62,15 @@ func (l *slotLog) raise(t *tx) error {
 	return t.do(`update log_slots set epoch = ? where id = ?`, l.epoch, l.id)
 }
 
-// bind notes the cluster's uid the first time, and compares it later.
-func (l *slotLog) bind(t *tx) error {
+// bind notes the cluster's uid the first time, and compares it later. It returns the cluster's row.
+func (s *Sink) bind(t *tx) (cluster int64, err error) {
 	const note = `insert into log_clusters (cluster, uid) values (?, ?) on conflict do nothing`
-	if err := t.do(note, l.sink.Cluster, l.sink.ClusterUID); err != nil {
-		return err
+	if err := t.do(note, s.Cluster, s.ClusterUID); err != nil {
+		return 0, err
 	}
 	var stored string
-	if err := t.row(`select id, uid from log_clusters where cluster = ?`, []any{l.sink.Cluster}, &l.cluster, &stored); err != nil {
-		return err
+	if err := t.row(`select id, uid from log_clusters where cluster = ?`, []any{s.Cluster}, &cluster, &stored); err != nil {
+		return 0, err
 	}
-	return l.sink.compare(stored)
+	return cluster, s.compare(stored)
 }

@@ -109,6 +109,13 @@ func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 			err = s.removeFrom(ctx, remove, to)
 		}
 	}
+	var since int64
+	if err == nil {
+		err = s.file.DB().QueryRowContext(ctx, `select since from log_kept`).Scan(&since)
+	}
+	if err == nil {
+		err = s.removeAudit(ctx, since)
+	}
 	return err
 }
 
@@ -119,9 +126,10 @@ var removals = []removal{
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
 	{"log_batches", "id", `id <> (select id from log_batches b where b.slot = log_batches.slot order by id desc limit 1)`},
-	// A change is needed if its object lives, or changes later, and no whole body comes between.
-	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or id < (select w.id from log_changes w
-		where w.object = log_changes.object and w.id <= ?1 and w.depth = 0 order by w.id desc limit 1)`},
+	// Of an object that lives, or changes later, the last change is needed, and the one that has its whole body.
+	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or not exists (select 1 from
+		(select l.id, l.back from log_changes l where l.object = log_changes.object and l.id <= ?1 order by l.id desc limit 1) last
+		where log_changes.id in (last.id, last.id - last.back))`},
 	{"log_objects", "id", `gone <= ?1`}, // their changes are gone
 }
 

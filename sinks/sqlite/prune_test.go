@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
@@ -298,4 +299,62 @@ func fileSize(t *testing.T, file *sqlitefile.File) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+// Audit records go with the history, and so does what is known of those who asked.
+func TestAuditRecordsArePruned(t *testing.T) {
+	file := own(t, filepath.Join(t.TempDir(), "log"))
+	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, History: time.Hour})
+	opened, err := s.Open(t.Context(), 0, 1, sinks.Durable{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Log.Close()
+	now := time.Now()
+	for seq := range 2 {
+		if _, err := opened.Log.Write(t.Context(), &change.Batch{Epoch: 1, Seq: uint64(seq + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []audit.Record
+	for i := range 5000 {
+		all = append(all, audit.Record{ID: fmt.Sprintf("%032x", i), Resource: "pods", User: fmt.Sprint("user ", i/2500),
+			Received: now.Add(time.Duration(i/2500) * 2 * time.Hour)})
+	}
+	if err := s.WriteAudit(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prune(t.Context(), now.Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	var records, requesters, since int64
+	const look = `select (select count(*) from log_audit), (select count(*) from log_requesters), (select since from log_kept)`
+	if err := file.DB().QueryRowContext(t.Context(), look).Scan(&records, &requesters, &since); err != nil {
+		t.Fatal(err)
+	}
+	if records != 2500 || requesters != 1 {
+		t.Errorf("%d records of %d requesters are kept since %d, want the last 2500 of one", records, requesters, since)
+	}
+}
+
+// BenchmarkWriteAudit writes records as a batch of the API server's webhook brings them.
+func BenchmarkWriteAudit(b *testing.B) {
+	file := own(b, filepath.Join(b.TempDir(), "log"))
+	s, err := sqlite.New(b.Context(), file, sqlite.Config{Cluster: sinktest.Name})
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for b.Loop() {
+		var all []audit.Record
+		for range 400 {
+			n++
+			all = append(all, audit.Record{ID: fmt.Sprintf("%016x%016x", rand.Uint64(), n), Resource: "pods", User: fmt.Sprint("user ", n%50),
+				Namespace: "shop", Name: fmt.Sprint("pod-", n%3000), UID: "00000000-0000-4000-8000-000000000000", VersionBefore: "123456"})
+		}
+		if err := s.WriteAudit(b.Context(), all); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "µs/record")
 }

@@ -168,10 +168,11 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 				continue
 			}
 			end := &change.Control{Type: change.ControlBatch, TimeMs: b.written, BatchEnd: change.BatchEnd{Changes: int(b.changes)}}
-			if end.Positions, err = names.positions(ctx, b); err != nil {
+			var watermarks []*change.Control
+			if end.Positions, watermarks, err = names.positions(ctx, b); err != nil {
 				break
 			}
-			for _, c := range append(append(beside[b.id], b.watermarks(end.Positions)...), end) {
+			for _, c := range append(append(beside[b.id], watermarks...), end) {
 				c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, slot, b.epoch, b.seq
 				if err := visit(c); err != nil {
 					return err
@@ -180,18 +181,6 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 		}
 	}
 	return r.fail("read the control records", err)
-}
-
-// watermarks makes those that the positions mark.
-func (b *batch) watermarks(positions []change.Position) (all []*change.Control) {
-	for i, p := range positions {
-		if b.positions[i].marked == 1 {
-			c := change.WatermarkControl(p)
-			c.Version = change.LogVersion
-			all = append(all, &c)
-		}
-	}
-	return all
 }
 
 func (r *Reader) controlsOf(ctx context.Context, from, to int64) (map[int64][]*change.Control, error) {

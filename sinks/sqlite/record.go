@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -19,18 +20,28 @@ type record struct {
 	version              any
 	time                 int64
 	gap                  sql.NullString
-	depth                sql.NullInt64
-	body, before         []byte
+	back                 sql.NullInt64
+	body, before, whole  []byte // whole: that of the change so far back
 	namespace, name, uid string
 }
 
-// columns are those of a record; without bodies, those are null.
-func columns(bodies bool) string {
-	images := "c.body, c.before"
-	if !bodies {
-		images = "null, null"
+// columns are those of a record; without bodies, images are null.
+func columns(images string) string {
+	return `select c.id, c.object, c.stream, c.op, c.version, c.time, c.gap, c.back, ` + images + `, o.resource, o.namespace, o.name, o.uid `
+}
+
+const (
+	noImages   = `null, null, null`
+	bothImages = `c.body, c.before, null`
+	lastImage  = `c.body, null, (select body from log_changes where c.back > 0 and id = c.id - c.back)`
+)
+
+// imagesIf is what is read of records.
+func imagesIf(bodies bool, images string) string {
+	if bodies {
+		return images
 	}
-	return `select c.id, c.object, c.stream, c.op, c.version, c.time, c.gap, c.depth, ` + images + `, o.resource, o.namespace, o.name, o.uid `
+	return noImages
 }
 
 // The order of a cross join is the one in which SQLite reads.
@@ -40,7 +51,7 @@ const (
 )
 
 func (r *record) scan(rows *sql.Rows) error {
-	return rows.Scan(&r.id, &r.object, &r.stream, &r.op, &r.version, &r.time, &r.gap, &r.depth, &r.body, &r.before,
+	return rows.Scan(&r.id, &r.object, &r.stream, &r.op, &r.version, &r.time, &r.gap, &r.back, &r.body, &r.before, &r.whole,
 		&r.resource, &r.namespace, &r.name, &r.uid)
 }
 
@@ -63,7 +74,7 @@ func page(ctx context.Context, db queries, query string, args ...any) (all []rec
 			return nil, false, err
 		}
 		all = append(all, r)
-		if size += len(r.body) + len(r.before); size > pageBytes || len(all) == pageRecords {
+		if size += len(r.body) + len(r.before) + len(r.whole); size > pageBytes || len(all) == pageRecords {
 			return all, true, nil
 		}
 	}
@@ -90,75 +101,104 @@ func versionOf(stored any) change.ResourceVersion {
 type bodies struct {
 	db     queries
 	codecs map[int64]codec
-	held   map[int64][]byte
+	held   map[int64]held
 	size   int
 	who    provenance.Reader
 }
 
-const heldBytes = 16 << 20
+// held is what an object's next body is made of.
+type held struct{ whole, last []byte }
+
+const heldBytes = 32 << 20
 
 func newBodies(db queries) *bodies {
-	return &bodies{db: db, codecs: map[int64]codec{}, held: map[int64][]byte{}}
+	return &bodies{db: db, codecs: map[int64]codec{}, held: map[int64]held{}}
 }
 
 // skip forgets an object of which a record is not read.
 func (b *bodies) skip(r *record) {
-	b.size -= len(b.held[r.object])
+	h := b.held[r.object]
+	b.size -= len(h.whole) + len(h.last)
 	delete(b.held, r.object)
 }
 
-func (b *bodies) hold(object int64, body []byte) {
-	if b.size += len(body) - len(b.held[object]); b.size > heldBytes {
+func (b *bodies) hold(r *record, h held) {
+	b.skip(r)
+	if b.size += len(h.whole) + len(h.last); b.size > heldBytes {
 		clear(b.held)
-		b.size = len(body)
+		b.size = len(h.whole) + len(h.last)
 	}
-	b.held[object] = body
+	b.held[r.object] = h
+}
+
+// before makes the body of the object's change before a record.
+func (b *bodies) before(ctx context.Context, r *record, with codec) (h held, err error) {
+	if h, known := b.held[r.object]; known {
+		return h, nil
+	}
+	const look = `select c.id, c.back, c.body, w.body from log_changes c left join log_changes w on c.back > 0 and w.id = c.id - c.back
+		where c.object = ? and c.id < ? order by c.id desc limit 1`
+	var s stored
+	err = each(ctx, b.db, look, []any{r.object, r.id}, func(rows *sql.Rows) error {
+		var id int64
+		var back sql.NullInt64
+		var body, whole []byte
+		err := rows.Scan(&id, &back, &body, &whole)
+		s = storedOf(id, back, body, whole)
+		return err
+	})
+	if err == nil && s.base == 0 {
+		err = fmt.Errorf("%w: object %d has nothing that its body at %d is made of", errDamaged, r.object, r.id)
+	}
+	if err == nil {
+		h.whole, h.last, err = with.bodies(s, ownMemory)
+	}
+	return h, err
 }
 
 // set sets both states of a change, and who made it.
 func (b *bodies) set(ctx context.Context, r *record, l *sinks.Logged) (err error) {
 	follows := r.op&opFromBefore != 0
-	whole, err := b.codec(ctx, r.resource)
+	with, err := b.codec(ctx, r.resource)
 	if err != nil {
 		return err
 	}
-	var last []byte
-	if follows || r.depth.Int64 > 0 {
-		if last = b.held[r.object]; last == nil {
-			last, err = bodyAt(ctx, b.db, whole, r.object, r.id-1)
-		}
+	var h held
+	if follows {
+		h, err = b.before(ctx, r, with)
+		l.Before = h.last
+	} else if r.before != nil {
+		l.Before, err = with.unpack(nil, r.before)
 	}
-	if err == nil && follows {
-		l.Before = last
-	} else if err == nil && r.before != nil {
-		l.Before, err = whole.unpack(r.before)
-	}
-	if err == nil && r.depth.Valid {
-		l.After, err = whole.apply(last, r.depth.Int64, r.body)
+	switch {
+	case err != nil || !r.back.Valid:
+	case r.back.Int64 == 0:
+		l.After, err = with.unpack(nil, r.body)
+		h.whole = l.After
+	default:
+		l.After, err = applied(nil, h.whole, r.body)
 	}
 	if err != nil {
 		return err
 	}
-	if l.After == nil {
+	if h.last = l.After; h.last == nil {
 		b.skip(r)
 	} else {
-		b.hold(r.object, l.After)
+		b.hold(r, h)
 	}
 	b.who.Reset()
 	b.who.Read(&l.Change)
 	return nil
 }
 
-// after makes the state after a record alone: what came before it may be gone.
+// after makes the state after a record alone, which was read with its whole body: what came before it may be gone.
 func (b *bodies) after(ctx context.Context, r *record) ([]byte, error) {
-	whole, err := b.codec(ctx, r.resource)
-	if err != nil || !r.depth.Valid {
+	with, err := b.codec(ctx, r.resource)
+	if err != nil {
 		return nil, err
 	}
-	if r.depth.Int64 == 0 {
-		return whole.unpack(r.body)
-	}
-	return bodyAt(ctx, b.db, whole, r.object, r.id)
+	_, body, err := with.bodies(storedOf(r.id, r.back, r.body, r.whole), ownMemory)
+	return body, err
 }
 
 // codec returns the codec of a resource. While a resource has no dictionary, another process may make one.

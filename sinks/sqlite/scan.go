@@ -199,7 +199,7 @@ func (s *scan) changes(ctx context.Context, at, end int64) (int64, error) {
 
 // pages visits what a condition selects; its last two parameters are the ids. It returns the end.
 func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...any) (int64, error) {
-	query := columns(!s.NoBodies) + byChange + where
+	query := columns(imagesIf(!s.NoBodies, bothImages)) + byChange + where
 	for more := true; more; {
 		var all []record
 		var err error

@@ -1,7 +1,8 @@
 // Package sqlite keeps the log in the file that has the checkpoint too, for an exporter that needs no server. A batch is one
 // transaction, so it is written whole or not at all.
 //
-// Of an object the log has a whole body now and then, and between these what differs from the body before: body.go. What is
+// Of an object the log has a whole body now and then, and between these what differs from it: body.go. So it gives an object's present
+// body at once, and the checkpoint keeps none: bodies.go. What is
 // older than the history, or more than the file may hold, goes: prune.go. Readers read in short pieces, so that none keeps
 // SQLite's own log from being reused: reader.go.
 package sqlite
@@ -40,6 +41,8 @@ type Config struct {
 	History time.Duration // how long every change stays; default sinks.Forever
 	MaxSize int64         // of the file, in bytes: the oldest history goes first; default 0: no limit
 	Logger  *slog.Logger  // default slog.Default()
+
+	BodyCacheBytes int // of a slot: packed bodies of the objects that changed last; default 16 MB
 }
 
 // Sink is a sinks.Sink.
@@ -56,6 +59,7 @@ var _ sinks.Sink = (*Sink)(nil)
 // New makes the tables in a file that this process owns. The caller closes the file.
 func New(ctx context.Context, file *sqlitefile.File, c Config) (*Sink, error) {
 	c.History, c.Logger = cmp.Or(c.History, sinks.Forever), cmp.Or(c.Logger, slog.Default())
+	c.BodyCacheBytes = cmp.Or(c.BodyCacheBytes, 16<<20)
 	if err := file.Migrate(ctx, migrations, migrated); err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ const (
 func lastChanges(
 	ctx context.Context, db queries, which string, arg any, withBodies bool, to int64, visit func(*record, *sinks.Logged) error,
 ) error {
-	query := columns(withBodies) + byObject + `where o.id > ?1 and ` + which + ` and c.id = (select id from log_changes
+	query := columns(imagesIf(withBodies, lastImage)) + byObject + `where o.id > ?1 and ` + which + ` and c.id = (select id from log_changes
 		where object = o.id and id <= ?3 order by id desc limit 1) order by o.id`
 	names, made := streamNames{db: db}, newBodies(db)
 	for after, more := int64(0), true; more; {

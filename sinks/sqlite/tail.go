@@ -18,7 +18,7 @@ type batch struct {
 	seq       uint64
 	written   int64
 	changes   int64
-	positions []storedPosition
+	positions []byte // as they are stored
 }
 
 const batchColumns = `select id, slot, epoch, seq, written, changes, positions from log_batches `
@@ -26,12 +26,9 @@ const batchColumns = `select id, slot, epoch, seq, written, changes, positions f
 func batches(ctx context.Context, db queries, query string, args ...any) (all []batch, err error) {
 	err = each(ctx, db, batchColumns+query, args, func(rows *sql.Rows) error {
 		var b batch
-		var positions []byte
-		if err := rows.Scan(&b.id, &b.slot, &b.epoch, &b.seq, &b.written, &b.changes, &positions); err != nil {
-			return err
-		}
+		err := rows.Scan(&b.id, &b.slot, &b.epoch, &b.seq, &b.written, &b.changes, &b.positions)
 		all = append(all, b)
-		return json.Unmarshal(positions, &all[len(all)-1].positions)
+		return err
 	})
 	return all, err
 }
@@ -82,7 +79,7 @@ func (l *slotLog) tail(ctx context.Context, from uint64, visit func(*sinks.Recov
 		}
 		b := &found[0]
 		r := sinks.Recovered{Batch: change.Batch{Slot: l.slot, Epoch: b.epoch, Seq: b.seq}}
-		if r.Batch.Positions, err = names.positions(ctx, b); err != nil {
+		if r.Batch.Positions, _, err = names.positions(ctx, b); err != nil {
 			return fail(err)
 		}
 		if r.Batch.Changes, err = changesOf(ctx, b, &names, made); err != nil {
@@ -122,7 +119,7 @@ func (l *slotLog) lost(format string, args ...any) *sinks.LostTailError {
 
 // changesOf reads the changes of a batch, in their order.
 func changesOf(ctx context.Context, b *batch, names *streamNames, made *bodies) (changes []change.Change, err error) {
-	query := columns(true) + byChange + `where c.id > ? and c.id <= ? order by c.id`
+	query := columns(bothImages) + byChange + `where c.id > ? and c.id <= ? order by c.id`
 	for at, more := b.id, true; more; {
 		var records []record
 		if records, more, err = page(ctx, made.db, query, at, b.id+b.changes); err != nil {
@@ -175,14 +172,22 @@ func (n *streamNames) of(ctx context.Context, id int64) (*change.Stream, error) 
 	return all[id], nil
 }
 
-func (n *streamNames) positions(ctx context.Context, b *batch) (all []change.Position, err error) {
-	for _, p := range b.positions {
+// positions gives a batch's positions, and the watermarks that say the same as some of them.
+func (n *streamNames) positions(ctx context.Context, b *batch) (all []change.Position, watermarks []*change.Control, err error) {
+	var list []storedPosition
+	err = json.Unmarshal(b.positions, &list)
+	for _, p := range list {
 		s, err := n.of(ctx, p.stream)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		at := time.UnixMilli(b.written - p.ago).UTC()
-		all = append(all, change.Position{Stream: s.ID(), ResourceVersion: p.version, Time: at, Ended: p.ended})
+		position := change.Position{Stream: s.ID(), ResourceVersion: p.version, Time: at, Ended: p.ended}
+		if all = append(all, position); p.marked == 1 {
+			c := change.WatermarkControl(position)
+			c.Version = change.LogVersion
+			watermarks = append(watermarks, &c)
+		}
 	}
-	return all, nil
+	return all, watermarks, err
 }

@@ -18,15 +18,17 @@ const (
 	addBatch
 	addControl
 	movePosition
+	addAudit
 	statements
 )
 
 var texts = [statements]string{
-	findObject: `select id, stream, gone from log_objects where resource = ? and namespace = ? and name = ? and uid = ?`,
+	findObject: `select o.id, o.stream, o.gone, c.id, c.back, c.body, w.body from log_objects o left ` + lastBody +
+		`where o.resource = ? and o.namespace = ? and o.name = ? and o.uid = ?`,
 	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
 		on conflict do nothing`,
 	moveObject: `update log_objects set stream = ?, gone = ? where id = ?`,
-	addChange: `insert into log_changes (id, object, stream, op, version, time, gap, depth, body, before)
+	addChange: `insert into log_changes (id, object, stream, op, version, time, gap, back, body, before)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	advance:    `update log_slots set seq = ? where id = ? and epoch = ? and (seq = ? or ?)`,
 	lastNumber: lastBatch,
@@ -34,6 +36,8 @@ var texts = [statements]string{
 	addControl: `insert into log_controls (batch, n, record) values (?, ?, ?)`,
 	movePosition: `insert into log_positions (stream, version, time, ended) values (?, ?, ?, ?)
 		on conflict do update set version = excluded.version, time = excluded.time, ended = excluded.ended`,
+	addAudit: `insert into log_audit (id, requester, received, time, answered, resource, namespace, name, uid, before, after, created, verb,
+		subresource, code, rest) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
 }
 
 func prepare(ctx context.Context, db *sql.DB) (all [statements]*sql.Stmt, err error) {

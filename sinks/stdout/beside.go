@@ -13,16 +13,22 @@ import (
 func OnTerminal() bool { return isTerminal(os.Stdout) }
 
 // Beside returns a sink that prints what another one has made durable, a short line for each change.
-func Beside(durable sinks.Sink) sinks.Sink { return &besides{durable, New(Options{Format: Text})} }
+func Beside(durable Durable) sinks.Sink { return &besides{durable, New(Options{Format: Text})} }
+
+// Durable is a sink that can be read back, with audit records.
+type Durable interface {
+	sinks.Sink
+	sinks.AuditLog
+}
 
 type besides struct {
-	sinks.Sink
+	Durable
 	printer *Sink
 }
 
 // Open implements sinks.Sink.
 func (b *besides) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
-	opened, err := b.Sink.Open(ctx, slot, epoch, from)
+	opened, err := b.Durable.Open(ctx, slot, epoch, from)
 	if err == nil {
 		opened.Log = &logBesides{Log: opened.Log, printer: log{b.printer}}
 	}

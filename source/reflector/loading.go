@@ -42,6 +42,5 @@ func (l *loading) step(ctx context.Context) (state, error) {
 	if !ok || version == "" {
 		return l.enter(l.list(nil), "first snapshot"), nil
 	}
-	l.log.Info("resuming", "position", version, "objects", objects.Len())
 	return l.enter(l.verify(l.watch(nil)), "resume at resourceVersion "+string(version)), nil
 }

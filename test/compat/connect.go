@@ -180,7 +180,7 @@ func (r reading) awaitTable(ctx context.Context, p *program, table string) (rows
 	}
 	defer db.Close(context.WithoutCancel(ctx))
 	query := `select coalesce(string_agg(row_to_json(t)::text, E'\n'), '') from ` + pgx.Identifier{table}.Sanitize() + ` t`
-	err = await(ctx, "the table "+table, func() (bool, error) {
+	err = servers.Until(ctx, "the table "+table, func() (bool, error) {
 		if !p.Running() || strings.Contains(p.errors.String(), "Task is being killed") {
 			return false, errSinkFailed
 		}

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubecdc/test/servers"
 )
 
 // Members whose types change: the cluster validates nothing of a widget, and statements are printed with the types that it had once.
@@ -38,7 +40,7 @@ func (s *stack) serveWidgets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, "the widgets to be served", func() (bool, error) {
+	return servers.Until(ctx, "the widgets to be served", func() (bool, error) {
 		_, err := s.cluster.Resource(widgets).List(ctx, metav1.ListOptions{})
 		return err == nil, nil
 	})

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
@@ -20,10 +19,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-const (
-	clusterName = "compat"
-	patience    = 90 * time.Second
-)
+const clusterName = "compat"
 
 // stack is what the exporters run between.
 type stack struct {
@@ -122,30 +118,12 @@ func (s *stack) export(ctx context.Context, log topics) error {
 		return err
 	}
 	s.running[log.Prefix] = process.Child
-	return await(ctx, "the exporter of "+log.Prefix+" to be ready, see "+path, func() (bool, error) { return process.Ready(ctx) == nil, nil })
+	return servers.Until(ctx, "the exporter of "+log.Prefix+" to be ready, see "+path, func() (bool, error) { return process.Ready(ctx) == nil, nil })
 }
 
 func (s *stack) stopExporters(logs []topics) {
 	for _, log := range logs {
 		s.running[log.Prefix].Kill()
-	}
-}
-
-// await polls until done says so.
-func await(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
-		case <-tick.C:
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/test/kafkatopics"
+	"kubecdc/test/servers"
 )
 
 // resources are what the logs have, a topic each.
@@ -26,7 +27,7 @@ func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
 	want := digestOf(wholeObjects(resources...)(t.live))
 	for _, log := range logs {
 		var got digest
-		err := await(ctx, "the topics "+log.Prefix+".* to have what the cluster has", func() (bool, error) {
+		err := servers.Until(ctx, "the topics "+log.Prefix+".* to have what the cluster has", func() (bool, error) {
 			records, err := t.reading(log).Records(ctx)
 			if err != nil {
 				return false, err
@@ -59,7 +60,7 @@ func (t *trial) even(ctx context.Context) error {
 		if !slices.Contains(long, log) {
 			continue
 		}
-		err := await(ctx, fmt.Sprintf("the topics %s.* to have %d records", log.Prefix, want), func() (bool, error) {
+		err := servers.Until(ctx, fmt.Sprintf("the topics %s.* to have %d records", log.Prefix, want), func() (bool, error) {
 			all, err := t.reading(log).Records(ctx)
 			return len(all) == want, err
 		})
@@ -174,7 +175,7 @@ func (t *trial) compact(ctx context.Context, log topics, tombstones time.Duratio
 		return err
 	}
 	say("compact %v", names)
-	return await(ctx, "the compaction of "+log.Prefix, func() (bool, error) {
+	return servers.Until(ctx, "the compaction of "+log.Prefix, func() (bool, error) {
 		if err := t.abort(ctx); err != nil { // a new segment begins with the next record
 			return false, err
 		}

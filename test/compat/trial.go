@@ -243,19 +243,21 @@ func (t *trial) read(ctx context.Context, r reading) {
 		r.log.Prefix = r.consumer.prefix
 	}
 	began := time.Now()
-	limit := 2 * patience // four programs start at the same time
+	patient := servers.Patient
 	if slices.Contains(r.consumer.fails, r.log) {
-		limit = patience
+		patient = func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 90*time.Second)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := patient(ctx)
 	defer cancel()
 	err := os.MkdirAll(r.dir, 0o755)
 	var rows []row
 	if err == nil {
-		rows, err = r.consumer.read(ctx, r)
+		rows, err = r.consumer.read(limited, r)
 	}
 	o := outcome{reading: r, got: digestOf(rows), took: time.Since(began), err: err}
-	if ctx.Err() == context.Canceled {
+	if ctx.Err() != nil {
 		return // the user has ended the trial
 	}
 	t.mu.Lock()

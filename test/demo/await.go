@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
-// patience is how long anything that the story waits for may take.
-const patience = 90 * time.Second
-
-// await waits until the topics show something. It fails when that takes too long, and when the exporter, which is to
+// await waits until the topics show something. It fails when nothing moves for long, and when the exporter, which is to
 // bring it about, has ended; the exporter's last words are then in the error.
 func (t *story) await(ctx context.Context, what string, shown func(*topicLog) bool) error {
 	defer t.screen.wait(what)()
@@ -21,7 +18,7 @@ func (t *story) await(ctx context.Context, what string, shown func(*topicLog) bo
 
 // awaitQuietly leaves the waiting line alone.
 func (t *story) awaitQuietly(ctx context.Context, what string, shown func(*topicLog) bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
+	ctx, cancel := servers.Patient(ctx)
 	defer cancel()
 	for {
 		var ok bool
@@ -45,10 +42,14 @@ func (t *story) awaitQuietly(ctx context.Context, what string, shown func(*topic
 // awaitReady waits until /readyz is 200.
 func (t *story) awaitReady(ctx context.Context) error {
 	defer t.screen.wait("the exporter to be ready")()
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
-	defer cancel()
-	if err := t.exporter.awaitReady(ctx); err != nil {
-		return t.fail("wait for the exporter", err)
+	err := servers.Until(ctx, "the exporter to be ready", func() (bool, error) {
+		if !t.exporter.Running() {
+			return false, errExited
+		}
+		return t.exporter.Ready(ctx) == nil, nil
+	})
+	if err != nil {
+		return t.fail("start", err)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -60,25 +59,6 @@ func (e *process) stop() {
 	case <-e.Done():
 	case <-time.After(10 * time.Second):
 		e.Kill()
-	}
-}
-
-// awaitReady polls until the exporter is ready, has ended, or ctx ends.
-func (e *process) awaitReady(ctx context.Context) error {
-	tick := time.NewTicker(30 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		last := e.Ready(ctx)
-		if last == nil {
-			return nil
-		}
-		select {
-		case <-e.Done():
-			return errExited
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), last)
-		case <-tick.C:
-		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func TestKafkaInTrouble(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps, Secrets}
-	w := NewWorld(t, servers.KafkaOptions{SASL: true})
+	w := NewBrokerWorld(t, servers.KafkaOptions{SASL: true})
 	const bufferBytes = 1 << 20
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds),
 		"KUBECDC_LEASE_DURATION", "10m", // a session that ends while the broker is away is followed by one that reads nothing

@@ -41,8 +41,7 @@ func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...st
 	Await(t, "a replica to be ready", func() (bool, error) {
 		return c.replicas[0].exporter().Ready() || c.replicas[1].exporter().Ready(), nil
 	})
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 30); close(done) }()
+	stop := writer.Start(30)
 	began := time.Now()
 	for i := c.Long(); i < faults; i++ {
 		c.Fault()
@@ -56,8 +55,7 @@ func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...st
 			c.awaitProgress(step)
 		}
 	}
-	close(stop)
-	<-done
+	stop()
 	log := w.AwaitComplete(t, writer, Kinds)
 	v := Judge(t, w.Kube, log.SinceLastSnapshot(w.Prefix, c.Lossy), w.Prefix, Kinds)
 	for _, kind := range c.Lossy {
@@ -85,7 +83,7 @@ func report(t *testing.T, c *Chaos) {
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
-	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 20), failpoint.All)
+	c, v := runChaos(t, NewBrokerWorld(t, impatient()), chaosFaults(t, 20), failpoint.All)
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
 		if c.Faults["  "+step] == 0 {
@@ -114,7 +112,7 @@ var atLeastOnceSteps = []string{failpoint.DataProduced, failpoint.ControlWritten
 func TestChaosAtLeastOnce(t *testing.T) {
 	t.Parallel()
 	const batch = 10
-	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 12), atLeastOnceSteps, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
+	c, v := runChaos(t, NewBrokerWorld(t, impatient()), chaosFaults(t, 12), atLeastOnceSteps, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
 	c.Stop()
 	t.Logf("%d of %d changes repeated, %d sessions ended", v.Repeated, v.Changes, c.Ended())
 	v.Demand(t, batch*c.Ended())

@@ -69,14 +69,14 @@ type listedCheckpoint struct {
 // gets what was logged later, and nothing else.
 func TestACheckpointIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	writer := w.Writer(t, checkpointKinds)
 	for name, location := range map[string]string{
 		"postgres": w.Postgres.URL, "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := *w
-			own.Prefix = "cp-" + name
+			own.Prefix = w.Prefix + "-" + name
 			own.Env = w.With("KUBECDC_CLUSTER", own.Prefix, "KUBECDC_KAFKA_TOPIC_PREFIX", own.Prefix, "KUBECDC_CHECKPOINT", location,
 				"KUBECDC_RESOURCES", Resources(checkpointKinds))
 			findCheckpoint(t, &own, writer)

@@ -18,7 +18,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/test/servers"
 )
 
 // configs writes ConfigMaps as the field manager "tester".
@@ -60,7 +59,7 @@ func (w *World) awaitConfig(t *testing.T, name, version string) Record {
 
 func TestWhatRecordsHold(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	w.Env["KUBECDC_RESOURCES"] = "configmaps"
 	api, err := kubernetes.NewForConfig(w.Kube.Config)
 	must(t, err)

@@ -10,7 +10,7 @@ import (
 // go on at the others, and it has its share again afterwards. Where all lose it, no slot moves.
 func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewBrokerWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	proxies, proxied := w.Proxied(t)
 	api := proxies["api"]

@@ -50,8 +50,7 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxy.Address, ""))
 	r := startReplica(t, "the exporter", w.With("KUBECONFIG", kubeconfig, "KUBECDC_PROOF_INTERVAL", "2s"))
 	t.Cleanup(r.end)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 30); close(done) }()
+	stop := writer.Start(30)
 	positions := func() map[change.StreamID]change.ResourceVersion {
 		at := map[change.StreamID]change.ResourceVersion{}
 		for _, c := range w.fileControls(t) {
@@ -88,8 +87,7 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 			t.Errorf("after fault %d verify ends with %d:\n%s", i, code, out)
 		}
 	}
-	close(stop)
-	<-done
+	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	mustRun(t, w.Env, "verify")
 }

@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"kubecdc/test/servers"
 )
 
 // Each encoding, beside one another in one Kafka: creates, updates and deletes, kill -9 among them, and a checkpoint that is lost.
@@ -24,7 +22,7 @@ func TestEncodings(t *testing.T) {
 func throughFaults(t *testing.T, encodings []string, settings ...string) map[string]*World {
 	t.Helper()
 	kinds := []Kind{ConfigMaps, Widgets}
-	first := NewWorld(t, servers.KafkaOptions{})
+	first := NewWorld(t)
 	InstallWidgets(t, first.Kube.Config)
 	writer := first.Writer(t, kinds)
 	writer.Fill(10)
@@ -32,8 +30,8 @@ func throughFaults(t *testing.T, encodings []string, settings ...string) map[str
 	checkpoint := map[string]string{}
 	for _, encoding := range encodings {
 		w := *first
-		w.Prefix, checkpoint[encoding] = encoding, filepath.Join(t.TempDir(), "checkpoint.db")
-		w.Env = first.With(append(settings, "KUBECDC_ENCODING", encoding, "KUBECDC_KAFKA_TOPIC_PREFIX", encoding,
+		w.Prefix, checkpoint[encoding] = first.Prefix+"-"+encoding, filepath.Join(t.TempDir(), "checkpoint.db")
+		w.Env = first.With(append(settings, "KUBECDC_ENCODING", encoding, "KUBECDC_KAFKA_TOPIC_PREFIX", w.Prefix,
 			"KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_CHECKPOINT", "sqlite:"+checkpoint[encoding])...)
 		worlds[encoding] = &w
 	}

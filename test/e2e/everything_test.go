@@ -13,7 +13,7 @@ import (
 // change once, in order, and replay into the cluster's state.
 func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewBrokerWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Pad = 2000
@@ -30,8 +30,7 @@ func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	e = StartExporter(t, "the second", w.Env)
 	e.AwaitReady(t)
 
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 150); close(done) }()
+	stop := writer.Start(150)
 	ctx := context.Background()
 	awaitMade(t, writer, 600)
 	e.Kill()
@@ -46,8 +45,7 @@ func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	must(t, w.Kube.RestartAPIServer(ctx))
 	e = StartExporter(t, "the fourth", w.Env)
 	awaitMade(t, writer, 2400)
-	close(stop)
-	<-done
+	stop()
 
 	log := w.AwaitComplete(t, writer, Kinds)
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)

@@ -147,10 +147,7 @@ func (e *Exporter) Tail(n int) string {
 }
 
 // Await is that of servers.
-func Await(t testing.TB, what string, condition func() (bool, error)) {
-	t.Helper()
-	servers.Await(t, what, condition)
-}
+var Await = servers.Await
 
 // must fails the test on an error.
 func must(t testing.TB, err error) {

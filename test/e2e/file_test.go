@@ -6,25 +6,22 @@ import (
 	"testing"
 
 	"kubecdc/change"
-	"kubecdc/test/servers"
 )
 
 // Beside a running exporter whose checkpoint is an SQLite file, every command does what it does with Postgres. The file has one owner,
 // which loses it by its death, and nothing of that costs a change.
 func TestARunningExporterWithAFileIsAsked(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Roles}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 	writer := w.Writer(t, kinds)
 	writer.Fill(60)
 	e := StartExporter(t, "the owner", w.Env)
 	e.AwaitReady(t)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 50); close(stopped) }()
+	stop := writer.Start(50)
 	aFileIsAsked(t, w)
-	close(stop)
-	<-stopped
+	stop()
 	log := w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
 	e.awaitCheckpoint(t)
@@ -53,9 +50,9 @@ func TestARunningExporterWithAFileIsAsked(t *testing.T) {
 // aFileIsAsked asks the exporter for what users do, while it commits.
 func aFileIsAsked(t *testing.T, w *World) {
 	t.Helper()
-	Await(t, "a status without fault", func() (bool, error) {
-		code, _ := command(t, w.Env, "status")
-		return code == 0, nil
+	Await(t, "a status without fault, of both streams", func() (bool, error) { // the checkpoint follows the log
+		code, out := command(t, w.Env, "status", "-o", "json")
+		return code == 0 && strings.Contains(out, `"`+ConfigMaps.ID()+`"`) && strings.Contains(out, `"`+Roles.ID()+`"`), nil
 	})
 	mustRun(t, w.Env, "check")
 	if out := mustRun(t, w.Env, "snapshot", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"kubecdc/test/servers"
 )
 
 // Postgres goes back to an earlier state under an exporter that lives, as in a failover to a standby that was behind: what
@@ -14,7 +12,7 @@ import (
 // In the second round the watches are cut off as well, and are too old for a new API server, so that each stream lists.
 func TestPostgresForgets(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}
 	writer, others := w.Writer(t, kinds), w.Writer(t, []Kind{Secrets})

@@ -29,7 +29,7 @@ import (
 // log, or named in a dead letter; no command prints anything that a terminal obeys.
 func TestHostileObjectsInKafka(t *testing.T) {
 	t.Parallel()
-	testHostileObjects(t, newWorld(t, time.Hour, servers.KafkaOptions{}))
+	testHostileObjects(t, newWorld(t, time.Hour))
 }
 
 func TestHostileObjectsInPostgres(t *testing.T) {

@@ -15,14 +15,13 @@ import (
 func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	const interval = 2 * time.Second
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewBrokerWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	w.Writer(t, Kinds).Fill(5)
 	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}
 	e := StartExporter(t, "an idle exporter", w.With("KUBECDC_WATERMARK_INTERVAL", interval.String(), "KUBECDC_RESOURCES", Resources(kinds)))
 	e.AwaitReady(t)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { w.Writer(t, []Kind{Secrets}).Until(stop, 20); close(done) }()
+	stop := w.Writer(t, []Kind{Secrets}).Start(20)
 	Await(t, "three watermarks of each stream", func() (bool, error) {
 		told := watermarks(w.Read(t))
 		for _, kind := range kinds {
@@ -32,8 +31,7 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 		}
 		return true, nil
 	})
-	close(stop)
-	<-done
+	stop()
 	log := w.Read(t)
 	var first, last time.Time
 	n := 0

@@ -8,19 +8,17 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
-	"kubecdc/test/servers"
 )
 
 // The number of slots changes from 1 to 4 to 2 while changes are made, and every process but the last is killed.
 func TestTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	one, four, two := w.With("KUBECDC_SLOTS", "1"), w.With("KUBECDC_SLOTS", "4"), w.With("KUBECDC_SLOTS", "2")
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 150); close(done) }()
+	stop := writer.Start(150)
 	killedAt(t, one, failpoint.Written+":60")        // leaves a tail
 	killedAt(t, four, failpoint.RollingForward+":1") // in the old layout
 	killedAt(t, four, failpoint.ControlWritten+":1") // the first record of the new one
@@ -38,8 +36,7 @@ func TestTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 	e.Kill()
 	readLeases(t, w).await("kill -9 of the one with 4", 2, standby)
 	awaitMade(t, writer, writer.Made.Load()+200)
-	close(stop)
-	<-done
+	stop()
 	log := w.AwaitComplete(t, writer, Kinds)
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
 	var layouts []string

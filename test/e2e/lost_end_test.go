@@ -59,7 +59,7 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 // compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on as if nothing had been.
 func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{Joined: true})
+	w := NewBrokerWorld(t, servers.KafkaOptions{Joined: true})
 	kinds := []Kind{ConfigMaps, Secrets}
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)
@@ -90,7 +90,7 @@ func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 // a list follows what consumers have read, these records too: nothing comes before what they have, no deleted object is deleted again.
 func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewBrokerWorld(t, servers.KafkaOptions{})
 	kinds := []Kind{ConfigMaps}
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)

@@ -22,7 +22,7 @@ import (
 // the topics replay into the cluster's state again; what was not deleted goes on as if nothing had been.
 func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
@@ -57,7 +57,7 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 // while none runs: it says so in the log, and each object is in its topic again.
 func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
@@ -71,14 +71,12 @@ func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 			remakeTopic(t, a, topic(kind), partitions)
 			awaitControls(t, w, 2, kind.Stream(), change.ControlSnapshotEnd)
 		}
-		stop, done := make(chan struct{}), make(chan struct{})
-		go func() { writer.Until(stop, 50); close(done) }()
+		stop := writer.Start(50)
 		for kind, partitions := range map[Kind]int32{Deployments: 3, Roles: 5} {
 			remakeTopic(t, a, topic(kind), partitions)
 			awaitControls(t, w, 2, kind.Stream(), change.ControlSnapshotEnd)
 		}
-		close(stop)
-		<-done
+		stop()
 	})
 	remakeTopic(t, a, topic(Widgets), 5)
 	runFor(t, env, func() {
@@ -105,10 +103,7 @@ func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 // The address of the brokers leads to another Kafka from a moment on: the exporter ends as at a start, and names both.
 func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
-	other, err := servers.StartKafka(t.Context(), servers.KafkaOptions{})
-	must(t, err)
-	t.Cleanup(func() { _ = other.Stop() })
+	w, other := NewBrokerWorld(t, servers.KafkaOptions{}), servers.SharedKafka(t)
 	proxies, env := w.Proxied(t)
 	env["KUBECDC_RESOURCES"] = Resources([]Kind{ConfigMaps})
 	e := StartExporter(t, "an exporter", env)
@@ -129,7 +124,7 @@ func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 // lost is said all the same, and all of it is written again.
 func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	long := strings.Repeat("l"+strings.Repeat("o", 50)+"ng.", 3) + "example.com"
 	gadgets := Kind{schema.GroupVersionResource{Group: long, Version: "v1", Resource: "widgets"}, "/registry/" + long + "/widgets/"}
 	installCRD(t, w.Kube.Config, gadgets)

@@ -25,7 +25,7 @@ import (
 // the last position.
 func TestTimesInKafka(t *testing.T) {
 	t.Parallel()
-	testTimes(t, newWorld(t, time.Hour, servers.KafkaOptions{}))
+	testTimes(t, newWorld(t, time.Hour))
 }
 
 func TestTimesInPostgres(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"syscall"
 	"testing"
-
-	"kubecdc/test/servers"
 )
 
 // A log is moved as docs/operations.md says: a second exporter writes the new one from a checkpoint of its own, and the first is
@@ -13,12 +11,12 @@ import (
 func TestALogIsMoved(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps}
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
 	database, err := w.Postgres.CreateDatabase(context.Background(), "moved")
 	must(t, err)
 	moved := *w
-	moved.Prefix = "moved"
+	moved.Prefix = w.Prefix + "-moved"
 	moved.Env = w.With("KUBECDC_KAFKA_TOPIC_PREFIX", moved.Prefix, "KUBECDC_CHECKPOINT", database)
 
 	writer := w.Writer(t, kinds)

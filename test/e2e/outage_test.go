@@ -25,7 +25,7 @@ func impatient() servers.KafkaOptions {
 // transaction. Nobody else takes the slot over: that costs a delay, and nothing else.
 func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, impatient())
+	w := NewBrokerWorld(t, impatient())
 	InstallWidgets(t, w.Kube.Config)
 	steps := []string{failpoint.Collected, failpoint.TxnAdded, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.Committed}
 	var points []string
@@ -36,8 +36,7 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 	writer := w.Writer(t, Kinds)
 	env := w.With("KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String())
 	first := StartExporter(t, "the first", with(env, "KUBECDC_FAILPOINT", strings.Join(points, ",")))
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 30); close(done) }()
+	stop := writer.Start(30)
 	for i, step := range steps {
 		first.awaitSuspended(t, step)
 		awaitNoTransaction(t, w)
@@ -59,8 +58,7 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 	second := StartExporter(t, "the second", env)
 	second.AwaitReady(t)
 	first.wakeOvertaken(t)
-	close(stop)
-	<-done
+	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
@@ -68,7 +66,7 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 // as if nothing had been.
 func TestServersAwayForLong(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, impatient())
+	w := NewBrokerWorld(t, impatient())
 	InstallWidgets(t, w.Kube.Config)
 	proxies, env := w.Proxied(t)
 	for key, value := range map[string]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT": txnTimeout.String(), "KUBECDC_LEASE_DURATION": "1s"} {

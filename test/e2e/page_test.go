@@ -17,7 +17,7 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	if browser == "" {
 		t.Skip("a browser is not part of what tests need; make page installs it and runs this test")
 	}
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Secrets, Deployments, Roles}
 	writer := w.Writer(t, kinds)
 	writer.Fill(300)

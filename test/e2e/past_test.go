@@ -28,7 +28,7 @@ import (
 // and one that a compaction has taken from: there it says what may be missing.
 func TestThePastInKafka(t *testing.T) {
 	t.Parallel()
-	testThePast(t, newWorld(t, time.Hour, servers.KafkaOptions{}))
+	testThePast(t, newWorld(t, time.Hour))
 }
 
 func TestThePastInPostgres(t *testing.T) {

@@ -33,8 +33,7 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 	writer, random := NewWriter(t, w.Kube.Config, seed, Kinds), rand.New(rand.NewPCG(seed, 4))
 	writer.Fill(30)
 	killedAt(t, w.Env, failpoint.Written+":2") // in the snapshot
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 60); close(done) }()
+	stop := writer.Start(60)
 	for _, step := range []string{failpoint.RollingForward, failpoint.Received, failpoint.Collected, failpoint.Prepared, failpoint.Written, failpoint.RollingForward, failpoint.Committed} {
 		killedAt(t, w.Env, step+":1")
 	}
@@ -48,8 +47,7 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 	e.AwaitReady(t)
 	beside()
 	awaitMade(t, writer, writer.Made.Load()+100)
-	close(stop)
-	<-done
+	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	wantObjects(t, w, Kinds)
 	e.Signal(syscall.SIGTERM)

@@ -28,14 +28,12 @@ func TestQuietEventsOutliveCompaction(t *testing.T) {
 	w.AwaitComplete(t, both, kinds)
 	quiet, err := w.Kube.Revision(t.Context())
 	must(t, err)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { others.Until(stop, 5); close(done) }()
+	stop := others.Start(5)
 	Await(t, "etcd to be compacted", func() (bool, error) {
 		_, err := w.Kube.Etcd().Get(t.Context(), "x", clientv3.WithRev(quiet))
 		return errors.Is(err, rpctypes.ErrCompacted), nil
 	})
-	close(stop)
-	<-done
+	stop()
 	Await(t, "the events to be confirmed after that", func() (bool, error) {
 		for _, c := range w.Read(t).Controls {
 			for _, p := range c.Positions {

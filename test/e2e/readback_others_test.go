@@ -26,7 +26,7 @@ import (
 // and somebody has written a record there of 88 KB that unpacks to 700 MB. Both cost little memory, what is too large is named, and
 // the next start reads none of it again.
 func othersLittle(t *testing.T, w *World) {
-	prefix, path := "others", filepath.Join(t.TempDir(), "checkpoint.db")
+	prefix, path := w.Prefix+"-others", filepath.Join(t.TempDir(), "checkpoint.db")
 	env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", prefix, "KUBECDC_SLOTS", "2", "KUBECDC_CHECKPOINT", "sqlite:"+path)
 	writeFirst(t, env)
 	topic := change.ControlTopic(prefix)

@@ -17,7 +17,7 @@ import (
 // they held.
 func TestACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	w.Env["KUBECDC_SLOTS"] = "2"
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
@@ -57,7 +57,7 @@ func emptyCheckpoint(t *testing.T, w *World) {
 // known again, so that what was deleted meanwhile is told; and the log says what it does not know.
 func TestACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
@@ -97,38 +97,27 @@ func saysUnknown(log *Log, kind Kind) bool {
 // other's log before it writes: one of them is refused, the other goes on, also after a restart.
 func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	other := startKube(t, compaction)
 	InstallWidgets(t, w.Kube.Config)
 	InstallWidgets(t, other.Config)
 	for round := range 3 {
-		env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", fmt.Sprint("twins", round), "KUBECDC_SLOTS", "2")
+		env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", fmt.Sprint(w.Prefix, "-twins", round), "KUBECDC_SLOTS", "2")
 		var envs [2]map[string]string
 		var both [2]*Exporter
 		for i, kube := range []*servers.Kubernetes{w.Kube, other} {
 			envs[i] = with(with(env, "KUBECONFIG", kube.Kubeconfig), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 			both[i] = StartExporter(t, fmt.Sprint("exporter ", i), envs[i])
 		}
-		refused := 0
-		Await(t, "one of the two to end", func() (bool, error) {
-			select {
-			case <-both[0].Done():
-				return true, nil
-			case <-both[1].Done():
-				refused = 1
-				return true, nil
-			default:
-				return false, nil
-			}
-		})
-		if code := both[refused].Wait(t); code != 2 {
-			t.Errorf("round %d: the one that is refused exits with %d:\n%s", round, code, both[refused].Tail(1000))
+		refused, n := oneEnds(t, both, func() {})
+		if code := refused.Wait(t); code != 2 {
+			t.Errorf("round %d: the one that is refused exits with %d:\n%s", round, code, refused.Tail(1000))
 		}
-		both[refused].awaitLogged(t, "another cluster named", uidOf(t, w.Kube), uidOf(t, other))
-		left := both[1-refused]
+		refused.awaitLogged(t, "another cluster named", uidOf(t, w.Kube), uidOf(t, other))
+		left := both[1-n]
 		left.AwaitReady(t)
 		left.Kill()
-		restarted := StartExporter(t, "the other, restarted", envs[1-refused])
+		restarted := StartExporter(t, "the other, restarted", envs[1-n])
 		restarted.AwaitReady(t)
 		restarted.Kill()
 	}
@@ -138,7 +127,7 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 // the same cluster. When both the right and the checkpoint are lost nobody can tell, and that is what is said.
 func TestTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	a := newAccount(t, w.Kube)
 	kinds := []Kind{ConfigMaps}
 	env := w.With("KUBECONFIG", a.kubeconfig, "KUBECDC_RESOURCES", ConfigMaps.ID())

@@ -31,7 +31,7 @@ const rebuilding = "the checkpoint is lost or older than the log"
 // in the control topic has expired.
 func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	w.Env["KUBECDC_SLOTS"] = "2"
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
@@ -127,7 +127,7 @@ func expireControl(t *testing.T, w *World) {
 // topic expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
 func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	env := w.With("KUBECDC_CHECKPOINT", "sqlite:"+path)
@@ -224,7 +224,7 @@ func TestALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
 // The first was asleep meanwhile, so that nothing else was written, and goes on as if nothing had been.
 func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	other := startKube(t, compaction)
 	InstallWidgets(t, other.Config)
@@ -290,7 +290,7 @@ func uidOf(t *testing.T, k *servers.Kubernetes) string {
 // Two exporters of one cluster with a checkpoint each: they fence each other, until one says why and ends.
 func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
@@ -302,23 +302,22 @@ func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 			both[i].AwaitReady(t)
 		}
 	}
-	ended := 0
-	Await(t, "one of the two to end", func() (bool, error) {
-		writer.Run(5)
-		select {
-		case <-both[0].Done():
-			return true, nil
-		case <-both[1].Done():
-			ended = 1
-			return true, nil
-		default:
-			return false, nil
-		}
-	})
-	if code := both[ended].Wait(t); code != 3 {
+	ended, _ := oneEnds(t, both, func() { writer.Run(5) })
+	if code := ended.Wait(t); code != 3 {
 		t.Errorf("it exits with %d, want 3", code)
 	}
-	both[ended].awaitLogged(t, "exports the same cluster to the same log with another checkpoint")
+	ended.awaitLogged(t, "exports the same cluster to the same log with another checkpoint")
 	writer.Run(100)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+}
+
+// oneEnds waits until one of two exporters has ended, and returns it with its number.
+func oneEnds(t *testing.T, both [2]*Exporter, meanwhile func()) (ended *Exporter, n int) {
+	t.Helper()
+	Await(t, "one of the two to end", func() (bool, error) {
+		meanwhile()
+		n = slices.IndexFunc(both[:], func(e *Exporter) bool { return !e.Running() })
+		return n >= 0, nil
+	})
+	return both[n], n
 }

@@ -16,7 +16,7 @@ import (
 // NewRuledWorld is NewWorld with a broker that grants the rights in docs/security.md, except Read.
 func NewRuledWorld(t testing.TB) *World {
 	t.Helper()
-	w := NewWorld(t, servers.KafkaOptions{SASL: true, ACLs: true})
+	w := NewBrokerWorld(t, servers.KafkaOptions{SASL: true, ACLs: true})
 	w.grant(t, kadm.OpCreate, kadm.OpWrite, kadm.OpDescribeConfigs)
 	must(t, w.Kafka.Rule(context.Background(),
 		servers.KafkaRule{Transactional: w.Prefix + "-", Prefixed: true, Operations: []kadm.ACLOperation{kadm.OpWrite}}))

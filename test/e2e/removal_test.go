@@ -35,7 +35,7 @@ func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types 
 // ends once, with a tombstone, the stream ends once, and when the CRD is back it is a new stream.
 func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Widgets}
 	writer := w.Writer(t, kinds)

@@ -17,7 +17,7 @@ import (
 func TestCredentialsAreRenewed(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps}
-	w := NewWorld(t, servers.KafkaOptions{Guarded: true})
+	w := NewBrokerWorld(t, servers.KafkaOptions{Guarded: true})
 	proxies, env := w.Proxied(t)
 	kafkaPassword, postgresPassword := filepath.Join(t.TempDir(), "kafka"), filepath.Join(t.TempDir(), "postgres")
 	renew(t, kafkaPassword, servers.KafkaPassword)

@@ -349,7 +349,7 @@ func replayToFile(t *testing.T, l *replayLog) {
 	env := maps.Clone(l.env)
 	env["KUBECDC_SINK"], env["KUBECDC_CHECKPOINT"] = "sqlite", "sqlite:"+file
 	l.replayBack(t, env, "file")
-	if out := succeeds(t, env, "state", "pods", "--incomplete"); !strings.Contains(out, "pod") {
+	if out := succeeds(t, env, "state", "pods"); !strings.Contains(out, "pod") {
 		t.Errorf("the state that the file has is %.200s", out)
 	}
 }
@@ -465,26 +465,24 @@ func replayNotKept(t *testing.T, l *replayLog) {
 // history, each change once.
 func TestAConsumerGoesOnFromAReplayToTheLiveLog(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	w.Env["KUBECDC_SLOTS"] = "3"
 	StartExporter(t, "live", w.Env).AwaitReady(t)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 200); close(done) }()
+	stop := writer.Start(200)
 	awaitMade(t, writer, writer.Made.Load()+300)
-	file := filepath.Join(t.TempDir(), "offsets.csv")
-	out := succeeds(t, w.Env, "replay", "--from", "start", "--to-prefix", "again", "--execute", "--offsets-file", file)
+	again, file := w.Prefix+"-again", filepath.Join(t.TempDir(), "offsets.csv")
+	out := succeeds(t, w.Env, "replay", "--from", "start", "--to-prefix", again, "--execute", "--offsets-file", file)
 	t.Log(out)
 	awaitMade(t, writer, writer.Made.Load()+200)
-	close(stop)
-	<-done
+	stop()
 	live := w.AwaitComplete(t, writer, Kinds)
-	AwaitMarkers(t, w.Kafka.Brokers, "again")
-	read := ReadLog(t, w.Kafka.Brokers, "again")
+	AwaitMarkers(t, w.Kafka.Brokers, again)
+	read := ReadLog(t, w.Kafka.Brokers, again)
 	for i := range read.Records {
-		read.Records[i].Topic = w.Prefix + strings.TrimPrefix(read.Records[i].Topic, "again")
+		read.Records[i].Topic = w.Prefix + strings.TrimPrefix(read.Records[i].Topic, again)
 	}
 	csv, err := os.ReadFile(file)
 	must(t, err)

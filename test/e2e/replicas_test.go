@@ -63,7 +63,7 @@ func (l *leases) await(after string, each int, replicas ...*Exporter) {
 
 func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewBrokerWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	env := w.With("KUBECDC_SLOTS", "6")
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
@@ -75,8 +75,7 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	for _, e := range []*Exporter{first, second, third} {
 		e.AwaitReady(t)
 	}
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 100); close(done) }()
+	stop := writer.Start(100)
 
 	awaitMade(t, writer, writer.Made.Load()+200)
 	third.Kill()
@@ -99,8 +98,7 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	second.stop(t)
 	slots.await("SIGTERM", 6, fourth)
 	awaitMade(t, writer, writer.Made.Load()+100)
-	close(stop)
-	<-done
+	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
@@ -172,7 +170,7 @@ func steppedDown(replicas []*Exporter) (times int) {
 // With more replicas than slots: who holds none stands by, is ready, and takes over.
 func TestAReplicaThatStandsByTakesOver(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	first := StartExporter(t, "the first", w.Env)

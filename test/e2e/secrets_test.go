@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/test/servers"
 )
@@ -116,7 +117,7 @@ func dataOf(t testing.TB, raw json.RawMessage) map[string]string {
 // has it, nor the checkpoint.
 func TestSecretsAreNotTold(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	delete(w.Env, "KUBECDC_SECRETS")
 	v := newVault(t, w.Kube)
 	v.put("old", 0)
@@ -133,8 +134,8 @@ func (w *World) of(t testing.TB, name string) *World {
 	url, err := w.Postgres.CreateDatabase(context.Background(), strings.ReplaceAll(name, "-", "_"))
 	must(t, err)
 	other := *w
-	other.Prefix = name
-	other.Env = w.With("KUBECDC_CLUSTER", name, "KUBECDC_KAFKA_TOPIC_PREFIX", name, "KUBECDC_CHECKPOINT", url,
+	other.Prefix = w.Prefix + "-" + name
+	other.Env = w.With("KUBECDC_CLUSTER", name, "KUBECDC_KAFKA_TOPIC_PREFIX", other.Prefix, "KUBECDC_CHECKPOINT", url,
 		"KUBECDC_RESOURCES", "configmaps,secrets", "KUBECDC_REDACT", "configmaps:data.password")
 	return &other
 }
@@ -301,6 +302,46 @@ func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 			t.Errorf("the before of %s is %s", r.Key, r.Before)
 		}
 	}
+}
+
+// The embedded log keeps what was exported before. A change after a stricter rule has a state before without it, and what has not changed
+// is not written again, though proofs compare it with what the log has.
+func TestAStricterRuleBesideTheEmbeddedLog(t *testing.T) {
+	t.Parallel()
+	w := NewFileWorld(t)
+	v := newVault(t, w.Kube)
+	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = "secrets", "1s"
+	v.put("a", 0)
+	e := StartExporter(t, "in plain", w.Env)
+	e.AwaitReady(t)
+	w.awaitVersion(t, "a", v.put("a", 0))
+	still := v.put("b", 0)
+	w.awaitVersion(t, "b", still)
+	e.stop(t)
+
+	e = StartExporter(t, "in hash", w.With("KUBECDC_SECRETS", "hash"))
+	e.AwaitReady(t)
+	changed := w.awaitVersion(t, "a", v.put("a", 0))
+	if !strings.Contains(string(changed.Before), "hmac-sha256:") || strings.Contains(string(changed.Before), theCanary.Base64()) {
+		t.Errorf("the state before is %s", changed.Before)
+	}
+	proofs := func() (n int) {
+		for _, c := range w.fileControls(t) {
+			if c.Type == change.ControlProof {
+				n++
+			}
+		}
+		return n
+	}
+	before := proofs()
+	Await(t, "three proofs", func() (bool, error) { return proofs() >= before+3, nil })
+	for _, r := range w.Read(t).ByKey(w.Prefix, Secrets)["default/b"] {
+		if string(r.Version) != still || r.Op != "c" {
+			t.Errorf("Secret b, which did not change, is written as %s at %s", r.Op, r.Version)
+		}
+	}
+	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
+	e.stop(t)
 }
 
 func (e *Exporter) awaitLine(t testing.TB, version string) {

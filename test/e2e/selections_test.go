@@ -60,7 +60,7 @@ var selections = []selection{{}, {[]string{"default"}, ""}, {[]string{"kube-publ
 // as it is, and no other one where it selects, and every change of a key once and in order.
 func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 	t.Parallel()
-	kafka := NewWorld(t, servers.KafkaOptions{})
+	kafka := NewWorld(t)
 	tables := &World{Kube: kafka.Kube, Postgres: kafka.Postgres, Prefix: kafka.Prefix}
 	tables.Env = kafka.With("KUBECDC_SINK", "postgres", "KUBECDC_CLUSTER", "tables")
 	seed := rand.Uint64()

@@ -179,7 +179,7 @@ func nobodyAnswers(t *testing.T, w *World) {
 // the middle of it and another one goes on.
 func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Deployments}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "10")
 	writer := w.Writer(t, kinds)
@@ -187,15 +187,13 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	e := StartExporter(t, "the exporter", w.Env)
 	w.AwaitComplete(t, writer, kinds)
 	e.awaitCheckpoint(t)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 50); close(done) }()
+	stop := writer.Start(50)
 	for _, kind := range kinds {
 		if out := mustRun(t, w.Env, "snapshot", kind.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
 			t.Errorf("where nothing differs the answer is %s", out)
 		}
 	}
-	close(stop)
-	<-done
+	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t)
@@ -281,7 +279,7 @@ func (w *World) tamper(t testing.TB, kind Kind) map[string]string {
 // nothing. The exporter may be killed meanwhile, and the checkpoint be lost afterwards.
 func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "10")
 	writer := w.Writer(t, kinds)
@@ -289,11 +287,9 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	e := StartExporter(t, "the exporter", w.Env)
 	live := len(w.AwaitComplete(t, writer, kinds).ByKey(w.Prefix, ConfigMaps))
 	e.awaitCheckpoint(t)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { writer.Until(stop, 20); close(done) }()
+	stop := writer.Start(20)
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--all")
-	close(stop)
-	<-done
+	stop()
 	log := w.AwaitComplete(t, writer, kinds)
 	told := log.controlsOf(ConfigMaps.Stream(), change.ControlSignal)
 	if len(told) != 2 || told[0].Signal.State != change.SignalStarted || told[1].Signal.State != change.SignalCompleted ||
@@ -348,7 +344,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 // makes the topic again.
 func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
 	writer := w.Writer(t, kinds)

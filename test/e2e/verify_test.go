@@ -136,7 +136,7 @@ func rawRecord(t testing.TB, w *World, r Record) *kgo.Record {
 // while objects change and proofs find nothing wrong with what the exporter emits.
 func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Roles}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PROOF_INTERVAL", "1s")
 	writer := w.Writer(t, kinds)
@@ -147,16 +147,11 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 		code, _ := command(t, w.Env, "verify")
 		return code == 0, nil
 	})
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		writer.Until(stop, 50)
-	}()
+	stop := writer.Start(50)
 	for range 3 {
 		wantOnly(t, w.verified(t, 0))
 	}
-	close(stop)
-	<-stopped
+	stop()
 	log := w.AwaitComplete(t, writer, kinds)
 	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
 
@@ -204,7 +199,7 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 // Two commands that repair at the same time write what differs once.
 func TestTwoRepairsWriteOnce(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
 	writer := w.Writer(t, kinds)
@@ -258,11 +253,7 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
 	log := w.AwaitComplete(t, writer, kinds)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		writer.Until(stop, 100)
-	}()
+	stop := writer.Start(100)
 	for range 6 {
 		wantOnly(t, w.verified(t, 0))
 	}
@@ -273,8 +264,7 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	must(t, err)
 	wantOnly(t, w.verified(t, 1), "table extra "+namespace+"/planted")
 	wantOnly(t, w.verified(t, 0, "--repair"))
-	close(stop)
-	<-stopped
+	stop()
 	w.AwaitComplete(t, writer, kinds)
 	e.Kill()
 	killed := time.Now()

@@ -19,7 +19,7 @@ import (
 // All commands name objects in kubectl's words, and without -n all of them mean all namespaces.
 func TestKubectlsWordsInKafka(t *testing.T) {
 	t.Parallel()
-	testKubectlsWords(t, newWorld(t, time.Hour, servers.KafkaOptions{}))
+	testKubectlsWords(t, newWorld(t, time.Hour))
 }
 
 func TestKubectlsWordsInPostgres(t *testing.T) {

@@ -111,20 +111,22 @@ func (w *Writer) Run(n int) {
 	}
 }
 
-// Until makes changes at about the rate until stop is closed.
-func (w *Writer) Until(stop <-chan struct{}, perSecond int) {
-	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-w.t.Context().Done(): // the test has failed
-			return
-		case <-ticker.C:
-			w.one()
+// Start makes changes at about the rate until stop is called, or the test has failed.
+func (w *Writer) Start(perSecond int) (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.Tick(time.Second / time.Duration(perSecond)); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+				w.one()
+			}
 		}
-	}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // overtake writes until the cluster's revision is above the other one's.

@@ -24,13 +24,21 @@ type World struct {
 	Env        map[string]string
 }
 
-// NewWorld starts servers for this test alone, which will break them. The broker starts concurrently, since it takes longest.
-func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
+// NewWorld starts an API server and a database for this test alone, which will break them. The broker is that of all tests, and the topics
+// are the test's own.
+func NewWorld(t testing.TB) *World {
 	t.Helper()
-	return newWorld(t, compaction, kafka)
+	return newWorld(t, compaction)
 }
 
-func newWorld(t testing.TB, compaction time.Duration, kafka servers.KafkaOptions) *World {
+func newWorld(t testing.TB, compaction time.Duration) *World {
+	t.Helper()
+	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
+	return w.on(servers.SharedKafka(t), servers.UniqueName())
+}
+
+// NewBrokerWorld starts a broker for this test alone, too. It starts concurrently, since it takes long.
+func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
 	var broker *servers.Kafka
 	var failed error
@@ -47,9 +55,14 @@ func newWorld(t testing.TB, compaction time.Duration, kafka servers.KafkaOptions
 	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
 	<-started
 	must(t, failed)
-	w.Kafka = broker
-	w.Env = w.With("KUBECDC_SINK", "kafka", "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.Brokers, ","),
-		"KUBECDC_KAFKA_TOPIC_PREFIX", w.Prefix, "KUBECDC_KAFKA_PARTITIONS", "3")
+	return w.on(broker, w.Prefix)
+}
+
+// on has the log in topics of that prefix.
+func (w *World) on(broker *servers.Kafka, prefix string) *World {
+	w.Kafka, w.Prefix = broker, prefix
+	w.Env = w.With("KUBECDC_SINK", "kafka", "KUBECDC_KAFKA_BROKERS", strings.Join(broker.Brokers, ","),
+		"KUBECDC_KAFKA_TOPIC_PREFIX", prefix, "KUBECDC_KAFKA_PARTITIONS", "3")
 	return w
 }
 

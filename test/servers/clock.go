@@ -72,23 +72,31 @@ func Patient(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// Await looks until the condition holds. It fails the test on an error, and when enough has been waited. Looks take a third of
-// the time at most, so that what is waited for has the processors.
+// Await looks until the condition holds. It fails the test on an error, and when enough has been waited.
 func Await(t testing.TB, what string, condition func() (bool, error)) {
 	t.Helper()
+	if err := Until(context.Background(), what, condition); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Until is Await for what is no test. Looks take a third of the time at most, so that what is waited for has the processors.
+func Until(ctx context.Context, what string, condition func() (bool, error)) error {
 	for clock, began := StartClock(), time.Now(); ; {
 		looked := time.Now()
 		late := clock.Late() // before the look, which may take long
-		ok, err := condition()
-		if err != nil {
-			t.Fatalf("waiting for %s: %v", what, err)
+		switch ok, err := condition(); {
+		case err != nil:
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		case ok:
+			return nil
+		case late:
+			return fmt.Errorf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), patience, what)
 		}
-		if ok {
-			return
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		case <-time.After(min(max(pollEvery, 2*time.Since(looked)), 2*time.Second)):
 		}
-		if late {
-			t.Fatalf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), patience, what)
-		}
-		time.Sleep(min(max(20*time.Millisecond, 2*time.Since(looked)), 2*time.Second))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -70,23 +69,14 @@ func (k *Kafka) Unrule(ctx context.Context, rules ...KafkaRule) error {
 // learned waits until the broker knows ACLs, or no longer: its controller
 // answers before the broker has read what it says.
 func learned(ctx context.Context, admin *kadm.Client, b *kadm.ACLBuilder, want bool) error {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
-	for {
+	return Until(ctx, "the broker to know it", func() (bool, error) {
 		known, err := admin.DescribeACLs(ctx, b)
 		all := err == nil
 		for _, k := range known {
 			all = all && k.Err == nil && (len(k.Described) > 0) == want
 		}
-		if all {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the broker to know it: %w (%w)", context.Cause(ctx), err)
-		case <-time.After(pollEvery):
-		}
-	}
+		return all, nil
+	})
 }
 
 func (k *Kafka) eachRule(rules []KafkaRule, do func(*kadm.Client, *kadm.ACLBuilder) error) error {

@@ -35,6 +35,7 @@ type KubernetesOptions struct {
 	// SameAccess is a cluster whose certificates and tokens this one has too, as one that takes over its address.
 	SameAccess *Kubernetes
 	Keep       bool // keep the folder after Stop
+	Audit      *AuditOptions
 }
 
 // User is someone that the API server knows by a bearer token. RBAC decides
@@ -106,6 +107,13 @@ func newKubernetes(opts KubernetesOptions) (*Kubernetes, error) {
 	k.admin = User{Name: "kubecdc-admin", Token: rand.Text(), Groups: []string{"system:masters"}}
 	if err := k.writeFiles(); err != nil {
 		return nil, err
+	}
+	if opts.Audit != nil {
+		flags, err := opts.Audit.flags(i)
+		if err != nil {
+			return nil, err
+		}
+		k.opts.APIServerFlags = append(flags, opts.APIServerFlags...)
 	}
 	if k.etcd, err = k.newEtcd("etcd"); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -65,7 +66,7 @@ func freePort() (int, error) {
 		for len(ports.left) > 0 {
 			port := ports.left[0]
 			ports.left = ports.left[1:]
-			if canListen(port) {
+			if nobodyListens(port) {
 				return port, nil
 			}
 		}
@@ -99,12 +100,14 @@ func freePorts(n int) ([]int, error) {
 	return found, nil
 }
 
-func canListen(port int) bool {
-	l, err := net.Listen("tcp", loopback(port))
-	if err != nil {
-		return false
+// nobodyListens asks who listens there. To listen would do harm: a process that this one starts meanwhile has the socket, too, until it runs
+// its program.
+func nobodyListens(port int) bool {
+	c, err := net.Dial("tcp", loopback(port))
+	if err == nil {
+		c.Close()
 	}
-	return l.Close() == nil
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 func loopback(port int) string {

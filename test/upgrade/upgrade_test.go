@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"kubecdc/test/e2e"
-	"kubecdc/test/servers"
 )
 
 func TestMain(m *testing.M) { e2e.Main(m) }
@@ -31,7 +30,7 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 	last, err := buildRelease(os.Getenv("KUBECDC_TEST_UPGRADE_FROM"))
 	must(t, err)
 	t.Logf("from %s (%s)", last.ref, last.commit)
-	w := e2e.NewWorld(t, servers.KafkaOptions{})
+	w := e2e.NewWorld(t)
 	e2e.InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, e2e.Kinds)
 	writer.Fill(60)

@@ -66,7 +66,7 @@ create table log_objects (
 create unique index log_objects_by_name on log_objects (resource, name, namespace, uid);
 create index log_objects_live on log_objects (stream) where gone is null;
 
--- A body is whole (depth 0), or what differs from the body before it of the same object (depth n: n steps from a whole one).
+-- A body is whole (back is 0), or what differs from the whole body of the same object that so many numbers before has.
 create table log_changes (
   id      integer primary key,
   object  integer not null,
@@ -75,7 +75,7 @@ create table log_changes (
   version not null,         -- the resourceVersion: a number, or text where it is none
   time    integer not null, -- when the exporter saw it
   gap     text,             -- in which it was found
-  depth   integer,          -- null: no body
+  back    integer,          -- null: no body
   body    blob,
   before  blob              -- whole, where the state before is no other change's
 );
@@ -110,3 +110,34 @@ create table log_kept (
   since integer not null  -- when the batch after that was written; 0: nothing is gone
 );
 insert into log_kept values (0, 0);
+
+-- Who asked: what many audit records have in common, as JSON.
+create table log_requesters (
+  id   integer primary key,
+  who  text not null, -- as whom the requests acted
+  told text not null unique
+);
+
+-- Audit records, in the order in which they came. Times are microseconds since 1970.
+create table log_audit (
+  n           integer primary key,
+  id          blob not null unique,
+  requester   integer not null,
+  received    integer not null,
+  time        integer not null,
+  answered    integer not null,
+  resource    integer not null,
+  namespace   text not null,
+  name        text not null,
+  uid         text not null,
+  before      not null, -- the resourceVersion before the request, as in log_changes; empty: not told
+  after       not null,
+  created     integer not null,
+  verb        text not null,
+  subresource text not null,
+  code        integer not null,
+  rest        text not null -- the other members of the record, as JSON
+);
+create index log_audit_by_name on log_audit (resource, name);
+create index log_audit_by_requester on log_audit (requester);
+create index log_audit_by_time on log_audit (received);

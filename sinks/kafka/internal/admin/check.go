@@ -31,11 +31,14 @@ import (
 func (a *Admin) Check(ctx context.Context, resources []change.Resource) (r sinks.Report, err error) {
 	c := &checking{Admin: a, denied: map[right][]string{}}
 	names := []string{change.ControlTopic(a.cfg.TopicPrefix), change.DeadLetterTopic(a.cfg.TopicPrefix)}
+	if a.cfg.Audit {
+		names = append(names, change.AuditTopic(a.cfg.TopicPrefix))
+	}
 	for _, r := range resources {
 		names = append(names, change.Topic(a.cfg.TopicPrefix, r))
 	}
 	for _, step := range []func(context.Context) error{
-		c.version,
+		c.version, c.protocol,
 		func(ctx context.Context) error { return c.describe(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
@@ -46,6 +49,7 @@ func (a *Admin) Check(ctx context.Context, resources []change.Resource) (r sinks
 			break
 		}
 	}
+	r.How = c.how
 	r.Warnings, err = c.warnings, errors.Join(append(c.wrong, c.missingRights()...)...)
 	if err == nil {
 		r.Retention = a.retentionOrWhyNot(ctx)
@@ -76,6 +80,7 @@ type checking struct {
 	denied   map[right][]string // topics
 	wrong    []error
 	warnings []string
+	how      string
 }
 
 type existingTopic struct {
@@ -120,6 +125,23 @@ func (c *checking) version(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// protocol finds out how transactions are made.
+func (c *checking) protocol(ctx context.Context) error {
+	if c.cfg.Delivery != settings.ExactlyOnce {
+		return nil
+	}
+	if !c.cfg.Protocol2 {
+		c.how = "transactions by protocol 1"
+		return nil
+	}
+	why, err := c.client.LacksProtocol2(ctx)
+	c.how = "transactions by protocol 2"
+	if why != "" {
+		c.how = "transactions by protocol 1, since " + why
+	}
+	return err
 }
 
 // describe finds out which topics exist.
@@ -262,7 +284,7 @@ func (c *checking) suits(t existingTopic, has map[string]string, resources int) 
 			mend(fmt.Sprintf("min.insync.replicas=%d", t.replicas)))
 	}
 	compacted := strings.Contains(has[CleanupPolicy], "compact")
-	if compacted && (control || t.name == change.DeadLetterTopic(c.cfg.TopicPrefix)) {
+	if compacted && !change.IsDataTopic(c.cfg.TopicPrefix, t.name) {
 		wrong("cleanup.policy is %s, which would remove records that are needed: set it to delete%s", has[CleanupPolicy], mend("cleanup.policy=delete"))
 	}
 	used := strings.Replace(cmp.Or(c.cfg.Compression, "snappy"), "none", "uncompressed", 1)

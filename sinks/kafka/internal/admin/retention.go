@@ -54,9 +54,9 @@ func controlTopic(history time.Duration) topicPlan {
 	return topicPlan{1, map[string]string{CleanupPolicy: "delete", RetentionTime: millis(max(history, settings.Week))}}
 }
 
-// snapshotTopic keeps snapshots on demand for the time of the history. It is not compacted: nothing there says that an object of an
-// earlier snapshot was deleted.
-func snapshotTopic(history time.Duration) topicPlan {
+// historyTopic keeps snapshots on demand, or audit records, for the time of the history. It is not compacted: nothing there says that an
+// object of an earlier snapshot was deleted, and each request for an object counts.
+func historyTopic(history time.Duration) topicPlan {
 	return topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: millis(history)}}
 }
 

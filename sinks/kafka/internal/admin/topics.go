@@ -69,8 +69,8 @@ func (t *Topics) plan(name string) *topicPlan {
 		return &t.control
 	case name == change.DeadLetterTopic(prefix):
 		return &deadLetterTopic
-	case change.IsSnapshotTopic(prefix, name):
-		plan := snapshotTopic(t.cfg.History)
+	case change.IsSnapshotTopic(prefix, name), name == change.AuditTopic(prefix):
+		plan := historyTopic(t.cfg.History)
 		return &plan
 	}
 	return &t.data
@@ -155,7 +155,7 @@ func (t *Topics) Forget(names ...string) {
 func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...string) error {
 	p, err := producer.New(ctx, t.client, producer.Options{
 		TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who,
-		Timeout:         min(t.cfg.TransactionTimeout, tryTimeout)})
+		Timeout:         min(t.cfg.TransactionTimeout, tryTimeout), Protocol1: true})
 	if err != nil {
 		return err
 	}

@@ -47,8 +47,7 @@ type node struct {
 
 type field struct {
 	*node
-	name   string // the member's
-	quoted []byte // "name":
+	quoted []byte // the member's "name":
 }
 
 // Parse reads a schema of ours. The error names what is not.
@@ -132,7 +131,7 @@ func (c compiler) record(n *avro.SchemaNode, path string) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.fields = append(r.fields, field{of, member, append(appendString(nil, member), ':')})
+		r.fields = append(r.fields, field{of, append(appendString(nil, member), ':')})
 		if open, extra := f.Props["open"].(bool); extra {
 			r.open, r.extra = open, i
 			continue

@@ -47,6 +47,8 @@ type Client struct {
 	refreshed time.Time          // when the view of the cluster was last dropped
 	stuck     map[*Attempts]bool // operations that have been retried for long
 
+	connections atomic.Int64
+
 	id    atomic.Pointer[string]           // of the cluster, from the first connection; nil before
 	moved atomic.Pointer[sinks.MovedError] // an address leads to another cluster; nil: none does
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -11,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kubecdc/sinks"
 )
@@ -21,8 +23,13 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
+	c.connections.Add(1)
 	return &askedConn{Conn: conn, client: c, address: address}, nil
 }
+
+// Connections is how many connections were made. What was written before the last of them, a broker may have lost: none loses
+// records, and no other one takes its place, without ending its connections.
+func (c *Client) Connections() int64 { return c.connections.Load() }
 
 // note keeps the id of the first cluster, and returns the error for another one.
 func (c *Client) note(address, id string) error {
@@ -42,6 +49,36 @@ type askedConn struct {
 	client  *Client
 	address string
 	asked   bool
+	takes   bool // transactions by protocol 2
+}
+
+// askedAddr leads from kafka-go's connection to the one that it was made on.
+type askedAddr struct {
+	net.Addr
+	conn *askedConn
+}
+
+// LocalAddr is an askedAddr.
+func (a *askedConn) LocalAddr() net.Addr { return askedAddr{a.Conn.LocalAddr(), a} }
+
+// askedOf returns the connection of a client that a connection of kafka-go was made on.
+func askedOf(conn any) *askedConn { return conn.(net.Conn).LocalAddr().(askedAddr).conn }
+
+// takesProtocol2 asks the broker once, over kafka-go's connection, whether it makes transactions by protocol 2: so no request of that
+// reaches an older one, even if it has just taken the place of another. The error is ErrOlderTransactions.
+func (a *askedConn) takesProtocol2(conn io.ReadWriter, clientID string) error {
+	if a.takes {
+		return nil
+	}
+	answer, err := exchange(conn, clientID, apiVersions())
+	if err != nil {
+		return err
+	}
+	if why := lacksProtocol2(answer.(*kmsg.ApiVersionsResponse)); why != "" {
+		return Final(fmt.Errorf("%w: the broker at %s %s", ErrOlderTransactions, a.address, why))
+	}
+	a.takes = true
+	return nil
 }
 
 // beforeLogin are the requests that a broker answers before a login.

@@ -1,14 +1,16 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"syscall"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // PingAll asks every broker that the cluster names for its API versions. That needs no right, and a broker answers it from
@@ -17,25 +19,46 @@ import (
 // A broker closes a connection at the first request after its session (connections.max.reauth.ms, KIP-368) or after it was idle for
 // long. That says nothing about the broker, so a closed connection is replaced once.
 func (c *Client) PingAll(ctx context.Context) error {
-	_, err := c.RoundTrip(ctx, &pingAll{})
+	_, err := c.RoundTrip(ctx, &askAll{clientID: c.ClientID})
 	if err != nil {
 		c.refresh()
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		_, err = c.RoundTrip(ctx, &pingAll{})
+		_, err = c.RoundTrip(ctx, &askAll{clientID: c.ClientID})
 	}
 	return err
 }
 
-// pingAll is one request to each broker.
-type pingAll struct{ brokers []protocol.Broker }
+// LacksProtocol2 asks every broker whether it makes transactions by protocol 2 (KIP-890), and says why one does not; empty: all do.
+// One that does not answer soon is not waited for, as long as another does: it is asked again before it gets such a request.
+func (c *Client) LacksProtocol2(ctx context.Context) (why string, err error) {
+	err = c.Try(ctx, "ask the brokers for their versions", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
+		defer cancel()
+		all := &askAll{clientID: c.ClientID, any: true}
+		_, err := c.RoundTrip(ctx, all)
+		why = all.lacking
+		return err
+	})
+	return why, err
+}
 
-func (r *pingAll) ApiKey() protocol.ApiKey { return protocol.ApiVersions }
+const askWithin = 2 * time.Second
 
-func (r *pingAll) Split(c protocol.Cluster) (requests []protocol.Message, _ protocol.Merger, _ error) {
+// askAll is one request to each broker.
+type askAll struct {
+	clientID string
+	any      bool // one answer is enough
+	brokers  []protocol.Broker
+	lacking  string // why one of them does not make transactions by protocol 2
+}
+
+func (r *askAll) ApiKey() protocol.ApiKey { return protocol.ApiVersions }
+
+func (r *askAll) Split(c protocol.Cluster) (requests []protocol.Message, _ protocol.Merger, _ error) {
 	for _, b := range c.Brokers {
 		r.brokers = append(r.brokers, b)
-		requests = append(requests, &pingRequest{broker: b.ID})
+		requests = append(requests, &NewerRequest{Request: apiVersions(), To: b.ID, ClientID: r.clientID})
 	}
 	if len(requests) == 0 {
 		return nil, nil, errors.New("the cluster's brokers are not known yet")
@@ -43,37 +66,22 @@ func (r *pingAll) Split(c protocol.Cluster) (requests []protocol.Message, _ prot
 	return requests, r, nil
 }
 
-func (r *pingAll) Merge(_ []protocol.Message, results []any) (last protocol.Message, err error) {
+func (r *askAll) Merge(_ []protocol.Message, results []any) (last protocol.Message, failed error) {
 	for i, result := range results {
-		if last, err = protocol.Result(result); err != nil {
-			return nil, fmt.Errorf("broker %s: %w", &r.brokers[i], err)
+		answer, err := protocol.Result(result)
+		if err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("broker %s: %w", &r.brokers[i], err))
+			continue
+		}
+		last = answer
+		if lacks := lacksProtocol2(answer.(NewerAnswer).Response.(*kmsg.ApiVersionsResponse)); lacks != "" {
+			r.lacking = fmt.Sprintf("broker %d %s", r.brokers[i].ID, lacks)
 		}
 	}
-	return last, nil
+	if r.any && last != nil {
+		failed = nil
+	}
+	return last, failed
 }
 
-// pingRequest is kafka-go's ApiVersions request, to one broker.
-type pingRequest struct {
-	_ struct{} `kafka:"min=v0,max=v2"`
-
-	broker int32
-}
-
-// toChosenBroker tells kafka-go's two types of the request apart.
-const toChosenBroker protocol.OverrideTypeKey = 2
-
-func init() {
-	protocol.RegisterOverride(&pingRequest{}, &apiversions.Response{}, toChosenBroker)
-}
-
-func (r *pingRequest) ApiKey() protocol.ApiKey           { return protocol.ApiVersions }
-func (r *pingRequest) TypeKey() protocol.OverrideTypeKey { return toChosenBroker }
-func (r *pingRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	return BrokerByID(c, r.broker)
-}
-
-var (
-	_ protocol.Splitter            = (*pingAll)(nil)
-	_ protocol.BrokerMessage       = (*pingRequest)(nil)
-	_ protocol.OverrideTypeMessage = (*pingRequest)(nil)
-)
+var _ protocol.Splitter = (*askAll)(nil)

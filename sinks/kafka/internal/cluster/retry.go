@@ -65,6 +65,9 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", a.Op, context.Cause(ctx))
 	}
+	if moved := a.client.moved.Load(); moved != nil && !a.other {
+		err = moved // what kafka-go sends by itself fails in ways of its own
+	}
 	v := Judge(err)
 	switch {
 	case v == Retry:

@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
 	"io"
 
 	"github.com/segmentio/kafka-go"
@@ -66,25 +64,12 @@ func (r *topicIDsRequest) ask(rw io.ReadWriter, version int16) (protocol.Message
 		t.Topic = &topic
 		request.Topics = append(request.Topics, t)
 	}
-	text := kmsg.NewRequestFormatter(kmsg.FormatterClientID(r.clientID)).AppendRequest(nil, request, 0)
-	if _, err := rw.Write(text); err != nil {
+	answer, err := exchange(rw, r.clientID, request)
+	if err != nil {
 		return nil, err
-	}
-	var size [4]byte
-	if _, err := io.ReadFull(rw, size[:]); err != nil {
-		return nil, err
-	}
-	answer := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(rw, answer); err != nil {
-		return nil, err
-	}
-	response := kmsg.NewPtrMetadataResponse()
-	response.Version = version
-	if err := response.ReadFrom(answer[min(len(answer), 5):]); err != nil { // after a correlation id and no tags
-		return nil, fmt.Errorf("decode the topics' ids: %w", err)
 	}
 	ids := topicIDs{}
-	for _, t := range response.Topics {
+	for _, t := range answer.(*kmsg.MetadataResponse).Topics {
 		switch {
 		case t.Topic == nil:
 		case t.ErrorCode == int16(kafka.UnknownTopicOrPartition):

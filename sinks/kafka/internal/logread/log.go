@@ -8,7 +8,6 @@ package logread
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 
 	"kubecdc/change"
@@ -35,11 +34,8 @@ func (l *Log) Owns(uid string) bool {
 // ControlTopic is the topic of the control records.
 func (l *Log) ControlTopic() string { return change.ControlTopic(l.Envelope.Prefix) }
 
-// IsData reports whether a topic is one for changes, by its name. It may belong to another prefix that begins with this one.
-func (l *Log) IsData(topic string) bool {
-	prefix := l.Envelope.Prefix
-	return strings.HasPrefix(topic, prefix+".") && topic != l.ControlTopic() && topic != change.DeadLetterTopic(prefix)
-}
+// IsData reports whether a topic is one for changes.
+func (l *Log) IsData(topic string) bool { return change.IsDataTopic(l.Envelope.Prefix, topic) }
 
 // Topics names the data topics that exist.
 func (l *Log) Topics(ctx context.Context) (topics []string, err error) {

@@ -33,11 +33,14 @@ func (e LimitError) Error() string {
 // encode makes the partition's next record batch, if none is pending: as much of the queue as the aim allows. Where
 // compression was overestimated the batch is halved. A single item that is too large goes to the Source.
 func (p *Producer) encode(ctx context.Context, q *Partition) error {
+	if q.of != p.identity {
+		q.of, q.sequence = p.identity, 0
+	}
 	for q.pending == nil {
 		queued := p.fill(q)
 		plain, count := p.encoder.Size(), p.encoder.Count()
 		sealed, err := p.encoder.Seal(recordbatch.Producer{
-			ID: p.id, Epoch: p.epoch, Sequence: q.sequence, Transactional: !p.Idempotent,
+			ID: p.identity.id, Epoch: p.identity.epoch, Sequence: q.sequence, Transactional: !p.Idempotent,
 		})
 		if err != nil {
 			return fmt.Errorf("compress a batch for %s: %w", q.Topic.Name, err)

@@ -49,7 +49,9 @@ func Example() {
 
 	_, err = producer.New(ctx, client, options)
 	must(err)
-	fmt.Println("fenced:", cluster.Judge(p.Add(ctx, partition)) == cluster.Fenced)
+	partition.Reset()
+	partition.QueueRecord(recordbatch.Record{Key: []byte("key")})
+	fmt.Println("fenced:", cluster.Judge(p.Produce(ctx, partition)) == cluster.Fenced)
 	// Output:
 	// key=committed
 	// fenced: true

@@ -87,8 +87,16 @@ type Partition struct {
 	Next int64
 	// Doubt: the broker's last answer says that it may have lost records; Lost: that it certainly has.
 	Doubt, Lost bool
+	// Look: since the partition was last written to, connections were made, or others have written. So the broker may have lost the
+	// record before offset Before, the last that it had acknowledged then; and where each transaction begins a new sequence, it would
+	// not notice.
+	Look   bool
+	Before int64
 
-	sequence int32 // of the next record, as the broker counts this producer's
+	distrust int // so many transactions are not foreseen, since somebody else has written to the partition
+
+	of       identity
+	sequence int32 // of the next record, as the broker counts those of this identity
 	items    []int32
 	records  []recordbatch.Record
 	next     int // the first of the queue that is not acknowledged
@@ -96,7 +104,9 @@ type Partition struct {
 	pending        *slab.Slab // encoded record batch that is to be sent; nil: encode the next
 	pendingItems   int        // how many of the queue it holds
 	pendingRecords int
-	most           int // at most so many of the queue in the next batch; 0: no limit
+	leader         int32
+	connections    int64 // that were made before the last write; 0: it is not written to yet
+	most           int   // at most so many of the queue in the next batch; 0: no limit
 
 	answer answer
 }
@@ -104,13 +114,18 @@ type Partition struct {
 // Reset empties the queue, for the next transaction.
 func (p *Partition) Reset() {
 	p.Clear()
-	p.Written = false
+	p.Written, p.Look = false, false
 }
 
 // Clear empties the queue within a transaction.
 func (p *Partition) Clear() {
 	p.items, p.records, p.next = p.items[:0], p.records[:0], 0
 	p.pending, p.most = nil, 0
+}
+
+// Rewind queues again what the broker has, for another transaction.
+func (p *Partition) Rewind() {
+	p.next, p.pending, p.most, p.Written = 0, nil, 0, false
 }
 
 // Queue adds an item.

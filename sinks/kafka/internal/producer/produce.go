@@ -1,7 +1,6 @@
 package producer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/produce"
-	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/recordbatch"
@@ -82,8 +79,8 @@ func (p *Producer) sendRound(ctx context.Context, partitions []*Partition) error
 		errs[0] = p.send(ctx, requests[0])
 	} else {
 		var wg sync.WaitGroup
-		for i, partitions := range requests {
-			wg.Go(func() { errs[i] = p.send(ctx, partitions) })
+		for i := range requests {
+			wg.Go(func() { errs[i] = p.send(ctx, requests[i]) })
 		}
 		wg.Wait()
 	}
@@ -97,18 +94,20 @@ func (p *Producer) sendRound(ctx context.Context, partitions []*Partition) error
 	return worst
 }
 
+// request is what is sent to one broker at once.
+type request struct {
+	leader     int32
+	partitions []*Partition
+	size       int
+	sent       int64 // how many connections were made before
+}
+
 // groupByLeader assigns the partitions to requests, each to one broker.
-func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) ([][]*Partition, error) {
-	type request struct{ at, size int }
-	var requests [][]*Partition
-	open := map[int32]request{}
+func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) (requests []request, err error) {
+	open := map[int32]int{} // the leader's request that is not full
 	var topics []string
-	seen := map[*Topic]bool{}
-	for _, q := range partitions {
-		if !seen[q.Topic] {
-			seen[q.Topic] = true
-			topics = append(topics, q.Topic.Name)
-		}
+	for _, group := range byTopic(partitions) {
+		topics = append(topics, group[0].Topic.Name)
 	}
 	leaders, err := p.client.LeadersOf(ctx, topics...)
 	if err != nil {
@@ -120,43 +119,27 @@ func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) (
 			return nil, fmt.Errorf("find the leader of %s/%d: %w", q.Topic.Name, q.Index, protocol.ErrNoPartition)
 		}
 		leader := of[q.Index]
-		r, ok := open[leader]
-		if !ok || r.size+len(q.pending.Bytes) > maxRequest {
-			r = request{at: len(requests)}
-			requests = append(requests, nil)
+		at, ok := open[leader]
+		if !ok || requests[at].size+len(q.pending.Bytes) > maxRequest {
+			at = len(requests)
+			open[leader] = at
+			requests = append(requests, request{leader: leader, sent: p.client.Connections()})
 		}
-		requests[r.at] = append(requests[r.at], q)
-		r.size += len(q.pending.Bytes)
-		open[leader] = r
+		requests[at].partitions = append(requests[at].partitions, q)
+		requests[at].size += len(q.pending.Bytes)
 	}
 	return requests, nil
 }
 
 // send sends one request and notes each partition's answer in it.
-func (p *Producer) send(ctx context.Context, partitions []*Partition) error {
-	req := &rawproduce.Request{Acks: -1, Timeout: int32(p.client.RequestTimeout.Milliseconds() * 3 / 4)}
-	if !p.Idempotent {
-		req.TransactionalID = p.TransactionalID
-	}
-	at := map[*Topic]int{}
-	for _, q := range partitions {
-		i, ok := at[q.Topic]
-		if !ok {
-			i = len(req.Topics)
-			at[q.Topic] = i
-			req.Topics = append(req.Topics, rawproduce.RequestTopic{Topic: q.Topic.Name})
-		}
-		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rawproduce.RequestPartition{
-			Partition: q.Index, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(q.pending.Bytes)},
-		})
+func (p *Producer) send(ctx context.Context, r request) error {
+	for _, q := range r.partitions {
 		q.answer = answer{code: noAnswer}
 	}
-	m, err := p.client.RoundTrip(ctx, req)
-	if err != nil {
-		return err
+	if p.lacking == "" {
+		return p.produceByProtocol2(ctx, r)
 	}
-	noteAnswers(m.(*produce.Response), partitions)
-	return nil
+	return p.produce(ctx, r)
 }
 
 // answer is the broker's answer for one record batch.
@@ -168,24 +151,19 @@ type answer struct {
 
 const noAnswer = int16(kafka.NetworkException)
 
-func noteAnswers(res *produce.Response, partitions []*Partition) {
-	for i := range res.Topics {
-		t := &res.Topics[i]
-		for j := range t.Partitions {
-			a := &t.Partitions[j]
-			for _, q := range partitions {
-				if q.Index == a.Partition && q.Topic.Name == t.Topic {
-					q.answer = answer{a.ErrorCode, a.BaseOffset, a.ErrorMessage}
-				}
-			}
+// note notes the answer for one record batch.
+func (r request) note(topic string, partition int32, a answer) {
+	for _, q := range r.partitions {
+		if q.Index == partition && q.Topic.Name == topic {
+			q.answer = a
 		}
 	}
 }
 
 // handleAnswers notes what was accepted and makes smaller what was too large. Of the other errors it returns the worst.
-func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) error {
+func (p *Producer) handleAnswers(ctx context.Context, r request) error {
 	var worst error
-	for _, q := range partitions {
+	for _, q := range r.partitions {
 		err := cluster.CodeError(q.answer.code)
 		switch {
 		case err == nil && q.answer.offset < q.Next:
@@ -194,6 +172,7 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 				"or the broker has lost records", q.Topic.Name, q.Index, q.answer.offset, q.Next-1))
 		case err == nil:
 			q.pending.Release()
+			p.doubt(q, r)
 			q.acknowledge(q.answer.offset)
 			continue
 		case cluster.Judge(err) == cluster.TooLarge:
@@ -201,6 +180,9 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 		default:
 			q.Doubt = q.sequence > 0 && (errors.Is(err, kafka.OutOfOrderSequenceNumber) || errors.Is(err, kafka.UnknownProducerId))
 			err = fmt.Errorf("%s/%d: %w", q.Topic.Name, q.Index, cluster.WithText(err, q.answer.text))
+			if p.Source == nil {
+				break
+			}
 			if own := p.Source.Failed(q.Topic.Name, err); own != nil {
 				err = cluster.Final(own)
 			}
@@ -208,6 +190,17 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 		worst = cluster.Worse(worst, err)
 	}
 	return worst
+}
+
+// doubt notes whether a partition may have lost the record before those that it has just acknowledged. By protocol 1 it would refuse
+// them, by their sequence. A transaction's marker takes one offset. Of a batch that is written twice the first answer counts: what is
+// before the second is the batch itself, aborted.
+func (p *Producer) doubt(q *Partition, r request) {
+	again := q.leader == r.leader && q.connections == p.client.Connections() && q.answer.offset == q.Next+1
+	if p.lacking == "" && q.connections > 0 && !q.Written && !again && !q.Look {
+		q.Look, q.Before = true, q.Next
+	}
+	q.leader, q.connections = r.leader, r.sent
 }
 
 // makeSmaller halves a record batch that the broker does not accept, down to the one item that is too large, which goes to

@@ -1,8 +1,9 @@
 // Package producer is the idempotent and transactional producer that kafka-go lacks (KIP-98; its Writer is neither). A Producer
 // gets its id and epoch from the transaction coordinator (InitProducerID), which fences every earlier producer of the same
 // transactional id; it adds partitions to a transaction (AddPartitionsToTxn), sends record batches with sequence numbers
-// (Produce), and commits or aborts (EndTxn). The requests are described in the protocol guide
-// (https://kafka.apache.org/protocol).
+// (Produce), and commits or aborts (EndTxn). By protocol 2 (KIP-890) the brokers add what is produced to by themselves, and each end
+// of a transaction gives the producer its next epoch, or another id once there is none. The requests are described in the protocol
+// guide (https://kafka.apache.org/protocol).
 //
 // It knows nothing of what the records hold: a Source appends them, and decides what becomes of one that is too large.
 package producer
@@ -19,12 +20,13 @@ import (
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Options say who produces. All are required except Codec and, without Produce, Source.
+// Options say who produces. All are required except Codec and, where only records are queued, Source.
 type Options struct {
 	TransactionalID string
 	// Idempotent: the producer has the identity and the fencing of its transactional id, but begins no transactions.
@@ -33,6 +35,9 @@ type Options struct {
 	Timeout time.Duration
 	Codec   recordbatch.Codec // nil: no compression
 	Source  Source            // of what Produce sends
+	// Protocol1: protocol 2 is not asked for. Nor is it by one who only wants to know which partitions may be added: it adds none
+	// without a record.
+	Protocol1 bool
 }
 
 // Producer is one producer under one epoch. It is used by one goroutine.
@@ -41,16 +46,24 @@ type Options struct {
 //  1. A newer producer of the same transactional id has a higher epoch; the brokers refuse all others (cluster.Fenced).
 //  2. Every request is repeated as it is until its outcome is known; each is idempotent.
 //  3. Records of one partition are written in order: one record batch is in flight to it at a time.
+//  4. By protocol 2 no two transactions have the same identity, so nothing of one that arrives late gets into another.
 type Producer struct {
 	Options
 	client      *cluster.Client
-	id          int64
-	epoch       int16
-	coordinator int32 // broker id; -1: not known
-	open        bool  // a transaction was begun and not yet ended
-	ending      bool  // its end was requested
+	identity    identity
+	lacking     string // why not all brokers make transactions by protocol 2; empty: it is used
+	coordinator int32  // broker id; -1: not known
+	open        bool   // a transaction was begun and not yet ended
+	ending      bool   // its end was requested
+	ended       time.Time
 
 	encoder *recordbatch.Encoder
+}
+
+// identity is what the brokers know a producer by. Its sequence numbers in each partition begin at 0.
+type identity struct {
+	id    int64
+	epoch int16
 }
 
 // New fences every earlier producer of the transactional id. If that has a transaction open, the coordinator aborts it before
@@ -60,6 +73,17 @@ type Producer struct {
 // the newer one.
 func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
 	p := &Producer{Options: o, client: c, coordinator: -1, encoder: recordbatch.NewEncoder(o.Codec)}
+	switch {
+	case o.Idempotent:
+		p.lacking = "no transactions are made"
+	case o.Protocol1:
+		p.lacking = "it is not asked for"
+	default:
+		var err error
+		if p.lacking, err = c.LacksProtocol2(ctx); err != nil {
+			return p, err
+		}
+	}
 	return p, c.Try(ctx, "fence earlier producers of "+o.TransactionalID, func(ctx context.Context) error {
 		m, err := c.RoundTrip(ctx, &initproducerid.Request{
 			TransactionalID: o.TransactionalID, TransactionTimeoutMs: int32(o.Timeout.Milliseconds()),
@@ -69,7 +93,7 @@ func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
 			return err
 		}
 		res := m.(*initproducerid.Response)
-		p.id, p.epoch = res.ProducerID, res.ProducerEpoch
+		p.identity = identity{res.ProducerID, res.ProducerEpoch}
 		return cluster.CodeError(res.ErrorCode)
 	})
 }
@@ -77,17 +101,32 @@ func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
 // InTransaction reports whether a transaction was begun whose end was not requested.
 func (p *Producer) InTransaction() bool { return p.open && !p.ending }
 
-// Add adds partitions to the transaction; the first begins it. The error may be a DeniedTopics.
+// Protocol is that of the transactions, 1 or 2, and why it is not 2.
+func (p *Producer) Protocol() (n int, why string) {
+	if p.lacking == "" {
+		return 2, ""
+	}
+	return 1, p.lacking
+}
+
+// Add adds partitions to the transaction; the first begins it. By protocol 2 a Produce does so. The error may be a DeniedTopics.
 func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	if p.Idempotent || len(partitions) == 0 {
 		return nil
 	}
-	topics := groupByTopic(partitions)
+	if p.lacking == "" {
+		if !p.open {
+			p.settle(ctx)
+		}
+		p.open = true
+		return nil
+	}
 	p.open = true
+	topics := groupByTopic(partitions)
 	return p.client.Try(ctx, "begin a transaction of "+p.TransactionalID, func(ctx context.Context) error {
 		return p.askCoordinator(ctx, func() error {
 			m, err := p.client.RoundTrip(ctx, &addPartitionsRequest{
-				TransactionalID: p.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Topics: topics,
+				TransactionalID: p.TransactionalID, ProducerID: p.identity.id, ProducerEpoch: p.identity.epoch, Topics: topics,
 				coordinator: p.coordinator,
 			})
 			if err != nil {
@@ -98,17 +137,13 @@ func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	})
 }
 
-func groupByTopic(partitions []*Partition) []addpartitionstotxn.RequestTopic {
-	var topics []addpartitionstotxn.RequestTopic
-	at := map[*Topic]int{}
-	for _, p := range partitions {
-		i, ok := at[p.Topic]
-		if !ok {
-			i = len(topics)
-			at[p.Topic] = i
-			topics = append(topics, addpartitionstotxn.RequestTopic{Name: p.Topic.Name})
+func groupByTopic(partitions []*Partition) (topics []addpartitionstotxn.RequestTopic) {
+	for _, group := range byTopic(partitions) {
+		t := addpartitionstotxn.RequestTopic{Name: group[0].Topic.Name}
+		for _, q := range group {
+			t.Partitions = append(t.Partitions, q.Index)
 		}
-		topics[i].Partitions = append(topics[i].Partitions, p.Index)
+		topics = append(topics, t)
 	}
 	return topics
 }
@@ -155,22 +190,46 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	if !commit {
 		op = "abort a transaction of " + p.TransactionalID
 	}
+	end := p.end
+	if p.lacking == "" {
+		end = p.endByProtocol2
+	}
 	err := p.client.Try(ctx, op, func(ctx context.Context) error {
-		return p.askCoordinator(ctx, func() error {
-			m, err := p.client.RoundTrip(ctx, &endTxnRequest{
-				TransactionalID: p.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Committed: commit,
-				coordinator: p.coordinator,
-			})
-			if err != nil {
-				return err
-			}
-			return cluster.CodeError(m.(*endtxn.Response).ErrorCode)
-		})
+		return p.askCoordinator(ctx, func() error { return end(ctx, commit) })
 	})
 	if err == nil {
-		p.open, p.ending = false, false
+		p.open, p.ending, p.ended = false, false, time.Now()
 	}
 	return err
+}
+
+func (p *Producer) end(ctx context.Context, commit bool) error {
+	m, err := p.client.RoundTrip(ctx, &endTxnRequest{
+		TransactionalID: p.TransactionalID, ProducerID: p.identity.id, ProducerEpoch: p.identity.epoch, Committed: commit,
+		coordinator: p.coordinator,
+	})
+	if err != nil {
+		return err
+	}
+	return cluster.CodeError(m.(*endtxn.Response).ErrorCode)
+}
+
+// endByProtocol2 takes the next identity. The coordinator knows a repeated request by its identity, which is the one before: it
+// answers that it is not yet done, then the same as the first time. What another producer has done meanwhile raises the epoch by more
+// than one, and the repeat is refused as fenced. To abort a transaction that has no partition is allowed.
+func (p *Producer) endByProtocol2(ctx context.Context, commit bool) error {
+	req := kmsg.NewPtrEndTxnRequest()
+	req.Version, req.TransactionalID = cluster.TransactionalEnd, p.TransactionalID
+	req.ProducerID, req.ProducerEpoch, req.Commit = p.identity.id, p.identity.epoch, commit
+	answer, err := p.exchange(ctx, req, p.coordinator)
+	if err != nil {
+		return err
+	}
+	res := answer.(*kmsg.EndTxnResponse)
+	if res.ErrorCode == 0 && res.ProducerID >= 0 {
+		p.identity = identity{res.ProducerID, res.ProducerEpoch}
+	}
+	return cluster.CodeError(res.ErrorCode)
 }
 
 // askCoordinator finds the coordinator if it is not known, and looks for it again after an error that may mean that it

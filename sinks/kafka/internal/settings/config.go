@@ -50,8 +50,12 @@ type Config struct {
 	// TopicConfig is set on topics that the sink creates; it overrides what follows from History.
 	TopicConfig map[string]string
 
+	Audit bool // audit events are taken in: their topic is checked too
+
 	Pin Pin // nil: all partitions that a topic has are used
 
+	// Protocol2: transactions are made by protocol 2 (KIP-890), where all brokers do so.
+	Protocol2 bool
 	// TransactionTimeout: the coordinator aborts a transaction that is open for longer, and the slot must be opened again.
 	// read_committed consumers wait as long for the transaction of an exporter that died. Default 1 minute.
 	TransactionTimeout time.Duration

@@ -32,6 +32,13 @@ type place struct {
 type doubt struct {
 	next int64
 	lost bool // beyond doubt
+	of   written
+}
+
+// written says which batch has written a record, by its headers; batch 0: any of the slot's.
+type written struct {
+	epoch int64
+	batch uint64
 }
 
 // Note takes the answers to a write that failed.
@@ -40,7 +47,7 @@ func (d *Doubts) Note(slot int, partitions []*producer.Partition) {
 	defer d.mu.Unlock()
 	for _, p := range partitions {
 		if p.Lost || p.Doubt {
-			d.all[place{slot, int(p.Index), p.Topic.Name}] = doubt{p.Next, p.Lost}
+			d.all[place{slot, int(p.Index), p.Topic.Name}] = doubt{next: p.Next, lost: p.Lost}
 		}
 	}
 }
@@ -52,8 +59,9 @@ func (d *Doubts) noteOwn(c logread.Control, known change.Offsets) {
 	defer d.mu.Unlock()
 	for topic, ends := range c.Ends() {
 		for p, next := range ends {
-			if at := (place{c.Slot, p, topic}); next == known[topic][p] && d.all[at].next != next {
-				d.all[at] = doubt{next: next}
+			at := place{c.Slot, p, topic}
+			if beyond := d.all[at].lost && d.all[at].next == next; next == known[topic][p] && !beyond { // of several the last counts
+				d.all[at] = doubt{next: next, of: written{c.Epoch, c.Batch}}
 			}
 		}
 	}
@@ -77,14 +85,14 @@ func (l *Slot) hasLost(ctx context.Context, topic string, partition int, next in
 	if !ok || doubt.lost {
 		return ok, nil
 	}
-	return l.isOther(ctx, topic, partition, next-1)
+	return l.isOther(ctx, topic, partition, next-1, doubt.of)
 }
 
 // noteMissing looks whether a batch of the tail that lacks records has lost its last ones. Others compaction may have removed.
 func (l *Slot) noteMissing(ctx context.Context, c logread.Control) error {
 	for topic, ends := range c.Ends() {
 		for p, next := range ends {
-			other, err := l.isOther(ctx, topic, p, next-1)
+			other, err := l.isOther(ctx, topic, p, next-1, written{c.Epoch, c.Batch})
 			if err != nil {
 				return err
 			}
@@ -96,13 +104,12 @@ func (l *Slot) noteMissing(ctx context.Context, c logread.Control) error {
 	return nil
 }
 
-// isOther reports whether what has an offset now is not of this slot. Retention may have left nothing there, which proves
-// nothing.
-func (l *Slot) isOther(ctx context.Context, topic string, partition int, offset int64) (other bool, err error) {
-	slot := strconv.Itoa(l.slot)
+// isOther reports whether what has an offset now is not the slot's record that had it: another slot's, a marker, or one of a later batch,
+// which was aborted. Retention may have left nothing there, which proves nothing.
+func (l *Slot) isOther(ctx context.Context, topic string, partition int, offset int64, of written) (other bool, err error) {
 	r := consumer.New(l.Client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true,
 		Wanted: func(f *consumer.Record) bool {
-			other = other || f.Offset == offset && f.Headers[change.HeaderSlot] != slot
+			other = other || f.Offset == offset && !l.wrote(f, of)
 			return false
 		},
 		Marker: func(at int64) { other = other || at == offset }})
@@ -110,4 +117,10 @@ func (l *Slot) isOther(ctx context.Context, topic string, partition int, offset 
 		err = nil
 	}
 	return other, err
+}
+
+func (l *Slot) wrote(f *consumer.Record, of written) bool {
+	return f.Headers[change.HeaderSlot] == strconv.Itoa(l.slot) &&
+		(of.batch == 0 || f.Headers[change.HeaderEpoch] == strconv.FormatInt(of.epoch, 10) &&
+			f.Headers[change.HeaderBatch] == strconv.FormatUint(of.batch, 10))
 }

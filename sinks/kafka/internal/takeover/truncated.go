@@ -154,6 +154,26 @@ func (l *Slot) CompareEnds(ctx context.Context, active []*producer.Partition) er
 	return nil
 }
 
+// CompareLast looks for the last record of the slot before those of an open transaction, in the partitions of which a broker may have
+// lost it.
+func (l *Slot) CompareLast(ctx context.Context, active []*producer.Partition) error {
+	for _, p := range active {
+		if !p.Look {
+			continue
+		}
+		other, err := l.isOther(ctx, p.Topic.Name, int(p.Index), p.Before-1, written{})
+		if err != nil {
+			return err
+		}
+		if other {
+			p.Lost, p.Next = true, p.Before
+			return fmt.Errorf("%s/%d has another record at offset %d, where the slot's last one was: the broker has lost it",
+				p.Topic.Name, p.Index, p.Before-1)
+		}
+	}
+	return nil
+}
+
 func (l *Slot) lost(gone map[string]map[int]int64) *sinks.LostTailError {
 	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone),
 		Gone:   func(r change.Resource) bool { return gone[change.Topic(l.Envelope.Prefix, r)] != nil },

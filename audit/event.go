@@ -1,0 +1,298 @@
+package audit
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+)
+
+// event has what is read of an audit.k8s.io/v1 Event. Bodies are not decoded.
+type event struct {
+	AuditID                  string
+	Stage                    string
+	RequestURI               string
+	Verb                     string
+	User, ImpersonatedUser   requester
+	SourceIPs                []string
+	UserAgent                string
+	ObjectRef                reference
+	ResponseStatus           struct{ Code int }
+	RequestReceivedTimestamp time.Time
+	StageTimestamp           time.Time
+	Annotations              map[string]string
+
+	response []byte // the raw object of the answer
+	query    url.Values
+	told     told
+}
+
+type requester struct {
+	Username string
+	Groups   []string
+	Extra    map[string][]string
+}
+
+type reference struct {
+	Resource, Namespace, Name, UID, APIGroup, ResourceVersion, Subresource string
+}
+
+type verdict int
+
+const (
+	wanted verdict = iota
+	skipped
+	broken
+)
+
+// read decodes the members that are needed. It returns as soon as it sees that the event changed nothing; most are of requests that read.
+func (e *event) read(raw []byte) verdict {
+	c := rawjson.At(raw)
+	c.Enter()
+	for name, more := c.Member(); more; name, more = c.Member() {
+		value := c.Skip()
+		into := e.member(string(name))
+		if into == nil {
+			if string(name) == "responseObject" {
+				e.response = value
+			}
+			continue
+		}
+		if json.Unmarshal(value, into) != nil {
+			return broken
+		}
+		if e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb) {
+			return skipped
+		}
+	}
+	switch {
+	case e.AuditID == "" || e.Stage == "" || e.Verb == "" || e.RequestReceivedTimestamp.IsZero():
+		return broken
+	case e.ObjectRef.Resource == "" || !e.stores():
+		return skipped
+	}
+	_, query, _ := strings.Cut(e.RequestURI, "?")
+	e.query, _ = url.ParseQuery(query) // what can be read of it
+	e.told = e.annotated()
+	return wanted
+}
+
+// verbs are those that write.
+var verbs = []string{"create", "update", "patch", "delete", "deletecollection"}
+
+func (e *event) member(name string) any {
+	switch name {
+	case "auditID":
+		return &e.AuditID
+	case "stage":
+		return &e.Stage
+	case "requestURI":
+		return &e.RequestURI
+	case "verb":
+		return &e.Verb
+	case "user":
+		return &e.User
+	case "impersonatedUser":
+		return &e.ImpersonatedUser
+	case "sourceIPs":
+		return &e.SourceIPs
+	case "userAgent":
+		return &e.UserAgent
+	case "objectRef":
+		return &e.ObjectRef
+	case "responseStatus":
+		return &e.ResponseStatus
+	case "requestReceivedTimestamp":
+		return &e.RequestReceivedTimestamp
+	case "stageTimestamp":
+		return &e.StageTimestamp
+	case "annotations":
+		return &e.Annotations
+	}
+	return nil
+}
+
+// stores reports whether the API server stores what such requests send. Connections to Pods, Nodes and Services, tokens, and
+// questions about rights are created too, and nothing is left of them.
+func (e *event) stores() bool {
+	switch e.ObjectRef.Subresource {
+	case "exec", "attach", "portforward", "proxy", "token":
+		return false
+	}
+	return e.ObjectRef.APIGroup != "authorization.k8s.io" && e.ObjectRef.APIGroup != "authentication.k8s.io"
+}
+
+func (e *event) resource() string {
+	return change.Resource{Group: e.ObjectRef.APIGroup, Plural: e.ObjectRef.Resource}.ID()
+}
+
+// dryRun: kubectl asks for it in a body, where only the policy sees it.
+func (e *event) dryRun() bool {
+	return slices.Contains(e.query["dryRun"], "All") || e.told.how == "dry"
+}
+
+// as is the user as whom the request acted.
+func (e *event) as() *requester {
+	if e.ImpersonatedUser.Username != "" {
+		return &e.ImpersonatedUser
+	}
+	return &e.User
+}
+
+func (e *event) record() Record {
+	ref := &e.ObjectRef
+	r := Record{ID: e.id(), AuditID: short(e.AuditID), Time: e.RequestReceivedTimestamp.UTC(), Answered: e.StageTimestamp.UTC(),
+		Resource: short(e.resource()), Namespace: short(ref.Namespace), Name: short(ref.Name), Verb: e.Verb, Subresource: short(ref.Subresource),
+		Code: e.ResponseStatus.Code, Manager: short(e.query.Get("fieldManager")), User: short(e.User.Username),
+		Groups: shortAll(e.as().Groups), Impersonated: short(e.ImpersonatedUser.Username), UserAgent: short(e.UserAgent),
+		Addresses: shortAll(e.SourceIPs)}
+	if e.Verb == "deletecollection" {
+		r.Labels, r.Fields = short(e.query.Get("labelSelector")), short(e.query.Get("fieldSelector"))
+		return r // what it tells of an object is of one of several
+	}
+	e.object(&r)
+	return r
+}
+
+// object sets which object it was, and its versions.
+func (e *event) object(r *Record) {
+	ref := &e.ObjectRef
+	if e.Verb != "create" {
+		r.UID = short(ref.UID) // of a create it is what the client sent
+	}
+	if e.Verb == "update" && r.Succeeded() && ref.ResourceVersion != "0" {
+		r.VersionBefore = version(ref.ResourceVersion) // the one that the client insists on
+	}
+	if e.dryRun() {
+		r.Effect = Nothing
+	}
+	switch {
+	case e.told.finds():
+		r.UID, r.VersionBefore, r.Retried = e.told.uid, version(e.told.rest), e.told.again
+		if e.told.how == "old" && r.Effect == "" {
+			r.Effect = Wrote
+		}
+	case e.told.how == "new" && r.Subresource == "":
+		r.UID, r.Created, r.VersionBefore = e.told.uid, true, ""
+		r.Name = cmp.Or(r.Name, short(e.told.rest))
+	case e.told.how == "new":
+		r.UID = e.told.uid // of the object that a Binding is for
+	case r.Verb == "create" && r.Subresource == "" || r.Code == 201 && r.Verb != "create":
+		r.Created, r.VersionBefore = true, ""
+	}
+	if r.Succeeded() && e.response != nil && r.Subresource != "binding" && r.Subresource != "eviction" {
+		e.answered(r)
+	}
+}
+
+// answered reads what a server's answer tells, at the level RequestResponse.
+func (e *event) answered(r *Record) {
+	metadata := rawjson.Member(e.response, "metadata")
+	if uid := text(metadata, "uid"); uid != "" {
+		r.UID, r.VersionAfter = uid, version(text(metadata, "resourceVersion"))
+		r.Name = cmp.Or(r.Name, text(metadata, "name"))
+	} else if uid := text(rawjson.Member(e.response, "details"), "uid"); uid != "" && r.Verb == "delete" {
+		r.UID = uid // a Status names the object so
+	}
+}
+
+func text(object []byte, member string) string {
+	text, _ := rawjson.Text(rawjson.Member(object, member))
+	return short(text)
+}
+
+// Annotation is how the names of the policy's annotations begin, after the name of the policy. There are as many as a policy may have,
+// since the API server keeps the first value of each: where it tries a write again, upon a newer version, that one has another remainder
+// by one of the moduli, and so an annotation of its own.
+const Annotation = "kubecdc-object"
+
+// Moduli have no common divisor: two versions have one remainder by both of them in one case of 90, and never if they are near.
+var Moduli = []int{9, 10}
+
+// told is what the policy tells: "UID old VERSION" where the object becomes another one, "UID maybe VERSION" where that is not certain,
+// "UID new NAME", or "UID dry".
+type told struct {
+	uid, how, rest string
+	again          bool // there are several versions
+}
+
+// finds reports whether there was an object before.
+func (t *told) finds() bool { return t.how == "old" || t.how == "maybe" }
+
+// annotated is what the policy has told of the last attempt, which saw the newest version. It is nothing if one attempt found an object
+// and another one did not.
+func (e *event) annotated() (last told) {
+	for key, value := range e.Annotations {
+		if _, name, _ := strings.Cut(key, "/"); !strings.HasPrefix(name, Annotation) {
+			continue
+		}
+		uid, rest, _ := strings.Cut(value, " ")
+		how, rest, _ := strings.Cut(rest, " ")
+		next := told{uid: short(uid), how: how, rest: rest, again: last.again}
+		switch {
+		case last.how != "" && last.finds() != next.finds():
+			return told{}
+		case last.how == "":
+			last = next
+		case last.rest != rest:
+			if change.ResourceVersion(last.rest).Compare(change.ResourceVersion(rest)) < 0 {
+				last = next
+			}
+			last.again = true
+		}
+	}
+	return last
+}
+
+// id tells an event from all others, and is the same each time that it comes. The audit id alone would not do: a client may choose it,
+// and use it again so that a later request goes unseen, and an aggregated server reports a request by the same one.
+func (e *event) id() string {
+	h := sha256.New()
+	for _, part := range []string{e.AuditID, e.Stage, e.Verb, e.RequestURI, e.User.Username,
+		e.RequestReceivedTimestamp.UTC().Format(time.RFC3339Nano), e.StageTimestamp.UTC().Format(time.RFC3339Nano),
+		e.ObjectRef.Name, e.told.uid, e.told.rest} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func version(text string) change.ResourceVersion {
+	if v := change.ResourceVersion(text); v.Valid() && len(v) <= longest {
+		return v
+	}
+	return ""
+}
+
+// Clients choose most of the texts, so these are bounded.
+const (
+	longest = 1024
+	most    = 200
+)
+
+func short(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	text = text[:longest]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}
+
+func shortAll(texts []string) []string {
+	texts = slices.Clone(texts[:min(len(texts), most)])
+	for i := range texts {
+		texts[i] = short(texts[i])
+	}
+	return texts
+}

@@ -1,0 +1,225 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kubecdc/internal/rawjson"
+	"kubecdc/internal/wait"
+)
+
+// pollEvery is how often files are looked at, and how long it takes until what could not be written is read again.
+const pollEvery = time.Second
+
+// Files reads files with an event a line, as kube-apiserver and log shippers write them, while they grow and are rotated. Nothing is
+// remembered: the next start reads the files again, and the log keeps each event once.
+type Files struct {
+	intake   *Intake
+	patterns []string
+	log      *slog.Logger
+	open     []*tailed
+	failing  bool
+}
+
+// tailed is a file, whatever its name is by now.
+type tailed struct {
+	*os.File
+	info   os.FileInfo
+	offset int64 // up to where the events are durable
+	named  bool  // it still has a name that is looked for
+}
+
+// NewFiles returns a reader of all files whose paths match a pattern (filepath.Match).
+func NewFiles(i *Intake, patterns []string, log *slog.Logger) *Files {
+	return &Files{intake: i, patterns: patterns, log: log}
+}
+
+// Run reads until the context ends.
+func (f *Files) Run(ctx context.Context) {
+	defer func() {
+		for _, t := range f.open {
+			_ = t.Close()
+		}
+	}()
+	for err := f.poll(ctx); ctx.Err() == nil; err = f.poll(ctx) {
+		if err != nil && !errors.Is(err, ErrNotOpen) && !f.failing {
+			f.log.Warn("audit events of files can't be taken in; it is tried again", "in", pollEvery.String(), "error", err)
+		}
+		f.failing = err != nil
+		if wait.For(ctx, pollEvery) != nil {
+			return
+		}
+	}
+}
+
+// poll reads what is new in all files. Of a file that was renamed it reads the rest, before it reads the one that has its name now.
+func (f *Files) poll(ctx context.Context) error {
+	errs := []error{f.find()}
+	kept := f.open[:0]
+	for _, t := range f.open {
+		err := t.read(ctx, f.intake)
+		errs = append(errs, err)
+		if err == nil && !t.named {
+			_ = t.Close()
+			continue
+		}
+		kept = append(kept, t)
+	}
+	f.open = kept
+	return errors.Join(errs...)
+}
+
+// find opens files that are new.
+func (f *Files) find() error {
+	for _, t := range f.open {
+		t.named = false
+	}
+	var errs []error
+	for _, pattern := range f.patterns {
+		paths, _ := filepath.Glob(pattern) // config has checked the pattern
+		for _, path := range paths {
+			errs = append(errs, f.found(path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *Files) found(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil // it was renamed meanwhile
+	}
+	for _, t := range f.open {
+		if os.SameFile(t.info, info) {
+			t.named = true
+			return nil
+		}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	if info, err = file.Stat(); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	f.open = append(f.open, &tailed{File: file, info: info, named: true})
+	return nil
+}
+
+// read takes the lines in that have come. A file that has become shorter was emptied, and begins anew.
+func (t *tailed) read(ctx context.Context, i *Intake) error {
+	info, err := t.Stat()
+	if err != nil || info.Size() == t.offset {
+		return err
+	}
+	if info.Size() < t.offset {
+		t.offset = 0
+	}
+	end, err := i.lines(ctx, io.NewSectionReader(t, t.offset, info.Size()-t.offset))
+	t.offset += end
+	if err != nil {
+		return fmt.Errorf("read audit events of %s: %w", t.Name(), err)
+	}
+	return nil
+}
+
+// lines makes the events of whole lines durable, and returns how many bytes the lines have of which that is done, with an error too. A
+// line that no event is as long as is passed.
+func (i *Intake) lines(ctx context.Context, from io.Reader) (passed int64, err error) {
+	b, err := i.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r := bufio.NewReaderSize(from, 64<<10)
+	var line []byte
+	var whole int64 // bytes of the whole lines
+	for read := int64(0); ; {
+		part, err := r.ReadSlice('\n')
+		if len(line) <= rawjson.LargestValue {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			read += int64(len(part))
+			continue
+		case errors.Is(err, io.EOF):
+			return b.rest(passed, whole)
+		case err != nil:
+			return passed, err
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			if err := b.add(line); err != nil {
+				return passed, err
+			}
+		}
+		read += int64(len(part))
+		whole, line = read, line[:0]
+		if len(b.records) == 0 {
+			passed = whole
+		}
+	}
+}
+
+// rest writes what has gathered of the lines up to whole.
+func (b *batch) rest(passed, whole int64) (int64, error) {
+	if err := b.write(); err != nil {
+		return passed, err
+	}
+	return whole, nil
+}
+
+// streamed is how many bytes of lines are held before they are taken in.
+const streamed = 1 << 20
+
+// Stream takes in the lines of a stream, such as standard input, until it ends. It reads on once what it has read is durable.
+func (i *Intake) Stream(ctx context.Context, from io.Reader, log *slog.Logger) error {
+	r := bufio.NewReaderSize(from, 64<<10)
+	var held []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		held = append(held, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			if len(held) > streamed+rawjson.LargestValue {
+				held = held[:0] // no event is as long
+			}
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return fmt.Errorf("read audit events of standard input: %w", err)
+		case err == nil && r.Buffered() > 0 && len(held) < streamed:
+			continue
+		}
+		if err != nil {
+			held = append(held, '\n')
+		}
+		if ended := i.insist(ctx, held, log); err != nil || ended != nil {
+			return ended
+		}
+		held = held[:0]
+	}
+}
+
+// insist takes lines in, however often that fails.
+func (i *Intake) insist(ctx context.Context, lines []byte, log *slog.Logger) error {
+	for failing := false; ; failing = true {
+		done, err := i.lines(ctx, bytes.NewReader(lines))
+		lines = lines[done:]
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !failing && !errors.Is(err, ErrNotOpen) {
+			log.Warn("audit events of standard input can't be taken in; it is tried again", "in", pollEvery.String(), "error", err)
+		}
+		if err := wait.For(ctx, pollEvery); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,97 @@
+// Package audit takes the API server's audit events in, so that a change can be joined to the request that made it: who it was. An
+// event becomes a Record, which a sink keeps beside the changes (sinks.AuditLog). The join is made where both are read (query/).
+package audit
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+)
+
+// Record is a request that could have changed an object, as its audit event tells of it. It never has a body. Its JSON leaves out what is
+// empty, so that a sink can store a record in parts.
+type Record struct {
+	ID       string    `json:"id,omitempty"`      // tells the event from all others, and is the same each time that it comes: 32 hex digits
+	AuditID  string    `json:"auditID,omitempty"` // of the request. A client may choose it, and use it again
+	Time     time.Time `json:"time,omitzero"`     // when the API server received the request
+	Answered time.Time `json:"answered,omitzero"` // when it answered
+	Received time.Time `json:"received,omitzero"` // when the exporter got the event
+
+	Resource  string `json:"resource,omitempty"` // the id: deployments.apps
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"` // empty: of a deletecollection, or a create with generateName without the policy
+	UID       string `json:"uid,omitempty"`  // empty: the event does not tell
+	// VersionBefore is the object's resourceVersion before the request, which the policy of docs/who.md puts into the event; Created
+	// says that there was no object before. VersionAfter is what came of it, which only events of level RequestResponse tell.
+	VersionBefore change.ResourceVersion `json:"versionBefore,omitempty"`
+	Created       bool                   `json:"created,omitempty"`
+	VersionAfter  change.ResourceVersion `json:"versionAfter,omitempty"`
+	// Retried says that the API server has tried the write several times: VersionBefore is of the last attempt, but for few.
+	Retried bool   `json:"retried,omitempty"`
+	Effect  Effect `json:"effect,omitempty"`
+
+	Verb        string `json:"verb,omitempty"` // create, update, patch, delete, deletecollection
+	Subresource string `json:"subresource,omitempty"`
+	Code        int    `json:"code,omitempty"`    // of the answer
+	Manager     string `json:"manager,omitempty"` // the request's fieldManager
+	Labels      string `json:"labels,omitempty"`  // of a deletecollection: its label selector
+	Fields      string `json:"fields,omitempty"`  // of a deletecollection: its field selector
+
+	User         string              `json:"user,omitempty"`
+	Groups       []string            `json:"groups,omitempty"`
+	Impersonated string              `json:"impersonatedUser,omitempty"` // as whom User acted
+	Extra        map[string][]string `json:"extra,omitempty"`
+	UserAgent    string              `json:"userAgent,omitempty"`
+	Addresses    []string            `json:"sourceIPs,omitempty"`
+}
+
+// Effect is what the policy has seen a request do to its object.
+type Effect string
+
+// The effects; empty: not known.
+const (
+	Wrote   Effect = "wrote"   // its success is a new version
+	Nothing Effect = "nothing" // a dry run
+)
+
+// ID is a Record's ID in few bytes.
+type ID [16]byte
+
+// Key is the record's ID.
+func (r *Record) Key() (id ID, err error) {
+	if len(r.ID) != 2*len(id) {
+		return id, fmt.Errorf("the id of an audit record is %q, and must have %d hex digits", r.ID, 2*len(id))
+	}
+	_, err = hex.Decode(id[:], []byte(r.ID))
+	return id, err
+}
+
+// Who is as whom the request acted.
+func (r *Record) Who() string {
+	if r.Impersonated != "" {
+		return r.Impersonated
+	}
+	return r.User
+}
+
+// Succeeded reports whether the API server did what was asked.
+func (r *Record) Succeeded() bool { return r.Code >= 200 && r.Code < 300 }
+
+// Query selects records. An empty field selects all.
+type Query struct {
+	Resources []string
+	Namespace string
+	Name      string    // with one, records without a name are selected too
+	User      string    // Who
+	Since     time.Time // of Received
+}
+
+// Coverage says which events a log has.
+type Coverage struct {
+	Since time.Time `json:"since"` // when the first event was received; zero: none was
+	Last  time.Time `json:"last"`  // when the last one was
+	// Missing says what is missing in between, in words.
+	Missing []string `json:"missing,omitempty"`
+}

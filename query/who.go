@@ -1,0 +1,121 @@
+package query
+
+import (
+	"slices"
+	"strings"
+
+	"kubecdc/audit"
+	"kubecdc/change"
+)
+
+// Grade is how certain it is who made a change.
+type Grade string
+
+// The grades.
+const (
+	Exact    Grade = "exact"    // one request is known to have written this version on the one before
+	OneOf    Grade = "one of"   // several requests fit
+	Probable Grade = "probable" // one requester fits, by what is not certain: time, name, selector, or the deletion of an owner
+	Manager  Grade = "manager"  // no request fits, and managedFields names programs
+	Unknown  Grade = "unknown"  // nothing tells
+)
+
+// Who is who made a change, as the audit records tell it.
+type Who struct {
+	Grade Grade `json:"grade"`
+	// User is whose credentials the request had; empty if there are several. Impersonated is as whom it acted.
+	User         string   `json:"user,omitempty"`
+	Impersonated string   `json:"impersonated,omitempty"`
+	Users        []string `json:"users,omitempty"` // of grade one of: all that fit, "bob as alice" where one acted as another
+	AuditIDs     []string `json:"auditIDs,omitempty"`
+	Verb         string   `json:"verb,omitempty"`
+	Subresource  string   `json:"subresource,omitempty"`
+	UserAgent    string   `json:"userAgent,omitempty"`
+	Because      *Because `json:"because,omitempty"` // of a deletion that followed another one
+
+	names []string // each user, and as whom each acted
+}
+
+// Because is the deletion that a cascade began with, and who asked for that.
+type Because struct {
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	By        *Who   `json:"by"`
+}
+
+// Is reports whether the change is, or may be, a user's, also as the one who deleted what a cascade began with.
+func (w *Who) Is(user string) bool {
+	return w != nil && (slices.Contains(w.names, user) || w.Because != nil && w.Because.By.Is(user))
+}
+
+// Certain is the user where one alone fits; else empty.
+func (w *Who) Certain() string {
+	if w == nil {
+		return ""
+	}
+	return w.User
+}
+
+// Text says who made a change, with the managers that the object names.
+func (w *Who) Text(managers []string) (text string) {
+	programs := strings.Join(managers, ", ")
+	if w == nil {
+		return programs
+	}
+	switch w.Grade {
+	case OneOf:
+		text = strings.Join(w.Users, " or ")
+	case Probable:
+		text = "probably " + w.name()
+	case Exact:
+		text = w.name()
+	default:
+		text = "somebody unknown"
+	}
+	if programs != "" {
+		text += " (" + programs + ")"
+	}
+	return text
+}
+
+func (w *Who) name() string { return nameOf(w.User, w.Impersonated) }
+
+func nameOf(user, impersonated string) string {
+	if impersonated == "" {
+		return user
+	}
+	return user + " as " + impersonated
+}
+
+// String says with what a deletion began.
+func (b *Because) String() string {
+	return "because of " + b.Resource + " " + change.ObjectKey(b.Namespace, b.Name) + ", deleted by " + b.By.Text(nil)
+}
+
+// whoOf is who made the requests. They have the grade if it was one user, acting as one.
+func whoOf(requests []*audit.Record, grade Grade) *Who {
+	w := &Who{Grade: grade}
+	for _, r := range requests {
+		if name := nameOf(r.User, r.Impersonated); !slices.Contains(w.Users, name) {
+			w.Users = append(w.Users, name)
+		}
+		for _, name := range []string{r.User, r.Impersonated} {
+			if name != "" && !slices.Contains(w.names, name) {
+				w.names = append(w.names, name)
+			}
+		}
+		if !slices.Contains(w.AuditIDs, r.AuditID) {
+			w.AuditIDs = append(w.AuditIDs, r.AuditID)
+		}
+	}
+	slices.Sort(w.Users)
+	if len(w.Users) > 1 {
+		w.Grade = OneOf
+		return w
+	}
+	first := requests[0]
+	w.User, w.Impersonated, w.Users = first.User, first.Impersonated, nil
+	w.Verb, w.Subresource, w.UserAgent = first.Verb, first.Subresource, first.UserAgent
+	return w
+}

@@ -1,0 +1,169 @@
+package query_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"kubecdc/audit"
+	"kubecdc/change"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+type auditedLog struct {
+	log
+	records []audit.Record
+}
+
+func (l *auditedLog) Audits(_ context.Context, q audit.Query, visit func(*audit.Record) error) error {
+	for i := range l.records {
+		if r := l.records[i]; !r.Received.Before(q.Since) {
+			if err := visit(&r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *auditedLog) AuditCoverage(context.Context) (audit.Coverage, error) {
+	return audit.Coverage{Since: began}, nil
+}
+
+// request is a request for the pod shop/a of uid u at minute 0, told by the policy.
+func request(user, verb string, more func(*audit.Record)) audit.Record {
+	r := audit.Record{ID: user + verb, AuditID: user, Time: began, Answered: began.Add(time.Millisecond), Received: began, Resource: "pods",
+		Namespace: "shop", Name: "a", UID: "u", Verb: verb, Code: 200, User: user, UserAgent: "kubectl/1", Effect: audit.Wrote, VersionBefore: "5"}
+	if more != nil {
+		more(&r)
+	}
+	return r
+}
+
+const ending, finalizing = `"deletionTimestamp":"2026-06-01T12:00:00Z",`, `"finalizers":["x/y"],`
+
+// podBody is the pod in a version.
+func podBody(version int, more string) []byte {
+	return fmt.Appendf(nil, `{"metadata":{%s"labels":{"app":"web"},"resourceVersion":"%d"}}`, more, version)
+}
+
+// whoCase is a change of the pod, from version 5 to 6 if nothing else is said, and the requests that are known.
+type whoCase struct {
+	change   change.Change
+	requests []audit.Record
+	ignores  bool
+	want     string
+}
+
+func (c *whoCase) ask(t *testing.T) string {
+	t.Helper()
+	l := &auditedLog{records: c.requests}
+	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Ignores = func(string) bool { return c.ignores }
+	c.change.Stream, c.change.Namespace, c.change.Name, c.change.UID = change.ParseStream("pods"), "shop", "a", "u"
+	c.change.Time = began.Add(time.Second)
+	if c.change.ResourceVersion == "" {
+		c.change.ResourceVersion = "6"
+	}
+	w := q.Who(&sinks.Logged{Change: c.change})
+	return string(w.Grade) + " " + w.Text(nil)
+}
+
+func updated(before, after string) change.Change {
+	return change.Change{Op: change.Update, Before: podBody(5, before), After: podBody(6, after)}
+}
+
+func gone(before string) change.Change {
+	return change.Change{Op: change.Delete, Before: podBody(5, before)}
+}
+
+// What is exact is certain whatever else has happened of which no event has come: whatever leaves a doubt has another grade.
+func TestWhoMadeAChange(t *testing.T) {
+	wrote, maybe := request("alice", "patch", nil), request("bob", "patch", func(r *audit.Record) { r.Effect = "" })
+	with := func(verb string, more func(*audit.Record)) []audit.Record {
+		return []audit.Record{request("alice", verb, more)}
+	}
+	created := func(r *audit.Record) { r.Created, r.VersionBefore, r.Effect = true, "", "" }
+	inferred, corrected := updated("", ""), updated("", "")
+	inferred.Inferred, corrected.ResourceVersion = true, "5"
+	late := updated("", "")
+	late.Provenance.Time, late.Provenance.Managers = began.Add(5*time.Second), []byte("kubectl")
+	unimaged := updated("", "")
+	unimaged.Before = nil
+	const nobody = "unknown somebody unknown"
+	for name, c := range map[string]whoCase{
+		"the writer":                          {updated("", ""), []audit.Record{wrote}, false, "exact alice"},
+		"beside one that changed nothing":     {updated("", ""), []audit.Record{maybe, wrote}, false, "exact alice"},
+		"one that may have changed nothing":   {updated("", ""), []audit.Record{maybe}, false, "probable probably bob"},
+		"two claim it":                        {updated("", ""), []audit.Record{wrote, request("carol", "patch", nil)}, false, "one of alice or carol"},
+		"one user, twice":                     {updated("", ""), []audit.Record{wrote, request("alice", "update", nil)}, false, "exact alice"},
+		"as another":                          {updated("", ""), with("patch", func(r *audit.Record) { r.Impersonated = "root" }), false, "exact alice as root"},
+		"refused":                             {updated("", ""), with("patch", func(r *audit.Record) { r.Code = 409 }), false, nobody},
+		"failed in the server":                {updated("", ""), with("patch", func(r *audit.Record) { r.Code = 504 }), false, "probable probably alice"},
+		"a dry run":                           {updated("", ""), with("patch", func(r *audit.Record) { r.Effect = audit.Nothing }), false, nobody},
+		"another object of that name":         {updated("", ""), with("patch", func(r *audit.Record) { r.UID = "v" }), false, nobody},
+		"a newer version":                     {updated("", ""), with("patch", func(r *audit.Record) { r.VersionBefore = "6" }), false, nobody},
+		"an older version, since it retried":  {updated("", ""), with("patch", func(r *audit.Record) { r.VersionBefore = "4" }), false, "probable probably alice"},
+		"tried again by the server":           {updated("", ""), with("patch", func(r *audit.Record) { r.Retried = true }), false, "probable probably alice"},
+		"no policy":                           {updated("", ""), with("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "probable probably alice"},
+		"a put without the policy":            {updated("", ""), with("update", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
+		"a put whose answer is known":         {updated("", ""), with("update", func(r *audit.Record) { r.Effect, r.VersionAfter = "", "6" }), false, "exact alice"},
+		"an answer with another version":      {updated("", ""), with("patch", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "", "7" }), false, nobody},
+		"created":                             {change.Change{Op: change.Create, After: podBody(6, "")}, with("create", created), false, "exact alice"},
+		"an update does not create":           {change.Change{Op: change.Create, After: podBody(6, "")}, []audit.Record{wrote}, false, nobody},
+		"created by an earlier life":          {change.Change{Op: change.Create, After: podBody(6, "")}, with("create", func(r *audit.Record) { created(r); r.UID = "v" }), false, nobody},
+		"deleted":                             {gone(""), with("delete", nil), false, "exact alice"},
+		"a patch does not delete":             {gone(""), []audit.Record{wrote}, false, nobody},
+		"its last finalizer removed":          {gone(ending + finalizing), []audit.Record{request("bob", "delete", func(r *audit.Record) { r.Effect = "" }), wrote}, false, "exact alice"},
+		"who deletes it again does not":       {gone(ending + finalizing), with("delete", func(r *audit.Record) { r.Effect = "" }), false, nobody},
+		"its end, asked again":                {gone(ending), with("delete", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
+		"its end begins":                      {updated("", ending), with("delete", nil), false, "exact alice"},
+		"a deletion is no update":             {updated("", ""), with("delete", nil), false, nobody},
+		"evicted":                             {updated("", ending), with("create", func(r *audit.Record) { r.Subresource, r.UID, r.VersionBefore = "eviction", "", "" }), false, "probable probably alice"},
+		"a collection":                        {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=web" }), false, "probable probably alice"},
+		"a collection of others":              {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=db" }), false, nobody},
+		"a collection by name":                {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Fields = "", "", "metadata.name=b" }), false, nobody},
+		"a collection elsewhere":              {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Namespace = "", "", "other" }), false, nobody},
+		"an inferred change":                  {inferred, []audit.Record{wrote}, false, "probable probably alice"},
+		"updates may be left out":             {updated("", ""), []audit.Record{wrote}, true, "probable probably alice"},
+		"a body that was corrected":           {corrected, []audit.Record{wrote}, false, nobody},
+		"without the object before":           {unimaged, []audit.Record{wrote}, false, "probable probably alice"},
+		"at another time, and managers alone": {late, []audit.Record{wrote}, false, "manager somebody unknown"},
+	} {
+		if got := c.ask(t); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Events that come later are read when they have come, each once; and a log without before-images tells the version before by the change
+// before.
+func TestWhoWithoutImagesAndLater(t *testing.T) {
+	l := &auditedLog{records: []audit.Record{request("alice", "create", func(r *audit.Record) { r.Created, r.VersionBefore = true, "" })}}
+	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := func(op change.Op, version int) string {
+		c := change.Change{Stream: change.ParseStream("pods"), Op: op, Namespace: "shop", Name: "a", UID: "u", Time: began,
+			ResourceVersion: change.VersionOf(uint64(version)), After: podBody(version, "")}
+		return q.Who(&sinks.Logged{Change: c}).Text(nil)
+	}
+	if got := who(change.Create, 5); got != "alice" {
+		t.Error(got)
+	}
+	l.records = append(l.records, request("bob", "patch", nil), request("carol", "patch", func(r *audit.Record) { r.VersionBefore = "6" }))
+	for range 2 {
+		if err := q.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := []string{who(change.Update, 6), who(change.Update, 7)}; got[0] != "bob" || got[1] != "carol" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,153 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/change/moment"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/query"
+	"kubecdc/replay"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
+)
+
+// connect opens the log in a file, for writing and for reading.
+func connect(ctx context.Context, path string) (sinks.Sink, sinks.Reader, error) {
+	file, err := sqlitefile.Own(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	sink, err := sqlite.New(ctx, file, sqlite.Config{Cluster: "prod"})
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, err := sqlite.NewReader(ctx, file, "prod")
+	return sink, reader, err
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// source writes a log: two pods of a first list, a gap that was not recovered, a stream whose first list has not ended, and a stream
+// that was forgotten and listed again.
+func source(t *testing.T) (reader sinks.Reader, write func(position string, controls []change.Control, changes ...change.Change)) {
+	t.Helper()
+	sink, reader, err := connect(t.Context(), filepath.Join(t.TempDir(), "log"))
+	check(t, err)
+	t.Cleanup(func() { reader.Close() })
+	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+	check(t, err)
+	seq := uint64(0)
+	write = func(position string, controls []change.Control, changes ...change.Change) {
+		t.Helper()
+		seq++
+		b := change.Batch{Slot: 0, Epoch: 1, Seq: seq, Controls: controls, Changes: changes}
+		if stream, version, found := strings.Cut(position, "@"); found {
+			b.Positions = []change.Position{{Stream: change.StreamID(stream), ResourceVersion: change.ResourceVersion(version), Time: time.Now()}}
+		}
+		_, err := opened.Log.Write(t.Context(), &b)
+		check(t, err)
+	}
+	write("", []change.Control{change.SnapshotBeginControl("pods", "")}, object("pods", change.Read, "a", 10), object("pods", change.Read, "b", 15))
+	write("pods@20", []change.Control{change.SnapshotEndControl("pods", "20", 2)})
+	write("pods@30", nil, object("pods", change.Update, "a", 30))
+	write("", []change.Control{change.SnapshotBeginControl("nodes", "")}, object("nodes", change.Read, "n", 31))
+	for _, version := range []string{"32", "34"} {
+		write("", []change.Control{change.SnapshotBeginControl("secrets", "")}, object("secrets", change.Read, "s"+version, 32))
+		write("secrets@"+version, []change.Control{change.SnapshotEndControl("secrets", change.ResourceVersion(version), 1)})
+	}
+	write("pods@50", []change.Control{change.GapControl("pods", "50", change.Gap{ID: "pods:30", From: "30", To: "50", Reason: "compacted"}, "")},
+		object("pods", change.Delete, "b", 15))
+	write("pods@60", nil, object("pods", change.Create, "c", 55))
+	return reader, write
+}
+
+func object(stream string, op change.Op, name string, version int) change.Change {
+	body := fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"}}`, name, "uid-"+name, version)
+	c := change.Change{Stream: change.ParseStream(change.StreamID(stream)), Op: op, Name: name, UID: "uid-" + name,
+		ResourceVersion: change.VersionOf(uint64(version)), Time: time.Now(), After: body}
+	if op == change.Delete {
+		c.Before, c.After = body, nil
+	}
+	return c
+}
+
+// copied is a copy of the log, as its readers see it. After the plan the log goes on.
+func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, goOn func()) sinks.Reader {
+	t.Helper()
+	request := replay.Request{Cluster: "prod", Filter: filter, From: replay.Asked{Moment: moment.Moment{Start: true}}}
+	plan, err := request.Plan(t.Context(), from)
+	check(t, err)
+	goOn()
+	check(t, plan.Count(t.Context(), from, nil))
+	target := &replay.SinkTarget{Place: path, Connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) { return connect(ctx, path) }}
+	run := &replay.Run{Plan: plan, Log: from, Target: target, Covered: query.Copied}
+	_, err = run.Open(t.Context(), plan.ID, false)
+	check(t, err)
+	check(t, run.Start(t.Context()))
+	check(t, run.Do(t.Context()))
+	check(t, target.Close())
+	_, reader, err := connect(t.Context(), path)
+	check(t, err)
+	t.Cleanup(func() { reader.Close() })
+	return reader
+}
+
+// told is the state of a resource, how far it is complete, and what it may lack; and what its history may lack.
+func told(t *testing.T, r sinks.Reader, resource string) (state, history string) {
+	t.Helper()
+	of := sinks.Objects{Resources: []string{resource}}
+	states, err := query.ReadStates(t.Context(), r, query.Question{Objects: of}, query.Target{})
+	check(t, err)
+	for _, c := range states[0].Coverage {
+		state += fmt.Sprintf("%s-%s", c.Since, c.UpTo)
+	}
+	check(t, states[0].Objects(func(o *query.Object) error {
+		state += " " + o.Name + "@" + string(o.ResourceVersion)
+		return nil
+	}))
+	_, missing, err := query.Covered(t.Context(), r, &of)
+	check(t, err)
+	return state + " " + strings.Join(states[0].Missing, "; "), strings.Join(missing, "; ")
+}
+
+// A copy of all that a log has of a stream says how far it is complete: up to where the plan ends, and with the gaps of the log. One
+// that lacks something does not say so of what it has.
+func TestACopyTellsHowFarItIsComplete(t *testing.T) {
+	from, write := source(t)
+	path := filepath.Join(t.TempDir(), "copy")
+	later := func() { write("pods@70", nil, object("pods", change.Create, "d", 70)) }
+	whole := copied(t, from, path, replay.Filter{}, later)
+	part := copied(t, from, filepath.Join(t.TempDir(), "part"), replay.Filter{Ops: "c"}, func() {})
+	for _, tc := range []struct {
+		name           string
+		copy           sinks.Reader
+		resource       string
+		state, history string // how they begin
+	}{
+		{"complete", whole, "pods", "20-60 a@30 c@55 ", "pods: changes of the gap between resourceVersions 30 and 50 may be missing: compacted"},
+		{"the first list has not ended", whole, "nodes", "- n@31 nodes: the log has no complete list", "nodes: the log has no complete list"},
+		{"listed twice", whole, "secrets", "- s32@32 s34@32 secrets: the log has no complete list", "secrets: the log has no complete list"},
+		{"a part", part, "pods", " c@55 d@70 pods: the log has no control record of it", "the log has no control record of pods"},
+	} {
+		state, history := told(t, tc.copy, tc.resource)
+		if exact := tc.name == "complete"; exact && state != tc.state || !strings.HasPrefix(state, tc.state) || !strings.HasPrefix(history, tc.history) {
+			t.Errorf("%s: %q, %q", tc.name, state, history)
+		}
+	}
+	check(t, whole.Close())
+	again := copied(t, from, path, replay.Filter{Ops: "c"}, func() {}) // behind the first: its state is that of no moment
+	if state, _ := told(t, again, "pods"); !strings.Contains(state, "between resourceVersions 0 and 60 may be missing: another replay was written behind this one") {
+		t.Errorf("behind the first: %q", state)
+	}
+}

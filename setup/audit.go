@@ -1,0 +1,40 @@
+package setup
+
+import (
+	"slices"
+	"strings"
+
+	"kubecdc/audit"
+	"kubecdc/config"
+	"kubecdc/redact"
+	"kubecdc/source/discovery"
+)
+
+// AuditIntake takes audit events in; nil if none are to come.
+func AuditIntake(c *config.Config, count func(audit.Tally)) (*audit.Intake, error) {
+	a := &c.Audit
+	if a.TokenFile == "" && len(a.Files) == 0 {
+		return nil, nil
+	}
+	resources, err := discovery.ParsePatterns(c.Source.Resources)
+	if err != nil {
+		return nil, err
+	}
+	p := audit.Parser{All: bool(a.All), Extra: a.Extra, Wanted: func(resource, namespace string) bool {
+		return discovery.Selects(resources, resource) && (len(c.Source.Namespaces) == 0 || slices.Contains(c.Source.Namespaces, namespace))
+	}}
+	if a.Path != "" {
+		p.Path = strings.Split(a.Path, ".")
+	}
+	return audit.NewIntake(p, count), nil
+}
+
+// AuditHide hides what the settings say.
+func AuditHide(c *config.Config, key redact.Key) func(audit.Kind, string) string {
+	return func(kind audit.Kind, value string) string {
+		if !slices.Contains(c.Audit.Hide, string(kind)) || strings.HasPrefix(value, "system:") {
+			return value
+		}
+		return key.Name(string(kind), value)
+	}
+}

@@ -1,0 +1,127 @@
+package kafka_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"kubecdc/audit"
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+func auditOf(n int, name string) audit.Record {
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	return audit.Record{ID: fmt.Sprintf("%032x", n), AuditID: fmt.Sprint(n), Time: at, Answered: at, Received: at, Resource: "pods", Namespace: "default",
+		Name: name, Verb: "patch", Code: 200, User: "alice"}
+}
+
+// What one replica has written, or a process before it, no other writes again; and a record is on the partition that its object has in
+// the object's own topic, whatever the encoding.
+func TestAuditTopic(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Encoding = "cloudevents"
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	b := &change.Batch{Epoch: 1, Seq: 1}
+	var records []audit.Record
+	for i := range 40 {
+		b.Changes = append(b.Changes, created(fmt.Sprint("pod-", i), 10+i))
+		r := auditOf(i, b.Changes[i].Name)
+		r.Namespace = b.Changes[i].Namespace
+		records = append(records, r)
+	}
+	mustWrite(t, log, b)
+	one, other := newSink(t, cfg), newSink(t, cfg)
+	mustDo(t, one.WriteAudit(t.Context(), records[:20]))
+	mustDo(t, other.WriteAudit(t.Context(), records[:30]))
+	mustDo(t, one.WriteAudit(t.Context(), records))
+	mustDo(t, other.WriteAudit(t.Context(), records))
+	mustDo(t, newSink(t, cfg).WriteAudit(t.Context(), records))
+
+	r := newReader(t, cfg.Brokers)
+	of := map[string]int32{}
+	for p, list := range r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods") {
+		for _, record := range list {
+			of[headers(record)["uid"]] = p
+		}
+	}
+	n := 0
+	for p, list := range r.committed(t, cfg.Brokers, cfg.TopicPrefix+".audit") {
+		for _, record := range list {
+			var a audit.Record
+			mustDo(t, json.Unmarshal(record.Value, &a))
+			if at, there := of["uid-"+a.Name]; !there || at != p {
+				t.Errorf("the record of %s is on partition %d, its object on %d", a.Name, p, at)
+			}
+			n++
+		}
+	}
+	if n != len(records) {
+		t.Errorf("the topic has %d records, want %d", n, len(records))
+	}
+	ids, err := openReader(t, cfg).Resources(t.Context())
+	if err != nil || len(ids) != 1 || ids[0] != "pods" {
+		t.Errorf("the log has the resources %v (%v)", ids, err)
+	}
+}
+
+// A repeat that two replicas wrote in the same instant is read once.
+func TestAuditRepeatsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	s := newSink(t, cfg)
+	records := []audit.Record{auditOf(1, "a"), auditOf(2, "b")}
+	mustDo(t, s.WriteAudit(t.Context(), records))
+	kafka.ForgetAudit(s)
+	mustDo(t, s.WriteAudit(t.Context(), records))
+	n := 0
+	for _, list := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".audit") {
+		n += len(list)
+	}
+	if n != 4 {
+		t.Fatalf("the topic has %d records, want 4", n)
+	}
+	n = 0
+	mustDo(t, openReader(t, cfg).Audits(t.Context(), audit.Query{}, func(*audit.Record) error { n++; return nil }))
+	if n != 2 {
+		t.Errorf("%d records are read, want 2", n)
+	}
+}
+
+// Whoever brings events gives up at any moment, and brings them again: nothing is lost, and nothing is read twice.
+func TestAuditWritesThatAreCutShort(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	s := newSink(t, cfg)
+	var records []audit.Record
+	cut := 0
+	for n := range 60 {
+		r := auditOf(n, fmt.Sprint("pod-", n%7))
+		records = append(records, r)
+		for wait := time.Duration(n) * 100 * time.Microsecond; ; wait *= 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), wait+time.Microsecond)
+			err := s.WriteAudit(ctx, []audit.Record{r})
+			cancel()
+			if err == nil {
+				break
+			}
+			cut++
+			wait += time.Millisecond
+		}
+	}
+	if cut == 0 {
+		t.Fatal("no write was cut short")
+	}
+	read := map[string]int{}
+	mustDo(t, openReader(t, cfg).Audits(t.Context(), audit.Query{}, func(r *audit.Record) error { read[r.ID]++; return nil }))
+	for _, r := range records {
+		if read[r.ID] != 1 {
+			t.Errorf("record %s is read %d times", r.ID, read[r.ID])
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// NewerRequest is a request in a version that kafka-go does not have. kmsg encodes it, and kafka-go's connection to the broker
+// carries it. The answer is a NewerAnswer.
+type NewerRequest struct {
+	kmsg.Request
+	To       int32 // broker id
+	ClientID string
+	// Transactional: it is sent only over a connection whose broker makes transactions by protocol 2; others get
+	// ErrOlderTransactions.
+	Transactional bool
+}
+
+// NewerAnswer is the answer to a NewerRequest.
+type NewerAnswer struct{ kmsg.Response }
+
+// ApiKey is of protocol.Message.
+func (r *NewerRequest) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
+
+// ApiKey is of protocol.Message.
+func (a NewerAnswer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
+
+// Broker is of protocol.BrokerMessage.
+func (r *NewerRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
+	return BrokerByID(c, r.To)
+}
+
+// Required is of protocol.RawExchanger, as RawExchange is.
+func (r *NewerRequest) Required(map[protocol.ApiKey]int16) bool { return true }
+
+// RawExchange sends the request and reads the answer.
+func (r *NewerRequest) RawExchange(conn io.ReadWriter) (protocol.Message, error) {
+	if r.Transactional {
+		if err := askedOf(conn).takesProtocol2(conn, r.ClientID); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := exchange(conn, r.ClientID, r.Request)
+	return NewerAnswer{answer}, err
+}
+
+// buffers are for requests. A record batch may have several MB.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// exchange sends a request in one write, and reads its answer. A connection has one request at a time, so all have the same number.
+func exchange(conn io.ReadWriter, clientID string, req kmsg.Request) (kmsg.Response, error) {
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	*b = kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)).AppendRequest((*b)[:0], req, 0)
+	if _, err := conn.Write(*b); err != nil {
+		return nil, err
+	}
+	var size [4]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n < 4 || n > maxAnswer {
+		return nil, fmt.Errorf("an answer to request %d of %d bytes", req.Key(), n)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		return nil, err
+	}
+	return decode(req, text[4:])
+}
+
+// maxAnswer bounds the answers to such requests: they have no records.
+const maxAnswer = 16 << 20
+
+// decode parses an answer after its number. ApiVersions has the old header in all versions, and an old broker answers it in
+// version 0 (KIP-511).
+func decode(req kmsg.Request, text []byte) (kmsg.Response, error) {
+	res := req.ResponseKind()
+	versions := req.Key() == int16(protocol.ApiVersions)
+	if versions && len(text) >= 2 && binary.BigEndian.Uint16(text) == uint16(kafka.UnsupportedVersion) {
+		return nil, kafka.UnsupportedVersion
+	}
+	if res.IsFlexible() && !versions {
+		if len(text) == 0 || text[0] != 0 {
+			return nil, fmt.Errorf("the header of an answer to request %d has tags", req.Key())
+		}
+		text = text[1:]
+	}
+	if err := res.ReadFrom(text); err != nil {
+		return nil, fmt.Errorf("decode the answer to request %d in version %d: %w", req.Key(), req.GetVersion(), err)
+	}
+	return res, nil
+}
+
+// ErrOlderTransactions ends a session that makes transactions by protocol 2, once a broker does not, or no longer: the next one
+// asks all brokers again.
+var ErrOlderTransactions = errors.New("transactions by protocol 2 (KIP-890) are not made any more")
+
+// What a broker must have for protocol 2.
+const (
+	TransactionalProduce = 12
+	TransactionalEnd     = 5
+	transactionFeature   = "transaction.version"
+	transactionLevel     = 2
+)
+
+// apiVersions asks a broker for its versions and for the features that the cluster has agreed on (KIP-584).
+func apiVersions() *kmsg.ApiVersionsRequest {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.Version, req.ClientSoftwareName, req.ClientSoftwareVersion = 3, "kubecdc", "1"
+	return req
+}
+
+// lacksProtocol2 says why a broker does not make transactions by protocol 2; empty: it does.
+func lacksProtocol2(v *kmsg.ApiVersionsResponse) string {
+	max := map[int16]int16{}
+	for _, k := range v.ApiKeys {
+		max[k.ApiKey] = k.MaxVersion
+	}
+	if max[int16(protocol.Produce)] < TransactionalProduce || max[int16(protocol.EndTxn)] < TransactionalEnd {
+		return "is older than Kafka 4.0"
+	}
+	level := int16(0)
+	for _, f := range v.FinalizedFeatures {
+		if f.Name == transactionFeature {
+			level = f.MaxVersionLevel
+		}
+	}
+	if level < transactionLevel {
+		return fmt.Sprintf("has the feature %s %d", transactionFeature, level)
+	}
+	return ""
+}

@@ -1,0 +1,135 @@
+package reader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"kubecdc/audit"
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/logread"
+)
+
+// AuditID is the id of an audit record of this cluster.
+func AuditID(l *logread.Log, f *consumer.Record) (id audit.ID, ok bool) {
+	nobody := l.Envelope.AppendKey(nil, &change.Change{})
+	if !bytes.HasPrefix(f.Key, bytes.TrimSuffix(nobody, []byte(`"","name":""}`))) {
+		return id, false
+	}
+	id, err := (&audit.Record{ID: f.Headers[change.HeaderAudit]}).Key()
+	return id, err == nil
+}
+
+// Audits reads the partitions one after another. A repeat is on the partition of the first.
+func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
+	topic := change.AuditTopic(r.Envelope.Prefix)
+	firsts, ends, err := r.Client.Bounds(ctx, topic)
+	if err == nil && !q.Since.IsZero() {
+		firsts, err = r.Client.Since(ctx, topic, q.Since)
+	}
+	if err != nil {
+		return err
+	}
+	for p, end := range ends {
+		first, known := firsts[p]
+		if !known || first < 0 {
+			continue
+		}
+		seen := map[audit.ID]bool{}
+		of := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: first,
+			Wanted: func(f *consumer.Record) bool {
+				id, ok := AuditID(r.Log, f)
+				ok = ok && !seen[id] && mayBeOf(q.Name, f.Key)
+				if ok {
+					seen[id] = true
+				}
+				return ok
+			},
+			Visit: func(f consumer.Record) error {
+				record, err := decodeAudit(&f)
+				if err != nil || !selects(&q, record) {
+					return err
+				}
+				return visit(record)
+			}})
+		if err := of.ReadTo(ctx, end-1); err != nil {
+			return lost(err)
+		}
+	}
+	return nil
+}
+
+// mayBeOf reports whether a key is that of an object of this name, or of no name; empty: of any.
+func mayBeOf(name string, key []byte) bool {
+	named := func(name string) bool {
+		return bytes.HasSuffix(key, append(change.AppendString([]byte(`,"name":`), name), '}'))
+	}
+	return name == "" || named(name) || named("")
+}
+
+func decodeAudit(f *consumer.Record) (*audit.Record, error) {
+	err := change.CheckVersion(f.Headers[change.HeaderVersion])
+	record := &audit.Record{}
+	if err == nil {
+		err = json.Unmarshal(f.Value, record)
+	}
+	if err != nil {
+		err = fmt.Errorf("decode the audit record at offset %d: %w", f.Offset, err)
+	}
+	return record, err
+}
+
+func selects(q *audit.Query, r *audit.Record) bool {
+	return (len(q.Resources) == 0 || slices.Contains(q.Resources, r.Resource)) && (q.Namespace == "" || q.Namespace == r.Namespace) &&
+		(q.Name == "" || r.Name == "" || q.Name == r.Name) && (q.User == "" || q.User == r.Who()) && !r.Received.Before(q.Since)
+}
+
+// AuditCoverage is from the first record that is kept: records come nearly in the order of their times.
+func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error) {
+	topic := change.AuditTopic(r.Envelope.Prefix)
+	starts, ends, err := r.Client.Bounds(ctx, topic)
+	for p, end := range ends {
+		var first, last time.Time
+		first, err = r.oneAudit(ctx, topic, int32(p), starts[p], end, false)
+		for back, from := int64(1), end; last.IsZero() && from > starts[p] && err == nil; back *= 50 {
+			from = max(end-back, starts[p])
+			last, err = r.oneAudit(ctx, topic, int32(p), from, end, true)
+		}
+		if err != nil {
+			return c, err
+		}
+		if !first.IsZero() && (c.Since.IsZero() || first.Before(c.Since)) {
+			c.Since = first
+		}
+		if last.After(c.Last) {
+			c.Last = last
+		}
+	}
+	return c, err
+}
+
+// oneAudit is when the first or the last record of a range was received; zero: there is none.
+func (r *Reader) oneAudit(ctx context.Context, topic string, p int32, first, end int64, last bool) (at time.Time, err error) {
+	of := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: p, First: first,
+		Wanted: func(f *consumer.Record) bool {
+			_, ok := AuditID(r.Log, f)
+			return ok && (last || at.IsZero())
+		},
+		Visit: func(f consumer.Record) error {
+			record, err := decodeAudit(&f)
+			at = record.Received
+			return err
+		}})
+	for more := true; more && err == nil && (last || at.IsZero()); {
+		more, err = of.Fetch(ctx, end-1)
+	}
+	if errors.Is(err, consumer.ErrGone) {
+		err = nil // it was removed meanwhile
+	}
+	return at, err
+}

@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"kubecdc/audit"
+	"kubecdc/sinks"
+)
+
+var (
+	_ sinks.AuditLog    = (*Sink)(nil)
+	_ sinks.AuditReader = (*Reader)(nil)
+)
+
+// WriteAudit is one transaction. It takes turns with the slots' batches, for milliseconds.
+func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
+	return s.file.Fail("write audit records", s.inTx(ctx, func(t *tx) error {
+		cluster, err := s.bind(t)
+		w := auditWriter{t, cluster, map[string]int64{}, map[string]int64{}}
+		for i := range records {
+			if err == nil {
+				err = w.add(&records[i])
+			}
+		}
+		return err
+	}))
+}
+
+// auditWriter writes the records of one transaction.
+type auditWriter struct {
+	*tx
+	cluster               int64
+	requesters, resources map[string]int64
+}
+
+func (w *auditWriter) add(r *audit.Record) error {
+	id, err := hex.DecodeString(r.ID)
+	if err != nil {
+		return err
+	}
+	requester, err := row(w, w.requesters, requesterOf(r), func(told string) error {
+		return w.do(`insert into log_requesters (who, told) values (?, ?) on conflict do nothing`, r.Who(), told)
+	}, `select id from log_requesters where told = ?`)
+	if err != nil {
+		return err
+	}
+	resource, err := row(w, w.resources, r.Resource, func(resource string) error { return w.do(addResource, w.cluster, resource) },
+		findResource, w.cluster)
+	if err != nil {
+		return err
+	}
+	_, err = w.run(addAudit, id, requester, r.Received.UnixMicro(), r.Time.UnixMicro(), r.Answered.UnixMicro(), resource, r.Namespace, r.Name,
+		r.UID, storedVersion(r.VersionBefore), storedVersion(r.VersionAfter), r.Created, r.Verb, r.Subresource, r.Code, restOf(r))
+	return err
+}
+
+// row is the id of what a table has once. It is made if there is none.
+func row(w *auditWriter, known map[string]int64, text string, add func(string) error, find string, args ...any) (id int64, err error) {
+	if id, ok := known[text]; ok {
+		return id, nil
+	}
+	if err = add(text); err == nil {
+		err = w.tx.row(find, append(args, text), &id)
+	}
+	known[text] = id
+	return id, err
+}
+
+// requesterOf and restOf are records of a part of the members.
+func requesterOf(r *audit.Record) string {
+	return members(&audit.Record{User: r.User, Groups: r.Groups, Impersonated: r.Impersonated, Extra: r.Extra, UserAgent: r.UserAgent, Addresses: r.Addresses})
+}
+
+func restOf(r *audit.Record) string {
+	return members(&audit.Record{AuditID: r.AuditID, Effect: r.Effect, Manager: r.Manager, Labels: r.Labels, Fields: r.Fields, Retried: r.Retried})
+}
+
+func members(r *audit.Record) string {
+	text, _ := json.Marshal(r) // strings: can't fail
+	return string(text)
+}
+
+// Audits reads pages, in the order in which the records came; of one object by its name.
+func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
+	from, err := r.firstAudit(ctx, q.Since)
+	if err != nil {
+		return r.fail("find the first audit record", err)
+	}
+	if q.Name == "" {
+		return r.auditPages(ctx, &q, from, `and (?2 = 'null' or r.resource in (select value from json_each(?2)))`, list(q.Resources), visit)
+	}
+	ids, err := column[int64](ctx, r.file.DB(), `select r.id `+selected, r.cluster, list(q.Resources))
+	for _, id := range ids {
+		for _, name := range []string{q.Name, ""} {
+			if err == nil {
+				err = r.auditPages(ctx, &q, from, `and a.resource = ?2 and a.name = ?7`, id, visit, name)
+			}
+		}
+	}
+	return err
+}
+
+// firstAudit is the number of the first record that was received at a time or later.
+func (r *Reader) firstAudit(ctx context.Context, since time.Time) (n int64, err error) {
+	if since.IsZero() {
+		return 0, nil
+	}
+	const look = `select n from log_audit where received >= ? order by received limit 1`
+	err = r.file.DB().QueryRowContext(ctx, look, since.UnixMicro()).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 1 << 62, nil
+	}
+	return n, err
+}
+
+func (r *Reader) auditPages(
+	ctx context.Context, q *audit.Query, from int64, where string, of any, visit func(*audit.Record) error, more ...any,
+) error {
+	look := `select a.n, a.id, a.received, a.time, a.answered, r.resource, a.namespace, a.name, a.uid, a.before, a.after, a.created, a.verb,
+		a.subresource, a.code, a.rest, q.told
+		from log_audit a cross join log_resources r on r.id = a.resource join log_clusters k on k.id = r.cluster
+		join log_requesters q on q.id = a.requester
+		where k.cluster = ?1 and a.n >= ?3 and a.received >= ?4 and (?5 = '' or a.namespace = ?5) and (?6 = '' or q.who = ?6) ` + where + `
+		order by a.n limit ` + auditPage
+	since := int64(0)
+	if !q.Since.IsZero() {
+		since = q.Since.UnixMicro()
+	}
+	for {
+		var page []audit.Record
+		args := append([]any{r.cluster, of, from, since, q.Namespace, q.User}, more...)
+		err := each(ctx, r.file.DB(), look, args, func(rows *sql.Rows) error {
+			var record audit.Record
+			n, err := scanAudit(rows, &record)
+			page, from = append(page, record), n+1
+			return err
+		})
+		if err != nil {
+			return r.fail("read the audit records", err)
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for i := range page {
+			if err := visit(&page[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// auditPage is how many records one statement reads.
+const auditPage = `1000`
+
+func scanAudit(rows *sql.Rows, r *audit.Record) (n int64, err error) {
+	var id, rest, told []byte
+	var received, asked, answered int64
+	if err := rows.Scan(&n, &id, &received, &asked, &answered, &r.Resource, &r.Namespace, &r.Name, &r.UID, (*string)(&r.VersionBefore), (*string)(&r.VersionAfter),
+		&r.Created, &r.Verb, &r.Subresource, &r.Code, &rest, &told); err != nil {
+		return 0, err
+	}
+	r.ID, r.Received = hex.EncodeToString(id), time.UnixMicro(received).UTC()
+	r.Time, r.Answered = time.UnixMicro(asked).UTC(), time.UnixMicro(answered).UTC()
+	return n, cmp.Or(json.Unmarshal(rest, r), json.Unmarshal(told, r))
+}
+
+// AuditCoverage is from the first record that is kept.
+func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error) {
+	var first, last sql.NullInt64
+	const look = `select (select min(received) from log_audit), (select max(received) from log_audit)`
+	if err = r.file.DB().QueryRowContext(ctx, look).Scan(&first, &last); err == nil && first.Valid {
+		c = audit.Coverage{Since: time.UnixMicro(first.Int64).UTC(), Last: time.UnixMicro(last.Int64).UTC()}
+	}
+	return c, r.fail("find out since when there are audit records", err)
+}
+
+// removeAudit removes the records that were received before the history begins, and requesters that none is left of.
+func (s *Sink) removeAudit(ctx context.Context, since int64) error {
+	const look = `select coalesce((select n from log_audit where received >= ? order by received limit 1) - 1, (select max(n) from log_audit), 0)`
+	var to int64
+	err := s.file.DB().QueryRowContext(ctx, look, since*1000).Scan(&to)
+	if err == nil {
+		err = s.removeFrom(ctx, removal{"log_audit", "n", "true"}, to)
+	}
+	if err == nil {
+		const unused = `not exists (select 1 from log_audit where requester = log_requesters.id)`
+		err = s.removeFrom(ctx, removal{"log_requesters", "id", unused}, 1<<62)
+	}
+	return err
+}

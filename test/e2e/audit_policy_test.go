@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/audit"
+	"kubecdc/change"
+	"kubecdc/rbac"
+)
+
+// applyPolicy makes the policy, and waits until it is in force: create is a request that it tells of.
+func (w *auditWorld) applyPolicy(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	d, err := dynamic.NewForConfig(w.kube.Config)
+	must(t, err)
+	for _, o := range (&rbac.Account{Name: "who", Namespace: "kubecdc"}).AuditPolicy() {
+		text, err := json.Marshal(o)
+		must(t, err)
+		u := &unstructured.Unstructured{}
+		must(t, u.UnmarshalJSON(text))
+		resource := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: strings.ToLower(u.GetKind())}
+		resource.Resource = map[string]string{"validatingadmissionpolicy": "validatingadmissionpolicies"}[resource.Resource]
+		if resource.Resource == "" {
+			resource.Resource = "validatingadmissionpolicybindings"
+		}
+		_, err = d.Resource(resource).Create(t.Context(), u, metav1.CreateOptions{})
+		must(t, err)
+	}
+	n := 0
+	Await(t, "the policy to be in force", func() (bool, error) {
+		n++
+		name := fmt.Sprint("probe-", n)
+		_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		must(t, err)
+		var uid string
+		Await(t, "the audit event of "+name, func() (bool, error) {
+			for _, r := range w.records(t) {
+				if r.Name == name {
+					uid = r.UID
+					return true, nil
+				}
+			}
+			return false, nil
+		})
+		return uid != "", nil
+	})
+}
+
+// records are those that the log has of alice.
+func (w *auditWorld) records(t *testing.T) (all []audit.Record) {
+	t.Helper()
+	r := w.reader(t)
+	defer r.Close()
+	must(t, r.Audits(t.Context(), audit.Query{User: "alice"}, func(r *audit.Record) error {
+		all = append(all, *r)
+		return nil
+	}))
+	return all
+}
+
+// At the level Metadata, with the policy, an event tells which object it was, and the version that the request found, whatever the
+// verb and the subresource.
+func TestThePolicyTellsTheVersionBefore(t *testing.T) {
+	t.Parallel()
+	w := newAuditWorld(t)
+	w.env["KUBECDC_RESOURCES"] = "configmaps,deployments.apps,pods"
+	w.start(t, "the exporter")
+	client, err := kubernetes.NewForConfig(w.kube.UserConfig(w.kube.Address, "alice's"))
+	must(t, err)
+	w.applyPolicy(t, client)
+	want := map[string]string{} // by manager
+	n := 0
+	// step does a request, and remembers what the policy should tell of it.
+	step := func(verb string, before metav1.Object, do func(manager string) (metav1.Object, error)) metav1.Object {
+		t.Helper()
+		n++
+		manager := fmt.Sprintf("step %d: %s", n, verb)
+		after, err := do(manager)
+		must(t, err)
+		if before == nil {
+			want[manager] = fmt.Sprint(after.GetName(), " ", after.GetUID(), "  true")
+		} else {
+			want[manager] = fmt.Sprint(before.GetName(), " ", before.GetUID(), " ", before.GetResourceVersion(), " false")
+		}
+		return after
+	}
+	maps_, deployments := client.CoreV1().ConfigMaps("default"), client.AppsV1().Deployments("default")
+	cm := step("create", nil, func(m string) (metav1.Object, error) {
+		return maps_.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "cm-"}}, metav1.CreateOptions{FieldManager: m})
+	})
+	cm = step("patch", cm, func(m string) (metav1.Object, error) {
+		return maps_.Patch(t.Context(), cm.GetName(), types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{FieldManager: m})
+	})
+	cm = step("a no-op", cm, func(m string) (metav1.Object, error) {
+		return maps_.Patch(t.Context(), cm.GetName(), types.MergePatchType, []byte(`{}`), metav1.PatchOptions{FieldManager: m})
+	})
+	cm = step("put", cm, func(m string) (metav1.Object, error) {
+		o := cm.(*corev1.ConfigMap).DeepCopy()
+		o.Data = map[string]string{"a": "c"}
+		return maps_.Update(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
+	})
+	cm = step("put, whatever was there", cm, func(m string) (metav1.Object, error) {
+		o := cm.(*corev1.ConfigMap).DeepCopy()
+		o.Data, o.ResourceVersion = map[string]string{"a": "d"}, ""
+		return maps_.Update(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
+	})
+	_ = cm
+	apply := func(text string) func(string) (metav1.Object, error) {
+		force := true
+		return func(m string) (metav1.Object, error) {
+			return deployments.Patch(t.Context(), "web", types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: m, Force: &force})
+		}
+	}
+	const web = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":%d,"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	d := step("apply creates", nil, apply(fmt.Sprintf(web, 1)))
+	d = step("apply", d, apply(fmt.Sprintf(web, 2)))
+	d = step("status", d, func(m string) (metav1.Object, error) {
+		o := d.(*appsv1.Deployment).DeepCopy()
+		o.Status.Replicas = 3
+		return deployments.UpdateStatus(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
+	})
+	d = step("scale", d, func(m string) (metav1.Object, error) {
+		s, err := deployments.UpdateScale(t.Context(), "web", &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+			Spec: autoscalingv1.ScaleSpec{Replicas: 5}}, metav1.UpdateOptions{FieldManager: m})
+		return s, err
+	})
+	pods := client.CoreV1().Pods("default")
+	pod := step("create a pod", nil, func(m string) (metav1.Object, error) {
+		return pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{FieldManager: m})
+	})
+	must(t, pods.Bind(t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: pod.GetUID()}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}},
+		metav1.CreateOptions{FieldManager: "binding"}))
+	want["binding"] = fmt.Sprint("p ", pod.GetUID(), "  false")
+	must(t, pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}}))
+	must(t, deployments.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	want["delete"] = fmt.Sprint("web ", d.GetUID(), " ", d.GetResourceVersion(), " false")
+	_, err = maps_.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dry"}}, metav1.CreateOptions{DryRun: []string{"All"}, FieldManager: "dry"})
+	must(t, err)
+	got := map[string]string{}
+	Await(t, "all events", func() (bool, error) {
+		for _, r := range w.records(t) {
+			key := r.Manager
+			if key == "" {
+				key = r.Verb
+			}
+			if _, wanted := want[key]; wanted || key == "dry" {
+				got[key] = fmt.Sprint(r.Name, " ", r.UID, " ", r.VersionBefore, " ", r.Created)
+			}
+		}
+		return got["delete"] != "", nil
+	})
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if got[key] != want[key] {
+			t.Errorf("%s tells %q, want %q", key, got[key], want[key])
+		}
+	}
+	if got["dry"] != "" {
+		t.Error("a dry run is kept")
+	}
+}
+
+// Where many write one object at once, the API server tries a write again upon a newer version, and keeps the first value of each
+// annotation. Each event of which it has told one version alone has the right one, and most others have.
+func TestThePolicyTellsTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	w := newAuditWorld(t)
+	w.start(t, "the exporter")
+	client, err := kubernetes.NewForConfig(w.kube.UserConfig(w.kube.Address, "alice's"))
+	must(t, err)
+	w.applyPolicy(t, client)
+	cms := client.CoreV1().ConfigMaps("default")
+	created, err := cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "busy"}}, metav1.CreateOptions{})
+	must(t, err)
+	var mu sync.Mutex
+	after := map[change.ResourceVersion]string{change.ResourceVersion(created.ResourceVersion): ""}
+	var wg sync.WaitGroup
+	const writers, writes = 8, 60
+	for i := range writers {
+		wg.Go(func() {
+			for n := range writes {
+				manager := fmt.Sprintf("%d-%d", i, n)
+				cm, err := cms.Patch(t.Context(), "busy", types.MergePatchType, fmt.Appendf(nil, `{"data":{"%d":"%d"}}`, i, n), metav1.PatchOptions{FieldManager: manager})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				after[change.ResourceVersion(cm.ResourceVersion)] = manager
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	versions := slices.SortedFunc(maps.Keys(after), change.ResourceVersion.Compare)
+	before := map[string]change.ResourceVersion{}
+	for i, v := range versions[1:] {
+		before[after[v]] = versions[i]
+	}
+	told, retried := map[string]change.ResourceVersion{}, map[string]bool{}
+	Await(t, "all events", func() (bool, error) {
+		for _, r := range w.records(t) {
+			if r.Name == "busy" && r.Verb == "patch" {
+				told[r.Manager], retried[r.Manager] = r.VersionBefore, r.Retried
+			}
+		}
+		return len(told) == len(before), nil
+	})
+	again, wrong := 0, 0
+	for manager, v := range before {
+		if retried[manager] {
+			again++
+		} else if told[manager] != v {
+			t.Errorf("%s was not tried again, and tells %s, want %s", manager, told[manager], v)
+		}
+		if told[manager] != v {
+			wrong++
+		}
+	}
+	t.Logf("of %d events %d were tried again, and %d tell another version", len(before), again, wrong)
+	if again == 0 || wrong*2 > again {
+		t.Error("none was tried again, or most of these are wrong")
+	}
+}

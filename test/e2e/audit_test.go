@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
+
+	"kubecdc/audit"
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sqlite"
+	"kubecdc/test/kafkatopics"
+	"kubecdc/test/servers"
+)
+
+const auditToken = "the token of the webhook"
+
+// auditWorld is an API server whose webhook reaches an exporter through a proxy, and the exporter's settings.
+type auditWorld struct {
+	kube  *servers.Kubernetes
+	proxy *servers.Proxy
+	file  string
+	env   map[string]string
+	read  func(t *testing.T) auditReader // of the log
+}
+
+type auditReader interface {
+	sinks.AuditReader
+	Close() error
+}
+
+// inKafka lets the log be in Kafka.
+func (w *auditWorld) inKafka(t *testing.T) (topic kafkatopics.Wanted, brokers []string) {
+	t.Helper()
+	brokers = servers.SharedKafka(t).Brokers
+	prefix := fmt.Sprint("audit", time.Now().UnixNano())
+	w.env["KUBECDC_SINK"], w.env["KUBECDC_KAFKA_BROKERS"], w.env["KUBECDC_KAFKA_TOPIC_PREFIX"] = "kafka", strings.Join(brokers, ","), prefix
+	w.read = func(t *testing.T) auditReader {
+		r, err := kafka.OpenReader(t.Context(), kafka.Config{Brokers: brokers, TopicPrefix: prefix, Cluster: "e2e"})
+		must(t, err)
+		return r
+	}
+	return kafkatopics.These(change.AuditTopic(prefix)), brokers
+}
+
+func newAuditWorld(t *testing.T) *auditWorld {
+	t.Helper()
+	w := &auditWorld{file: filepath.Join(t.TempDir(), "log.db")}
+	w.read = func(t *testing.T) auditReader { return w.reader(t) }
+	var err error
+	w.proxy, err = servers.NewProxy("127.0.0.1:1")
+	must(t, err)
+	t.Cleanup(w.proxy.Close)
+	w.kube, err = servers.StartKubernetes(context.Background(), servers.KubernetesOptions{
+		Users: []servers.User{{Name: "alice", Token: "alice's", Groups: []string{"system:masters"}}},
+		Audit: &servers.AuditOptions{Level: "Metadata", Webhook: "https://" + w.proxy.Address + "/audit", Token: auditToken}})
+	must(t, err)
+	t.Cleanup(func() { _ = w.kube.Stop() })
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	must(t, err)
+	file := func(name string, content []byte) string {
+		path := filepath.Join(filepath.Dir(w.file), name)
+		must(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	w.env = map[string]string{"KUBECONFIG": w.kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": "configmaps",
+		"KUBECDC_CHECKPOINT": "sqlite:" + w.file, "KUBECDC_AUDIT_TOKEN_FILE": file("token", []byte(auditToken+"\n")),
+		"KUBECDC_HTTP_TLS_CERT": file("tls.crt", certPEM), "KUBECDC_HTTP_TLS_KEY": file("tls.key", keyPEM)}
+	return w
+}
+
+// start starts an exporter that the webhook reaches.
+func (w *auditWorld) start(t *testing.T, name string, more ...string) *Exporter {
+	t.Helper()
+	e := StartExporter(t, name, (&World{Env: w.env}).With(more...))
+	w.proxy.Retarget(e.Listen)
+	return e
+}
+
+func (w *auditWorld) reader(t *testing.T) *sqlite.Reader {
+	t.Helper()
+	var r *sqlite.Reader
+	Await(t, "the exporter to make its file", func() (bool, error) {
+		file, err := sqlitefile.Share(t.Context(), w.file)
+		if err == nil {
+			if r, err = sqlite.NewReader(t.Context(), file, "e2e"); err != nil {
+				file.Close()
+			}
+		}
+		return err == nil, nil
+	})
+	return r
+}
+
+// audits are the records of alice that the log has, by verb and name.
+func (w *auditWorld) audits(t *testing.T) map[string]int {
+	t.Helper()
+	r := w.read(t)
+	defer r.Close()
+	found := map[string]int{}
+	must(t, r.Audits(t.Context(), audit.Query{User: "alice"}, func(r *audit.Record) error {
+		found[r.Verb+" "+r.Name]++
+		if r.Resource != "configmaps" || r.Namespace != "default" || r.Manager != "test" || len(r.Addresses) == 0 || r.UserAgent == "" {
+			t.Errorf("record %+v", r)
+		}
+		return nil
+	}))
+	return found
+}
+
+// Who changes an object while the exporter is killed each time audit events are durable and the API server does not know it: no event is
+// lost, and none is there twice.
+func TestAuditEventsOfTheWebhookAreKeptOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		auditKeptOnce(t, newAuditWorld(t))
+	})
+	t.Run("kafka", func(t *testing.T) {
+		t.Parallel()
+		w := newAuditWorld(t)
+		topic, brokers := w.inKafka(t)
+		auditKeptOnce(t, w)
+		ids := map[string]int{}
+		_, err := kafkatopics.Reading{Brokers: brokers, Wanted: topic}.Read(t.Context(), func(r *kgo.Record) error {
+			for _, h := range r.Headers {
+				ids[h.Key+" "+string(h.Value)]++
+			}
+			return nil
+		})
+		must(t, err)
+		for id, n := range ids {
+			if n != 1 {
+				t.Errorf("%s was written %d times", id, n)
+			}
+		}
+		if len(ids) == 0 {
+			t.Error("the topic is empty")
+		}
+	})
+}
+
+func auditKeptOnce(t *testing.T, w *auditWorld) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(w.kube.UserConfig(w.kube.Address, "alice's"))
+	must(t, err)
+	maps := client.CoreV1().ConfigMaps("default")
+	want := map[string]int{}
+	write := func(from, to int) {
+		for i := from; i < to; i++ {
+			name := fmt.Sprint("cm-", i)
+			_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{FieldManager: "test"})
+			must(t, err)
+			_, err = maps.Patch(t.Context(), name, types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{FieldManager: "test"})
+			must(t, err)
+			want["create "+name], want["patch "+name] = 1, 1
+		}
+	}
+	for round := range 3 {
+		e := w.start(t, fmt.Sprint("killed ", round), "KUBECDC_FAILPOINT", failpoint.AuditWritten+":1")
+		write(round*20, round*20+20)
+		if code := e.Wait(t); code != -1 {
+			t.Fatalf("the exporter was not killed but exited with %d:\n%s", code, e.Tail(2000))
+		}
+	}
+	w.start(t, "the last")
+	Await(t, "all audit events", func() (bool, error) { return len(w.audits(t)) == len(want), nil })
+	for event, n := range w.audits(t) {
+		if n != 1 || want[event] != 1 {
+			t.Errorf("%s is there %d times, want %d", event, n, want[event])
+		}
+	}
+}
+
+// The endpoint takes nothing from who lacks the token: not a byte of a body is read.
+func TestTheAuditEndpointNeedsItsToken(t *testing.T) {
+	t.Parallel()
+	w := newAuditWorld(t)
+	e := w.start(t, "the exporter")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for token, want := range map[string]int{"": 401, "another token": 401, auditToken: 200} {
+		Await(t, fmt.Sprintf("the answer %d to the token %q", want, token), func() (bool, error) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+e.Listen+"/audit", strings.NewReader(`{"items":[]}`))
+			must(t, err)
+			r.Header.Set("Authorization", "Bearer "+token)
+			answer, err := client.Do(r)
+			if err != nil {
+				return false, nil // it does not listen yet
+			}
+			answer.Body.Close()
+			if answer.StatusCode != want && answer.StatusCode != http.StatusServiceUnavailable { // the log is not open yet
+				t.Fatalf("with the token %q the answer is %s, want %d", token, answer.Status, want)
+			}
+			return answer.StatusCode == want, nil
+		})
+	}
+}
