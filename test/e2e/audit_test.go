@@ -30,8 +30,6 @@ import (
 	"kubecdc/test/servers"
 )
 
-const auditToken = "the token of the webhook"
-
 // auditWorld is an API server whose webhook reaches an exporter through a proxy, and the exporter's settings.
 type auditWorld struct {
 	kube  *servers.Kubernetes
