@@ -15,7 +15,7 @@ import (
 
 // files are what consumers run: programs, statements and properties, with the versions of their packages.
 //
-//go:embed python kafkajs franz console java connect maven
+//go:embed flink python kafkajs franz console java connect maven
 var files embed.FS
 
 func read(name string) string {
