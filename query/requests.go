@@ -229,11 +229,12 @@ func (q *Requests) Between(before, after *Object) (users []string) {
 // a deletion, which may follow another one.
 func (q *Requests) Touches(user string) func(l *sinks.Logged) bool {
 	touched, bulk := map[identity]bool{}, map[string]bool{}
+	by := func(r *audit.Record) bool { return r.User == user || r.Impersonated == user }
 	for o, requests := range q.of {
-		touched[o] = slices.ContainsFunc(requests, func(r *audit.Record) bool { return r.User == user || r.Impersonated == user })
+		touched[o] = slices.ContainsFunc(requests, by)
 	}
 	for resource, requests := range q.bulk {
-		bulk[resource] = slices.ContainsFunc(requests, func(r *audit.Record) bool { return r.User == user || r.Impersonated == user })
+		bulk[resource] = slices.ContainsFunc(requests, by)
 	}
 	return func(l *sinks.Logged) bool {
 		o := identityOf(l)

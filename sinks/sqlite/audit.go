@@ -40,7 +40,7 @@ type auditWriter struct {
 }
 
 func (w *auditWriter) add(r *audit.Record) error {
-	id, err := hex.DecodeString(r.ID)
+	id, err := r.Key()
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (w *auditWriter) add(r *audit.Record) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.run(addAudit, id, requester, r.Received.UnixMicro(), r.Time.UnixMicro(), r.Answered.UnixMicro(), resource, r.Namespace, r.Name,
+	_, err = w.run(addAudit, id[:], requester, r.Received.UnixMicro(), r.Time.UnixMicro(), r.Answered.UnixMicro(), resource, r.Namespace, r.Name,
 		r.UID, storedVersion(r.VersionBefore), storedVersion(r.VersionAfter), r.Created, r.Verb, r.Subresource, r.Code, restOf(r))
 	return err
 }
