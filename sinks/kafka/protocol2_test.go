@@ -164,12 +164,7 @@ func TestALossIsNoticedByAnOpenSession(t *testing.T) {
 	other.write(t, 9)
 	o.write(t, 9)
 	o.write(t, 1, firstOnly)
-	newReader(t, broker.Brokers).settled(t, cfg.TopicPrefix+".pods")
-	broker.Kill()
-	if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 1); cut != 1 || err != nil {
-		t.Fatalf("%d transactions were cut off: %v", cut, err)
-	}
-	mustDo(t, broker.Start(t.Context()))
+	cutOff(t, broker, cfg.TopicPrefix+".pods", 1)
 	other.write(t, 9)
 	if _, err := o.log.Write(t.Context(), o.next(1, firstOnly)); err == nil || !strings.Contains(err.Error(), "another record") {
 		t.Fatalf("Write = %v", err)

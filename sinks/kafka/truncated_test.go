@@ -25,12 +25,7 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 			mustDo(t, o.open(t))
 			o.write(t, 9)
 			o.write(t, 1, firstOnly)
-			newReader(t, broker.Brokers).settled(t, cfg.TopicPrefix+".pods")
-			broker.Kill()
-			if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 1); cut != 1 || err != nil {
-				t.Fatalf("%d transactions were cut off: %v", cut, err)
-			}
-			mustDo(t, broker.Start(t.Context()))
+			cutOff(t, broker, cfg.TopicPrefix+".pods", 1)
 			write := o.log.Write
 			if killed {
 				write = func(ctx context.Context, b *change.Batch) (change.Offsets, error) {
@@ -78,17 +73,24 @@ func TestNothingIsWrittenBehindALoss(t *testing.T) {
 	o.write(t, 9, firstOnly)
 	o.write(t, 1, firstOnly)
 	mustDo(t, o.open(t))
-	broker.Kill()
-	if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 1); cut != 1 || err != nil {
-		t.Fatalf("%d writes were cut off: %v", cut, err)
-	}
-	mustDo(t, broker.Start(t.Context()))
+	cutOff(t, broker, cfg.TopicPrefix+".pods", 1)
 	if _, err := o.log.Write(t.Context(), o.next(1, firstOnly)); err == nil {
 		t.Fatal("the loss is not noticed")
 	}
 	if got := newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods")[0]; len(got) != 1 {
 		t.Errorf("the topic has %d records: %v", len(got), got)
 	}
+}
+
+// cutOff loses the last writes of a topic of one partition, as an unclean election does.
+func cutOff(t *testing.T, broker *servers.Kafka, topic string, writes int) {
+	t.Helper()
+	newReader(t, broker.Brokers).settled(t, topic)
+	broker.Kill()
+	if cut, err := broker.CutLast(topic+"-0", writes); cut != writes || err != nil {
+		t.Fatalf("%d writes were cut off: %v", cut, err)
+	}
+	mustDo(t, broker.Start(t.Context()))
 }
 
 // firstOnly leaves one change in a batch.
@@ -114,13 +116,8 @@ func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 			}
 			_, err := dies.log.Write(t.Context(), dies.next(1, firstOnly))
 			mustDo(t, err)
-			newReader(t, broker.Brokers).settled(t, cfg.TopicPrefix+".pods")
 			mustDo(t, o.log.Close())
-			broker.Kill()
-			if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 3); cut != 3 || err != nil {
-				t.Fatalf("%d writes were cut off: %v", cut, err)
-			}
-			mustDo(t, broker.Start(t.Context()))
+			cutOff(t, broker, cfg.TopicPrefix+".pods", 3)
 			other.write(t, 9)
 			o.record(t, o.wantLost(t, "pods"))
 			mustDo(t, o.open(t))
