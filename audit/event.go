@@ -3,13 +3,13 @@ package audit
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
@@ -66,7 +66,11 @@ func (e *event) read(raw []byte) verdict {
 			}
 			continue
 		}
-		if json.Unmarshal(value, into) != nil {
+		text, isText := into.(*string)
+		if isText {
+			*text, isText = rawjson.Text(value) // as most are
+		}
+		if !isText && json.Unmarshal(value, into) != nil {
 			return broken
 		}
 		if e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb) {
@@ -253,7 +257,8 @@ func (e *event) annotated() (last told) {
 }
 
 // id tells an event from all others, and is the same each time that it comes. The audit id alone would not do: a client may choose it,
-// and use it again so that a later request goes unseen, and an aggregated server reports a request by the same one.
+// and use it again so that a later request goes unseen, and an aggregated server reports a request by the same one. It begins with the time,
+// so that events that come together are neighbours in an index.
 func (e *event) id() string {
 	h := sha256.New()
 	for _, part := range []string{e.AuditID, e.Stage, e.Verb, e.RequestURI, e.User.Username,
@@ -262,7 +267,8 @@ func (e *event) id() string {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	at := binary.BigEndian.AppendUint64(nil, uint64(e.RequestReceivedTimestamp.UnixMilli()))
+	return hex.EncodeToString(h.Sum(at[2:])[:16])
 }
 
 func version(text string) change.ResourceVersion {
@@ -279,14 +285,10 @@ const (
 )
 
 func short(text string) string {
-	if len(text) <= longest {
-		return text
+	if len(text) > longest {
+		text = text[:longest] + "…"
 	}
-	text = text[:longest]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 func shortAll(texts []string) []string {
