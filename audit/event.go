@@ -60,10 +60,17 @@ func (e *event) read(raw []byte) verdict {
 	for name, more := c.Member(); more; name, more = c.Member() {
 		value := c.Skip()
 		into := e.member(string(name))
-		if into == nil {
-			if string(name) == "responseObject" {
-				e.response = value
+		switch {
+		case into != nil:
+		case string(name) == "protoPayload":
+			if !e.readEntry(raw) {
+				return broken
 			}
+			return e.verdict()
+		case string(name) == "responseObject":
+			e.response = value
+			continue
+		default:
 			continue
 		}
 		text, isText := into.(*string)
@@ -73,11 +80,22 @@ func (e *event) read(raw []byte) verdict {
 		if !isText && json.Unmarshal(value, into) != nil {
 			return broken
 		}
-		if e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb) {
+		if e.skipped() {
 			return skipped
 		}
 	}
+	return e.verdict()
+}
+
+// skipped reports whether what is known by now tells that the request is not over, or did not write.
+func (e *event) skipped() bool {
+	return e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb)
+}
+
+func (e *event) verdict() verdict {
 	switch {
+	case e.skipped():
+		return skipped
 	case e.AuditID == "" || e.Stage == "" || e.Verb == "" || e.RequestReceivedTimestamp.IsZero():
 		return broken
 	case e.ObjectRef.Resource == "" || !e.stores():
@@ -86,6 +104,9 @@ func (e *event) read(raw []byte) verdict {
 	_, query, _ := strings.Cut(e.RequestURI, "?")
 	e.query, _ = url.ParseQuery(query) // what can be read of it
 	e.told = e.annotated()
+	if e.resource() == "namespaces" {
+		e.ObjectRef.Namespace = "" // an event says that a namespace is in itself
+	}
 	return wanted
 }
 
