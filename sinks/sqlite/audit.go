@@ -44,14 +44,11 @@ func (w *auditWriter) add(r *audit.Record) error {
 	if err != nil {
 		return err
 	}
-	requester, err := row(w, w.requesters, requesterOf(r), func(told string) error {
-		return w.do(`insert into log_requesters (who, told) values (?, ?) on conflict do nothing`, r.Who(), told)
-	}, `select id from log_requesters where told = ?`)
+	requester, err := w.idOf(w.requesters, addRequester, requesterOf(r), r.Who())
 	if err != nil {
 		return err
 	}
-	resource, err := row(w, w.resources, r.Resource, func(resource string) error { return w.do(addResource, w.cluster, resource) },
-		findResource, w.cluster)
+	resource, err := w.idOf(w.resources, addResource, r.Resource, w.cluster)
 	if err != nil {
 		return err
 	}
@@ -60,15 +57,13 @@ func (w *auditWriter) add(r *audit.Record) error {
 	return err
 }
 
-// row is the id of what a table has once. It is made if there is none.
-func row(w *auditWriter, known map[string]int64, text string, add func(string) error, find string, args ...any) (id int64, err error) {
-	if id, ok := known[text]; ok {
-		return id, nil
+// idOf is the id of what a table has once. It is made if there is none.
+func (w *auditWriter) idOf(known map[string]int64, add statement, text string, of any) (id int64, err error) {
+	id, ok := known[text]
+	if !ok {
+		err = w.find(add, []any{of, text}, &id)
+		known[text] = id
 	}
-	if err = add(text); err == nil {
-		err = w.tx.row(find, append(args, text), &id)
-	}
-	known[text] = id
 	return id, err
 }
 

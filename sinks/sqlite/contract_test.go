@@ -31,7 +31,7 @@ func share(t testing.TB, path string) *sqlitefile.File {
 	return file
 }
 
-func newSink(t *testing.T, file *sqlitefile.File, c sqlite.Config) *sqlite.Sink {
+func newSink(t testing.TB, file *sqlitefile.File, c sqlite.Config) *sqlite.Sink {
 	t.Helper()
 	s, err := sqlite.New(t.Context(), file, c)
 	if err != nil {
