@@ -157,8 +157,9 @@ func TestWhoWithoutImagesAndLater(t *testing.T) {
 	if got := who(change.Create, 5); got != "alice" {
 		t.Error(got)
 	}
-	l.records = append(l.records, request("bob", "patch", nil), request("carol", "patch", func(r *audit.Record) { r.VersionBefore = "6" }))
-	for range 2 {
+	for _, r := range []audit.Record{request("bob", "patch", func(r *audit.Record) { r.Received = began.Add(3 * time.Second) }),
+		request("carol", "patch", func(r *audit.Record) { r.VersionBefore, r.Received = "6", began.Add(time.Second) })} {
+		l.records = append(l.records, r)
 		if err := q.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
