@@ -84,14 +84,11 @@ type Query struct {
 	Resources []string
 	Namespace string
 	Name      string    // with one, records without a name are selected too
-	User      string    // Who
 	Since     time.Time // of Received
 }
 
 // Coverage says which events a log has.
 type Coverage struct {
-	Since time.Time `json:"since"` // when the first event was received; zero: none was
-	Last  time.Time `json:"last"`  // when the last one was
-	// Missing says what is missing in between, in words.
-	Missing []string `json:"missing,omitempty"`
+	Since time.Time // when the first event was received; zero: none was
+	Last  time.Time // when the last one was
 }
