@@ -21,7 +21,6 @@ type scan struct {
 	slots  map[int64]int // the numbers of the cluster's slots
 	names  streamNames
 	made   *bodies
-	batch  batch // of the record that was read last
 	read   int64
 }
 
@@ -158,8 +157,8 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 	return s.states(ctx, max(end, after), func(record *record, l *sinks.Logged) error {
 		if record.id <= after {
 			l.Op, l.Logged = change.Read, l.Time
-		} else if _, err := s.placed(ctx, record, l); err != nil {
-			return err
+		} else {
+			s.placed(record, l)
 		}
 		if !s.Names(l) || q.Wanted != nil && !q.Wanted(l) {
 			return nil
@@ -199,7 +198,7 @@ func (s *scan) changes(ctx context.Context, at, end int64) (int64, error) {
 
 // pages visits what a condition selects; its last two parameters are the ids. It returns the end.
 func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...any) (int64, error) {
-	query := columns(imagesIf(!s.NoBodies, bothImages)) + byChange + where
+	query := columns(imagesIf(!s.NoBodies, bothImages), itsBatch) + byChange + where
 	for more := true; more; {
 		var all []record
 		var err error
@@ -226,11 +225,7 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 	if l.Stream, err = s.names.of(ctx, r.stream); err != nil {
 		return err
 	}
-	ours, err := s.placed(ctx, r, &l)
-	if err != nil {
-		return err
-	}
-	if !ours || !s.Names(&l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) ||
+	if !s.placed(r, &l) || !s.Names(&l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) ||
 		s.Wanted != nil && !s.Wanted(&l) {
 		s.made.skip(r)
 		return nil
@@ -244,15 +239,8 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 }
 
 // placed sets the batch of a record, and reports whether it is of this cluster.
-func (s *scan) placed(ctx context.Context, r *record, l *sinks.Logged) (bool, error) {
-	if b := &s.batch; r.id <= b.id || r.id > b.id+b.changes {
-		all, err := batches(ctx, s.reader.file.DB(), `where id < ? order by id desc limit 1`, r.id)
-		if err != nil || len(all) == 0 {
-			return false, err
-		}
-		s.batch = all[0]
-	}
-	slot, ours := s.slots[s.batch.slot]
-	l.Slot, l.Epoch, l.Batch, l.Logged = slot, s.batch.epoch, s.batch.seq, time.UnixMilli(s.batch.written).UTC()
-	return ours, nil
+func (s *scan) placed(r *record, l *sinks.Logged) (ours bool) {
+	l.Slot, ours = s.slots[r.slot]
+	l.Epoch, l.Batch, l.Logged = r.epoch, r.batch, time.UnixMilli(r.written).UTC()
+	return ours
 }

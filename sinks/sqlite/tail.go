@@ -119,7 +119,7 @@ func (l *slotLog) lost(format string, args ...any) *sinks.LostTailError {
 
 // changesOf reads the changes of a batch, in their order.
 func changesOf(ctx context.Context, b *batch, names *streamNames, made *bodies) (changes []change.Change, err error) {
-	query := columns(bothImages) + byChange + `where c.id > ? and c.id <= ? order by c.id`
+	query := columns(bothImages, noBatch) + byChange + `where c.id > ? and c.id <= ? order by c.id`
 	for at, more := b.id, true; more; {
 		var records []record
 		if records, more, err = page(ctx, made.db, query, at, b.id+b.changes); err != nil {
