@@ -125,7 +125,7 @@ type removal struct{ table, number, condition string }
 var removals = []removal{
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
-	{"log_batches", "id", `id <> (select id from log_batches b where b.slot = log_batches.slot order by id desc limit 1)`},
+	{"log_batches", "id", `seq <> (select s.seq from log_slots s where s.id = log_batches.slot)`},
 	// Of an object that lives, or changes later, the last change is needed, and the one that has its whole body.
 	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or not exists (select 1 from
 		(select l.id, l.back from log_changes l where l.object = log_changes.object and l.id <= ?1 order by l.id desc limit 1) last

@@ -222,6 +222,11 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.check(r)
+			batches := 0
+			err := r.Controls(t.Context(), time.Time{}, func(*change.Control) error { batches++; return nil })
+			if err != nil || batches != 1 {
+				t.Fatalf("%d batches are left, want the last one: %v", batches, err)
+			}
 			h.write(10)
 			h.check(r)
 		})

@@ -77,7 +77,7 @@ func (s *scan) round(ctx context.Context) (end int64, err error) {
 		return end, err
 	}
 	for id, slot := range s.slots {
-		last, err := batches(ctx, s.reader.file.DB(), lastUpTo, id, int64(s.To.Batches[slot]))
+		last, err := s.reader.lastUpTo(ctx, id, s.To.Batches[slot])
 		if err != nil {
 			return 0, err
 		}
@@ -96,8 +96,8 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	}
 	var start int64 = 1 << 62
 	for id, slot := range numbers {
-		cut := int64(s.After.Batches[slot])
-		last, err := batches(ctx, s.reader.file.DB(), lastUpTo, id, cut)
+		cut := s.After.Batches[slot]
+		last, err := s.reader.lastUpTo(ctx, id, cut)
 		if err != nil {
 			return 0, err
 		}
@@ -105,17 +105,14 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 			start = min(start, last[0].id+last[0].changes)
 			continue
 		}
-		first, err := batches(ctx, s.reader.file.DB(), `where slot = ? order by epoch, seq limit 1`, id)
-		if err != nil || after > 0 && len(first) > 0 && int64(first[0].seq) > cut+1 {
+		first, err := batches(ctx, s.reader.file.DB(), `where slot = ? order by id limit 1`, id)
+		if err != nil || after > 0 && len(first) > 0 && first[0].seq > cut+1 {
 			return 0, cmp.Or(err, sinks.ErrNotKept)
 		}
 		start = after
 	}
 	return max(start, after), nil
 }
-
-// lastUpTo selects a slot's last batch up to a number, from the end of the log.
-const lastUpTo = `where slot = ? and seq <= ? order by epoch desc, seq desc limit 1`
 
 // unchanged visits the objects as they were where the history begins.
 func (s *scan) unchanged(ctx context.Context, after int64) error {
