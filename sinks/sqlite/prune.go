@@ -134,8 +134,8 @@ var removals = []removal{
 }
 
 func (s *Sink) removeFrom(ctx context.Context, r removal, to int64) error {
-	span := `select coalesce(min(n), 0), coalesce(max(n), 0) from
-		(select ` + r.number + ` as n from ` + r.table + ` where n > ? and n <= ? order by n limit ?)`
+	span := `select coalesce(min(number), 0), coalesce(max(number), 0) from
+		(select ` + r.number + ` as number from ` + r.table + ` where number > ? and number <= ? order by number limit ?)`
 	remove := `delete from ` + r.table + ` where ` + r.number + ` >= ?2 and ` + r.number + ` <= ?3 and (` + r.condition + `) and ?1 > 0`
 	for end := int64(0); ; {
 		var from int64

@@ -25,7 +25,7 @@ var (
 
 // NewReader reads the log of a cluster in a file, which the reader closes.
 func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Reader, error) {
-	if err := file.Migrate(ctx, migrations, migrated); err != nil {
+	if err := migrate(ctx, file); err != nil {
 		return nil, err
 	}
 	return &Reader{file, cluster}, nil
