@@ -10,7 +10,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 export CGO_ENABLED := 0
 # Two packages at a time: each starts its own servers, and tests of several run at once in the long ones, which begin first. Two
 # processors have no room for more.
-TEST    := $(GO) test -count=1 -p 2 -timeout 90m
+# A package that stands still ends with its stacks, while there is time left to tell of it.
+TEST    := $(GO) test -count=1 -p 2 -timeout 45m
 ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \

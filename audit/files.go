@@ -26,7 +26,6 @@ type Files struct {
 	patterns []string
 	log      *slog.Logger
 	open     []*tailed
-	failing  bool
 }
 
 // tailed is a file, whatever its name is by now.
@@ -49,13 +48,22 @@ func (f *Files) Run(ctx context.Context) {
 			_ = t.Close()
 		}
 	}()
-	for err := f.poll(ctx); ctx.Err() == nil; err = f.poll(ctx) {
-		if err != nil && !errors.Is(err, ErrNotOpen) && !f.failing {
-			f.log.Warn("audit events of files can't be taken in; it is tried again", "in", pollEvery.String(), "error", err)
+	for insist(ctx, f.log, "files", func() error { return f.poll(ctx) }) == nil && wait.For(ctx, pollEvery) == nil {
+	}
+}
+
+// insist does something however often that fails, until the context ends.
+func insist(ctx context.Context, log *slog.Logger, of string, do func() error) error {
+	for failing := false; ; failing = true {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
 		}
-		f.failing = err != nil
-		if wait.For(ctx, pollEvery) != nil {
-			return
+		if !failing && !errors.Is(err, ErrNotOpen) {
+			log.Warn("audit events of "+of+" can't be taken in; it is tried again", "in", pollEvery.String(), "error", err)
+		}
+		if err := wait.For(ctx, pollEvery); err != nil {
+			return err
 		}
 	}
 }
@@ -200,26 +208,15 @@ func (i *Intake) Stream(ctx context.Context, from io.Reader, log *slog.Logger) e
 		if err != nil {
 			held = append(held, '\n')
 		}
-		if ended := i.insist(ctx, held, log); err != nil || ended != nil {
+		lines := held
+		ended := insist(ctx, log, "standard input", func() error {
+			done, err := i.lines(ctx, bytes.NewReader(lines))
+			lines = lines[done:]
+			return err
+		})
+		if err != nil || ended != nil {
 			return ended
 		}
 		held = held[:0]
-	}
-}
-
-// insist takes lines in, however often that fails.
-func (i *Intake) insist(ctx context.Context, lines []byte, log *slog.Logger) error {
-	for failing := false; ; failing = true {
-		done, err := i.lines(ctx, bytes.NewReader(lines))
-		lines = lines[done:]
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !failing && !errors.Is(err, ErrNotOpen) {
-			log.Warn("audit events of standard input can't be taken in; it is tried again", "in", pollEvery.String(), "error", err)
-		}
-		if err := wait.For(ctx, pollEvery); err != nil {
-			return err
-		}
 	}
 }

@@ -16,19 +16,14 @@ type Digest struct {
 }
 
 // Add adds an object, which the set does not have yet.
-func (d *Digest) Add(key, uid string, version ResourceVersion) { d.count(1, key, uid, version) }
-
-// Remove removes an object of the set.
-func (d *Digest) Remove(key, uid string, version ResourceVersion) { d.count(-1, key, uid, version) }
-
-func (d *Digest) count(objects int, key, uid string, version ResourceVersion) {
+func (d *Digest) Add(key, uid string, version ResourceVersion) {
 	var room [512]byte
 	text := append(append(room[:0], key...), ' ')
 	text = append(append(text, uid...), ' ')
 	sum := sha256.Sum256(append(text, version...))
-	d.Objects += objects
+	d.Objects++
 	for i := range d.sums {
-		d.sums[i] += uint64(objects) * binary.BigEndian.Uint64(sum[8*i:])
+		d.sums[i] += binary.BigEndian.Uint64(sum[8*i:])
 	}
 }
 

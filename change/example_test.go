@@ -65,10 +65,10 @@ func ExampleDigest() {
 	var d change.Digest
 	d.Add("shop/web", "e8f6", "12")
 	fmt.Println(d)
-	d.Add("node-1", "77aa", "3")
-	d.Remove("shop/web", "e8f6", "12")
-	d.Add("shop/web", "e8f6", "13")
-	fmt.Println(d, d.Objects)
+	var later change.Digest
+	later.Add("node-1", "77aa", "3")
+	later.Add("shop/web", "e8f6", "13")
+	fmt.Println(later, later.Objects)
 	// Output:
 	// 9c200be43dc8cf2d59252eb13eb46cff
 	// d60d8fad2eddd7d6e7fb31f876a93683 2

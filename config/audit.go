@@ -9,6 +9,9 @@ import (
 // hidable is what KUBECDC_AUDIT_HIDE may name.
 var hidable = []string{"users", "groups", "addresses"}
 
+// Enabled reports whether audit events are to come.
+func (a *Audit) Enabled() bool { return a.TokenFile != "" || len(a.Files) > 0 }
+
 func (l *loader) checkAudit() {
 	a := &l.c.Audit
 	if a.TokenFile != "" {

@@ -75,8 +75,8 @@ func (t *SinkTarget) records(ctx context.Context, visit func(*change.Control) er
 // another one takes back what that has said of streams.
 func (t *SinkTarget) Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error {
 	t.seq++
-	for stream, to := range t.covered {
-		if c.Type == change.ControlReplayBegin {
+	if c.Type == change.ControlReplayBegin {
+		for stream, to := range t.covered {
 			g := change.Gap{ID: change.GapID(stream, change.UnknownVersion), From: change.UnknownVersion, To: to,
 				Reason: "another replay was written behind this one"}
 			t.controls = append(t.controls, change.GapControl(stream, "", g, ""))

@@ -13,7 +13,7 @@ import (
 // AuditIntake takes audit events in; nil if none are to come.
 func AuditIntake(c *config.Config, count func(audit.Tally)) (*audit.Intake, error) {
 	a := &c.Audit
-	if a.TokenFile == "" && len(a.Files) == 0 {
+	if !a.Enabled() {
 		return nil, nil
 	}
 	resources, err := discovery.ParsePatterns(c.Source.Resources)

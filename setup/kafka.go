@@ -34,7 +34,7 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 				Scope: k.OAuthScope, CAFile: k.OAuthCA}},
 	}
 	settings.SASL.OAuth.Extensions, _ = k.Extensions() // which config has checked
-	settings.Audit = c.Audit.TokenFile != "" || len(c.Audit.Files) > 0
+	settings.Audit = c.Audit.Enabled()
 	settings.TopicConfig, _ = k.TopicConfig() // which config has checked
 	if k.TLS {
 		settings.TLS = k.TLSConfig

@@ -41,11 +41,19 @@ func printing(t *testing.T, format, colour string) *changes {
 
 func printed(t *testing.T, p *changes, l *sinks.Logged) string {
 	t.Helper()
-	text, err := p.text(l, nil)
+	text, err := p.tell(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func (t *changes) tell(l *sinks.Logged) (plain.Own, error) {
+	e, err := t.event(l, nil)
+	if err != nil {
+		return "", err
+	}
+	return t.text(l, e)
 }
 
 // A change in each format, with colours and without.
@@ -82,7 +90,7 @@ func TestHostileObjectsArePrintedHarmlessly(t *testing.T) {
 		was, is := contents[i%len(contents)].Text, contents[(i+1)%len(contents)].Text
 		l := updated("roles.rbac.authorization.k8s.io", name.Text, was, is)
 		for _, format := range []string{"diff", "wide", "name", "json", "jsonpath={.name}{.after}{.patch}"} {
-			text, err := printing(t, format, "never").text(l, nil)
+			text, err := printing(t, format, "never").tell(l)
 			if err != nil && !strings.Contains(err.Error(), "exceeded max depth") {
 				t.Errorf("-o %s of %s: %v", format, name.What, err)
 			}

@@ -61,6 +61,7 @@ type changes struct {
 	titled       bool // each change has the name of its object
 	teller       query.Teller
 	requests     *query.Requests
+	untold       query.Untold
 	refreshed    time.Time
 	filter       *query.Filter
 	told         bool // that the filter does not apply to some changes
@@ -170,9 +171,10 @@ func (t *changes) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 type line struct {
 	at, seen time.Time
 	text     plain.Own
-	// Of a deletion, which is printed once its cause is known:
+	// Of a deletion, whose text is made once its cause is known:
 	deletion *query.Deletion
 	change   *sinks.Logged
+	event    *query.Event
 }
 
 func (l line) compare(other line) int {
@@ -186,10 +188,12 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	if t.by != "" {
 		q.Wanted = both(q.Wanted, t.requests.Touches(t.by))
 	}
+	t.untold = query.Untold{}
 	last := map[string]line{} // of each object, before which no later one is told
 	q.Progress = show.at
-	err = r.Changes(ctx, q, func(l *sinks.Logged) (err error) {
+	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
 		by := t.requests.Who(l)
+		t.untold.Count(t.requests, l, by)
 		if !t.selects(show, l, by) {
 			return nil
 		}
@@ -202,16 +206,29 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 			now = before
 		}
 		last[key] = now
-		if t.history && l.Op == change.Delete && (by != nil || t.format == "diff") {
-			now.deletion, now.change = query.DeletionOf(l, by), keep(l)
-		} else if now.text, err = t.text(l, by); t.by != "" && !by.Is(t.by) {
+		deletion := t.history && l.Op == change.Delete && (by != nil || t.format == "diff")
+		if deletion {
+			l = keep(l)
+		}
+		e, err := t.event(l, by)
+		switch {
+		case err != nil:
 			return err
+		case deletion:
+			now.deletion, now.change, now.event = query.DeletionOf(l, by), l, e
+		case t.by != "" && !by.Is(t.by):
+			return nil
+		default:
+			now.text, err = t.text(l, e)
 		}
 		all = append(all, now)
 		return err
 	})
-	slices.SortStableFunc(all, line.compare)
-	if all, err = t.caused(ctx, r, all, err); t.last > 0 {
+	if err == nil {
+		slices.SortStableFunc(all, line.compare)
+		all, err = t.caused(ctx, r, all)
+	}
+	if t.last > 0 {
 		all = all[max(0, len(all)-t.last):]
 	}
 	return all, err
@@ -222,21 +239,22 @@ func both(a, b func(*sinks.Logged) bool) func(*sinks.Logged) bool {
 }
 
 // caused adds the causes of deletions, and drops those that are not of the user who is asked for.
-func (t *changes) caused(ctx context.Context, r sinks.Reader, all []line, err error) ([]line, error) {
+func (t *changes) caused(ctx context.Context, r sinks.Reader, all []line) ([]line, error) {
 	var deletions []*query.Deletion
 	for _, l := range all {
 		if l.deletion != nil {
 			deletions = append(deletions, l.deletion)
 		}
 	}
-	err = cmp.Or(err, query.Causes(ctx, r, deletions))
+	err := query.Causes(ctx, r, deletions)
 	kept := all[:0]
 	for _, l := range all {
 		if l.deletion != nil && err == nil {
 			if t.by != "" && !l.deletion.By.Is(t.by) {
 				continue
 			}
-			if l.text, err = t.text(l.change, l.deletion.By); l.deletion.Cause != "" && t.format == "diff" {
+			l.text, err = t.text(l.change, l.event)
+			if l.deletion.Cause != "" && t.format == "diff" {
 				l.text += plain.Sprintf("  %s\n", l.deletion.Cause)
 			}
 		}
@@ -259,6 +277,9 @@ func keep(l *sinks.Logged) *sinks.Logged {
 
 // print prints what is past, and follows.
 func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line, end *sinks.Cut) error {
+	if t.untold.Changes > 0 && t.by == "" {
+		plain.Fprintf(c.ErrOrStderr(), "# %s\n", &t.untold)
+	}
 	out := c.OutOrStdout()
 	err := write(out, t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID"))
 	for _, l := range past {
@@ -273,10 +294,14 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 			return err
 		}
 		by := t.requests.Who(l)
-		if !t.selects(c.ErrOrStderr(), l, by) || t.by != "" && !by.Is(t.by) {
+		if !t.selects(c.ErrOrStderr(), l, by) {
 			return nil
 		}
-		text, err := t.text(l, by)
+		e, err := t.event(l, by)
+		if err != nil || t.by != "" && !by.Is(t.by) {
+			return err
+		}
+		text, err := t.text(l, e)
 		return cmp.Or(err, write(out, text))
 	}))
 }
@@ -302,23 +327,25 @@ type whole struct {
 	After  json.RawMessage `json:"after"`
 }
 
-// text is a change as it is printed.
-func (t *changes) text(l *sinks.Logged, by *query.Who) (plain.Own, error) {
-	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
-	logged := l.Logged.UTC().Format(time.RFC3339)
-	switch t.format {
-	case "name":
-		return plain.Sprintf("%s/%s\n", resource, l.Name), nil
-	case "table":
-		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object), nil
+// event is what a format tells of a change; nil: it needs none. It is asked for all changes in their order, since it remembers.
+func (t *changes) event(l *sinks.Logged, by *query.Who) (*query.Event, error) {
+	if t.format == "name" || t.format == "table" {
+		return nil, nil
 	}
 	e, err := t.teller.Event(l)
-	if e != nil {
-		e.By = by
-	}
+	e.By = by
+	return e, err
+}
+
+// text is a change as it is printed.
+func (t *changes) text(l *sinks.Logged, e *query.Event) (plain.Own, error) {
+	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
+	logged := l.Logged.UTC().Format(time.RFC3339)
 	switch {
-	case err != nil:
-		return "", err
+	case t.format == "name":
+		return plain.Sprintf("%s/%s\n", resource, l.Name), nil
+	case t.format == "table":
+		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object), nil
 	case t.format == "wide":
 		return t.row(logged, l.Op.Past(), l.ResourceVersion, resource, object, cmp.Or(e.By.Text(e.Managers), "-"),
 			e.Time.Format(time.RFC3339), l.UID), nil

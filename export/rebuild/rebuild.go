@@ -26,13 +26,6 @@ const (
 	pageBytes   = 4 << 20
 )
 
-// Store is what a rebuild does to the checkpoint.
-type Store interface {
-	Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error
-	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error
-	Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) error
-}
-
 // Observer is notified of a rebuild's progress.
 type Observer interface {
 	// Rebuilding gives how many records a slot has read to rebuild its checkpoint, and how many there are; total is 0 when the
@@ -49,7 +42,7 @@ type Slot struct {
 	Bodies   bool                                                              // the checkpoint stores objects' bodies
 	Damaged  bool                                                              // only a log that has something replaces what is left
 	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
-	Store    Store
+	Store    checkpoint.Rebuilder
 	Observer Observer
 	Logger   *slog.Logger
 }

@@ -15,9 +15,6 @@ import (
 
 const format = 1
 
-// headBytes is the most that comes before the steps.
-const headBytes = 1 + binary.MaxVarintLen64 + crc32.Size
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Make returns what turns base into text, in memory of its own; nil if that takes more than limit bytes.

@@ -162,33 +162,34 @@ func TestProofsWhileObjectsChange(t *testing.T) {
 	if strings.Contains(says(l), "?") || l.filled > 0 || len(gaps(controls)) > 0 {
 		t.Errorf("contents were corrected, and none differed: %d stored, gaps %+v", l.filled, gaps(controls))
 	}
-	folded := folding{last: map[string]change.Change{}}
+	folded := folding{}
 	for _, c := range proofs(controls) {
 		for len(changes) > 0 && changes[0].ResourceVersion.Compare(c.ResourceVersion) <= 0 {
 			folded.add(changes[0])
 			changes = changes[1:]
 		}
-		if c.Proof.Result != change.ProofEqual || folded.digest.String() != c.Proof.Digest || folded.digest.Objects != c.Proof.Objects {
-			t.Fatalf("at %s the proof is %+v, the log's digest %s of %d objects", c.ResourceVersion, *c.Proof, folded.digest, folded.digest.Objects)
+		digest := folded.digest()
+		if c.Proof.Result != change.ProofEqual || digest.String() != c.Proof.Digest || digest.Objects != c.Proof.Objects {
+			t.Fatalf("at %s the proof is %+v, the log's digest %s of %d objects", c.ResourceVersion, *c.Proof, digest, digest.Objects)
 		}
 	}
 }
 
-// folding is the last state of each object, with its digest.
-type folding struct {
-	last   map[string]change.Change
-	digest change.Digest
+// folding is the last state of each object.
+type folding map[string]change.Change
+
+func (f folding) add(c change.Change) {
+	delete(f, c.Key())
+	if c.Op != change.Delete {
+		f[c.Key()] = c
+	}
 }
 
-func (f *folding) add(c change.Change) {
-	if old, found := f.last[c.Key()]; found {
-		f.digest.Remove(c.Key(), old.UID, old.ResourceVersion)
-		delete(f.last, c.Key())
+func (f folding) digest() (d change.Digest) {
+	for key, c := range f {
+		d.Add(key, c.UID, c.ResourceVersion)
 	}
-	if c.Op != change.Delete {
-		f.digest.Add(c.Key(), c.UID, c.ResourceVersion)
-		f.last[c.Key()] = c
-	}
+	return d
 }
 
 // What the inventory has wrongly is found by the next proof, under a selector, of Events too, which have no bookmarks.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,11 +50,101 @@ func (w *auditWorld) records(t *testing.T) (all []audit.Record) {
 	t.Helper()
 	r := w.reader(t)
 	defer r.Close()
-	must(t, r.Audits(t.Context(), audit.Query{User: "alice"}, func(r *audit.Record) error {
+	must(t, r.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
+		if r.User != "alice" {
+			return nil
+		}
 		all = append(all, *r)
 		return nil
 	}))
 	return all
+}
+
+// requests does requests of each kind, and remembers what the policy should tell of each.
+type requests struct {
+	kubernetes.Interface
+	want map[string]string // by manager
+}
+
+// do does a request for an object that was there before; nil: for a new one.
+func (r *requests) do(t *testing.T, what string, before metav1.Object, do func(manager string) (metav1.Object, error)) metav1.Object {
+	t.Helper()
+	manager := fmt.Sprintf("step %d: %s", len(r.want)+1, what)
+	after, err := do(manager)
+	must(t, err)
+	if before == nil {
+		r.want[manager] = fmt.Sprint(after.GetName(), " ", after.GetUID(), "  true")
+	} else {
+		r.want[manager] = fmt.Sprint(before.GetName(), " ", before.GetUID(), " ", before.GetResourceVersion(), " false")
+	}
+	return after
+}
+
+// configMaps creates, patches and puts.
+func (r *requests) configMaps(t *testing.T) {
+	t.Helper()
+	all := r.CoreV1().ConfigMaps("default")
+	cm := r.do(t, "create", nil, func(m string) (metav1.Object, error) {
+		return all.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "cm-"}}, metav1.CreateOptions{FieldManager: m})
+	})
+	for _, step := range [][2]string{{"patch", `{"data":{"a":"b"}}`}, {"a no-op", `{}`}} {
+		cm = r.do(t, step[0], cm, func(m string) (metav1.Object, error) {
+			return all.Patch(t.Context(), cm.GetName(), types.MergePatchType, []byte(step[1]), metav1.PatchOptions{FieldManager: m})
+		})
+	}
+	put := func(value, version string) func(string) (metav1.Object, error) {
+		o := cm.(*corev1.ConfigMap).DeepCopy()
+		o.Data, o.ResourceVersion = map[string]string{"a": value}, version
+		return func(m string) (metav1.Object, error) {
+			return all.Update(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
+		}
+	}
+	cm = r.do(t, "put", cm, put("c", cm.GetResourceVersion()))
+	r.do(t, "put, whatever was there", cm, put("d", ""))
+	_, err := all.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dry"}},
+		metav1.CreateOptions{DryRun: []string{"All"}, FieldManager: "dry"})
+	must(t, err)
+}
+
+// deployment applies, writes subresources, and deletes.
+func (r *requests) deployment(t *testing.T) {
+	t.Helper()
+	all := r.AppsV1().Deployments("default")
+	apply := func(replicas int) func(string) (metav1.Object, error) {
+		force := true
+		text := fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":%d,"selector":{"matchLabels":
+			{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, replicas)
+		return func(m string) (metav1.Object, error) {
+			return all.Patch(t.Context(), "web", types.ApplyPatchType, text, metav1.PatchOptions{FieldManager: m, Force: &force})
+		}
+	}
+	d := r.do(t, "apply creates", nil, apply(1))
+	d = r.do(t, "apply", d, apply(2))
+	d = r.do(t, "status", d, func(m string) (metav1.Object, error) {
+		o := d.(*appsv1.Deployment).DeepCopy()
+		o.Status.Replicas = 3
+		return all.UpdateStatus(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
+	})
+	d = r.do(t, "scale", d, func(m string) (metav1.Object, error) {
+		return all.UpdateScale(t.Context(), "web", &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+			Spec: autoscalingv1.ScaleSpec{Replicas: 5}}, metav1.UpdateOptions{FieldManager: m})
+	})
+	must(t, all.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	r.want["delete"] = fmt.Sprint("web ", d.GetUID(), " ", d.GetResourceVersion(), " false")
+}
+
+// pod creates, binds and evicts.
+func (r *requests) pod(t *testing.T) {
+	t.Helper()
+	all := r.CoreV1().Pods("default")
+	pod := r.do(t, "create a pod", nil, func(m string) (metav1.Object, error) {
+		return all.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{FieldManager: m})
+	})
+	must(t, all.Bind(t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: pod.GetUID()}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}},
+		metav1.CreateOptions{FieldManager: "binding"}))
+	r.want["binding"] = fmt.Sprint("p ", pod.GetUID(), "  false")
+	must(t, all.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}}))
 }
 
 // At the level Metadata, with the policy, an event tells which object it was, and the version that the request found, whatever the
@@ -66,92 +157,23 @@ func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 	client, err := kubernetes.NewForConfig(w.kube.UserConfig(w.kube.Address, "alice's"))
 	must(t, err)
 	w.applyPolicy(t, client)
-	want := map[string]string{} // by manager
-	n := 0
-	// step does a request, and remembers what the policy should tell of it.
-	step := func(verb string, before metav1.Object, do func(manager string) (metav1.Object, error)) metav1.Object {
-		t.Helper()
-		n++
-		manager := fmt.Sprintf("step %d: %s", n, verb)
-		after, err := do(manager)
-		must(t, err)
-		if before == nil {
-			want[manager] = fmt.Sprint(after.GetName(), " ", after.GetUID(), "  true")
-		} else {
-			want[manager] = fmt.Sprint(before.GetName(), " ", before.GetUID(), " ", before.GetResourceVersion(), " false")
-		}
-		return after
-	}
-	maps_, deployments := client.CoreV1().ConfigMaps("default"), client.AppsV1().Deployments("default")
-	cm := step("create", nil, func(m string) (metav1.Object, error) {
-		return maps_.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "cm-"}}, metav1.CreateOptions{FieldManager: m})
-	})
-	cm = step("patch", cm, func(m string) (metav1.Object, error) {
-		return maps_.Patch(t.Context(), cm.GetName(), types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{FieldManager: m})
-	})
-	cm = step("a no-op", cm, func(m string) (metav1.Object, error) {
-		return maps_.Patch(t.Context(), cm.GetName(), types.MergePatchType, []byte(`{}`), metav1.PatchOptions{FieldManager: m})
-	})
-	cm = step("put", cm, func(m string) (metav1.Object, error) {
-		o := cm.(*corev1.ConfigMap).DeepCopy()
-		o.Data = map[string]string{"a": "c"}
-		return maps_.Update(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
-	})
-	cm = step("put, whatever was there", cm, func(m string) (metav1.Object, error) {
-		o := cm.(*corev1.ConfigMap).DeepCopy()
-		o.Data, o.ResourceVersion = map[string]string{"a": "d"}, ""
-		return maps_.Update(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
-	})
-	_ = cm
-	apply := func(text string) func(string) (metav1.Object, error) {
-		force := true
-		return func(m string) (metav1.Object, error) {
-			return deployments.Patch(t.Context(), "web", types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: m, Force: &force})
-		}
-	}
-	const web = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":%d,"selector":{"matchLabels":{"a":"b"}},
-		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
-	d := step("apply creates", nil, apply(fmt.Sprintf(web, 1)))
-	d = step("apply", d, apply(fmt.Sprintf(web, 2)))
-	d = step("status", d, func(m string) (metav1.Object, error) {
-		o := d.(*appsv1.Deployment).DeepCopy()
-		o.Status.Replicas = 3
-		return deployments.UpdateStatus(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
-	})
-	d = step("scale", d, func(m string) (metav1.Object, error) {
-		s, err := deployments.UpdateScale(t.Context(), "web", &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
-			Spec: autoscalingv1.ScaleSpec{Replicas: 5}}, metav1.UpdateOptions{FieldManager: m})
-		return s, err
-	})
-	pods := client.CoreV1().Pods("default")
-	pod := step("create a pod", nil, func(m string) (metav1.Object, error) {
-		return pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{FieldManager: m})
-	})
-	must(t, pods.Bind(t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: pod.GetUID()}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}},
-		metav1.CreateOptions{FieldManager: "binding"}))
-	want["binding"] = fmt.Sprint("p ", pod.GetUID(), "  false")
-	must(t, pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}}))
-	must(t, deployments.Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	want["delete"] = fmt.Sprint("web ", d.GetUID(), " ", d.GetResourceVersion(), " false")
-	_, err = maps_.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dry"}}, metav1.CreateOptions{DryRun: []string{"All"}, FieldManager: "dry"})
-	must(t, err)
+	r := requests{client, map[string]string{}}
+	r.configMaps(t)
+	r.pod(t)
+	r.deployment(t)
 	got := map[string]string{}
 	Await(t, "all events", func() (bool, error) {
-		for _, r := range w.records(t) {
-			key := r.Manager
-			if key == "" {
-				key = r.Verb
-			}
-			if _, wanted := want[key]; wanted || key == "dry" {
-				got[key] = fmt.Sprint(r.Name, " ", r.UID, " ", r.VersionBefore, " ", r.Created)
+		for _, of := range w.records(t) {
+			key := cmp.Or(of.Manager, of.Verb)
+			if _, wanted := r.want[key]; wanted || key == "dry" {
+				got[key] = fmt.Sprint(of.Name, " ", of.UID, " ", of.VersionBefore, " ", of.Created)
 			}
 		}
 		return got["delete"] != "", nil
 	})
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if got[key] != want[key] {
-			t.Errorf("%s tells %q, want %q", key, got[key], want[key])
+	for _, key := range slices.Sorted(maps.Keys(r.want)) {
+		if got[key] != r.want[key] {
+			t.Errorf("%s tells %q, want %q", key, got[key], r.want[key])
 		}
 	}
 	if got["dry"] != "" {
