@@ -252,6 +252,7 @@ func TestHostileEvents(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(eventOf(``)), "message")
+	f.Add([]byte(gke), "")
 	f.Add([]byte(`{"message":"{\"items\":[{\"auditID\":\"1\"}]}"}`), "message")
 	f.Fuzz(func(t *testing.T, line []byte, path string) {
 		p := &Parser{Path: strings.Split(path, "."), Extra: []string{"*"}}
