@@ -182,7 +182,7 @@ func (w *whoLog) viewSays(t *testing.T, key, want string) {
 	must(t, err)
 	defer file.Close()
 	var got string
-	const look = `select group_concat(op || ' ' || user || coalesce(' as ' || impersonated, ''), ', ' order by version) from changes_by
+	const look = `select group_concat(op || ' ' || username || coalesce(' as ' || impersonated, ''), ', ' order by version) from changes_by
 		where resource = 'deployments.apps' and namespace || '/' || name = ?`
 	must(t, file.DB().QueryRowContext(t.Context(), look, key).Scan(&got))
 	if got != want {
