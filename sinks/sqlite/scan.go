@@ -69,8 +69,8 @@ func (s *scan) all(ctx context.Context) error {
 
 // round finds which slots there are now, and where the log ends, or what is asked for.
 func (s *scan) round(ctx context.Context) (end int64, err error) {
-	if s.slots, _, err = s.reader.slots(ctx); err != nil {
-		return 0, err
+	if s.slots, _, err = s.reader.slots(ctx); err != nil || len(s.slots) == 0 {
+		return 0, err // of other clusters' changes none is read
 	}
 	if s.To == nil {
 		err = s.reader.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
