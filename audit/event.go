@@ -239,8 +239,24 @@ func text(object []byte, member string) string {
 // by one of the moduli, and so an annotation of its own.
 const Annotation = "kubecdc-object"
 
-// Moduli have no common divisor: two versions have one remainder by both of them in one case of 90, and never if they are near.
-var Moduli = []int{9, 10}
+// Moduli have no common divisor: two versions have the same remainders by all of them in one case of 420. No other moduli of the same sum
+// make that rarer.
+var Moduli = []int{3, 4, 5, 7}
+
+// Alike reports whether two versions have the same remainders: then the policy tells the first alone of a request that was tried on both.
+func Alike(a, b change.ResourceVersion) bool { return remainder(a) == remainder(b) }
+
+// remainder is that by the product of all moduli.
+func remainder(v change.ResourceVersion) (n int) {
+	product := 1
+	for _, m := range Moduli {
+		product *= m
+	}
+	for _, digit := range []byte(v) {
+		n = (10*n + int(digit-'0')) % product
+	}
+	return n
+}
 
 // told is what the policy tells: "UID old VERSION" where the object becomes another one, "UID maybe VERSION" where that is not certain,
 // "UID new NAME", or "UID dry".

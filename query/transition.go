@@ -124,6 +124,8 @@ func (t *transition) proves(r *audit.Record) bool {
 		return r.Created && r.UID == t.uid && !t.selected
 	case t.before == "" || !wrote:
 		return false
+	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version): // another one may have made this change, and this one the next
+		return false
 	case r.VersionAfter != "" && t.op == change.Update && r.VersionAfter != t.version:
 		return false
 	case r.VersionBefore != "":

@@ -95,6 +95,8 @@ func TestWhoMadeAChange(t *testing.T) {
 	late.Provenance.Time, late.Provenance.Managers = began.Add(5*time.Second), []byte("kubectl")
 	unimaged := updated("", "")
 	unimaged.Before = nil
+	alike := updated("", "") // 425 has the remainders of 5
+	alike.ResourceVersion, alike.After = "425", podBody(425, "")
 	const nobody = "unknown somebody unknown"
 	for name, c := range map[string]whoCase{
 		"the writer":                          {updated("", ""), []audit.Record{wrote}, false, "exact alice"},
@@ -109,6 +111,7 @@ func TestWhoMadeAChange(t *testing.T) {
 		"another object of that name":         {updated("", ""), with("patch", func(r *audit.Record) { r.UID = "v" }), false, nobody},
 		"a newer version":                     {updated("", ""), with("patch", func(r *audit.Record) { r.VersionBefore = "6" }), false, nobody},
 		"an older version, since it retried":  {updated("", ""), with("patch", func(r *audit.Record) { r.VersionBefore = "4" }), false, "probable probably alice"},
+		"perhaps tried again, untold":         {alike, []audit.Record{wrote}, false, "probable probably alice"},
 		"tried again by the server":           {updated("", ""), with("patch", func(r *audit.Record) { r.Retried = true }), false, "probable probably alice"},
 		"no policy":                           {updated("", ""), with("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "probable probably alice"},
 		"a put without the policy":            {updated("", ""), with("update", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},

@@ -463,10 +463,12 @@ func (r *requesters) requested(l *sinks.Logged) string {
 	for _, path := range []string{"metadata annotations by", "spec replicas", "status observedGeneration"} {
 		was, is := at(l.Before, path), at(l.After, path)
 		if id := "r" + strings.TrimPrefix(is, "r"); is != "" && was != is && r.by[id] != "" { // a deployment's first replicas are no id
-			if i := slices.IndexFunc(answered, func(later string) bool { return r.again[later] == id }); i >= 0 && !slices.Contains(answered, id) {
-				return answered[i]
+			if len(answered) == 0 || slices.Contains(answered, id) {
+				return id
 			}
-			return id
+			if i := slices.IndexFunc(answered, func(later string) bool { return r.again[later] == id }); i >= 0 {
+				return answered[i]
+			} // else somebody has written back what was there before
 		}
 	}
 	answered = slices.DeleteFunc(slices.Clone(answered), func(id string) bool {

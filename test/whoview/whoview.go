@@ -30,6 +30,7 @@ var trials = map[string]trial{
 	"written as another":      {bob: func(r *audit.Record) { r.Impersonated = "root" }, want: "bob as root"},
 	"written by a NUL":        {bob: func(r *audit.Record) { r.User = "b\x00b" }, want: "b?b"},
 	"tried several times":     {bob: func(r *audit.Record) { r.Retried = true }},
+	"perhaps tried again":     {change: func(c *change.Change) { c.ResourceVersion = "430" }}, // of one remainder by 420
 	"perhaps nothing written": {bob: func(r *audit.Record) { r.Effect = "" }},
 	"a dry run":               {bob: func(r *audit.Record) { r.Effect = audit.Nothing }},
 	"refused":                 {bob: func(r *audit.Record) { r.Code = 409 }},
