@@ -1,5 +1,5 @@
-// Prints the objects as they are: of each key the last record counts. It is told how many records the topics have, since sarama says
-// neither how far it has read nor when it skips what ends a partition: control records, and records of aborted transactions.
+// Prints the objects as they are: of each key the last record counts. It is told how many records the topics have: sarama hands out
+// neither its position nor the control and aborted records that may end a partition.
 package main
 
 import (
