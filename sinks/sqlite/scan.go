@@ -125,7 +125,7 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	}
 	return s.states(ctx, after, func(_ *record, l *sinks.Logged) error {
 		l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
-		if !s.Names(l) || s.Wanted != nil && !s.Wanted(l) {
+		if !s.Selects(l) {
 			return nil
 		}
 		return s.visit(l)
@@ -161,7 +161,7 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 		} else if _, err := s.placed(ctx, record, l); err != nil {
 			return err
 		}
-		if !s.Names(l) || q.Wanted != nil && !q.Wanted(l) {
+		if !s.Selects(l) {
 			return nil
 		}
 		return visit(l)
@@ -230,8 +230,7 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 	if err != nil {
 		return err
 	}
-	if !ours || !s.Names(&l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) ||
-		s.Wanted != nil && !s.Wanted(&l) {
+	if !ours || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) || !s.Selects(&l) {
 		s.made.skip(r)
 		return nil
 	}
