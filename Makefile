@@ -10,13 +10,14 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 export CGO_ENABLED := 0
 # Two packages at a time: each starts its own servers, and tests of several run at once in the long ones, which begin first. Two
 # processors have no room for more.
-TEST    := $(GO) test -count=1 -p 2 -timeout 90m
+# A package that stands still ends with its stacks, while there is time left to tell of it.
+TEST    := $(GO) test -count=1 -p 2 -timeout 45m
 ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost
+.PHONY: help demo test unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,8 +49,10 @@ chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUB
 soak: servers ## random gaps, compared with etcd's history (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat a run)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run 'Random|Compacted' ./source/reflector
 
-who: servers ## who made each change, judged on a real API server: writes of seven users, audit events lost, twice and mixed up (WRITES=1000 for fewer)
-	KUBECDC_WHO_WRITES=$(or $(WRITES),5000) $(GO) test -count=1 -v -timeout 0 -run WhoMadeEachChange ./test/e2e
+who: servers ## who made each change, judged on a real API server with real controllers: audit events lost, twice, late (WRITES=1000 for fewer; builds take minutes)
+	cd test/controllers && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kube-controller-manager .
+	KUBECDC_WHO_WRITES=$(or $(WRITES),8000) KUBECDC_TEST_CONTROLLERS=$(CURDIR)/$(BIN)/kube-controller-manager \
+		$(GO) test -count=1 -v -parallel 1 -timeout 0 -run WhoMadeEachChange ./test/e2e
 
 model: ## recovery in a model: random histories with selectors, returns, expiries and compactions (HISTORIES=100000 for more, KUBECDC_TEST_SEED=…)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),20000) $(GO) test -count=1 -v -timeout 0 -run ModelOf ./source/recovery
@@ -105,6 +108,9 @@ bench: servers ## the cost of an event, beside other programs: docs/performance.
 
 size: servers ## what a change of each resource takes in the embedded log: docs/performance.md
 	$(GO) run ./bench/size
+
+policy: servers ## what the policy that tells who costs the API server, without and with it in turn: docs/who.md (PAIRS=5 for more)
+	$(GO) run ./bench/policy $(if $(PAIRS),-pairs $(PAIRS)) $(if $(CLIENTS),-clients $(CLIENTS))
 
 lost: servers ## what other programs lose and the exporter does not: docs/comparison.md (ONLY=informer for some, COLLECTOR=otelcol-contrib; the first time builds them: minutes)
 	KUBECDC_TEST_LOST='$(or $(ONLY),.)' KUBECDC_TEST_LOST_COLLECTOR='$(COLLECTOR)' $(GO) test -count=1 -v -timeout 0 ./test/lost

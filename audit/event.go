@@ -3,13 +3,13 @@ package audit
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
@@ -60,20 +60,42 @@ func (e *event) read(raw []byte) verdict {
 	for name, more := c.Member(); more; name, more = c.Member() {
 		value := c.Skip()
 		into := e.member(string(name))
-		if into == nil {
-			if string(name) == "responseObject" {
-				e.response = value
+		switch {
+		case into != nil:
+		case string(name) == "protoPayload":
+			if !e.readEntry(raw) {
+				return broken
 			}
+			return e.verdict()
+		case string(name) == "responseObject":
+			e.response = value
+			continue
+		default:
 			continue
 		}
-		if json.Unmarshal(value, into) != nil {
+		text, isText := into.(*string)
+		if isText {
+			*text, isText = rawjson.Text(value) // as most are
+		}
+		if !isText && json.Unmarshal(value, into) != nil {
 			return broken
 		}
-		if e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb) {
+		if e.skipped() {
 			return skipped
 		}
 	}
+	return e.verdict()
+}
+
+// skipped reports whether what is known by now tells that the request is not over, or did not write.
+func (e *event) skipped() bool {
+	return e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb)
+}
+
+func (e *event) verdict() verdict {
 	switch {
+	case e.skipped():
+		return skipped
 	case e.AuditID == "" || e.Stage == "" || e.Verb == "" || e.RequestReceivedTimestamp.IsZero():
 		return broken
 	case e.ObjectRef.Resource == "" || !e.stores():
@@ -82,6 +104,9 @@ func (e *event) read(raw []byte) verdict {
 	_, query, _ := strings.Cut(e.RequestURI, "?")
 	e.query, _ = url.ParseQuery(query) // what can be read of it
 	e.told = e.annotated()
+	if e.resource() == "namespaces" {
+		e.ObjectRef.Namespace = "" // an event says that a namespace is in itself
+	}
 	return wanted
 }
 
@@ -253,7 +278,8 @@ func (e *event) annotated() (last told) {
 }
 
 // id tells an event from all others, and is the same each time that it comes. The audit id alone would not do: a client may choose it,
-// and use it again so that a later request goes unseen, and an aggregated server reports a request by the same one.
+// and use it again so that a later request goes unseen, and an aggregated server reports a request by the same one. It begins with the time,
+// so that events that come together are neighbours in an index.
 func (e *event) id() string {
 	h := sha256.New()
 	for _, part := range []string{e.AuditID, e.Stage, e.Verb, e.RequestURI, e.User.Username,
@@ -262,7 +288,8 @@ func (e *event) id() string {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	at := binary.BigEndian.AppendUint64(nil, uint64(e.RequestReceivedTimestamp.UnixMilli()))
+	return hex.EncodeToString(h.Sum(at[2:])[:16])
 }
 
 func version(text string) change.ResourceVersion {
@@ -279,14 +306,10 @@ const (
 )
 
 func short(text string) string {
-	if len(text) <= longest {
-		return text
+	if len(text) > longest {
+		text = text[:longest] + "…"
 	}
-	text = text[:longest]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 func shortAll(texts []string) []string {

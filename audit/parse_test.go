@@ -101,6 +101,14 @@ func dash(text string) string {
 	return text
 }
 
+// A namespace is in none, though its event has its name as its namespace too.
+func TestANamespaceIsInNone(t *testing.T) {
+	got, _ := parse(t, &Parser{}, eventOf(`"objectRef":{"resource":"namespaces","namespace":"shop","name":"shop","apiVersion":"v1"}`))
+	if len(got) != 1 || got[0].Namespace != "" || got[0].Name != "shop" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What a request did to its object is as the policy has seen it in the last attempt; without it nothing is claimed.
 func TestEffects(t *testing.T) {
 	for event, want := range map[string]Effect{
@@ -157,15 +165,20 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// Log shippers wrap events: as objects, or as texts in which they are JSON, in lists too.
+// Log shippers wrap events: as objects, or as texts in which they are JSON, in lists too. EKS's come by a subscription of CloudWatch
+// (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/SubscriptionFilters.html), AKS's by Event Hubs
+// (https://learn.microsoft.com/azure/azure-monitor/essentials/resource-logs-schema), where a large body is a text.
 func TestWrappers(t *testing.T) {
-	quoted, _ := json.Marshal(eventOf(``))
+	quoted, _ := json.Marshal(eventOf(`"responseObject":"skipped-too-big-size-object"`))
 	for path, line := range map[string]string{
-		"message":                `{"stream":"s","message":` + string(quoted) + `}`,
-		"logEvents.message":      `{"logEvents":[{"id":"1","message":` + string(quoted) + `}]}`,
-		"records.properties.log": `{"records":[{"properties":{"log":` + string(quoted) + `}}]}`,
-		"log":                    `{"log":` + eventOf(``) + `}`,
-		"":                       string(quoted),
+		"message": `{"stream":"s","message":` + string(quoted) + `}`,
+		"logEvents.message": `{"messageType":"DATA_MESSAGE","owner":"123456789012","logGroup":"/aws/eks/shop/cluster","logStream":"kube-apiserver-audit-1f",` +
+			`"subscriptionFilters":["audit"],"logEvents":[{"id":"3829","timestamp":1772359200123,"message":` + string(quoted) + `}]}`,
+		"records.properties.log": `{"records":[{"operationName":"Microsoft.ContainerService/managedClusters/diagnosticLogs/Read","category":"kube-audit-admin",` +
+			`"ccpNamespace":"5e","resourceId":"/SUBSCRIPTIONS/1/RESOURCEGROUPS/R/PROVIDERS/MICROSOFT.CONTAINERSERVICE/MANAGEDCLUSTERS/SHOP",` +
+			`"properties":{"log":` + string(quoted) + `,"stream":"stdout","pod":"kube-apiserver-7"},"time":"2026-03-01T10:00:00.2Z"}]}`,
+		"log": `{"log":` + eventOf(``) + `}`,
+		"":    string(quoted),
 	} {
 		p := &Parser{}
 		if path != "" {
@@ -239,6 +252,7 @@ func TestHostileEvents(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(eventOf(``)), "message")
+	f.Add([]byte(gke), "")
 	f.Add([]byte(`{"message":"{\"items\":[{\"auditID\":\"1\"}]}"}`), "message")
 	f.Fuzz(func(t *testing.T, line []byte, path string) {
 		p := &Parser{Path: strings.Split(path, "."), Extra: []string{"*"}}

@@ -13,7 +13,7 @@ import (
 // Record is a request that could have changed an object, as its audit event tells of it. It never has a body. Its JSON leaves out what is
 // empty, so that a sink can store a record in parts.
 type Record struct {
-	ID       string    `json:"id,omitempty"`      // tells the event from all others, and is the same each time that it comes: 32 hex digits
+	ID       string    `json:"id,omitempty"`      // tells the event from all others, and is the same each time that it comes: 32 hex digits, 12 of them its time
 	AuditID  string    `json:"auditID,omitempty"` // of the request. A client may choose it, and use it again
 	Time     time.Time `json:"time,omitzero"`     // when the API server received the request
 	Answered time.Time `json:"answered,omitzero"` // when it answered
@@ -84,14 +84,11 @@ type Query struct {
 	Resources []string
 	Namespace string
 	Name      string    // with one, records without a name are selected too
-	User      string    // Who
 	Since     time.Time // of Received
 }
 
 // Coverage says which events a log has.
 type Coverage struct {
-	Since time.Time `json:"since"` // when the first event was received; zero: none was
-	Last  time.Time `json:"last"`  // when the last one was
-	// Missing says what is missing in between, in words.
-	Missing []string `json:"missing,omitempty"`
+	Since time.Time // when the first event was received; zero: none was
+	Last  time.Time // when the last one was
 }

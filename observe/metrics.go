@@ -40,6 +40,7 @@ type Metrics struct {
 	ignored       *prometheus.CounterVec
 	deadLetters   *prometheus.CounterVec
 	audit         *prometheus.CounterVec
+	lastAudit     prometheus.Gauge
 	batches       *prometheus.CounterVec
 	batchChanges  prometheus.Observer
 	batchBytes    prometheus.Observer
@@ -131,6 +132,7 @@ func (m *Metrics) registerStreams(r *registry) {
 	m.ignored = r.counters("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource")
 	m.audit = r.counters("audit_events_total", "Audit events taken in, by what became of them: kept, skipped (they changed no object that is exported), "+
 		"broken (they could not be read).", "result")
+	m.lastAudit = r.gauge("audit_last_event_timestamp_seconds", "When this replica last took audit events in; 0: never.")
 	m.deadLetters = r.counters("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource")
 }
 
@@ -166,6 +168,9 @@ func (m *Metrics) AuditEvents(t audit.Tally) {
 	m.audit.WithLabelValues("kept").Add(float64(t.Kept))
 	m.audit.WithLabelValues("skipped").Add(float64(t.Skipped))
 	m.audit.WithLabelValues("broken").Add(float64(t.Broken))
+	if t != (audit.Tally{}) {
+		m.lastAudit.SetToCurrentTime()
+	}
 }
 
 func (m *Metrics) addGap(cause string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/export"
 	"kubecdc/export/batching"
@@ -265,5 +266,18 @@ func BenchmarkBatch(b *testing.B) {
 	}
 	for b.Loop() {
 		m.Batch(batch)
+	}
+}
+
+// The metrics say whether audit events arrive: what became of each, and when the last ones came.
+func TestAuditEventsAreCounted(t *testing.T) {
+	m := NewMetrics("test")
+	if m.AuditEvents(audit.Tally{}); value(t, m, "audit_last_event_timestamp_seconds") != 0 {
+		t.Error("there is a time without an event")
+	}
+	began := float64(time.Now().Unix())
+	m.AuditEvents(audit.Tally{Kept: 2, Skipped: 1})
+	if value(t, m, "audit_events_total", "result=kept") != 2 || value(t, m, "audit_last_event_timestamp_seconds") < began {
+		t.Error("events have come, and the metrics do not say so")
 	}
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,8 @@ type Requests struct {
 	used    map[*audit.Record]bool     // they are known to have made another change
 	last    map[identity]last
 	texts   map[string]string
-	newest  map[string]bool // the ids of the records that were received last
-	arrived time.Time
+	recent  map[string]time.Time // the ids of the records that the next reading finds again, and when they were received
+	arrived time.Time            // when the last one was
 }
 
 // versioned is a version of an object.
@@ -41,10 +42,13 @@ type versioned struct {
 // margin is how much earlier than the changes that are asked about the first records are read: clocks differ.
 const margin = time.Hour
 
+// overlap is how much longer a record may take into the log than another one: writers take turns.
+const overlap = 5 * time.Second
+
 // ReadRequests reads the records of objects that were received since a time, or a while before; zero: all.
 func ReadRequests(ctx context.Context, r sinks.Reader, of *sinks.Objects, since time.Time) (*Requests, error) {
 	q := &Requests{on: map[versioned][]*audit.Record{}, of: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
-		used: map[*audit.Record]bool{}, last: map[identity]last{}, texts: map[string]string{}}
+		used: map[*audit.Record]bool{}, last: map[identity]last{}, texts: map[string]string{}, recent: map[string]time.Time{}}
 	asked := of.Query()
 	q.query = audit.Query{Resources: asked.Resources, Namespace: asked.Namespace, Name: asked.Name}
 	if !since.IsZero() && asked.Name == "" {
@@ -62,9 +66,8 @@ func (q *Requests) Refresh(ctx context.Context) (err error) {
 	if q.Coverage, err = q.reader.AuditCoverage(ctx); err != nil || q.Coverage.Since.IsZero() {
 		return err
 	}
-	known := q.newest
 	return q.reader.Audits(ctx, q.query, func(r *audit.Record) error {
-		if !known[r.ID] {
+		if _, known := q.recent[r.ID]; !known {
 			q.add(r)
 		}
 		return nil
@@ -75,12 +78,7 @@ func (q *Requests) Refresh(ctx context.Context) (err error) {
 func (q *Requests) Known() bool { return q != nil && !q.Coverage.Since.IsZero() }
 
 func (q *Requests) add(given *audit.Record) {
-	if given.Received.After(q.arrived) {
-		q.arrived, q.query.Since, q.newest = given.Received, given.Received, map[string]bool{}
-	}
-	if given.Received.Equal(q.arrived) {
-		q.newest[strings.Clone(given.ID)] = true
-	}
+	q.remember(given)
 	if code := given.Code; given.Effect == audit.Nothing || code != 0 && code < 500 && !given.Succeeded() {
 		return
 	}
@@ -98,6 +96,20 @@ func (q *Requests) add(given *audit.Record) {
 		q.on[k] = append(q.on[k], r)
 	}
 	q.of[o], q.sorted = append(q.of[o], r), false
+}
+
+// remember moves on from where the next reading begins.
+func (q *Requests) remember(r *audit.Record) {
+	if r.Received.After(q.arrived) {
+		q.arrived = r.Received
+	}
+	if from := q.arrived.Add(-overlap); from.Sub(q.query.Since) > overlap {
+		q.query.Since = from
+		maps.DeleteFunc(q.recent, func(_ string, at time.Time) bool { return at.Before(from) })
+	}
+	if !r.Received.Before(q.query.Since) {
+		q.recent[strings.Clone(r.ID)] = r.Received
+	}
 }
 
 // compact is a record of its own, without what no answer has.

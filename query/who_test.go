@@ -157,13 +157,43 @@ func TestWhoWithoutImagesAndLater(t *testing.T) {
 	if got := who(change.Create, 5); got != "alice" {
 		t.Error(got)
 	}
-	l.records = append(l.records, request("bob", "patch", nil), request("carol", "patch", func(r *audit.Record) { r.VersionBefore = "6" }))
-	for range 2 {
+	for _, r := range []audit.Record{request("bob", "patch", func(r *audit.Record) { r.Received = began.Add(3 * time.Second) }),
+		request("carol", "patch", func(r *audit.Record) { r.VersionBefore, r.Received = "6", began.Add(time.Second) })} {
+		l.records = append(l.records, r)
 		if err := q.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := []string{who(change.Update, 6), who(change.Update, 7)}; got[0] != "bob" || got[1] != "carol" {
 		t.Error(got)
+	}
+}
+
+// The changes that no audit record fits are counted where records tell of others: not before the first of them, not while their events may
+// still come, and not where the time is unknown.
+func TestChangesThatNoRecordFits(t *testing.T) {
+	q, err := query.ReadRequests(t.Context(), &auditedLog{records: []audit.Record{request("alice", "patch", nil)}}, &sinks.Objects{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Coverage.Last = began.Add(time.Hour)
+	var u query.Untold
+	for i, c := range []struct {
+		name, gap string
+		at        time.Duration
+	}{{"a", "", 0}, {"b", "", 20 * time.Minute}, {"c", "", 10 * time.Minute}, {"d", "", -time.Minute}, {"e", "", 59*time.Minute + time.Second},
+		{"f", "gap", 30 * time.Minute}} {
+		l := &sinks.Logged{Change: updated("", "")}
+		l.Stream, l.Namespace, l.Name, l.UID = change.ParseStream("pods"), "shop", c.name, "u"
+		l.ResourceVersion, l.Change.Time, l.Gap = "6", began.Add(c.at), c.gap
+		if by := q.Who(l); (by.Grade == query.Exact) != (i == 0) {
+			t.Errorf("%s: %+v", c.name, by)
+		} else {
+			u.Count(q, l, by)
+		}
+	}
+	want := fmt.Sprintf("no audit event fits 2 of 3 changes, between %s and %s", began.Add(10*time.Minute).Format(time.RFC3339), began.Add(20*time.Minute).Format(time.RFC3339))
+	if u.String() != want {
+		t.Errorf("%s, want %s", &u, want)
 	}
 }

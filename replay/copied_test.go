@@ -83,9 +83,9 @@ func object(stream string, op change.Op, name string, version int) change.Change
 }
 
 // copied is a copy of the log, as its readers see it. After the plan the log goes on.
-func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, goOn func()) sinks.Reader {
+func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, start moment.Moment, goOn func()) sinks.Reader {
 	t.Helper()
-	request := replay.Request{Cluster: "prod", Filter: filter, From: replay.Asked{Moment: moment.Moment{Start: true}}}
+	request := replay.Request{Cluster: "prod", Filter: filter, From: replay.Asked{Moment: start}}
 	plan, err := request.Plan(t.Context(), from)
 	check(t, err)
 	goOn()
@@ -127,8 +127,14 @@ func TestACopyTellsHowFarItIsComplete(t *testing.T) {
 	from, write := source(t)
 	path := filepath.Join(t.TempDir(), "copy")
 	later := func() { write("pods@70", nil, object("pods", change.Create, "d", 70)) }
-	whole := copied(t, from, path, replay.Filter{}, later)
-	part := copied(t, from, filepath.Join(t.TempDir(), "part"), replay.Filter{Ops: "c"}, func() {})
+	start := moment.Moment{Start: true}
+	whole := copied(t, from, path, replay.Filter{}, start, later)
+	part := func(filter replay.Filter, begin moment.Moment) sinks.Reader {
+		return copied(t, from, filepath.Join(t.TempDir(), "part"), filter, begin, func() {})
+	}
+	pods := sinks.Objects{Resources: []string{"pods"}}
+	named := sinks.Objects{Resources: pods.Resources, Names: []string{"pods/a"}}
+	const nothing, nothingOf = " pods: the log has no control record of it", "the log has no control record of pods"
 	for _, tc := range []struct {
 		name           string
 		copy           sinks.Reader
@@ -138,7 +144,9 @@ func TestACopyTellsHowFarItIsComplete(t *testing.T) {
 		{"complete", whole, "pods", "20-60 a@30 c@55 ", "pods: changes of the gap between resourceVersions 30 and 50 may be missing: compacted"},
 		{"the first list has not ended", whole, "nodes", "- n@31 nodes: the log has no complete list", "nodes: the log has no complete list"},
 		{"listed twice", whole, "secrets", "- s32@32 s34@32 secrets: the log has no complete list", "secrets: the log has no complete list"},
-		{"a part", part, "pods", " c@55 d@70 pods: the log has no control record of it", "the log has no control record of pods"},
+		{"some operations", part(replay.Filter{Ops: "c"}, start), "pods", " c@55 d@70" + nothing, nothingOf},
+		{"one object", part(replay.Filter{Objects: named}, start), "pods", " a@30" + nothing, nothingOf},
+		{"a time", part(replay.Filter{Objects: pods}, moment.Moment{Version: "30"}), "pods", " c@55 d@70" + nothing, nothingOf},
 	} {
 		state, history := told(t, tc.copy, tc.resource)
 		if exact := tc.name == "complete"; exact && state != tc.state || !strings.HasPrefix(state, tc.state) || !strings.HasPrefix(history, tc.history) {
@@ -146,7 +154,7 @@ func TestACopyTellsHowFarItIsComplete(t *testing.T) {
 		}
 	}
 	check(t, whole.Close())
-	again := copied(t, from, path, replay.Filter{Ops: "c"}, func() {}) // behind the first: its state is that of no moment
+	again := copied(t, from, path, replay.Filter{Ops: "c"}, start, func() {}) // behind the first: its state is that of no moment
 	if state, _ := told(t, again, "pods"); !strings.Contains(state, "between resourceVersions 0 and 60 may be missing: another replay was written behind this one") {
 		t.Errorf("behind the first: %q", state)
 	}

@@ -61,6 +61,7 @@ type changes struct {
 	titled       bool // each change has the name of its object
 	teller       query.Teller
 	requests     *query.Requests
+	untold       query.Untold
 	refreshed    time.Time
 	filter       *query.Filter
 	told         bool // that the filter does not apply to some changes
@@ -187,10 +188,12 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	if t.by != "" {
 		q.Wanted = both(q.Wanted, t.requests.Touches(t.by))
 	}
+	t.untold = query.Untold{}
 	last := map[string]line{} // of each object, before which no later one is told
 	q.Progress = show.at
 	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
 		by := t.requests.Who(l)
+		t.untold.Count(t.requests, l, by)
 		if !t.selects(show, l, by) {
 			return nil
 		}
@@ -274,6 +277,9 @@ func keep(l *sinks.Logged) *sinks.Logged {
 
 // print prints what is past, and follows.
 func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line, end *sinks.Cut) error {
+	if t.untold.Changes > 0 && t.by == "" {
+		plain.Fprintf(c.ErrOrStderr(), "# %s\n", &t.untold)
+	}
 	out := c.OutOrStdout()
 	err := write(out, t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID"))
 	for _, l := range past {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, of *sin
 		q.Ignores = func(resource string) bool { return ignores(&settings.Records, resource) }
 	}
 	if q.Known() {
-		printRequests(c.ErrOrStderr(), q)
+		plain.Fprintf(c.ErrOrStderr(), "# audit events are there from %s to %s\n", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339))
 	}
 	return q, nil
 }
@@ -39,13 +38,6 @@ func ignores(r *config.Records, resource string) bool {
 		of, _, _ := strings.Cut(field, ":")
 		return of == resource || strings.Contains(of, "*")
 	})
-}
-
-func printRequests(errs io.Writer, q *query.Requests) {
-	plain.Fprintf(errs, "# audit events are there from %s to %s\n", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339))
-	for _, missing := range q.Coverage.Missing {
-		plain.Fprintf(errs, "# audit events that are missing: %s\n", missing)
-	}
 }
 
 // ask reads who made the changes.

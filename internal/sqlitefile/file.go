@@ -33,8 +33,9 @@ type File struct {
 // holds a transaction lets that log grow (-wal); it is cut to 64 MB once it has been copied to the database.
 var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_limit(67108864)"}
 
-// owners come before. Of a file that is new, pages can be given back to the disk later, a few at a time (incremental_vacuum).
-var owners = []string{"auto_vacuum(incremental)", "journal_mode(wal)"}
+// owners come before. Of a file that is new, pages can be given back to the disk later, a few at a time (incremental_vacuum). What is
+// deleted is overwritten (secure_delete): it may be what is redacted now.
+var owners = []string{"auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)"}
 
 // busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time. They
 // look for a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.

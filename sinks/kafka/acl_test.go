@@ -57,20 +57,20 @@ func TestRights(t *testing.T) {
 						missing = []servers.KafkaRule{rule}
 						continue
 					}
-					mustDo(t, broker.Rule(t.Context(), rule))
+					mustDo(t, broker.Rule(servers.Context(t), rule))
 				}
 				if missing != nil {
-					err := use.try(t.Context(), cfg)
+					err := use.try(servers.Context(t), cfg)
 					if want := command(broker, missing[0]); err == nil || !mentions(err, want) {
 						t.Errorf("without %+v: %v\nwant %s", missing[0], err, want)
 					}
-					mustDo(t, broker.Rule(t.Context(), missing...))
+					mustDo(t, broker.Rule(servers.Context(t), missing...))
 				}
-				if err := use.try(t.Context(), cfg); err != nil {
+				if err := use.try(servers.Context(t), cfg); err != nil {
 					t.Errorf("with all rights: %v", err)
 				}
 				for _, n := range use.needs {
-					mustDo(t, broker.Unrule(t.Context(), n.on(&cfg, n.op)))
+					mustDo(t, broker.Unrule(servers.Context(t), n.on(&cfg, n.op)))
 				}
 			}
 		})

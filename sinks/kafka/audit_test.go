@@ -37,11 +37,11 @@ func TestAuditTopic(t *testing.T) {
 	}
 	mustWrite(t, log, b)
 	one, other := newSink(t, cfg), newSink(t, cfg)
-	mustDo(t, one.WriteAudit(t.Context(), records[:20]))
-	mustDo(t, other.WriteAudit(t.Context(), records[:30]))
-	mustDo(t, one.WriteAudit(t.Context(), records))
-	mustDo(t, other.WriteAudit(t.Context(), records))
-	mustDo(t, newSink(t, cfg).WriteAudit(t.Context(), records))
+	mustDo(t, one.WriteAudit(servers.Context(t), records[:20]))
+	mustDo(t, other.WriteAudit(servers.Context(t), records[:30]))
+	mustDo(t, one.WriteAudit(servers.Context(t), records))
+	mustDo(t, other.WriteAudit(servers.Context(t), records))
+	mustDo(t, newSink(t, cfg).WriteAudit(servers.Context(t), records))
 
 	r := newReader(t, cfg.Brokers)
 	of := map[string]int32{}
@@ -64,7 +64,7 @@ func TestAuditTopic(t *testing.T) {
 	if n != len(records) {
 		t.Errorf("the topic has %d records, want %d", n, len(records))
 	}
-	ids, err := openReader(t, cfg).Resources(t.Context())
+	ids, err := openReader(t, cfg).Resources(servers.Context(t))
 	if err != nil || len(ids) != 1 || ids[0] != "pods" {
 		t.Errorf("the log has the resources %v (%v)", ids, err)
 	}
@@ -76,9 +76,9 @@ func TestAuditRepeatsAreReadOnce(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	s := newSink(t, cfg)
 	records := []audit.Record{auditOf(1, "a"), auditOf(2, "b")}
-	mustDo(t, s.WriteAudit(t.Context(), records))
+	mustDo(t, s.WriteAudit(servers.Context(t), records))
 	kafka.ForgetAudit(s)
-	mustDo(t, s.WriteAudit(t.Context(), records))
+	mustDo(t, s.WriteAudit(servers.Context(t), records))
 	n := 0
 	for _, list := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".audit") {
 		n += len(list)
@@ -87,7 +87,7 @@ func TestAuditRepeatsAreReadOnce(t *testing.T) {
 		t.Fatalf("the topic has %d records, want 4", n)
 	}
 	n = 0
-	mustDo(t, openReader(t, cfg).Audits(t.Context(), audit.Query{}, func(*audit.Record) error { n++; return nil }))
+	mustDo(t, openReader(t, cfg).Audits(servers.Context(t), audit.Query{}, func(*audit.Record) error { n++; return nil }))
 	if n != 2 {
 		t.Errorf("%d records are read, want 2", n)
 	}
@@ -104,7 +104,7 @@ func TestAuditWritesThatAreCutShort(t *testing.T) {
 		r := auditOf(n, fmt.Sprint("pod-", n%7))
 		records = append(records, r)
 		for wait := time.Duration(n) * 100 * time.Microsecond; ; wait *= 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), wait+time.Microsecond)
+			ctx, cancel := context.WithTimeout(servers.Context(t), wait+time.Microsecond)
 			err := s.WriteAudit(ctx, []audit.Record{r})
 			cancel()
 			if err == nil {
@@ -118,7 +118,7 @@ func TestAuditWritesThatAreCutShort(t *testing.T) {
 		t.Fatal("no write was cut short")
 	}
 	read := map[string]int{}
-	mustDo(t, openReader(t, cfg).Audits(t.Context(), audit.Query{}, func(r *audit.Record) error { read[r.ID]++; return nil }))
+	mustDo(t, openReader(t, cfg).Audits(servers.Context(t), audit.Query{}, func(r *audit.Record) error { read[r.ID]++; return nil }))
 	for _, r := range records {
 		if read[r.ID] != 1 {
 			t.Errorf("record %s is read %d times", r.ID, read[r.ID])

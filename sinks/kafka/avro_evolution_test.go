@@ -128,16 +128,16 @@ func TestARegistryThatHasLostTheKeysIsRefused(t *testing.T) {
 	r.subjects = map[string][]int{}
 	s := newSink(t, cfg)
 	log, _ = openLog(t, s, 0, 2, sinks.Durable{Seq: 1})
-	_, err := log.Write(t.Context(), b)
+	_, err := log.Write(servers.Context(t), b)
 	refusal := refusalOf(t, err)
 	if !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "restore the registry") {
 		t.Errorf("refused: %v", err)
 	}
-	if err := refusal.Again(t.Context()); err == nil {
+	if err := refusal.Again(servers.Context(t)); err == nil {
 		t.Error("the probe does not compare the keys")
 	}
 	r.subjects = kept
-	mustDo(t, refusal.Again(t.Context()))
+	mustDo(t, refusal.Again(servers.Context(t)))
 	log, _ = openLog(t, s, 0, 3, sinks.Durable{Seq: 1})
 	b.Epoch = 3
 	mustWrite(t, log, b)
@@ -185,7 +185,7 @@ func wantAvro(t *testing.T, cfg kafka.Config, url string, want func(i int) map[s
 	for _, list := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods") {
 		for _, record := range list {
 			id := int(binary.BigEndian.Uint32(record.Value[1:]))
-			text, err := r.ByID(t.Context(), id)
+			text, err := r.ByID(servers.Context(t), id)
 			mustDo(t, err)
 			var value map[string]any
 			_, err = avro.MustParse(text).Decode(record.Value[5:], &value)
@@ -207,10 +207,10 @@ func wantAvro(t *testing.T, cfg kafka.Config, url string, want func(i int) map[s
 
 func schemaRecords(t *testing.T, cfg kafka.Config) (ids []int) {
 	t.Helper()
-	r, err := kafka.OpenReader(t.Context(), cfg)
+	r, err := kafka.OpenReader(servers.Context(t), cfg)
 	mustDo(t, err)
 	defer r.Close()
-	mustDo(t, r.Controls(t.Context(), time.Now().Add(-time.Hour), func(c *change.Control) error {
+	mustDo(t, r.Controls(servers.Context(t), time.Now().Add(-time.Hour), func(c *change.Control) error {
 		if c.Type == change.ControlSchema {
 			ids = append(ids, c.Schema.ID)
 			if c.Schema.Topic != cfg.TopicPrefix+".pods" || c.Schema.Subject != c.Schema.Topic+"-value" {
@@ -234,12 +234,12 @@ func TestAvroWithoutItsRegistry(t *testing.T) {
 	d.say(colour, nil)
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{second}})
 
-	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{})
+	opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 2, sinks.Durable{})
 	mustDo(t, err)
 	done := make(chan error)
 	go func() {
 		var all []sinks.Recovered
-		err := opened.Tail(t.Context(), func(r *sinks.Recovered) error {
+		err := opened.Tail(servers.Context(t), func(r *sinks.Recovered) error {
 			all = append(all, *r)
 			return nil
 		})
@@ -258,16 +258,16 @@ func TestARefusedSchemaRefusesOneResource(t *testing.T) {
 	log, _ := openLog(t, s, 0, 1, sinks.Durable{})
 	r.refuse(http.StatusConflict)
 	b := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}}
-	_, err := log.Write(t.Context(), b)
+	_, err := log.Write(servers.Context(t), b)
 	refusal := refusalOf(t, err)
 	if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "pods-key") {
 		t.Errorf("refused: %v", err)
 	}
-	if err := refusal.Again(t.Context()); err == nil {
+	if err := refusal.Again(servers.Context(t)); err == nil {
 		t.Error("the probe does not ask the registry")
 	}
 	r.refuse(0)
-	mustDo(t, refusal.Again(t.Context()))
+	mustDo(t, refusal.Again(servers.Context(t)))
 	log, _ = openLog(t, s, 0, 2, sinks.Durable{})
 	b.Epoch = 2
 	mustWrite(t, log, b)
@@ -278,7 +278,7 @@ func TestCheckOfTheRegistry(t *testing.T) {
 	r := newFakeRegistry(t)
 	check := func() error {
 		s := newSink(t, inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{}))
-		_, err := s.Check(t.Context(), []change.Resource{podStream.Resource})
+		_, err := s.Check(servers.Context(t), []change.Resource{podStream.Resource})
 		return err
 	}
 	mustDo(t, check())

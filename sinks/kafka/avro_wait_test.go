@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/test/servers"
 )
 
 // The first batch of a topic waits for a registry that is down or refuses the login, says what it waits for, and goes on in the
@@ -26,11 +27,11 @@ func TestABatchWaitsForTheRegistry(t *testing.T) {
 			cfg.Observer = h
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			r.answer(status)
-			session, end := context.WithCancelCause(t.Context())
+			session, end := context.WithCancelCause(servers.Context(t))
 			write := func(seq int) chan error {
 				done := make(chan error, 1)
 				go func() {
-					_, err := log.Write(sinks.WithSession(t.Context(), session), &change.Batch{Epoch: 1, Seq: uint64(seq),
+					_, err := log.Write(sinks.WithSession(servers.Context(t), session), &change.Batch{Epoch: 1, Seq: uint64(seq),
 						Changes: []change.Change{avroPod(seq, `{"replicas":3}`)}})
 					done <- err
 				}()
@@ -71,9 +72,9 @@ func TestASilentRegistryIsLeftAtTheEnd(t *testing.T) {
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	r.mu.Lock() // no answer
 	defer r.mu.Unlock()
-	session, end := context.WithCancel(t.Context())
+	session, end := context.WithCancel(servers.Context(t))
 	time.AfterFunc(100*time.Millisecond, end)
-	_, err := log.Write(sinks.WithSession(t.Context(), session), &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}})
+	_, err := log.Write(sinks.WithSession(servers.Context(t), session), &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}

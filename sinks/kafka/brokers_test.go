@@ -20,7 +20,7 @@ func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 	t.Helper()
 	first = startKafka(t, servers.KafkaOptions{Joined: true, Properties: map[string]string{
 		"default.replication.factor": "2", "transaction.state.log.replication.factor": "2", "offsets.topic.replication.factor": "2"}})
-	second, err := first.Join(t.Context())
+	second, err := first.Join(servers.Context(t))
 	mustDo(t, err)
 	t.Cleanup(func() {
 		if err := second.Stop(); err != nil {
@@ -38,9 +38,9 @@ func TestABrokerOfTwoDies(t *testing.T) {
 		brokerDies(t, seeds, kafka.ExactlyOnce, func(await func(n int)) {
 			second.Kill()
 			await(9)
-			mustDo(t, second.Start(t.Context()))
+			mustDo(t, second.Start(servers.Context(t)))
 			await(6)
-			mustDo(t, second.Restart(t.Context()))
+			mustDo(t, second.Restart(servers.Context(t)))
 			await(6)
 			mustDo(t, second.Pause())
 			await(9)
@@ -51,7 +51,7 @@ func TestABrokerOfTwoDies(t *testing.T) {
 		brokerDies(t, seeds, kafka.AtLeastOnce, func(await func(n int)) {
 			second.Kill()
 			await(9)
-			mustDo(t, second.Start(t.Context()))
+			mustDo(t, second.Start(servers.Context(t)))
 		})
 	})
 	t.Run("too few replicas", func(t *testing.T) { tooFewReplicas(t, second, seeds) })
@@ -62,7 +62,7 @@ func TestABrokerOfTwoDies(t *testing.T) {
 func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string) {
 	sink := newSink(t, newConfig(t, seeds))
 	probe := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(servers.Context(t), time.Second)
 		defer cancel()
 		return sink.Probe(ctx)
 	}
@@ -123,7 +123,7 @@ func startWhenTold(t *testing.T, k *servers.Kafka, h *heard) error {
 		case <-late.Done():
 			t.Error("the sink did not say that replicas are missing")
 		}
-		return k.Start(t.Context())
+		return k.Start(servers.Context(t))
 	}
 }
 
@@ -133,7 +133,7 @@ func demandBoth(t *testing.T, seeds []string, topic string) {
 	mustDo(t, err)
 	defer client.Close()
 	two := "2"
-	results, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "min.insync.replicas", Value: &two}}, topic)
+	results, err := kadm.NewClient(client).AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: "min.insync.replicas", Value: &two}}, topic)
 	mustDo(t, err)
 	for _, r := range results {
 		mustDo(t, r.Err)

@@ -158,14 +158,14 @@ func TestFinalErrors(t *testing.T) {
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			mustWrite(t, log, lives(1, 3, 2))
 			c.Fault(fault(key(tc.key), tc.err, -1))
-			_, err := log.Write(t.Context(), lives(2, 3, 2))
+			_, err := log.Write(servers.Context(t), lives(2, 3, 2))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Write = %v, want %q", err, tc.want)
 			}
 			if fenced := strings.Contains(tc.want, "fenced"); errors.Is(err, sinks.ErrInvalidWriter) != fenced {
 				t.Errorf("errors.Is(%v, ErrInvalidWriter) is %v", err, !fenced)
 			}
-			if _, err := log.Write(t.Context(), lives(2, 3, 2)); err == nil {
+			if _, err := log.Write(servers.Context(t), lives(2, 3, 2)); err == nil {
 				t.Error("the log takes writes after a failure")
 			}
 		})
@@ -220,7 +220,7 @@ func TestNewTopicsLeaderDoesNotLeadYet(t *testing.T) {
 func TestTopicsMayNotBeCreated(t *testing.T) {
 	c := fakeCluster(t)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	_, err := newSink(t, newestConfig(t, c.ListenAddrs())).Open(t.Context(), 0, 1, sinks.Durable{})
+	_, err := newSink(t, newestConfig(t, c.ListenAddrs())).Open(servers.Context(t), 0, 1, sinks.Durable{})
 	if err == nil || !strings.Contains(err.Error(), ".control") || !strings.Contains(err.Error(), "Create") {
 		t.Errorf("Open = %v, want an error that names the topic and the right that is missing", err)
 	}
@@ -234,7 +234,7 @@ func TestCheckRefusesOldBrokers(t *testing.T) {
 	old, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.MaxVersions(kversion.V2_7_0()))
 	mustDo(t, err)
 	t.Cleanup(old.Close)
-	_, err = newSink(t, newConfig(t, old.ListenAddrs())).Check(t.Context(), nil)
+	_, err = newSink(t, newConfig(t, old.ListenAddrs())).Check(servers.Context(t), nil)
 	if err == nil || !strings.Contains(err.Error(), "older than Kafka 2.8") {
 		t.Errorf("Check = %v", err)
 	}

@@ -67,9 +67,9 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 		t.Errorf("recovered %+v, want batch %d", recovered, seq+1)
 	}
 
-	opened, err := newSink(t, cfg).Open(t.Context(), 0, 5, sinks.Durable{Seq: 1, Offsets: behind})
+	opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 5, sinks.Durable{Seq: 1, Offsets: behind})
 	mustDo(t, err)
-	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	recovered, lost, err := sinktest.Tail(servers.Context(t), opened)
 	if err != nil || lost == nil || lost.TailRead || len(recovered) > 0 {
 		t.Errorf("a checkpoint that is behind is rolled forward over %d batches, lost %v, error %v", len(recovered), lost, err)
 	}
@@ -79,7 +79,7 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 func raiseHistory(t *testing.T, admin *kadm.Client, topic string) {
 	t.Helper()
 	lag := "604800000"
-	_, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
+	_, err := admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
 	mustDo(t, err)
 }
 
@@ -120,7 +120,7 @@ func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
 	raiseHistory(t, r.admin, topic)
 	next(3)
 	kept, found := 0, left() // before the question: a compaction that had begun may still end
-	since, err := openReader(t, cfg).KeptSince(t.Context(), "pods")
+	since, err := openReader(t, cfg).KeptSince(servers.Context(t), "pods")
 	mustDo(t, err)
 	for version, at := range written {
 		switch {
@@ -159,7 +159,7 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 		return headers(r.committed(t, cfg.Brokers, topic)[0][0])[change.HeaderResourceVersion] == "2", nil
 	})
 	raiseHistory(t, r.admin, topic)
-	since, err := openReader(t, cfg).KeptSince(t.Context(), "pods")
+	since, err := openReader(t, cfg).KeptSince(servers.Context(t), "pods")
 	mustDo(t, err)
 	if !since.After(taken) || since.After(left) {
 		t.Errorf("the log is kept since %s; the change of %s is gone, and the one of %s is there", since, taken, left)

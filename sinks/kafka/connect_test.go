@@ -30,7 +30,7 @@ func TestSecureConnections(t *testing.T) {
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			b := lives(1, 20, 4)
 			mustWrite(t, log, b)
-			mustDo(t, newSink(t, cfg).Ping(t.Context()))
+			mustDo(t, newSink(t, cfg).Ping(servers.Context(t)))
 			wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods"), b)
 		})
 	}
@@ -56,7 +56,7 @@ func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
 			cfg := newConfig(t, broker.SASLBrokers)
 			cfg.SASL = login
 			tc.change(&cfg)
-			_, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{})
+			_, err := newSink(t, cfg).Open(servers.Context(t), 0, 1, sinks.Durable{})
 			if err == nil || !strings.Contains(err.Error(), tc.hint) || cfg.SASL.Password != "" && strings.Contains(err.Error(), cfg.SASL.Password) {
 				t.Errorf("Open = %v, want a hint about %s", err, tc.hint)
 			}
@@ -66,7 +66,7 @@ func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
 
 // Ping does not wait for a broker that is down.
 func TestPingEndsAtOnce(t *testing.T) {
-	err := newSink(t, newConfig(t, []string{"127.0.0.1:1"})).Ping(t.Context())
+	err := newSink(t, newConfig(t, []string{"127.0.0.1:1"})).Ping(servers.Context(t))
 	if err == nil || !strings.Contains(err.Error(), "check that the brokers run") {
 		t.Errorf("Ping = %v, want a hint", err)
 	}

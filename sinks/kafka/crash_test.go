@@ -17,10 +17,10 @@ import (
 func TestKilledInATransaction(t *testing.T) {
 	for name, die := range map[string]func(*testing.T, sinks.Log){
 		"before the control record": func(t *testing.T, log sinks.Log) {
-			mustDo(t, kafka.WriteDataOnly(t.Context(), log, lives(2, 10, 4)))
+			mustDo(t, kafka.WriteDataOnly(servers.Context(t), log, lives(2, 10, 4)))
 		},
 		"before the commit": func(t *testing.T, log sinks.Log) {
-			mustDo(t, kafka.WriteWithoutEnd(t.Context(), log, lives(2, 10, 4)))
+			mustDo(t, kafka.WriteWithoutEnd(servers.Context(t), log, lives(2, 10, 4)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestKilledAtLeastOnce(t *testing.T) {
 	cfg.Delivery = kafka.AtLeastOnce
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	known := mustWrite(t, log, lives(1, 10, 4))
-	mustDo(t, kafka.WriteDataOnly(t.Context(), log, lives(2, 10, 4)))
+	mustDo(t, kafka.WriteDataOnly(servers.Context(t), log, lives(2, 10, 4)))
 
 	log, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
 	if len(recovered) != 0 {
@@ -83,7 +83,7 @@ func TestRecoveryDoesNotWaitForOthers(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 1
 	hanging, _ := openLog(t, newSink(t, cfg), 1, 1, sinks.Durable{})
-	mustDo(t, kafka.WriteWithoutEnd(t.Context(), hanging, lives(1, 10, 4)))
+	mustDo(t, kafka.WriteWithoutEnd(servers.Context(t), hanging, lives(1, 10, 4)))
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	mustWrite(t, log, lives(1, 10, 4))
 	_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
@@ -111,9 +111,9 @@ func TestLostTail(t *testing.T) {
 			}
 		},
 		"records were deleted": func(t *testing.T, cfg kafka.Config, r *reader) {
-			ends, err := r.admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".pods")
+			ends, err := r.admin.ListEndOffsets(servers.Context(t), cfg.TopicPrefix+".pods")
 			mustDo(t, err)
-			_, err = r.admin.DeleteRecords(t.Context(), ends.Offsets())
+			_, err = r.admin.DeleteRecords(servers.Context(t), ends.Offsets())
 			mustDo(t, err)
 		},
 	} {
@@ -125,9 +125,9 @@ func TestLostTail(t *testing.T) {
 			known := mustWrite(t, log, lives(1, 10, 4))
 			mustWrite(t, log, lives(2, 10, 4))
 			lose(t, cfg, r)
-			opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+			opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
 			mustDo(t, err)
-			recovered, lost, err := sinktest.Tail(t.Context(), opened)
+			recovered, lost, err := sinktest.Tail(servers.Context(t), opened)
 			if err != nil || lost == nil || lost.TailRead || recovered != nil {
 				t.Fatalf("%d recovered, lost %+v, error %v", len(recovered), lost, err)
 			}
@@ -154,9 +154,9 @@ func TestTheTailIsReadUpToTheFirstLostBatch(t *testing.T) {
 		mustWrite(t, log, b)
 	}
 	deleteTopic(t, newReader(t, cfg.Brokers), cfg.TopicPrefix+".nodes")
-	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+	opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
 	mustDo(t, err)
-	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	recovered, lost, err := sinktest.Tail(servers.Context(t), opened)
 	if err != nil || lost == nil || lost.TailRead || !strings.Contains(lost.Reason, cfg.TopicPrefix+".nodes") {
 		t.Errorf("lost %+v, error %v", lost, err)
 	}
@@ -167,10 +167,10 @@ func TestTheTailIsReadUpToTheFirstLostBatch(t *testing.T) {
 
 func deleteTopic(t *testing.T, r *reader, topic string) {
 	t.Helper()
-	_, err := r.admin.DeleteTopic(t.Context(), topic)
+	_, err := r.admin.DeleteTopic(servers.Context(t), topic)
 	mustDo(t, err)
 	for listed := true; listed; time.Sleep(20 * time.Millisecond) { // between two looks
-		topics, err := r.admin.ListTopics(t.Context())
+		topics, err := r.admin.ListTopics(servers.Context(t))
 		mustDo(t, err)
 		listed = topics.Has(topic)
 	}

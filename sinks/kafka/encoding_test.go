@@ -15,6 +15,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/sinktest"
+	"kubecdc/test/servers"
 )
 
 var encodings = []string{"debezium-schema", "cloudevents", "object"} // besides the default
@@ -66,7 +67,7 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 		mustWrite(t, log, &change.Batch{Epoch: int64(epoch + 1), Seq: uint64(epoch + 1), Changes: batch.changes})
 	}
 	var got []string
-	mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+	mustDo(t, openReader(t, cfg).Changes(servers.Context(t), sinks.Query{}, func(l *sinks.Logged) error {
 		got = append(got, fmt.Sprintf("%s %s@%s %d %d", l.Op, l.Name, l.ResourceVersion, len(l.Before), len(l.After)))
 		return nil
 	}))
@@ -84,10 +85,10 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	s := newSink(t, cfg)
 	for _, from := range []sinks.Durable{{}, {New: true}} {
 		var other *sinks.OtherEncodingError
-		if err := s.VerifyCluster(t.Context(), 0, from); !errors.As(err, &other) || other.Stored != "object" {
+		if err := s.VerifyCluster(servers.Context(t), 0, from); !errors.As(err, &other) || other.Stored != "object" {
 			t.Errorf("a check says %v", err)
 		}
-		if _, err := s.Open(t.Context(), 0, 99, from); !errors.As(err, &other) || !strings.Contains(err.Error(), "set KUBECDC_ENCODING=object") {
+		if _, err := s.Open(servers.Context(t), 0, 99, from); !errors.As(err, &other) || !strings.Contains(err.Error(), "set KUBECDC_ENCODING=object") {
 			t.Errorf("opened with %v", err)
 		}
 	}
@@ -112,18 +113,18 @@ func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.
 		}
 		admin := newReader(t, cfg.Brokers).admin
 		if deleted {
-			_, err := admin.DeleteTopics(t.Context(), cfg.TopicPrefix+".control")
+			_, err := admin.DeleteTopics(servers.Context(t), cfg.TopicPrefix+".control")
 			mustDo(t, err)
 		} else {
-			ends, err := admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".control")
+			ends, err := admin.ListEndOffsets(servers.Context(t), cfg.TopicPrefix+".control")
 			mustDo(t, err)
-			_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
+			_, err = admin.DeleteRecords(servers.Context(t), ends.Offsets())
 			mustDo(t, err)
 		}
 		for _, encoding := range []string{"debezium-schema", "cloudevents"} {
 			cfg.Encoding = encoding
 			for _, from := range []sinks.Durable{{Seq: 1, Offsets: known}, {New: true}} {
-				err := newSink(t, cfg).VerifyCluster(t.Context(), 0, from)
+				err := newSink(t, cfg).VerifyCluster(servers.Context(t), 0, from)
 				var other *sinks.OtherEncodingError
 				if refused := errors.As(err, &other); refused != (encoding == "debezium-schema") || err != nil && !refused {
 					t.Errorf("%s, deleted: %v, new: %v: %v", encoding, deleted, from.New, err)
@@ -132,7 +133,7 @@ func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.
 		}
 		cfg.Encoding = "debezium-schema"
 		var other *sinks.OtherEncodingError
-		if _, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{New: true}); !errors.As(err, &other) || other.Stored != "debezium" {
+		if _, err := newSink(t, cfg).Open(servers.Context(t), 0, 1, sinks.Durable{New: true}); !errors.As(err, &other) || other.Stored != "debezium" {
 			t.Errorf("deleted: %v: opened with %v", deleted, err)
 		}
 	}
@@ -149,16 +150,16 @@ func TestAnUnknownEncodingIsAnError(t *testing.T) {
 	newer := &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{
 		{Key: "op", Value: []byte("u")}, {Key: "stream", Value: []byte("pods")}, {Key: "encoding", Value: []byte("newer")},
 		{Key: "slot", Value: []byte("0")}, {Key: "epoch", Value: []byte("1")}, {Key: "batch", Value: []byte("1")}}}
-	mustDo(t, client.ProduceSync(t.Context(), newer).FirstErr())
-	err = openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { return nil })
+	mustDo(t, client.ProduceSync(servers.Context(t), newer).FirstErr())
+	err = openReader(t, cfg).Changes(servers.Context(t), sinks.Query{}, func(*sinks.Logged) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), `the encoding "newer"`) {
 		t.Errorf("the reader ends with %v", err)
 	}
-	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{New: true})
+	opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 2, sinks.Durable{New: true})
 	mustDo(t, err)
-	state, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+	state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 	mustDo(t, err)
-	_, err = state.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Progress) {})
+	_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 	if err == nil || !strings.Contains(err.Error(), `the encoding "newer"`) {
 		t.Errorf("the rebuild ends with %v", err)
 	}
@@ -181,7 +182,7 @@ func TestTooLargeInEachEncoding(t *testing.T) {
 			}
 			stub, err := change.Stub(big.After)
 			mustDo(t, err)
-			mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{Name: "big", Namespace: "default"}, func(l *sinks.Logged) error {
+			mustDo(t, openReader(t, cfg).Changes(servers.Context(t), sinks.Query{Name: "big", Namespace: "default"}, func(l *sinks.Logged) error {
 				if l.DeadLetter != big.ID() || !bytes.Equal(l.After, stub) {
 					t.Errorf("dead letter %q, object %.200s", l.DeadLetter, l.After)
 				}
@@ -209,7 +210,7 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 			}
 			mustWrite(t, log, b)
 			var changes []sinks.Logged
-			mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+			mustDo(t, openReader(t, cfg).Changes(servers.Context(t), sinks.Query{}, func(l *sinks.Logged) error {
 				changes = append(changes, replay.Clone(l))
 				return nil
 			}))
@@ -218,8 +219,8 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 			to, err := kafka.NewReplay(again)
 			mustDo(t, err)
 			t.Cleanup(func() { _ = to.Close() })
-			mustDo(t, to.Open(t.Context(), "r", func(*change.Control) error { return nil }))
-			mustDo(t, to.Write(t.Context(), changes, &change.Control{Type: change.ControlReplayEnd, Replay: &change.Replay{ID: "r"}}))
+			mustDo(t, to.Open(servers.Context(t), "r", func(*change.Control) error { return nil }))
+			mustDo(t, to.Write(servers.Context(t), changes, &change.Control{Type: change.ControlReplayEnd, Replay: &change.Replay{ID: "r"}}))
 			r := newReader(t, cfg.Brokers)
 			was, is := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")
 			for p := range was {
@@ -255,10 +256,10 @@ func TestTheLinesOfAReplayAreJSON(t *testing.T) {
 			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c, changed(c, 2, "")}})
 			var lines bytes.Buffer
 			run := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: openReader(t, cfg), Target: replay.NewStream(&lines)}
-			_, err := run.Open(t.Context(), "one", false)
+			_, err := run.Open(servers.Context(t), "one", false)
 			mustDo(t, err)
-			mustDo(t, run.Start(t.Context()))
-			mustDo(t, run.Do(t.Context()))
+			mustDo(t, run.Start(servers.Context(t)))
+			mustDo(t, run.Do(servers.Context(t)))
 			text := lines.Bytes()
 			want := map[bool]int{false: 3, true: 2}[encoding == "object"] // its delete is the tombstone
 			if got := bytes.Count(text, []byte("\n")); got != want {

@@ -26,9 +26,9 @@ func TestProducersThatTheBrokerExpires(t *testing.T) {
 		cfg := newConfig(t, broker.Brokers)
 		cfg.TransactionTimeout = 5 * time.Second
 		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-		mustDo(t, kafka.WriteUnended(t.Context(), log, lives(1, 3, 2)))
+		mustDo(t, kafka.WriteUnended(servers.Context(t), log, lives(1, 3, 2)))
 		r.settled(t, cfg.TopicPrefix+".control")
-		_, err := log.Write(t.Context(), lives(1, 3, 2))
+		_, err := log.Write(servers.Context(t), lives(1, 3, 2))
 		if !errors.Is(err, sinks.ErrInvalidWriter) || !strings.Contains(err.Error(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT") {
 			t.Errorf("Write = %v", err)
 		}
@@ -38,10 +38,10 @@ func TestProducersThatTheBrokerExpires(t *testing.T) {
 		cfg := newConfig(t, broker.Brokers)
 		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 		servers.Await(t, "the broker to forget the producer", func() (bool, error) {
-			listed, err := r.admin.ListTransactions(t.Context(), nil, nil)
+			listed, err := r.admin.ListTransactions(servers.Context(t), nil, nil)
 			return len(listed) == 0, err
 		})
-		_, err := log.Write(t.Context(), lives(1, 3, 2))
+		_, err := log.Write(servers.Context(t), lives(1, 3, 2))
 		if err == nil || errors.Is(err, sinks.ErrInvalidWriter) || !strings.Contains(err.Error(), "has forgotten the producer") {
 			t.Errorf("Write = %v", err)
 		}
@@ -50,7 +50,7 @@ func TestProducersThatTheBrokerExpires(t *testing.T) {
 	t.Run("a timeout above the broker's limit", func(t *testing.T) {
 		cfg := newConfig(t, broker.Brokers)
 		cfg.TransactionTimeout = 2 * time.Minute
-		_, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{})
+		_, err := newSink(t, cfg).Open(servers.Context(t), 0, 1, sinks.Durable{})
 		if err == nil || !strings.Contains(err.Error(), "transaction.max.timeout.ms is below KUBECDC_KAFKA_TRANSACTION_TIMEOUT") {
 			t.Errorf("Open = %v", err)
 		}

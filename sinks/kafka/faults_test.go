@@ -37,12 +37,12 @@ func (o *owner) open(t *testing.T) error {
 	o.epoch++
 	o.reopens++
 	o.sink = newSink(t, o.cfg)
-	opened, err := o.sink.Open(t.Context(), o.slot, o.epoch, o.from)
+	opened, err := o.sink.Open(servers.Context(t), o.slot, o.epoch, o.from)
 	if err != nil {
 		return err
 	}
 	o.log = opened.Log
-	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	recovered, lost, err := sinktest.Tail(servers.Context(t), opened)
 	if lost != nil {
 		return lost
 	}
@@ -68,7 +68,7 @@ func (o *owner) run(t *testing.T, deadline time.Duration, done func() bool) erro
 		for i := range b.Changes {
 			b.Changes[i].Namespace = fmt.Sprint("slot-", o.slot)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		ctx, cancel := context.WithTimeout(servers.Context(t), deadline)
 		offsets, err := o.log.Write(ctx, b)
 		cancel()
 		if err == nil {
@@ -159,10 +159,10 @@ func TestBrokerRestarts(t *testing.T) {
 	cfg.RequestTimeout = 2 * time.Second
 	underFaults(t, cfg, broker.Brokers, 3*time.Second, func(written func() int) {
 		await(t, written, 6)
-		mustDo(t, broker.Restart(t.Context()))
+		mustDo(t, broker.Restart(servers.Context(t)))
 		await(t, written, 6)
 		broker.Kill()
-		mustDo(t, broker.Start(t.Context()))
+		mustDo(t, broker.Start(servers.Context(t)))
 		await(t, written, 6)
 		mustDo(t, broker.Pause())
 		time.Sleep(5 * time.Second) // longer than a write may take
@@ -174,7 +174,7 @@ func TestBrokerRestarts(t *testing.T) {
 func startKafka(t *testing.T, o servers.KafkaOptions) *servers.Kafka {
 	t.Helper()
 	servers.Need(t)
-	k, err := servers.StartKafka(t.Context(), o)
+	k, err := servers.StartKafka(servers.Context(t), o)
 	mustDo(t, err)
 	t.Cleanup(func() {
 		if err := k.Stop(); err != nil {
@@ -187,7 +187,7 @@ func startKafka(t *testing.T, o servers.KafkaOptions) *servers.Kafka {
 // Open retries while no broker can be reached, until its context ends.
 func TestUnreachable(t *testing.T) {
 	cfg := newConfig(t, []string{"127.0.0.1:1"})
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(servers.Context(t), 300*time.Millisecond)
 	defer cancel()
 	_, err := newSink(t, cfg).Open(ctx, 0, 1, sinks.Durable{})
 	if !errors.Is(err, context.DeadlineExceeded) {

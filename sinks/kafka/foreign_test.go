@@ -38,19 +38,19 @@ func TestForeignRecordsArePassedBy(t *testing.T) {
 	s := newSink(t, cfg)
 	defer s.Close()
 	for i, from := range []sinks.Durable{o.from, behind, {}, {New: true}} {
-		mustDo(t, s.VerifyCluster(t.Context(), 0, from))
-		opened, err := s.Open(t.Context(), 0, int64(2+i), from)
+		mustDo(t, s.VerifyCluster(servers.Context(t), 0, from))
+		opened, err := s.Open(servers.Context(t), 0, int64(2+i), from)
 		mustDo(t, err)
-		tail, lost, err := sinktest.Tail(t.Context(), opened)
+		tail, lost, err := sinktest.Tail(servers.Context(t), opened)
 		if want := int(o.from.Seq - from.Seq); err != nil || lost != nil || !from.New && len(tail) != want {
 			t.Errorf("from %+v: %d batches, want %d; lost %v, error %v", from, len(tail), want, lost, err)
 		}
 		if !from.New {
 			continue
 		}
-		state, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+		state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 		mustDo(t, err)
-		_, err = state.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Progress) {})
+		_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 		if err != nil || state.Seq != o.from.Seq {
 			t.Errorf("a rebuild reads up to batch %d, want %d; error %v", state.Seq, o.from.Seq, err)
 		}
@@ -102,17 +102,17 @@ func litter(t *testing.T, cfg kafka.Config) {
 
 func wantReadable(t *testing.T, cfg kafka.Config, want ...*change.Batch) {
 	t.Helper()
-	r, err := kafka.OpenReader(t.Context(), cfg)
+	r, err := kafka.OpenReader(servers.Context(t), cfg)
 	mustDo(t, err)
 	defer r.Close()
 	batches, changes := 0, 0
-	mustDo(t, r.Controls(t.Context(), time.Time{}, func(c *change.Control) error {
+	mustDo(t, r.Controls(servers.Context(t), time.Time{}, func(c *change.Control) error {
 		if c.Type == change.ControlBatch {
 			batches++
 		}
 		return nil
 	}))
-	mustDo(t, r.Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { changes++; return nil }))
+	mustDo(t, r.Changes(servers.Context(t), sinks.Query{}, func(*sinks.Logged) error { changes++; return nil }))
 	wanted := 0
 	for _, b := range want {
 		wanted += len(b.Changes)
@@ -120,7 +120,7 @@ func wantReadable(t *testing.T, cfg kafka.Config, want ...*change.Batch) {
 	if batches != len(want) || changes != wanted {
 		t.Errorf("the reader has %d batches of %d changes, want %d of %d", batches, changes, len(want), wanted)
 	}
-	_, err = r.End(t.Context())
+	_, err = r.End(servers.Context(t))
 	mustDo(t, err)
 }
 

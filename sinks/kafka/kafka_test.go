@@ -69,7 +69,7 @@ func place(cfg kafka.Config) sinktest.Place {
 		Reader: func(t *testing.T, cluster string) sinks.Reader {
 			read := cfg
 			read.Cluster, read.ClusterUID = cluster, ""
-			r, err := kafka.OpenReader(t.Context(), read)
+			r, err := kafka.OpenReader(servers.Context(t), read)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -221,7 +221,7 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 	first.Seq = 1
 	mustWrite(t, log, first)
 	r, limit := newReader(t, cfg.Brokers), "50000"
-	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, cfg.TopicPrefix+".pods")
+	_, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, cfg.TopicPrefix+".pods")
 	mustDo(t, err)
 	awaitTopicConfig(t, r, cfg.TopicPrefix+".pods", "max.message.bytes", limit)
 
@@ -262,7 +262,7 @@ func TestSettingsOfNewTopics(t *testing.T) {
 func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
 	t.Helper()
 	servers.Await(t, fmt.Sprintf("%s of %s to be %s", name, topic, value), func() (bool, error) {
-		configs, err := r.admin.DescribeTopicConfigs(t.Context(), topic)
+		configs, err := r.admin.DescribeTopicConfigs(servers.Context(t), topic)
 		mustDo(t, err)
 		for _, c := range configs[0].Configs {
 			if c.Key == name && c.MaybeValue() == value {

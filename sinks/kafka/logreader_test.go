@@ -16,7 +16,7 @@ import (
 
 func openReader(t testing.TB, cfg kafka.Config) *kafka.Reader {
 	t.Helper()
-	r, err := kafka.OpenReader(t.Context(), cfg)
+	r, err := kafka.OpenReader(servers.Context(t), cfg)
 	mustDo(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
@@ -25,7 +25,7 @@ func openReader(t testing.TB, cfg kafka.Config) *kafka.Reader {
 // versionsOf lists what a query selects.
 func versionsOf(t *testing.T, r sinks.Reader, q sinks.Query) (got []string) {
 	t.Helper()
-	mustDo(t, r.Changes(t.Context(), q, func(l *sinks.Logged) error {
+	mustDo(t, r.Changes(servers.Context(t), q, func(l *sinks.Logged) error {
 		got = append(got, l.Name+"@"+string(l.ResourceVersion))
 		return nil
 	}))
@@ -42,12 +42,12 @@ func TestUnfinishedBatchesAreNotRead(t *testing.T) {
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10), created("b", 11)}})
 			unfinished := &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{created("a", 20), created("c", 21)}}
-			mustDo(t, kafka.WriteDataOnly(t.Context(), log, unfinished))
+			mustDo(t, kafka.WriteDataOnly(servers.Context(t), log, unfinished))
 			r := openReader(t, cfg)
 			if got := versionsOf(t, r, sinks.Query{}); !slices.Equal(got, []string{"a@10", "b@11"}) {
 				t.Errorf("the log has %v", got)
 			}
-			cut, err := r.End(t.Context())
+			cut, err := r.End(servers.Context(t))
 			mustDo(t, err)
 
 			log, opened := openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{})
@@ -79,7 +79,7 @@ func TestAnObjectIsReadAfterPartitionsWereAdded(t *testing.T) {
 	mustWrite(t, log, b)
 	for _, partitions := range []int{3, 7} {
 		if partitions > 3 {
-			_, err := newReader(t, cfg.Brokers).admin.UpdatePartitions(t.Context(), partitions, cfg.TopicPrefix+".pods")
+			_, err := newReader(t, cfg.Brokers).admin.UpdatePartitions(servers.Context(t), partitions, cfg.TopicPrefix+".pods")
 			mustDo(t, err)
 		}
 		r := openReader(t, cfg)
@@ -102,14 +102,14 @@ func TestKeptSince(t *testing.T) {
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{old}})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{young}})
 	r := openReader(t, cfg)
-	since, err := r.KeptSince(t.Context(), "pods")
+	since, err := r.KeptSince(servers.Context(t), "pods")
 	if lag := time.Since(since); err != nil || lag < time.Hour || lag > time.Hour+time.Minute {
 		t.Errorf("with min.compaction.lag.ms of an hour the log is kept since %s, %v", since, err)
 	}
 	topic := cfg.TopicPrefix + ".pods"
-	_, err = newReader(t, cfg.Brokers).admin.DeleteRecords(t.Context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 1}}})
+	_, err = newReader(t, cfg.Brokers).admin.DeleteRecords(servers.Context(t), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 1}}})
 	mustDo(t, err)
-	if since, err = r.KeptSince(t.Context(), "pods"); err != nil || !since.Equal(young.Time) {
+	if since, err = r.KeptSince(servers.Context(t), "pods"); err != nil || !since.Equal(young.Time) {
 		t.Errorf("once the first record was deleted the log is kept since %s, want %s, %v", since, young.Time, err)
 	}
 }

@@ -26,17 +26,17 @@ func TestAnAddressThatLeadsToAnotherKafka(t *testing.T) {
 			o := &owner{cfg: cfg}
 			mustDo(t, o.open(t))
 			b := lives(1, 9, 3)
-			offsets, err := o.log.Write(t.Context(), b)
+			offsets, err := o.log.Write(servers.Context(t), b)
 			mustDo(t, err)
 			o.durable(b, offsets)
 			mine.Proxy.Retarget(other.Brokers[0])
 			mine.Proxy.Drop()
-			_, err = o.log.Write(t.Context(), lives(2, 9, 3))
+			_, err = o.log.Write(servers.Context(t), lives(2, 9, 3))
 			wantMoved(t, err, mine, other)
-			_, err = o.sink.Open(t.Context(), 0, 2, o.from)
+			_, err = o.sink.Open(servers.Context(t), 0, 2, o.from)
 			wantMoved(t, err, mine, other)
 			mustDo(t, o.sink.Close())
-			topics, err := kadmOf(t, other.Brokers).ListTopics(t.Context())
+			topics, err := kadmOf(t, other.Brokers).ListTopics(servers.Context(t))
 			mustDo(t, err)
 			for _, name := range topics.Names() {
 				if strings.HasPrefix(name, cfg.TopicPrefix) {

@@ -27,20 +27,20 @@ func TestALogOfANewerReleaseIsRefused(t *testing.T) {
 		if bytes.Equal(newer, last.Value) {
 			t.Fatalf("the control record has no version: %s", last.Value)
 		}
-		mustDo(t, r.client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: p, Key: last.Key, Value: newer, Headers: last.Headers}).FirstErr())
+		mustDo(t, r.client.ProduceSync(servers.Context(t), &kgo.Record{Topic: topic, Partition: p, Key: last.Key, Value: newer, Headers: last.Headers}).FirstErr())
 	}
 	before := r.settled(t, topic)
 	for _, from := range []sinks.Durable{{}, {New: true}, {Seq: 1, Offsets: known}} {
 		sink := newSink(t, cfg)
-		_, err := sink.Open(t.Context(), 0, 2, from)
+		_, err := sink.Open(servers.Context(t), 0, 2, from)
 		wantNewer(t, err)
-		wantNewer(t, sink.VerifyCluster(t.Context(), 0, from))
+		wantNewer(t, sink.VerifyCluster(servers.Context(t), 0, from))
 		mustDo(t, sink.Close())
 	}
-	reader, err := kafka.OpenReader(t.Context(), cfg)
+	reader, err := kafka.OpenReader(servers.Context(t), cfg)
 	mustDo(t, err)
 	defer reader.Close()
-	wantNewer(t, reader.Controls(t.Context(), time.Time{}, func(*change.Control) error { return nil }))
+	wantNewer(t, reader.Controls(servers.Context(t), time.Time{}, func(*change.Control) error { return nil }))
 	if after := r.settled(t, topic); after[topic][0].Offset != before[topic][0].Offset {
 		t.Errorf("the control topic ends at %v, and ended at %v", after, before)
 	}
@@ -57,19 +57,19 @@ func TestARecordOfANewerReleaseIsRefused(t *testing.T) {
 	for p, records := range r.committed(t, cfg.Brokers, topic) {
 		newer := *records[0]
 		newer.Partition, newer.Headers = p, append(newer.Headers, kgo.RecordHeader{Key: change.HeaderVersion, Value: []byte("2")})
-		mustDo(t, r.client.ProduceSync(t.Context(), &newer).FirstErr())
+		mustDo(t, r.client.ProduceSync(servers.Context(t), &newer).FirstErr())
 	}
-	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{New: true})
+	opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 2, sinks.Durable{New: true})
 	mustDo(t, err)
 	defer opened.Log.Close()
-	state, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	mustDo(t, err)
-	_, err = state.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Progress) {})
+	_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 	wantNewer(t, err)
-	reader, err := kafka.OpenReader(t.Context(), cfg)
+	reader, err := kafka.OpenReader(servers.Context(t), cfg)
 	mustDo(t, err)
 	defer reader.Close()
-	wantNewer(t, reader.Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { return nil }))
+	wantNewer(t, reader.Changes(servers.Context(t), sinks.Query{}, func(*sinks.Logged) error { return nil }))
 }
 
 func wantNewer(t *testing.T, err error) {

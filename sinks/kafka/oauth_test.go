@@ -86,7 +86,7 @@ func rotated(t *testing.T, issuer *servers.Issuer) string {
 		return errors.Join(err, os.WriteFile(name+".new", []byte(token+"\n"), 0o600), os.Rename(name+".new", name))
 	}
 	mustDo(t, renew())
-	ctx, tick := t.Context(), time.Tick(500*time.Millisecond)
+	ctx, tick := servers.Context(t), time.Tick(500*time.Millisecond)
 	go func() {
 		for {
 			select {
@@ -111,7 +111,7 @@ func writeWhile(t *testing.T, r *reader, brokers []string, cfg kafka.Config, mor
 		b := lives(seq, 5, 2)
 		mustWrite(t, log, b)
 		written = append(written, b)
-		mustDo(t, s.Probe(t.Context()))
+		mustDo(t, s.Probe(servers.Context(t)))
 	}
 	wantOnce(t, r.committed(t, brokers, cfg.TopicPrefix+".pods"), written...)
 }
@@ -139,7 +139,7 @@ func refusedTokens(t *testing.T, broker *servers.Kafka) {
 		t.Run(name, func(t *testing.T) {
 			cfg := withTokens(t, broker, endpoint(t, broker.Issuer))
 			tc.change(&cfg.SASL.OAuth)
-			err := newSink(t, cfg).Ping(t.Context())
+			err := newSink(t, cfg).Ping(servers.Context(t))
 			for _, want := range tc.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("Ping = %v, want %q", err, want)
@@ -160,7 +160,7 @@ func TestTokensOfMSK(t *testing.T) {
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "session"} {
 		t.Setenv(name, value)
 	}
-	message, err := kafka.FirstMessage(t.Context(), kafka.SASL{Mechanism: "AWS_MSK_IAM", AWSRegion: "eu-west-1"})
+	message, err := kafka.FirstMessage(servers.Context(t), kafka.SASL{Mechanism: "AWS_MSK_IAM", AWSRegion: "eu-west-1"})
 	mustDo(t, err)
 	token, ok := strings.CutPrefix(strings.TrimRight(string(message), "\x01"), "n,,\x01auth=Bearer ")
 	signed, err := base64.RawURLEncoding.DecodeString(token)

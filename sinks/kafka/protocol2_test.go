@@ -37,7 +37,7 @@ func TestTheProtocolFollowsTheFeature(t *testing.T) {
 		o.write(t, 5)
 		mustDo(t, o.open(t))
 		o.write(t, 5)
-		report, err := o.sink.Check(t.Context(), nil)
+		report, err := o.sink.Check(servers.Context(t), nil)
 		mustDo(t, err)
 		if two := report.How == "transactions by protocol 2"; two != (level == 2) {
 			t.Errorf("with transaction.version %d check says %q", level, report.How)
@@ -54,7 +54,7 @@ func setFeature(t *testing.T, broker *servers.Kafka, level int16) {
 	if level == 2 {
 		kind = 1
 	}
-	done, err := admin.UpdateFeatures(t.Context(), false, kadm.FeatureUpdate{Feature: "transaction.version", MaxVersionLevel: level, UpgradeType: kind})
+	done, err := admin.UpdateFeatures(servers.Context(t), false, kadm.FeatureUpdate{Feature: "transaction.version", MaxVersionLevel: level, UpgradeType: kind})
 	mustDo(t, err)
 	for _, f := range done {
 		mustDo(t, f.Err)
@@ -63,7 +63,7 @@ func setFeature(t *testing.T, broker *servers.Kafka, level int16) {
 	mustDo(t, err)
 	defer client.Close()
 	servers.Await(t, "the broker to know the feature", func() (bool, error) {
-		res, err := kmsg.NewPtrApiVersionsRequest().RequestWith(t.Context(), client)
+		res, err := kmsg.NewPtrApiVersionsRequest().RequestWith(servers.Context(t), client)
 		if err != nil {
 			return false, err
 		}
@@ -108,7 +108,7 @@ func TestOneOlderBroker(t *testing.T) {
 		return nil, nil, false
 	})
 	move(".pods", node)
-	_, err := o.log.Write(t.Context(), o.next(8))
+	_, err := o.log.Write(servers.Context(t), o.next(8))
 	if !errors.Is(err, cluster.ErrOlderTransactions) || !strings.Contains(err.Error(), "older than Kafka 4.0") {
 		t.Errorf("Write = %v", err)
 	}
@@ -125,27 +125,27 @@ func TestEpochsOverflow(t *testing.T) {
 		ReplicationFactor: -1, Logger: slog.New(slog.DiscardHandler), Stuck: func(error) {}, Hint: func(error) string { return "" }})
 	defer client.Close()
 	const topic = "t"
-	p, err := producer.New(t.Context(), client, producer.Options{TransactionalID: "near", Timeout: time.Minute})
+	p, err := producer.New(servers.Context(t), client, producer.Options{TransactionalID: "near", Timeout: time.Minute})
 	mustDo(t, err)
 	partition := producer.NewTopic(topic, 1, 1<<20).Partitions[0]
 	for range math.MaxInt16 - 10 { // to abort an empty transaction takes an epoch
-		mustDo(t, p.Add(t.Context(), partition))
-		mustDo(t, p.End(t.Context(), false))
+		mustDo(t, p.Add(servers.Context(t), partition))
+		mustDo(t, p.End(servers.Context(t), false))
 	}
 	for i := range 20 {
 		partition.Reset()
 		partition.QueueRecord(recordbatch.Record{Key: []byte("k"), Value: [][]byte{fmt.Append(nil, i)}})
-		mustDo(t, p.Add(t.Context(), partition))
-		mustDo(t, p.Produce(t.Context(), partition))
-		mustDo(t, p.End(t.Context(), i != 3))
+		mustDo(t, p.Add(servers.Context(t), partition))
+		mustDo(t, p.Produce(servers.Context(t), partition))
+		mustDo(t, p.End(servers.Context(t), i != 3))
 	}
-	ends, err := client.Ends(t.Context(), topic)
+	ends, err := client.Ends(servers.Context(t), topic)
 	mustDo(t, err)
 	var got []string
 	mustDo(t, consumer.New(client, consumer.Range{Topic: topic, Visit: func(r consumer.Record) error {
 		got = append(got, string(r.Value))
 		return nil
-	}}).ReadTo(t.Context(), ends[0]-1))
+	}}).ReadTo(servers.Context(t), ends[0]-1))
 	if len(got) != 19 || slices.Contains(got, "3") || !slices.IsSortedFunc(got, func(a, b string) int { return len(a) - len(b) }) {
 		t.Errorf("the topic has %v", got)
 	}
@@ -166,7 +166,7 @@ func TestALossIsNoticedByAnOpenSession(t *testing.T) {
 	o.write(t, 1, firstOnly)
 	cutOff(t, broker, cfg.TopicPrefix+".pods", 1)
 	other.write(t, 9)
-	if _, err := o.log.Write(t.Context(), o.next(1, firstOnly)); err == nil || !strings.Contains(err.Error(), "another record") {
+	if _, err := o.log.Write(servers.Context(t), o.next(1, firstOnly)); err == nil || !strings.Contains(err.Error(), "another record") {
 		t.Fatalf("Write = %v", err)
 	}
 	o.record(t, o.wantLost(t, "pods"))

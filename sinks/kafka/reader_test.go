@@ -36,8 +36,8 @@ func newReader(t *testing.T, brokers []string, opts ...kgo.Opt) *reader {
 func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 	t.Helper()
 	for clock := servers.StartClock(); ; time.Sleep(5 * time.Millisecond) {
-		stable, err1 := r.admin.ListCommittedOffsets(t.Context(), topic)
-		ends, err2 := r.admin.ListEndOffsets(t.Context(), topic)
+		stable, err1 := r.admin.ListCommittedOffsets(servers.Context(t), topic)
+		ends, err2 := r.admin.ListEndOffsets(servers.Context(t), topic)
 		err := errors.Join(err1, err2, stable.Error(), ends.Error())
 		if err == nil && maps.Equal(stable[topic], ends[topic]) {
 			return stable

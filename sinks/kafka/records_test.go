@@ -16,10 +16,10 @@ import (
 
 func openLog(t *testing.T, s *kafka.Sink, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()
-	opened, err := s.Open(t.Context(), slot, epoch, from)
+	opened, err := s.Open(servers.Context(t), slot, epoch, from)
 	mustDo(t, err)
 	t.Cleanup(func() { opened.Log.Close() })
-	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	recovered, lost, err := sinktest.Tail(servers.Context(t), opened)
 	if err != nil || lost != nil {
 		t.Fatalf("lost %v, error %v", lost, err)
 	}
@@ -28,7 +28,7 @@ func openLog(t *testing.T, s *kafka.Sink, slot int, epoch int64, from sinks.Dura
 
 func mustWrite(t *testing.T, log sinks.Log, b *change.Batch) change.Offsets {
 	t.Helper()
-	offsets, err := log.Write(t.Context(), b)
+	offsets, err := log.Write(servers.Context(t), b)
 	if err != nil {
 		t.Fatal(err)
 	}

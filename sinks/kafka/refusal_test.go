@@ -37,7 +37,7 @@ func TestALimitBelowTheStubRefusesOneResource(t *testing.T) {
 			nodes := &change.Batch{Epoch: 2, Seq: 1, Changes: []change.Change{pod(seeded(), "node", 1)}}
 			nodes.Changes[0].Stream, nodes.Changes[0].Namespace = nodeStream, ""
 			pods := &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{huge("big", 20, 3<<20)}}
-			_, err := log.Write(t.Context(), &change.Batch{Epoch: 1, Seq: 1, Changes: slices.Concat(pods.Changes, nodes.Changes)})
+			_, err := log.Write(servers.Context(t), &change.Batch{Epoch: 1, Seq: 1, Changes: slices.Concat(pods.Changes, nodes.Changes)})
 			refusal := refusalOf(t, err)
 			if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "raise max.message.bytes") {
 				t.Errorf("refused: %v", err)
@@ -50,12 +50,12 @@ func TestALimitBelowTheStubRefusesOneResource(t *testing.T) {
 			}
 			mustWrite(t, log, nodes)
 			if tc.topic == "pods" { // a limit that may just do can't be told from one that doesn't
-				if err := refusal.Again(t.Context()); err == nil || !strings.Contains(err.Error(), "above the topic's limit of 100") {
+				if err := refusal.Again(servers.Context(t)); err == nil || !strings.Contains(err.Error(), "above the topic's limit of 100") {
 					t.Errorf("asked again: %v", err)
 				}
 			}
 			r.configure(t, cfg.TopicPrefix+"."+tc.topic, "max.message.bytes", "1000000")
-			mustDo(t, refusal.Again(t.Context()))
+			mustDo(t, refusal.Again(servers.Context(t)))
 			mustWrite(t, log, pods)
 			wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), pods)
 			if tc.delivery == kafka.ExactlyOnce {
@@ -80,11 +80,11 @@ func TestCheckWritesNothing(t *testing.T) {
 	r, resources := newReader(t, cfg.Brokers), []change.Resource{podStream.Resource, nodeStream.Resource}
 	s := newSink(t, cfg)
 	defer s.Close()
-	found, err := s.Check(t.Context(), resources)
+	found, err := s.Check(servers.Context(t), resources)
 	if err != nil || len(found.Warnings) > 0 || len(found.Retention) > 0 {
 		t.Fatalf("Check = %v, %v", found, err)
 	}
-	topics, err := r.admin.ListTopics(t.Context())
+	topics, err := r.admin.ListTopics(servers.Context(t))
 	mustDo(t, err)
 	if made := slices.DeleteFunc(topics.Names(), func(n string) bool { return !strings.HasPrefix(n, cfg.TopicPrefix) }); len(made) > 0 {
 		t.Errorf("a check makes %v", made)
@@ -97,7 +97,7 @@ func TestCheckWritesNothing(t *testing.T) {
 	r.configure(t, cfg.TopicPrefix+".control", "max.message.bytes", "1000")
 	before := r.count(t, cfg)
 
-	_, err = newSink(t, cfg).Check(t.Context(), resources)
+	_, err = newSink(t, cfg).Check(servers.Context(t), resources)
 	if err == nil {
 		t.Fatal("nothing is wrong")
 	}
@@ -135,13 +135,13 @@ func (r *reader) count(t *testing.T, cfg kafka.Config) map[string]int {
 
 func (r *reader) makeTopic(t *testing.T, topic, setting, value string) {
 	t.Helper()
-	_, err := r.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{setting: &value}, topic)
+	_, err := r.admin.CreateTopic(servers.Context(t), 1, 1, map[string]*string{setting: &value}, topic)
 	mustDo(t, err)
 }
 
 func (r *reader) configure(t *testing.T, topic, setting, value string) {
 	t.Helper()
-	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: setting, Value: &value}}, topic)
+	_, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: setting, Value: &value}}, topic)
 	mustDo(t, err)
 	awaitTopicConfig(t, r, topic, setting, value)
 }

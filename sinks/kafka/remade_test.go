@@ -87,7 +87,7 @@ func TestTheDeadLetterTopicIsMadeAgain(t *testing.T) {
 	o.write(t, 3, letter)
 	remake(t, broker.Brokers, cfg.TopicPrefix+".dead-letter", 3)
 	b := o.next(3, letter)
-	_, err := o.log.Write(t.Context(), b)
+	_, err := o.log.Write(servers.Context(t), b)
 	if err == nil {
 		t.Fatal("the loss of the dead letters is not noticed")
 	}
@@ -112,7 +112,7 @@ func (o *owner) next(n int, with ...func(*change.Batch)) *change.Batch {
 func (o *owner) write(t *testing.T, n int, with ...func(*change.Batch)) {
 	t.Helper()
 	b := o.next(n, with...)
-	offsets, err := o.log.Write(t.Context(), b)
+	offsets, err := o.log.Write(servers.Context(t), b)
 	mustDo(t, err)
 	o.durable(b, offsets)
 }
@@ -123,7 +123,7 @@ func (o *owner) writeUntilRefused(t *testing.T) {
 	t.Helper()
 	for clock := servers.StartClock(); !clock.Late(); {
 		b := o.next(0)
-		offsets, err := o.log.Write(t.Context(), b)
+		offsets, err := o.log.Write(servers.Context(t), b)
 		if err != nil {
 			t.Log(err)
 			return
@@ -151,7 +151,7 @@ func (o *owner) wantLost(t *testing.T, plural string) *sinks.LostTailError {
 func (o *owner) record(t *testing.T, lost *sinks.LostTailError) {
 	t.Helper()
 	b := o.next(0)
-	offsets, err := o.log.Write(t.Context(), b)
+	offsets, err := o.log.Write(servers.Context(t), b)
 	mustDo(t, err)
 	o.durable(b, change.Offsets{}.Merge(lost.Offsets).Merge(offsets))
 }
@@ -159,16 +159,16 @@ func (o *owner) record(t *testing.T, lost *sinks.LostTailError) {
 func remake(t *testing.T, brokers []string, topic string, partitions int32) {
 	t.Helper()
 	admin := kadmOf(t, brokers)
-	before, err := admin.ListTopics(t.Context(), topic)
+	before, err := admin.ListTopics(servers.Context(t), topic)
 	mustDo(t, err)
-	answers, err := admin.DeleteTopics(t.Context(), topic)
+	answers, err := admin.DeleteTopics(servers.Context(t), topic)
 	mustDo(t, errors.Join(err, answers.Error()))
 	servers.Await(t, topic+" to be created again", func() (bool, error) {
-		answer, err := admin.CreateTopic(t.Context(), partitions, 1, nil, topic)
+		answer, err := admin.CreateTopic(servers.Context(t), partitions, 1, nil, topic)
 		return err == nil && answer.Err == nil, nil
 	})
 	servers.Await(t, "the broker to have "+topic+" as it was made again", func() (bool, error) { // its controller has answered
-		now, err := admin.ListTopics(t.Context(), topic)
+		now, err := admin.ListTopics(servers.Context(t), topic)
 		return err == nil && now[topic].Err == nil && now[topic].ID != before[topic].ID, err
 	})
 }

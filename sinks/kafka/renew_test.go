@@ -34,10 +34,10 @@ func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
 	one, two, three := lives(1, 20, 4), lives(2, 20, 4), lives(3, 20, 4)
 	mustWrite(t, log, one)
 
-	mustDo(t, broker.Recertify(t.Context(), time.Now().Add(time.Hour)))
+	mustDo(t, broker.Recertify(servers.Context(t), time.Now().Add(time.Hour)))
 	mustWrite(t, log, two)
 
-	mustDo(t, broker.ChangePassword(t.Context(), "another-pw"))
+	mustDo(t, broker.ChangePassword(servers.Context(t), "another-pw"))
 	mustDo(t, os.WriteFile(passwordFile, []byte("another-pw"), 0o600))
 	broker.Proxy.Drop()
 	mustWrite(t, log, three)
@@ -52,16 +52,16 @@ func TestExpiredCertificatesAreNamed(t *testing.T) {
 	good := time.Now().Add(time.Hour)
 	expired := "expired at " + past.UTC().Format(time.RFC3339)
 
-	mustDo(t, newSink(t, cfg).Ping(t.Context()))
+	mustDo(t, newSink(t, cfg).Ping(servers.Context(t)))
 	mustDo(t, broker.CertifyClient(past))
 	wantRefusal(t, cfg, "refuses the client certificate (KUBECDC_KAFKA_TLS_CERT): CN=client", expired)
 	mustDo(t, broker.CertifyClient(good))
-	mustDo(t, newSink(t, cfg).Ping(t.Context()))
+	mustDo(t, newSink(t, cfg).Ping(servers.Context(t)))
 
-	mustDo(t, broker.Recertify(t.Context(), past))
+	mustDo(t, broker.Recertify(servers.Context(t), past))
 	wantRefusal(t, cfg, "'s certificate: CN=kafka", expired)
-	mustDo(t, broker.Recertify(t.Context(), good))
-	mustDo(t, newSink(t, cfg).Ping(t.Context()))
+	mustDo(t, broker.Recertify(servers.Context(t), good))
+	mustDo(t, newSink(t, cfg).Ping(servers.Context(t)))
 
 	mustDo(t, os.Remove(passwordFile))
 	wantRefusal(t, cfg, "read KUBECDC_KAFKA_SASL_PASSWORD_FILE", "put it in order")
@@ -71,7 +71,7 @@ func TestExpiredCertificatesAreNamed(t *testing.T) {
 
 func wantRefusal(t *testing.T, cfg kafka.Config, want ...string) {
 	t.Helper()
-	err := newSink(t, cfg).Ping(t.Context())
+	err := newSink(t, cfg).Ping(servers.Context(t))
 	for _, w := range want {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("Ping = %v, want %q", err, w)

@@ -26,7 +26,7 @@ func writeOne(t *testing.T, cfg kafka.Config) {
 // topicConfig returns some of a topic's settings, as an independent client reads them.
 func topicConfig(t *testing.T, r *reader, topic string, keys ...string) (values []string) {
 	t.Helper()
-	all, err := r.admin.DescribeTopicConfigs(t.Context(), topic)
+	all, err := r.admin.DescribeTopicConfigs(servers.Context(t), topic)
 	mustDo(t, err)
 	config, err := all.On(topic, nil)
 	mustDo(t, err)
@@ -115,7 +115,7 @@ func openNew(t *testing.T, sink *kafka.Sink, epoch int64) sinks.Log {
 
 func wantRetention(t *testing.T, sink *kafka.Sink, want ...string) {
 	t.Helper()
-	got, err := sink.Retention(t.Context())
+	got, err := sink.Retention(servers.Context(t))
 	mustDo(t, err)
 	ok := len(got) == len(want)
 	for i := range want {
@@ -128,7 +128,7 @@ func wantRetention(t *testing.T, sink *kafka.Sink, want ...string) {
 
 func alter(t *testing.T, r *reader, topic, key, value string) {
 	t.Helper()
-	res, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: key, Value: &value}}, topic)
+	res, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: key, Value: &value}}, topic)
 	mustDo(t, err)
 	_, err = res.On(topic, nil)
 	mustDo(t, err)

@@ -22,12 +22,12 @@ func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.State, map[string
 	t.Helper()
 	sink := newSink(t, cfg)
 	t.Cleanup(func() { _ = sink.Close() })
-	opened, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
+	opened, err := sink.Open(servers.Context(t), 0, epoch, sinks.Durable{New: true})
 	mustDo(t, err)
-	state, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	mustDo(t, err)
 	objects := map[string]change.Change{}
-	_, err = state.Fold(t.Context(), func(c *change.Change) error {
+	_, err = state.Fold(servers.Context(t), func(c *change.Change) error {
 		if delete(objects, c.Key()); c.Op != change.Delete {
 			objects[c.Key()] = *c
 		}
@@ -66,7 +66,7 @@ func TestUnfinishedBatchesAreNotFolded(t *testing.T) {
 			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10), created("b", 11)},
 				Positions: []change.Position{{Stream: "pods", ResourceVersion: "11"}}})
 			unfinished := &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{created("a", 20), created("c", 21)}}
-			mustDo(t, kafka.WriteDataOnly(t.Context(), log, unfinished))
+			mustDo(t, kafka.WriteDataOnly(servers.Context(t), log, unfinished))
 			state, objects := fold(t, cfg, 2)
 			if state.Seq != 1 {
 				t.Errorf("the log is at batch %d, want 1", state.Seq)
@@ -118,7 +118,7 @@ func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
 	}
 	mustWrite(t, log, first)
 	r := newReader(t, cfg.Brokers)
-	_, err := r.admin.UpdatePartitions(t.Context(), 7, topic)
+	_, err := r.admin.UpdatePartitions(servers.Context(t), 7, topic)
 	mustDo(t, err)
 	clear(pinned)
 	state, objects := fold(t, cfg, 2)
@@ -186,7 +186,7 @@ func TestTheStateHasWhatEndsWhileItIsRead(t *testing.T) {
 	})
 	t.Cleanup(func() { once.Do(func() { close(asked) }) })
 	go func() {
-		_, err := other.Write(t.Context(), &change.Batch{Slot: 1, Epoch: 1, Seq: 2, Changes: []change.Change{created("b", 11)}})
+		_, err := other.Write(servers.Context(t), &change.Batch{Slot: 1, Epoch: 1, Seq: 2, Changes: []change.Change{created("b", 11)}})
 		written <- err
 	}()
 	<-ending

@@ -34,11 +34,11 @@ func TestATombstoneAloneDeletesItsObject(t *testing.T) {
 				}
 				tombstone.Headers = append(tombstone.Headers, h)
 			}
-			mustDo(t, r.client.ProduceSync(t.Context(), tombstone).FirstErr())
+			mustDo(t, r.client.ProduceSync(servers.Context(t), tombstone).FirstErr())
 		}
 	}
 	ops := map[string]string{}
-	mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+	mustDo(t, openReader(t, cfg).Changes(servers.Context(t), sinks.Query{}, func(l *sinks.Logged) error {
 		ops[l.Name] += l.Op.String()
 		return nil
 	}))

@@ -23,7 +23,7 @@ func TestTheControlTopicHasOnePartition(t *testing.T) {
 		cfg.Partitions = 6
 		r := newReader(t, cfg.Brokers)
 		if made > 0 {
-			_, err := r.admin.CreateTopic(t.Context(), int32(made), 1, nil, cfg.TopicPrefix+".control")
+			_, err := r.admin.CreateTopic(servers.Context(t), int32(made), 1, nil, cfg.TopicPrefix+".control")
 			mustDo(t, err)
 		}
 		for range 2 {
@@ -137,7 +137,7 @@ func TestAnOutageDoesNotLowerTheLimit(t *testing.T) {
 	b.Changes = append(b.Changes, huge("big", 5000, 2_000_000))
 	mustWrite(t, log, b)
 	r := newReader(t, cfg.Brokers)
-	if topics, err := r.admin.ListTopics(t.Context(), cfg.TopicPrefix+".dead-letter"); err != nil || topics.Has(cfg.TopicPrefix+".dead-letter") {
+	if topics, err := r.admin.ListTopics(servers.Context(t), cfg.TopicPrefix+".dead-letter"); err != nil || topics.Has(cfg.TopicPrefix+".dead-letter") {
 		t.Errorf("there are dead letters: %v", err)
 	}
 	wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), b)

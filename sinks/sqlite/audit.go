@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"kubecdc/audit"
@@ -44,14 +43,11 @@ func (w *auditWriter) add(r *audit.Record) error {
 	if err != nil {
 		return err
 	}
-	requester, err := row(w, w.requesters, requesterOf(r), func(told string) error {
-		return w.do(`insert into log_requesters (who, told) values (?, ?) on conflict do nothing`, r.Who(), told)
-	}, `select id from log_requesters where told = ?`)
+	requester, err := w.idOf(w.requesters, addRequester, requesterOf(r), r.Who())
 	if err != nil {
 		return err
 	}
-	resource, err := row(w, w.resources, r.Resource, func(resource string) error { return w.do(addResource, w.cluster, resource) },
-		findResource, w.cluster)
+	resource, err := w.idOf(w.resources, addResource, r.Resource, w.cluster)
 	if err != nil {
 		return err
 	}
@@ -60,15 +56,13 @@ func (w *auditWriter) add(r *audit.Record) error {
 	return err
 }
 
-// row is the id of what a table has once. It is made if there is none.
-func row(w *auditWriter, known map[string]int64, text string, add func(string) error, find string, args ...any) (id int64, err error) {
-	if id, ok := known[text]; ok {
-		return id, nil
+// idOf is the id of what a table has once. It is made if there is none.
+func (w *auditWriter) idOf(known map[string]int64, add statement, text string, of any) (id int64, err error) {
+	id, ok := known[text]
+	if !ok {
+		err = w.find(add, []any{of, text}, &id)
+		known[text] = id
 	}
-	if err = add(text); err == nil {
-		err = w.tx.row(find, append(args, text), &id)
-	}
-	known[text] = id
 	return id, err
 }
 
@@ -99,23 +93,20 @@ func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	for _, id := range ids {
 		for _, name := range []string{q.Name, ""} {
 			if err == nil {
-				err = r.auditPages(ctx, &q, from, `and a.resource = ?2 and a.name = ?7`, id, visit, name)
+				err = r.auditPages(ctx, &q, from, `and a.resource = ?2 and a.name = ?6`, id, visit, name)
 			}
 		}
 	}
 	return err
 }
 
-// firstAudit is the number of the first record that was received at a time or later.
+// firstAudit is the number of the first record that was received at a time or later. Some that have come after it are older: writers take turns.
 func (r *Reader) firstAudit(ctx context.Context, since time.Time) (n int64, err error) {
 	if since.IsZero() {
 		return 0, nil
 	}
-	const look = `select n from log_audit where received >= ? order by received limit 1`
+	const look = `select coalesce(min(n), 1 << 62) from log_audit where received >= ?`
 	err = r.file.DB().QueryRowContext(ctx, look, since.UnixMicro()).Scan(&n)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 1 << 62, nil
-	}
 	return n, err
 }
 
@@ -126,7 +117,7 @@ func (r *Reader) auditPages(
 		a.subresource, a.code, a.rest, q.told
 		from log_audit a cross join log_resources r on r.id = a.resource join log_clusters k on k.id = r.cluster
 		join log_requesters q on q.id = a.requester
-		where k.cluster = ?1 and a.n >= ?3 and a.received >= ?4 and (?5 = '' or a.namespace = ?5) and (?6 = '' or q.who = ?6) ` + where + `
+		where k.cluster = ?1 and a.n >= ?3 and a.received >= ?4 and (?5 = '' or a.namespace = ?5) ` + where + `
 		order by a.n limit ` + auditPage
 	since := int64(0)
 	if !q.Since.IsZero() {
@@ -134,7 +125,7 @@ func (r *Reader) auditPages(
 	}
 	for {
 		var page []audit.Record
-		args := append([]any{r.cluster, of, from, since, q.Namespace, q.User}, more...)
+		args := append([]any{r.cluster, of, from, since, q.Namespace}, more...)
 		err := each(ctx, r.file.DB(), look, args, func(rows *sql.Rows) error {
 			var record audit.Record
 			n, err := scanAudit(rows, &record)

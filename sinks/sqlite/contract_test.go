@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"kubecdc/change"
@@ -31,7 +32,7 @@ func share(t testing.TB, path string) *sqlitefile.File {
 	return file
 }
 
-func newSink(t *testing.T, file *sqlitefile.File, c sqlite.Config) *sqlite.Sink {
+func newSink(t testing.TB, file *sqlitefile.File, c sqlite.Config) *sqlite.Sink {
 	t.Helper()
 	s, err := sqlite.New(t.Context(), file, c)
 	if err != nil {
@@ -76,4 +77,26 @@ func TestContract(t *testing.T) {
 			},
 		}
 	})
+}
+
+// A log of an earlier form is left as it is, by its owner and by readers: the error names the file, and says what to do.
+func TestALogOfAnEarlierForm(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	file := own(t, path)
+	newSink(t, file, sqlite.Config{Cluster: sinktest.Name})
+	const back = `alter table log_changes rename column back to depth; drop view changes_by; delete from log_migrations where version_id > 1`
+	if _, err := file.DB().Exec(back); err != nil {
+		t.Fatal(err)
+	}
+	_, writes := sqlite.New(t.Context(), file, sqlite.Config{Cluster: sinktest.Name})
+	_, reads := sqlite.NewReader(t.Context(), share(t, path), sinktest.Name)
+	for _, err := range []error{writes, reads} {
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move the file away") {
+			t.Errorf("it said: %v", err)
+		}
+	}
+	var run int
+	if err := file.DB().QueryRow(`select max(version_id) from log_migrations`).Scan(&run); err != nil || run != 1 {
+		t.Errorf("migration %d was run (%v)", run, err)
+	}
 }

@@ -178,26 +178,14 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) (string, erro
 	return string(text), err
 }
 
-const (
-	addResource  = `insert into log_resources (cluster, resource) values (?, ?) on conflict do nothing`
-	findResource = `select id from log_resources where cluster = ? and resource = ?`
-)
-
 // stream returns the row of a stream, and makes it.
 func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	if s, known := l.streams[id]; known {
 		return s, nil
 	}
-	resource := change.ResourceOf(id).ID()
-	if err = t.do(addResource, l.cluster, resource); err == nil {
-		err = t.row(findResource, []any{l.cluster, resource}, &s.resource)
-	}
-	const addStream = `insert into log_streams (resource, stream) values (?, ?) on conflict do nothing`
-	if err == nil {
-		err = t.do(addStream, s.resource, string(id))
-	}
-	if err == nil {
-		err = t.row(`select id from log_streams where resource = ? and stream = ?`, []any{s.resource, string(id)}, &s.id)
+	const addStream = `insert into log_streams (resource, stream) values (?, ?) on conflict do update set stream = excluded.stream returning id`
+	if err = t.find(addResource, []any{l.cluster, change.ResourceOf(id).ID()}, &s.resource); err == nil {
+		err = t.row(addStream, []any{s.resource, string(id)}, &s.id)
 	}
 	l.streams[id] = s
 	return s, err

@@ -125,7 +125,7 @@ type removal struct{ table, number, condition string }
 var removals = []removal{
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
-	{"log_batches", "id", `id <> (select id from log_batches b where b.slot = log_batches.slot order by id desc limit 1)`},
+	{"log_batches", "id", `seq <> (select s.seq from log_slots s where s.id = log_batches.slot)`},
 	// Of an object that lives, or changes later, the last change is needed, and the one that has its whole body.
 	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or not exists (select 1 from
 		(select l.id, l.back from log_changes l where l.object = log_changes.object and l.id <= ?1 order by l.id desc limit 1) last
@@ -134,8 +134,8 @@ var removals = []removal{
 }
 
 func (s *Sink) removeFrom(ctx context.Context, r removal, to int64) error {
-	span := `select coalesce(min(n), 0), coalesce(max(n), 0) from
-		(select ` + r.number + ` as n from ` + r.table + ` where n > ? and n <= ? order by n limit ?)`
+	span := `select coalesce(min(number), 0), coalesce(max(number), 0) from
+		(select ` + r.number + ` as number from ` + r.table + ` where number > ? and number <= ? order by number limit ?)`
 	remove := `delete from ` + r.table + ` where ` + r.number + ` >= ?2 and ` + r.number + ` <= ?3 and (` + r.condition + `) and ?1 > 0`
 	for end := int64(0); ; {
 		var from int64

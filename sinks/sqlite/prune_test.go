@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"bytes"
+	cryptorand "crypto/rand"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -222,6 +223,11 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.check(r)
+			batches := 0
+			err := r.Controls(t.Context(), time.Time{}, func(*change.Control) error { batches++; return nil })
+			if err != nil || batches != 1 {
+				t.Fatalf("%d batches are left, want the last one: %v", batches, err)
+			}
 			h.write(10)
 			h.check(r)
 		})
@@ -285,6 +291,51 @@ func TestTheFileKeepsToItsSize(t *testing.T) {
 				t.Errorf("the file has %d bytes", size)
 			}
 		})
+	}
+}
+
+// What was logged in full before a field was redacted leaves no byte in the file, once the history is over and the object has changed.
+func TestWhatHasGoneIsNotInTheFile(t *testing.T) {
+	file := own(t, filepath.Join(t.TempDir(), "log"))
+	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, ClusterUID: sinktest.UID, History: time.Millisecond})
+	opened, err := s.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Log.Close()
+	secret := cryptorand.Text()
+	body := func(password string, note int) []byte {
+		return fmt.Appendf(nil, `{"metadata":{"name":"a"},"password":%q,"note":"%0*d"}`, password, note, 0)
+	}
+	for seq, c := range []change.Change{
+		{Op: change.Create, After: body(secret, 3000)},
+		{Op: change.Update, Before: body(secret, 3000), After: body(secret+"2", 9000)}, // over more than one page
+		{Op: change.Update, Before: body("hash", 9000), After: body("hash", 10)},
+		{Op: change.Update, Before: body("hash", 10), After: body("hash", 11)},
+	} {
+		c.Stream, c.Name, c.UID, c.ResourceVersion = pods, "a", "u", change.VersionOf(uint64(seq+1))
+		b := &change.Batch{Epoch: 1, Seq: uint64(seq + 1), Changes: []change.Change{c},
+			Malformed: []change.Malformed{{Stream: pods.ID(), Bytes: []byte(secret), Reason: "broken"}}}
+		if _, err := opened.Log.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	times := func() int {
+		fileSize(t, file)
+		all, err := os.ReadFile(file.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(all, []byte(secret))
+	}
+	if n := times(); n < 6 {
+		t.Errorf("the file had it %d times, before anything went", n)
+	}
+	if err := s.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if n := times(); n != 0 {
+		t.Errorf("the file has it %d times", n)
 	}
 }
 

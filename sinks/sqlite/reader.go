@@ -25,7 +25,7 @@ var (
 
 // NewReader reads the log of a cluster in a file, which the reader closes.
 func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Reader, error) {
-	if err := file.Migrate(ctx, migrations, migrated); err != nil {
+	if err := migrate(ctx, file); err != nil {
 		return nil, err
 	}
 	return &Reader{file, cluster}, nil
@@ -89,8 +89,8 @@ func (r *Reader) at(ctx context.Context, logged int64) (cut sinks.Cut, err error
 	if err == nil && logged < since && end <= after+1 {
 		return cut, fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotKept)
 	}
-	for id, slot := range numbers { // +slot: by number, backwards, and not by the index
-		last, err := batches(ctx, r.file.DB(), `where +slot = ? and id < ? order by id desc limit 1`, id, end)
+	for id, slot := range numbers {
+		last, err := r.lastBefore(ctx, id, end)
 		if err != nil {
 			return cut, err
 		}
@@ -102,8 +102,28 @@ func (r *Reader) at(ctx context.Context, logged int64) (cut sinks.Cut, err error
 	return cut, nil
 }
 
+// lastBefore finds a slot's last batch before an id; none if there is none.
+func (r *Reader) lastBefore(ctx context.Context, slot, id int64) ([]batch, error) {
+	return batches(ctx, r.file.DB(), `where slot = ? and id < ? order by id desc limit 1`, slot, id)
+}
+
+// lastUpTo finds a slot's last batch up to a number; none if there is none.
+func (r *Reader) lastUpTo(ctx context.Context, slot int64, seq uint64) ([]batch, error) {
+	end, err := r.first(ctx, slot, func(b *batch) bool { return b.seq > seq })
+	if err != nil {
+		return nil, err
+	}
+	return r.lastBefore(ctx, slot, end)
+}
+
 // firstAfter is the id of the first batch that was written after a time, or one behind the last. Ids and times rise together.
 func (r *Reader) firstAfter(ctx context.Context, logged int64) (int64, error) {
+	return r.first(ctx, 0, func(b *batch) bool { return b.written > logged })
+}
+
+// first is the id of a slot's first batch, or of the first of all slots (0), that is behind something, as those after it are; or one
+// behind the last.
+func (r *Reader) first(ctx context.Context, slot int64, behind func(*batch) bool) (int64, error) {
 	var low, high int64
 	const ends = `select coalesce(min(id), 1), coalesce(max(id + changes), 0) + 1 from
 		(select id, changes from log_batches where id in (select min(id) from log_batches union select max(id) from log_batches))`
@@ -112,11 +132,11 @@ func (r *Reader) firstAfter(ctx context.Context, logged int64) (int64, error) {
 	}
 	for low < high { // low begins a batch, or is behind the last
 		middle := low + (high-low)/2
-		next, err := batches(ctx, r.file.DB(), `where id >= ? order by id limit 1`, middle)
+		next, err := batches(ctx, r.file.DB(), `where id >= ? and id < ? and ? in (0, slot) order by id limit 1`, middle, high, slot)
 		if err != nil {
 			return 0, err
 		}
-		if len(next) == 0 || next[0].written > logged {
+		if len(next) == 0 || behind(&next[0]) {
 			high = middle
 		} else {
 			low = next[0].id + next[0].changes + 1

@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// record is a row of log_changes, with its object's names.
+// record is a row of log_changes, with its object's names, and with its batch: zeros if that is gone, or is not asked for.
 type record struct {
 	id, object, stream   int64
 	resource             int64
@@ -23,17 +23,23 @@ type record struct {
 	back                 sql.NullInt64
 	body, before, whole  []byte // whole: that of the change so far back
 	namespace, name, uid string
+	slot, epoch, written int64 // slot is a row of log_slots
+	batch                uint64
 }
 
 // columns are those of a record; without bodies, images are null.
-func columns(images string) string {
-	return `select c.id, c.object, c.stream, c.op, c.version, c.time, c.gap, c.back, ` + images + `, o.resource, o.namespace, o.name, o.uid `
+func columns(images, batch string) string {
+	return `select c.id, c.object, c.stream, c.op, c.version, c.time, c.gap, c.back, ` + images + `, o.resource, o.namespace, o.name, o.uid,
+		` + batch + ` `
 }
 
 const (
 	noImages   = `null, null, null`
 	bothImages = `c.body, c.before, null`
 	lastImage  = `c.body, null, (select body from log_changes where c.back > 0 and id = c.id - c.back)`
+
+	noBatch  = `0, 0, 0, 0` // SQLite then leaves out the join
+	itsBatch = `coalesce(b.slot, 0), coalesce(b.epoch, 0), coalesce(b.written, 0), coalesce(b.seq, 0)`
 )
 
 // imagesIf is what is read of records.
@@ -46,13 +52,15 @@ func imagesIf(bodies bool, images string) string {
 
 // The order of a cross join is the one in which SQLite reads.
 const (
-	byChange = `from log_changes c cross join log_objects o on o.id = c.object `
-	byObject = `from log_objects o cross join log_changes c on c.object = o.id `
+	byChange = `from log_changes c cross join log_objects o on o.id = c.object ` + joinBatch
+	byObject = `from log_objects o cross join log_changes c on c.object = o.id ` + joinBatch
+
+	joinBatch = `left join log_batches b on b.id = (select id from log_batches where id < c.id order by id desc limit 1) `
 )
 
 func (r *record) scan(rows *sql.Rows) error {
 	return rows.Scan(&r.id, &r.object, &r.stream, &r.op, &r.version, &r.time, &r.gap, &r.back, &r.body, &r.before, &r.whole,
-		&r.resource, &r.namespace, &r.name, &r.uid)
+		&r.resource, &r.namespace, &r.name, &r.uid, &r.slot, &r.epoch, &r.written, &r.batch)
 }
 
 // pageBytes is about how much one page holds: no statement stays open for long, nor while a caller works.

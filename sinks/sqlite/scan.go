@@ -21,7 +21,6 @@ type scan struct {
 	slots  map[int64]int // the numbers of the cluster's slots
 	names  streamNames
 	made   *bodies
-	batch  batch // of the record that was read last
 	read   int64
 }
 
@@ -78,7 +77,7 @@ func (s *scan) round(ctx context.Context) (end int64, err error) {
 		return end, err
 	}
 	for id, slot := range s.slots {
-		last, err := batches(ctx, s.reader.file.DB(), lastUpTo, id, int64(s.To.Batches[slot]))
+		last, err := s.reader.lastUpTo(ctx, id, s.To.Batches[slot])
 		if err != nil {
 			return 0, err
 		}
@@ -97,8 +96,8 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	}
 	var start int64 = 1 << 62
 	for id, slot := range numbers {
-		cut := int64(s.After.Batches[slot])
-		last, err := batches(ctx, s.reader.file.DB(), lastUpTo, id, cut)
+		cut := s.After.Batches[slot]
+		last, err := s.reader.lastUpTo(ctx, id, cut)
 		if err != nil {
 			return 0, err
 		}
@@ -106,17 +105,14 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 			start = min(start, last[0].id+last[0].changes)
 			continue
 		}
-		first, err := batches(ctx, s.reader.file.DB(), `where slot = ? order by epoch, seq limit 1`, id)
-		if err != nil || after > 0 && len(first) > 0 && int64(first[0].seq) > cut+1 {
+		first, err := batches(ctx, s.reader.file.DB(), `where slot = ? order by id limit 1`, id)
+		if err != nil || after > 0 && len(first) > 0 && first[0].seq > cut+1 {
 			return 0, cmp.Or(err, sinks.ErrNotKept)
 		}
 		start = after
 	}
 	return max(start, after), nil
 }
-
-// lastUpTo selects a slot's last batch up to a number, from the end of the log.
-const lastUpTo = `where slot = ? and seq <= ? order by epoch desc, seq desc limit 1`
 
 // unchanged visits the objects as they were where the history begins.
 func (s *scan) unchanged(ctx context.Context, after int64) error {
@@ -158,8 +154,8 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 	return s.states(ctx, max(end, after), func(record *record, l *sinks.Logged) error {
 		if record.id <= after {
 			l.Op, l.Logged = change.Read, l.Time
-		} else if _, err := s.placed(ctx, record, l); err != nil {
-			return err
+		} else {
+			s.placed(record, l)
 		}
 		if !s.Selects(l) {
 			return nil
@@ -199,7 +195,7 @@ func (s *scan) changes(ctx context.Context, at, end int64) (int64, error) {
 
 // pages visits what a condition selects; its last two parameters are the ids. It returns the end.
 func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...any) (int64, error) {
-	query := columns(imagesIf(!s.NoBodies, bothImages)) + byChange + where
+	query := columns(imagesIf(!s.NoBodies, bothImages), itsBatch) + byChange + where
 	for more := true; more; {
 		var all []record
 		var err error
@@ -226,11 +222,7 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 	if l.Stream, err = s.names.of(ctx, r.stream); err != nil {
 		return err
 	}
-	ours, err := s.placed(ctx, r, &l)
-	if err != nil {
-		return err
-	}
-	if !ours || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) || !s.Selects(&l) {
+	if !s.placed(r, &l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) || !s.Selects(&l) {
 		s.made.skip(r)
 		return nil
 	}
@@ -243,15 +235,8 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 }
 
 // placed sets the batch of a record, and reports whether it is of this cluster.
-func (s *scan) placed(ctx context.Context, r *record, l *sinks.Logged) (bool, error) {
-	if b := &s.batch; r.id <= b.id || r.id > b.id+b.changes {
-		all, err := batches(ctx, s.reader.file.DB(), `where id < ? order by id desc limit 1`, r.id)
-		if err != nil || len(all) == 0 {
-			return false, err
-		}
-		s.batch = all[0]
-	}
-	slot, ours := s.slots[s.batch.slot]
-	l.Slot, l.Epoch, l.Batch, l.Logged = slot, s.batch.epoch, s.batch.seq, time.UnixMilli(s.batch.written).UTC()
-	return ours, nil
+func (s *scan) placed(r *record, l *sinks.Logged) (ours bool) {
+	l.Slot, ours = s.slots[r.slot]
+	l.Epoch, l.Batch, l.Logged = r.epoch, r.batch, time.UnixMilli(r.written).UTC()
+	return ours
 }

@@ -61,7 +61,7 @@ var _ sinks.Sink = (*Sink)(nil)
 func New(ctx context.Context, file *sqlitefile.File, c Config) (*Sink, error) {
 	c.History, c.Logger = cmp.Or(c.History, sinks.Forever), cmp.Or(c.Logger, slog.Default())
 	c.BodyCacheBytes = cmp.Or(c.BodyCacheBytes, 16<<20)
-	if err := file.Migrate(ctx, migrations, migrated); err != nil {
+	if err := migrate(ctx, file); err != nil {
 		return nil, err
 	}
 	prepared, err := prepare(ctx, file.DB())
@@ -69,6 +69,21 @@ func New(ctx context.Context, file *sqlitefile.File, c Config) (*Sink, error) {
 		return nil, file.Fail("open the log", err)
 	}
 	return &Sink{Config: c, file: file, prepared: prepared}, nil
+}
+
+var errEarlierForm = errors.New("an earlier build of the exporter has written this log, and its bodies have another form: move the file " +
+	"away, with those beside it (-wal, -shm, .lock); exporter run then begins a new log with a snapshot")
+
+// migrate makes the tables, or brings them up to date. It leaves those of a build before the first release as they are.
+func migrate(ctx context.Context, file *sqlitefile.File) error {
+	earlier, err := column[int](ctx, file.DB(), `select 1 from pragma_table_info('log_changes') where name = 'depth'`)
+	if err == nil && earlier != nil {
+		err = errEarlierForm
+	}
+	if err != nil {
+		return file.Fail("open the log", err)
+	}
+	return file.Migrate(ctx, migrations, migrated)
 }
 
 // Identity names the tables, wherever their file is now.

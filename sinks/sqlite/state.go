@@ -59,18 +59,21 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	return state, nil
 }
 
-// What lives now, of a stream; what lived at a number, of some streams. The parameter is that stream, or a list of them.
-const (
-	living = `o.gone is null and o.stream = ?2`
-	lived  = `o.stream in (select value from json_each(?2)) and o.id <= ?3 and (o.gone is null or o.gone > ?3)`
+// What lives now, of a stream; what lived at a number, of some streams, with its batch. The parameter is that stream, or a list of
+// them.
+var (
+	living = selection{`o.gone is null and o.stream = ?2`, noBatch}
+	lived  = selection{`o.stream in (select value from json_each(?2)) and o.id <= ?3 and (o.gone is null or o.gone > ?3)`, itsBatch}
 )
+
+type selection struct{ objects, batch string }
 
 // lastChanges visits the last change of each of some objects, up to a number; of those only whose last one is no deletion.
 func lastChanges(
-	ctx context.Context, db queries, which string, arg any, withBodies bool, to int64, visit func(*record, *sinks.Logged) error,
+	ctx context.Context, db queries, which selection, arg any, withBodies bool, to int64, visit func(*record, *sinks.Logged) error,
 ) error {
-	query := columns(imagesIf(withBodies, lastImage)) + byObject + `where o.id > ?1 and ` + which + ` and c.id = (select id from log_changes
-		where object = o.id and id <= ?3 order by id desc limit 1) order by o.id`
+	query := columns(imagesIf(withBodies, lastImage), which.batch) + byObject + `where o.id > ?1 and ` + which.objects + ` and c.id =
+		(select id from log_changes where object = o.id and id <= ?3 order by id desc limit 1) order by o.id`
 	names, made := streamNames{db: db}, newBodies(db)
 	for after, more := int64(0), true; more; {
 		var records []record

@@ -100,12 +100,11 @@ func (l *slotLog) tail(ctx context.Context, from uint64, visit func(*sinks.Recov
 
 // tailIDs finds the tail from its end.
 func (l *slotLog) tailIDs(ctx context.Context, from uint64) ([]int64, error) {
-	const look = `with recursive tail (id, epoch, seq) as (
-			select * from (select id, epoch, seq from log_batches where slot = ?1 and id <= ?2 order by epoch desc, seq desc limit 1)
-			where seq > ?3
+	const look = `with recursive tail (id, seq) as (
+			select * from (select id, seq from log_batches where slot = ?1 and id <= ?2 order by id desc limit 1) where seq > ?3
 			union all
-			select b.id, b.epoch, b.seq from tail t join log_batches b on b.id = (select id from log_batches
-				where slot = ?1 and (epoch, seq) < (t.epoch, t.seq) order by epoch desc, seq desc limit 1)
+			select b.id, b.seq from tail t join log_batches b on b.id = (select id from log_batches
+				where slot = ?1 and id < t.id order by id desc limit 1)
 			where b.seq > ?3)
 		select id from tail order by id`
 	return column[int64](ctx, l.sink.file.DB(), look, l.id, l.past.end, int64(from))
@@ -119,7 +118,7 @@ func (l *slotLog) lost(format string, args ...any) *sinks.LostTailError {
 
 // changesOf reads the changes of a batch, in their order.
 func changesOf(ctx context.Context, b *batch, names *streamNames, made *bodies) (changes []change.Change, err error) {
-	query := columns(bothImages) + byChange + `where c.id > ? and c.id <= ? order by c.id`
+	query := columns(bothImages, noBatch) + byChange + `where c.id > ? and c.id <= ? order by c.id`
 	for at, more := b.id, true; more; {
 		var records []record
 		if records, more, err = page(ctx, made.db, query, at, b.id+b.changes); err != nil {

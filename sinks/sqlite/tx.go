@@ -18,6 +18,8 @@ const (
 	addBatch
 	addControl
 	movePosition
+	addResource
+	addRequester
 	addAudit
 	statements
 )
@@ -36,6 +38,8 @@ var texts = [statements]string{
 	addControl: `insert into log_controls (batch, n, record) values (?, ?, ?)`,
 	movePosition: `insert into log_positions (stream, version, time, ended) values (?, ?, ?, ?)
 		on conflict do update set version = excluded.version, time = excluded.time, ended = excluded.ended`,
+	addResource:  `insert into log_resources (cluster, resource) values (?, ?) on conflict do update set resource = excluded.resource returning id`,
+	addRequester: `insert into log_requesters (who, told) values (?, ?) on conflict do update set who = excluded.who returning id`,
 	addAudit: `insert into log_audit (id, requester, received, time, answered, resource, namespace, name, uid, before, after, created, verb,
 		subresource, code, rest) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -37,8 +38,10 @@ var consumers = slices.Concat(flinkConsumers, connectConsumers, []consumer{
 		expect: wholeObjects("pods"), read: consoleConsumer},
 	{name: "streams", title: "Kafka Streams, KTable", needs: "`consumer.isolation.level=read_committed`", resumes: true,
 		install: kafkaJars, expect: wholeObjects("pods"), read: streamsTable},
-	{name: "franz-go", codecs: true, title: "franz-go (Go)", needs: "`kgo.FetchIsolationLevel(kgo.ReadCommitted())`", install: installGo,
-		expect: wholeObjects("pods", "configmaps"), read: franz},
+	{name: "franz-go", codecs: true, title: "franz-go (Go)", needs: "`kgo.FetchIsolationLevel(kgo.ReadCommitted())`",
+		install: installGo("franz", "github.com/twmb/franz-go/pkg/kgo"), expect: wholeObjects("pods", "configmaps"), read: goTable("franz")},
+	{name: "sarama", codecs: true, title: "sarama (Go)", needs: "`config.Consumer.IsolationLevel = sarama.ReadCommitted`",
+		install: installGo("sarama", "github.com/IBM/sarama"), expect: wholeObjects("pods", "configmaps"), read: sarama},
 	{name: "kcat", codecs: true, title: "kcat", needs: "", install: installKcat, expect: wholeObjects("pods"), read: kcat},
 	{name: "confluent-kafka", codecs: true, title: "confluent-kafka (Python)", needs: "", install: python("confluent-kafka"),
 		expect: wholeObjects("pods", "configmaps"), read: pythonTable("confluent.py")},
@@ -98,15 +101,9 @@ func streamsTable(ctx context.Context, r reading) ([]row, error) {
 
 // consoleConsumer runs the class of the script, which no jar has. It ends after as many records as the topic has.
 func consoleConsumer(ctx context.Context, r reading) ([]row, error) {
-	all, err := r.t.reading(r.log).Records(ctx)
+	count, err := r.records(ctx, pods.Resource)
 	if err != nil {
 		return nil, err
-	}
-	count := 0
-	for _, record := range all {
-		if record.Topic == r.log.topic(pods.Resource) {
-			count++
-		}
 	}
 	command := strings.Fields(strings.ReplaceAll(r.localized(read("console/kafka-console-consumer.sh")), "\\\n", ""))
 	args := append([]string{"org.apache.kafka.tools.consumer.ConsoleConsumer", "--max-messages", strconv.Itoa(count)}, command[1:]...)
@@ -114,22 +111,55 @@ func consoleConsumer(ctx context.Context, r reading) ([]row, error) {
 	return foldText(out, "\t", err)
 }
 
-// installGo returns the version that this module has of the client.
-func installGo(ctx context.Context, _ string) (version string, err error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "github.com/twmb/franz-go").Output()
-	return strings.TrimSpace(string(out)), err
+// records counts those of some topics, without aborted ones.
+func (r reading) records(ctx context.Context, resources ...string) (count int, err error) {
+	all, err := r.t.reading(r.log).Records(ctx)
+	for _, record := range all {
+		if slices.ContainsFunc(resources, func(resource string) bool { return record.Topic == r.log.topic(resource) }) {
+			count++
+		}
+	}
+	return count, err
 }
 
-func franz(ctx context.Context, r reading) ([]row, error) {
-	path, err := r.place("table.go", read("franz/table.go"))
+// goProgram is the folder of a program in Go. It is not embedded, since it may be a module of its own.
+func goProgram(name string) string { return filepath.Join("test", "compat", name) }
+
+// installGo gets a program's modules, and returns the version of the one that has the package.
+func installGo(name, client string) func(ctx context.Context, base string) (version string, err error) {
+	return func(ctx context.Context, base string) (version string, err error) {
+		format := fmt.Sprintf("{{if eq .ImportPath %q}}{{.Module.Version}}{{end}}", client)
+		out, err := output(ctx, base, []string{"GOWORK=off"}, "go", "list", "-C", goProgram(name), "-deps", "-f", format, ".")
+		return strings.TrimSpace(string(out)), err
+	}
+}
+
+func goTable(name string, args ...string) func(context.Context, reading) ([]row, error) {
+	return func(ctx context.Context, r reading) ([]row, error) {
+		text, err := os.ReadFile(filepath.Join(goProgram(name), "table.go"))
+		if err != nil {
+			return nil, err
+		}
+		path, err := r.place("table.go", string(text))
+		if err != nil {
+			return nil, err
+		}
+		args := append([]string{"run", "-C", goProgram(name), path}, args...)
+		out, err := output(ctx, r.dir, []string{"GOWORK=off"}, "go", args...)
+		if err != nil {
+			return nil, err
+		}
+		return parseRows(out)
+	}
+}
+
+// sarama ends after as many records as the topics have.
+func sarama(ctx context.Context, r reading) ([]row, error) {
+	count, err := r.records(ctx, resources...)
 	if err != nil {
 		return nil, err
 	}
-	out, err := output(ctx, r.dir, nil, "go", "run", path)
-	if err != nil {
-		return nil, err
-	}
-	return parseRows(out)
+	return goTable("sarama", strconv.Itoa(count))(ctx, r)
 }
 
 func installKcat(ctx context.Context, _ string) (version string, err error) {

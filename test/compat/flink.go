@@ -46,6 +46,7 @@ var flinkConsumers = []consumer{
 	{name: "flink-objects", prefix: asObjects.Prefix, title: flinkTitle + ", `upsert-kafka`, objects alone",
 		needs: "`KUBECDC_ENCODING=object`: [statement](encodings.md#object)", resumes: true,
 		install: installFlink, expect: podColumns, read: flink("flink-upsert", "pods", "", "SELECT * FROM pods")},
+	flinkWho,
 }
 
 const needsAvro = "`KUBECDC_ENCODING=avro`: [statement](avro.md#consumers)"

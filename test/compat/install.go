@@ -13,9 +13,10 @@ import (
 	"strings"
 )
 
-// files are what consumers run: programs, statements and properties, with the versions of their packages.
+// files are what consumers run: programs, statements and properties, with the versions of their packages. Programs in Go are read
+// from their folders.
 //
-//go:embed python kafkajs franz console java connect maven
+//go:embed flink python kafkajs console java connect maven
 var files embed.FS
 
 func read(name string) string {

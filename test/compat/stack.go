@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"kubecdc/test/child"
 	"kubecdc/test/exporter"
@@ -50,7 +52,7 @@ func startStack(ctx context.Context) (*stack, error) {
 	s := &stack{running: map[string]*child.Child{}, registry: &servers.Registry{}}
 	group, parallel := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		s.kube, err = servers.StartKubernetes(parallel, servers.KubernetesOptions{})
+		s.kube, err = servers.StartKubernetes(parallel, servers.KubernetesOptions{Audit: &servers.AuditOptions{Level: "Metadata", File: auditFile}})
 		return err
 	})
 	group.Go(func() (err error) {
@@ -72,10 +74,12 @@ func startStack(ctx context.Context) (*stack, error) {
 	}
 	s.dir = filepath.Join(s.kube.Dir, "compat")
 	s.binary = filepath.Join(s.dir, "exporter")
-	if s.cluster, err = dynamic.NewForConfig(s.kube.Config); err != nil {
+	config := rest.CopyConfig(s.kube.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return acting{next} })
+	if s.cluster, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client of the API server: %w", err)
 	}
-	return s, errors.Join(os.MkdirAll(s.dir, 0o755), exporter.Build(ctx, s.binary))
+	return s, errors.Join(os.MkdirAll(s.dir, 0o755), exporter.Build(ctx, s.binary), s.tellWho(ctx))
 }
 
 func (s *stack) brokers() string { return strings.Join(s.kafka.Brokers, ",") }
@@ -90,6 +94,9 @@ func (s *stack) settings(log topics) []string {
 		"KUBECDC_KAFKA_BROKERS=" + s.brokers(),
 		"KUBECDC_KAFKA_TOPIC_PREFIX=" + log.Prefix,
 		"KUBECDC_CHECKPOINT=sqlite:" + filepath.Join(s.dir, log.Prefix+".db"),
+	}
+	if log.Prefix == plain.Prefix {
+		settings = append(settings, "KUBECDC_AUDIT_FILES="+filepath.Join(s.kube.Dir, auditFile))
 	}
 	if log.Codec != "" {
 		settings = append(settings, "KUBECDC_KAFKA_COMPRESSION="+log.Codec)

@@ -76,6 +76,7 @@ func (s *stack) workOnPod(ctx context.Context, part, i int) error {
 	case 0:
 		return nil
 	case 1, 2:
+		ctx = as(ctx, partUser(part))
 		for turn := range 3 {
 			label := object{"metadata": object{"labels": object{"turn": fmt.Sprintf("%d.%d", part, turn)}}}
 			if err := s.patch(ctx, pods, name, label); err != nil {
@@ -124,7 +125,7 @@ func (s *stack) workOnMap(ctx context.Context, part, i int) error {
 
 func (s *stack) createPod(life int) func(context.Context, int) error {
 	return func(ctx context.Context, i int) error {
-		return s.create(ctx, pods, object{"apiVersion": "v1", "kind": "Pod",
+		return s.create(as(ctx, lifeUser(life)), pods, object{"apiVersion": "v1", "kind": "Pod",
 			"metadata": object{"name": podName(i), "labels": object{"app": fmt.Sprintf("app-%d", i%7), "life": fmt.Sprint(life)}},
 			"spec": object{"nodeName": fmt.Sprintf("node-%d", (i*i+life)%7), "containers": []any{
 				object{"name": "main", "image": "registry.example.com/app:1"}}},

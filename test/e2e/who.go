@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -25,8 +26,12 @@ import (
 
 const (
 	collector = "system:serviceaccount:kube-system:generic-garbage-collector"
+	remover   = "system:serviceaccount:kube-system:namespace-controller"
 	operator  = "system:serviceaccount:shop:operator"
 )
+
+// whoNamespaces are where they write.
+var whoNamespaces = []string{"default", "shop", "lab"}
 
 // writers are five people and two controllers.
 var writers = []string{"alice", "bob", "carol", "dave", "erin", operator, collector}
@@ -39,17 +44,22 @@ func writerUsers() (users []servers.User) {
 }
 
 // requesters writes as several users at once. Each request has an audit id of its own, and what it writes has the id in it: as an
-// annotation, or where a subresource takes none, as a number. So a change tells which request it was.
+// annotation, or where a subresource takes none, as a number. So a change tells which request it was; where it does not, because a webhook
+// has changed what was asked for, the version that the request was answered does.
 type requesters struct {
-	t       *testing.T
-	clients map[string]dynamic.Interface
+	t          *testing.T
+	clients    map[string]dynamic.Interface
+	controlled bool // real controllers collect garbage and remove namespaces
+	admission  *admission
 
-	mu      sync.Mutex
-	made    int
-	by      map[string]string // the user of each request, by its id
-	again   map[string]string // the request that wrote the same once more, by the id of the first one
-	deleted map[string]string // the request that began an object's deletion, by uid
-	ended   map[string]string // the request that ended it, where it is another one
+	mu       sync.Mutex
+	made     int
+	by       map[string]string   // the user of each request, by its id
+	again    map[string]string   // of a request that sends what another one has sent: that one
+	answered map[string][]string // the requests whose answer had a version, by uid and version: all but one of them changed nothing
+	deleted  map[string]string   // the request that began an object's deletion, by uid
+	ended    map[string]string   // the request that ended it, where it is another one
+	bulk     map[string]bool     // the requests that delete collections
 }
 
 type auditID struct{}
@@ -66,7 +76,8 @@ func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func newRequesters(t *testing.T, kube *servers.Kubernetes) *requesters {
-	r := &requesters{t: t, clients: map[string]dynamic.Interface{}, by: map[string]string{}, again: map[string]string{}, deleted: map[string]string{}, ended: map[string]string{}}
+	r := &requesters{t: t, clients: map[string]dynamic.Interface{}, by: map[string]string{}, again: map[string]string{}, answered: map[string][]string{},
+		deleted: map[string]string{}, ended: map[string]string{}, bulk: map[string]bool{}}
 	add := func(name, user, as string) {
 		config := kube.UserConfig(kube.Address, "token-of-"+strings.ReplaceAll(user, ":", "-"))
 		config.UserAgent, config.Impersonate.UserName = "writer/1", as
@@ -92,8 +103,15 @@ func (r *requesters) request(user string) (context.Context, int) {
 	return context.WithValue(context.Background(), auditID{}, fmt.Sprint("r", r.made)), r.made
 }
 
-func (r *requesters) on(user string, kind Kind) dynamic.ResourceInterface {
-	return r.clients[user].Resource(kind.GVR).Namespace("default")
+// answer remembers to which request a version was answered.
+func (r *requesters) answer(id int, o *unstructured.Unstructured, err error) {
+	r.tolerate(err)
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		key := string(o.GetUID()) + " " + o.GetResourceVersion()
+		r.answered[key] = append(r.answered[key], fmt.Sprint("r", id))
+	}
 }
 
 // tolerate fails the test unless the error is one that the writers cause each other.
@@ -103,13 +121,19 @@ func (r *requesters) tolerate(err error) {
 	}
 }
 
+// obscure reports whether several requests may have made a change: one that the webhook took back, but for managedFields.
+func (r *requesters) obscure(l *sinks.Logged) bool {
+	return len(r.answered[l.UID+" "+string(l.ResourceVersion)]) > 1
+}
+
 // run makes about n writes.
 func (r *requesters) run(seed uint64, n int) {
 	var all sync.WaitGroup
-	for i := range 6 {
+	for i := range atOnce {
 		all.Go(func() {
-			w := &requester{r, rand.New(rand.NewPCG(seed, uint64(i))), i}
-			for range n / 6 {
+			w := &requester{r, rand.New(rand.NewPCG(seed, uint64(i))), i, "default", 0}
+			for range n / atOnce {
+				w.namespace = whoNamespaces[w.random.IntN(len(whoNamespaces))]
 				w.one()
 			}
 		})
@@ -117,11 +141,26 @@ func (r *requesters) run(seed uint64, n int) {
 	all.Wait()
 }
 
+// atOnce is how many write at once.
+const atOnce = 12
+
 // requester is one of several that write at once.
 type requester struct {
 	*requesters
-	random *rand.Rand
-	number int
+	random    *rand.Rand
+	number    int
+	namespace string
+	names     int
+}
+
+func (w *requester) on(user string, kind Kind) dynamic.ResourceInterface {
+	return w.clients[user].Resource(kind.GVR).Namespace(w.namespace)
+}
+
+// unique is a name that nothing else has.
+func (w *requester) unique(what string) string {
+	w.names++
+	return fmt.Sprint(what, "-", w.number, "-", w.names)
 }
 
 // one makes a random write, or a few that belong together.
@@ -162,6 +201,8 @@ func (w *requester) one() {
 		w.finalized(user, kind)
 	case w.random.IntN(10) > 0:
 		w.cascade(user)
+	case w.controlled && w.random.IntN(2) == 0:
+		w.removal(user)
 	default:
 		w.collection(user)
 	}
@@ -181,7 +222,7 @@ func (w *requester) create(user string, kind Kind, name string, more func(*unstr
 		more(o)
 	}
 	made, err := w.on(user, kind).Create(ctx, o, metav1.CreateOptions{})
-	w.tolerate(err)
+	w.answer(id, made, err)
 	return made
 }
 
@@ -190,26 +231,32 @@ func (w *requester) patch(user string, kind Kind, name, patch string, subresourc
 	if strings.Contains(patch, "%d") {
 		patch = fmt.Sprintf(patch, id)
 	}
-	_, err := w.on(user, kind).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
-	w.tolerate(err)
+	o, err := w.on(user, kind).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
+	w.answer(id, o, err)
 }
 
-// put reads an object and writes it, changed or as it is; half of the writes insist on the version.
+// put reads an object and writes it, changed or as it is; half of the writes insist on the version, and are tried again on a conflict, as
+// client-go does.
 func (w *requester) put(user string, kind Kind, name string, asItIs bool) {
-	ctx, id := w.request(user)
-	o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		w.tolerate(err)
-		return
-	}
-	if !asItIs {
-		o.SetAnnotations(map[string]string{"by": fmt.Sprint("r", id)})
-		if kind != Widgets && w.random.IntN(2) == 0 {
-			o.SetResourceVersion("")
+	for range 3 {
+		ctx, id := w.request(user)
+		o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil {
+			w.tolerate(err)
+			return
+		}
+		if !asItIs {
+			o.SetAnnotations(map[string]string{"by": fmt.Sprint("r", id)})
+			if kind != Widgets && w.random.IntN(2) == 0 {
+				o.SetResourceVersion("")
+			}
+		}
+		o, err = w.on(user, kind).Update(ctx, o, metav1.UpdateOptions{})
+		w.answer(id, o, err)
+		if !apierrors.IsConflict(err) {
+			return
 		}
 	}
-	_, err = w.on(user, kind).Update(ctx, o, metav1.UpdateOptions{})
-	w.tolerate(err)
 }
 
 // apply applies an object, and once in three times applies it again, which mostly changes nothing.
@@ -220,22 +267,26 @@ func (w *requester) apply(user string, kind Kind, name string) {
 	o.SetLabels(map[string]string{"fixed": "yes"})
 	unstructured.RemoveNestedField(o.Object, "spec", "replicas") // it is not the applier's
 	options := metav1.ApplyOptions{FieldManager: "applier-" + strings.ReplaceAll(user, " ", "-"), Force: true}
-	_, err := w.on(user, kind).Apply(ctx, name, o, options)
-	w.tolerate(err)
+	got, err := w.on(user, kind).Apply(ctx, name, o, options)
+	w.answer(id, got, err)
 	if w.random.IntN(3) == 0 {
 		ctx, again := w.request(user)
 		w.mu.Lock()
-		w.again[fmt.Sprint("r", id)] = fmt.Sprint("r", again)
+		w.again[fmt.Sprint("r", again)] = fmt.Sprint("r", id)
 		w.mu.Unlock()
-		_, err := w.on(user, kind).Apply(ctx, name, o, options)
-		w.tolerate(err)
+		got, err := w.on(user, kind).Apply(ctx, name, o, options)
+		w.answer(again, got, err)
 	}
 }
 
 // delete deletes an object that nobody else deletes with success.
-func (w *requester) delete(user string, kind Kind, name string) error {
+func (w *requester) delete(user string, kind Kind, name string, how ...metav1.DeletionPropagation) error {
 	ctx, id := w.request(user)
-	uid, err := w.deleteNow(ctx, user, kind, name)
+	options := metav1.DeleteOptions{}
+	for _, propagation := range how {
+		options.PropagationPolicy = &propagation
+	}
+	uid, err := w.deleteNow(ctx, user, kind, name, options)
 	if err == nil {
 		w.mu.Lock()
 		w.deleted[uid] = fmt.Sprint("r", id)
@@ -245,13 +296,14 @@ func (w *requester) delete(user string, kind Kind, name string) error {
 }
 
 // deleteNow returns the uid of what was deleted.
-func (w *requester) deleteNow(ctx context.Context, user string, kind Kind, name string) (string, error) {
+func (w *requester) deleteNow(ctx context.Context, user string, kind Kind, name string, options metav1.DeleteOptions) (string, error) {
 	o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
 	uid := o.GetUID()
-	return string(uid), w.on(user, kind).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	options.Preconditions = &metav1.Preconditions{UID: &uid}
+	return string(uid), w.on(user, kind).Delete(ctx, name, options)
 }
 
 // finalized is an object's life with a finalizer: deleted twice, by two users, and ended by a third one.
@@ -272,22 +324,54 @@ func (w *requester) finalized(user string, kind Kind) {
 	w.ended[string(o.GetUID())] = fmt.Sprint("r", id)
 }
 
-// cascade is an owner that a user deletes, whose dependent the garbage collector deletes then.
+// cascade is an owner that a user deletes, whose dependents the garbage collector deletes then, before it or after it, or sets free.
 func (w *requester) cascade(user string) {
-	name := fmt.Sprint("owner-", w.number)
+	name := w.unique("owner")
 	owner := w.create(user, Deployments, name, nil)
 	if owner == nil {
 		return
 	}
-	part := w.create(operator, ConfigMaps, name, func(o *unstructured.Unstructured) {
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: name, UID: owner.GetUID()}})
-	})
+	part := w.create(operator, ConfigMaps, name, ownedBy(owner))
+	if part != nil && w.controlled {
+		w.create(operator, Widgets, name, ownedBy(part))
+	}
 	deleter := writers[w.random.IntN(5)]
+	if w.controlled {
+		how := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
+		w.tolerate(w.delete(deleter, Deployments, name, how[w.random.IntN(3)]))
+		return
+	}
 	w.tolerate(w.delete(deleter, Deployments, name))
 	if part != nil {
 		w.tolerate(w.delete(collector, ConfigMaps, part.GetName()))
 	}
 }
+
+func ownedBy(owner *unstructured.Unstructured) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		block := true
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(),
+			UID: owner.GetUID(), BlockOwnerDeletion: &block}})
+	}
+}
+
+// removal is a namespace that a user deletes, whose objects the namespace controller deletes then.
+func (w *requester) removal(user string) {
+	name := w.unique("gone")
+	spaces := w.clients[user].Resource(namespacesGVR)
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	if _, err := spaces.Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+		w.t.Error(err)
+		return
+	}
+	w.namespace = name
+	for _, kind := range []Kind{ConfigMaps, Deployments, Widgets} {
+		w.create(user, kind, "part", nil)
+	}
+	w.tolerate(spaces.Delete(context.Background(), name, metav1.DeleteOptions{}))
+}
+
+var namespacesGVR = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // collection is a deletecollection of objects of its own.
 func (w *requester) collection(user string) {
@@ -306,24 +390,91 @@ func (w *requester) collection(user string) {
 	w.tolerate(w.on(user, ConfigMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "collection=" + label}))
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.bulk[fmt.Sprint("r", id)] = true
 	for _, uid := range uids {
 		w.deleted[uid] = fmt.Sprint("r", id)
 	}
 }
 
-// truth is the request that made a change; empty: none of the test's.
-func (r *requesters) truth(l *sinks.Logged) string {
+// awaitControllers waits until no object is being deleted or has an owner that is gone, and all namespaces are gone that were to go.
+func (r *requesters) awaitControllers() {
+	admin := r.clients[writers[0]]
+	Await(r.t, "the controllers to be done", func() (bool, error) {
+		alive, owners := map[types.UID]bool{}, map[types.UID]bool{}
+		for _, kind := range []schema.GroupVersionResource{ConfigMaps.GVR, Deployments.GVR, Widgets.GVR, namespacesGVR} {
+			list, err := admin.Resource(kind).List(context.Background(), metav1.ListOptions{})
+			if err != nil {
+				return false, err
+			}
+			for _, o := range list.Items {
+				if alive[o.GetUID()] = true; o.GetDeletionTimestamp() != nil {
+					return false, nil
+				}
+				for _, owner := range o.GetOwnerReferences() {
+					owners[owner.UID] = true
+				}
+			}
+		}
+		for owner := range owners {
+			if !alive[owner] {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// act names what a controller does to an object, or to all of a resource in a namespace: its requests have no ids of the test's.
+func act(user, verb, resource, namespace, name string) string {
+	return strings.Join([]string{user, verb, resource, namespace, name}, " ")
+}
+
+// truth is the request that made a change; empty: none of the test's. A controller's is its act.
+func (r *requesters) truth(l *sinks.Logged) (id, user string) {
+	if id = r.requested(l); id != "" {
+		return id, r.by[id]
+	}
+	resource := change.ResourceOf(l.Stream.ID()).ID()
 	switch {
-	case l.Op == change.Delete && r.ended[l.UID] != "":
+	case !r.controlled:
+		return "", ""
+	case l.Op == change.Delete && strings.HasPrefix(l.Namespace, "gone-"):
+		return act(remover, "deletecollection", resource, l.Namespace, ""), remover
+	case l.Op == change.Delete && deleting(l.Before), at(l.Before, "metadata ownerReferences") != "" && at(l.After, "metadata ownerReferences") == "" && l.After != nil:
+		return act(collector, "patch", resource, l.Namespace, l.Name), collector
+	case l.Op == change.Delete, deleting(l.After) && !deleting(l.Before):
+		return act(collector, "delete", resource, l.Namespace, l.Name), collector
+	}
+	return "", ""
+}
+
+// requested is the request of the test that made a change.
+func (r *requesters) requested(l *sinks.Logged) string {
+	switch {
+	case l.Op == change.Delete && deleting(l.Before):
 		return r.ended[l.UID]
 	case l.Op == change.Delete, deleting(l.After) && !deleting(l.Before):
 		return r.deleted[l.UID]
 	}
+	answered := r.answered[l.UID+" "+string(l.ResourceVersion)]
+	if len(answered) == 1 {
+		return answered[0]
+	}
 	for _, path := range []string{"metadata annotations by", "spec replicas", "status observedGeneration"} {
 		was, is := at(l.Before, path), at(l.After, path)
-		if is != "" && was != is {
-			return "r" + strings.TrimPrefix(is, "r")
+		if id := "r" + strings.TrimPrefix(is, "r"); is != "" && was != is && r.by[id] != "" { // a deployment's first replicas are no id
+			if i := slices.IndexFunc(answered, func(later string) bool { return r.again[later] == id }); i >= 0 && !slices.Contains(answered, id) {
+				return answered[i]
+			}
+			return id
 		}
+	}
+	answered = slices.DeleteFunc(slices.Clone(answered), func(id string) bool {
+		_, reverted := r.admission.reverted.Load(id)
+		return !reverted
+	})
+	if len(answered) == 1 { // it changed managedFields alone, and the others nothing
+		return answered[0]
 	}
 	return ""
 }

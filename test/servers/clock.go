@@ -72,6 +72,14 @@ func Patient(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
+// Context is a test's own, which also ends when enough has been waited: a request that a broker never answers fails one test, and does
+// not hold up all.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := Patient(t.Context())
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // Await looks until the condition holds. It fails the test on an error, and when enough has been waited.
 func Await(t testing.TB, what string, condition func() (bool, error)) {
 	t.Helper()

@@ -48,7 +48,7 @@ type User struct {
 
 // Kubernetes is a real control plane without controllers: etcd and one
 // kube-apiserver, or several. Nothing collects garbage, finishes the deletion
-// of a namespace, or runs a pod.
+// of a namespace, or runs a pod (StartControllers has some of that done).
 type Kubernetes struct {
 	API          *APIServer   // the first API server
 	Address      string       // its 127.0.0.1:port, a Proxy's target
@@ -69,6 +69,8 @@ type Kubernetes struct {
 	client2  *clientv3.Client
 	record   *recorder // nil while etcd itself keeps its history
 	record2  *recorder
+
+	controllers *process // nil: none run
 }
 
 type kubeFiles struct{ ca, serverCert, serverKey, accountKey, tokens string }
@@ -351,8 +353,11 @@ func (k *Kubernetes) startAll(ctx context.Context) error {
 	return nil
 }
 
-// killAll kills the API servers before etcd.
+// killAll kills the controllers, then the API servers, then etcd.
 func (k *Kubernetes) killAll() {
+	if k.controllers != nil {
+		k.controllers.kill()
+	}
 	for _, a := range k.servers() {
 		a.Kill()
 	}

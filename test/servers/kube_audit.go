@@ -3,6 +3,7 @@ package servers
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // AuditOptions let the API servers write audit events.
@@ -10,7 +11,7 @@ type AuditOptions struct {
 	Level   string // such as Metadata
 	Webhook string // a URL that they are sent to, in batches; empty: nowhere. By http: the token stays away
 	Token   string // the bearer token of the webhook
-	File    string // the path that they are written to; empty: nowhere
+	File    string // the path that they are written to, in the folder of the cluster if it is no absolute one; empty: nowhere
 }
 
 // flags also writes the files that they name. Batches are small and soon, and are sent again soon.
@@ -22,8 +23,11 @@ func (a *AuditOptions) flags(i *instance) (flags []string, err error) {
 		return nil, err
 	}
 	flags = append(flags, "--audit-policy-file="+policy)
-	if a.File != "" {
+	switch {
+	case filepath.IsAbs(a.File):
 		flags = append(flags, "--audit-log-path="+a.File)
+	case a.File != "":
+		flags = append(flags, "--audit-log-path="+i.path(a.File))
 	}
 	if a.Webhook == "" {
 		return flags, nil

@@ -42,6 +42,7 @@ create table log_streams (
   unique (resource, stream)
 );
 
+-- Of a slot, ids and numbers rise together.
 create table log_batches (
   id        integer primary key,
   slot      integer not null, -- of log_slots
@@ -51,7 +52,6 @@ create table log_batches (
   changes   integer not null,
   positions text not null     -- [stream, resourceVersion, ms before written, 1 if a watermark says so, ended] of each stream that it moves
 );
-create unique index log_batches_by_number on log_batches (slot, epoch, seq);
 
 -- A name that comes back with another uid is another object.
 create table log_objects (

@@ -61,7 +61,7 @@ func (c *Client) StableEnds(ctx context.Context, topic string) (map[int]int64, e
 const SettleEvery = 5 * time.Millisecond
 
 // settlePatience is longer than a broker takes to end a transaction whose end it has promised.
-const settlePatience = 2 * time.Second
+const settlePatience = 10 * time.Second
 
 // SettledEnds gives the ends and the stable ends of a topic, once it has the markers of the transactions that had ended when it was
 // called: a broker answers first, and writes a marker into one partition after another. A transaction that stays open was not ended

@@ -1,0 +1,32 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/sinks/postgres"
+	"kubecdc/test/servers"
+	"kubecdc/test/whoview"
+)
+
+// The view names who is certain, as history does.
+func TestTheViewNamesWhoIsCertain(t *testing.T) {
+	database := servers.Database(t)
+	sink := open(t, database, "prod")
+	defer sink.Close()
+	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: database, Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	conn, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	whoview.Run(t, sink, r, "kubecdc_log.changes_by", func(query string) ([]string, error) {
+		rows, _ := conn.Query(t.Context(), query)
+		return pgx.CollectRows(rows, pgx.RowTo[string])
+	})
+}

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+)
+
+// admission is a mutating webhook, as a service mesh or a policy engine has. It copies an annotation; and of some names it stamps each
+// request with a number, so that one which asks for nothing writes, or takes a change back, so that one which asks for something may not.
+type admission struct {
+	*httptest.Server
+	asked, stamped atomic.Int64
+	reverted       sync.Map // the requests whose change it took back, by what they have written into it
+}
+
+// installAdmission also waits until the webhook is in force.
+func (w *whoWorld) installAdmission(t *testing.T) *admission {
+	t.Helper()
+	a := &admission{}
+	a.Server = httptest.NewTLSServer(http.HandlerFunc(a.review))
+	t.Cleanup(a.Close)
+	client := kubernetes.NewForConfigOrDie(w.kube.Config)
+	none, url, all := registrationv1.SideEffectClassNone, a.URL, registrationv1.NamespacedScope
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Certificate().Raw})
+	rule := registrationv1.Rule{APIGroups: []string{"", "apps", "example.com"}, APIVersions: []string{"*"}, Scope: &all,
+		Resources: []string{"configmaps", "deployments", "widgets"}}
+	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "mesh"}, Webhooks: []registrationv1.MutatingWebhook{{Name: "mesh.example.com",
+			ClientConfig: registrationv1.WebhookClientConfig{URL: &url, CABundle: ca}, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			Rules: []registrationv1.RuleWithOperations{{Rule: rule, Operations: []registrationv1.OperationType{"CREATE", "UPDATE"}}}}}}, metav1.CreateOptions{})
+	must(t, err)
+	Await(t, "the admission webhook to be in force", func() (bool, error) {
+		name := w.probe(t)
+		cm, err := client.CoreV1().ConfigMaps("kube-public").Get(context.Background(), name, metav1.GetOptions{})
+		return err == nil && cm.Annotations["copy"] == "made", err
+	})
+	return a
+}
+
+func (a *admission) review(answer http.ResponseWriter, r *http.Request) {
+	review := &admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+		http.Error(answer, err.Error(), http.StatusBadRequest)
+		return
+	}
+	n, is, was := a.asked.Add(1), &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	_ = is.UnmarshalJSON(review.Request.Object.Raw) // the API server has made it
+	wanted := maps.Clone(is.GetAnnotations())
+	if wanted == nil {
+		wanted = map[string]string{}
+	}
+	update := review.Request.OldObject.Raw != nil && was.UnmarshalJSON(review.Request.OldObject.Raw) == nil
+	switch name := review.Request.Name; {
+	case strings.HasSuffix(name, "-5"):
+		wanted["stamp"] = string(review.Request.UID)
+		a.stamped.Add(1)
+	case strings.HasSuffix(name, "-4") && update && n%3 == 0:
+		a.reverted.Store(wanted["by"], true)
+		wanted = was.GetAnnotations()
+	case wanted["by"] == "":
+		wanted["copy"] = "made"
+	default:
+		wanted["copy"] = wanted["by"]
+	}
+	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/metadata/annotations", "value": wanted}})
+	if err != nil {
+		http.Error(answer, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	kind := admissionv1.PatchTypeJSONPatch
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Patch: patch, PatchType: &kind}
+	review.Request = nil
+	answer.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(answer).Encode(review)
+}

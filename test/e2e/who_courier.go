@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// courier stands between the API server's webhook and the exporters, as a bad network would: of the events a tenth is lost, a tenth comes
+// twice, a third comes by the webhook alone, a third by a file alone, and the others by both. Half of what comes by the webhook comes at
+// once, the rest after all changes and in any order. A tenth is late: it comes after all else, to readers that have read the rest. Its times
+// are as they were, so to a reader it is as late as one that has been under way for an hour.
+type courier struct {
+	*httptest.Server
+	seed   uint64
+	honest bool // each event comes once, in time
+
+	mu     sync.Mutex
+	random *rand.Rand
+	to     []string        // the exporters' endpoints
+	seen   map[string]bool // the ids that the webhook has had
+	held   []auditEvent
+}
+
+// auditEvent is an event as it is in the API server's audit log.
+type auditEvent struct {
+	id, name string
+	told     bool // the policy has told of it
+	raw      []byte
+}
+
+func newAuditEvent(raw []byte) auditEvent {
+	return auditEvent{at(raw, "auditID"), at(raw, "objectRef name"), bytes.Contains(raw, []byte("/kubecdc-object")), bytes.Clone(raw)}
+}
+
+// way is how an event comes.
+type way struct {
+	webhook, file bool // neither: it is lost
+	times         int
+	late, soon    bool
+}
+
+func newCourier(t *testing.T, seed uint64) *courier {
+	c := &courier{seed: seed, random: rand.New(rand.NewPCG(seed, 99)), seen: map[string]bool{}}
+	c.Server = httptest.NewServer(http.HandlerFunc(c.take))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *courier) bringTo(endpoint string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.to = append(c.to, endpoint)
+}
+
+// way of an event follows from its id. The events of the test's own objects always come, and last.
+func (c *courier) way(e auditEvent) way {
+	if c.honest || strings.HasPrefix(e.name, "test-") {
+		return way{file: true, times: 1}
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, c.seed, e.id)
+	n := rand.New(rand.NewPCG(c.seed, h.Sum64()))
+	at := n.IntN(100)
+	w := way{webhook: at >= 10 && at < 40 || at >= 70, file: at >= 40, times: 1, late: n.IntN(10) == 0, soon: n.IntN(2) == 0}
+	if n.IntN(10) == 0 {
+		w.times = 2
+	}
+	return w
+}
+
+// take takes what the API server sends, and answers once the exporters have what is to come at once: else the API server sends it again.
+func (c *courier) take(answer http.ResponseWriter, r *http.Request) {
+	var list struct{ Items []json.RawMessage }
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &list)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var soon, held []auditEvent
+	for _, raw := range list.Items {
+		e := newAuditEvent(raw)
+		if w := c.way(e); w.webhook && w.soon && !w.late {
+			soon = append(soon, e)
+		} else if w.webhook && !c.seen[e.id] {
+			held = append(held, e)
+		}
+	}
+	if err == nil {
+		err = c.bring(soon)
+	}
+	if err != nil {
+		http.Error(answer, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	c.held = append(c.held, held...)
+	for _, raw := range list.Items {
+		c.seen[at(raw, "auditID")] = true
+	}
+}
+
+// bring brings events to the exporters, each as often as it is to come, in any order.
+func (c *courier) bring(events []auditEvent) error {
+	for _, to := range c.to {
+		for batch := range slices.Chunk(c.mixed(events), 300) {
+			body := slices.Concat([]byte(`{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[`), bytes.Join(batch, []byte(",")), []byte(`]}`))
+			request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, to, bytes.NewReader(body))
+			if err != nil {
+				return err
+			}
+			request.Header.Set("Authorization", "Bearer "+auditToken)
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				return fmt.Errorf("the exporter answers %s", answer.Status)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *courier) mixed(events []auditEvent) (all [][]byte) {
+	for _, e := range events {
+		for range c.way(e).times {
+			all = append(all, e.raw)
+		}
+	}
+	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// read reads the API server's audit log.
+func (w *whoWorld) read(t *testing.T) (events []auditEvent) {
+	t.Helper()
+	text, err := os.ReadFile(w.events)
+	must(t, err)
+	for line := range bytes.Lines(text) {
+		events = append(events, newAuditEvent(bytes.TrimSpace(line)))
+	}
+	return events
+}
+
+// deliver brings what was held, and what comes by file: the file is rotated half-way. With late it brings what comes late, too. It returns
+// once the logs have the events.
+func (w *whoWorld) deliver(t *testing.T, late bool) {
+	t.Helper()
+	last := w.probe(t)
+	events := w.read(t)
+	Await(t, "the API server to have sent all its events", func() (bool, error) {
+		w.courier.mu.Lock()
+		defer w.courier.mu.Unlock()
+		return !slices.ContainsFunc(events, func(e auditEvent) bool { return !w.courier.seen[e.id] }), nil
+	})
+	c := w.courier
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timely := func(e auditEvent) bool { return c.way(e).late == late }
+	must(t, c.bring(slices.DeleteFunc(slices.Clone(c.held), func(e auditEvent) bool { return !timely(e) })))
+	shipped := c.mixed(slices.DeleteFunc(slices.Clone(events), func(e auditEvent) bool { return !c.way(e).file || !timely(e) && e.name != last }))
+	end := slices.IndexFunc(shipped, func(raw []byte) bool { return at(raw, "objectRef name") == last })
+	shipped[end], shipped[len(shipped)-1] = shipped[len(shipped)-1], shipped[end]
+	file, old := filepath.Join(w.dir, "shipped.log"), filepath.Join(w.dir, "shipped-1.log")
+	for i, half := range [][][]byte{shipped[:len(shipped)/2], shipped[len(shipped)/2:]} {
+		if i > 0 {
+			must(t, os.Rename(file, old))
+		}
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		must(t, err)
+		_, err = f.Write(append(bytes.Join(half, []byte("\n")), '\n'))
+		must(t, err)
+		must(t, f.Close())
+	}
+	w.awaitRecord(t, last)
+}
+
+// arrived are the requests whose events were brought, and the acts of controllers all of whose events were.
+func (w *whoWorld) arrived(t *testing.T) map[string]bool {
+	t.Helper()
+	arrived := map[string]bool{}
+	for _, e := range w.read(t) {
+		way := w.courier.way(e)
+		came := way.webhook || way.file
+		arrived[e.id] = came
+		if code := at(e.raw, "responseStatus code"); !strings.HasPrefix(code, "2") {
+			continue
+		}
+		resource := at(e.raw, "objectRef resource")
+		if group := at(e.raw, "objectRef apiGroup"); group != "" {
+			resource += "." + group
+		}
+		key := act(at(e.raw, "user username"), at(e.raw, "verb"), resource, at(e.raw, "objectRef namespace"), e.name)
+		if before, known := arrived[key]; known {
+			came = came && before
+		}
+		arrived[key] = came
+	}
+	return arrived
+}

@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubecdc/audit"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// whoVerdict counts answers.
+type whoVerdict struct {
+	*requesters
+	arrived map[string]bool
+	records map[string]*audit.Record // by audit id
+
+	grades     map[query.Grade]int // of the changes whose events arrived
+	bulk       map[query.Grade]int // of these, those of deletecollections
+	lost       map[query.Grade]int // of the others
+	causes     map[string]int      // of those that arrived and are not exact, without bulk
+	wrong      map[bool]int        // probable and another user; true: though the event arrived
+	obscured   int                 // who it was is not known to the test
+	complaints []string
+}
+
+func newVerdict(r *requesters, arrived map[string]bool) *whoVerdict {
+	return &whoVerdict{requesters: r, arrived: arrived, records: map[string]*audit.Record{}, grades: map[query.Grade]int{}, bulk: map[query.Grade]int{},
+		lost: map[query.Grade]int{}, causes: map[string]int{}, wrong: map[bool]int{}}
+}
+
+// add judges who is said to have made a change.
+func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
+	id, user := v.truth(l)
+	what := fmt.Sprintf("%s %s %s/%s %s", l.Op, l.Stream.ID(), l.Namespace, l.Name, l.ResourceVersion)
+	if id == "" && v.obscure(l) {
+		v.obscured++
+		return
+	}
+	if id == "" {
+		v.complain("%s: nobody of the test did it\n%s\n%s", what, l.Before, l.After)
+		return
+	}
+	came := v.arrived[id]
+	bulk := v.requesters.bulk[id] || strings.HasPrefix(id, remover)
+	switch {
+	case !came:
+		v.lost[w.Grade]++
+	case bulk:
+		v.bulk[w.Grade]++
+		fallthrough
+	default:
+		v.grades[w.Grade]++
+	}
+	if came && !bulk && w.Grade != query.Exact {
+		v.causes[v.cause(id, w)]++
+	}
+	named := w.Text(nil) == user
+	ours := v.by[id] != "" // a controller's requests have ids that the test does not know
+	switch {
+	case w.Grade == query.Exact && !named, w.Grade == query.OneOf && came && !slices.Contains(w.Users, user),
+		came && (w.Grade == query.Unknown || w.Grade == query.Manager), w.Grade == query.Exact && ours && !slices.Contains(w.AuditIDs, id):
+		v.complain("%s is by %s (%s, arrived: %v): %s, %s %v", what, user, id, came, w.Text(nil), w.Grade, w.AuditIDs)
+	case w.Grade == query.Probable && w.Text(nil) != "probably "+user:
+		v.wrong[came]++
+	}
+}
+
+func (v *whoVerdict) complain(format string, args ...any) {
+	v.complaints = append(v.complaints, fmt.Sprintf(format, args...))
+}
+
+// cause is why the event of a request does not make its change exact.
+func (v *whoVerdict) cause(id string, w *query.Who) string {
+	r := v.records[id]
+	switch {
+	case r == nil:
+		return fmt.Sprintf("a controller's, %s", w.Grade)
+	case r.Retried:
+		return fmt.Sprintf("the API server tried it again, %s", w.Grade)
+	case r.VersionBefore == "" && !r.Created && r.VersionAfter == "":
+		return fmt.Sprintf("its event has no version (%s %s), %s", r.Verb, r.Subresource, w.Grade)
+	}
+	return fmt.Sprintf("its event has the effect %q (%s %s), %s", r.Effect, r.Verb, r.Subresource, w.Grade)
+}
+
+// share is how many of all are exact.
+func share(grades map[query.Grade]int, without map[query.Grade]int) (exact float64, all int) {
+	for grade, n := range grades {
+		all += n - without[grade]
+	}
+	return float64(grades[query.Exact]-without[query.Exact]) / float64(max(1, all)), all
+}
+
+// report logs the counts, and fails the test where an answer is wrong, or fewer than least are exact.
+func (v *whoVerdict) report(t *testing.T, least float64) {
+	t.Helper()
+	exact, all := share(v.grades, nil)
+	apart, some := share(v.grades, v.bulk)
+	t.Logf("%d requests; of %d changes whose events arrived %.1f%% are exact: %v; without deletecollections %.1f%% of %d\ndeletecollections: %v, lost: %v, probable and wrong: %d, where the event was lost %d, obscure: %d",
+		v.made, all, 100*exact, v.grades, 100*apart, some, v.bulk, v.lost, v.wrong[true], v.wrong[false], v.obscured)
+	for _, cause := range slices.Sorted(maps.Keys(v.causes)) {
+		t.Logf("  %4d: %s", v.causes[cause], cause)
+	}
+	for i, complaint := range v.complaints {
+		if i < 20 {
+			t.Error(complaint)
+		}
+	}
+	if len(v.complaints) > 20 {
+		t.Errorf("and %d more", len(v.complaints)-20)
+	}
+	if all == 0 || exact < least {
+		t.Errorf("%.1f%% of %d changes are exact, want %.0f%%", 100*exact, all, 100*least)
+	}
+	if v.obscured*200 > all {
+		t.Errorf("the test does not know who made %d of %d changes", v.obscured, all)
+	}
+}
