@@ -16,6 +16,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -55,7 +56,7 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err), isFinal(err), is[*discovery.OtherClusterError](err):
+		case isFenced(err), isFinal(err), fault.Is[*discovery.OtherClusterError](err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
 		case isUnavailable(err):
 			s.logger.Debug("the slot is not available", "reason", err)

@@ -64,9 +64,9 @@ type Query struct {
 	Progress func(read, of int64)
 }
 
-// Names reports whether a change is of the namespace and the name.
-func (q *Query) Names(l *Logged) bool {
-	return (q.Namespace == "" || q.Namespace == l.Namespace) && (q.Name == "" || q.Name == l.Name)
+// Selects reports whether a change is of the namespace and the name, and wanted.
+func (q *Query) Selects(l *Logged) bool {
+	return (q.Namespace == "" || q.Namespace == l.Namespace) && (q.Name == "" || q.Name == l.Name) && (q.Wanted == nil || q.Wanted(l))
 }
 
 // Logged is a change as the log has it. It is valid until visit returns.

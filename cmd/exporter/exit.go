@@ -9,6 +9,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -30,7 +31,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
-	case config.IsError(err), isA[usage.Error](err), isA[*discovery.UnknownError](err), isA[*export.OverlapError](err), isForeign(err):
+	case config.IsError(err), fault.Is[usage.Error](err), fault.Is[*discovery.UnknownError](err), fault.Is[*export.OverlapError](err), isForeign(err):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced
@@ -46,7 +47,7 @@ var compares = map[string]string{"compares": ""}
 // exitCodeOf is the exit code of a command.
 func exitCodeOf(c *cobra.Command, err error) int {
 	code := exitCode(err)
-	if _, marked := c.Annotations["compares"]; marked && code == exitFailed && !isA[*differsError](err) {
+	if _, marked := c.Annotations["compares"]; marked && code == exitFailed && !fault.Is[*differsError](err) {
 		return exitTrouble
 	}
 	return code
@@ -54,13 +55,8 @@ func exitCodeOf(c *cobra.Command, err error) int {
 
 // isForeign reports that an address leads to another cluster or another log than those that the checkpoint belongs to.
 func isForeign(err error) bool {
-	return isA[*checkpoint.OtherClusterError](err) || isA[*checkpoint.OtherLogError](err) || isA[*sinks.OtherClusterError](err) ||
-		isA[*discovery.OtherClusterError](err) || isA[*sinks.MovedError](err) || isA[*sinks.OtherEncodingError](err)
-}
-
-func isA[T error](err error) bool {
-	_, ok := errors.AsType[T](err)
-	return ok
+	return fault.Is[*checkpoint.OtherClusterError](err) || fault.Is[*checkpoint.OtherLogError](err) || fault.Is[*sinks.OtherClusterError](err) ||
+		fault.Is[*discovery.OtherClusterError](err) || fault.Is[*sinks.MovedError](err) || fault.Is[*sinks.OtherEncodingError](err)
 }
 
 // untilStopped is for what goes on until a signal ends it: that is no failure then.

@@ -15,6 +15,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/wait"
 )
 
@@ -75,7 +76,7 @@ func (r *Resharder) Run(ctx context.Context) error {
 			return err
 		}
 		delay := retry.NextBackOff()
-		if is[*otherLayoutError](err) {
+		if fault.Is[*otherLayoutError](err) {
 			delay = min(delay, r.Lease/4)
 		}
 		if ctx.Err() == nil {
@@ -96,15 +97,10 @@ func (r *Resharder) report(err error) {
 	if others, ok := errors.AsType[*otherLayoutError](err); ok {
 		r.Observer.Problem(0, nil)
 		r.Observer.ReplicaStatus(ownership.Status{Replicas: len(others.members), Standby: err.Error()})
-	} else if !is[*checkpoint.HeldError](err) && !is[*checkpoint.LayoutError](err) {
+	} else if !fault.Is[*checkpoint.HeldError](err) && !fault.Is[*checkpoint.LayoutError](err) {
 		r.Observer.ReplicaStatus(ownership.Status{}) // nobody else has the slots
 		r.Observer.Problem(0, fmt.Errorf("change the number of slots: %w", err))
 	}
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }
 
 func (r *Resharder) stored(ctx context.Context) (int, error) {

@@ -121,7 +121,7 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	}
 	return s.states(ctx, after, func(_ *record, l *sinks.Logged) error {
 		l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
-		if !s.Names(l) || s.Wanted != nil && !s.Wanted(l) {
+		if !s.Selects(l) {
 			return nil
 		}
 		return s.visit(l)
@@ -157,7 +157,7 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 		} else {
 			s.placed(record, l)
 		}
-		if !s.Names(l) || q.Wanted != nil && !q.Wanted(l) {
+		if !s.Selects(l) {
 			return nil
 		}
 		return visit(l)
@@ -222,8 +222,7 @@ func (s *scan) one(ctx context.Context, r *record) (err error) {
 	if l.Stream, err = s.names.of(ctx, r.stream); err != nil {
 		return err
 	}
-	if !s.placed(r, &l) || !s.Names(&l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) ||
-		s.Wanted != nil && !s.Wanted(&l) {
+	if !s.placed(r, &l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) || !s.Selects(&l) {
 		s.made.skip(r)
 		return nil
 	}

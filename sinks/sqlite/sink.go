@@ -15,6 +15,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -123,22 +124,10 @@ func (s *Sink) Close() error {
 
 // storedVersion is a resourceVersion as the tables have it: a number where that is shorter.
 func storedVersion(v change.ResourceVersion) any {
-	if n, ok := number(string(v)); ok {
-		return n
+	if v != "" && v[0] != '0' && len(v) <= 18 { // an integer gives it back as it is
+		if n, err := strconv.ParseUint(string(v), 10, 64); err == nil {
+			return int64(n)
+		}
 	}
 	return string(v)
-}
-
-// number reads a text that an integer gives back as it is.
-func number(text string) (n int64, ok bool) {
-	if text == "" || len(text) > 18 || text[0] == '0' {
-		return 0, false
-	}
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n, true
 }

@@ -113,11 +113,3 @@ func (c *Client) Coordinator(ctx context.Context, transactionalID string) (broke
 	}
 	return int32(res.Coordinator.NodeID), nil
 }
-
-// BrokerByID is for requests that go to a broker of their choice (protocol.BrokerMessage).
-func BrokerByID(c protocol.Cluster, id int32) (protocol.Broker, error) {
-	if b, ok := c.Brokers[id]; ok {
-		return b, nil
-	}
-	return protocol.Broker{}, fmt.Errorf("broker %d is not in the cluster", id)
-}

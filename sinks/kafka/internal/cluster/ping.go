@@ -58,7 +58,7 @@ func (r *askAll) ApiKey() protocol.ApiKey { return protocol.ApiVersions }
 func (r *askAll) Split(c protocol.Cluster) (requests []protocol.Message, _ protocol.Merger, _ error) {
 	for _, b := range c.Brokers {
 		r.brokers = append(r.brokers, b)
-		requests = append(requests, &NewerRequest{Request: apiVersions(), To: b.ID, ClientID: r.clientID})
+		requests = append(requests, &BrokerRequest{Request: apiVersions(), To: b.ID, ClientID: r.clientID})
 	}
 	if len(requests) == 0 {
 		return nil, nil, errors.New("the cluster's brokers are not known yet")
@@ -74,7 +74,7 @@ func (r *askAll) Merge(_ []protocol.Message, results []any) (last protocol.Messa
 			continue
 		}
 		last = answer
-		if lacks := lacksProtocol2(answer.(NewerAnswer).Response.(*kmsg.ApiVersionsResponse)); lacks != "" {
+		if lacks := lacksProtocol2(answer.(BrokerAnswer).Response.(*kmsg.ApiVersionsResponse)); lacks != "" {
 			r.lacking = fmt.Sprintf("broker %d %s", r.brokers[i].ID, lacks)
 		}
 	}

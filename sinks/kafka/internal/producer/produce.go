@@ -76,11 +76,11 @@ func (p *Producer) sendRound(ctx context.Context, partitions []*Partition) error
 	}
 	errs := make([]error, len(requests))
 	if len(requests) == 1 {
-		errs[0] = p.send(ctx, requests[0])
+		errs[0] = p.produce(ctx, requests[0])
 	} else {
 		var wg sync.WaitGroup
 		for i := range requests {
-			wg.Go(func() { errs[i] = p.send(ctx, requests[i]) })
+			wg.Go(func() { errs[i] = p.produce(ctx, requests[i]) })
 		}
 		wg.Wait()
 	}
@@ -129,17 +129,6 @@ func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) (
 		requests[at].size += len(q.pending.Bytes)
 	}
 	return requests, nil
-}
-
-// send sends one request and notes each partition's answer in it.
-func (p *Producer) send(ctx context.Context, r request) error {
-	for _, q := range r.partitions {
-		q.answer = answer{code: noAnswer}
-	}
-	if p.lacking == "" {
-		return p.produceByProtocol2(ctx, r)
-	}
-	return p.produce(ctx, r)
 }
 
 // answer is the broker's answer for one record batch.

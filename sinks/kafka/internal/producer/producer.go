@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
-	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -122,49 +120,44 @@ func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 		return nil
 	}
 	p.open = true
-	topics := groupByTopic(partitions)
+	req := kmsg.NewPtrAddPartitionsToTxnRequest()
+	req.Version, req.TransactionalID = addVersion, p.TransactionalID
+	req.ProducerID, req.ProducerEpoch = p.identity.id, p.identity.epoch
+	for _, group := range byTopic(partitions) {
+		t := kmsg.AddPartitionsToTxnRequestTopic{Topic: group[0].Topic.Name}
+		for _, q := range group {
+			t.Partitions = append(t.Partitions, q.Index)
+		}
+		req.Topics = append(req.Topics, t)
+	}
 	return p.client.Try(ctx, "begin a transaction of "+p.TransactionalID, func(ctx context.Context) error {
 		return p.askCoordinator(ctx, func() error {
-			m, err := p.client.RoundTrip(ctx, &addPartitionsRequest{
-				TransactionalID: p.TransactionalID, ProducerID: p.identity.id, ProducerEpoch: p.identity.epoch, Topics: topics,
-				coordinator: p.coordinator,
-			})
+			m, err := p.exchange(ctx, req, p.coordinator)
 			if err != nil {
 				return err
 			}
-			return firstError(m.(*addpartitionstotxn.Response))
+			return firstError(m.(*kmsg.AddPartitionsToTxnResponse))
 		})
 	})
 }
 
-func groupByTopic(partitions []*Partition) (topics []addpartitionstotxn.RequestTopic) {
-	for _, group := range byTopic(partitions) {
-		t := addpartitionstotxn.RequestTopic{Name: group[0].Topic.Name}
-		for _, q := range group {
-			t.Partitions = append(t.Partitions, q.Index)
-		}
-		topics = append(topics, t)
-	}
-	return topics
-}
-
 // firstError skips OPERATION_NOT_ATTEMPTED, which the broker answers for the partitions beside a failed one. Where all that
 // failed are topics that the user may not write to, it names them all.
-func firstError(res *addpartitionstotxn.Response) error {
+func firstError(res *kmsg.AddPartitionsToTxnResponse) error {
 	const notAttempted = 55 // OPERATION_NOT_ATTEMPTED
 	var skipped error
 	var denied DeniedTopics
-	for _, t := range res.Results {
-		for _, r := range t.Results {
+	for _, t := range res.Topics {
+		for _, r := range t.Partitions {
 			err := cluster.CodeError(r.ErrorCode)
 			switch {
 			case err == nil:
 			case r.ErrorCode == notAttempted:
-				skipped = fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
+				skipped = fmt.Errorf("%s/%d: %w", t.Topic, r.Partition, err)
 			case errors.Is(err, kafka.TopicAuthorizationFailed):
-				denied = append(denied, t.Name)
+				denied = append(denied, t.Topic)
 			default:
-				return fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
+				return fmt.Errorf("%s/%d: %w", t.Topic, r.Partition, err)
 			}
 		}
 	}
@@ -190,12 +183,8 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	if !commit {
 		op = "abort a transaction of " + p.TransactionalID
 	}
-	end := p.end
-	if p.lacking == "" {
-		end = p.endByProtocol2
-	}
 	err := p.client.Try(ctx, op, func(ctx context.Context) error {
-		return p.askCoordinator(ctx, func() error { return end(ctx, commit) })
+		return p.askCoordinator(ctx, func() error { return p.end(ctx, commit) })
 	})
 	if err == nil {
 		p.open, p.ending, p.ended = false, false, time.Now()
@@ -203,24 +192,16 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	return err
 }
 
+// end takes the next identity, which there is by protocol 2. The coordinator knows a repeated request by its identity, which is the one
+// before: it answers that it is not yet done, then the same as the first time. What another producer has done meanwhile raises the epoch
+// by more than one, and the repeat is refused as fenced. To abort a transaction that has no partition is allowed by protocol 2.
 func (p *Producer) end(ctx context.Context, commit bool) error {
-	m, err := p.client.RoundTrip(ctx, &endTxnRequest{
-		TransactionalID: p.TransactionalID, ProducerID: p.identity.id, ProducerEpoch: p.identity.epoch, Committed: commit,
-		coordinator: p.coordinator,
-	})
-	if err != nil {
-		return err
-	}
-	return cluster.CodeError(m.(*endtxn.Response).ErrorCode)
-}
-
-// endByProtocol2 takes the next identity. The coordinator knows a repeated request by its identity, which is the one before: it
-// answers that it is not yet done, then the same as the first time. What another producer has done meanwhile raises the epoch by more
-// than one, and the repeat is refused as fenced. To abort a transaction that has no partition is allowed.
-func (p *Producer) endByProtocol2(ctx context.Context, commit bool) error {
 	req := kmsg.NewPtrEndTxnRequest()
-	req.Version, req.TransactionalID = cluster.TransactionalEnd, p.TransactionalID
-	req.ProducerID, req.ProducerEpoch, req.Commit = p.identity.id, p.identity.epoch, commit
+	req.TransactionalID, req.Commit, req.Version = p.TransactionalID, commit, endVersion
+	req.ProducerID, req.ProducerEpoch = p.identity.id, p.identity.epoch
+	if p.lacking == "" {
+		req.Version = cluster.TransactionalEnd
+	}
 	answer, err := p.exchange(ctx, req, p.coordinator)
 	if err != nil {
 		return err

@@ -1,16 +1,10 @@
 package producer
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
-	"github.com/segmentio/kafka-go/protocol/endtxn"
-	"github.com/segmentio/kafka-go/protocol/produce"
-	"github.com/segmentio/kafka-go/protocol/rawproduce"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kubecdc/internal/wait"
@@ -19,97 +13,36 @@ import (
 )
 
 // kafka-go's own AddPartitionsToTxn and EndTxn look up the coordinator before every request, which is two round trips
-// more for each transaction. These are the same messages, sent to the coordinator that the producer knows.
+// more for each transaction: these are sent to the coordinator that the producer knows.
 
-const toKnownCoordinator protocol.OverrideTypeKey = 1
-
-func init() {
-	protocol.RegisterOverride(&addPartitionsRequest{}, &addpartitionstotxn.Response{}, toKnownCoordinator)
-	protocol.RegisterOverride(&endTxnRequest{}, &endtxn.Response{}, toKnownCoordinator)
-}
-
-type addPartitionsRequest struct {
-	_ struct{} `kafka:"min=v3,max=v3,tag"`
-
-	TransactionalID string                            `kafka:"min=v0,max=v2|min=v3,max=v3,compact"`
-	ProducerID      int64                             `kafka:"min=v0,max=v3"`
-	ProducerEpoch   int16                             `kafka:"min=v0,max=v3"`
-	Topics          []addpartitionstotxn.RequestTopic `kafka:"min=v0,max=v3"`
-
-	coordinator int32
-}
-
-func (r *addPartitionsRequest) ApiKey() protocol.ApiKey           { return protocol.AddPartitionsToTxn }
-func (r *addPartitionsRequest) TypeKey() protocol.OverrideTypeKey { return toKnownCoordinator }
-func (r *addPartitionsRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	return cluster.BrokerByID(c, r.coordinator)
-}
-
-type endTxnRequest struct {
-	_ struct{} `kafka:"min=v3,max=v3,tag"`
-
-	TransactionalID string `kafka:"min=v0,max=v2|min=v3,max=v3,compact"`
-	ProducerID      int64  `kafka:"min=v0,max=v3"`
-	ProducerEpoch   int16  `kafka:"min=v0,max=v3"`
-	Committed       bool   `kafka:"min=v0,max=v3"`
-
-	coordinator int32
-}
-
-func (r *endTxnRequest) ApiKey() protocol.ApiKey           { return protocol.EndTxn }
-func (r *endTxnRequest) TypeKey() protocol.OverrideTypeKey { return toKnownCoordinator }
-func (r *endTxnRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	return cluster.BrokerByID(c, r.coordinator)
-}
-
-var (
-	_ protocol.BrokerMessage       = (*addPartitionsRequest)(nil)
-	_ protocol.OverrideTypeMessage = (*addPartitionsRequest)(nil)
-	_ protocol.BrokerMessage       = (*endTxnRequest)(nil)
-	_ protocol.OverrideTypeMessage = (*endTxnRequest)(nil)
+// The versions of requests outside of protocol 2, which every supported broker has.
+const (
+	addVersion     = 3
+	endVersion     = 3
+	produceVersion = 8
 )
 
-// exchange sends a request of protocol 2 to a broker.
 func (p *Producer) exchange(ctx context.Context, req kmsg.Request, to int32) (kmsg.Response, error) {
-	m, err := p.client.RoundTrip(ctx, &cluster.NewerRequest{Request: req, To: to, ClientID: p.client.ClientID, Transactional: true})
+	m, err := p.client.RoundTrip(ctx, &cluster.BrokerRequest{Request: req, To: to, ClientID: p.client.ClientID, Transactional: p.lacking == ""})
 	if err != nil {
 		return nil, err
 	}
-	return m.(cluster.NewerAnswer).Response, nil
+	return m.(cluster.BrokerAnswer).Response, nil
 }
 
-// produce sends one request and notes each partition's answer in it.
+// produce sends one request and notes each partition's answer in it. By protocol 2 it adds the partitions to the transaction.
 func (p *Producer) produce(ctx context.Context, r request) error {
-	req := &rawproduce.Request{Acks: -1, Timeout: p.produceTimeout()}
-	if !p.Idempotent {
-		req.TransactionalID = p.TransactionalID
+	for _, q := range r.partitions {
+		q.answer = answer{code: noAnswer}
 	}
-	for _, partitions := range byTopic(r.partitions) {
-		t := rawproduce.RequestTopic{Topic: partitions[0].Topic.Name}
-		for _, q := range partitions {
-			t.Partitions = append(t.Partitions, rawproduce.RequestPartition{
-				Partition: q.Index, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(q.pending.Bytes)},
-			})
-		}
-		req.Topics = append(req.Topics, t)
-	}
-	m, err := p.client.RoundTrip(ctx, req)
-	if err != nil {
-		return err
-	}
-	for _, t := range m.(*produce.Response).Topics {
-		for _, a := range t.Partitions {
-			r.note(t.Topic, a.Partition, answer{a.ErrorCode, a.BaseOffset, a.ErrorMessage})
-		}
-	}
-	return nil
-}
-
-// produceByProtocol2 does so with a request that adds the partitions to the transaction.
-func (p *Producer) produceByProtocol2(ctx context.Context, r request) error {
 	req := kmsg.NewPtrProduceRequest()
-	req.Version, req.TransactionID = cluster.TransactionalProduce, &p.TransactionalID
-	req.Acks, req.TimeoutMillis = -1, p.produceTimeout()
+	req.Acks, req.TimeoutMillis, req.Version = -1, p.produceTimeout(), produceVersion
+	if p.lacking == "" {
+		req.Version = cluster.TransactionalProduce
+	}
+	if !p.Idempotent {
+		req.TransactionID = &p.TransactionalID
+	}
 	for _, partitions := range byTopic(r.partitions) {
 		t := kmsg.NewProduceRequestTopic()
 		t.Topic = partitions[0].Topic.Name

@@ -49,7 +49,7 @@ func (s *scan) follow(ctx context.Context) error {
 // batch visits the selected changes of one batch.
 func (s *scan) batch(ctx context.Context, c logread.Control) error {
 	in := func(topic string) (bool, error) { return s.reader.holds(topic, s.Resources), nil }
-	return s.reader.Batches(ctx, []logread.Control{c}, in, logread.Changes{Bodies: s.bodies(), Wanted: s.matches},
+	return s.reader.Batches(ctx, []logread.Control{c}, in, logread.Changes{Bodies: s.bodies(), Wanted: s.Selects},
 		func(_ int, l *sinks.Logged) error {
 			l.Logged = time.UnixMilli(c.TimeMs)
 			return s.visit(l)

@@ -115,7 +115,7 @@ func (s *scan) part(ctx context.Context, p logread.Span) error {
 		Wanted: func(l *sinks.Logged) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.matches(l)
+			return s.Selects(l)
 		},
 		Visit: func(l *sinks.Logged) error {
 			s.mu.Lock()
@@ -123,11 +123,6 @@ func (s *scan) part(ctx context.Context, p logread.Span) error {
 			return s.visit(l)
 		}})
 	return lost(s.readSettled(ctx, reader, p))
-}
-
-// matches reports whether the query selects the change, by all but the cuts.
-func (s *scan) matches(l *sinks.Logged) bool {
-	return s.Names(l) && (s.Wanted == nil || s.Wanted(l))
 }
 
 func (s *scan) bodies() logread.Bodies {

@@ -12,43 +12,52 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// NewerRequest is a request in a version that kafka-go does not have. kmsg encodes it, and kafka-go's connection to the broker
-// carries it. The answer is a NewerAnswer.
-type NewerRequest struct {
+// BrokerRequest is a request to one broker, in a version of the caller's choice. kmsg encodes it, and kafka-go's connection to the
+// broker carries it. The answer is a BrokerAnswer.
+type BrokerRequest struct {
 	kmsg.Request
-	To       int32 // broker id
+	To       int32 // broker id, or AnyBroker
 	ClientID string
 	// Transactional: it is sent only over a connection whose broker makes transactions by protocol 2; others get
 	// ErrOlderTransactions.
 	Transactional bool
 }
 
-// NewerAnswer is the answer to a NewerRequest.
-type NewerAnswer struct{ kmsg.Response }
+// AnyBroker leaves the choice to kafka-go. (-1 stands for a broker that is not known.)
+const AnyBroker = -2
+
+// BrokerAnswer is the answer to a BrokerRequest.
+type BrokerAnswer struct{ kmsg.Response }
 
 // ApiKey is of protocol.Message.
-func (r *NewerRequest) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
+func (r *BrokerRequest) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
 
 // ApiKey is of protocol.Message.
-func (a NewerAnswer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
+func (a BrokerAnswer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
 
 // Broker is of protocol.BrokerMessage.
-func (r *NewerRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	return BrokerByID(c, r.To)
+func (r *BrokerRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
+	if r.To == AnyBroker {
+		return protocol.Broker{ID: -1}, nil
+	}
+	if b, ok := c.Brokers[r.To]; ok {
+		return b, nil
+	}
+	return protocol.Broker{}, fmt.Errorf("broker %d is not in the cluster", r.To)
 }
 
 // Required is of protocol.RawExchanger, as RawExchange is.
-func (r *NewerRequest) Required(map[protocol.ApiKey]int16) bool { return true }
+func (r *BrokerRequest) Required(map[protocol.ApiKey]int16) bool { return true }
 
 // RawExchange sends the request and reads the answer.
-func (r *NewerRequest) RawExchange(conn io.ReadWriter) (protocol.Message, error) {
+func (r *BrokerRequest) RawExchange(conn io.ReadWriter) (protocol.Message, error) {
 	if r.Transactional {
 		if err := askedOf(conn).takesProtocol2(conn, r.ClientID); err != nil {
 			return nil, err
 		}
 	}
 	answer, err := exchange(conn, r.ClientID, r.Request)
-	return NewerAnswer{answer}, err
+	return BrokerAnswer{answer}, err
 }
 
 // buffers are for requests. A record batch may have several MB.
