@@ -124,15 +124,19 @@ func TestTheCommandsSayWho(t *testing.T) {
 	r := newRequesters(t, w.kube)
 	q := &requester{r, rand.New(rand.NewPCG(1, 1)), 0, "default", 0}
 	owner := q.create("alice", Deployments, "web", nil)
+	q.awaitCached(Deployments, "web")
 	q.patch("bob", Deployments, "web", `{"metadata":{"annotations":{"by":"r%d"}}}`)
+	q.awaitCached(Deployments, "web")
 	q.patch("alice", Deployments, "web", `{}`)
 	q.patch("erin as root", Deployments, "web", `{"spec":{"replicas":%d}}`, "scale")
+	q.awaitCached(Deployments, "web")
 	patched, err := q.on("bob", Deployments).Get(t.Context(), "web", metav1.GetOptions{})
 	must(t, err)
 	part := sample(ConfigMaps, "web-part", 0, 0)
 	part.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: owner.GetUID()}})
 	_, err = q.on(operator, ConfigMaps).Create(t.Context(), part, metav1.CreateOptions{})
 	must(t, err)
+	q.awaitCached(ConfigMaps, "web-part")
 	must(t, q.delete("alice", Deployments, "web"))
 	must(t, q.delete(collector, ConfigMaps, "web-part"))
 	w.awaitComplete(t)
@@ -173,6 +177,18 @@ func TestTheCommandsSayWho(t *testing.T) {
 		t.Errorf("diff ends with %d:\n%s", code, out)
 	}
 	log.viewSays(t, "default/web", "c alice, u bob, u erin as root, d alice")
+}
+
+// awaitCached waits until the API server's cache has an object's newest version: a write that finds another one there is tried again.
+func (w *requester) awaitCached(kind Kind, name string) {
+	Await(w.t, "the API server's cache", func() (bool, error) {
+		newest, err := w.on(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		cached, err := w.on(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{ResourceVersion: "0"})
+		return err == nil && cached.GetResourceVersion() == newest.GetResourceVersion(), nil // it may not be there yet
+	})
 }
 
 // viewSays compares what the view changes_by has of a deployment.
