@@ -134,8 +134,8 @@ func (t *transition) proves(r *audit.Record) bool {
 	return r.UID != "" && t.op == change.Delete // one that is not gradual has one request alone
 }
 
-// allows reports whether the request's versions and times let it have made the change. An event may tell a version too old, where
-// the API server tried several times: such ones count if stale.
+// allows reports whether the request's versions and times let it have made the change. The event of a request that the API
+// server tried several times may tell a version too old: such ones count if stale.
 func (t *transition) allows(r *audit.Record, stale bool) bool {
 	switch {
 	case r.Effect == audit.Nothing:
@@ -144,7 +144,7 @@ func (t *transition) allows(r *audit.Record, stale bool) bool {
 		return false
 	case r.VersionBefore != "" && r.VersionBefore.Compare(t.version) >= 0 && t.op != change.Delete:
 		return false
-	case r.VersionBefore != "" && t.before != "" && r.VersionBefore != t.before && !t.several && !(stale && r.Effect == audit.Wrote),
+	case r.VersionBefore != "" && t.before != "" && r.VersionBefore != t.before && !t.several && !(stale && r.Retried),
 		r.VersionBefore != "" && t.several && r.VersionBefore.Compare(t.before) < 0:
 		return false
 	case r.VersionAfter != "" && t.op == change.Update && !t.several && r.VersionAfter != t.version:
