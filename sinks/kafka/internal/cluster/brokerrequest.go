@@ -16,15 +16,12 @@ import (
 // broker carries it. The answer is a BrokerAnswer.
 type BrokerRequest struct {
 	kmsg.Request
-	To       int32 // broker id, or AnyBroker
+	To       int32 // broker id
 	ClientID string
 	// Transactional: it is sent only over a connection whose broker makes transactions by protocol 2; others get
 	// ErrOlderTransactions.
 	Transactional bool
 }
-
-// AnyBroker leaves the choice to kafka-go. (-1 stands for a broker that is not known.)
-const AnyBroker = -2
 
 // BrokerAnswer is the answer to a BrokerRequest.
 type BrokerAnswer struct{ kmsg.Response }
@@ -37,9 +34,6 @@ func (a BrokerAnswer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key())
 
 // Broker is of protocol.BrokerMessage.
 func (r *BrokerRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	if r.To == AnyBroker {
-		return protocol.Broker{ID: -1}, nil
-	}
 	if b, ok := c.Brokers[r.To]; ok {
 		return b, nil
 	}
