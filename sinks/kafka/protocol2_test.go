@@ -33,8 +33,15 @@ func TestTheProtocolFollowsTheFeature(t *testing.T) {
 	mustDo(t, o.open(t))
 	for _, level := range []int16{2, 1, 0, 2} {
 		setFeature(t, broker, level)
-		o.write(t, 5) // the session goes on
-		o.write(t, 5)
+		for range 2 { // the session goes on until it needs another connection, whose broker refuses protocol 2
+			b := o.next(5)
+			offsets, err := o.log.Write(servers.Context(t), b)
+			if errors.Is(err, cluster.ErrOlderTransactions) {
+				break
+			}
+			mustDo(t, err)
+			o.durable(b, offsets)
+		}
 		mustDo(t, o.open(t))
 		o.write(t, 5)
 		report, err := o.sink.Check(servers.Context(t), nil)

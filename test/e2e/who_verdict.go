@@ -116,7 +116,7 @@ func (v *whoVerdict) report(t *testing.T, least float64) {
 	if all == 0 || exact < least {
 		t.Errorf("%.1f%% of %d changes are exact, want %.0f%%", 100*exact, all, 100*least)
 	}
-	if v.obscured*200 > all {
+	if v.obscured > 5+all/200 { // a few are possible in the smallest run
 		t.Errorf("the test does not know who made %d of %d changes", v.obscured, all)
 	}
 }
