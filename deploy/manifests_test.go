@@ -216,7 +216,7 @@ func TestTheChartGrantsWhatExporterRBACPrints(t *testing.T) {
 	}
 }
 
-// exporter rbac and the chart make the same policy.
+// exporter rbac, the chart and the example make the same policy.
 func TestTheChartHasThePolicyThatExporterRBACPrints(t *testing.T) {
 	settings := map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_CHECKPOINT": "sqlite:/checkpoint.db"}
 	for _, name := range []string{"kubecdc", "cdc"} {
@@ -225,6 +225,9 @@ func TestTheChartHasThePolicyThatExporterRBACPrints(t *testing.T) {
 		printed := objectsOf("admissionregistration.k8s.io", exporterRBAC(t, "", settings, "--audit-policy", "--name="+name))
 		if !slices.Equal(chart, printed) || len(chart) != 2 {
 			t.Errorf("the chart has\n%s\nexporter rbac prints\n%s", strings.Join(chart, "\n"), strings.Join(printed, "\n"))
+		}
+		if example := objectsOf("admissionregistration.k8s.io", build(t, "examples/audit-policy")); name == "kubecdc" && !slices.Equal(example, printed) {
+			t.Errorf("the example is not what exporter rbac --audit-policy prints: write it to examples/audit-policy/policy.yaml:\n%s", strings.Join(example, "\n"))
 		}
 	}
 }
