@@ -25,6 +25,7 @@ import (
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/kafkatopics"
 	"kubecdc/test/servers"
@@ -58,6 +59,18 @@ func (w *auditWorld) inKafka(t *testing.T) (topic kafkatopics.Wanted, brokers []
 	return kafkatopics.These(change.AuditTopic(prefix)), brokers
 }
 
+// inPostgres lets the log and the checkpoint be in Postgres, for several replicas.
+func (w *auditWorld) inPostgres(t *testing.T) {
+	t.Helper()
+	url := postgresWorld(t, w.kube, servers.PostgresOptions{NoFsync: true}).Postgres.URL
+	w.env["KUBECDC_SINK"], w.env["KUBECDC_SINK_POSTGRES"], w.env["KUBECDC_CHECKPOINT"] = "postgres", url, url
+	w.read = func(t *testing.T) auditReader {
+		r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "e2e"})
+		must(t, err)
+		return r
+	}
+}
+
 func newAuditWorld(t *testing.T) *auditWorld {
 	t.Helper()
 	w := &auditWorld{file: filepath.Join(t.TempDir(), "log.db")}
@@ -89,6 +102,7 @@ func (w *auditWorld) start(t *testing.T, name string, more ...string) *Exporter 
 	t.Helper()
 	e := StartExporter(t, name, (&World{Env: w.env}).With(more...))
 	w.proxy.Retarget(e.Listen)
+	w.proxy.Drop()
 	return e
 }
 
@@ -132,13 +146,24 @@ func TestAuditEventsOfTheWebhookAreKeptOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		auditKeptOnce(t, newAuditWorld(t))
+		auditKeptOnce(t, newAuditWorld(t), false)
 	})
+	for _, sink := range []string{"postgres", "kafka"} {
+		t.Run("two replicas, "+sink, func(t *testing.T) {
+			t.Parallel()
+			w := newAuditWorld(t)
+			w.inPostgres(t)
+			if sink == "kafka" {
+				w.inKafka(t)
+			}
+			auditKeptOnce(t, w, true)
+		})
+	}
 	t.Run("kafka", func(t *testing.T) {
 		t.Parallel()
 		w := newAuditWorld(t)
 		topic, brokers := w.inKafka(t)
-		auditKeptOnce(t, w)
+		auditKeptOnce(t, w, false)
 		ids := map[string]int{}
 		_, err := kafkatopics.Reading{Brokers: brokers, Wanted: topic}.Read(t.Context(), func(r *kgo.Record) error {
 			for _, h := range r.Headers {
@@ -158,8 +183,13 @@ func TestAuditEventsOfTheWebhookAreKeptOnce(t *testing.T) {
 	})
 }
 
-func auditKeptOnce(t *testing.T, w *auditWorld) {
+// auditKeptOnce has the API server send again to another replica, which has been there all the time, or to a new exporter.
+func auditKeptOnce(t *testing.T, w *auditWorld, replicas bool) {
 	t.Helper()
+	var other *Exporter
+	if replicas {
+		other = w.start(t, "the other replica")
+	}
 	client, err := kubernetes.NewForConfig(w.kube.UserConfig(w.kube.Address, "alice's"))
 	must(t, err)
 	maps := client.CoreV1().ConfigMaps("default")
@@ -180,8 +210,14 @@ func auditKeptOnce(t *testing.T, w *auditWorld) {
 		if code := e.Wait(t); code != -1 {
 			t.Fatalf("the exporter was not killed but exited with %d:\n%s", code, e.Tail(2000))
 		}
+		if replicas {
+			w.proxy.Retarget(other.Listen)
+			Await(t, "the other replica to take what was sent again", func() (bool, error) { return len(w.audits(t)) == len(want), nil })
+		}
 	}
-	w.start(t, "the last")
+	if !replicas {
+		w.start(t, "the last")
+	}
 	Await(t, "all audit events", func() (bool, error) { return len(w.audits(t)) == len(want), nil })
 	for event, n := range w.audits(t) {
 		if n != 1 || want[event] != 1 {
