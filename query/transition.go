@@ -140,14 +140,14 @@ func (t *transition) allows(r *audit.Record, stale bool) bool {
 	switch {
 	case r.Effect == audit.Nothing:
 		return false
-	case r.VersionAfter != "" && r.VersionAfter == r.VersionBefore, r.VersionAfter != "" && t.op == change.Update && r.VersionAfter.Compare(t.version) > 0:
+	case r.VersionAfter != "" && r.VersionAfter == r.VersionBefore:
+		return false
+	case r.VersionAfter != "" && t.op == change.Update && (r.VersionAfter.Compare(t.version) > 0 || !t.several && r.VersionAfter != t.version):
 		return false
 	case r.VersionBefore != "" && r.VersionBefore.Compare(t.version) >= 0 && t.op != change.Delete:
 		return false
 	case r.VersionBefore != "" && t.before != "" && r.VersionBefore != t.before && !t.several && !(stale && r.Retried),
 		r.VersionBefore != "" && t.several && r.VersionBefore.Compare(t.before) < 0:
-		return false
-	case r.VersionAfter != "" && t.op == change.Update && !t.several && r.VersionAfter != t.version:
 		return false
 	}
 	from, to := t.window()

@@ -270,8 +270,7 @@ func keep(l *sinks.Logged) *sinks.Logged {
 	for _, text := range []*string{&c.Namespace, &c.Name, &c.UID, (*string)(&c.ResourceVersion), &c.Gap, &c.DeadLetter} {
 		*text = strings.Clone(*text)
 	}
-	stream := change.ParseStream(change.StreamID(strings.Clone(string(l.Stream.ID()))))
-	c.Stream = stream
+	c.Stream = change.ParseStream(change.StreamID(strings.Clone(string(l.Stream.ID()))))
 	return &c
 }
 

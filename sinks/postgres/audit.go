@@ -75,12 +75,8 @@ func (s *Sink) dropAudit(ctx context.Context) error {
 func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
 	const look = `select record from kubecdc_log.audit where cluster = $1 and ($2::text[] is null or resource = any($2))
 		and ($3 = '' or namespace = $3) and ($4 = '' or name in ($4, '')) and received >= $5`
-	var resources []string
-	if q.Resources != nil {
-		resources = append([]string{}, q.Resources...)
-	}
 	var text []byte
-	args := []any{r.cluster, resources, q.Namespace, q.Name, q.Since}
+	args := []any{r.cluster, q.Resources, q.Namespace, q.Name, q.Since}
 	return r.db.Each(ctx, "read the audit records", look, args, []any{&text}, func() error {
 		var record audit.Record
 		if err := json.Unmarshal(text, &record); err != nil {

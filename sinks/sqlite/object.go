@@ -152,9 +152,6 @@ func (l *slotLog) pack(o *object, id int64, c *change.Change, follows bool, with
 
 // follows reports whether a change's state before is the last body that the log has of its object.
 func (l *slotLog) follows(o *object, c *change.Change, with codec) (bool, error) {
-	if c.Before == nil || o.base == 0 {
-		return false, l.unpack(o, with, ownMemory)
-	}
 	err := l.unpack(o, with, ownMemory)
-	return err == nil && bytes.Equal(o.last, c.Before), err
+	return err == nil && c.Before != nil && o.base != 0 && bytes.Equal(o.last, c.Before), err
 }
