@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/internal/hostile"
+	"kubecdc/test/hostile"
 )
 
 // base is what the events of the tests have, as kube-apiserver writes it.

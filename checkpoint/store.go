@@ -7,7 +7,7 @@ package checkpoint
 import "context"
 
 // Store is a checkpoint store, bound to one cluster. Implementations are safe for concurrent use, and pass one contract suite
-// (checkpointtest). Callers ask for the parts that they need.
+// (test/checkpointtest). Callers ask for the parts that they need.
 type Store interface {
 	Pins                                            // what it is bound to
 	Topology                                        // over how many slots the streams are spread

@@ -13,10 +13,10 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
 	"kubecdc/sinks"
+	"kubecdc/test/checkpointtest"
 )
 
 // storeAt is a real store with the given number of batches of slot 0, in epoch 1.

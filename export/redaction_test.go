@@ -9,10 +9,10 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/export/batching"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
+	"kubecdc/test/checkpointtest"
 )
 
 const plainSecret = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"Y2FuYXJ5"}}`

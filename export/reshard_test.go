@@ -11,12 +11,12 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
 

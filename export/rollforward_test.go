@@ -9,9 +9,9 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
+	"kubecdc/test/checkpointtest"
 )
 
 // However rolling forward is interrupted, the checkpoint is at the last batch that was read whole.

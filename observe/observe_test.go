@@ -18,8 +18,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/export"
 	"kubecdc/export/ownership"
-	"kubecdc/internal/hostile"
 	"kubecdc/source/reflector"
+	"kubecdc/test/hostile"
 )
 
 // observed makes an Exporter and its HTTP server as the command line does.

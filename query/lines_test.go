@@ -8,8 +8,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"kubecdc/internal/hostile"
 	"kubecdc/query"
+	"kubecdc/test/hostile"
 )
 
 // text is lines as tests show them: what is gone in [- -], what is new in {+ +}.

@@ -14,12 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
-	"kubecdc/internal/hostile"
 	"kubecdc/schema"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
-	"kubecdc/sinks/sinktest"
+	"kubecdc/test/hostile"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 // The views of a real Postgres show real objects: all of them can be created and read, and made again.

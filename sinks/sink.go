@@ -1,5 +1,5 @@
 // Package sinks defines what a destination of the log must be able to do. The folders below it hold the implementations. Those
-// that can be read back pass one contract suite (sinktest); sqlite is the one to copy. stdout can't be read back.
+// that can be read back pass one contract suite (test/sinktest); sqlite is the one to copy. stdout can't be read back.
 package sinks
 
 import (

@@ -18,7 +18,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/internal/hostile"
+	"kubecdc/test/hostile"
 )
 
 // manyStreams has as many streams as a large cluster, one of them with a problem, and what must not be shown.

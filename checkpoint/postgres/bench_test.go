@@ -10,7 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/postgres"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
 

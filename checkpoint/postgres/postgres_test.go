@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/postgres"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
 

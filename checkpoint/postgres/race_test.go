@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/postgres"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
 

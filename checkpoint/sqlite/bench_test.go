@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/test/checkpointtest"
 )
 
 // BenchmarkCommit commits batches of 1,000 updates with bodies of 4 KB, and reads them back.

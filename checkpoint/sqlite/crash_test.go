@@ -13,8 +13,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/test/checkpointtest"
 )
 
 // childFile names the checkpoint that this process, a child of the test, commits to until it is killed; childCollects has it pause

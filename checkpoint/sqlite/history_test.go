@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/test/checkpointtest"
 )
 
 // A row of the history takes as much room as moved in its second, not as there are partitions.

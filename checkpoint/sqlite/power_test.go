@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/crashfs"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/test/checkpointtest"
 )
 
 // What may not be kept any more is not in the file, nor in the log beside it, once nobody reads it: not in the rows, and not where rows

@@ -9,8 +9,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/test/checkpointtest"
 )
 
 // A store that is being written is read again and again by somebody who shares the file, while SQLite's log begins anew many times:

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/test/checkpointtest"
 )
 
 func TestContract(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
-	"kubecdc/internal/hostile"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
+	"kubecdc/test/hostile"
 )
 
 func updated(resource, name, before, after string) *sinks.Logged {

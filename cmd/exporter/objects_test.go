@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"kubecdc/internal/hostile"
 	"kubecdc/sinks"
+	"kubecdc/test/hostile"
 )
 
 // logOf is a log that knows its resources alone.

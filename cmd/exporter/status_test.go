@@ -15,9 +15,9 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/status"
+	"kubecdc/test/checkpointtest"
 )
 
 // Another part has the file open as its owner, as an exporter has: the command reads it as it is, with its leases.

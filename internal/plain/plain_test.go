@@ -9,8 +9,8 @@ import (
 	"testing"
 	"unicode"
 
-	"kubecdc/internal/hostile"
 	"kubecdc/internal/plain"
+	"kubecdc/test/hostile"
 )
 
 func TestWhatOthersWroteIsEscaped(t *testing.T) {

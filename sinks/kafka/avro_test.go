@@ -14,8 +14,8 @@ import (
 	"kubecdc/schema"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/kafka/internal/registry"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 // The contract in Avro, with a registry that keeps schemas and refuses nothing.

@@ -13,8 +13,8 @@ import (
 
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 // fakeCluster is kfake, an in-process cluster of several brokers, which returns errors that a real broker rarely does.

@@ -13,8 +13,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 // Kafka compacts the topic, tombstones included, while the checkpoint is far behind. A lost checkpoint is rebuilt from the

@@ -14,8 +14,8 @@ import (
 	"kubecdc/replay"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 var encodings = []string{"debezium-schema", "cloudevents", "object"} // besides the default

@@ -13,8 +13,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 // owner writes a slot's batches as the exporter does: after an error it opens the slot again, goes on from the tail, and never

@@ -15,8 +15,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 // Other programs write to the topics, under the cluster's keys too: each way of opening the log, and each way of reading it,

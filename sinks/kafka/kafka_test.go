@@ -10,8 +10,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 func TestMain(m *testing.M) {

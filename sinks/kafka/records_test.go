@@ -10,8 +10,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 func openLog(t *testing.T, s *kafka.Sink, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {

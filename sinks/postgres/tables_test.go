@@ -16,8 +16,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
+	"kubecdc/test/sinktest"
 )
 
 var (

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"kubecdc/audit"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/sinktest"
 )
 
 // BenchmarkAudit takes in what the API server's webhook sends: 400 events of writes at a time, of 50 users and 2,000 objects, at the level

@@ -13,8 +13,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/sinktest"
 )
 
 // podOf renders a Pod of about 4 KB: half of it is text of its own, and an update changes the version, the times and a count.

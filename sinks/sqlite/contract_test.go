@@ -8,8 +8,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/sinktest"
 )
 
 func own(t testing.TB, path string) *sqlitefile.File {

@@ -12,9 +12,9 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/crashfs"
+	"kubecdc/test/sinktest"
 )
 
 const poweredObjects = 20

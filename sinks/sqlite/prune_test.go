@@ -16,8 +16,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/sinktest"
 )
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")

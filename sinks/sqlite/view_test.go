@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"kubecdc/sinks/sinktest"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/sinktest"
 	"kubecdc/test/whoview"
 )
 

@@ -9,8 +9,8 @@ import (
 	"unicode"
 
 	"kubecdc/change"
-	"kubecdc/internal/hostile"
 	"kubecdc/sinks"
+	"kubecdc/test/hostile"
 )
 
 var deployments = change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Namespaced: true}, "", "", "")

@@ -19,9 +19,9 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/kafkatopics"
 )
 

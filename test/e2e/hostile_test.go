@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
-	"kubecdc/internal/hostile"
+	"kubecdc/test/hostile"
 	"kubecdc/test/servers"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"kubecdc/change"
-	"kubecdc/internal/hostile"
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/recordbatch"
+	"kubecdc/test/hostile"
 )
 
 var (

@@ -7,7 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/internal/hostile"
+	"kubecdc/test/hostile"
 )
 
 // hostileObjects have odd keys, uids and contents, in bytewise order of their keys.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"kubecdc/audit"
-	"kubecdc/internal/hostile"
 	"kubecdc/sinks"
+	"kubecdc/test/hostile"
 )
 
 // auditContract is for sinks that keep audit records, and their readers.

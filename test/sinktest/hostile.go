@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"kubecdc/change"
-	"kubecdc/internal/hostile"
 	"kubecdc/sinks"
+	"kubecdc/test/hostile"
 )
 
 // hostileChanges creates an object of each odd name, and one of each odd content.
