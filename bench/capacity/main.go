@@ -1,0 +1,38 @@
+// Command capacity plans an exporter for a large cluster from measured costs, and holds the plan against a run of a scaled one.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"kubecdc/test/child"
+)
+
+// The go command that runs it passes no SIGTERM on.
+func init() { child.EndWithParent() }
+
+func main() {
+	c := cluster{}
+	flag.Float64Var(&c.nodes, "nodes", 5000, "nodes of the cluster")
+	flag.Float64Var(&c.pods, "pods", 150000, "pods of the cluster")
+	flag.Float64Var(&c.podsADay, "pods-a-day", 1e6, "pods that are created in a day")
+	flag.Float64Var(&c.scale, "scale", 1, "part of the cluster")
+	slots := flag.Int("slots", 10, "slots")
+	processes := flag.Int("processes", 3, "processes")
+	minutes := flag.Float64("minutes", 0, "run a part of the cluster for so long")
+	kill := flag.Bool("kill", true, "kill a process at half time")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	t := &trial{cluster: c, slots: *slots, processes: *processes}
+	err := runTrial(ctx, t, time.Duration(*minutes*float64(time.Minute)), *kill)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "capacity:", err)
+		os.Exit(1)
+	}
+}
