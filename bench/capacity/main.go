@@ -26,9 +26,11 @@ func main() {
 	processes := flag.Int("processes", 3, "processes")
 	minutes := flag.Float64("minutes", 0, "run a part of the cluster for so long")
 	kill := flag.Bool("kill", true, "kill a process at half time")
-	flag.Parse()
+	rest := flag.Duration("rest", time.Minute, "time without changes before it")
+	out := flag.String("out", "measured.json", "file for what was measured")
+	flag.Parse() // what follows are settings of the exporters
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	t := &trial{cluster: c, slots: *slots, processes: *processes}
+	t := &trial{cluster: c, slots: *slots, processes: *processes, rest: *rest, more: flag.Args(), out: *out, memory: map[int]int64{}}
 	err := runTrial(ctx, t, time.Duration(*minutes*float64(time.Minute)), *kill)
 	stop()
 	if err != nil {

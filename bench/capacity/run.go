@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +18,8 @@ import (
 type trial struct {
 	cluster
 	slots, processes int
+	rest             time.Duration // before the changes begin
+	more             []string      // settings
 	dir              string
 	api              *apiServer
 	judge            *judge
@@ -27,6 +29,10 @@ type trial struct {
 	exporters        []*exporter.Process
 	began            time.Time
 	before           counted
+	result           measured
+	out              string        // file for it
+	memory           map[int]int64 // by process, at most
+	committed        [2]float64    // of the processes that run: seconds and number of commits in the sink
 }
 
 // counted is what all have used and written up to a moment.
@@ -36,7 +42,8 @@ type counted struct {
 	database database
 	pages    int64
 	watches  int64
-	batches  int
+	bytes    int64
+	batches  map[string]int
 	sent     int
 }
 
@@ -67,6 +74,7 @@ func (t *trial) prepare(ctx context.Context) (err error) {
 	go t.judge.run(ctx)
 	t.settings = []string{"KUBECONFIG=" + kubeconfig, "KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + t.kafka[0].Brokers[0],
 		"KUBECDC_KAFKA_TOPIC_PREFIX=capacity", "KUBECDC_CHECKPOINT=" + t.database, fmt.Sprintf("KUBECDC_SLOTS=%d", t.slots)}
+	t.settings = append(t.settings, t.more...)
 	return exporter.Build(ctx, filepath.Join(t.dir, "exporter"))
 }
 
@@ -126,14 +134,19 @@ func runTrial(ctx context.Context, t *trial, during time.Duration, kill bool) er
 	if err := t.await(ctx, "the first lists", 0); err != nil {
 		return err
 	}
-	var err error
-	t.began = time.Now()
-	if t.before, err = t.count(ctx); err != nil {
+	last, err := t.count(ctx)
+	if err != nil {
 		return err
 	}
+	fmt.Printf("%s: all are read; at rest:\n", stamp())
+	time.Sleep(t.rest)
+	if t.before, err = t.report(ctx, last); err != nil {
+		return err
+	}
+	t.result.CPUAtRest, t.result.RestSeconds = less(t.before.cpu, last.cpu), t.rest.Seconds()
+	t.began, last = time.Now(), t.before
 	ended := make(chan struct{})
 	go func() { t.api.run(ctx, t.began.Add(during)); close(ended) }()
-	last := t.before
 	for minute := 1; ; minute++ {
 		select {
 		case <-ended:
@@ -186,14 +199,12 @@ func (t *trial) log() string {
 }
 
 func (t *trial) count(ctx context.Context) (c counted, err error) {
-	c.cpu, c.pages, c.watches = cpuOf(), t.api.pages.Load(), t.api.watches.Load()
+	c.cpu, c.pages, c.watches, c.bytes = cpuOf(), t.api.pages.Load(), t.api.watches.Load(), t.api.bytes.Load()
 	if c.topics, err = topicBytes(ctx, t.judge.client); err != nil {
 		return c, err
 	}
 	t.judge.mutex.Lock()
-	for _, n := range t.judge.batches {
-		c.batches += n
-	}
+	c.batches = maps.Clone(t.judge.batches)
 	t.judge.mutex.Unlock()
 	t.api.mu.Lock()
 	c.sent = len(t.api.sent)
@@ -210,54 +221,80 @@ func (t *trial) report(ctx context.Context, last counted) (counted, error) {
 	}
 	late := t.judge.latency()
 	var processes []string
+	t.committed = [2]float64{}
 	for _, e := range t.exporters {
-		m := metrics(e.Listen)
+		m, pid := metrics(e.Listen), e.Cmd.Process.Pid
+		t.memory[pid] = max(t.memory[pid], memoryOf(pid))
+		t.committed[0] += m[`kubecdc_commit_seconds_sum{stage="sink"}`]
+		t.committed[1] += m[`kubecdc_commit_seconds_count{stage="sink"}`]
 		processes = append(processes, fmt.Sprintf("%.0f slots %.0f changes %.0f batches %.1f s CPU %d MB", m["kubecdc_slot_held"],
-			m["kubecdc_changes_total"], m["kubecdc_batches_total"], m["process_cpu_seconds_total"], memoryOf(e.Cmd.Process.Pid)/1e6))
+			m["kubecdc_changes_total"], m["kubecdc_batches_total"], m["process_cpu_seconds_total"], memoryOf(pid)/1e6))
 	}
-	fmt.Printf("%s: %d changes, %d batches, p50 %s, p99 %s; CPU: exporters %s, brokers %s, Postgres %s; WAL %.1f MB; %s\n", stamp(),
-		now.sent-last.sent, now.batches-last.batches, quantile(late, 0.5), quantile(late, 0.99), now.cpu["exporter"]-last.cpu["exporter"],
-		now.cpu["java"]-last.cpu["java"], now.cpu["postgres"]-last.cpu["postgres"], float64(now.database.wal-last.database.wal)/1e6,
-		strings.Join(processes, "; "))
+	used := less(now.cpu, last.cpu)
+	fmt.Printf("%s: %d changes, %d batches, p50 %s, p99 %s; CPU: exporters %.1f s, brokers %.1f s, Postgres %.1f s; WAL %.1f MB; %s\n", stamp(),
+		now.sent-last.sent, sum(now.batches)-sum(last.batches), quantile(late, 0.5), quantile(late, 0.99), used["exporter"], used["java"],
+		used["postgres"], float64(now.database.wal-last.database.wal)/1e6, strings.Join(processes, "; "))
 	return now, nil
 }
 
-// finish waits until all is delivered, judges it and prints what it took.
+func sum(all map[string]int) (n int) {
+	for _, v := range all {
+		n += v
+	}
+	return n
+}
+
+// less is CPU time between two moments, in seconds.
+func less(now, last map[string]time.Duration) map[string]float64 {
+	used := map[string]float64{}
+	for name, cpu := range now {
+		used[name] = (cpu - last[name]).Seconds()
+	}
+	return used
+}
+
+// finish waits until all is delivered, judges it, and writes down what it took.
 func (t *trial) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	if err := t.await(ctx, "the end", 0); err != nil {
 		return err
 	}
-	seconds := time.Since(t.began).Seconds()
-	now, err := t.count(ctx)
+	now, err := t.report(ctx, t.before)
 	if err != nil {
 		return err
 	}
-	t.judge.latency()
-	fmt.Printf("%.0f s; latency p50 %s, p99 %s\n", seconds, quantile(t.judge.all, 0.5), quantile(t.judge.all, 0.99))
-	t.print(now, seconds)
-	return t.judge.verdict()
+	t.fill(now)
+	if err := t.result.write(t.out); err != nil {
+		return err
+	}
+	if err := t.judge.verdict(); err != nil {
+		return err
+	}
+	fmt.Printf("%d changes were delivered exactly once, each object's in order\n", now.sent)
+	return nil
 }
 
-func (t *trial) print(now counted, seconds float64) {
-	changes := float64(now.sent - t.before.sent)
-	fmt.Printf("changes %.0f (%.1f/s), batches %d (%.1f/s)\n", changes, changes/seconds, now.batches-t.before.batches, float64(now.batches-t.before.batches)/seconds)
-	for _, name := range []string{"exporter", "java", "postgres"} {
-		fmt.Printf("CPU %s: %.1f s\n", name, (now.cpu[name] - t.before.cpu[name]).Seconds())
+func (t *trial) fill(now counted) {
+	m, before := &t.result, t.before
+	m.Nodes, m.Pods, m.PodsADay, m.Scale, m.Slots, m.Processes = t.nodes, t.pods, t.podsADay, t.scale, t.slots, t.processes
+	m.Seconds, m.Objects = time.Since(t.began).Seconds(), before.sent
+	m.Changes, m.Batches, m.Topics = map[string]int{}, map[string]int{}, map[string]int64{}
+	for _, v := range t.api.sent[before.sent:now.sent] {
+		m.Changes[v.object.Plural]++
 	}
-	var topics []string
-	for name, size := range now.topics {
-		topics = append(topics, fmt.Sprintf("%s: %d bytes", name, size-t.before.topics[name]))
+	for slot, n := range now.batches {
+		m.Batches[slot] = n - before.batches[slot]
 	}
-	slices.Sort(topics)
-	fmt.Println(strings.Join(topics, "\n"))
-	fmt.Printf("Postgres: WAL %d bytes, size %d, %d transactions\n", now.database.wal-t.before.database.wal, now.database.size, now.database.commits-t.before.database.commits)
-	fmt.Printf("requests: %d pages, %d watches\n", now.pages-t.before.pages, now.watches-t.before.watches)
-	fmt.Println("slots:", t.judge.batches)
-	rates := map[string]int{}
-	for _, v := range t.api.sent[t.before.sent:now.sent] {
-		rates[v.object.Plural]++
+	for topic, size := range now.topics {
+		m.Topics[topic] = size - before.topics[topic]
 	}
-	fmt.Println("changes:", rates)
+	m.CPU = less(now.cpu, before.cpu)
+	m.WAL, m.Database, m.Commits = now.database.wal-before.database.wal, now.database.size, now.database.commits-before.database.commits
+	m.Pages, m.Watches, m.Sent = now.pages-before.pages, now.watches-before.watches, now.bytes-before.bytes
+	m.Commit = t.committed[0] / max(1, t.committed[1])
+	m.P50, m.P99 = quantile(t.judge.all, 0.5).Seconds(), quantile(t.judge.all, 0.99).Seconds()
+	for _, most := range t.memory {
+		m.Memory = append(m.Memory, most)
+	}
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// cpuOf is the CPU time of all processes below this one, by their names; with that of their children that have ended.
+// cpuOf is the CPU time of all processes below this one, by their names, with that of their children that have ended. Of this one's
+// own children it is the exporters that are killed.
 func cpuOf() map[string]time.Duration {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	parents, names, cpu := map[int]int{}, map[int]string{}, map[int]time.Duration{}
+	parents, names, cpu, ended := map[int]int{}, map[int]string{}, map[int]time.Duration{}, map[int]time.Duration{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -30,12 +31,15 @@ func cpuOf() map[string]time.Duration {
 		fields := strings.Fields(rest[end+2:])
 		names[pid] = rest[:end]
 		parents[pid], _ = strconv.Atoi(fields[1])
-		for _, f := range fields[11:15] { // utime, stime, cutime, cstime: proc(5)
+		for i, f := range fields[11:15] { // utime, stime, cutime, cstime: proc(5)
 			n, _ := strconv.ParseInt(f, 10, 64)
-			cpu[pid] += time.Duration(n) * time.Second / 100 // USER_HZ is 100 on every Linux that Go runs on
+			used := time.Duration(n) * time.Second / 100 // USER_HZ is 100 on every Linux that Go runs on
+			if cpu[pid] += used; i > 1 {
+				ended[pid] += used
+			}
 		}
 	}
-	all := map[string]time.Duration{}
+	all := map[string]time.Duration{"exporter": ended[os.Getpid()]}
 	for pid := range names {
 		for p := parents[pid]; p > 1; p = parents[p] {
 			if p == os.Getpid() {
@@ -58,7 +62,7 @@ func memoryOf(pid int) int64 {
 	return n << 10
 }
 
-// metrics adds up the series of each metric of an exporter.
+// metrics has the series of an exporter, and for each metric their sum.
 func metrics(listen string) map[string]float64 {
 	all := map[string]float64{}
 	response, err := http.Get("http://" + listen + "/metrics")
@@ -71,6 +75,9 @@ func metrics(listen string) map[string]float64 {
 		name, _, _ := strings.Cut(series, "{")
 		n, _ := strconv.ParseFloat(value, 64)
 		all[name] += n
+		if name != series {
+			all[series] = n
+		}
 	}
 	return all
 }
