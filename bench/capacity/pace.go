@@ -52,6 +52,9 @@ func (p *pace) later(at time.Time, do func()) { heap.Push(&p.agenda, step{at, do
 
 // plan plans a collection's next turn.
 func (p *pace) plan(c *collection, after time.Time) {
+	if c.turns == 0 || len(c.objects) == 0 {
+		return
+	}
 	at := after.Add(time.Duration(p.random.ExpFloat64() / c.turns * float64(time.Second)))
 	if at.Before(p.until) {
 		p.later(at, func() { p.turn(c, at); p.plan(c, at) })

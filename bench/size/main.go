@@ -52,6 +52,9 @@ func run(ctx context.Context) error {
 	if len(os.Args) > 2 && os.Args[1] == "record" {
 		return l.record(ctx, os.Args[2])
 	}
+	if len(os.Args) > 1 && os.Args[1] == "watch" {
+		return l.watch(ctx)
+	}
 	if err := l.makeNodes(ctx); err != nil {
 		return err
 	}
