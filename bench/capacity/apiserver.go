@@ -18,14 +18,11 @@ import (
 	"kubecdc/change"
 )
 
-// apiServer serves a world: discovery, lists of any version, watches from any version.
+// apiServer serves a world: discovery, lists at any version, watches from any version.
 type apiServer struct {
 	*world
-	collections []*collection
-	mux         *http.ServeMux
-	watches     atomic.Int64 // that were opened
-	pages       atomic.Int64 // of lists
-	bytes       atomic.Int64 // of both
+	mux            *http.ServeMux
+	watches, pages atomic.Int64 // requests
 }
 
 func newAPIServer(c cluster) (*apiServer, error) {
@@ -37,10 +34,25 @@ func newAPIServer(c cluster) (*apiServer, error) {
 	for _, r := range c.resources() {
 		s.collections = append(s.collections, s.serve(r, lives[r.Plural]))
 	}
-	s.serve(resource{Resource: resourceOf("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")}, life{})
-	s.serve(resource{Resource: resourceOf("apiregistration.k8s.io", "apiservices", "APIService")}, life{})
 	s.discovery()
+	for _, r := range []change.Resource{{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"},
+		{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices", Kind: "APIService"}} {
+		s.collections = append(s.collections, s.serve(resource{Resource: r}, life{}))
+	}
+	go func() {
+		for range time.Tick(time.Minute) {
+			s.wake() // for bookmarks
+		}
+	}()
 	return s, nil
+}
+
+func (w *world) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.collections {
+		c.changed.Broadcast()
+	}
 }
 
 // listen serves on a free port, and writes a kubeconfig.
@@ -54,16 +66,17 @@ func (s *apiServer) listen(kubeconfig string) error {
 clusters: [{name: c, cluster: {server: "http://%s"}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, listener.Addr()), 0o600)
 }
 
-func prefixOf(r *resource) string {
-	if r.Group == "" {
-		return "/api/v1/"
+func pathOf(apiVersion string) string {
+	if apiVersion == "v1" {
+		return "/api/v1"
 	}
-	return "/apis/" + r.APIVersion() + "/"
+	return "/apis/" + apiVersion
 }
 
 func (s *apiServer) serve(r resource, l life) *collection {
-	c := s.collection(r, l)
-	answer := func(w http.ResponseWriter, r *http.Request) {
+	c := s.add(r, l)
+	s.mux.HandleFunc(pathOf(r.APIVersion())+"/"+r.Plural, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") != "" {
 			s.watches.Add(1)
 			s.watch(c, w, r)
@@ -71,48 +84,34 @@ func (s *apiServer) serve(r resource, l life) *collection {
 		}
 		s.pages.Add(1)
 		s.list(c, w, r)
-	}
-	s.mux.HandleFunc(prefixOf(&r)+r.Plural, answer)
-	s.mux.HandleFunc(prefixOf(&r)+"namespaces/{namespace}/"+r.Plural, answer)
+	})
 	return c
 }
 
-// watch sends what came after a version, and bookmarks about once a minute.
+// watch sends what came after a version, and a bookmark in each minute that has nothing else.
 func (s *apiServer) watch(c *collection, w http.ResponseWriter, r *http.Request) {
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
 	since, _ := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
-	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(max(seconds, 60))*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(seconds)*time.Second)
 	defer cancel()
-	w.Header().Set("Content-Type", "application/json")
-	minute := time.NewTicker(time.Minute)
-	defer minute.Stop()
-	wake := func() { s.mu.Lock(); c.changed.Broadcast(); s.mu.Unlock() }
-	defer context.AfterFunc(ctx, wake)()
-	marked := time.Now()
-	defer time.AfterFunc(time.Minute, func() {
-		for wake(); ctx.Err() == nil; wake() {
-			select {
-			case <-minute.C:
-			case <-ctx.Done():
-			}
-		}
-	}).Stop()
-	next := 0
+	defer context.AfterFunc(ctx, s.wake)()
+	marked, next := time.Now(), 0
 	for ctx.Err() == nil {
 		_ = http.NewResponseController(w).Flush()
 		buffer, upTo := s.events(ctx, c, since, &next)
 		if len(buffer) == 0 && time.Since(marked) > 50*time.Second {
-			buffer, marked = bookmark(c, upTo), time.Now()
+			marked = time.Now()
+			buffer = fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n",
+				c.Kind, c.APIVersion(), upTo)
 		}
-		n, err := w.Write(buffer)
-		if s.bytes.Add(int64(n)); err != nil {
+		if _, err := w.Write(buffer); err != nil {
 			return
 		}
 	}
 }
 
-// events waits once, and renders what the log has from index next on that is newer than a version. If that is nothing, the collection has
-// been told up to a version.
+// events waits once, and renders what the log has from index next on that is newer than a version. If that is nothing, the watch has all up to
+// a version.
 func (s *apiServer) events(ctx context.Context, c *collection, since uint64, next *int) (buffer []byte, upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,110 +120,74 @@ func (s *apiServer) events(ctx context.Context, c *collection, since uint64, nex
 	}
 	for ; *next < len(c.log) && len(buffer) < 64<<10; *next++ {
 		if v := c.log[*next]; v.number > since {
-			buffer = append(append(append(buffer, `{"type":"`...), c.life.types[v.state]...), `","object":`...)
+			buffer = fmt.Appendf(buffer, `{"type":%q,"object":`, v.kind())
 			buffer = append(v.render(buffer), "}\n"...)
 		}
 	}
-	return buffer, s.version()
+	return buffer, s.newest()
 }
 
-func bookmark(c *collection, version uint64) []byte {
-	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null}}}`+"\n",
-		c.Kind, c.APIVersion(), version)
-}
-
-// list answers a page of a collection as it is, or as it was at a version; of one object, if a field selector names it.
+// list answers a page of a collection as it is, or as it was at a version.
 func (s *apiServer) list(c *collection, w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	s.mu.Lock()
-	at, from := s.version(), c.first
-	s.mu.Unlock()
-	if q.Get("resourceVersionMatch") == "Exact" {
-		at, _ = strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
-		from = 0
-	}
-	if token := q.Get("continue"); token != "" {
-		_, _ = fmt.Sscanf(token, "%d.%d", &at, &from)
-	}
-	limit, _ := strconv.Atoi(q.Get("limit"))
-	name, named := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=")
-	items, next, left := s.page(c, at, from, limit, strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList"), name, named)
-	more := ""
-	if next > 0 {
-		more = fmt.Sprintf(`,"continue":"%d.%d","remainingItemCount":%d`, at, next, left)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	n, _ := fmt.Fprintf(w, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[%s]}`+"\n", c.Kind, c.APIVersion(), at, more, items)
-	s.bytes.Add(int64(n))
-}
-
-func (s *apiServer) page(c *collection, at uint64, from, limit int, metadata bool, name string, named bool) (items []byte, next, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all [][]byte
-	for id := from; id < len(c.objects); id++ {
-		v := c.objects[id].at(at)
+	q, at, from := r.URL.Query(), s.newest(), 0
+	if q.Get("resourceVersionMatch") == "Exact" {
+		at, _ = strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
+	}
+	_, _ = fmt.Sscanf(q.Get("continue"), "%d.%d", &at, &from)
+	limit, _ := strconv.Atoi(q.Get("limit"))
+	metadataOnly := strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList")
+	var items [][]byte
+	more, left := "", 0
+	for _, o := range c.objects[from:] {
+		v := o.at(at)
 		switch {
 		case v == nil:
-			continue
-		case limit > 0 && len(all) == limit:
-			if left++; next == 0 {
-				next = id
+		case limit > 0 && len(items) == limit:
+			if left++; left == 1 {
+				from = o.id
 			}
-			continue
+		case metadataOnly:
+			items = append(items, fmt.Appendf(nil, `{"metadata":%s}`, metadataOf(v.render(nil))))
+		default:
+			items = append(items, v.render(nil))
 		}
-		text := v.render(nil)
-		if named && !bytes.Contains(text[:min(len(text), 300)], []byte(`"name":"`+name+`"`)) {
-			continue
-		}
-		if metadata {
-			text = fmt.Appendf(nil, `{"metadata":%s}`, metadataOf(text))
-		}
-		all = append(all, text)
 	}
-	return bytes.Join(all, []byte(",")), next, left
-}
-
-func resourceOf(group, plural, kind string) (r change.Resource) {
-	r.Group, r.Version, r.Plural, r.Kind = group, "v1", plural, kind
-	return r
+	if left > 0 {
+		more = fmt.Sprintf(`,"continue":"%d.%d","remainingItemCount":%d`, at, from, left)
+	}
+	fmt.Fprintf(w, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[%s]}`+"\n", c.Kind, c.APIVersion(), at, more,
+		bytes.Join(items, []byte(",")))
 }
 
 func (s *apiServer) discovery() {
-	groups := map[string]*metav1.APIResourceList{}
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	served := map[string]*metav1.APIResourceList{}
+	groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	for _, c := range s.collections {
-		if groups[c.Group] == nil {
-			groups[c.Group] = &metav1.APIResourceList{GroupVersion: c.APIVersion()}
+		in := c.APIVersion()
+		if served[in] == nil {
+			served[in] = &metav1.APIResourceList{GroupVersion: in}
 			if c.Group != "" {
-				version := metav1.GroupVersionForDiscovery{GroupVersion: c.APIVersion(), Version: c.Version}
-				list.Groups = append(list.Groups, metav1.APIGroup{Name: c.Group, PreferredVersion: version,
-					Versions: []metav1.GroupVersionForDiscovery{version}})
+				v := metav1.GroupVersionForDiscovery{GroupVersion: in, Version: c.Version}
+				groups.Groups = append(groups.Groups, metav1.APIGroup{Name: c.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
 			}
 		}
-		groups[c.Group].APIResources = append(groups[c.Group].APIResources, metav1.APIResource{Name: c.Plural, Kind: c.Kind,
-			Namespaced: c.Namespaced, Verbs: metav1.Verbs{"list", "watch", "get"}})
+		served[in].APIResources = append(served[in].APIResources, metav1.APIResource{Name: c.Plural, Kind: c.Kind, Namespaced: c.Namespaced,
+			Verbs: metav1.Verbs{"list", "watch", "get"}})
 	}
-	for _, resources := range groups {
-		path := "/apis/" + resources.GroupVersion
-		if resources.GroupVersion == "v1" {
-			path = "/api/v1"
-		}
-		s.document(path, resources)
+	for in, resources := range served {
+		s.document(pathOf(in), resources)
 	}
 	s.document("/api", metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-	s.document("/apis", list)
+	s.document("/apis", groups)
 	s.document("/api/v1/namespaces/kube-system", map[string]any{"kind": "Namespace", "apiVersion": "v1",
 		"metadata": map[string]any{"name": "kube-system", "uid": "0b1f4a52-6f0e-4dd8-8f0b-000000000009", "resourceVersion": "1"}})
 }
 
 func (s *apiServer) document(path string, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // structs of strings
-	}
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body)
+		_ = json.NewEncoder(w).Encode(v)
 	})
 }

@@ -45,7 +45,7 @@ func (c cluster) resources() []resource {
 		alive float64
 	}{
 		{resource{Resource: of("coordination.k8s.io", "leases", "Lease", true), turns: c.nodes / 10, loop: []int{1, 2}, steps: 1}, c.nodes},
-		{resource{Resource: of("", "nodes", "Node", false), turns: c.nodes / 300, loop: []int{2, 3}, steps: 1}, c.nodes},
+		{resource{Resource: of("", "nodes", "Node", false), turns: c.nodes / 300, loop: []int{1, 2}, steps: 1}, c.nodes},
 		{resource{Resource: of("", "pods", "Pod", true), turns: rolled + worked, begins: []int{0, 1, 2, 3, 4}, ends: []int{5, 6, 7, 8}}, c.pods},
 		{resource{Resource: of("", "events", "Event", true), turns: 6 * (rolled + worked), begins: []int{0}, ends: []int{1}}, 6 * (rolled + worked) * hour},
 		{resource{Resource: of("apps", "deployments", "Deployment", true), turns: rolled, loop: []int{1, 2, 3, 4, 5, 6}, steps: 2}, c.pods / 10},

@@ -19,19 +19,20 @@ var records = map[string]record{
 
 // Seconds of CPU.
 const (
-	exporterAtRest = 0.0035  // a second, of a process
-	exporterBatch  = 0.00157 // a batch: a transaction of Kafka
-	exporterCommit = 0.0005  // a commit to the checkpoint
-	exporterChange = 0.00012 // a change of the mix, which comes alone
-	brokersAtRest  = 0.085   // a second, of three
-	brokersBatch   = 0.013   // a batch, of three
-	brokersRequest = 0.007   // a request to one of them for a batch, with its replication
-	postgresAtRest = 0.003   // a second, for a process
-	postgresCommit = 0.0018  // a commit to the checkpoint
-	postgresChange = 0.00006 // a change in it
-	serverEvent    = 0.00002 // an event of a watch, by a real kube-apiserver
-	serverKilobyte = 0.00002 // and each 1,000 bytes of it
-	serverProof    = 0.00001 // an object in a proof: docs/performance.md
+	exporterAtRest = 0.0035   // a second, of a process
+	exporterBatch  = 0.00157  // a batch: a transaction of Kafka
+	exporterCommit = 0.0005   // a commit to the checkpoint
+	exporterChange = 0.000015 // a change that comes alone
+	exporterKilo   = 0.000045 // and each 1,000 bytes of it
+	brokersAtRest  = 0.085    // a second, of three
+	brokersBatch   = 0.013    // a batch, of three
+	brokersRequest = 0.007    // a request to one of them for a batch, with its replication
+	postgresAtRest = 0.003    // a second, for a process
+	postgresCommit = 0.0018   // a commit to the checkpoint
+	postgresChange = 0.00006  // a change in it
+	serverEvent    = 0.00002  // an event of a watch, by a real kube-apiserver
+	serverKilo     = 0.000024 // and each 1,000 bytes of it
+	serverProof    = 0.00001  // an object in a proof: docs/performance.md
 )
 
 // Bytes.

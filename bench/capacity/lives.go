@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// lives.json is made by go run ./bench/size record, which explains the holes.
+// go run ./bench/size record bench/capacity/lives.json makes it, and explains the holes.
 //
 //go:embed lives.json
 var recorded []byte
 
-// life is what watches show of the objects of one resource.
+// life is what watches show of the objects of a resource.
 type life struct {
 	types  []string
 	states []template
@@ -65,26 +65,37 @@ func parseTemplate(text string) (t template) {
 	return t
 }
 
-// render fills in what is an object's own.
-func (t template) render(dst []byte, o *object, version uint64, timeOf func(state int) time.Time) []byte {
+// render fills in what is an object's own, and the times of its states.
+func (t template) render(dst []byte, v *version, timeOf func(state int) time.Time) []byte {
 	for i, h := range t.holes {
 		dst = append(dst, t.literals[i]...)
 		switch h.kind {
 		case 'N':
-			dst = fmt.Appendf(dst, "%07d", o.id)
+			dst = fmt.Appendf(dst, "%07d", v.id)
 		case 'U':
-			dst = append(dst, o.uid()...)
+			dst = append(dst, v.uid...)
 		case 'V':
-			dst = strconv.AppendUint(dst, version, 10)
+			dst = strconv.AppendUint(dst, v.number, 10)
 		case 'T':
 			dst = timeOf(h.from).AppendFormat(dst, "2006-01-02T15:04:05Z")
 		case 'M':
 			dst = timeOf(h.from).AppendFormat(dst, "2006-01-02T15:04:05.000000Z")
 		case 'H':
-			dst = append(dst, o.own()[h.from:h.to]...)
+			dst = append(dst, v.own[h.from:h.to]...)
 		}
 	}
 	return append(dst, t.literals[len(t.holes)]...)
+}
+
+// size is the mean of an object's bytes over its life.
+func (l life) size() (mean float64) {
+	c := &collection{life: l}
+	o := &object{collection: c, own: fmt.Sprintf("%064d", 0), uid: fmt.Sprintf("%036d", 0)}
+	o.history = []*version{{object: o, number: firstVersion}}
+	for state := range l.states {
+		mean += float64(len((&version{object: o, number: firstVersion, state: state}).render(nil))) / float64(len(l.states))
+	}
+	return mean
 }
 
 // metadataOf is the metadata in an object's text.

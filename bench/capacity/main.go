@@ -1,4 +1,4 @@
-// Command capacity plans an exporter for a large cluster from measured costs, and holds the plan against a run of a scaled one.
+// Command capacity plans an exporter for a large cluster from measured costs, and holds the plan against a run of a part of it.
 package main
 
 import (
@@ -17,23 +17,21 @@ import (
 func init() { child.EndWithParent() }
 
 func main() {
-	c := cluster{}
-	flag.Float64Var(&c.nodes, "nodes", 5000, "nodes of the cluster")
-	flag.Float64Var(&c.pods, "pods", 150000, "pods of the cluster")
-	flag.Float64Var(&c.podsADay, "pods-a-day", 1e6, "pods that are created in a day")
-	flag.Float64Var(&c.scale, "scale", 1, "part of the cluster")
-	slots := flag.Int("slots", 10, "slots")
-	processes := flag.Int("processes", 3, "processes")
-	minutes := flag.Float64("minutes", 0, "run a part of the cluster for so long")
-	kill := flag.Bool("kill", true, "kill a process at half time")
-	rest := flag.Duration("rest", time.Minute, "time without changes before it")
-	out := flag.String("out", "measured.json", "file for what was measured")
-	against := flag.String("against", "", "hold the plan against a file of -out")
-	commit := flag.Duration("commit", 15*time.Millisecond, "time of a batch")
-	flag.Parse() // what follows are settings of the exporters
+	t := &trial{result: result{Memory: map[int]float64{}}}
+	flag.Float64Var(&t.nodes, "nodes", 5000, "nodes of the cluster")
+	flag.Float64Var(&t.pods, "pods", 150000, "pods of the cluster")
+	flag.Float64Var(&t.podsADay, "pods-a-day", 1e6, "pods that are created in a day")
+	flag.Float64Var(&t.scale, "scale", 1, "part of its objects and rates")
+	flag.IntVar(&t.slots, "slots", 10, "slots")
+	flag.IntVar(&t.processes, "processes", 3, "processes")
+	commit := flag.Duration("commit", 15*time.Millisecond, "from the begin of a batch to that of the next, at least")
+	flag.IntVar(&t.minutes, "minutes", 0, "run it for so long")
+	flag.StringVar(&t.file, "result", "capacity.json", "file for the result of a run")
+	against := flag.Bool("against", false, "hold the plan against that file")
+	flag.Parse()
+	t.settings = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	t := &trial{cluster: c, slots: *slots, processes: *processes, rest: *rest, more: flag.Args(), out: *out, memory: map[int]int64{}}
-	err := do(ctx, t, *against, *commit, time.Duration(*minutes*float64(time.Minute)), *kill)
+	err := t.do(ctx, *against, setup{t.slots, t.processes, commit.Seconds()})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "capacity:", err)
@@ -42,21 +40,19 @@ func main() {
 }
 
 // do runs a trial, compares one, or prints the plan.
-func do(ctx context.Context, t *trial, against string, commit, during time.Duration, kill bool) error {
-	if during > 0 {
-		if err := runTrial(ctx, t, during, kill); err != nil {
+func (t *trial) do(ctx context.Context, against bool, s setup) error {
+	if t.minutes > 0 {
+		if err := t.run(ctx); err != nil {
 			return err
 		}
-		against = t.out
 	}
-	if against != "" {
-		m, err := readMeasured(against)
+	if t.minutes > 0 || against {
+		r, err := readResult(t.file)
 		if err != nil {
 			return err
 		}
-		return m.against()
+		return r.against()
 	}
-	s := setup{t.slots, t.processes, commit.Seconds()}
 	p, err := t.plan(s)
 	if err == nil {
 		p.print(t.cluster, s)

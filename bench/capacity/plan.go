@@ -42,10 +42,10 @@ func (c cluster) plan(s setup) (p plan, err error) {
 	}
 	p.control = p.batches*controlBatch + p.partitions*controlPartition
 	p.transactions = p.batches*transactionBatch + p.partitions*transactionPartition
-	p.exporter = float64(s.processes)*exporterAtRest + p.batches*exporterBatch + p.checkpoints*exporterCommit + p.changes*exporterChange
+	p.exporter = float64(s.processes)*exporterAtRest + p.batches*exporterBatch + p.checkpoints*exporterCommit + p.changes*exporterChange + p.kilobytes*exporterKilo
 	p.brokers = brokersAtRest + p.batches*brokersBatch + p.requests*brokersRequest
 	p.postgres = float64(s.processes)*postgresAtRest + p.checkpoints*postgresCommit + p.changes*postgresChange
-	p.server += p.objects * serverProof / 600
+	p.server = p.changes*serverEvent + p.kilobytes*serverKilo + p.objects*serverProof/600
 	p.wal = p.changes*walChange + p.checkpoints*walCommit
 	p.memory = memoryProcess + p.objects*memoryObject/float64(s.processes)
 	return p, nil
@@ -72,23 +72,10 @@ func (p *plan) addSlot(resources []resource, s setup, lives map[string]life) {
 		p.bytes[r.ID()] += r.rate() * (cost.packed + (cost.alone-cost.packed)/together)
 		written += r.rate() / together
 		p.objects += float64(r.alive)
-		p.server += r.rate() * (serverEvent + serverKilobyte*lives[r.Plural].size()/1000)
+		p.kilobytes += r.rate() * lives[r.Plural].size() / 1000
 	}
 	p.partitions += written
 	p.requests += batches * brokers * (1 - math.Pow(1-1.0/brokers, written/max(batches, 1e-9)))
-}
-
-// size is the mean of an object's text over its life.
-func (l life) size() (mean float64) {
-	for _, s := range l.states {
-		for _, literal := range s.literals {
-			mean += float64(len(literal))
-		}
-		for _, h := range s.holes {
-			mean += float64(map[byte]int{'N': 7, 'U': 36, 'V': 8, 'T': 20, 'M': 27, 'H': h.to - h.from}[h.kind])
-		}
-	}
-	return mean / float64(len(l.states))
 }
 
 func (p plan) data() (sum float64) {
@@ -116,34 +103,29 @@ func (p plan) print(c cluster, s setup) {
 }
 
 // against prints the plan of a trial beside what was measured.
-func (m measured) against() error {
-	c := cluster{m.Nodes, m.Pods, m.PodsADay, m.Scale}
-	p, err := c.plan(setup{m.Slots, m.Processes, m.Commit})
+func (r result) against() error {
+	p, err := cluster{r.Nodes, r.Pods, r.PodsADay, r.Scale}.plan(setup{r.Slots, r.Processes, r.Commit})
 	if err != nil {
 		return err
 	}
-	s, topics := m.Seconds, 0.0
-	for name, size := range m.Topics {
-		if name != "capacity.control" && name != "__transaction_state" {
-			topics += float64(size)
-		}
-	}
-	memory := int64(0)
-	for _, b := range m.Memory {
-		memory = max(memory, b)
-	}
+	s, control, states := r.Seconds, r.Used.Topics["capacity.control"], r.Used.Topics["__transaction_state"]
 	fmt.Println("| | predicted | measured | predicted / measured |\n|---|--:|--:|--:|")
-	row := func(name string, predicted, measured float64) {
-		fmt.Printf("| %s | %.4g | %.4g | %.2f |\n", name, predicted, measured, predicted/measured)
+	for _, row := range []struct {
+		name                string
+		predicted, measured float64
+	}{
+		{"changes", p.changes * s, r.Used.Changes},
+		{"batches", p.batches * s, sum(r.Used.Batches)},
+		{"CPU of the exporters, s", p.exporter * s, r.Used.CPU["exporter"]},
+		{"CPU of the brokers, s", p.brokers * s, r.Used.CPU["java"]},
+		{"CPU of Postgres, s", p.postgres * s, r.Used.CPU["postgres"]},
+		{"data topics on three replicas, MB", brokers * p.data() * s / 1e6, (sum(r.Used.Topics) - control - states) / 1e6},
+		{"control topic on three replicas, MB", brokers * p.control * s / 1e6, control / 1e6},
+		{"WAL, MB", p.wal * s / 1e6, r.Used.WAL / 1e6},
+		{"the largest process, MB", p.memory / 1e6, r.largest() / 1e6},
+	} {
+		fmt.Printf("| %s | %.4g | %.4g | %.2f |\n", row.name, row.predicted, row.measured, row.predicted/row.measured)
 	}
-	row("changes", p.changes*s, float64(sum(m.Changes)))
-	row("batches", p.batches*s, float64(sum(m.Batches)))
-	row("CPU of the exporters, s", p.exporter*s, m.CPU["exporter"])
-	row("CPU of the brokers, s", p.brokers*s, m.CPU["java"])
-	row("CPU of Postgres, s", p.postgres*s, m.CPU["postgres"])
-	row("data topics, MB on three replicas", 3*p.data()*s/1e6, topics/1e6)
-	row("control topic, MB", 3*p.control*s/1e6, float64(m.Topics["capacity.control"])/1e6)
-	row("WAL, MB", p.wal*s/1e6, float64(m.WAL)/1e6)
-	row("the largest process, MB", p.memory/1e6, float64(memory)/1e6)
+	fmt.Printf("a batch took %.0f ms in the sink; from a change to its record p50 %s, p99 %s\n", 1000*r.Commit, r.P50, r.P99)
 	return nil
 }

@@ -3,23 +3,22 @@ package main
 import (
 	"bufio"
 	"context"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // cpuOf is the CPU time of all processes below this one, by their names, with that of their children that have ended. Of this one's
 // own children it is the exporters that are killed.
-func cpuOf() map[string]time.Duration {
+func cpuOf() map[string]float64 {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	parents, names, cpu, ended := map[int]int{}, map[int]string{}, map[int]time.Duration{}, map[int]time.Duration{}
+	parents, names, cpu, ended := map[int]int{}, map[int]string{}, map[int]float64{}, map[int]float64{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -32,14 +31,13 @@ func cpuOf() map[string]time.Duration {
 		names[pid] = rest[:end]
 		parents[pid], _ = strconv.Atoi(fields[1])
 		for i, f := range fields[11:15] { // utime, stime, cutime, cstime: proc(5)
-			n, _ := strconv.ParseInt(f, 10, 64)
-			used := time.Duration(n) * time.Second / 100 // USER_HZ is 100 on every Linux that Go runs on
-			if cpu[pid] += used; i > 1 {
-				ended[pid] += used
+			ticks, _ := strconv.ParseFloat(f, 64)
+			if cpu[pid] += ticks / 100; i > 1 { // USER_HZ is 100 on every Linux that Go runs on
+				ended[pid] += ticks / 100
 			}
 		}
 	}
-	all := map[string]time.Duration{"exporter": ended[os.Getpid()]}
+	all := map[string]float64{"exporter": ended[os.Getpid()]}
 	for pid := range names {
 		for p := parents[pid]; p > 1; p = parents[p] {
 			if p == os.Getpid() {
@@ -48,18 +46,6 @@ func cpuOf() map[string]time.Duration {
 		}
 	}
 	return all
-}
-
-// memoryOf is what a process holds now, in bytes.
-func memoryOf(pid int) int64 {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	_, after, _ := strings.Cut(string(text), "VmRSS:")
-	fields := strings.Fields(after)
-	if len(fields) == 0 {
-		return 0
-	}
-	n, _ := strconv.ParseInt(fields[0], 10, 64)
-	return n << 10
 }
 
 // metrics has the series of an exporter, and for each metric their sum.
@@ -82,29 +68,56 @@ func metrics(listen string) map[string]float64 {
 	return all
 }
 
-// topicBytes is the size of each topic, on all brokers together.
-func topicBytes(ctx context.Context, client *kgo.Client) (map[string]int64, error) {
-	all, err := kadm.NewClient(client).DescribeAllLogDirs(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	sizes := map[string]int64{}
-	all.Each(func(d kadm.DescribedLogDir) {
-		d.Topics.Each(func(p kadm.DescribedLogDirPartition) { sizes[p.Topic] += p.Size })
-	})
-	return sizes, nil
+// counted is what all have used and written up to a moment, or between two.
+type counted struct {
+	CPU            map[string]float64 // seconds, by program: exporter, java, postgres
+	Topics         map[string]float64 // bytes on all brokers
+	Batches        map[string]float64 // by slot
+	Changes        float64
+	WAL, Commits   float64 // of Postgres: bytes, transactions
+	Pages, Watches float64 // requests to the API server
 }
 
-// database is what Postgres has done so far.
-type database struct{ wal, size, commits int64 }
-
-func databaseOf(ctx context.Context, url string) (d database, err error) {
-	conn, err := pgx.Connect(ctx, url)
+func (t *trial) count(ctx context.Context) (c counted, err error) {
+	c.CPU, c.Topics, c.Pages, c.Watches = cpuOf(), map[string]float64{}, float64(t.api.pages.Load()), float64(t.api.watches.Load())
+	t.judge.mutex.Lock()
+	c.Batches = maps.Clone(t.judge.batches)
+	t.judge.mutex.Unlock()
+	t.api.mu.Lock()
+	c.Changes = float64(len(t.api.sent))
+	t.api.mu.Unlock()
+	all, err := kadm.NewClient(t.judge.client).DescribeAllLogDirs(ctx, nil)
 	if err != nil {
-		return d, err
+		return c, err
+	}
+	all.Each(func(d kadm.DescribedLogDir) {
+		d.Topics.Each(func(p kadm.DescribedLogDirPartition) { c.Topics[p.Topic] += float64(p.Size) })
+	})
+	conn, err := pgx.Connect(ctx, t.database)
+	if err != nil {
+		return c, err
 	}
 	defer conn.Close(ctx)
-	const look = `select (pg_current_wal_lsn() - '0/0')::bigint, pg_database_size(current_database()),
-		(select xact_commit from pg_stat_database where datname = current_database())`
-	return d, conn.QueryRow(ctx, look).Scan(&d.wal, &d.size, &d.commits)
+	return c, conn.QueryRow(ctx, `select (pg_current_wal_lsn() - '0/0')::float8, xact_commit::float8 from pg_stat_database
+		where datname = current_database()`).Scan(&c.WAL, &c.Commits)
+}
+
+func (c counted) since(b counted) counted {
+	return counted{less(c.CPU, b.CPU), less(c.Topics, b.Topics), less(c.Batches, b.Batches), c.Changes - b.Changes,
+		c.WAL - b.WAL, c.Commits - b.Commits, c.Pages - b.Pages, c.Watches - b.Watches}
+}
+
+func less(now, before map[string]float64) map[string]float64 {
+	differences := map[string]float64{}
+	for name, n := range now {
+		differences[name] = n - before[name]
+	}
+	return differences
+}
+
+func sum(all map[string]float64) (n float64) {
+	for _, v := range all {
+		n += v
+	}
+	return n
 }

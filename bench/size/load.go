@@ -20,7 +20,7 @@ const nodes = 100
 type load struct {
 	api   rest.Interface
 	last  atomic.Int64  // the highest resourceVersion that was written
-	pause time.Duration // between two writes to one object
+	pause time.Duration // after each write
 }
 
 type phase struct {
@@ -68,6 +68,7 @@ func (l *load) send(ctx context.Context, verb, path, manager, body string) error
 		request.SetHeader("Content-Type", strategic)
 	}
 	answer, err := request.DoRaw(ctx)
+	time.Sleep(l.pause)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", verb, path, err, answer)
 	}
@@ -97,16 +98,14 @@ func (l *load) makeNodes(ctx context.Context) error {
 		!strings.Contains(err.Error(), "already exists") {
 		return err
 	}
-	return each(ctx, nodes, func(i int) error {
-		err := l.send(ctx, "POST", nodesPath, "kubelet", render(node, i, ""))
-		if err == nil {
-			err = l.send(ctx, "PATCH", fmt.Sprintf("%s/node-%d/status", nodesPath, i), "kubelet", render(nodeStatus, i, ""))
-		}
-		if err == nil {
-			err = l.send(ctx, "POST", leasesPath, "kubelet", render(lease, i, ""))
-		}
-		return err
-	})
+	return each(ctx, nodes, func(i int) error { return l.makeNode(ctx, i) })
+}
+
+// makeNode makes a node and its lease.
+func (l *load) makeNode(ctx context.Context, i int) error {
+	return l.all(ctx, [][4]string{{"POST", nodesPath, "kubelet", render(node, i, "")},
+		{"PATCH", fmt.Sprintf("%s/node-%d/status", nodesPath, i), "kubelet", render(nodeStatus, i, "")},
+		{"POST", leasesPath, "kubelet", render(lease, i, "")}})
 }
 
 func (l *load) renew(ctx context.Context, i, times int) (err error) {
@@ -162,7 +161,6 @@ func (l *load) all(ctx context.Context, steps [][4]string) error {
 		if err := l.send(ctx, s[0], s[1], s[2], s[3]); err != nil {
 			return err
 		}
-		time.Sleep(l.pause)
 	}
 	return nil
 }
