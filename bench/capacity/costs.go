@@ -22,7 +22,7 @@ const (
 	exporterAtRest = 0.0035   // a second, of a process
 	exporterBatch  = 0.00157  // a batch: a transaction of Kafka
 	exporterCommit = 0.0005   // a commit to the checkpoint
-	exporterChange = 0.000015 // a change that comes alone
+	exporterChange = 0.000005 // a change that comes alone
 	exporterKilo   = 0.000045 // and each 1,000 bytes of it
 	brokersAtRest  = 0.085    // a second, of three
 	brokersBatch   = 0.013    // a batch, of three

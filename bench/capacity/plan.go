@@ -17,8 +17,8 @@ type setup struct {
 // plan is what it will take. Rates are by second.
 type plan struct {
 	changes, batches, partitions, requests, checkpoints float64
-	slotRates                                           []float64 // changes of each slot
-	objects                                             float64
+	slotRates                                           []float64          // changes of each slot
+	objects, kilobytes                                  float64            // kilobytes: of the objects that change
 	bytes                                               map[string]float64 // of each topic, one replica
 	control, transactions                               float64            // bytes, one replica
 	exporter, brokers, postgres, server                 float64            // cores
