@@ -118,22 +118,27 @@ func (c *collection) live(until time.Time, turns *sync.WaitGroup) {
 			return
 		}
 		time.Sleep(time.Until(at))
-		c.mu.Lock()
-		if c.steps > 0 {
-			o := c.objects[rand.N(len(c.objects))]
-			var states []int
-			for ; len(states) < c.steps; o.turned++ {
-				states = append(states, c.loop[o.turned%len(c.loop)])
-			}
-			turns.Go(func() { o.pass(states, at) })
-		} else {
-			created, oldest := c.create(), c.objects[c.ending]
-			c.ending++
-			turns.Go(func() { created.pass(c.begins, at) })
-			turns.Go(func() { oldest.pass(c.ends, at) })
-		}
-		c.mu.Unlock()
+		c.turn(at, turns)
 	}
+}
+
+// turn begins a turn.
+func (c *collection) turn(at time.Time, turns *sync.WaitGroup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.steps > 0 {
+		o := c.objects[rand.N(len(c.objects))]
+		var states []int
+		for ; len(states) < c.steps; o.turned++ {
+			states = append(states, c.loop[o.turned%len(c.loop)])
+		}
+		turns.Go(func() { o.pass(states, at) })
+		return
+	}
+	created, oldest := c.create(), c.objects[c.ending]
+	c.ending++
+	turns.Go(func() { created.pass(c.begins, at) })
+	turns.Go(func() { oldest.pass(c.ends, at) })
 }
 
 func (o *object) pass(states []int, at time.Time) {
