@@ -20,22 +20,15 @@ func (l *load) watch(ctx context.Context) error {
 	if err := each(ctx, nodes, func(i int) error { return l.send(ctx, "POST", podsPath, "kubectl", render(pod, i, now())) }); err != nil {
 		return err
 	}
-	idle, err := l.cpuDuring(ctx, func() error { time.Sleep(20 * time.Second); return nil })
+	rest, err := l.cpuDuring(ctx, func() error { time.Sleep(20 * time.Second); return nil })
 	if err != nil {
 		return err
 	}
-	fmt.Printf("at rest: %.1f%% of a core\n", 100*idle)
 	for _, r := range []struct {
 		path  string
 		write func(i int) error
 	}{
-		{podsPath, func(i int) (err error) {
-			for n := 0; n < changes/nodes && err == nil; n++ {
-				at := time.Now().Add(time.Duration(n) * time.Second).UTC().Format(time.RFC3339)
-				err = l.send(ctx, "PATCH", fmt.Sprintf("%s/web-%d/status", podsPath, i), "kubelet", render(podReady, i, at))
-			}
-			return err
-		}},
+		{podsPath, func(i int) error { return l.reReady(ctx, i, changes/nodes) }},
 		{leasesPath, func(i int) error { return l.renew(ctx, i, changes/nodes) }},
 		{nodesPath, func(i int) error { return l.beat(ctx, i, changes/nodes) }},
 	} {
@@ -46,8 +39,7 @@ func (l *load) watch(ctx context.Context) error {
 				return err
 			}
 		}
-		events, bytes := 0, 0
-		started := time.Now()
+		events, bytes, started := 0, 0, time.Now()
 		busy, err := l.cpuDuring(ctx, func() error {
 			for range watches {
 				n, size, err := l.replay(ctx, r.path, since)
@@ -60,10 +52,19 @@ func (l *load) watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		took := time.Since(started).Seconds()
-		fmt.Printf("%s: %d events of %d bytes: %.1f us of CPU each\n", r.path, events, bytes/events, 1e6*(busy-idle)*took/float64(events))
+		cpu := (busy - rest) * time.Since(started).Seconds() / float64(events)
+		fmt.Printf("%s: %d events of %d bytes: %.1f us of CPU each\n", r.path, events, bytes/events, 1e6*cpu)
 	}
 	return nil
+}
+
+// reReady sets the times of a pod's conditions.
+func (l *load) reReady(ctx context.Context, i, times int) (err error) {
+	for n := 0; n < times && err == nil; n++ {
+		at := time.Now().Add(time.Duration(n) * time.Second).UTC().Format(time.RFC3339)
+		err = l.send(ctx, "PATCH", fmt.Sprintf("%s/web-%d/status", podsPath, i), "kubelet", render(podReady, i, at))
+	}
+	return err
 }
 
 // replay reads what a watch sends from a version up to the last one.
