@@ -103,7 +103,7 @@ func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 // The address of the brokers leads to another Kafka from a moment on: the exporter ends as at a start, and names both.
 func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	t.Parallel()
-	w, other := NewBrokerWorld(t, servers.KafkaOptions{}), servers.SharedKafka(t)
+	w, other := NewWorld(t), servers.FragileKafka(t)
 	proxies, env := w.Proxied(t)
 	env["KUBECDC_RESOURCES"] = Resources([]Kind{ConfigMaps})
 	e := StartExporter(t, "an exporter", env)

@@ -24,8 +24,8 @@ type World struct {
 	Env        map[string]string
 }
 
-// NewWorld starts an API server and a database for this test alone, which will break them. The broker is that of all tests, and the topics
-// are the test's own.
+// NewWorld starts an API server and a database for this test alone, which will break them. The broker is that of all tests: the topics, and
+// the lane to the broker that Proxied leads through, are the test's own.
 func NewWorld(t testing.TB) *World {
 	t.Helper()
 	return newWorld(t, compaction)
@@ -56,6 +56,13 @@ func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	<-started
 	must(t, failed)
 	return w.on(broker, w.Prefix)
+}
+
+// NewFragileWorld is NewWorld with a broker that the test may kill: tests have it one after another.
+func NewFragileWorld(t testing.TB) *World {
+	t.Helper()
+	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
+	return w.on(servers.FragileKafka(t), servers.UniqueName())
 }
 
 // on has the log in topics of that prefix.
@@ -162,7 +169,7 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 	proxies = map[string]*servers.Proxy{}
 	targets := map[string]string{"api": w.Kube.Address, "postgres": w.Checkpoint.Address}
 	if w.Kafka != nil {
-		proxies["kafka"] = w.Kafka.Proxy
+		proxies["kafka"] = w.Kafka.Lane(t)
 	} else {
 		targets["sink"] = w.Postgres.Address
 	}
@@ -176,7 +183,7 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
 	env = w.With("KUBECONFIG", kubeconfig, "KUBECDC_CHECKPOINT", w.Checkpoint.URLAt(proxies["postgres"].Address, "kubecdc"))
 	if w.Kafka != nil {
-		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","))
+		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", proxies["kafka"].Address)
 	}
 	return proxies, with(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
 }

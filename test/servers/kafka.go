@@ -22,6 +22,7 @@ type KafkaOptions struct {
 	ACLs            bool              // KafkaUser may do what ACLs allow; who comes without a login may do all
 	Guarded         bool              // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
 	Joined          bool              // others join it: one of them that is silent is soon taken for dead
+	Lanes           int               // for so many tests at once: see Lane. 0 is 1
 	Keep            bool              // keep the folder after Stop
 }
 
@@ -51,7 +52,7 @@ type Kafka struct {
 	ClientCertFile string   // for a client that wants to show one
 	ClientKeyFile  string
 	Issuer         *Issuer // with KafkaOptions.OAuth
-	Proxy          *Proxy  // between ProxiedBrokers and the broker
+	Proxy          *Proxy  // between ProxiedBrokers and the broker; the first of the lanes
 	ClusterID      string  // which every broker of the cluster says
 	Dir            string  // of this instance: data and log
 
@@ -62,10 +63,17 @@ type Kafka struct {
 	ca       *authority
 	id       int    // of the node; the first one is the controller
 	control  string // the controller's address
-	behind   string // the listener that Proxy leads to
+	lanes    []lane
+	free     chan lane // those that no test has
 	proc     *process
 
 	javaFlags []string // in place of the class archive
+}
+
+// lane is a listener of the broker, and the proxy that it advertises there.
+type lane struct {
+	*Proxy
+	behind string
 }
 
 // StartKafka starts a broker on free loopback ports, which it keeps over
@@ -121,22 +129,29 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 }
 
 func (k *Kafka) listen() error {
-	ports, err := freePorts(5)
+	lanes := max(1, k.opts.Lanes)
+	ports, err := freePorts(4 + lanes)
 	if err != nil {
 		return err
 	}
 	k.Brokers = []string{loopback(ports[0])}
-	k.control, k.behind = loopback(ports[1]), loopback(ports[2])
+	k.control = loopback(ports[1])
 	if k.opts.SASL {
-		k.SASLBrokers = []string{loopback(ports[3])}
+		k.SASLBrokers = []string{loopback(ports[2])}
 	}
 	if k.opts.TLS {
-		k.TLSBrokers = []string{loopback(ports[4])}
+		k.TLSBrokers = []string{loopback(ports[3])}
 	}
-	if k.Proxy, err = NewProxy(k.behind); err != nil {
-		return err
+	k.free = make(chan lane, lanes)
+	for _, port := range ports[4:] {
+		l := lane{behind: loopback(port)}
+		if l.Proxy, err = NewProxy(l.behind); err != nil {
+			return err
+		}
+		k.lanes = append(k.lanes, l)
+		k.free <- l
 	}
-	k.ProxiedBrokers = []string{k.Proxy.Address}
+	k.Proxy, k.ProxiedBrokers = k.lanes[0].Proxy, []string{k.lanes[0].Address}
 	return nil
 }
 
@@ -187,7 +202,9 @@ func (k *Kafka) Stop() error {
 	if !unregister(k) {
 		return nil
 	}
-	k.Proxy.Close()
+	for _, lane := range k.lanes {
+		lane.Close()
+	}
 	k.proc.kill()
 	return k.instance.close()
 }

@@ -30,8 +30,8 @@ func (k *Kafka) properties() map[string]string {
 		k.addTLS(all, "tls", "requested")
 	}
 	if k.opts.Guarded {
-		addSASL(all, "proxied")
-		k.addTLS(all, "proxied", "required")
+		addSASL(all, "proxied_0")
+		k.addTLS(all, "proxied_0", "required")
 	}
 	if k.opts.ACLs {
 		all["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -79,8 +79,17 @@ func kafkaBasics(data, controller string, session time.Duration) map[string]stri
 }
 
 func (k *Kafka) addListeners(all map[string]string) {
-	listeners := []string{"CONTROLLER://" + k.control, "PLAINTEXT://" + k.Brokers[0], "PROXIED://" + k.behind}
-	advertised := []string{"PLAINTEXT://" + k.Brokers[0], "PROXIED://" + k.Proxy.Address}
+	listeners := []string{"CONTROLLER://" + k.control, "PLAINTEXT://" + k.Brokers[0]}
+	advertised := []string{"PLAINTEXT://" + k.Brokers[0]}
+	protocols := "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL"
+	for i, lane := range k.lanes {
+		name, protocol := fmt.Sprint("PROXIED_", i), "PLAINTEXT"
+		if k.opts.Guarded {
+			protocol = "SASL_SSL"
+		}
+		listeners, advertised = append(listeners, name+"://"+lane.behind), append(advertised, name+"://"+lane.Address)
+		protocols += "," + name + ":" + protocol
+	}
 	for _, address := range k.SASLBrokers {
 		listeners = append(listeners, "SASL://"+address)
 		advertised = append(advertised, "SASL://"+address)
@@ -91,12 +100,7 @@ func (k *Kafka) addListeners(all map[string]string) {
 	}
 	all["listeners"] = strings.Join(listeners, ",")
 	all["advertised.listeners"] = strings.Join(advertised, ",")
-	proxied := "PLAINTEXT"
-	if k.opts.Guarded {
-		proxied = "SASL_SSL"
-	}
-	all["listener.security.protocol.map"] =
-		"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:" + proxied + ",SASL:SASL_PLAINTEXT,TLS:SSL"
+	all["listener.security.protocol.map"] = protocols
 }
 
 func addSASL(all map[string]string, listener string) {

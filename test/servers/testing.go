@@ -51,7 +51,7 @@ var (
 		return StartKubernetes(context.Background(), KubernetesOptions{})
 	})
 	sharedKafka = sync.OnceValues(func() (*Kafka, error) {
-		return StartKafka(context.Background(), KafkaOptions{})
+		return StartKafka(context.Background(), KafkaOptions{Lanes: 8, Properties: Impatient})
 	})
 	sharedPostgres = sync.OnceValues(func() (*Postgres, error) {
 		return StartPostgres(context.Background(), PostgresOptions{NoFsync: true})
@@ -75,6 +75,51 @@ func Kube(t testing.TB) *Kubernetes { return shared(t, "Kubernetes", sharedKube)
 
 // SharedKafka is the one broker of this test process.
 func SharedKafka(t testing.TB) *Kafka { return shared(t, "Kafka", sharedKafka) }
+
+// Impatient has a broker look for transactions that are open for too long five times a second; by default it does so every ten seconds.
+var Impatient = map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+
+// Lane is a way to the broker that is this test's alone, to break: a proxy that the broker advertises to whoever comes through it.
+func (k *Kafka) Lane(t testing.TB) *Proxy {
+	t.Helper()
+	select {
+	case l := <-k.free:
+		t.Cleanup(func() {
+			l.Retarget(l.behind)
+			if err := l.Restore(); err == nil { // else the broker is stopped
+				k.free <- l
+			}
+		})
+		return l.Proxy
+	default:
+		t.Fatal("other tests have all lanes of the broker: see KafkaOptions.Lanes")
+		return nil
+	}
+}
+
+var fragileKafka struct {
+	sync.Mutex
+	broker *Kafka
+}
+
+// FragileKafka is another broker of this test process, which a test may kill, if it starts it again: one test has it at a time. A test that
+// fails leaves it behind.
+func FragileKafka(t testing.TB) *Kafka {
+	t.Helper()
+	f := &fragileKafka
+	f.Lock()
+	t.Cleanup(func() {
+		if t.Failed() && f.broker != nil {
+			_ = f.broker.Stop()
+			f.broker = nil
+		}
+		f.Unlock()
+	})
+	if f.broker == nil {
+		f.broker = shared(t, "Kafka", func() (*Kafka, error) { return StartKafka(context.Background(), KafkaOptions{}) })
+	}
+	return f.broker
+}
 
 // SharedPostgres is the one Postgres of this test process.
 func SharedPostgres(t testing.TB) *Postgres { return shared(t, "Postgres", sharedPostgres) }
