@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sr"
 
+	"kubecdc/test/oracle"
 	"kubecdc/test/servers"
 )
 
@@ -78,7 +79,7 @@ func TestRegistryAwayForLong(t *testing.T) {
 	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
 }
 
-func init() { encodings["avro"] = parseAvro }
+func init() { oracle.Encodings["avro"] = parseAvro }
 
 // avroSchemas has the parsed schemas of the registry.
 var avroSchemas struct {
@@ -98,7 +99,7 @@ func parseAvro(r *kgo.Record) (Record, error) {
 			return Record{}, err
 		}
 	}
-	return parsePlain(plain)
+	return oracle.ParsePlain(plain)
 }
 
 func readAvro(wire []byte) ([]byte, error) {

@@ -59,12 +59,7 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 // wantObjects demands that what the log has now is the cluster's state.
 func wantObjects(t *testing.T, w *World, kinds []Kind) {
 	t.Helper()
-	v, log := &Verdict{}, w.readObjects(t, kinds)
-	for _, kind := range kinds {
-		v.finalState(t, w.Kube, kind, log.ByKey(w.Prefix, kind))
-	}
-	v.Changes = len(log.Records)
-	v.Demand(t, 0)
+	wantState(t, w, w.readObjects(t, kinds), kinds...)
 }
 
 // wantAnotherLogRefused starts with the same checkpoint and another log: that is a wrong setting, which is said.

@@ -24,17 +24,29 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The five kinds that the tests write: built-in ones of three groups, and a custom resource.
+// Kinds are the five that most tests write: built-in ones of three groups, and a custom resource. Events are not among them: they have no
+// watch cache.
 var (
-	ConfigMaps  = Kind{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "/registry/configmaps/"}
-	Secrets     = Kind{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "/registry/secrets/"}
-	Deployments = Kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "/registry/deployments/"}
-	Roles       = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "/registry/roles/"}
-	Widgets     = Kind{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "/registry/example.com/widgets/"}
-	Events      = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "/registry/events/"} // not among them: no watch cache
-	Budgets     = Kind{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, "/registry/poddisruptionbudgets/"}
+	ConfigMaps  = kindOf("", "v1", "configmaps")
+	Secrets     = kindOf("", "v1", "secrets")
+	Pods        = kindOf("", "v1", "pods")
+	Events      = kindOf("", "v1", "events")
+	Deployments = kindOf("apps", "v1", "deployments")
+	Budgets     = kindOf("policy", "v1", "poddisruptionbudgets")
+	Roles       = kindOf("rbac.authorization.k8s.io", "v1", "roles")
+	Widgets     = customKind("example.com", "v1", "widgets")
 	Kinds       = []Kind{ConfigMaps, Secrets, Deployments, Roles, Widgets}
 )
+
+func kindOf(group, version, resource string) Kind {
+	return Kind{GVR: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Prefix: "/registry/" + resource + "/"}
+}
+
+func customKind(group, version, resource string) Kind {
+	k := kindOf(group, version, resource)
+	k.Prefix = "/registry/" + group + "/" + resource + "/"
+	return k
+}
 
 // Resources is KUBECDC_RESOURCES for the kinds.
 func Resources(kinds []Kind) string {

@@ -151,11 +151,10 @@ func (w *World) Read(t testing.TB) *Log {
 }
 
 // With is the environment with some settings changed.
-func (w *World) With(pairs ...string) map[string]string {
-	env := map[string]string{}
-	for k, v := range w.Env {
-		env[k] = v
-	}
+func (w *World) With(pairs ...string) map[string]string { return with(w.Env, pairs...) }
+
+func with(env map[string]string, pairs ...string) map[string]string {
+	env = maps.Clone(env)
 	for i := 0; i < len(pairs); i += 2 {
 		env[pairs[i]] = pairs[i+1]
 	}
@@ -242,7 +241,7 @@ func (w *World) controls(t testing.TB) []change.Control {
 		return w.fileControls(t)
 	}
 	if w.Kafka == nil {
-		return readTables(t, w.Postgres.URL, (*Log).readControls).Controls
+		return readTables(t, w.Postgres.URL, readControls).Controls
 	}
 	return ReadControls(t, w.Kafka.Brokers, w.Prefix)
 }
