@@ -24,8 +24,8 @@ func Judge(t testing.TB, k *servers.Kubernetes, log *Log, prefix string, kinds [
 	return v
 }
 
-// wantState demands that a replay of the log yields the cluster's objects.
-func wantState(t testing.TB, w *World, log *Log, kinds ...Kind) {
+// WantState demands that a replay of the log yields the cluster's objects.
+func WantState(t testing.TB, w *World, log *Log, kinds ...Kind) {
 	t.Helper()
 	w.state(t, log, kinds...).Demand(t, 0)
 }

@@ -92,7 +92,7 @@ func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 		}
 		w.AwaitComplete(t, writer, Kinds)
 	})
-	wantState(t, w, w.Read(t), Kinds...)
+	WantState(t, w, w.Read(t), Kinds...)
 }
 
 // The address of the brokers leads to another Kafka from a moment on: the exporter ends as at a start, and names both.

@@ -32,5 +32,5 @@ func TestALogIsMoved(t *testing.T) {
 		t.Errorf("the first ends with %d", code)
 	}
 	writer.Run(40)
-	wantState(t, &moved, moved.AwaitComplete(t, writer, kinds), ConfigMaps)
+	WantState(t, &moved, moved.AwaitComplete(t, writer, kinds), ConfigMaps)
 }

@@ -59,7 +59,7 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 // wantObjects demands that what the log has now is the cluster's state.
 func wantObjects(t *testing.T, w *World, kinds []Kind) {
 	t.Helper()
-	wantState(t, w, w.readObjects(t, kinds), kinds...)
+	WantState(t, w, w.readObjects(t, kinds), kinds...)
 }
 
 // wantAnotherLogRefused starts with the same checkpoint and another log: that is a wrong setting, which is said.

@@ -72,7 +72,7 @@ func TestACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
 		writer.Run(200)
 		runFor(t, w.Env, func() { writer.Run(50); w.AwaitComplete(t, writer, Kinds) })
 		log := w.Read(t)
-		wantState(t, w, log, Kinds...)
+		WantState(t, w, log, Kinds...)
 		for _, kind := range said {
 			if !saysUnknown(log, kind) {
 				t.Errorf("%s and the checkpoint are lost: no gap record says that it is not known how far %s was complete", topic, kind.ID())

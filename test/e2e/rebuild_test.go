@@ -149,7 +149,7 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	writer.Run(100)
 	afterRebuildThatBegins(t, w, writer, env, "the checkpoint is new: reading what the log has of this slot's streams")
 	log = w.Read(t)
-	wantState(t, w, log, Kinds...)
+	WantState(t, w, log, Kinds...)
 	for _, kind := range Kinds {
 		said := false
 		for _, c := range log.Controls {

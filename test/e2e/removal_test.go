@@ -51,7 +51,7 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 		t.Errorf("the resource that is back does not begin with a snapshot: %+v", begins)
 	}
 	Judge(t, w.Kube, log, w.Prefix, []Kind{ConfigMaps}).Demand(t, 0)
-	wantState(t, w, log, Widgets)
+	WantState(t, w, log, Widgets)
 }
 
 // wantAllDeleted demands of every widget one deletion, marked as inferred, that has the last state as its before, and a

@@ -226,7 +226,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	if mended["c"] != 1 || mended["u"] != len(wrong) || mended["d"] != 1 || len(log.Records)-before != len(wrong)+3 {
 		t.Errorf("the log got %d records, of them %v", len(log.Records)-before, mended)
 	}
-	wantState(t, w, log, ConfigMaps)
+	WantState(t, w, log, ConfigMaps)
 }
 
 // awaitCheckpoint waits until the checkpoint has what the log has.

@@ -97,7 +97,7 @@ func (w *whoWorld) start(t *testing.T) {
 // awaitComplete waits until the logs have every change.
 func (w *whoWorld) awaitComplete(t *testing.T) {
 	t.Helper()
-	marks := NewWriter(t, w.kube.Config, 1, nil).marks(whoKinds)
+	marks := NewWriter(t, w.kube.Config, 1, nil).Marks(whoKinds)
 	for _, l := range w.logs {
 		l.awaitMarks(t, marks)
 	}

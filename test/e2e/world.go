@@ -191,11 +191,11 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 // change of each kind is made, and must come out.
 func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 	t.Helper()
-	return w.awaitMarks(t, writer.marks(kinds))
+	return w.awaitMarks(t, writer.Marks(kinds))
 }
 
-// marks makes a last change of each kind, and returns their versions.
-func (w *Writer) marks(kinds []Kind) map[change.StreamID]change.ResourceVersion {
+// Marks makes a last change of each kind, and returns their versions.
+func (w *Writer) Marks(kinds []Kind) map[change.StreamID]change.ResourceVersion {
 	made := map[change.StreamID]change.ResourceVersion{}
 	for _, kind := range kinds {
 		made[kind.Stream()] = w.mark(kind)
@@ -203,8 +203,14 @@ func (w *Writer) marks(kinds []Kind) map[change.StreamID]change.ResourceVersion 
 	return made
 }
 
-// awaitMarks waits until the log is complete up to these versions.
 func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.ResourceVersion) *Log {
+	t.Helper()
+	w.AwaitMarks(t, want)
+	return w.Read(t)
+}
+
+// AwaitMarks waits until the log is complete up to these versions.
+func (w *World) AwaitMarks(t testing.TB, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	left := maps.Clone(want)
 	reach := func(positions []change.Position) (all bool) {
@@ -232,7 +238,6 @@ func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.Resourc
 	if w.Kafka != nil {
 		AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
 	}
-	return w.Read(t)
 }
 
 func (w *World) controls(t testing.TB) []change.Control {

@@ -151,3 +151,6 @@ func (l *Log) ControlsOf(stream change.StreamID, types ...change.ControlType) (f
 	}
 	return found
 }
+
+// String is ID.
+func (k Kind) String() string { return k.ID() }
