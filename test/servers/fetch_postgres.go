@@ -17,8 +17,7 @@ import (
 
 const fetchedPostgres = "postgres"
 
-// fetchPostgres gets Postgres' server binaries from Maven Central into dir: a
-// jar that holds a compressed tar.
+// fetchPostgres gets Postgres' server binaries from Maven Central into dir: a jar that holds a compressed tar.
 func (i *installer) fetchPostgres(ctx context.Context, dir string) error {
 	if err := i.ensure(ctx, javaTool, mvnTool); err != nil {
 		return err

@@ -16,8 +16,8 @@ const (
 	howToInstallRegistry = "run `go run ./test/servers/cmd/servers install registry`"
 )
 
-// Missing lists what this machine lacks: one sentence for each server that
-// could not be installed, with the way to fix it. Empty strings: all is there.
+// Missing lists what this machine lacks: one sentence for each server that could not be installed, with the way to fix it. Empty
+// strings: all is there.
 type Missing struct {
 	Kafka     string
 	Postgres  string
@@ -44,13 +44,10 @@ const (
 	RegistryPart   Part = "registry"  // for make registry alone: only if it is named
 )
 
-// Install makes the servers ready to start: all of them, or the parts named.
-// It tells log about steps that take time, and about nothing if all is there
-// already, which takes a few milliseconds. Only one process installs at a
-// time; the others wait.
+// Install makes the servers ready to start: all of them, or the parts named. It tells log about steps that take time, and about
+// nothing if all is there already, which takes a few milliseconds. Only one process installs at a time; the others wait.
 //
-// Kubernetes builds anywhere that Go does; if it fails, that is an error. What
-// else is not to be had is in Missing.
+// Kubernetes builds anywhere that Go does; if it fails, that is an error. What else is not to be had is in Missing.
 func Install(ctx context.Context, log func(string), parts ...Part) (Missing, error) {
 	dir, err := Dir()
 	if err != nil {

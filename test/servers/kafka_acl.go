@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs), for each of the
-// operations, on a topic, a transactional id or a group, or on all that begin so.
+// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs), for each of the operations, on a topic, a transactional id or a group, or
+// on all that begin so.
 type KafkaRule struct {
 	Topic         string
 	Transactional string // in place of Topic
@@ -66,8 +66,7 @@ func (k *Kafka) Unrule(ctx context.Context, rules ...KafkaRule) error {
 	})
 }
 
-// learned waits until the broker knows ACLs, or no longer: its controller
-// answers before the broker has read what it says.
+// learned waits until the broker knows ACLs, or no longer: its controller answers before the broker has read what it says.
 func learned(ctx context.Context, admin *kadm.Client, b *kadm.ACLBuilder, want bool) error {
 	return Until(ctx, "the broker to know it", func() (bool, error) {
 		known, err := admin.DescribeACLs(ctx, b)

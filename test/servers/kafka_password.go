@@ -8,8 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ChangePassword changes the password of KafkaUser, for logins by
-// SCRAM-SHA-512. Connections that are open stay so.
+// ChangePassword changes the password of KafkaUser, for logins by SCRAM-SHA-512. Connections that are open stay so.
 func (k *Kafka) ChangePassword(ctx context.Context, password string) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers...))
 	if err != nil {

@@ -44,8 +44,7 @@ func newAuthority(dir string) (*authority, error) {
 
 func (a *authority) certFile() string { return filepath.Join(a.dir, "ca.crt") }
 
-// issue writes <name>.crt and <name>.key, good for a server on the loopback
-// addresses and for a client, for a month.
+// issue writes <name>.crt and <name>.key, good for a server on the loopback addresses and for a client, for a month.
 func (a *authority) issue(name string) (certFile, keyFile string, err error) {
 	return a.issueUntil(name, certificate(name).NotAfter)
 }
@@ -90,8 +89,8 @@ func writeKey(path string) (*ecdsa.PrivateKey, error) {
 	return key, writePEM(path, "PRIVATE KEY", der)
 }
 
-// writeAccountKey writes a key in the one form of an EC key that kube-apiserver
-// takes to sign and to verify service account tokens.
+// writeAccountKey writes a key in the one form of an EC key that kube-apiserver takes to sign and to verify service account
+// tokens.
 func writeAccountKey(path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
