@@ -42,7 +42,7 @@ func startStack(t *testing.T) *stack {
 	if slices.Contains(long, inAvro) {
 		missing, err := servers.Install(t.Context(), func(line string) { say("%s", line) }, servers.RegistryPart)
 		must(t, err)
-		if missing.Any() {
+		if len(missing) > 0 {
 			t.Fatalf("servers are missing: %s", missing)
 		}
 		s.registry, err = servers.StartRegistry(t.Context())

@@ -7,7 +7,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
 	"kubecdc/internal/failpoint"
+	"kubecdc/sinks"
 	"kubecdc/test/servers"
 )
 
@@ -75,4 +79,42 @@ func wantAnotherLogRefused(t *testing.T, w *World) {
 	if n := len(ReadTables(t, url, w.Prefix).Records); n > 0 {
 		t.Error(fmt.Sprint(n, " changes were written to the other log"))
 	}
+}
+
+// readObjects reads the present state that the log has, in its tables or in its file.
+func (w *World) readObjects(t testing.TB, kinds []Kind) *Log {
+	t.Helper()
+	if w.File == "" {
+		return readTableObjects(t, w.Postgres.URL, w.Prefix)
+	}
+	log, r := &Log{}, w.openFile(t)
+	for _, kind := range kinds {
+		resource := change.ResourceOf(kind.Stream())
+		must(t, r.Objects(context.Background(), &resource, false, func(l *sinks.Logged) {
+			record := w.record(l)
+			record.Op = "c"
+			log.Records = append(log.Records, record)
+		}))
+	}
+	return log
+}
+
+// readTableObjects reads the current state that the Postgres sink keeps.
+func readTableObjects(t testing.TB, url, prefix string) *Log {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	must(t, err)
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `select api_group, resource, namespace, name, uid, resource_version, body::text from kubecdc_log.objects`)
+	must(t, err)
+	log := &Log{}
+	var group, resource, namespace, name, uid, version, body string
+	_, err = pgx.ForEachRow(rows, []any{&group, &resource, &namespace, &name, &uid, &version, &body}, func() error {
+		log.Records = append(log.Records, Record{Topic: change.Topic(prefix, change.Resource{Group: group, Plural: resource}),
+			Op: "c", Key: change.ObjectKey(namespace, name), UID: uid, Version: change.ResourceVersion(version), After: []byte(body)})
+		return nil
+	})
+	must(t, err)
+	return log
 }

@@ -111,23 +111,3 @@ func batchPositions(t testing.TB, url string) (all []change.Position) {
 	_ = eachBatch(t.Context(), conn, func(positions []change.Position) { all = append(all, positions...) })
 	return all
 }
-
-// ReadObjects reads the current state that the Postgres sink keeps.
-func ReadObjects(t testing.TB, url, prefix string) *Log {
-	t.Helper()
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, url)
-	must(t, err)
-	defer conn.Close(ctx)
-	rows, err := conn.Query(ctx, `select api_group, resource, namespace, name, uid, resource_version, body::text from kubecdc_log.objects`)
-	must(t, err)
-	log := &Log{}
-	var group, resource, namespace, name, uid, version, body string
-	_, err = pgx.ForEachRow(rows, []any{&group, &resource, &namespace, &name, &uid, &version, &body}, func() error {
-		log.Records = append(log.Records, Record{Topic: change.Topic(prefix, change.Resource{Group: group, Plural: resource}),
-			Op: "c", Key: change.ObjectKey(namespace, name), UID: uid, Version: change.ResourceVersion(version), After: []byte(body)})
-		return nil
-	})
-	must(t, err)
-	return log
-}

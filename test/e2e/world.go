@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,34 +36,6 @@ func newWorld(t testing.TB, compaction time.Duration) *World {
 	return w.on(servers.SharedKafka(t), servers.UniqueName())
 }
 
-// NewBrokerWorld starts a broker for this test alone, too. It starts concurrently, since it takes long.
-func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
-	t.Helper()
-	var broker *servers.Kafka
-	var failed error
-	started := make(chan struct{})
-	go func() {
-		defer close(started)
-		broker, failed = servers.StartKafka(context.Background(), kafka)
-	}()
-	t.Cleanup(func() {
-		if <-started; broker != nil {
-			_ = broker.Stop()
-		}
-	})
-	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
-	<-started
-	must(t, failed)
-	return w.on(broker, w.Prefix)
-}
-
-// NewFragileWorld is NewWorld with a broker that the test may kill: tests have it one after another.
-func NewFragileWorld(t testing.TB) *World {
-	t.Helper()
-	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
-	return w.on(servers.FragileKafka(t), servers.UniqueName())
-}
-
 // on has the log in topics of that prefix.
 func (w *World) on(broker *servers.Kafka, prefix string) *World {
 	w.Kafka, w.Prefix = broker, prefix
@@ -79,15 +50,6 @@ func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 	return postgresWorld(t, startKube(t, compaction), postgres)
 }
 
-// separateCheckpoint gives the checkpoint a server of its own.
-func (w *World) separateCheckpoint(t testing.TB) {
-	t.Helper()
-	server, err := servers.StartPostgres(context.Background(), servers.PostgresOptions{})
-	must(t, err)
-	t.Cleanup(func() { _ = server.Stop() })
-	w.Checkpoint, w.Env["KUBECDC_CHECKPOINT"] = server, server.URL
-}
-
 func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.PostgresOptions) *World {
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: kube}
@@ -96,14 +58,19 @@ func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.Post
 	must(t, err)
 	t.Cleanup(func() { _ = w.Postgres.Stop() })
 	w.Checkpoint = w.Postgres
-	w.Env = map[string]string{
-		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
-		"KUBECDC_SINK": "postgres", "KUBECDC_SINK_POSTGRES": w.Postgres.URL, "KUBECDC_CHECKPOINT": w.Postgres.URL,
-		"KUBECDC_LEASE_DURATION": lease.String(), "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
-		"KUBECDC_SECRETS": "plain", // the judge compares with what the cluster has
-	}
+	w.Env = with(settingsFor(kube), "KUBECDC_SINK", "postgres", "KUBECDC_SINK_POSTGRES", w.Postgres.URL, "KUBECDC_CHECKPOINT", w.Postgres.URL)
 	return w
 }
+
+// settingsFor are those of all exporters, whatever their log is.
+func settingsFor(kube *servers.Kubernetes) map[string]string {
+	return map[string]string{"KUBECONFIG": kube.Kubeconfig, "KUBECDC_CLUSTER": Cluster, "KUBECDC_RESOURCES": Resources(Kinds),
+		"KUBECDC_LEASE_DURATION": lease.String(), "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
+		"KUBECDC_SECRETS": "plain"} // the judge compares with what the cluster has
+}
+
+// Cluster is the name that the logs have it by.
+const Cluster = "e2e"
 
 // lease is short enough that a test can wait for who follows a dead replica, and long enough that one which is alive renews it on a
 // busy machine.
@@ -116,15 +83,6 @@ const compaction = time.Minute
 func startKube(t testing.TB, compaction time.Duration) *servers.Kubernetes {
 	t.Helper()
 	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{CompactionInterval: compaction})
-	must(t, err)
-	t.Cleanup(func() { _ = k.Stop() })
-	return k
-}
-
-// anotherCluster starts a cluster that has the same certificates and tokens as the world's: whoever reads that one can read this one.
-func (w *World) anotherCluster(t testing.TB) *servers.Kubernetes {
-	t.Helper()
-	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{SameAccess: w.Kube})
 	must(t, err)
 	t.Cleanup(func() { _ = k.Stop() })
 	return k
@@ -159,32 +117,6 @@ func with(env map[string]string, pairs ...string) map[string]string {
 		env[pairs[i]] = pairs[i+1]
 	}
 	return env
-}
-
-// Proxied puts proxies between an exporter and each of its servers: "api", "postgres", which has the checkpoint, and that of the
-// log: "kafka" or "sink".
-func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env map[string]string) {
-	t.Helper()
-	proxies = map[string]*servers.Proxy{}
-	targets := map[string]string{"api": w.Kube.Address, "postgres": w.Checkpoint.Address}
-	if w.Kafka != nil {
-		proxies["kafka"] = w.Kafka.Lane(t)
-	} else {
-		targets["sink"] = w.Postgres.Address
-	}
-	for name, target := range targets {
-		p, err := servers.NewProxy(target)
-		must(t, err)
-		t.Cleanup(func() { p.Close() })
-		proxies[name] = p
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
-	env = w.With("KUBECONFIG", kubeconfig, "KUBECDC_CHECKPOINT", w.Checkpoint.URLAt(proxies["postgres"].Address, "kubecdc"))
-	if w.Kafka != nil {
-		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", proxies["kafka"].Address)
-	}
-	return proxies, with(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
 }
 
 // AwaitComplete waits until the log is complete, for every kind, up to the cluster's present revision: a last
@@ -238,15 +170,4 @@ func (w *World) AwaitMarks(t testing.TB, want map[change.StreamID]change.Resourc
 	if w.Kafka != nil {
 		AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
 	}
-}
-
-func (w *World) controls(t testing.TB) []change.Control {
-	t.Helper()
-	if w.File != "" {
-		return w.fileControls(t)
-	}
-	if w.Kafka == nil {
-		return readTables(t, w.Postgres.URL, readControls).Controls
-	}
-	return ReadControls(t, w.Kafka.Brokers, w.Prefix)
 }

@@ -38,7 +38,7 @@ func installPostgres(t *testing.T) (steps []string) {
 	t.Helper()
 	missing, err := servers.Install(t.Context(), func(line string) { steps = append(steps, line) }, servers.PostgresPart)
 	check(t, err)
-	if missing.Any() {
+	if len(missing) > 0 {
 		t.Fatal(missing)
 	}
 	return steps

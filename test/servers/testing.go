@@ -97,30 +97,6 @@ func (k *Kafka) Lane(t testing.TB) *Proxy {
 	}
 }
 
-var fragileKafka struct {
-	sync.Mutex
-	broker *Kafka
-}
-
-// FragileKafka is another broker of this test process, which a test may kill, if it starts it again: one test has it at a time. A
-// test that fails leaves it behind.
-func FragileKafka(t testing.TB) *Kafka {
-	t.Helper()
-	f := &fragileKafka
-	f.Lock()
-	t.Cleanup(func() {
-		if t.Failed() && f.broker != nil {
-			_ = f.broker.Stop()
-			f.broker = nil
-		}
-		f.Unlock()
-	})
-	if f.broker == nil {
-		f.broker = shared(t, "Kafka", func() (*Kafka, error) { return StartKafka(context.Background(), KafkaOptions{}) })
-	}
-	return f.broker
-}
-
 // SharedPostgres is the one Postgres of this test process.
 func SharedPostgres(t testing.TB) *Postgres { return shared(t, "Postgres", sharedPostgres) }
 
