@@ -1,103 +1,42 @@
-package main
+package compat
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kubecdc/test/e2e"
 	"kubecdc/test/kafkatopics"
 	"kubecdc/test/servers"
 )
 
-// resources are what the logs have, a topic each.
-var resources = []string{pods.Resource, configmaps.Resource}
+// kinds are what consumers read, a topic each.
+var kinds = []e2e.Kind{e2e.Pods, e2e.ConfigMaps}
+
+// The names of their topics.
+const pods, configmaps = "pods", "configmaps"
 
 func (l topics) topic(resource string) string { return l.Prefix + "." + resource }
 
-// complete lists the cluster, and returns once the logs have just that.
-func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
-	if t.live, err = t.list(ctx); err != nil {
-		return err
-	}
-	want := digestOf(wholeObjects(resources...)(t.live))
+// complete returns once the logs have all changes, and lists the cluster.
+func (t *trial) complete(test *testing.T, logs ...topics) {
+	marks := t.writer.Marks(kinds)
 	for _, log := range logs {
-		var got digest
-		err := servers.Until(ctx, "the topics "+log.Prefix+".* to have what the cluster has", func() (bool, error) {
-			records, err := t.reading(log).Records(ctx)
-			if err != nil {
-				return false, err
-			}
-			rows, err := tableOf(records)
-			got = digestOf(rows)
-			return got == want, err
-		})
-		if err != nil {
-			return fmt.Errorf("%w: %s, the cluster has %s", err, got, want)
-		}
+		t.world(log).AwaitMarks(test, marks)
 	}
-	say("the cluster and the topics: %s", want)
-	return nil
-}
-
-// even returns once the logs in Avro and of objects, whose records this program does not parse, have as many as one that is complete.
-func (t *trial) even(ctx context.Context) error {
-	complete, err := t.reading(plain).Records(ctx)
-	if err != nil {
-		return err
-	}
-	deletes := 0
-	for _, r := range complete {
-		if r.Value == nil {
-			deletes++
-		}
-	}
-	for log, want := range map[topics]int{inAvro: len(complete), asObjects: len(complete) - deletes} {
-		if !slices.Contains(long, log) {
-			continue
-		}
-		err := servers.Until(ctx, fmt.Sprintf("the topics %s.* to have %d records", log.Prefix, want), func() (bool, error) {
-			all, err := t.reading(log).Records(ctx)
-			return len(all) == want, err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func tableOf(all []*kgo.Record) ([]row, error) {
-	var records []record
-	tables := map[string][]record{}
-	for _, r := range all {
-		tables[r.Topic] = append(tables[r.Topic], toRecord(r))
-	}
-	var rows []row
-	for _, records = range tables {
-		table, err := fold(records)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, table...)
-	}
-	return rows, nil
-}
-
-func toRecord(r *kgo.Record) record {
-	if r.Value == nil {
-		return record{string(r.Key), "null"}
-	}
-	return record{string(r.Key), string(r.Value)}
+	var err error
+	t.live, err = t.list(test.Context())
+	must(test, err)
 }
 
 // reading reads a log's topics of changes.
 func (t *trial) reading(log topics) kafkatopics.Reading {
-	return kafkatopics.Reading{Brokers: t.kafka.Brokers, Wanted: kafkatopics.These(log.topic("pods"), log.topic("configmaps"))}
+	return kafkatopics.Reading{Brokers: t.kafka.Brokers, Wanted: kafkatopics.These(log.topic(pods), log.topic(configmaps))}
 }
 
 // abort writes to all partitions of the logs what must never be seen, in transactions that are then aborted: other contents of
@@ -158,7 +97,7 @@ func (t *trial) compact(ctx context.Context, log topics, tombstones time.Duratio
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	names := []string{log.topic("pods"), log.topic("configmaps")}
+	names := []string{log.topic(pods), log.topic(configmaps)}
 	set := func(name, value string) kadm.AlterConfig { return kadm.AlterConfig{Name: name, Value: &value} }
 	responses, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{
 		set("cleanup.policy", "compact"), set("min.compaction.lag.ms", "0"), set("min.cleanable.dirty.ratio", "0.001"),

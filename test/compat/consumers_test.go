@@ -1,4 +1,4 @@
-package main
+package compat
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // consumer is a program that others use to read topics.
 type consumer struct {
-	name    string // of -only
+	name    string // of ONLY
 	title   string
 	needs   string // what must be set or added, besides the address and the topics
 	resumes bool   // it keeps a state, and goes on from there
@@ -101,7 +101,7 @@ func streamsTable(ctx context.Context, r reading) ([]row, error) {
 
 // consoleConsumer runs the class of the script, which no jar has. It ends after as many records as the topic has.
 func consoleConsumer(ctx context.Context, r reading) ([]row, error) {
-	count, err := r.records(ctx, pods.Resource)
+	count, err := r.records(ctx, pods)
 	if err != nil {
 		return nil, err
 	}
@@ -122,21 +122,18 @@ func (r reading) records(ctx context.Context, resources ...string) (count int, e
 	return count, err
 }
 
-// goProgram is the folder of a program in Go. It is not embedded, since it may be a module of its own.
-func goProgram(name string) string { return filepath.Join("test", "compat", name) }
-
 // installGo gets a program's modules, and returns the version of the one that has the package.
 func installGo(name, client string) func(ctx context.Context, base string) (version string, err error) {
 	return func(ctx context.Context, base string) (version string, err error) {
 		format := fmt.Sprintf("{{if eq .ImportPath %q}}{{.Module.Version}}{{end}}", client)
-		out, err := output(ctx, base, []string{"GOWORK=off"}, "go", "list", "-C", goProgram(name), "-deps", "-f", format, ".")
+		out, err := output(ctx, base, []string{"GOWORK=off"}, "go", "list", "-C", name, "-deps", "-f", format, ".")
 		return strings.TrimSpace(string(out)), err
 	}
 }
 
 func goTable(name string, args ...string) func(context.Context, reading) ([]row, error) {
 	return func(ctx context.Context, r reading) ([]row, error) {
-		text, err := os.ReadFile(filepath.Join(goProgram(name), "table.go"))
+		text, err := os.ReadFile(filepath.Join(name, "table.go"))
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +141,7 @@ func goTable(name string, args ...string) func(context.Context, reading) ([]row,
 		if err != nil {
 			return nil, err
 		}
-		args := append([]string{"run", "-C", goProgram(name), path}, args...)
+		args := append([]string{"run", "-C", name, path}, args...)
 		out, err := output(ctx, r.dir, []string{"GOWORK=off"}, "go", args...)
 		if err != nil {
 			return nil, err
@@ -155,7 +152,7 @@ func goTable(name string, args ...string) func(context.Context, reading) ([]row,
 
 // sarama ends after as many records as the topics have.
 func sarama(ctx context.Context, r reading) ([]row, error) {
-	count, err := r.records(ctx, resources...)
+	count, err := r.records(ctx, pods, configmaps)
 	if err != nil {
 		return nil, err
 	}

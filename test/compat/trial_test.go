@@ -1,4 +1,4 @@
-package main
+package compat
 
 import (
 	"context"
@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
 
@@ -84,109 +86,89 @@ type trial struct {
 	began     time.Time
 }
 
-func newTrial(ctx context.Context, chosen []consumer) (*trial, error) {
-	t := &trial{consumers: chosen, versions: map[string]string{}, began: time.Now()}
+func newTrial(t *testing.T, chosen []consumer) *trial {
+	tr := &trial{consumers: chosen, versions: map[string]string{}, began: time.Now()}
 	dir, err := servers.Dir()
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	for _, c := range chosen {
 		say("install %s", c.title)
-		if t.versions[c.name], err = c.install(ctx, filepath.Join(dir, "compat")); err != nil {
-			return nil, fmt.Errorf("install %s: %w", c.title, err)
-		}
+		tr.versions[c.name], err = c.install(t.Context(), filepath.Join(dir, "compat"))
+		must(t, err)
 	}
 	leaveOut(chosen)
-	t.stack, err = startStack(ctx)
-	return t, err
+	tr.stack = startStack(t)
+	return tr
 }
 
 // run writes, has all consumers read, writes and compacts, and has them read again.
-func (t *trial) run(ctx context.Context) error {
-	if err := t.firstPart(ctx); err != nil {
-		return err
-	}
-	if err := t.count(ctx, plain); err != nil {
-		return err
-	}
-	t.readAll(ctx, plain)
-	t.readAll(ctx, codecLogs...)
-	t.stopExporters(codecLogs)
-	t.resume(ctx, plain)
-	t.saved = t.live
-	if err := t.secondPart(ctx); err != nil {
-		return err
-	}
+func (tr *trial) run(t *testing.T) {
+	ctx := t.Context()
+	tr.firstPart(t)
+	must(t, tr.count(ctx, plain))
+	tr.readAll(ctx, plain)
+	tr.readAll(ctx, codecLogs...)
+	tr.stopExporters(codecLogs)
+	tr.resume(ctx, plain)
+	tr.saved = tr.live
+	tr.secondPart(t)
 	for _, log := range []topics{compacted, forgetful} {
-		if err := t.count(ctx, log); err != nil {
-			return err
-		}
-		t.readAll(ctx, log)
+		must(t, tr.count(ctx, log))
+		tr.readAll(ctx, log)
 	}
-	t.resume(ctx, resumption)
-	return ctx.Err()
+	tr.resume(ctx, resumption)
 }
 
+// writes is how many changes are made before a part of them that are aborted, and after it.
+const writes = 600
+
 // firstPart leaves logs with every change, and one for each codec.
-func (t *trial) firstPart(ctx context.Context) error {
-	if err := errors.Join(t.seed(ctx), t.serveWidgets(ctx)); err != nil {
-		return err
-	}
+func (tr *trial) firstPart(t *testing.T) {
+	e2e.InstallWidgets(t, tr.kube.Config)
+	tr.writer.As("seed")
+	tr.writer.Fill(40)
+	tr.writer.Run(writes / 2)
 	for _, log := range long {
-		if err := t.export(ctx, log); err != nil {
-			return err
-		}
+		tr.export(t, log)
 	}
-	if err := t.drift(ctx); err != nil {
-		return err
-	}
-	if err := t.churn(ctx, 1); err != nil {
-		return err
-	}
+	tr.drift(t)
+	tr.churn(t, 1)
 	for _, log := range codecLogs {
 		log.Codec = log.Prefix
-		if err := t.export(ctx, log); err != nil {
-			return err
-		}
+		tr.export(t, log)
 	}
-	if err := t.complete(ctx, append(codecLogs, plain, forgetful)...); err != nil {
-		return err
+	tr.complete(t, append(codecLogs, long...)...)
+	for _, log := range append(codecLogs, plain, forgetful) {
+		e2e.Judge(t, tr.kube, e2e.ReadLog(t, tr.kafka.Brokers, log.Prefix), log.Prefix, append(kinds, e2e.Widgets)).Demand(t, 0)
 	}
-	return t.even(ctx)
 }
 
 // secondPart changes much of what the logs have, and compacts them.
-func (t *trial) secondPart(ctx context.Context) error {
-	if err := t.churn(ctx, 3); err != nil {
-		return err
-	}
-	if err := t.complete(ctx, plain, forgetful); err != nil {
-		return err
-	}
-	if err := t.even(ctx); err != nil {
-		return err
-	}
+func (tr *trial) secondPart(t *testing.T) {
+	tr.churn(t, 3)
+	tr.complete(t, long...)
 	for _, log := range long {
 		tombstones := 24 * time.Hour
 		if log == forgetful {
 			tombstones = 0
 		}
-		if err := t.compact(ctx, log, tombstones); err != nil {
-			return err
-		}
+		must(t, tr.compact(t.Context(), log, tombstones))
 	}
-	return t.complete(ctx, compacted, forgetful)
+	for _, log := range []topics{compacted, forgetful} {
+		w := tr.world(log)
+		e2e.WantState(t, w, w.Read(t), kinds...)
+	}
 }
 
-// churn works, with aborted transactions in between.
-func (t *trial) churn(ctx context.Context, part int) error {
-	if err := t.work(ctx, part); err != nil {
-		return err
+// churn makes changes by two users, with aborted transactions in between.
+func (tr *trial) churn(t *testing.T, part int) {
+	for _, user := range []int{part, part + 1} {
+		say("changes, part %d", user)
+		tr.writer.As(fmt.Sprint("part-", user))
+		tr.writer.Run(writes)
+		if user == part {
+			must(t, tr.abort(t.Context()))
+		}
 	}
-	if err := t.abort(ctx); err != nil {
-		return err
-	}
-	return t.work(ctx, part+1)
 }
 
 // readAll has each consumer read logs from their start.
@@ -269,14 +251,14 @@ func (t *trial) read(ctx context.Context, r reading) {
 // withDeleted returns the objects of now with the pods that were deleted since the consumers were stopped, as they were then, and
 // the number of these.
 func (t *trial) withDeleted() (all objects, deleted int) {
-	names := map[any]bool{}
-	for _, pod := range t.live[pods.Resource] {
-		names[field(pod, "metadata", "name")] = true
+	alive := map[string]bool{}
+	for _, pod := range t.live[pods] {
+		alive[fmt.Sprint(keyOf(pod))] = true
 	}
 	all = maps.Clone(t.live)
-	for _, pod := range t.saved[pods.Resource] {
-		if !names[field(pod, "metadata", "name")] {
-			all[pods.Resource] = append(slices.Clip(all[pods.Resource]), pod)
+	for _, pod := range t.saved[pods] {
+		if !alive[fmt.Sprint(keyOf(pod))] {
+			all[pods] = append(slices.Clip(all[pods]), pod)
 			deleted++
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package compat
 
 import (
 	"bytes"
@@ -10,8 +10,9 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+type object = map[string]any
 
 // objects are what the API server holds, by resource.
 type objects map[string][]object
@@ -19,13 +20,13 @@ type objects map[string][]object
 // list reads what the cluster holds now.
 func (s *stack) list(ctx context.Context) (objects, error) {
 	all := objects{}
-	for _, gvr := range []schema.GroupVersionResource{pods, configmaps} {
-		list, err := s.cluster.Resource(gvr).List(ctx, metav1.ListOptions{})
+	for _, kind := range kinds {
+		list, err := s.cluster.Resource(kind.GVR).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", gvr.Resource, err)
+			return nil, fmt.Errorf("list %s: %w", kind.ID(), err)
 		}
 		for _, item := range list.Items {
-			all[gvr.Resource] = append(all[gvr.Resource], item.Object)
+			all[kind.ID()] = append(all[kind.ID()], item.Object)
 		}
 	}
 	return all, nil

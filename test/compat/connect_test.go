@@ -1,4 +1,4 @@
-package main
+package compat
 
 import (
 	"context"
@@ -34,7 +34,7 @@ var connectConsumers = []consumer{
 
 // flatPods are the rows of the table that flat records make. The sink quotes no names, so Postgres has them in lower case.
 func flatPods(live objects) (rows []row) {
-	for _, pod := range live[pods.Resource] {
+	for _, pod := range live[pods] {
 		r := keyOf(pod)
 		for path := range strings.SplitSeq(jdbcColumns, ",") {
 			r[strings.ToLower(strings.ReplaceAll(path, ".", "_"))] = field(pod, strings.Split(path, ".")...)
@@ -46,7 +46,7 @@ func flatPods(live objects) (rows []row) {
 
 // podRows are the rows of the table that records of debezium-schema make: the object is in a column.
 func podRows(live objects) (rows []row) {
-	for _, pod := range live[pods.Resource] {
+	for _, pod := range live[pods] {
 		r := keyOf(pod)
 		r["uid"], r["resource_version"] = field(pod, "metadata", "uid"), field(pod, "metadata", "resourceVersion")
 		r["api_version"], r["kind"], r["object"] = "v1", "Pod", pod
@@ -57,7 +57,7 @@ func podRows(live objects) (rows []row) {
 
 // avroPods are the rows of the table that the columns of Avro's records make.
 func avroPods(live objects) (rows []row) {
-	for _, pod := range live[pods.Resource] {
+	for _, pod := range live[pods] {
 		r := keyOf(pod)
 		for path := range strings.SplitSeq(jdbcColumns, ",") {
 			outer, inner, _ := strings.Cut(path, ".")

@@ -63,11 +63,8 @@ func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 		t.Cleanup(client.Close)
 		c.admin = kadm.NewClient(client)
 	}
-	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String())
-	env = with(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
-	for i := 0; i < len(settings); i += 2 {
-		env = with(env, settings[i], settings[i+1])
-	}
+	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
+	env = with(env, settings...)
 	for i := range c.replicas {
 		c.replicas[i] = startReplica(t, fmt.Sprintf("replica-%d", i), env)
 	}
@@ -105,8 +102,7 @@ func (r *replica) keep() {
 // restartWith kills the exporter and starts it once with one more setting.
 func (r *replica) restartWith(key, value string) *Exporter {
 	r.mu.Lock()
-	r.env = clone(r.env)
-	r.env[key] = value
+	r.env = with(r.env, key, value)
 	e := r.current
 	r.mu.Unlock()
 	e.Kill()
@@ -121,21 +117,6 @@ func (r *replica) restartWith(key, value string) *Exporter {
 	defer r.mu.Unlock()
 	delete(r.env, key)
 	return next
-}
-
-// with is the environment with one setting more.
-func with(env map[string]string, key, value string) map[string]string {
-	env = clone(env)
-	env[key] = value
-	return env
-}
-
-func clone(m map[string]string) map[string]string {
-	out := map[string]string{}
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 func (r *replica) exporter() *Exporter {

@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs), for each of the
-// operations, on a topic, a transactional id or a group, or on all that begin so.
+// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs), for each of the operations, on a topic, a transactional id or a group, or
+// on all that begin so.
 type KafkaRule struct {
 	Topic         string
 	Transactional string // in place of Topic
@@ -66,8 +66,7 @@ func (k *Kafka) Unrule(ctx context.Context, rules ...KafkaRule) error {
 	})
 }
 
-// learned waits until the broker knows ACLs, or no longer: its controller
-// answers before the broker has read what it says.
+// learned waits until the broker knows ACLs, or no longer: its controller answers before the broker has read what it says.
 func learned(ctx context.Context, admin *kadm.Client, b *kadm.ACLBuilder, want bool) error {
 	return Until(ctx, "the broker to know it", func() (bool, error) {
 		known, err := admin.DescribeACLs(ctx, b)
@@ -80,15 +79,33 @@ func learned(ctx context.Context, admin *kadm.Client, b *kadm.ACLBuilder, want b
 }
 
 func (k *Kafka) eachRule(rules []KafkaRule, do func(*kadm.Client, *kadm.ACLBuilder) error) error {
+	return k.administer(func(admin *kadm.Client) error {
+		for _, r := range rules {
+			if err := do(admin, r.builder()); err != nil {
+				return fmt.Errorf("change Kafka's ACLs (%+v): %w", r, err)
+			}
+		}
+		return nil
+	})
+}
+
+// ChangePassword changes the password of KafkaUser, for logins by SCRAM-SHA-512. Connections that are open stay so.
+func (k *Kafka) ChangePassword(ctx context.Context, password string) error {
+	return k.administer(func(admin *kadm.Client) error {
+		altered, err := admin.AlterUserSCRAMs(ctx, nil,
+			[]kadm.UpsertSCRAM{{User: KafkaUser, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: password}})
+		for _, a := range altered {
+			err = errors.Join(err, a.Err)
+		}
+		return err
+	})
+}
+
+func (k *Kafka) administer(do func(*kadm.Client) error) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers...))
 	if err != nil {
-		return fmt.Errorf("change Kafka's ACLs: %w", err)
+		return fmt.Errorf("administer Kafka: %w", err)
 	}
 	defer client.Close()
-	for _, r := range rules {
-		if err := do(kadm.NewClient(client), r.builder()); err != nil {
-			return fmt.Errorf("change Kafka's ACLs (%+v): %w", r, err)
-		}
-	}
-	return nil
+	return do(kadm.NewClient(client))
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
 	"kubecdc/test/auditpolicy"
+	"kubecdc/test/child"
 	"kubecdc/test/servers"
 )
 
@@ -97,7 +100,7 @@ func (w *whoWorld) start(t *testing.T) {
 // awaitComplete waits until the logs have every change.
 func (w *whoWorld) awaitComplete(t *testing.T) {
 	t.Helper()
-	marks := NewWriter(t, w.kube.Config, 1, nil).marks(whoKinds)
+	marks := NewWriter(t, w.kube.Config, 1, nil).Marks(whoKinds)
 	for _, l := range w.logs {
 		l.awaitMarks(t, marks)
 	}
@@ -158,4 +161,13 @@ func (w *whoWorld) probe(t *testing.T) string {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	must(t, err)
 	return name
+}
+
+// startControllers runs controllers of kube-controller-manager, each as its own service account. The binary is that of test/controllers.
+func startControllers(t *testing.T, kube *servers.Kubernetes, binary string, names ...string) {
+	t.Helper()
+	running, err := child.Start(exec.Command(binary, "--kubeconfig="+kube.Kubeconfig, "--controllers="+strings.Join(names, ","),
+		"--use-service-account-credentials", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400"))
+	must(t, err)
+	t.Cleanup(running.Kill)
 }

@@ -1,4 +1,4 @@
-package e2e
+package oracle
 
 import (
 	"encoding/json"
@@ -10,9 +10,49 @@ import (
 	"kubecdc/change"
 )
 
-// encodings has what parses the records, by the header.
-var encodings = map[string]func(*kgo.Record) (Record, error){
-	"": parsePlain, "debezium-schema": parseWithSchema, "cloudevents": parseEvent, "object": parseObject,
+// Encodings has what parses the records, by the header.
+var Encodings = map[string]func(*kgo.Record) (Record, error){
+	"": ParsePlain, "debezium-schema": parseWithSchema, "cloudevents": parseEvent, "object": parseObject,
+}
+
+// Parse parses a record of any encoding, by its header.
+func Parse(r *kgo.Record) (Record, error) {
+	parse := Encodings[header(r, change.HeaderEncoding)]
+	if parse == nil {
+		return Record{}, fmt.Errorf("encoding %q", header(r, change.HeaderEncoding))
+	}
+	out, err := parse(r)
+	out.Topic, out.Partition, out.Offset, out.Gap = r.Topic, r.Partition, r.Offset, header(r, change.HeaderGap)
+	return out, err
+}
+
+// ParsePlain parses a record of the default encoding.
+func ParsePlain(r *kgo.Record) (out Record, err error) {
+	key := struct{ Cluster, Namespace, Name string }{}
+	if err := json.Unmarshal(r.Key, &key); err != nil {
+		return out, err
+	}
+	out.Key = change.ObjectKey(key.Namespace, key.Name)
+	if r.Value == nil {
+		return out, nil
+	}
+	value := struct {
+		Before, After json.RawMessage
+		Op            string
+		Source        struct {
+			UID             string
+			ResourceVersion change.ResourceVersion
+			Inferred        bool
+			Provenance
+		}
+	}{}
+	if err := json.Unmarshal(r.Value, &value); err != nil {
+		return out, err
+	}
+	out.Op, out.UID, out.Version, out.Inferred = value.Op, value.Source.UID, value.Source.ResourceVersion, value.Source.Inferred
+	out.Provenance = value.Source.Provenance
+	out.Before, out.After = value.Before, value.After
+	return out, nil
 }
 
 func header(r *kgo.Record, name string) string {
@@ -36,11 +76,11 @@ func parseEvent(r *kgo.Record) (Record, error) {
 		}
 		plain.Value = e.Data()
 	}
-	return parsePlain(plain)
+	return ParsePlain(plain)
 }
 
 func parseObject(r *kgo.Record) (Record, error) {
-	out, err := parsePlain(&kgo.Record{Key: r.Key})
+	out, err := ParsePlain(&kgo.Record{Key: r.Key})
 	out.Op, out.UID, out.Version = header(r, change.HeaderOp), header(r, change.HeaderUID), change.ResourceVersion(header(r, change.HeaderResourceVersion))
 	out.After, out.Bare = r.Value, true
 	if (out.Op == "d") != (r.Value == nil) {
@@ -59,13 +99,13 @@ func parseWithSchema(r *kgo.Record) (out Record, err error) {
 		return out, err
 	}
 	if plain.Key = message.Payload; r.Value == nil {
-		return parsePlain(plain)
+		return ParsePlain(plain)
 	}
 	if err := json.Unmarshal(r.Value, &message); err != nil {
 		return out, err
 	}
 	plain.Value = message.Payload
-	if out, err = parsePlain(plain); err != nil {
+	if out, err = ParsePlain(plain); err != nil {
 		return out, err
 	}
 	for _, image := range []*json.RawMessage{&out.Before, &out.After} {

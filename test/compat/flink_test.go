@@ -1,4 +1,4 @@
-package main
+package compat
 
 import (
 	"bufio"
@@ -59,7 +59,7 @@ const metadataColumns = "ALTER TABLE pods ADD (seen TIMESTAMP_LTZ(3) METADATA FR
 
 // podColumns are the rows of the recipe's table.
 func podColumns(live objects) (rows []row) {
-	for _, pod := range live[pods.Resource] {
+	for _, pod := range live[pods] {
 		r := keyOf(pod)
 		r["metadata"] = object{"uid": field(pod, "metadata", "uid"), "labels": field(pod, "metadata", "labels")}
 		r["spec"] = object{"nodeName": field(pod, "spec", "nodeName")}
@@ -72,7 +72,7 @@ func podColumns(live objects) (rows []row) {
 // runningPods are the rows of the recipe's query.
 func runningPods(live objects) (rows []row) {
 	count := map[any]int{}
-	for _, pod := range live[pods.Resource] {
+	for _, pod := range live[pods] {
 		if field(pod, "status", "phase") == "Running" {
 			count[field(pod, "spec", "nodeName")]++
 		}
@@ -146,7 +146,7 @@ func (r reading) flink(ctx context.Context, statements, table, query string, lib
 // schema is what `exporter schema` prints for a topic of the reading.
 func (r reading) schema(ctx context.Context, dialect, resource string, more ...string) (string, error) {
 	args := append([]string{"schema", resource, "--as", dialect}, more...)
-	out, err := output(ctx, r.dir, r.t.settings(r.log), r.t.binary, args...)
+	out, err := output(ctx, r.dir, env(r.t.settings(r.log)), r.t.binary, args...)
 	return string(out), err
 }
 

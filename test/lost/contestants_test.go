@@ -6,14 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"kubecdc/change"
-	"kubecdc/internal/sqlitefile"
-	"kubecdc/sinks"
-	"kubecdc/sinks/sqlite"
 	"kubecdc/test/e2e"
 )
 
@@ -48,7 +43,7 @@ func contestants(collector string) []contestant {
 
 func exporter(name string, log func(*run) *e2e.Log, settings ...string) contestant {
 	command := func(r *run) *exec.Cmd {
-		cmd := e2e.Command(r.t, map[string]string{"KUBECONFIG": r.kube.Kubeconfig, "KUBECDC_CLUSTER": cluster, "KUBECDC_LISTEN": "off",
+		cmd := e2e.Command(r.t, map[string]string{"KUBECONFIG": r.kube.Kubeconfig, "KUBECDC_CLUSTER": e2e.Cluster, "KUBECDC_LISTEN": "off",
 			"KUBECDC_RESOURCES": r.kind.ID(), "KUBECDC_CHECKPOINT": "sqlite:" + r.checkpoint(),
 			"KUBECDC_LEASE_DURATION": "5s", "KUBECDC_KAFKA_BROKERS": r.broker(), "KUBECDC_KAFKA_TOPIC_PREFIX": r.id,
 			"KUBECDC_SINK_POSTGRES": r.postgres.URL}, "run")
@@ -61,31 +56,9 @@ func exporter(name string, log func(*run) *e2e.Log, settings ...string) contesta
 	return contestant{name: name, command: command, log: log}
 }
 
-const cluster = "lost"
-
 func (r *run) checkpoint() string { return filepath.Join(r.dir, "checkpoint.db") }
 
-func inFile(r *run) *e2e.Log {
-	log := &e2e.Log{}
-	file, err := sqlitefile.Share(r.t.Context(), r.checkpoint())
-	if err != nil {
-		return log // the exporter has not come so far
-	}
-	defer file.Close()
-	reader, err := sqlite.NewReader(r.t.Context(), file, cluster)
-	if err != nil {
-		return log
-	}
-	must(r.t, reader.Changes(r.t.Context(), sinks.Query{NoBodies: true}, func(l *sinks.Logged) error {
-		log.Records = append(log.Records, e2e.Record{Key: change.ObjectKey(l.Namespace, l.Name), Op: string(l.Op), Version: l.ResourceVersion})
-		return nil
-	}))
-	must(r.t, reader.Controls(r.t.Context(), time.Time{}, func(c *change.Control) error {
-		log.Controls = append(log.Controls, *c)
-		return nil
-	}))
-	return log
-}
+func inFile(r *run) *e2e.Log { return (&e2e.World{File: r.checkpoint(), Prefix: r.id}).ReadFile(r.t) }
 
 func inTopics(r *run) *e2e.Log { return e2e.ReadLog(r.t, r.kafka.Brokers, r.id) }
 

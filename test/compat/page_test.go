@@ -1,4 +1,4 @@
-package main
+package compat
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (t *trial) count(ctx context.Context, log topics) error {
 		return err
 	}
 	counted := logRow{Log: log, Records: len(committed), Aborted: len(all) - len(committed),
-		Objects: len(wholeObjects(resources...)(t.live))}
+		Objects: len(wholeObjects(pods, configmaps)(t.live))}
 	for _, r := range committed {
 		if r.Value == nil {
 			counted.Tombstones++

@@ -129,10 +129,10 @@ func (r *requesters) obscure(l *sinks.Logged) bool {
 // run makes about n writes.
 func (r *requesters) run(seed uint64, n int) {
 	var all sync.WaitGroup
-	for i := range atOnce {
+	for i := range writersAtOnce {
 		all.Go(func() {
 			w := &requester{r, rand.New(rand.NewPCG(seed, uint64(i))), i, "default", 0}
-			for range n / atOnce {
+			for range n / writersAtOnce {
 				w.namespace = whoNamespaces[w.random.IntN(len(whoNamespaces))]
 				w.one()
 			}
@@ -141,8 +141,8 @@ func (r *requesters) run(seed uint64, n int) {
 	all.Wait()
 }
 
-// atOnce is how many write at once.
-const atOnce = 12
+// writersAtOnce is how many write at once.
+const writersAtOnce = 12
 
 // requester is one of several that write at once.
 type requester struct {
