@@ -46,9 +46,9 @@ func (r *Reader) readChanged(p *pair) {
 		r.before = append(r.before, entry{raw: raw})
 	}
 	for raw := range elements(is, same) {
-		n := len(r.before)
-		r.before = slices.DeleteFunc(r.before, func(e entry) bool { return rawjson.Same(e.raw, raw) })
-		if len(r.before) == n {
+		if i := slices.IndexFunc(r.before, func(e entry) bool { return rawjson.Same(e.raw, raw) }); i >= 0 {
+			r.before = slices.Delete(r.before, i, i+1)
+		} else {
 			r.after = append(r.after, readEntry(raw))
 		}
 	}
