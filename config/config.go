@@ -151,7 +151,6 @@ type Batch struct {
 // Process configures the process itself.
 type Process struct {
 	Listen          string        `env:"KUBECDC_LISTEN" help:"Address that serves the status page, /metrics, /healthz and /readyz. off: none. Default: :8080 in a Pod; 127.0.0.1:8080 elsewhere, where nobody else reaches it, or another port if that is taken." example:":8080"`
-	StartTimeout    time.Duration `env:"KUBECDC_START_TIMEOUT" envDefault:"0s" min:"0s" max:"24h" help:"How long run waits for the API server, the checkpoint and the sink when it starts, before it exits with code 1. 0s: as long as it takes. exporter check gives each of them this time; with 0s, 20s."`
 	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"How long the batch in flight may take to be committed after SIGTERM or Ctrl-C. Keep it below the Pod's terminationGracePeriodSeconds."`
 	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Lowest level of messages to log."`
 	LogFormat       string        `env:"KUBECDC_LOG_FORMAT" envDefault:"auto" values:"auto,text,json" help:"Format of the log on stderr. auto: text on a terminal, JSON elsewhere."`
