@@ -72,7 +72,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 	if err := os.WriteFile(token, []byte("a-token-of-some-length\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	page := status.Handler(func(context.Context) *status.Status {
+	page := status.Handler(func() *status.Status {
 		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{})
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
