@@ -94,7 +94,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 		{[]string{"--url", server.URL}, exitFailed, "--token-file names the token"},
 		{[]string{"--url", other.URL}, exitFailed, "is no status of an exporter"},
 		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
-		{[]string{"--token-file", token}, exitSettings, "are for --url"},
+		{[]string{"--token-file", token}, exitSettings, "is for --url"},
 		{[]string{"-o", "xml"}, exitSettings, "-o xml"},
 		{[]string{"--url", "localhost:8080", "--watch"}, exitSettings, "http://HOST:PORT"},
 	} {
