@@ -90,7 +90,8 @@ func lastChanges(
 		}
 		for i := range records {
 			r := &records[i]
-			if after = r.object; change.Op(r.op) == change.Delete && !which.deletions {
+			told := r.op&opInferred == 0 && !r.gap.Valid
+			if after = r.object; change.Op(r.op) == change.Delete && (told || !which.deletions) {
 				continue
 			}
 			var l sinks.Logged
