@@ -23,7 +23,7 @@ func (s *scan) rest(ctx context.Context) error {
 	}
 	var resources []int64
 	if err == nil {
-		resources, err = column[int64](ctx, s.reader.file.DB(), `select r.id `+selected, s.reader.cluster, list(s.Resources))
+		resources, err = column[int64](ctx, s.reader.db, `select r.id `+selected, s.reader.cluster, list(s.Resources))
 	}
 	for _, id := range resources {
 		if err == nil {
@@ -41,7 +41,7 @@ func (s *scan) restOf(ctx context.Context, resource, at int64) error {
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.file.DB(), query, resource, name, namespace, at); err != nil {
+		if all, more, err = page(ctx, s.reader.db, query, resource, name, namespace, at); err != nil {
 			return err
 		}
 		for i, n := 0, 0; i < len(all); i += n {
@@ -76,7 +76,7 @@ func (s *scan) restOfName(ctx context.Context, first []record, at int64) error {
 	query := columns(imagesIf(!s.NoBodies, bothImages), itsBatch) + byChange + `where c.id in (select id from log_changes
 		where object in (select value from json_each(?)) and id > ? order by id limit ?) order by c.id`
 	for n := 4; ; n *= 2 {
-		all, more, err := page(ctx, s.reader.file.DB(), query, list(objects), at, n)
+		all, more, err := page(ctx, s.reader.db, query, list(objects), at, n)
 		for i := range all {
 			at = all[i].id
 			if wanted, err := s.one(ctx, &all[i]); err != nil || !wanted {

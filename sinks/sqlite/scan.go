@@ -32,7 +32,7 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 
 func (r *Reader) answer(ctx context.Context, q sinks.Query, read func(*scan, context.Context) error, visit func(*sinks.Logged) error) error {
 	var failed error // of visit
-	s := &scan{reader: r, Query: q, names: streamNames{db: r.file.DB()}, made: newBodies(r.file.DB())}
+	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, made: newBodies(r.file.DB())}
 	s.visit = func(l *sinks.Logged) error {
 		failed = visit(l)
 		return failed
@@ -109,7 +109,7 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 			start = min(start, last[0].id+last[0].changes)
 			continue
 		}
-		first, err := batches(ctx, s.reader.file.DB(), `where slot = ? order by id limit 1`, id)
+		first, err := batches(ctx, s.reader.db, `where slot = ? order by id limit 1`, id)
 		if err != nil || after > 0 && len(first) > 0 && first[0].seq > cut+1 {
 			return 0, cmp.Or(err, sinks.ErrNotKept)
 		}
@@ -138,12 +138,12 @@ func (s *scan) states(ctx context.Context, which selection, at int64, visit func
 	if err != nil {
 		return err
 	}
-	return lastChanges(ctx, s.reader.file.DB(), which, list(streams), !s.NoBodies, at, visit)
+	return lastChanges(ctx, s.reader.db, which, list(streams), !s.NoBodies, at, visit)
 }
 
 // States implements sinks.StateReader. Slots end at different numbers, so where there are several, it visits every change.
 func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	s := &scan{reader: r, Query: q, names: streamNames{db: r.file.DB()}, visit: visit}
+	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, visit: visit}
 	after, _, err := r.kept(ctx)
 	var end int64
 	if err == nil {
@@ -175,7 +175,7 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 func (s *scan) object(ctx context.Context, at, end int64) error {
 	const look = `select o.id ` + selected + `join log_objects o on o.resource = r.id
 		where (?3 = '' or o.namespace = ?3) and o.name = ?4 order by o.id`
-	objects, err := column[int64](ctx, s.reader.file.DB(), look, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
+	objects, err := column[int64](ctx, s.reader.db, look, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
 	for _, id := range objects {
 		if err == nil {
 			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id)
@@ -206,7 +206,7 @@ func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.file.DB(), query, append(first[:len(first):len(first)], at, end)...); err != nil {
+		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], at, end)...); err != nil {
 			return at, err
 		}
 		for i := range all {
