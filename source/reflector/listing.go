@@ -260,12 +260,14 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
 }
 
-// room gives an object memory that is used again once its change is durable.
+// room gives an object memory that is used again once its change is durable. Most collections are small.
 func (l *listing) room(o *apiclient.Object, n int) []byte {
-	const several = 64 << 10
-	if l.slab == nil || cap(l.slab.Bytes)-len(l.slab.Bytes) < n {
+	const smallest, largest = 4 << 10, 64 << 10
+	if l.slab == nil {
+		l.slab = slab.New(max(n, smallest))
+	} else if size := cap(l.slab.Bytes); size-len(l.slab.Bytes) < n {
 		l.slab.Release()
-		l.slab = slab.New(max(n, several))
+		l.slab = slab.New(max(n, min(2*size, largest)))
 	}
 	start := len(l.slab.Bytes)
 	l.slab.Bytes, o.Slab = l.slab.Bytes[:start+n], l.slab.Hold()
