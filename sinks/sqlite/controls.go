@@ -59,16 +59,18 @@ func (r *Reader) controls(ctx context.Context, visit func(*change.Control) error
 func (c *controls) outline(ctx context.Context, whole func(*sinks.Span) bool) error {
 	for from, next := int64(0), int64(0); ; {
 		spans, err := c.spans(ctx, next)
-		if err == nil && len(spans) == 0 {
+		if err != nil {
+			return err
+		}
+		if len(spans) == 0 {
 			return c.between(ctx, from, 1<<62)
 		}
 		for i := range spans {
 			s := &spans[i]
-			if err == nil {
-				err = c.between(ctx, from, s.first)
-			}
-			if err != nil {
-				return err
+			if from < s.first {
+				if err := c.between(ctx, from, s.first); err != nil {
+					return err
+				}
 			}
 			end, _, err := c.end(ctx, &s.batch)
 			if err != nil {
@@ -78,7 +80,7 @@ func (c *controls) outline(ctx context.Context, whole func(*sinks.Span) bool) er
 			if whole(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches), Earliest: time.UnixMilli(s.earliest)}) {
 				continue
 			}
-			if from = s.id + 1; c.visit(end) != nil {
+			if from = s.id + s.changes + 1; c.visit(end) != nil {
 				return nil
 			}
 		}
