@@ -1,19 +1,16 @@
 package schema
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
-	"regexp"
 )
 
-// jsonSchema describes a record's value, in JSON Schema 2020-12. Members that the schema does not name are allowed everywhere: a
-// newer API server may have more.
-func jsonSchema(t Table) (string, error) {
+// JSONSchema describes a record's value, in JSON Schema 2020-12, for a library that checks records by it. Members that the schema does
+// not name are allowed everywhere: a newer API server may have more.
+func JSONSchema(t Table) (string, error) {
 	kind := cmp.Or(t.Resource.Kind, "Object")
 	image := map[string]any{"anyOf": []any{map[string]any{"$ref": "#/$defs/" + kind}, map[string]any{"type": "null"}}}
-	return indented(map[string]any{
+	text, err := json.Marshal(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "a record's value: " + t.title(),
 		"type":    "object",
@@ -27,6 +24,7 @@ func jsonSchema(t Table) (string, error) {
 		"required": []string{"before", "after", "op", "ts_ms", "source"},
 		"$defs":    map[string]any{kind: jsonType(t.Object)},
 	})
+	return string(text), err
 }
 
 // jsonType returns the schema of a type.
@@ -54,18 +52,4 @@ func jsonType(t *Type) map[string]any {
 		return map[string]any{"type": []string{"object", "null"}, "properties": members}
 	}
 	return map[string]any{}
-}
-
-// names matches a list of texts that is spread over lines.
-var names = regexp.MustCompile(`\[\s+"[^"\\]*"(,\s+"[^"\\]*")*\s+\]`)
-
-// indented returns the document as text, with lists of names on one line.
-func indented(document any) (string, error) {
-	text, err := json.MarshalIndent(document, "", "  ")
-	joined := names.ReplaceAllFunc(text, func(list []byte) []byte {
-		var b bytes.Buffer
-		err = errors.Join(err, json.Compact(&b, list))
-		return b.Bytes()
-	})
-	return string(joined) + "\n", err
 }
