@@ -20,7 +20,6 @@ import (
 const acceptDocuments = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// documents reads both documents.
 func (d *Server) documents(ctx context.Context) (Served, error) {
 	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, short: map[string][]string{}, failed: map[string]bool{}}
 	for _, path := range []string{"/api", "/apis"} {

@@ -6,7 +6,6 @@ import (
 	"kubecdc/change"
 )
 
-// Served is what the API server serves now.
 type Served struct {
 	all       []change.Resource   // every version of every resource that can be listed and watched
 	versions  map[string]string   // group → preferred version

@@ -57,14 +57,12 @@ func (h *ExactReads) SameCluster(ctx context.Context) error {
 	return h.client.SameCluster(ctx)
 }
 
-// Requests returns how many requests were made.
 func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
 
 // errNoSize reports that the server does not return the size of the collection, and that the collection is too large to count.
 var errNoSize = errors.New("the server does not return the size of the collection (with selectors it never does), " +
 	"and the collection is too large to be listed at every revision")
 
-// countPages bounds how many pages are read to count a collection.
 const countPages = 4
 
 // pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
@@ -110,7 +108,6 @@ func (h *ExactReads) countNames(ctx context.Context, at change.ResourceVersion) 
 	return 0, errNoSize
 }
 
-// Object reads one object as it was at the revision.
 func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
 	at := change.VersionOf(revision)
@@ -154,15 +151,12 @@ func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, ne
 // reads a page at once, so a page is of about pageBytes.
 const smallestPage, largestPage, pageBytes = 500, 10_000, 4 << 20
 
-// firstBodyBytes is the size of a body before the first one was read.
 const firstBodyBytes = 2000
 
-// pageLimit returns how many objects a page has.
 func (h *ExactReads) pageLimit() int {
 	return int(min(max(pageBytes/max(h.bodyBytes.Load(), 1), smallestPage), largestPage))
 }
 
-// noteBody records the size of a body.
 func (h *ExactReads) noteBody(o *apiclient.Object) {
 	about := h.bodyBytes.Load()
 	h.bodyBytes.Store(about + (int64(len(o.Raw))-about)/16)
@@ -254,7 +248,6 @@ type item struct {
 	unreadable error
 }
 
-// listsPresent reports whether the collection can be listed as it is now.
 func (h *ExactReads) listsPresent(ctx context.Context) bool {
 	return nil == h.limiter.Do(ctx, false, func() error {
 		h.requests.Add(1)

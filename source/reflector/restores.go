@@ -23,7 +23,6 @@ type Restores interface {
 	Followed(ctx context.Context, stream change.StreamID, number int64) error
 }
 
-// restore is one that the stream is told of.
 type restore struct {
 	number int64
 	finder *change.Stream
