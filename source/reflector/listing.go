@@ -47,6 +47,8 @@ func (r *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: 
 
 func (l *listing) name() change.StreamState { return change.StateListing }
 
+func (l *listing) gapBack() *change.Gap { return l.gap }
+
 func (l *listing) step(ctx context.Context) (state, error) {
 	if l.gap == nil {
 		l.observer.SnapshotStarted(l.ID())

@@ -81,17 +81,14 @@ func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	s := &snapshot{Reflector: r, Snapshot: what, seed: maphash.MakeSeed()}
 	r.snapshots.Add(1)
 	defer r.snapshots.Add(-1)
-	lists := 0
-	for {
-		if lists++; lists > snapshotLists {
-			return fmt.Errorf("the list expired %d times between two pages: the API server's history is too short", snapshotLists)
-		}
+	for range snapshotLists {
 		err := s.list(ctx)
 		if !apiclient.IsGone(err) {
 			return err
 		}
 		r.log.Warn("the list of a snapshot expired; it goes on with a new list", "after", s.After, "error", err)
 	}
+	return fmt.Errorf("the list expired %d times between two pages: the API server's history is too short", snapshotLists)
 }
 
 func (s *snapshot) list(ctx context.Context) error {

@@ -33,6 +33,17 @@ func (w *watching) name() change.StreamState {
 	return change.StateWatching
 }
 
+// gapBack returns the gap of a list that has to be made; nil if it is still the first one.
+func (w *watching) gapBack() *change.Gap {
+	switch {
+	case w.catchUp != nil:
+		return w.catchUp.gap
+	case w.position != "":
+		return w.gapFrom(w.position)
+	}
+	return nil
+}
+
 func (w *watching) step(ctx context.Context) (state, error) {
 	if err := w.finishCatchUp(ctx); err != nil {
 		return w, err
