@@ -102,11 +102,7 @@ func (h *Health) used(server string) {
 
 // judgeServer notes when a server goes down or comes up again.
 func (h *Health) judgeServer(name string) {
-	s := h.servers[name]
-	up := h.problems[name] == nil && h.stalls[name] == nil
-	for _, slot := range h.slots {
-		up = up && (slot.err == nil || slot.dependency != name)
-	}
+	s, up := h.servers[name], !h.fails(name)
 	switch {
 	case s == nil && !up:
 		h.servers[name] = &serverHealth{since: h.now()}

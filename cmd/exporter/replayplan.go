@@ -17,14 +17,7 @@ import (
 func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error) {
 	q := replay.Request{Cluster: r.cluster, Log: live, From: r.begin, To: r.end, Incomplete: r.incomplete,
 		Checkpoint: r.checkpoint}
-	known, err := r.log.Resources(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("the log %s has nothing of cluster %s: are KUBECDC_CLUSTER and KUBECDC_KAFKA_TOPIC_PREFIX those of exporter run?",
-			live, r.cluster)
-	}
+	var err error
 	q.Filter.Ops = strings.Join(r.ops, "")
 	if q.Filter.Objects, err = r.of(ctx, r.command, r.log, r.args); err != nil {
 		return nil, err
