@@ -45,7 +45,6 @@ func (r *average) now(now time.Time) float64 {
 	return r.perSecond * math.Exp(-now.Sub(r.at).Seconds()/rateSeconds)
 }
 
-// Committed notes what a batch says of its streams.
 func (h *Health) Committed(c export.Committed) {
 	counts := countByStream(c.Batch.Changes)
 	h.mu.Lock()
@@ -85,7 +84,6 @@ func countByStream(changes []change.Change) map[change.StreamID]int {
 	return counts
 }
 
-// Checkpointed notes that the checkpoint works.
 func (h *Health) Checkpointed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,14 +109,12 @@ func (h *Health) judgeServer(name string) {
 	}
 }
 
-// judgeServers is judgeServer for all of them.
 func (h *Health) judgeServers() {
 	for _, name := range dependency.All {
 		h.judgeServer(name)
 	}
 }
 
-// Live returns what a status shows of this process.
 func (h *Health) Live() *status.Live {
 	report := h.Report()
 	h.mu.Lock()

@@ -13,7 +13,6 @@ import (
 	"kubecdc/setup"
 )
 
-// plan makes the plan, and counts.
 func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error) {
 	q := replay.Request{Cluster: r.cluster, Log: live, From: r.begin, To: r.end, Incomplete: r.incomplete,
 		Checkpoint: r.checkpoint}
@@ -80,7 +79,6 @@ func describeBound(b replay.Bound) string {
 	return b.Clock
 }
 
-// replayed is the outcome of a replay.
 type replayed struct {
 	*replay.Plan
 	Written int64   `json:"written"`
