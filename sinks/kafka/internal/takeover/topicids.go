@@ -16,7 +16,7 @@ import (
 )
 
 // topicIDs are the ids of the topics that a log counts on, as change.TopicID has them. A topic that was deleted and made again
-// has another id, whatever its offsets are. Brokers before Kafka 2.8 know no ids: there offsets alone tell.
+// has another id, whatever its offsets are.
 type topicIDs struct {
 	of    map[string]int64 // 0: the topic does not exist
 	told  map[string]bool  // what the checkpoint has
