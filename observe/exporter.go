@@ -58,11 +58,6 @@ func (e *Exporter) StreamState(stream change.StreamID, state change.StreamState,
 	}
 }
 
-func (e *Exporter) RecoveryProgress(stream change.StreamID, done, total, requests int) {
-	e.Metrics.streams.recovering(stream, done, total)
-	e.Health.RecoveryProgress(stream, done, total, requests)
-}
-
 func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
 	e.Health.SlotHeld(slot, held)
 	e.Metrics.Slot(slot, epoch, held)
@@ -114,10 +109,10 @@ func (e *Exporter) Problem(slot int, err error) {
 	}
 }
 
-func (e *Exporter) Stalled(dependency string, err error) {
-	e.Health.Stalled(dependency, err)
+func (e *Exporter) Stalled(server string, err error) {
+	e.Health.Stalled(server, err)
 	if err != nil {
-		e.Metrics.Error(dependency)
+		e.Metrics.Error(server)
 	}
 }
 

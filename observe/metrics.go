@@ -43,7 +43,6 @@ type Metrics struct {
 	lastAudit     prometheus.Gauge
 	batches       *prometheus.CounterVec
 	batchChanges  prometheus.Observer
-	batchBytes    prometheus.Observer
 	commit        *prometheus.HistogramVec
 	relists       *prometheus.CounterVec
 	gaps          *prometheus.CounterVec
@@ -66,16 +65,16 @@ type Metrics struct {
 	unanswered atomic.Bool // the last request to the API server had no answer
 
 	mu        sync.Mutex
-	resources map[change.StreamID]*resourceCounters
+	resources map[change.StreamID]resourceCounters
 }
 
 // resourceCounters are the counters of a stream's resource, so that a batch needs no look-up by labels.
-type resourceCounters struct{ create, update, remove, read prometheus.Counter }
+type resourceCounters map[change.Op]prometheus.Counter
 
 // NewMetrics registers all metrics, and those of the Go runtime and the process. The slots are those of the layout.
 func NewMetrics(version string, slots ...int) *Metrics {
 	r := &registry{Registry: prometheus.NewRegistry()}
-	m := &Metrics{registry: r, resources: map[change.StreamID]*resourceCounters{}}
+	m := &Metrics{registry: r, resources: map[change.StreamID]resourceCounters{}}
 	r.gauges("build_info", "1, with the version as a label.", "version").WithLabelValues(version).Set(1)
 	m.registerProcess(r)
 	m.registerSlots(r)
@@ -117,7 +116,6 @@ func (m *Metrics) registerSlots(r *registry) {
 	m.sessions = r.counters("session_failures_total", "Sessions of the slot that an error has ended. The next one starts from what is durable.", "slot")
 	m.batches = r.counters("batches_total", "Batches written to the sink.", "slot")
 	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
-	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
 	m.commit = r.histograms("commit_seconds", "Duration of a stage of a commit: collect (from the batch's first record), before-images, prepare, "+
 		"sink, checkpoint (which may be of several batches).", prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
 	m.buffers = newBuffers(r)
@@ -188,20 +186,21 @@ func (m *Metrics) addSlot(name string) {
 	m.buffers.add(name)
 }
 
-// Handler serves /metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 // of returns the counters of a stream's resource. They are at zero from the first call.
-func (m *Metrics) of(stream change.StreamID) *resourceCounters {
+func (m *Metrics) of(stream change.StreamID) resourceCounters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.resources[stream]
 	if c == nil {
 		resource := change.ResourceOf(stream).ID()
-		op := func(op change.Op) prometheus.Counter { return m.changes.WithLabelValues(resource, op.String()) }
-		c = &resourceCounters{op(change.Create), op(change.Update), op(change.Delete), op(change.Read)}
+		c = resourceCounters{}
+		for _, op := range []change.Op{change.Create, change.Update, change.Delete, change.Read} {
+			c[op] = m.changes.WithLabelValues(resource, op.String())
+		}
 		m.resources[stream] = c
 		m.ignored.WithLabelValues(resource)
 		m.deadLetters.WithLabelValues(resource)
@@ -209,42 +208,21 @@ func (m *Metrics) of(stream change.StreamID) *resourceCounters {
 	return c
 }
 
-func (c *resourceCounters) add(op change.Op, n int) {
-	counter := c.update
-	switch op {
-	case change.Create:
-		counter = c.create
-	case change.Delete:
-		counter = c.remove
-	case change.Read:
-		counter = c.read
-	}
-	counter.Add(float64(n))
-}
-
-// Batch counts a batch that was written to the sink.
 func (m *Metrics) Batch(b *change.Batch) {
-	size := 0
 	for from := 0; from < len(b.Changes); { // neighbours of one stream and one operation are counted at once
-		first, n := &b.Changes[from], 0
-		for ; from+n < len(b.Changes); n++ {
-			c := &b.Changes[from+n]
-			if c.Stream != first.Stream || c.Op != first.Op {
-				break
-			}
-			size += len(c.Before) + len(c.After)
+		first, n := &b.Changes[from], 1
+		for from+n < len(b.Changes) && b.Changes[from+n].Stream == first.Stream && b.Changes[from+n].Op == first.Op {
+			n++
 		}
-		m.of(first.Stream.ID()).add(first.Op, n)
+		m.of(first.Stream.ID())[first.Op].Add(float64(n))
 		from += n
 	}
 	slot := strconv.Itoa(b.Slot)
 	m.batches.WithLabelValues(slot).Inc()
 	m.lastCommit.WithLabelValues(slot).SetToCurrentTime()
 	m.batchChanges.Observe(float64(len(b.Changes)))
-	m.batchBytes.Observe(float64(size))
 }
 
-// Ignored counts updates that were not written, by resource.
 func (m *Metrics) Ignored(updates map[string]int) {
 	for resource, n := range updates {
 		m.ignored.WithLabelValues(resource).Add(float64(n))
@@ -258,13 +236,11 @@ func (m *Metrics) Commit(stage string, took time.Duration) {
 	}
 }
 
-// Relisted counts a list that was needed because a watch could not resume.
 func (m *Metrics) Relisted(stream change.StreamID, reason reflector.RelistReason) {
 	m.relists.WithLabelValues(string(reason)).Inc()
 	m.streams.relisted(stream, reason)
 }
 
-// Gap counts a gap that was closed.
 func (m *Metrics) Gap(stream change.StreamID, g *change.Gap) {
 	cause := GapLogLost
 	if g.From != change.UnknownVersion {
@@ -273,7 +249,6 @@ func (m *Metrics) Gap(stream change.StreamID, g *change.Gap) {
 	m.gaps.WithLabelValues(cause, strconv.FormatBool(g.Complete)).Inc()
 }
 
-// Proof records the result of a proof.
 func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
 	m.proofs.WithLabelValues(string(p.Result)).Inc()
 	if p.Result != change.ProofUnsupported {
@@ -281,29 +256,22 @@ func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
 	}
 }
 
-// WatchRestarted counts a watch that was resumed without a list.
 func (m *Metrics) WatchRestarted(change.StreamID) { m.watchRestarts.Inc() }
 
-// Error counts an error that will be retried.
 func (m *Metrics) Error(stage string) { m.errors.WithLabelValues(stage).Inc() }
 
-// SessionFailed counts a session that an error has ended.
 func (m *Metrics) SessionFailed(slot int) { m.sessions.WithLabelValues(strconv.Itoa(slot)).Inc() }
 
-// DeadLetter counts a record that was sent to the dead-letter topic.
 func (m *Metrics) DeadLetter(resource string) { m.deadLetters.WithLabelValues(resource).Inc() }
 
-// CheckpointSize records the size of the checkpoint's database.
 func (m *Metrics) CheckpointSize(bytes int64) { m.checkpoint.Set(float64(bytes)) }
 
-// Slot records whether this process owns the slot, and in which epoch.
 func (m *Metrics) Slot(slot int, epoch int64, held bool) {
 	name := strconv.Itoa(slot)
 	m.slotEpoch.WithLabelValues(name).Set(float64(epoch))
 	m.slotHeld.WithLabelValues(name).Set(boolValue(held))
 }
 
-// Replicas records this replica's status.
 func (m *Metrics) Replicas(live, share int, standby bool) {
 	m.replicas.Set(float64(live))
 	m.slotShare.Set(float64(share))

@@ -53,13 +53,13 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 // twice its size.
 func checkpointMemory(c *config.Config) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
-	if c.Checkpoint.Location.IsPostgres() {
+	switch {
+	case c.Checkpoint.Location.IsPostgres():
 		return 6 * eighth, eighth
-	}
-	if c.Sink.Kind == sqlite.Kind.Name {
+	case c.Sink.Kind == sqlite.Kind.Name:
 		return 12 * eighth, 2 * eighth
 	}
-	return 8 * eighth, 2 * eighth
+	return 6 * eighth, 2 * eighth
 }
 
 // checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.
@@ -104,6 +104,9 @@ func fieldsOf(setting config.List) (all []export.Field, err error) {
 	return all, nil
 }
 
+// firstQPS is how many requests a second a recovery begins with.
+const firstQPS = 100
+
 // backfillParallel is the most requests of one gap that run at once; the limiter paces those of all gaps.
 const backfillParallel = 4
 
@@ -117,7 +120,8 @@ func sourceOptions(c *config.Config) reflector.Options {
 	options.Watermark, options.Proofs = c.Source.Watermarks, c.Source.Proofs
 	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
-		options.Recovery = reflector.NewRecovery(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default())
+		most := c.Recovery.BackfillMaxQPS
+		options.Recovery = reflector.NewRecovery(min(firstQPS, most), most, slog.Default())
 		options.Recovery.Parallel, options.Recovery.MaxRevisions = backfillParallel, uint64(c.Recovery.BackfillMaxRevisions)
 	}
 	return options

@@ -26,6 +26,9 @@ const logHelp = objectsHelp + `
 The log is found by the settings of the exporter. No API server is needed if
 KUBECDC_CLUSTER or a kubeconfig names the cluster, and nothing is written.`
 
+// endForms are the moments that they may ask about.
+const endForms = moment.Times | moment.Versions | moment.Checkpoints
+
 // pastHelp is about what the commands share that ask about a moment.
 var pastHelp = logHelp + `
 
@@ -82,12 +85,10 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	return r, found, err
 }
 
-// colours are those of an output.
 func (p *pastFlags) colours(out io.Writer) *colours {
 	return newColours(p.colour == "always" || p.colour != "never" && terminal(out))
 }
 
-// target reads a moment.
 func (p *pastFlags) target(flag, text string) (query.Target, error) {
 	if p.clock != "happened" && p.clock != "logged" {
 		return query.Target{}, usage.Errorf("--clock is %q, and can be happened or logged", p.clock)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -14,18 +13,10 @@ import (
 	"kubecdc/setup"
 )
 
-// plan makes the plan, and counts.
 func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error) {
 	q := replay.Request{Cluster: r.cluster, Log: live, From: r.begin, To: r.end, Incomplete: r.incomplete,
 		Checkpoint: r.checkpoint}
-	known, err := r.log.Resources(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("the log %s has nothing of cluster %s: are KUBECDC_CLUSTER and KUBECDC_KAFKA_TOPIC_PREFIX those of exporter run?",
-			live, r.cluster)
-	}
+	var err error
 	q.Filter.Ops = strings.Join(r.ops, "")
 	if q.Filter.Objects, err = r.of(ctx, r.command, r.log, r.args); err != nil {
 		return nil, err
@@ -80,8 +71,6 @@ func (r *replaying) printPlan(p *replay.Plan) error {
 
 func describeBound(b replay.Bound) string {
 	switch {
-	case b.RV != "":
-		return fmt.Sprintf("resourceVersion %s, by when the change happened", b.RV)
 	case b.Clock == "logged":
 		return stamp(b.Time) + ", by when the log got the change"
 	case b.Clock == "checkpoint":
@@ -90,7 +79,6 @@ func describeBound(b replay.Bound) string {
 	return b.Clock
 }
 
-// replayed is the outcome of a replay.
 type replayed struct {
 	*replay.Plan
 	Written int64   `json:"written"`
@@ -98,11 +86,6 @@ type replayed struct {
 }
 
 func (r *replaying) printEnd(run *replay.Run, written int64, took time.Duration) error {
-	if r.offsetsFile != "" {
-		if err := os.WriteFile(r.offsetsFile, []byte(replay.CSV(run.Plan.Next)), 0o600); err != nil {
-			return err
-		}
-	}
 	result := replayed{run.Plan, run.Written(), took.Seconds()}
 	if r.format.format != "table" {
 		return r.format.print(r.out, result, nil)

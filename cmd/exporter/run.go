@@ -21,6 +21,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/startup"
+	"kubecdc/internal/wait"
 	"kubecdc/observe"
 	"kubecdc/setup"
 	"kubecdc/sinks/sqlite"
@@ -79,7 +80,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	}
 	defer server.Close()
 	readAudit(ctx, settings, watch.audit, log)
-	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
+	start := startup.New(log, watch.waitsFor)
 	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
 		return exportTo(ctx, settings, setup.NewCluster(cluster), start, watch, log)
@@ -126,10 +127,8 @@ func exportTo(
 		if err := putAside(settings, cluster, err, log); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, reopenAfter) != nil {
 			return nil
-		case <-time.After(reopenAfter):
 		}
 	}
 }
