@@ -240,7 +240,7 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
 	for slot := range r.settings.Slots.Count {
 		from := sinks.Durable{New: true}
-		last, err := store.History(ctx, slot, 1)
+		last, err := store.Select(ctx, slot, checkpoint.Window{Limit: 1})
 		if err != nil {
 			return err
 		}

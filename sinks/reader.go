@@ -91,11 +91,29 @@ type Logged struct {
 // Header is a header of a record.
 type Header struct{ Key, Value string }
 
-// StateReader is a Reader that finds the last changes of objects without reading those before them.
+// StateReader is a Reader that finds the changes of objects by a cut, without reading those before it.
 type StateReader interface {
-	// States visits the last change up to the cut q.To of each object that a query selects and that was not deleted by then, with
-	// After alone.
+	// States visits the last change up to the cut q.To of each object that a query selects, with After alone; of deletions only those
+	// that no event told: inferred ones, and those of a gap.
 	States(ctx context.Context, q Query, visit func(*Logged) error) error
+	// Rest visits the changes after the cut q.After, those of each name in their order, up to the first one of it that is not wanted.
+	// Wanted is called right before visit, or several times before it.
+	Rest(ctx context.Context, q Query, visit func(*Logged) error) error
+}
+
+// Outliner is a Reader that tells in short what many batches did to positions.
+type Outliner interface {
+	// Outline visits what Controls does from the start of the log, but for some of the batches that have no control record besides:
+	// spans of half a minute, unless their whole is asked for. Such a span has one batch record, its last one, with the last position of
+	// each stream.
+	Outline(ctx context.Context, whole func(*Span) bool, visit func(*change.Control) error) error
+}
+
+// Span is a batch record that stands for several.
+type Span struct {
+	*change.Control
+	First    uint64    // batch
+	Earliest time.Time // of all positions, also those that Control lacks
 }
 
 // TableReader is a Reader of a sink that also keeps the current state of each object.

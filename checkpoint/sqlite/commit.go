@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -69,7 +71,6 @@ func note(t *tables.Tx, c checkpoint.Commit, moved, after json.RawMessage) error
 	return err
 }
 
-// PutPage is one transaction.
 func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error {
 	err := s.Owned(ctx, slot, epoch, func(t *tables.Tx) error {
 		const add = `update slots set pages = pages + 1 where cluster = $1 and slot = $2 and pages = $3`
@@ -103,6 +104,7 @@ func upsert(t *tables.Tx, s checkpoint.StreamCommit) error {
 	const set = `insert into inventory (stream, key, uid, resource_version, delta) values (?, ?, ?, ?, ?)
 		on conflict (stream, key) do update
 		set uid = excluded.uid, resource_version = excluded.resource_version, delta = excluded.delta`
+	slices.SortFunc(s.Upserts, func(a, b checkpoint.Object) int { return strings.Compare(a.Key, b.Key) })
 	err := each(t, set, s.Stream, len(s.Upserts), func(i int) []any {
 		o := &s.Upserts[i]
 		return []any{o.Key, o.UID, o.ResourceVersion, delta(o.Body)}

@@ -4,18 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// Bodies reads the bodies of the keys by one query.
 func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body checkpoint.Body) error) error {
 	const look = `select i.key, b.base, i.delta from json_each($1) k cross join inventory i left join bases b on b.id = i.id
 		where i.stream = (select id from streams where cluster = $2 and name = $3) and i.key = k.value and i.delta is not null`
 	err := s.Bound()
+	slices.Sort(keys)
 	list, _ := json.Marshal(keys) // strings always can be
 	if err == nil && len(keys) > 0 {
 		var key string

@@ -35,7 +35,6 @@ func OpenReader(ctx context.Context, c Config) (*Reader, error) {
 	return &Reader{db, c.Cluster}, nil
 }
 
-// Close closes the connections.
 func (r *Reader) Close() error {
 	r.db.Close()
 	return nil
@@ -62,12 +61,10 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// End reads it from the table slots.
 func (r *Reader) End(ctx context.Context) (sinks.Cut, error) {
 	return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
 }
 
-// At finds each slot's last batch until then.
 func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	const look = `select s.slot, coalesce(b.seq, 0), coalesce(b.seq, first.seq, 1) from kubecdc_log.slots s
 		left join lateral (select seq from kubecdc_log.batches
@@ -132,19 +129,15 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	})
 }
 
-// Objects reads the table objects.
 func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
 	const look = `select namespace, name, uid, resource_version, stream, case when $4 then null else body end from kubecdc_log.objects
 		where cluster = $1 and api_group = $2 and resource = $3`
 	var l sinks.Logged
 	var stream change.StreamID
-	streams := map[change.StreamID]*change.Stream{}
+	parsed := streams{}
 	return r.db.Each(ctx, "read the table objects", look, []any{r.cluster, of.Group, of.Plural, noBodies},
 		[]any{&l.Namespace, &l.Name, &l.UID, &l.ResourceVersion, &stream, &l.After}, func() error {
-			if streams[stream] == nil {
-				streams[stream] = change.ParseStream(stream)
-			}
-			l.Stream = streams[stream]
+			l.Stream = parsed.of(stream)
 			visit(&l)
 			return nil
 		})
@@ -156,7 +149,7 @@ const followEvery = 200 * time.Millisecond
 // Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch,
 // in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
+	s := &scan{reader: r, Query: q, visit: visit, streams: streams{}, at: map[int]storedBatch{}}
 	if q.After == nil {
 		if err := s.unchanged(ctx); err != nil {
 			return err
@@ -183,7 +176,6 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	}
 }
 
-// row is a batch to be read.
 type row struct {
 	slot    int
 	epoch   int64

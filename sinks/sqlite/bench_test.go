@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/query"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/sinktest"
@@ -44,8 +45,9 @@ func ownTextOf(name int) string {
 	return string(b)
 }
 
-// BenchmarkHistory writes updates of 10,000 Pods of 4 KB (BenchmarkHistory -benchtime=10000000x for ten million), and reads them back:
-// all changes of one object, and the state of all at a moment in the middle. Times are of the processor.
+// BenchmarkHistory writes updates of 10,000 Pods of 4 KB (BenchmarkHistory -benchtime=10000000x for ten million), ten a second by their
+// times, and reads them back: all changes of one object, and the state of all in the middle, at a batch, a resourceVersion and a time.
+// Times are of the processor.
 func BenchmarkHistory(b *testing.B) {
 	const objects = 10_000
 	path := filepath.Join(b.TempDir(), "log")
@@ -84,16 +86,61 @@ func BenchmarkHistory(b *testing.B) {
 	took("history-ms", func(visit func(*sinks.Logged) error) error {
 		return r.Changes(b.Context(), sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "web-77"}, visit)
 	})
-	took("state-ms", func(visit func(*sinks.Logged) error) error {
-		cut, err := r.At(b.Context(), middle)
-		if err != nil {
+	version := int64(objects + b.N/2)
+	for what, at := range map[string]query.Target{"logged-ms": {Logged: middle}, "version-ms": {Version: change.VersionOf(uint64(version))},
+		"happened-ms": {Happened: happened(version)}} {
+		took(what, func(func(*sinks.Logged) error) error {
+			_, err := query.ReadStates(b.Context(), r, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, at)
 			return err
-		}
-		return r.States(b.Context(), sinks.Query{To: &cut}, visit)
-	})
+		})
+	}
 }
 
-// benchWriter writes changes in batches of 2,000.
+// BenchmarkCompleteness asks how far the history of an object is complete in a log of b.N batches (-benchtime=10000000x), one change each, ten
+// a second, of 60 streams in turn: as the log is written, and without its spans.
+func BenchmarkCompleteness(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "log")
+	log, file := benchLog(b, path)
+	first := change.Batch{Epoch: 1, Seq: 1}
+	for i := range 60 {
+		id := change.NewStream(change.Resource{Version: "v1", Plural: fmt.Sprint("r", i)}, "", "", "").ID()
+		first.Positions = append(first.Positions, change.Position{Stream: id, ResourceVersion: "1", Time: time.UnixMilli(0)})
+		first.Controls = append(first.Controls, change.SnapshotBeginControl(id, ""))
+	}
+	if _, err := log.Write(b.Context(), &first); err != nil {
+		b.Fatal(err)
+	}
+	const numbers = `with recursive n (i) as (select 1 union all select i + 1 from n where i < ?) insert into `
+	exec := func(statement string, n int) {
+		if _, err := file.DB().Exec(statement, n); err != nil {
+			b.Fatal(err)
+		}
+	}
+	exec(numbers+`log_batches select 2 * i, 1, 1, 1 + i, (select written from log_batches where id = 1) + 100 * i, 1, 
+		'[[' || (1 + i % 60) || ',' || i || ',5]]' from n`, b.N)
+	r, err := sqlite.NewReader(b.Context(), file, sinktest.Name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	took := func(what string, r sinks.Reader) {
+		began := processor(b)
+		if _, missing, err := query.Covered(b.Context(), r, &sinks.Objects{Resources: []string{"r7"}}); err != nil || missing != nil {
+			b.Fatal(missing, err)
+		}
+		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)
+	}
+	took("batches-ms", struct{ sinks.Reader }{r})
+	exec(numbers+`log_spans select 600 * i - 598, 600 * i, 1, 300, 0, (select json_group_array(json_array(value, i * 300, 5)) from
+		(with recursive s (value) as (select 1 union all select value + 1 from s where value < 60) select value from s)) from n`, max(1, b.N/300))
+	took("spans-ms", r)
+}
+
+// happened is when the change of a version did.
+func happened(version int64) time.Time {
+	return time.UnixMilli(1700000000000 + 100*version)
+}
+
+// benchWriter writes changes in batches of 500.
 type benchWriter struct {
 	b       *testing.B
 	log     sinks.Log
@@ -107,14 +154,15 @@ func (w *benchWriter) add(name int, op change.Op) {
 	before := w.last[name]
 	w.last[name] = podOf(name, w.version)
 	w.next.Changes = append(w.next.Changes, change.Change{Stream: pods, Op: op, Namespace: "default", Name: fmt.Sprint("web-", name), Before: before,
-		UID: fmt.Sprintf("0b1f4a52-6f0e-4dd8-9f0b-%012d", name), ResourceVersion: change.VersionOf(uint64(w.version)), Time: time.Now(), After: w.last[name]})
-	if len(w.next.Changes) == 2000 {
+		UID: fmt.Sprintf("0b1f4a52-6f0e-4dd8-9f0b-%012d", name), ResourceVersion: change.VersionOf(uint64(w.version)), Time: happened(w.version), After: w.last[name]})
+	if len(w.next.Changes) == 500 {
 		w.flush()
 	}
 }
 
 func (w *benchWriter) flush() {
 	w.next.Seq++
+	w.next.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(w.version)), Time: happened(w.version)}}
 	if _, err := w.log.Write(w.b.Context(), &w.next); err != nil {
 		w.b.Fatal(err)
 	}

@@ -33,7 +33,8 @@ func (l *slotLog) maintain(ctx context.Context) {
 func (s *Sink) Prune(ctx context.Context, now time.Time) error {
 	s.pruning.Lock()
 	defer s.pruning.Unlock()
-	r := &Reader{file: s.file}
+	r := newReader(s.file, "")
+	defer r.db.close()
 	err := s.removeOld(ctx, r, now)
 	if err == nil && s.MaxSize > 0 {
 		err = s.shrink(ctx, r, now)
@@ -123,6 +124,7 @@ func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 type removal struct{ table, number, condition string }
 
 var removals = []removal{
+	{"log_spans", "first", "true"},
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
 	{"log_batches", "id", `seq <> (select s.seq from log_slots s where s.id = log_batches.slot)`},

@@ -125,7 +125,6 @@ func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) 
 	return s.plan(), s.reason, nil
 }
 
-// search is one recovery in progress.
 type search struct {
 	Gap
 	history   History
@@ -181,7 +180,6 @@ type revision struct {
 // bodiesKept bounds the bytes of bodies that a search holds. Bodies beyond it are read again when they are emitted.
 const bodiesKept = 24 << 20
 
-// run takes the four steps.
 func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {
 		return err
@@ -214,7 +212,6 @@ func (s *search) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// findOldest finds the oldest revision from s.From on that the server still has.
 func (s *search) findOldest(ctx context.Context) error {
 	size, err := s.history.Size(ctx, s.From)
 	unlogged := int64(0)
@@ -252,7 +249,6 @@ func (s *search) countUnlogged(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// oldestFrom returns the oldest revision from lo on that the server still has.
 func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 	for hi := s.To; lo < hi; {
 		at := lo + (hi-lo)/2
@@ -285,7 +281,6 @@ func (s *search) contradiction(reason string) {
 	s.incomplete(reason)
 }
 
-// lostBecause says why a part of the history can't be read.
 func lostBecause(err error, what string) string {
 	if errors.Is(err, errUnreadable) {
 		return "the server can't read its history " + what + ": " + apiclient.Reason(err)
@@ -412,24 +407,31 @@ type answered struct {
 	meter  *meter
 }
 
-func (h *answered) Size(ctx context.Context, revision uint64) (int64, error) {
-	defer h.answer()
-	from := h.meter.begin()
-	n, err := h.History.Size(ctx, revision)
-	if cost := h.meter.end(from); err == nil {
-		h.meter.learn(&h.meter.costs.size, cost, 0.1)
-	}
+func (h *answered) Size(ctx context.Context, revision uint64) (n int64, err error) {
+	err = h.single(&h.meter.costs.size, 0.1, func() error {
+		n, err = h.History.Size(ctx, revision)
+		return err
+	})
 	return n, err
 }
 
-func (h *answered) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
+func (h *answered) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
+	err = h.single(&h.meter.costs.read, 0.02, func() error {
+		o, exists, err = h.History.Object(ctx, key, revision)
+		return err
+	})
+	return o, exists, err
+}
+
+// single makes a request, and moves its cost by a part of what differs.
+func (h *answered) single(cost *float64, part float64, read func() error) error {
 	defer h.answer()
 	from := h.meter.begin()
-	o, exists, err := h.History.Object(ctx, key, revision)
-	if cost := h.meter.end(from); err == nil {
-		h.meter.learn(&h.meter.costs.read, cost, 0.02)
+	err := read()
+	if new := h.meter.end(from); err == nil {
+		h.meter.learn(cost, new, part)
 	}
-	return o, exists, err
+	return err
 }
 
 func (h *answered) Objects(ctx context.Context, namespace string, revision, newerThan uint64,

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/internal/slab"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -35,7 +36,8 @@ type listing struct {
 	version  change.ResourceVersion // of the first page, and so of the list
 	until    change.ResourceVersion // of the last page of an inconsistent list; else empty
 	restarts int
-	objects  int // on complete pages
+	objects  int        // on complete pages
+	slab     *slab.Slab // has room for the next objects; nil: none
 
 	missed   missed // what was emitted
 	rewound  bool   // an object is older than in the log
@@ -46,6 +48,8 @@ type listing struct {
 func (r *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: r, gap: gap} }
 
 func (l *listing) name() change.StreamState { return change.StateListing }
+
+func (l *listing) gapBack() *change.Gap { return l.gap }
 
 func (l *listing) step(ctx context.Context) (state, error) {
 	if l.gap == nil {
@@ -80,7 +84,6 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	return l.enter(l.watch(nil), "listed at resourceVersion "+string(l.version)), nil
 }
 
-// snapshot reports whether this is the stream's first list.
 func (l *listing) snapshot() bool { return l.gap == nil }
 
 // gapID returns the id of the gap that the list closes; empty for a snapshot.
@@ -151,7 +154,6 @@ func inconsistentToken(err error) string {
 	return status.Status().ListMeta.Continue
 }
 
-// page reads one page.
 func (l *listing) page(ctx context.Context) error {
 	n, held := 0, []apiclient.Object(nil) // until the list's version is known
 	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Limit: l.options.PageSize, Continue: l.token}
@@ -245,16 +247,31 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		l.rewound = true
 	}
 	raw := o.Raw
+	o.Room = func(n int) []byte { return l.room(o, n) }
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)
 	}
 	if &o.Raw[0] == &raw[0] { // only what is emitted is kept
-		o.Raw = bytes.Clone(raw)
+		o.Raw = append(l.room(o, len(raw)), raw...)
 	}
 	if l.snapshot() && d == known.Absent {
 		return l.send(ctx, l.newChange(change.Read, o), stays)
 	}
 	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
+}
+
+// room gives an object memory that is used again once its change is durable. Most collections are small.
+func (l *listing) room(o *apiclient.Object, n int) []byte {
+	const smallest, largest = 4 << 10, 64 << 10
+	if l.slab == nil {
+		l.slab = slab.New(max(n, smallest))
+	} else if size := cap(l.slab.Bytes); size-len(l.slab.Bytes) < n {
+		l.slab.Release()
+		l.slab = slab.New(max(n, min(2*size, largest)))
+	}
+	start := len(l.slab.Bytes)
+	l.slab.Bytes, o.Slab = l.slab.Bytes[:start+n], l.slab.Hold()
+	return l.slab.Bytes[start : start : start+n]
 }
 
 // finish emits the deletions and the control record of the list, and moves the position. The record of a gap comes before the
@@ -285,7 +302,6 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 	return l.emit(ctx, change.Item{Control: record}, to(version))
 }
 
-// unseen returns the keys that the list lacks.
 func (l *listing) unseen() []string {
 	missing := l.known.Unseen()
 	if l.nameless > 0 && len(missing) > 0 {

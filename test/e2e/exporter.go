@@ -3,7 +3,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"kubecdc/test/child"
 	"kubecdc/test/exporter"
@@ -132,13 +136,39 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 	})
 }
 
+// get sends a request to the exporter's server.
+func (e *Exporter) get(path string) (string, error) {
+	client := http.Client{Timeout: 5 * time.Minute}
+	resp, err := client.Get("http://" + e.Listen + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// Wrong returns the problems in /readyz, one line "component: problem" each.
+func (e *Exporter) Wrong() string {
+	text, err := e.get("/readyz")
+	if err != nil {
+		return err.Error()
+	}
+	var report struct {
+		Wrong []struct{ Component, Problem string }
+	}
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, w := range report.Wrong {
+		lines = append(lines, w.Component+": "+w.Problem)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Output is all that the process wrote to stdout.
 func (e *Exporter) Output() string { return string(e.out.Bytes()) }
-
-// sessions is how many sessions the process has begun, at most.
-func (e *Exporter) sessions() int {
-	return 1 + strings.Count(string(e.log.Bytes()), "the session failed")
-}
 
 // Tail is the end of the process's log.
 func (e *Exporter) Tail(n int) string {

@@ -13,11 +13,6 @@ import (
 	"kubecdc/checkpoint/internal/history"
 )
 
-// History gives the latest checkpoints of a slot, newest first.
-func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
-	return s.Select(ctx, slot, checkpoint.Window{Limit: limit})
-}
-
 // lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
 with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2
@@ -33,7 +28,6 @@ order by c.second`
 // never is after all times that are stored.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Select gives the checkpoints of a slot in a window, newest first.
 func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
 	if w.Until.IsZero() {
 		w.Until = never
@@ -53,7 +47,6 @@ func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]ch
 	return all.NewestFirst(), s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
-// HistorySlots gives the slots that have checkpoints.
 func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
 	const look = `select slot from kubecdc.slots s where cluster = $1
 		and exists (select 1 from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot) order by slot`
@@ -65,7 +58,6 @@ func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
 	return slots, s.db.Fail("read which slots have a history", err)
 }
 
-// PositionsAt gives the position of each stream of a slot at a time.
 func (s *Store) PositionsAt(ctx context.Context, slot int, at time.Time) (all []change.Position, err error) {
 	var text []byte
 	err = s.rows(ctx, s.Dialect.PositionsAt, []any{s.Cluster(), slot, at}, []any{&text}, func() error {
@@ -75,7 +67,6 @@ func (s *Store) PositionsAt(ctx context.Context, slot int, at time.Time) (all []
 	return all, s.db.Fail(fmt.Sprintf("read the positions of slot %d at %s", slot, at.Format(time.RFC3339)), err)
 }
 
-// Find chooses the cluster by name.
 func (s *Store) Find(ctx context.Context, cluster string) error {
 	unknown := &checkpoint.UnknownClusterError{Cluster: cluster, Where: s.db.Where()}
 	var id, found int64
@@ -95,7 +86,6 @@ func (s *Store) Find(ctx context.Context, cluster string) error {
 	return s.db.Fail("find the checkpoint of cluster "+cluster, err)
 }
 
-// SlotOwners gives who owns each slot.
 func (s *Store) SlotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, err error) {
 	const op = "see who owns the slots"
 	const slots = `select coalesce(max(slots), 0) from kubecdc.layouts where cluster = $1`
