@@ -50,7 +50,7 @@ func TestThePageOfOperationsQuotesTheSource(t *testing.T) {
 			}
 		}
 	}
-	if quotes < 100 {
+	if quotes < 90 {
 		t.Errorf("only %d quotes were found", quotes)
 	}
 }
