@@ -44,7 +44,7 @@ func (s *Setting) exampleText() string {
 	if s.Example == "" {
 		return ""
 	}
-	return " E.g. `" + s.Example + "`"
+	return " (`" + s.Example + "`)"
 }
 
 // form is the kind of value, unless it is a text, and the default.
