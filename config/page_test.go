@@ -47,9 +47,11 @@ func (s *Setting) exampleText() string {
 	return " (`" + s.Example + "`)"
 }
 
-// form is the kind of value, unless it is a text, and the default.
+// form is the kind of value, unless it is a text or the default shows it, and the default.
 func (s *Setting) form() string {
 	switch kind := s.Kind(); {
+	case s.Default != "" && len(s.Values) == 0:
+		return " (`" + s.Default + "`)"
 	case s.Default != "":
 		return " (" + kind + ", `" + s.Default + "`)"
 	case kind != "text":
