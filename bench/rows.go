@@ -74,6 +74,7 @@ var otherRows = []row{
 	{"live-none-snappy-tls", live(liveLoad{tls: true}, before("none"), codec("snappy"))},
 	{"idle", idle},
 	{"latency-exactly", latency(before("full"))},
+	{"latency-exactly-protocol2", latency(before("full"), protocol2)},
 	{"latency-least", latency(before("full"), atLeastOnce)},
 	{"latency-api", latencyAPI},
 	{"streams-1", live(liveLoad{objects: 20_000}, before("none"))},

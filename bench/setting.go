@@ -8,6 +8,7 @@ func codec(value string) setting  { return setting{"KUBECDC_KAFKA_COMPRESSION", 
 
 var (
 	atLeastOnce = setting{"KUBECDC_KAFKA_DELIVERY", "at-least-once"}
+	protocol2   = setting{"KUBECDC_KAFKA_TRANSACTION_PROTOCOL", "2"}
 	dropped     = setting{"KUBECDC_MANAGED_FIELDS", "drop"}
 	inSQLite    = setting{"KUBECDC_CHECKPOINT", "sqlite"}
 	embedded    = setting{"KUBECDC_SINK", "sqlite"}  // with its checkpoint in the same file

@@ -23,7 +23,7 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// checkTimeout bounds each of the checks, unless KUBECDC_START_TIMEOUT does.
+// checkTimeout bounds each of the checks.
 const checkTimeout = 20 * time.Second
 
 // Run makes all checks that an export with these settings needs. The error is ErrStopped.
@@ -77,9 +77,7 @@ func (r *report) warn(what, text string) { r.line(what, Warning, text) }
 
 // step runs one check and reports its text or its error. A check that exceeds its limit is abandoned, with what it finds later.
 func (r *report) step(step startup.Step, run func(*report, context.Context) (string, error)) error {
-	if step.Limit = r.settings.Process.StartTimeout; step.Limit == 0 {
-		step.Limit = checkTimeout
-	}
+	step.Limit = cmp.Or(step.Limit, checkTimeout)
 	var text string
 	part := *r
 	part.findings = nil
@@ -247,7 +245,7 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
 	for slot := range r.settings.Slots.Count {
 		from := sinks.Durable{New: true}
-		last, err := store.History(ctx, slot, 1)
+		last, err := store.Select(ctx, slot, checkpoint.Window{Limit: 1})
 		if err != nil {
 			return err
 		}

@@ -5,17 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/config"
 	"kubecdc/internal/startup"
 )
 
 // The report may be on its way to the terminal when an abandoned check goes on.
 func TestALateCheckAddsNothingToTheReport(t *testing.T) {
-	settings := &config.Config{}
-	settings.Process.StartTimeout = time.Millisecond
-	r := &report{ctx: t.Context(), settings: settings}
+	r := &report{ctx: t.Context()}
 	abandoned, ended := make(chan struct{}), make(chan struct{})
-	err := r.step(startup.Step{For: "sink"}, func(r *report, _ context.Context) (string, error) {
+	err := r.step(startup.Step{For: "sink", Limit: time.Millisecond}, func(r *report, _ context.Context) (string, error) {
 		<-abandoned
 		r.warn("sink", "too late")
 		close(ended)

@@ -9,10 +9,10 @@ import (
 
 // History gives earlier checkpoints.
 type History interface {
-	// History gives the latest checkpoints of a slot, newest first. The store keeps the last one of each second, so that the
+	// Select gives the checkpoints of a slot in a window, newest first. The store keeps the last one of each second, so that the
 	// history grows with time and not with the load. It keeps what moved in that second: the offsets of all partitions are put
 	// together when the history is read, from the rows of an hour at most.
-	History(ctx context.Context, slot, limit int) ([]Checkpoint, error)
+	Select(ctx context.Context, slot int, w Window) ([]Checkpoint, error)
 	// Prune drops checkpoints that are older than the age, but never the newest of a slot. The others read as before.
 	// Signals that have ended before that are deleted too.
 	Prune(ctx context.Context, age time.Duration) error
@@ -26,7 +26,7 @@ type Past interface {
 	Find(ctx context.Context, cluster string) error
 	// HistorySlots gives the slots that have checkpoints, those of earlier layouts too.
 	HistorySlots(ctx context.Context) ([]int, error)
-	// Select gives the checkpoints of a slot in a window, newest first.
+	// Select is History's.
 	Select(ctx context.Context, slot int, w Window) ([]Checkpoint, error)
 	// PositionsAt gives the position that each stream of a slot had at a time, by stream, as far as the history goes back.
 	PositionsAt(ctx context.Context, slot int, at time.Time) ([]change.Position, error)

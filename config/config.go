@@ -74,7 +74,6 @@ type Kafka struct {
 	TLSCert       string `env:"KUBECDC_KAFKA_TLS_CERT" help:"PEM file of the client certificate." example:"/etc/kafka/tls.crt"`
 	TLSKey        string `env:"KUBECDC_KAFKA_TLS_KEY" help:"PEM file of the client certificate's key." example:"/etc/kafka/tls.key"`
 	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Host name to expect in the brokers' certificates. Default: the one that is dialled." example:"kafka.example.com"`
-	TLSInsecure   Switch `env:"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY" envDefault:"off" help:"Accept any certificate. For experiments only."`
 
 	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" help:"How to log in. OAUTHBEARER: with a token, from a file or a token endpoint. AWS_MSK_IAM: with AWS credentials, as AWS' SDK finds them. Default: no login." example:"SCRAM-SHA-512"`
 	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" with:"KUBECDC_KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"SASL user name." example:"kubecdc"`
@@ -128,8 +127,7 @@ type Records struct {
 // Recovery configures how much effort goes into recovering a gap.
 type Recovery struct {
 	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the missed revisions that the API server still has. off: only compare a list, which shows fewer changes."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second at the start of a recovery, of all streams. The rate grows while the API server answers fast, and falls at a 429, a failure or a slow answer. Lower it if recoveries disturb other clients."`
-	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"1000" min:"1" max:"10000" help:"Most requests a second of recoveries. Raise it if gaps are not recovered before etcd is compacted and the API server has room."`
+	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"1000" min:"1" max:"10000" help:"Most requests a second of recoveries, of all streams. They begin with 100; the rate grows while the API server answers fast, and falls at a 429, a failure or a slow answer. Lower it if they disturb other clients; raise it if gaps are not recovered before etcd is compacted and the API server has room."`
 	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered. A longer one is closed by a list. Lower it to bound a recovery's time."`
 }
 
@@ -151,7 +149,6 @@ type Batch struct {
 // Process configures the process itself.
 type Process struct {
 	Listen          string        `env:"KUBECDC_LISTEN" help:"Address that serves the status page, /metrics, /healthz and /readyz. off: none. Default: :8080 in a Pod, 127.0.0.1:8080 elsewhere, or another port if that is taken." example:":8080"`
-	StartTimeout    time.Duration `env:"KUBECDC_START_TIMEOUT" envDefault:"0s" min:"0s" max:"24h" help:"How long a start waits for API server, checkpoint and sink before exit code 1. 0s: for ever. exporter check gives each of them this time; with 0s, 20s."`
 	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"How long the batch in flight may take after SIGTERM or Ctrl-C. Keep it below terminationGracePeriodSeconds."`
 	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Lowest level of messages to log."`
 	LogFormat       string        `env:"KUBECDC_LOG_FORMAT" envDefault:"auto" values:"auto,text,json" help:"Format of the log on stderr. auto: text on a terminal, JSON elsewhere."`

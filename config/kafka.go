@@ -77,9 +77,6 @@ func (l *loader) checkTLS(k *Kafka) {
 	if byEnv["KUBECDC_KAFKA_TLS"].applies(l.c) && !bool(k.TLS) && away && !l.bad["KUBECDC_KAFKA_TLS"] {
 		l.warn("KUBECDC_KAFKA_TLS is off: whoever is on the network path to the brokers can read and change what is exported")
 	}
-	if k.TLSInsecure {
-		l.warn("KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY is on: anyone on the network path can pose as a broker")
-	}
 }
 
 // checkCertificate checks the files of a certificate and its key, which are read again at each connection.
@@ -105,7 +102,7 @@ func (k *Kafka) TLSConfig() (*tls.Config, error) {
 	if !k.TLS {
 		return nil, nil
 	}
-	c := &tls.Config{ServerName: k.TLSServerName, InsecureSkipVerify: bool(k.TLSInsecure), MinVersion: tls.VersionTLS12}
+	c := &tls.Config{ServerName: k.TLSServerName, MinVersion: tls.VersionTLS12}
 	var err error
 	if c.RootCAs, err = authorities(k.TLSCA); err != nil {
 		return nil, fmt.Errorf("read KUBECDC_KAFKA_TLS_CA: %w", err)

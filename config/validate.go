@@ -26,7 +26,6 @@ func (l *loader) validate() {
 	l.checkPostgres("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres)
 	l.checkPostgresPassword("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres, l.c.Sink.PasswordFile)
 	l.checkCheckpoint()
-	l.checkRecovery()
 	l.checkBatch()
 	l.checkListen()
 	l.checkHTTP()
@@ -53,14 +52,6 @@ func (l *loader) checkResources(name string, list List) {
 			l.add(name, fmt.Sprintf("%q is not a resource", r),
 				"write pods, deployments.apps, *.example.com or *, with commas between")
 		}
-	}
-}
-
-func (l *loader) checkRecovery() {
-	r := l.c.Recovery
-	if r.BackfillMaxQPS < r.BackfillQPS {
-		l.add("KUBECDC_BACKFILL_MAX_QPS", fmt.Sprintf("%g is less than KUBECDC_BACKFILL_QPS (%g), the rate at the start of a recovery", r.BackfillMaxQPS, r.BackfillQPS),
-			"raise it, or lower KUBECDC_BACKFILL_QPS")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -12,8 +13,8 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// beforeImages sets the before-images of changes, and finds the bases that deltas are made of. The bodies of the objects that
-// changed last are cached as the checkpoint has them, packed, up to maxBytes, in the same memory as what is pending for the
+// beforeImages sets the before-images of changes, and finds the bases that deltas are made of. The bodies of objects that change
+// often are cached as the checkpoint has them, packed, up to maxBytes, in the same memory as what is pending for the
 // checkpoint; others are read from the checkpoint, in one query per stream and batch. A log that gives bodies itself (sinks.Bodies) is
 // asked for all of them.
 //
@@ -25,6 +26,7 @@ type beforeImages struct {
 	cache       *simplelru.LRU[objectID, checkpoint.Body]
 	bytes       int64
 	maxBytes    int64
+	changed     [2048]uint64 // hashes of objects that changed, each in its place
 	unpacked    unpacked
 	first       []*change.Change // of each object in a batch
 	keepBases   bool             // it is not known here which changes are written
@@ -121,7 +123,9 @@ func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream cha
 		}
 		w.change.Before = body
 		objects.based(batch, id, base, b.keepBases)
-		b.put(id, checkpoint.Body{Base: bytes.Clone(stored.Base), Delta: bytes.Clone(stored.Delta)})
+		if b.often(id) {
+			b.put(id, checkpoint.Body{Base: bytes.Clone(stored.Base), Delta: bytes.Clone(stored.Delta)})
+		}
 		return nil
 	})
 }
@@ -138,14 +142,26 @@ func (b *beforeImages) written(objects []objectState) {
 		switch {
 		case objects[i].deleted:
 			b.cache.Remove(id)
-		case !body.KeepsBase():
-			b.put(id, body)
-		case known:
+		case body.KeepsBase() && known:
 			body.Base = former.Base
+			b.put(id, body)
+		case !body.KeepsBase() && (known || b.often(id)):
 			b.put(id, body)
 		}
 	}
 }
+
+// often notes a change of an object, and reports whether one was noted before, and since then none of another object in its place. So
+// what changes once pushes nothing out of the cache.
+func (b *beforeImages) often(id objectID) bool {
+	hash := maphash.Comparable(objectSeed, id)
+	last := &b.changed[hash%uint64(len(b.changed))]
+	same := *last == hash
+	*last = hash
+	return same
+}
+
+var objectSeed = maphash.MakeSeed()
 
 func (b *beforeImages) put(id objectID, body checkpoint.Body) {
 	if old, ok := b.cache.Peek(id); ok {

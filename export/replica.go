@@ -7,7 +7,6 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
-	"kubecdc/internal/startup"
 )
 
 // ownSlots works on this replica's share of the slots. When another replica has changed the layout, it waits until its own
@@ -21,10 +20,7 @@ func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected 
 		if err := newResharder(config, parts).Run(ctx); err != nil {
 			return err
 		}
-		if err := firstHeartbeat(ctx, config, &parts.Parts); err != nil {
-			return err
-		}
-		parts.Start.Done()
+		awaitLeases(ctx, config, &parts.Parts)
 		err := replica.Run(ctx)
 		var layout *checkpoint.LayoutError
 		if !errors.As(err, &layout) || isFenced(err) {
@@ -34,14 +30,10 @@ func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected 
 	return nil
 }
 
-// firstHeartbeat waits until the checkpoint answers. All errors but a timeout are left to the balancer.
-func firstHeartbeat(ctx context.Context, config Config, parts *Parts) error {
-	err := parts.step(ctx, dependency.Checkpoint, "the leases", func(ctx context.Context) error {
+// awaitLeases waits until the checkpoint answers. What does not pass by itself is left to the balancer.
+func awaitLeases(ctx context.Context, config Config, parts *Parts) {
+	_ = parts.step(ctx, dependency.Checkpoint, "the leases", func(ctx context.Context) error {
 		_, err := parts.Store.Heartbeat(ctx, config.Owner, config.LeaseDuration)
 		return err
 	})
-	if timeout := (*startup.TimeoutError)(nil); errors.As(err, &timeout) {
-		return err
-	}
-	return nil
 }

@@ -24,7 +24,6 @@ func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
 			}
 			return &acquiredSlot{slot: s, state: state}, nil
 		},
-		Begun:   parts.Start.Done, // the start's limit is for servers, and these have answered
 		IsFinal: isFinal,
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/ownership"
-	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
 	"kubecdc/test/checkpointtest"
@@ -129,22 +128,6 @@ func TestALossOfAnUnusedSlotIsNoneOfItsNextStreams(t *testing.T) {
 	}
 	if log.losses != 1 {
 		t.Errorf("the loss was found %d times", log.losses)
-	}
-}
-
-// The start's limit is for servers: a process that waits for replicas of another layout has started.
-func TestWaitingForAnotherLayoutIsNotLimited(t *testing.T) {
-	parts := partsFor(t, 1)
-	limit := 100 * time.Millisecond
-	parts.Start = startup.New(parts.Logger, limit, func(error) {})
-	if _, err := parts.Store.Heartbeat(t.Context(), "b", 2*limit); err != nil {
-		t.Fatal(err)
-	}
-	if err := newResharder(configFor(2), parts).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := firstHeartbeat(t.Context(), configFor(2), &parts.Parts); err != nil {
-		t.Error(err)
 	}
 }
 

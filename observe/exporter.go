@@ -58,11 +58,6 @@ func (e *Exporter) StreamState(stream change.StreamID, state change.StreamState,
 	}
 }
 
-func (e *Exporter) RecoveryProgress(stream change.StreamID, done, total, requests int) {
-	e.Metrics.streams.recovering(stream, done, total)
-	e.Health.RecoveryProgress(stream, done, total, requests)
-}
-
 func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
 	e.Health.SlotHeld(slot, held)
 	e.Metrics.Slot(slot, epoch, held)

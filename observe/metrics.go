@@ -43,7 +43,6 @@ type Metrics struct {
 	lastAudit     prometheus.Gauge
 	batches       *prometheus.CounterVec
 	batchChanges  prometheus.Observer
-	batchBytes    prometheus.Observer
 	commit        *prometheus.HistogramVec
 	relists       *prometheus.CounterVec
 	gaps          *prometheus.CounterVec
@@ -66,16 +65,16 @@ type Metrics struct {
 	unanswered atomic.Bool // the last request to the API server had no answer
 
 	mu        sync.Mutex
-	resources map[change.StreamID]*resourceCounters
+	resources map[change.StreamID]resourceCounters
 }
 
 // resourceCounters are the counters of a stream's resource, so that a batch needs no look-up by labels.
-type resourceCounters struct{ create, update, remove, read prometheus.Counter }
+type resourceCounters map[change.Op]prometheus.Counter
 
 // NewMetrics registers all metrics, and those of the Go runtime and the process. The slots are those of the layout.
 func NewMetrics(version string, slots ...int) *Metrics {
 	r := &registry{Registry: prometheus.NewRegistry()}
-	m := &Metrics{registry: r, resources: map[change.StreamID]*resourceCounters{}}
+	m := &Metrics{registry: r, resources: map[change.StreamID]resourceCounters{}}
 	r.gauges("build_info", "1, with the version as a label.", "version").WithLabelValues(version).Set(1)
 	m.registerProcess(r)
 	m.registerSlots(r)
@@ -117,7 +116,6 @@ func (m *Metrics) registerSlots(r *registry) {
 	m.sessions = r.counters("session_failures_total", "Sessions of the slot that an error has ended. The next one starts from what is durable.", "slot")
 	m.batches = r.counters("batches_total", "Batches written to the sink.", "slot")
 	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
-	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
 	m.commit = r.histograms("commit_seconds", "Duration of a stage of a commit: collect (from the batch's first record), before-images, prepare, "+
 		"sink, checkpoint (which may be of several batches).", prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
 	m.buffers = newBuffers(r)
@@ -194,14 +192,16 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // of returns the counters of a stream's resource. They are at zero from the first call.
-func (m *Metrics) of(stream change.StreamID) *resourceCounters {
+func (m *Metrics) of(stream change.StreamID) resourceCounters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.resources[stream]
 	if c == nil {
 		resource := change.ResourceOf(stream).ID()
-		op := func(op change.Op) prometheus.Counter { return m.changes.WithLabelValues(resource, op.String()) }
-		c = &resourceCounters{op(change.Create), op(change.Update), op(change.Delete), op(change.Read)}
+		c = resourceCounters{}
+		for _, op := range []change.Op{change.Create, change.Update, change.Delete, change.Read} {
+			c[op] = m.changes.WithLabelValues(resource, op.String())
+		}
 		m.resources[stream] = c
 		m.ignored.WithLabelValues(resource)
 		m.deadLetters.WithLabelValues(resource)
@@ -209,39 +209,20 @@ func (m *Metrics) of(stream change.StreamID) *resourceCounters {
 	return c
 }
 
-func (c *resourceCounters) add(op change.Op, n int) {
-	counter := c.update
-	switch op {
-	case change.Create:
-		counter = c.create
-	case change.Delete:
-		counter = c.remove
-	case change.Read:
-		counter = c.read
-	}
-	counter.Add(float64(n))
-}
-
 // Batch counts a batch that was written to the sink.
 func (m *Metrics) Batch(b *change.Batch) {
-	size := 0
 	for from := 0; from < len(b.Changes); { // neighbours of one stream and one operation are counted at once
-		first, n := &b.Changes[from], 0
-		for ; from+n < len(b.Changes); n++ {
-			c := &b.Changes[from+n]
-			if c.Stream != first.Stream || c.Op != first.Op {
-				break
-			}
-			size += len(c.Before) + len(c.After)
+		first, n := &b.Changes[from], 1
+		for from+n < len(b.Changes) && b.Changes[from+n].Stream == first.Stream && b.Changes[from+n].Op == first.Op {
+			n++
 		}
-		m.of(first.Stream.ID()).add(first.Op, n)
+		m.of(first.Stream.ID())[first.Op].Add(float64(n))
 		from += n
 	}
 	slot := strconv.Itoa(b.Slot)
 	m.batches.WithLabelValues(slot).Inc()
 	m.lastCommit.WithLabelValues(slot).SetToCurrentTime()
 	m.batchChanges.Observe(float64(len(b.Changes)))
-	m.batchBytes.Observe(float64(size))
 }
 
 // Ignored counts updates that were not written, by resource.

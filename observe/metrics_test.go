@@ -141,22 +141,16 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 	e.StreamState("pods", change.StateBackfilling, "", nil)
 	e.RecoveryProgress("pods", 10, 40, 1)
 	lag("pods", time.Hour+time.Minute)
-	if n := value(t, e.Metrics, "stream_lag_revisions", "stream=pods"); n != 40 {
-		t.Errorf("the log is %v revisions behind", n)
-	}
 	e.StreamState("pods", change.StateWatching, "", nil)
 	lag("pods", 0)
 
 	// The sink takes nothing any more. The session fails, and the next one can't open the log.
 	read := now
 	e.Buffering(0, func() export.Fill {
-		return export.Fill{Streams: []batching.Span{{Stream: "pods", Since: read, First: "7", Last: "9"}}}
+		return export.Fill{Streams: []batching.Span{{Stream: "pods", Since: read}}}
 	})
 	now = now.Add(time.Minute)
 	lag("pods", time.Minute)
-	if n := value(t, e.Metrics, "stream_lag_revisions", "stream=pods"); n != 3 {
-		t.Errorf("the log is %v revisions behind", n)
-	}
 	e.StreamRemoved("pods")
 	e.Buffering(0, nil)
 	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now.Add(-time.Hour)}, {Stream: "nodes"}})

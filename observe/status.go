@@ -51,7 +51,7 @@ func (s *Status) Open(at Place) (closed func()) {
 }
 
 // Now returns the status as it was at most a second ago.
-func (s *Status) Now(context.Context) *status.Status {
+func (s *Status) Now() *status.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

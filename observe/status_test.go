@@ -119,7 +119,7 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	store := &stored{}
 	s := &Status{Health: e.Health, StaleAfter: time.Hour}
 	defer s.Open(Place{Cluster: "prod", Store: store})()
-	got := s.Now(t.Context())
+	got := s.Now()
 	if len(got.Streams) != 2 || !got.Healthy || got.Cluster != "prod" || !got.Slots[0].Mine || got.Process.Replicas != 2 {
 		t.Fatalf("got %+v", got)
 	}
@@ -134,7 +134,7 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	var late *status.Status
 	for range 10 { // pages, one after another
 		s.made = nil
-		late = s.Now(t.Context())
+		late = s.Now()
 	}
 	if store.asked > 5 {
 		t.Errorf("it waited for %d reads", store.asked)
@@ -147,10 +147,10 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 // A clock that is set back must not keep the page as it was for as long.
 func TestAStatusOutlivesAClockThatIsSetBack(t *testing.T) {
 	s := &Status{Health: NewHealth(0), StaleAfter: time.Hour}
-	before := s.Now(t.Context())
+	before := s.Now()
 	before.Time = before.Time.Add(time.Hour)
 	s.madeAt = s.madeAt.Add(-madeFor)
-	if s.Now(t.Context()) == before {
+	if s.Now() == before {
 		t.Error("it is as it was")
 	}
 }

@@ -17,25 +17,24 @@ type streamGauges struct {
 	now   func() time.Time
 	spans func() map[change.StreamID]batching.Span // what was read and is not durable yet
 
-	state, lag, revisions, confirmed, objects, refused, recovery, proof, differences, streams *prometheus.Desc
+	state, lag, confirmed, objects, refused, proof, differences, streams *prometheus.Desc
 
 	mu  sync.Mutex
 	all map[change.StreamID]*streamGauge
 }
 
 type streamGauge struct {
-	slot                 int
-	state                change.StreamState
-	seen                 time.Time // when this process learned of it
-	confirmed            time.Time // the log is complete up to then
-	left                 time.Time // when it stopped to follow its watch
-	ended                bool
-	refused              bool
-	known                func() int64 // its objects; nil: it was never read
-	recovered, revisions int          // of the gap that is recovered; 0: there is none
-	relist               reflector.RelistReason
-	proven               time.Time
-	differ               int
+	slot      int
+	state     change.StreamState
+	seen      time.Time // when this process learned of it
+	confirmed time.Time // the log is complete up to then
+	left      time.Time // when it stopped to follow its watch
+	ended     bool
+	refused   bool
+	known     func() int64 // its objects; nil: it was never read
+	relist    reflector.RelistReason
+	proven    time.Time
+	differ    int
 }
 
 func newStreamGauges(r *registry, spans func() map[change.StreamID]batching.Span) *streamGauges {
@@ -47,15 +46,11 @@ func newStreamGauges(r *registry, spans func() map[change.StreamID]batching.Span
 	g.lag = r.scraped("stream_lag_seconds",
 		"How far the log is behind: age of the oldest change that was read and is not durable, or the time since the stream followed its watch; else 0.",
 		"stream")
-	g.revisions = r.scraped("stream_lag_revisions",
-		"Revisions from the first to the last change that was read and is not durable, or those of the gap that is being recovered.", "stream")
 	g.objects = r.scraped("stream_objects", "Objects of the stream that the exporter knows.", "stream")
 	g.refused = r.scraped("stream_refused", "1 while the API server or the sink refuses the stream, or it can't be exported. /readyz has the reason.", "stream")
-	g.recovery = r.scraped("recovery_progress_ratio", "Part of a gap's revisions that is accounted for, while the gap is recovered.", "stream")
 	g.proof = r.scraped("proof_timestamp_seconds", "When the stream's objects were last compared with the API server.", "stream")
 	g.differences = r.scraped("proof_differences", "Objects that differed from the API server in the stream's last proof.", "stream")
-	r.MustRegister(&scraped{[]*prometheus.Desc{g.streams, g.state, g.confirmed, g.lag, g.revisions, g.objects, g.refused, g.recovery, g.proof,
-		g.differences}, g.collect})
+	r.MustRegister(&scraped{[]*prometheus.Desc{g.streams, g.state, g.confirmed, g.lag, g.objects, g.refused, g.proof, g.differences}, g.collect})
 	return g
 }
 
@@ -120,16 +115,11 @@ func (g *streamGauges) collect(emit func(*prometheus.Desc, float64, ...string)) 
 		if s.ended {
 			continue
 		}
-		span := spans[id]
 		emit(g.confirmed, seconds(latest(s.confirmed, s.seenIfUnconfirmed())), stream)
-		emit(g.lag, max(now.Sub(s.completeUntil(now, span)).Seconds(), 0), stream)
-		emit(g.revisions, s.lagRevisions(span), stream)
+		emit(g.lag, max(now.Sub(s.completeUntil(now, spans[id])).Seconds(), 0), stream)
 		emit(g.refused, boolValue(s.refused), stream)
 		if s.known != nil {
 			emit(g.objects, float64(s.known()), stream)
-		}
-		if s.revisions > 0 {
-			emit(g.recovery, float64(s.recovered)/float64(s.revisions), stream)
 		}
 		if !s.proven.IsZero() {
 			emit(g.proof, seconds(s.proven), stream)
@@ -151,27 +141,12 @@ func (s *streamGauge) seenIfUnconfirmed() time.Time {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-func (s *streamGauge) lagRevisions(span batching.Span) float64 {
-	if s.revisions > 0 {
-		return float64(s.revisions)
-	}
-	first, err1 := span.First.Revision()
-	last, err2 := span.Last.Revision()
-	if err1 != nil || err2 != nil || last < first {
-		return 0
-	}
-	return float64(last - first + 1)
-}
-
 func (g *streamGauges) setState(stream change.StreamID, state change.StreamState, err error) {
 	g.update(stream, func(s *streamGauge) {
 		before := s.follows()
 		s.state = state
 		if before && !s.follows() {
 			s.left = g.now()
-		}
-		if state != change.StateBackfilling && state != change.StateWaiting && state != change.StateRefused {
-			s.recovered, s.revisions = 0, 0
 		}
 		switch {
 		case state == change.StateRefused, state == change.StateUnsupported, reflector.IsRefused(err):
@@ -245,12 +220,7 @@ func (g *streamGauges) stopped(stream change.StreamID) {
 			n := s.known()
 			s.known = func() int64 { return n } // the session's memory is not held
 		}
-		s.recovered, s.revisions = 0, 0
 	})
-}
-
-func (g *streamGauges) recovering(stream change.StreamID, done, total int) {
-	g.update(stream, func(s *streamGauge) { s.recovered, s.revisions = done, total })
 }
 
 func (g *streamGauges) relisted(stream change.StreamID, reason reflector.RelistReason) {

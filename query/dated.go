@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"kubecdc/change"
@@ -50,12 +51,14 @@ func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, stat
 			by = silent
 		}
 		daters[st.stream] = &dater{story: st, t: t, by: by, horizon: by.Add(hindsight)}
-		if since.IsZero() || st.at.Logged.Before(since) {
+		if st.beyond.Version != "" && (since.IsZero() || st.at.Logged.Before(since)) {
 			since = st.at.Logged
 		}
 	}
-	if err := f.later(ctx, r, q, since, daters); err != nil {
-		return err
+	if !since.IsZero() { // else nothing of them is later
+		if err := f.later(ctx, r, q, since, daters); err != nil {
+			return err
+		}
 	}
 	for i := range state.Coverage {
 		c := &state.Coverage[i]
@@ -80,6 +83,9 @@ func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, sin
 	} else if !errors.Is(err, sinks.ErrNotKept) {
 		return err
 	}
+	if err := f.until(ctx, r, since, daters, &query); err != nil {
+		return err
+	}
 	visit := func(l *sinks.Logged) error {
 		d := daters[l.Stream.ID()]
 		d.changes = append(d.changes, dated{l.ResourceVersion, l.Op, l.Change.Key(), l.Time, tells(l)})
@@ -90,6 +96,36 @@ func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, sin
 		query.After = nil
 		err = r.Changes(ctx, query, visit)
 	}
+	return err
+}
+
+// until ends a query of a log that reads only a part where each stream has a position behind the horizon, or its last one: what is
+// logged later was seen later.
+func (f *stateReader) until(ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query) error {
+	if _, able := r.(sinks.StateReader); !able {
+		return nil
+	}
+	waiting, end := maps.Clone(daters), time.Time{}
+	maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool { return d.story.beyond.Version == "" })
+	err := r.Controls(ctx, since, func(c *change.Control) error {
+		if end = time.UnixMilli(c.TimeMs); c.Type != change.ControlBatch {
+			return nil
+		}
+		for _, p := range c.Positions {
+			if d := waiting[p.Stream]; d != nil && (p.Time.After(d.horizon) || !end.Before(d.story.last.Logged)) {
+				delete(waiting, p.Stream)
+			}
+		}
+		if len(waiting) == 0 {
+			return errStop
+		}
+		return nil
+	})
+	if len(waiting) > 0 || !errors.Is(err, errStop) {
+		return err
+	}
+	cut, err := r.At(ctx, end)
+	query.To = &cut
 	return err
 }
 

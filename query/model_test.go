@@ -87,7 +87,9 @@ func (m *model) write() {
 func (m *model) commit(position int, controls []change.Control, changes ...sinks.Logged) {
 	m.number++
 	for _, c := range changes {
-		c.Batch, c.Logged, c.Epoch = m.number, m.now, m.epoch
+		if c.Batch, c.Logged, c.Epoch = m.number, m.now, m.epoch; !m.fits(&c) {
+			continue
+		}
 		if c.Time.IsZero() {
 			c.Time = m.now
 		}
@@ -110,6 +112,24 @@ func (m *model) commit(position int, controls []change.Control, changes ...sinks
 		}
 		m.log.controls = append(m.log.controls, &c)
 	}
+}
+
+// fits makes an event one of what the log has, if that is not newer.
+func (m *model) fits(c *sinks.Logged) bool {
+	was := m.logged[c.Name]
+	switch {
+	case c.Inferred || c.Op == change.Read:
+		return true
+	case was >= atoi(string(c.ResourceVersion)) || was == 0 && c.Op == change.Delete:
+		return false
+	case was == 0:
+		c.Op, c.Before = change.Create, nil
+	default:
+		if c.Before = body(c.Name, was); c.Op == change.Create {
+			c.Op = change.Update
+		}
+	}
+	return true
 }
 
 // list is a first list.
@@ -211,15 +231,58 @@ func (m *model) recover() {
 	m.commit(end, nil)
 }
 
-// relist commits what differs.
+// relist commits what differs, and the gap at the end.
 func (m *model) relist() {
 	g := m.gap(false)
 	found := m.differences(g[0].Gap.ID, change.Create)
 	m.missed = nil
 	n := m.IntN(len(found) + 1)
-	m.commit(0, g, found[:n]...)
+	m.commit(0, nil, found[:n]...)
 	m.wait(100 * time.Millisecond)
-	m.commit(m.revision, nil, found[n:]...)
+	m.commit(m.revision, g, found[n:]...)
+}
+
+// lag loses what was missed in silence, or commits parts of a list, or of a recovery, before a crash. A proof, or a snapshot, may find
+// it much later.
+func (m *model) lag() {
+	for range 1 + m.IntN(4) {
+		m.write()
+	}
+	found := m.differences("", change.Create)
+	if m.IntN(2) == 0 {
+		found = slices.Clone(m.missed)
+	}
+	kind := m.IntN(3)
+	for i := range found {
+		if kind > 0 {
+			found[i].Gap = "torn"
+		}
+	}
+	if n := m.IntN(len(found) + 1); kind > 0 {
+		m.commit(0, nil, found[:n]...)
+		m.epoch++
+	}
+	if m.IntN(2) == 0 { // the watch can go on all the same
+		m.deliver()
+	}
+	m.missed = nil
+	for m.IntN(3) > 0 {
+		m.watch(1)
+	}
+	if kind = m.IntN(3); kind == 0 {
+		return
+	}
+	found = m.differences(fmt.Sprint("proof", m.number), change.Create)
+	if kind == 1 {
+		for i := range found {
+			found[i].Gap = ""
+		}
+		m.commit(0, nil, found...)
+		return
+	}
+	g := m.gap(false)
+	g[0].Gap.ID = fmt.Sprint("proof", m.number)
+	m.commit(0, g, found...)
 }
 
 // differences are what a list finds that the log does not have.
@@ -305,6 +368,45 @@ func (m *model) truth(by func(past) bool) string {
 		}
 	}
 	return strings.Join(all, " ")
+}
+
+// A log that finds states answers as one in which everything is read, whatever it got late.
+func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
+	asked, quick := 0, 0
+	for seed := range uint64(100) {
+		m := newModel(seed)
+		for range 3 {
+			m.watch(3 + m.IntN(5))
+			m.outage()
+			m.watch(1)
+			m.lag()
+		}
+		m.watch(3)
+		for range 40 {
+			moment := query.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
+			if m.IntN(2) == 0 {
+				moment = query.Target{Version: change.VersionOf(uint64(100 + m.IntN(m.revision-90)))}
+			}
+			want, err := query.ReadStates(t.Context(), m.log, query.Question{}, moment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked++
+			got, err := query.ReadStates(t.Context(), stateLog{m.log, &quick}, query.Question{}, moment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := names(t, got[0]), names(t, want[0]); got != want {
+				t.Errorf("seed %d, %s: %s, want %s", seed, moment, got, want)
+			}
+			if !slices.Equal(got[0].Missing, want[0].Missing) {
+				t.Errorf("seed %d, %s: lacks %q, want %q", seed, moment, got[0].Missing, want[0].Missing)
+			}
+		}
+	}
+	if t.Logf("%d of %d questions were answered by states", quick, asked); quick < asked/2 {
+		t.Error("most are not")
+	}
 }
 
 // An answer is right or refused, at any time and any version, whatever came between the cluster and the log.

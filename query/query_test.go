@@ -45,13 +45,49 @@ func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	for _, c := range l.changes {
-		if (q.Namespace == "" || q.Namespace == c.Namespace) && (q.Name == "" || q.Name == c.Name) && (q.Wanted == nil || q.Wanted(c)) {
+		if (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
 			if err := visit(c); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// stateLog is a log that finds states.
+type stateLog struct {
+	*log
+	rests *int // how often Rest was asked
+}
+
+func (l stateLog) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	last := map[string]*sinks.Logged{}
+	_ = l.Changes(ctx, sinks.Query{To: q.To}, func(c *sinks.Logged) error {
+		last[c.UID] = c
+		return nil
+	})
+	for _, c := range last {
+		if c.Op == change.Delete && !c.Inferred && c.Gap == "" || !q.Selects(c) {
+			continue
+		}
+		alone := *c
+		alone.Before = nil
+		if err := visit(&alone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l stateLog) Rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	done := map[string]bool{}
+	*l.rests++
+	return l.Changes(ctx, sinks.Query{After: q.After}, func(c *sinks.Logged) error {
+		if done[c.Name] = done[c.Name] || !q.Selects(c); done[c.Name] {
+			return nil
+		}
+		return visit(c)
+	})
 }
 
 func (l *log) Controls(_ context.Context, _ time.Time, visit func(*change.Control) error) error {

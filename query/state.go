@@ -62,6 +62,7 @@ type stateReader struct {
 	cut        *sinks.Cut               // nil: the moment is a resourceVersion of each stream
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
+	whole      bool // the objects are all that there were at a cut: what is not among them did not exist
 }
 
 // ReadStates reads all records of the resources once, and gives what they were at each moment. Objects whose last record by a
@@ -87,41 +88,13 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	}
 	changes := q.Query()
 	changes.Progress = q.Progress
-	if err := fill(ctx, r, changes, readers); err != nil {
+	if err := fill(ctx, r, changes, readers...); err != nil {
 		return nil, err
 	}
 	for i, f := range readers {
 		f.doubts(states[i], q.Namespace)
 	}
 	return states, nil
-}
-
-// fill reads the changes, or, where the log finds states and each moment is a point of it, the last change of each object by then.
-func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers []*stateReader) error {
-	states, quick := r.(sinks.StateReader)
-	for _, f := range readers {
-		quick = quick && f.cut != nil && q.Name == ""
-	}
-	if !quick {
-		return r.Changes(ctx, q, func(l *sinks.Logged) error {
-			record := &record{Logged: l}
-			for _, f := range readers {
-				f.add(record)
-			}
-			return nil
-		})
-	}
-	for _, f := range readers {
-		q.To = f.cut
-		err := states.States(ctx, q, func(l *sinks.Logged) error {
-			f.add(&record{Logged: l})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept kept, moment Target) (*stateReader, *State, error) {
@@ -210,18 +183,8 @@ func cutOf(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
 
 func (f *stateReader) add(r *record) {
 	st := f.stories.streams[r.Stream.ID()]
-	era := f.stories.when(st, r.Logged)
-	if era < 0 { // the first list of the era has what there was still
-		return
-	}
-	resource := change.ResourceOf(r.Stream.ID()).ID()
-	key := resource + "\x00" + r.Change.Key()
-	o := f.objects[key]
-	if o == nil {
-		o = &object{resource: resource, namespace: strings.Clone(r.Namespace), name: strings.Clone(r.Name)}
-		f.objects[key] = o
-	}
-	if o.later = o.later || era > 0; o.later {
+	o := f.object(r.Logged, st)
+	if o == nil || o.later {
 		return
 	}
 	if st == nil {
@@ -243,6 +206,23 @@ func (f *stateReader) add(r *record) {
 	if f.cut != nil && st != nil && f.apart(r.Logged, st) {
 		o.between = st.stream
 	}
+}
+
+// object is what is known of a change's object; nil: the change is from before the moment's era.
+func (f *stateReader) object(l *sinks.Logged, st *story) *object {
+	era := f.stories.when(st, l)
+	if era < 0 { // the first list of the era has what there was still
+		return nil
+	}
+	resource := change.ResourceOf(l.Stream.ID()).ID()
+	key := resource + "\x00" + l.Change.Key()
+	o := f.objects[key]
+	if o == nil {
+		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name), known: f.whole}
+		f.objects[key] = o
+	}
+	o.later = o.later || era > 0
+	return o
 }
 
 // set takes over a packed image as the object's state; nil: it did not exist.

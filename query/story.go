@@ -47,7 +47,8 @@ type story struct {
 	last   Mark
 	kept   Mark // the last one before everything that was logged is kept
 	at     Mark // the last one by the target
-	beyond Mark // the first one after the target's version
+	beyond Mark // the first one after the target's version, or its time
+	base   Mark // the last one before that
 	back   Mark // the last one that is older than the one before: the server's history went back
 }
 
@@ -274,8 +275,10 @@ func (s *stories) position(p change.Position, c *change.Control) {
 	if s.reached(m) {
 		st.at = later(st.at, m)
 	}
-	past := s.target.Version != "" && m.Version.Compare(s.target.Version) > 0
-	if past && (st.beyond.Version == "" || m.Logged.Before(st.beyond.Logged)) {
+	switch {
+	case !s.beyond(m) && st.beyond.Version == "":
+		st.base = m
+	case s.beyond(m) && (st.beyond.Version == "" || m.Logged.Before(st.beyond.Logged)):
 		st.beyond = m
 	}
 }
@@ -289,6 +292,12 @@ func (s *stories) reached(m Mark) bool {
 		return m.batch <= last
 	}
 	return s.target == Target{} || !m.Logged.After(s.target.Logged)
+}
+
+// beyond reports whether a position is after the target's version, or its time.
+func (s *stories) beyond(m Mark) bool {
+	return s.target.Version != "" && m.Version.Compare(s.target.Version) > 0 ||
+		!s.target.Happened.IsZero() && m.Time.After(s.target.Happened)
 }
 
 // mark adds a position to those of the stream and of its era.

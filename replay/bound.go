@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/internal/usage"
 	"kubecdc/sinks"
@@ -60,8 +59,6 @@ func (q *Request) bound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked
 		b.Clock = "start of the log"
 	case a.Batch != nil:
 		err = q.checkpointBound(ctx, a, &b)
-	case a.Version != "":
-		err = q.versionBound(ctx, log, p, a, &b, end)
 	case !a.Time.IsZero():
 		err = q.timeBound(ctx, log, p, a, &b)
 	default:
@@ -95,45 +92,4 @@ func (q *Request) timeBound(ctx context.Context, log sinks.Reader, p *Plan, a *A
 	}
 	b.Cut = &cut
 	return err
-}
-
-func (q *Request) versionBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound, end sinks.Cut) error {
-	if len(q.Filter.Resources) != 1 {
-		return usage.Errorf("%s %s: resourceVersions are compared within one resource: name it", a.Flag, a.Text)
-	}
-	b.RV, b.Clock = a.Version, "object"
-	if a == &q.To {
-		b.Cut = &end
-		return nil
-	}
-	return q.lastBefore(ctx, log, p.Filter.Resources[0], b)
-}
-
-// lastBefore finds the last batch of each slot whose positions are not behind a resourceVersion: what is in it happened before.
-func (q *Request) lastBefore(ctx context.Context, log sinks.Reader, resource string, b *Bound) error {
-	cut := sinks.Cut{Batches: map[int]uint64{}}
-	known := false
-	err := log.Controls(ctx, time.Time{}, func(c *change.Control) error {
-		for _, p := range c.Positions {
-			if change.ResourceOf(p.Stream).ID() != resource || p.ResourceVersion == "" {
-				continue
-			}
-			if known = true; p.ResourceVersion.Compare(b.RV) <= 0 {
-				cut.Batches[c.Slot], b.Time = c.Batch, time.UnixMilli(c.TimeMs).UTC()
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(cut.Batches) == 0 && !q.Incomplete {
-		why := "the control records show no position of " + resource
-		if known {
-			why += " as old as that"
-		}
-		return &NotKeptError{Missing: []string{"resourceVersion " + string(b.RV) + ": " + why}}
-	}
-	b.Cut, b.Whole = &cut, true
-	return nil
 }

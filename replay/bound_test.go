@@ -7,15 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 )
 
-// written is a log of pods and nodes: batch n of slot 0 was logged n minutes past noon, and moved pods to n*100. It is kept since
-// minute 2.
+// written is a log of pods and nodes: batch n of slot 0 was logged n minutes past noon. It is kept since minute 2.
 type written struct{ sinks.Reader }
 
 func (written) Resources(context.Context) ([]string, error) { return []string{"nodes", "pods"}, nil }
@@ -31,30 +29,15 @@ func (written) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	return batches(uint64(logged.Sub(noon) / time.Minute)), nil
 }
 
-func (written) Controls(_ context.Context, _ time.Time, visit func(*change.Control) error) error {
-	for n := range uint64(6) {
-		c := &change.Control{Batch: n, TimeMs: noon.Add(time.Duration(n) * time.Minute).UnixMilli()}
-		if n > 0 {
-			c.Positions = []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(n * 100)}}
-		}
-		if err := visit(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func batches(n uint64) sinks.Cut { return sinks.Cut{Batches: map[int]uint64{0: n}} }
 
 func TestAPlanHasTheBoundsThatWereAskedFor(t *testing.T) {
 	minute := func(n int) moment.Moment { return moment.Moment{Time: noon.Add(time.Duration(n) * time.Minute)} }
-	version := func(v change.ResourceVersion) moment.Moment { return moment.Moment{Version: v} }
 	start, end, stored := moment.Moment{Start: true}, moment.Moment{}, moment.Moment{Batch: &moment.Batch{Number: 3}}
 	const argument, lost = "argument", "not kept"
 	for _, tc := range []struct {
 		name       string
 		from, to   moment.Moment
-		resources  []string
 		incomplete bool
 		batches    [2]int // -1: no cut
 		fails      string
@@ -62,18 +45,14 @@ func TestAPlanHasTheBoundsThatWereAskedFor(t *testing.T) {
 		{name: "all", from: start, to: end, batches: [2]int{-1, 5}},
 		{name: "times", from: minute(2), to: minute(4), batches: [2]int{2, 4}},
 		{name: "a checkpoint", from: stored, to: end, batches: [2]int{3, 5}},
-		{name: "versions", from: version("250"), to: version("450"), resources: []string{"pods"}, batches: [2]int{2, 5}},
 		{name: "nothing", from: end, to: end, batches: [2]int{5, 5}},
-		{name: "a version of which resource?", from: version("250"), to: end, fails: argument},
 		{name: "backwards", from: minute(4), to: minute(2), fails: argument},
 		{name: "too old", from: minute(1), to: end, fails: lost},
 		{name: "too old, but said", from: minute(1), to: end, incomplete: true, batches: [2]int{1, 5}},
 		{name: "before the log", from: minute(-9), to: end, fails: lost},
-		{name: "a version before the log", from: version("50"), to: end, resources: []string{"pods"}, fails: lost},
-		{name: "a resource without positions", from: version("50"), to: end, resources: []string{"nodes"}, fails: lost},
 	} {
 		q := replay.Request{From: replay.Asked{Flag: "--from", Moment: tc.from}, To: replay.Asked{Flag: "--to", Moment: tc.to},
-			Filter: replay.Filter{Objects: sinks.Objects{Resources: tc.resources}}, Incomplete: tc.incomplete,
+			Incomplete: tc.incomplete,
 			Checkpoint: func(_ context.Context, m moment.Moment) (*replay.Checkpoint, error) {
 				return &replay.Checkpoint{Time: noon.Add(3 * time.Minute), Slots: []replay.Slot{{Batch: m.Batch.Number}}}, nil
 			}}

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,20 +50,20 @@ func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 					}
 				}
 			}
-			plan := &replay.Plan{ID: "one", Filter: replay.Filter{Objects: sinks.Objects{Selector: "app=web"}}}
+			plan := &replay.Plan{ID: "one", Filter: replay.Filter{Objects: sinks.Objects{Selector: "app=web"}},
+				To: replay.Bound{Cut: &sinks.Cut{}}}
 			if err := plan.Count(t.Context(), from, nil); err != nil || plan.Records() != int64(len(want)) {
 				t.Errorf("the plan has %d changes, want %d (%v)", plan.Records(), len(want), err)
 			}
 			to := &place{}
 			for resume, err := false, errKilled; errors.Is(err, errKilled); resume = true {
 				r := &replay.Run{Plan: plan, Log: from, Target: to}
-				if _, err := r.Open(t.Context(), "one", resume); err != nil {
-					t.Fatal(err)
+				begun := r.Begin
+				if resume {
+					begun = func(ctx context.Context) error { return r.Resume(ctx, "one") }
 				}
-				if !resume {
-					if err := r.Start(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+				if err := begun(t.Context()); err != nil {
+					t.Fatal(err)
 				}
 				if err = nil; !r.Ended() {
 					err = r.Do(t.Context())

@@ -24,7 +24,7 @@ type Plan struct {
 	To      Bound       `json:"to"`
 	Filter  Filter      `json:"filter"`
 	Topics  []TopicPlan `json:"topics"`
-	// Next are the offsets of the live log after the replay; empty for a sink without offsets, or if the end is a resourceVersion.
+	// Next are the offsets of the live log after the replay; empty for a sink without offsets.
 	Next change.Offsets `json:"next,omitempty"`
 	// Shared are topics in which records from before Next's end may come after its offsets, since several slots write to them.
 	Shared     []string `json:"shared,omitempty"`
@@ -33,12 +33,11 @@ type Plan struct {
 
 // Bound is where a replay begins or ends.
 type Bound struct {
-	Text  string                 `json:"text"`          // as it was given
-	Clock string                 `json:"clock"`         // what the bound is about: checkpoint, logged, object, or the log's start or end
-	Time  time.Time              `json:"time,omitzero"` // of the bound
-	Cut   *sinks.Cut             `json:"cut,omitempty"` // nil: the log's start
-	RV    change.ResourceVersion `json:"resourceVersion,omitempty"`
-	// Whole: the log is read from its start, and Cut applied to what is read: its offsets are not known, or not there any more.
+	Text  string     `json:"text"`          // as it was given
+	Clock string     `json:"clock"`         // what the bound is about: checkpoint, logged, or the log's start or end
+	Time  time.Time  `json:"time,omitzero"` // of the bound
+	Cut   *sinks.Cut `json:"cut,omitempty"` // nil: the log's start
+	// Whole: the log is read from its start, and Cut applied to what is read: its offsets are not there any more.
 	Whole bool `json:"whole,omitempty"`
 }
 
@@ -67,6 +66,14 @@ func (p *Plan) Records() (n int64) {
 	return n
 }
 
+// topics are those that the plan writes to, if the target has topics.
+func (p *Plan) topics() (topics []string) {
+	for _, t := range p.Topics {
+		topics = append(topics, t.To)
+	}
+	return topics
+}
+
 // NewID gives the id of a new replay: it sorts by time, and can be part of a transactional id.
 func NewID(now time.Time) string {
 	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
@@ -85,8 +92,7 @@ func (p *Plan) query() sinks.Query {
 func (p *Plan) whole() bool {
 	f := &p.Filter
 	stubs := slices.ContainsFunc(p.Topics, func(t TopicPlan) bool { return t.Stubs > 0 })
-	return p.From.Cut == nil && p.From.RV == "" && p.To.Cut != nil && p.To.RV == "" && len(p.Incomplete) == 0 && !stubs &&
-		f.Ops == "" && f.Namespace == "" && f.Selector == "" && len(f.Names) == 0
+	return p.From.Cut == nil && len(p.Incomplete) == 0 && !stubs && f.Ops == "" && f.Namespace == "" && f.Selector == "" && len(f.Names) == 0
 }
 
 // wants decides by all but the labels.
@@ -94,15 +100,11 @@ func (p *Plan) wants(l *sinks.Logged) bool {
 	if !p.Filter.Has(l) || p.Filter.Ops != "" && !strings.Contains(p.Filter.Ops, l.Op.String()) {
 		return false
 	}
-	if p.From.Whole && p.From.Cut != nil {
-		if last, known := p.From.Cut.Batches[l.Slot]; known && l.Batch <= last {
-			return false
-		}
+	if !p.From.Whole || p.From.Cut == nil {
+		return true
 	}
-	// The resourceVersion of an inferred delete is older than the deletion: only its place in the log tells.
-	inferred := l.Inferred && l.Op == change.Delete
-	return (p.From.RV == "" || inferred || l.ResourceVersion.Compare(p.From.RV) > 0) &&
-		(p.To.RV == "" || l.ResourceVersion.Compare(p.To.RV) <= 0)
+	last, known := p.From.Cut.Batches[l.Slot]
+	return !known || l.Batch > last
 }
 
 // NotKeptError says what of a replay the log does not have any more.
@@ -206,9 +208,6 @@ func (t *TopicPlan) count(l *sinks.Logged) {
 // next chooses the offsets at which a consumer goes on. A cut's offset is where a later record may be first. In a topic that one
 // slot alone writes to, it is also behind every record of the cut.
 func (p *Plan) next(seen change.Offsets) {
-	if p.To.Cut == nil || p.To.RV != "" {
-		return
-	}
 	p.Next = change.Offsets{}
 	for topic, partitions := range p.To.Cut.Offsets {
 		if !slices.ContainsFunc(p.Filter.Resources, func(id string) bool { return isTopicOf(topic, id) }) {

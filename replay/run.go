@@ -21,8 +21,8 @@ const (
 	maxWait    = time.Second
 )
 
-// Run writes what a plan selects to a target. It never writes a change twice, however often it is ended and begun again. Open comes
-// first, then Start, unless the replay is resumed, then Do.
+// Run writes what a plan selects to a target. It never writes a change twice, however often it is ended and resumed. Begin or Resume comes
+// first, then Do.
 type Run struct {
 	Plan     *Plan
 	Log      sinks.Reader
@@ -40,29 +40,78 @@ type Run struct {
 	passed  map[string][2]uint64 // of a log without offsets: what was visited
 	written int64
 	ended   bool
-	behind  bool // the target has other replays
 
 	changes []sinks.Logged
 	bytes   int
 	since   time.Time // of the first of changes
 }
 
-// Open opens the target, and reads what it has of the replay. If resume is set, it has the plan too. others are the other replays
-// that have written there.
-func (r *Run) Open(ctx context.Context, id string, resume bool) (others []string, err error) {
+// Begin opens a target that has nothing, and writes the plan.
+func (r *Run) Begin(ctx context.Context) error {
+	others, _, err := r.open(ctx, r.Plan.ID)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		return usage.Errorf("the target has the records of other replays (%s): choose another place, or go on with one of them (--resume)",
+			strings.Join(others, ", "))
+	}
+	if topics, ok := r.Target.(topicsTarget); ok {
+		used, err := topics.Used(ctx, r.Plan.topics())
+		if err != nil {
+			return err
+		}
+		if used != "" {
+			return usage.Errorf("topic %s has records that no replay has written: choose another prefix", used)
+		}
+	}
+	plan, err := json.Marshal(r.Plan)
+	if err != nil {
+		return fmt.Errorf("encode the plan: %w", err)
+	}
+	return r.Target.Write(ctx, nil, r.control(change.ControlReplayBegin, &change.Replay{Plan: plan}))
+}
+
+// topicsTarget is a target whose topics may have been there before.
+type topicsTarget interface {
+	// Used returns one of the topics that has records; empty: none has.
+	Used(ctx context.Context, topics []string) (string, error)
+}
+
+// Resume opens a target that has a part of a replay, and reads the plan from there.
+func (r *Run) Resume(ctx context.Context, id string) error {
+	others, plan, err := r.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	if plan == nil {
+		text := "there is no replay " + id + " at the target: name the target as when it was begun"
+		if len(others) > 0 {
+			text += "; it has " + strings.Join(others, ", ")
+		}
+		return usage.Error(text)
+	}
+	r.Plan = &Plan{}
+	if err := json.Unmarshal(plan, r.Plan); err != nil {
+		return fmt.Errorf("decode the plan of replay %s: %w", id, err)
+	}
+	return nil
+}
+
+// open opens the target, and reads what it has of the replay, its plan too. others are the other replays that have written there.
+func (r *Run) open(ctx context.Context, id string) (others []string, plan json.RawMessage, err error) {
 	r.done, r.moved, r.passed = map[string][2]uint64{}, map[string][2]uint64{}, map[string][2]uint64{}
-	var stored json.RawMessage
 	err = r.Target.Open(ctx, id, func(c *change.Control) error {
 		switch {
 		case c.Replay == nil:
 			return fmt.Errorf("decode a control record %s: it has no replay", c.Type)
 		case c.Replay.ID != id:
-			if r.behind = true; c.Type == change.ControlReplayBegin {
+			if c.Type == change.ControlReplayBegin {
 				others = append(others, c.Replay.ID)
 			}
 			return nil
 		case c.Type == change.ControlReplayBegin:
-			stored = c.Replay.Plan
+			plan = c.Replay.Plan
 		case c.Type == change.ControlReplayEnd:
 			r.ended = true
 		}
@@ -72,21 +121,7 @@ func (r *Run) Open(ctx context.Context, id string, resume bool) (others []string
 		r.written = max(r.written, c.Replay.Records)
 		return nil
 	})
-	switch {
-	case err != nil || !resume:
-		return others, err
-	case stored == nil:
-		text := "there is no replay " + id + " at the target: name the target as when it was begun"
-		if len(others) > 0 {
-			text += "; it has " + strings.Join(others, ", ")
-		}
-		return others, usage.Error(text)
-	}
-	r.Plan = &Plan{}
-	if err := json.Unmarshal(stored, r.Plan); err != nil {
-		return others, fmt.Errorf("decode the plan of replay %s: %w", id, err)
-	}
-	return others, nil
+	return others, plan, err
 }
 
 // Written is how many changes the target has.
@@ -94,15 +129,6 @@ func (r *Run) Written() int64 { return r.written }
 
 // Ended reports whether the replay had ended before.
 func (r *Run) Ended() bool { return r.ended }
-
-// Start writes the plan. It comes before the first Do of a replay.
-func (r *Run) Start(ctx context.Context) error {
-	plan, err := json.Marshal(r.Plan)
-	if err != nil {
-		return fmt.Errorf("encode the plan: %w", err)
-	}
-	return r.Target.Write(ctx, nil, r.control(change.ControlReplayBegin, &change.Replay{Plan: plan}))
-}
 
 func (r *Run) control(kind change.ControlType, replay *change.Replay) *change.Control {
 	replay.ID, replay.Records = r.Plan.ID, r.written
@@ -126,7 +152,7 @@ func (r *Run) Do(ctx context.Context) (err error) {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	if to, ok := r.Target.(*SinkTarget); ok && r.Covered != nil && !r.behind && r.Plan.whole() {
+	if to, ok := r.Target.(*SinkTarget); ok && r.Covered != nil && r.Plan.whole() {
 		if to.controls, to.positions, err = r.Covered(ctx, r.Log, r.Plan.Filter.Resources, r.Plan.To.Cut); err != nil {
 			return err
 		}

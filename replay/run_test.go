@@ -111,18 +111,17 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 			to, ends, ended := &place{}, 0, false
 			for resume := false; !ended; {
 				r := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: from, Target: to}
-				if _, err := r.Open(t.Context(), "one", resume); err != nil {
+				begun := r.Begin
+				if resume {
+					begun = func(ctx context.Context) error { return r.Resume(ctx, "one") }
+				}
+				if err := begun(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if ended = r.Ended(); ended {
 					continue
 				}
-				if !resume {
-					if err := r.Start(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					resume = true
-				}
+				resume = true
 				switch err := r.Do(t.Context()); {
 				case errors.Is(err, errKilled):
 					ends++
@@ -147,11 +146,11 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 func TestAReplayThatIsNotThereIsNotResumed(t *testing.T) {
 	to := &place{}
 	r := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: &log{}, Target: to}
-	if err := r.Start(t.Context()); err != nil {
+	if err := r.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var unknown usage.Error
-	if _, err := (&replay.Run{Target: to}).Open(t.Context(), "two", true); !errors.As(err, &unknown) || !strings.HasSuffix(err.Error(), "it has one") {
+	if err := (&replay.Run{Target: to}).Resume(t.Context(), "two"); !errors.As(err, &unknown) || !strings.HasSuffix(err.Error(), "it has one") {
 		t.Fatalf("it was resumed: %v", err)
 	}
 }

@@ -24,9 +24,8 @@ type SinkTarget struct {
 	seq    uint64
 	epoch  int64
 
-	covered   map[change.StreamID]change.ResourceVersion // up to where, as an earlier replay has said
-	controls  []change.Control                           // that the next batch has besides
-	positions []change.Position                          // that it moves to
+	controls  []change.Control  // that the next batch has besides
+	positions []change.Position // that it moves to
 }
 
 // Open fences an earlier process, and visits the control records of all replays. A batch that no replay has written is an error: an
@@ -55,11 +54,7 @@ func (t *SinkTarget) Open(ctx context.Context, _ string, visit func(*change.Cont
 // records visits the records of replays, each in the batch that it ends with.
 func (t *SinkTarget) records(ctx context.Context, visit func(*change.Control) error) error {
 	replayed := uint64(0)
-	t.covered = map[change.StreamID]change.ResourceVersion{}
 	return t.reader.Controls(ctx, time.Time{}, func(c *change.Control) error {
-		for _, p := range c.Positions {
-			t.covered[p.Stream] = p.ResourceVersion
-		}
 		switch {
 		case strings.HasPrefix(string(c.Type), "replay-") && c.Slot == 0:
 			replayed, t.seq = c.Batch, c.Batch
@@ -71,17 +66,9 @@ func (t *SinkTarget) records(ctx context.Context, visit func(*change.Control) er
 	})
 }
 
-// Write writes one batch. A log has kind and version of a resource, which are in the object itself. A replay that is written behind
-// another one takes back what that has said of streams.
+// Write writes one batch. A log has kind and version of a resource, which are in the object itself.
 func (t *SinkTarget) Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error {
 	t.seq++
-	if c.Type == change.ControlReplayBegin {
-		for stream, to := range t.covered {
-			g := change.Gap{ID: change.GapID(stream, change.UnknownVersion), From: change.UnknownVersion, To: to,
-				Reason: "another replay was written behind this one"}
-			t.controls = append(t.controls, change.GapControl(stream, "", g, ""))
-		}
-	}
 	b := change.Batch{Slot: 0, Epoch: t.epoch, Seq: t.seq, Controls: append(t.controls, *c), Positions: t.positions}
 	t.controls, t.positions = nil, nil
 	for i := range changes {

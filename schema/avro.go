@@ -1,7 +1,10 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"regexp"
 	"strings"
 )
 
@@ -159,4 +162,18 @@ func avroNamespace(topic string) string {
 		names[i] = avroName(name)
 	}
 	return strings.Join(names, ".")
+}
+
+// names matches a list of texts that is spread over lines.
+var names = regexp.MustCompile(`\[\s+"[^"\\]*"(,\s+"[^"\\]*")*\s+\]`)
+
+// indented returns the document as text, with lists of names on one line.
+func indented(document any) (string, error) {
+	text, err := json.MarshalIndent(document, "", "  ")
+	joined := names.ReplaceAllFunc(text, func(list []byte) []byte {
+		var b bytes.Buffer
+		err = errors.Join(err, json.Compact(&b, list))
+		return b.Bytes()
+	})
+	return string(joined) + "\n", err
 }

@@ -15,7 +15,6 @@ type Columns struct {
 	Without  []string // these left out, with what is below them
 	JSON     []string // as JSON
 	Redacted []string // strings, whatever the schema says; in the notation of KUBECDC_REDACT
-	Depth    int      // levels of members with columns of their own; deeper objects are JSON. 0: all
 }
 
 // Choose returns the type with these columns. The error is a usage.Error.
@@ -33,9 +32,6 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 		return nil, err
 	}
 	t = t.Redact(c.Redacted).pick(only, without, asJSON)
-	if c.Depth > 0 {
-		t = t.cut(c.Depth)
-	}
 	if t.hollow() {
 		return nil, usage.Error("no column is left: name fewer paths with --without, or others with --columns")
 	}
@@ -160,26 +156,6 @@ func (t *Type) redact(path []string) *Type {
 		if f.Name == name || path[0] == "*" {
 			f.Type = f.Type.redact(path[1:])
 		}
-		c.Fields = append(c.Fields, f)
-	}
-	return &c
-}
-
-// cut returns the type with so many levels of members; deeper objects, and lists and maps of them, are JSON.
-func (t *Type) cut(levels int) *Type {
-	c := *t
-	switch {
-	case t.Kind == Record && levels == 0:
-		return scalar(JSON)
-	case t.Elem != nil:
-		c.Elem = t.Elem.cut(levels)
-		if t.Elem.Kind != c.Elem.Kind {
-			return scalar(JSON)
-		}
-	}
-	c.Fields = nil
-	for _, f := range t.Fields {
-		f.Type = f.Type.cut(levels - 1)
 		c.Fields = append(c.Fields, f)
 	}
 	return &c

@@ -26,7 +26,6 @@ func TestColumns(t *testing.T) {
 		{schema.Columns{Without: []string{"apiVersion", "kind", "metadata", "name", "spec", "status.conditions"}}, "`status` ROW<`phase` STRING>"},
 		{schema.Columns{Without: []string{"apiVersion", "kind", "metadata", "name", "spec", "status.phase", "status.conditions.type",
 			"status.conditions.status"}}, "`status` ROW<`conditions` ARRAY<ROW<`observedGeneration` BIGINT>>>"},
-		{schema.Columns{Only: []string{"spec.order", "status"}, Depth: 2}, "`spec` ROW<`order` STRING>, `status` ROW<`conditions` STRING, `phase` STRING>"},
 		{schema.Columns{Only: []string{"metadata.managedFields.time"}}, "`metadata` ROW<`managedFields` ARRAY<ROW<`time` STRING>>>"},
 		{schema.Columns{Only: []string{"spec.count", "spec.dotted.name", "spec.pools"}, Redacted: []string{"spec.count", `spec.dotted\.name`, "spec.pools.*.replicas"}},
 			"`spec` ROW<`count` STRING, `dotted.name` STRING, `pools` MAP<STRING, ROW<`replicas` STRING, `zones` ARRAY<STRING>>>>"},

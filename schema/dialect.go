@@ -34,7 +34,7 @@ var dialects = []dialect{
 	{"flink", flink, []string{avroEncoding}}, {"flink-upsert", flinkUpsert, []string{avroEncoding, "object"}},
 	{"postgres", postgres, []string{"debezium-schema", "cloudevents", avroEncoding, "object"}}, // its sink has none
 	{"connect", connect, []string{"debezium-schema"}},
-	{"jsonschema", jsonSchema, nil}, {"avro", avro, []string{avroEncoding}}, {"spark", spark, nil},
+	{"avro", avro, []string{avroEncoding}}, {"spark", spark, nil},
 }
 
 // Dialects returns the names of all dialects.

@@ -31,7 +31,7 @@ func flatten(t *Type, taken ...string) ([]column, error) {
 	f.record(t, nil)
 	if len(f.columns) > maxColumns {
 		return nil, usage.Errorf("the schema has %d columns, more than the %d that a view can have: choose some with "+
-			"--columns, or fewer levels with --depth", len(f.columns), maxColumns)
+			"--columns, or have some as JSON with --json", len(f.columns), maxColumns)
 	}
 	return f.columns, nil
 }

@@ -20,7 +20,7 @@ func TestDialects(t *testing.T) {
 		columns  schema.Columns
 	}{
 		{pods, shown},
-		{deployments, schema.Columns{Depth: 4}},
+		{deployments, schema.Columns{Without: []string{"spec.template.spec"}}},
 		{autoscalers, schema.Columns{}},
 		{widgets, schema.Columns{}},
 	} {

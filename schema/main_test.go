@@ -71,6 +71,16 @@ func write(t *testing.T, dialect string, r change.Resource, object *schema.Type)
 	return writeIn(t, "", dialect, r, object)
 }
 
+// described is the JSON Schema of a resource's records.
+func described(t *testing.T, r change.Resource, object *schema.Type) string {
+	t.Helper()
+	text, err := schema.JSONSchema(schema.Table{Resource: r, Object: object, Prefix: "kubecdc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func writeIn(t *testing.T, encoding, dialect string, r change.Resource, object *schema.Type) string {
 	t.Helper()
 	text, err := schema.Write(dialect, schema.Table{Resource: r, Object: object, Prefix: "kubecdc", Encoding: encoding})

@@ -104,6 +104,9 @@ func fieldsOf(setting config.List) (all []export.Field, err error) {
 	return all, nil
 }
 
+// firstQPS is how many requests a second a recovery begins with.
+const firstQPS = 100
+
 // backfillParallel is the most requests of one gap that run at once; the limiter paces those of all gaps.
 const backfillParallel = 4
 
@@ -117,7 +120,8 @@ func sourceOptions(c *config.Config) reflector.Options {
 	options.Watermark, options.Proofs = c.Source.Watermarks, c.Source.Proofs
 	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
-		options.Recovery = reflector.NewRecovery(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default())
+		most := c.Recovery.BackfillMaxQPS
+		options.Recovery = reflector.NewRecovery(min(firstQPS, most), most, slog.Default())
 		options.Recovery.Parallel, options.Recovery.MaxRevisions = backfillParallel, uint64(c.Recovery.BackfillMaxRevisions)
 	}
 	return options

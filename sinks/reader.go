@@ -91,11 +91,14 @@ type Logged struct {
 // Header is a header of a record.
 type Header struct{ Key, Value string }
 
-// StateReader is a Reader that finds the last changes of objects without reading those before them.
+// StateReader is a Reader that finds the changes of objects by a cut, without reading those before it.
 type StateReader interface {
-	// States visits the last change up to the cut q.To of each object that a query selects and that was not deleted by then, with
-	// After alone.
+	// States visits the last change up to the cut q.To of each object that a query selects, with After alone; of deletions only those
+	// that no event told: inferred ones, and those of a gap.
 	States(ctx context.Context, q Query, visit func(*Logged) error) error
+	// Rest visits the changes after the cut q.After, those of each name in their order, up to the first one of it that is not wanted.
+	// Wanted is called right before visit, or several times before it.
+	Rest(ctx context.Context, q Query, visit func(*Logged) error) error
 }
 
 // TableReader is a Reader of a sink that also keeps the current state of each object.

@@ -2,7 +2,6 @@ package status
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,9 +12,9 @@ import (
 	"kubecdc/internal/plain"
 )
 
-// Handler serves the page (/) and its JSON (/status.json). now makes the Status. An open page asks for itself again every other second
-// (/?live), and gets it if something has happened: that has no age of anything, which the browser adds.
-func Handler(now func(context.Context) *Status) http.Handler {
+// Handler serves the page (/) and its JSON (/status.json). now makes the Status. An open page asks for itself again every other second,
+// and gets it if something has happened: it has no age of anything, which the browser adds.
+func Handler(now func() *Status) http.Handler {
 	p := &pages{now: now}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.page)
@@ -24,52 +23,42 @@ func Handler(now func(context.Context) *Status) http.Handler {
 }
 
 type pages struct {
-	now     func(context.Context) *Status
+	now     func() *Status
 	loading atomic.Int32
 
 	making sync.Mutex
-	live   []byte // the page without ages, which all open pages share
+	html   []byte // which all open pages share
 	tag    string
 	made   time.Time
 }
 
+const (
+	madeFor    = time.Second // half of what an open page waits
+	mostAtOnce = 50          // requests that are answered at a time
+)
+
+// page answers with the page; with the status 304 alone if the browser has it.
 func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", contentPolicy)
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")
-	q := r.URL.Query()
 	p.answer(w, func() ([]byte, error) {
-		if q.Has("live") {
-			return p.update(w, r)
+		if time.Since(p.made) > madeFor {
+			var b bytes.Buffer
+			if err := p.now().writePage(&b); err != nil {
+				return nil, err
+			}
+			p.html, p.tag, p.made = b.Bytes(), `"`+hash(b.String())+`"`, time.Now()
 		}
-		var b bytes.Buffer
-		err := writePage(&b, view{Status: p.now(r.Context()), ago: true}, filter{text: q.Get("q"), wrong: q.Get("wrong") != ""})
-		return b.Bytes(), err
+		header.Set("ETag", p.tag)
+		if r.Header.Get("If-None-Match") == p.tag {
+			w.WriteHeader(http.StatusNotModified)
+			return nil, nil
+		}
+		return p.html, nil
 	})
-}
-
-const (
-	liveFor    = time.Second // half of what an open page waits
-	mostAtOnce = 50          // requests that are answered at a time
-)
-
-// update returns the page without ages; nothing with the status 304 if the browser has it.
-func (p *pages) update(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if time.Since(p.made) > liveFor {
-		var b bytes.Buffer
-		if err := writePage(&b, view{Status: p.now(r.Context())}, filter{}); err != nil {
-			return nil, err
-		}
-		p.live, p.tag, p.made = b.Bytes(), `"`+hash(b.String())+`"`, time.Now()
-	}
-	w.Header().Set("ETag", p.tag)
-	if r.Header.Get("If-None-Match") == p.tag {
-		w.WriteHeader(http.StatusNotModified)
-		return nil, nil
-	}
-	return p.live, nil
 }
 
 // answer makes one answer after another, and holds no more of them than mostAtOnce: of thousands of streams each takes megabytes, and ten
@@ -99,7 +88,7 @@ func (p *pages) json(w http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
 		e := json.NewEncoder(plain.JSONWriter(&b))
 		e.SetIndent("", "  ")
-		err := e.Encode(p.now(r.Context()))
+		err := e.Encode(p.now())
 		return b.Bytes(), err
 	})
 }

@@ -43,9 +43,8 @@ func icon(healthy bool) string {
 // refreshSeconds is how often a browser without JavaScript loads the page again.
 const refreshSeconds = "10"
 
-// writePage writes the whole page. It shows the streams that the filter selects.
-func writePage(w io.Writer, v view, f filter) error {
-	s := v.Status
+// writePage writes the whole page.
+func (s *Status) writePage(w io.Writer) error {
 	return h.Doctype(h.HTML(h.Lang("en"),
 		h.Head(
 			h.Meta(h.Charset("utf-8")), h.TitleEl(g.Text(title(s))),
@@ -59,18 +58,18 @@ func writePage(w io.Writer, v view, f filter) error {
 			h.A(h.Class("skip"), h.Href("#streams"), g.Text("Skip to the streams")),
 			h.Header(
 				h.P(h.Class("name"), h.Strong(g.Text("kubecdc")), g.Text(" exporter "), h.Span(h.Class("cluster"), g.Text(s.Cluster))),
-				h.Div(h.ID("headline"), h.Role("status"), h.Aria("live", "polite"), v.headline()),
-				h.P(h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof"), g.If(v.ago, v.clock(s.Time))),
+				h.Div(h.ID("headline"), h.Role("status"), h.Aria("live", "polite"), s.headline()),
+				h.P(h.ID("now"), h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof")),
 					h.Span(h.ID("live"), h.Aria("live", "polite"))),
 			),
 			h.Main(
-				h.Div(h.ID("problems"), v.problems()),
-				h.Div(h.ID("past"), v.past()),
-				h.Div(h.ID("facts"), v.facts()),
-				streamsSection(v, f),
+				h.Div(h.ID("problems"), s.problems()),
+				h.Div(h.ID("past"), s.past()),
+				h.Div(h.ID("facts"), s.facts()),
+				s.streamsSection(),
 				h.Section(h.Aria("labelledby", "slots-title"), h.H2(h.ID("slots-title"), g.Text("Slots and their owners")),
-					h.Div(h.ID("slots"), v.slots())),
-				h.Div(h.ID("notes"), v.notes()),
+					h.Div(h.ID("slots"), s.slots())),
+				h.Div(h.ID("notes"), s.notes()),
 			),
 			h.Footer(h.Nav(h.Aria("label", "Other pages"), links())),
 			h.Script(g.Raw(script)),
@@ -94,38 +93,17 @@ func links() g.Node {
 }
 
 // streamsSection has the filter, which stays while the table is replaced.
-func streamsSection(v view, f filter) g.Node {
+func (s *Status) streamsSection() g.Node {
 	return h.Section(h.Aria("labelledby", "streams"), h.H2(h.ID("streams"), h.TabIndex("-1"), g.Text("Streams")),
-		h.Form(h.ID("filter"), h.Role("search"), h.Method("get"), h.Action("/"),
+		h.Form(h.ID("filter"), h.Role("search"),
 			h.Label(h.For("q"), g.Text("Filter by resource, namespace or state")),
-			h.Input(h.ID("q"), h.Name("q"), h.Type("search"), h.Value(f.text), h.AutoComplete("off"), g.Attr("spellcheck", "false")),
+			h.Input(h.ID("q"), h.Type("search"), h.AutoComplete("off"), g.Attr("spellcheck", "false")),
 			h.Label(h.Class("check"), g.Text("only with a problem"),
-				h.Input(h.ID("wrong"), h.Name("wrong"), h.Type("checkbox"), h.Value("1"), g.If(f.wrong, h.Checked()))),
-			h.Button(h.Type("submit"), g.Text("Filter")),
-			h.Span(h.ID("shown"), h.Class("quiet"), h.Role("status"), g.Text(f.count(v.Streams))),
+				h.Input(h.ID("wrong"), h.Type("checkbox"))),
+			h.Span(h.ID("shown"), h.Class("quiet"), h.Role("status")),
 		),
-		h.Div(h.ID("table"), v.streamTable(f)),
+		h.Div(h.ID("table"), s.streamTable()),
 	)
-}
-
-// filter selects streams.
-type filter struct {
-	text  string
-	wrong bool
-}
-
-func (f filter) shows(s *Stream) bool {
-	return (!f.wrong || s.Problem != "") && strings.Contains(s.searched(), strings.ToLower(strings.TrimSpace(f.text)))
-}
-
-func (f filter) count(all []Stream) string {
-	n := 0
-	for i := range all {
-		if f.shows(&all[i]) {
-			n++
-		}
-	}
-	return fmt.Sprintf("%d of %d shown", n, len(all))
 }
 
 // searched is what the filter looks in.

@@ -1,4 +1,5 @@
-// Without this script the page loads itself again every few seconds. With it, the parts that have changed are replaced.
+// Without this script the page loads itself again every few seconds. With it, the parts that have changed are replaced, times have their
+// ages, and the streams can be filtered and sorted.
 (() => {
   "use strict";
   const get = (id) => document.getElementById(id);
@@ -11,7 +12,7 @@
     if (m < 60) return `${m} min`;
     return h < 24 ? units(h, "h", m % 60, "min") : units(Math.floor(h / 24), "d", h % 24, "h");
   };
-  let ahead = Date.now() - Date.parse(document.querySelector("#asof time").dateTime); // of this clock, in milliseconds
+  let ahead = 0; // of this clock, in milliseconds
   const ages = () => {
     for (const t of document.querySelectorAll("time[data-suffix]")) {
       const text = age((Date.now() - ahead - Date.parse(t.dateTime)) / 1000) + t.dataset.suffix;
@@ -65,12 +66,12 @@
   });
   sort();
 
-  // The parts that have changed are replaced. The page that is asked for has no ages, so it differs only if something has happened.
+  // The page has no ages, so it differs only if something has happened.
   let tag = "";
   const seen = {};
   const say = (text) => { if (get("live").textContent !== text) get("live").textContent = text; };
   const update = async () => {
-    const answer = await fetch("/?live", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
+    const answer = await fetch("/", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
     if (answer.status !== 200 && answer.status !== 304) throw new Error(answer.statusText);
     const now = new Date(answer.headers.get("date"));
     ahead = Date.now() - now;

@@ -15,27 +15,12 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// view renders the parts of a page.
-type view struct {
-	*Status
-	ago bool // times are how long ago; else absolute, and the browser makes ages of them
-}
-
-// since shows when something happened, by its age.
-func (v view) since(t time.Time, suffix string) g.Node {
+// since shows when something happened. The browser shows its age, with the suffix.
+func since(t time.Time, suffix string) g.Node {
 	if t.IsZero() {
 		return none("none yet")
 	}
-	text := clock(t)
-	if v.ago {
-		text = Age(v.Time.Sub(t)) + suffix
-	}
-	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Data("suffix", suffix), h.Title(stamp(t)), g.Text(text))
-}
-
-// clock shows a moment as it is.
-func (v view) clock(t time.Time) g.Node {
-	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(stamp(t)))
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Data("suffix", suffix), h.Title(stamp(t)), g.Text(clock(t)))
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
@@ -73,12 +58,12 @@ func mark(good bool, text string) g.Node {
 	return h.Span(h.Class(class), h.Span(h.Aria("hidden", "true"), g.Text(sign+" ")), g.Text(text))
 }
 
-func (v view) headline() g.Node {
-	if v.Healthy {
+func (s *Status) headline() g.Node {
+	if s.Healthy {
 		return h.H1(h.Class("good"), h.Span(h.Aria("hidden", "true"), g.Text("✓ ")), g.Text("All is well"))
 	}
 	text := "1 thing is wrong"
-	if n := len(v.Problems); n != 1 {
+	if n := len(s.Problems); n != 1 {
 		text = fmt.Sprintf("%d things are wrong", n)
 	}
 	return h.H1(h.Class("bad"), h.Span(h.Aria("hidden", "true"), g.Text("✕ ")), g.Text(text))
@@ -87,18 +72,18 @@ func (v view) headline() g.Node {
 // mostProblems is how many problems the page lists above the table, which has those of all streams.
 const mostProblems = 20
 
-func (v view) problems() g.Node {
-	if v.Healthy {
+func (s *Status) problems() g.Node {
+	if s.Healthy {
 		return g.Group(nil)
 	}
 	var items []g.Node
-	for i := range v.Problems[:min(len(v.Problems), mostProblems)] {
-		p := &v.Problems[i]
+	for i := range s.Problems[:min(len(s.Problems), mostProblems)] {
+		p := &s.Problems[i]
 		items = append(items, h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text), g.Iff(!p.Since.IsZero(), func() g.Node {
-			return h.Span(h.Class("quiet"), g.Text(" – for "), v.since(p.Since, ""))
+			return h.Span(h.Class("quiet"), g.Text(" – for "), since(p.Since, ""))
 		}), h.Small(g.If(p.Count > 1, g.Text(p.whom()+". ")), g.Text(upperFirst(p.Help)+": see "), h.Code(g.Text(p.See)))))
 	}
-	if more := len(v.Problems) - mostProblems; more > 0 {
+	if more := len(s.Problems) - mostProblems; more > 0 {
 		items = append(items, h.Li(g.Textf("and %d more: the table shows streams with a problem first", more)))
 	}
 	return h.Section(h.Class("wrong"), h.Aria("labelledby", "wrong-title"), h.H2(h.ID("wrong-title"), g.Text("What is wrong")),
@@ -115,47 +100,47 @@ func (p *Problem) whom() string {
 }
 
 // past is what was wrong and is not any more.
-func (v view) past() g.Node {
-	if len(v.Past) == 0 {
+func (s *Status) past() g.Node {
+	if len(s.Past) == 0 {
 		return g.Group(nil)
 	}
-	return h.Details(h.Summary(g.Textf("What was wrong before (%d)", len(v.Past))), h.Ul(g.Map(v.Past, func(p Past) g.Node {
+	return h.Details(h.Summary(g.Textf("What was wrong before (%d)", len(s.Past))), h.Ul(g.Map(s.Past, func(p Past) g.Node {
 		return h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text),
-			h.Span(h.Class("quiet"), g.Textf(" – for %s, until ", Age(p.Until.Sub(p.Since))), v.since(p.Until, " ago"),
+			h.Span(h.Class("quiet"), g.Textf(" – for %s, until ", Age(p.Until.Sub(p.Since))), since(p.Until, " ago"),
 				g.If(p.Count > 1, g.Textf(", %d streams", p.Count))))
 	})))
 }
 
 // facts are the few numbers that say most.
-func (v view) facts() g.Node {
+func (s *Status) facts() g.Node {
 	fact := func(name string, value ...g.Node) g.Node { return h.Div(h.Dt(g.Text(name)), h.Dd(value...)) }
-	all := []g.Node{fact("Streams in order", g.Textf("%d of %d", v.inOrder(), len(v.Streams)))}
-	if rate, known := v.rate(); known {
+	all := []g.Node{fact("Streams in order", g.Textf("%d of %d", s.inOrder(), len(s.Streams)))}
+	if rate, known := s.rate(); known {
 		all = append(all, fact("Changes", g.Text(perSecond(rate))))
 	}
 	held := 0
-	for _, s := range v.Slots {
-		if s.Held {
+	for _, v := range s.Slots {
+		if v.Held {
 			held++
 		}
 	}
-	all = append(all, fact("Slots with an owner", g.Textf("%d of %d", held, len(v.Slots))))
-	for _, s := range v.Servers {
-		title, state := upperFirst(s.Name), mark(s.Up, "up for ")
-		if s.Name == dependency.APIServer {
+	all = append(all, fact("Slots with an owner", g.Textf("%d of %d", held, len(s.Slots))))
+	for _, v := range s.Servers {
+		title, state := upperFirst(v.Name), mark(v.Up, "up for ")
+		if v.Name == dependency.APIServer {
 			title = "API server"
 		}
-		if !s.Up {
+		if !v.Up {
 			state = mark(false, "down for ")
 		}
-		all = append(all, fact(title, state, v.since(s.Since, ""), g.If(s.Address != "", h.Small(g.Text(s.Address)))))
+		all = append(all, fact(title, state, since(v.Since, ""), g.If(v.Address != "", h.Small(g.Text(v.Address)))))
 	}
-	if p := v.Process; p != nil {
+	if p := s.Process; p != nil {
 		ready := mark(p.Ready, "ready")
 		if !p.Ready {
 			ready = mark(false, "not ready")
 		}
-		all = append(all, fact("This process", ready, g.Text(", up for "), v.since(p.Started, ""),
+		all = append(all, fact("This process", ready, g.Text(", up for "), since(p.Started, ""),
 			h.Small(g.Text(p.Version), g.If(p.Replicas > 1, g.Textf(", one of %d replicas", p.Replicas)))))
 	}
 	return h.Dl(all...)
@@ -163,19 +148,19 @@ func (v view) facts() g.Node {
 
 func upperFirst(text string) string { return string(text[0]-'a'+'A') + text[1:] }
 
-func (v view) inOrder() (n int) {
-	for i := range v.Streams {
-		if v.Streams[i].Problem == "" {
+func (s *Status) inOrder() (n int) {
+	for i := range s.Streams {
+		if s.Streams[i].Problem == "" {
 			n++
 		}
 	}
 	return n
 }
 
-func (v view) rate() (sum float64, known bool) {
-	for _, s := range v.Streams {
-		if s.Rate != nil {
-			sum, known = sum+*s.Rate, true
+func (s *Status) rate() (sum float64, known bool) {
+	for _, v := range s.Streams {
+		if v.Rate != nil {
+			sum, known = sum+*v.Rate, true
 		}
 	}
 	return sum, known
@@ -205,21 +190,19 @@ func cell(label string, content ...g.Node) g.Node {
 	return h.Td(h.Role("cell"), h.Data("label", label), h.Div(content...))
 }
 
-func (v view) streamTable(f filter) g.Node {
+func (s *Status) streamTable() g.Node {
 	columns := []string{"Stream", "State", "Complete up to", "Lag", "Changes", "Last gap", "Last proof", "Slot"}
 	var rows []g.Node
-	for i := range v.Streams {
-		if s := &v.Streams[i]; f.shows(s) {
-			rows = append(rows, v.streamRow(s, columns))
-		}
+	for i := range s.Streams {
+		rows = append(rows, s.Streams[i].row(columns))
 	}
-	if len(v.Streams) == 0 {
+	if len(rows) == 0 {
 		return h.P(none("There is no stream yet."))
 	}
 	return table("Streams, those with a problem first", columns, rows)
 }
 
-func (v view) streamRow(s *Stream, columns []string) g.Node {
+func (s *Stream) row(columns []string) g.Node {
 	class := ""
 	if s.Problem != "" {
 		class = "wrong"
@@ -243,10 +226,10 @@ func (v view) streamRow(s *Stream, columns []string) g.Node {
 		h.Th(h.Role("rowheader"), h.Scope("row"), h.Strong(breakable(s.Resource)), h.Small(g.Text(where))),
 		cell(columns[1], mark(s.Problem == "", string(s.State)), g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
 		cell(columns[2], position),
-		cell(columns[3], v.since(s.Confirmed, "")),
+		cell(columns[3], since(s.Confirmed, "")),
 		cell(columns[4], rate),
-		cell(columns[5], v.gap(s.Gap)),
-		cell(columns[6], v.proof(s.Proof)),
+		cell(columns[5], s.Gap.cell()),
+		cell(columns[6], s.Proof.cell()),
 		cell(columns[7], g.Text(strconv.Itoa(s.Slot))),
 	)
 }
@@ -257,14 +240,14 @@ func breakable(name string) g.Node {
 	return g.Group{g.Text(parts[0]), g.Map(parts[1:], func(part string) g.Node { return g.Group{h.Wbr(), g.Text(part)} })}
 }
 
-func (v view) gap(gap *Gap) g.Node {
+func (gap *Gap) cell() g.Node {
 	switch {
 	case gap == nil:
 		return none("none")
 	case gap.Complete:
-		return g.Group{mark(true, "complete, "), v.since(gap.Time, " ago"), h.Small(g.Text(recovered(gap)))}
+		return g.Group{mark(true, "complete, "), since(gap.Time, " ago"), h.Small(g.Text(recovered(gap)))}
 	}
-	return g.Group{mark(false, "incomplete, "), v.since(gap.Time, " ago"), h.Small(g.Text(gap.Reason))}
+	return g.Group{mark(false, "incomplete, "), since(gap.Time, " ago"), h.Small(g.Text(gap.Reason))}
 }
 
 func recovered(gap *Gap) string {
@@ -277,34 +260,34 @@ func recovered(gap *Gap) string {
 	return humanize.Comma(int64(gap.Recovered)) + " changes recovered"
 }
 
-func (v view) proof(p *Proof) g.Node {
+func (p *Proof) cell() g.Node {
 	switch {
 	case p == nil:
 		return none("none yet")
 	case p.Result == change.ProofUnsupported:
-		return g.Group{none("not possible, "), v.since(p.Time, " ago")}
+		return g.Group{none("not possible, "), since(p.Time, " ago")}
 	case p.Result == change.ProofEqual:
-		return g.Group{mark(true, "equal, "), v.since(p.Time, " ago"), h.Small(g.Textf("%s objects", humanize.Comma(int64(p.Objects))))}
+		return g.Group{mark(true, "equal, "), since(p.Time, " ago"), h.Small(g.Textf("%s objects", humanize.Comma(int64(p.Objects))))}
 	}
-	return g.Group{mark(false, fmt.Sprintf("%d differ, ", p.Differences)), v.since(p.Time, " ago")}
+	return g.Group{mark(false, fmt.Sprintf("%d differ, ", p.Differences)), since(p.Time, " ago")}
 }
 
-func (v view) slots() g.Node {
+func (s *Status) slots() g.Node {
 	columns := []string{"Slot", "Owner", "Streams", "Epoch", "Last batch", "Last checkpoint"}
 	var rows []g.Node
-	for i := range v.Slots {
-		s := &v.Slots[i]
-		owner := mark(s.Held, s.Owner)
+	for i := range s.Slots {
+		v := &s.Slots[i]
+		owner := mark(v.Held, v.Owner)
 		switch {
-		case !s.Held && s.Owner == "":
+		case !v.Held && v.Owner == "":
 			owner = mark(false, "nobody")
-		case !s.Held:
-			owner = mark(false, "nobody; the last one was "+s.Owner)
+		case !v.Held:
+			owner = mark(false, "nobody; the last one was "+v.Owner)
 		}
-		rows = append(rows, h.Tr(h.Role("row"), h.Th(h.Role("rowheader"), h.Scope("row"), g.Text(strconv.Itoa(s.Number))),
-			cell(columns[1], owner, g.If(s.Mine, h.Small(g.Text("this process")))), cell(columns[2], g.Text(strconv.Itoa(s.Streams))),
-			cell(columns[3], g.Textf("%d", s.Epoch)), cell(columns[4], g.Textf("%d", s.Batch)),
-			cell(columns[5], v.since(s.Checkpoint, " ago"))))
+		rows = append(rows, h.Tr(h.Role("row"), h.Th(h.Role("rowheader"), h.Scope("row"), g.Text(strconv.Itoa(v.Number))),
+			cell(columns[1], owner, g.If(v.Mine, h.Small(g.Text("this process")))), cell(columns[2], g.Text(strconv.Itoa(v.Streams))),
+			cell(columns[3], g.Textf("%d", v.Epoch)), cell(columns[4], g.Textf("%d", v.Batch)),
+			cell(columns[5], since(v.Checkpoint, " ago"))))
 	}
 	if len(rows) == 0 {
 		return h.P(none("No slot is known yet."))
@@ -312,6 +295,6 @@ func (v view) slots() g.Node {
 	return table("Slots and their owners", columns, rows)
 }
 
-func (v view) notes() g.Node {
-	return g.Map(v.Notes, func(text string) g.Node { return h.P(h.Class("quiet"), g.Text(text)) })
+func (s *Status) notes() g.Node {
+	return g.Map(s.Notes, func(text string) g.Node { return h.P(h.Class("quiet"), g.Text(text)) })
 }

@@ -10,8 +10,10 @@ import (
 	"net/http"
 	gopath "path"
 	"strconv"
+	"strings"
 	"time"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -49,7 +51,7 @@ func New(options Options) *Server {
 	s.serve("/apis/apiregistration.k8s.io/v1/apiservices", newCollection("APIService", "apiregistration.k8s.io/v1", "", 0))
 	s.discovery()
 	if len(options.OpenAPI) > 0 {
-		s.document("/openapi/v3/api/v1", options.OpenAPI)
+		s.document("/openapi/v3/api/v1", options.OpenAPI, nil)
 	}
 	s.mux.HandleFunc("/bench/send", s.each(func(c *collection, n int) uint64 { return c.send(n) }))
 	s.mux.HandleFunc("/bench/miss", s.each(func(c *collection, n int) uint64 { c.miss(n); return c.send(0) }))
@@ -100,6 +102,7 @@ func (s *Server) each(do func(c *collection, n int) uint64) http.HandlerFunc {
 	}
 }
 
+// discovery serves the aggregated documents to whoever asks for them, and one for each version of a group to others.
 func (s *Server) discovery() {
 	verbs := metav1.Verbs{"list", "watch", "get"}
 	pods := metav1.APIResourceList{GroupVersion: "v1"}
@@ -112,22 +115,36 @@ func (s *Server) discovery() {
 		pods.APIResources = []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: verbs}}
 	}
 	version := metav1.GroupVersionForDiscovery{GroupVersion: Group + "/v1", Version: "v1"}
-	s.document("/api", metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+	s.document("/api", metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}, aggregated("", pods))
 	s.document("/apis", metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
-		Groups: []metav1.APIGroup{{Name: Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}}})
-	s.document("/api/v1", pods)
-	s.document("/apis/"+Group+"/v1", things)
+		Groups: []metav1.APIGroup{{Name: Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}}},
+		aggregated(Group, things))
+	s.document("/api/v1", pods, nil)
+	s.document("/apis/"+Group+"/v1", things, nil)
 	s.document("/api/v1/namespaces/kube-system", map[string]any{"kind": "Namespace", "apiVersion": "v1",
-		"metadata": map[string]any{"name": "kube-system", "uid": uuidOf(1), "resourceVersion": "1"}})
+		"metadata": map[string]any{"name": "kube-system", "uid": uuidOf(1), "resourceVersion": "1"}}, nil)
 }
 
-func (s *Server) document(path string, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // structs of strings
+// aggregated returns the document of one group.
+func aggregated(group string, list metav1.APIResourceList) *apidiscovery.APIGroupDiscoveryList {
+	v := apidiscovery.APIVersionDiscovery{Version: "v1", Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+	for _, r := range list.APIResources {
+		v.Resources = append(v.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Name, Verbs: r.Verbs,
+			Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Group: group, Version: "v1", Kind: r.Kind}})
 	}
-	s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+	return &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+		Items: []apidiscovery.APIGroupDiscovery{{ObjectMeta: metav1.ObjectMeta{Name: group}, Versions: []apidiscovery.APIVersionDiscovery{v}}}}
+}
+
+// document serves a document, and another one to whoever accepts the aggregated form, if there is one.
+func (s *Server) document(path string, v any, aggregated *apidiscovery.APIGroupDiscoveryList) {
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body)
+		v := v
+		if aggregated != nil && strings.Contains(r.Header.Get("Accept"), "v=v2;as=APIGroupDiscoveryList") {
+			w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+			v = aggregated
+		}
+		_ = json.NewEncoder(w).Encode(v)
 	})
 }

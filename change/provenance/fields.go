@@ -1,6 +1,7 @@
 package provenance
 
 import (
+	"bytes"
 	"strings"
 
 	"kubecdc/change"
@@ -122,11 +123,7 @@ func (r *Reader) separate(from int) {
 
 // addName adds the text of a raw name, with a backslash before each of the special characters.
 func (r *Reader) addName(raw []byte, special string) {
-	plain := true
-	for _, c := range raw {
-		plain = plain && c != '\\' && strings.IndexByte(special, c) < 0
-	}
-	if plain {
+	if !bytes.ContainsAny(raw, special) { // a backslash is special in all lists
 		r.out = append(r.out, raw...)
 		return
 	}

@@ -25,15 +25,6 @@ func (e *entry) same(other *entry) bool {
 		bytes.Equal(e.apiVersion, other.apiVersion) && bytes.Equal(e.subresource, other.subresource)
 }
 
-// readEntries reads managedFields, which comes next, into memory that is used again.
-func readEntries(into *[]entry, c *rawjson.Cursor) []entry {
-	*into = (*into)[:0]
-	for raw := range elements(managedFields(c), 1) {
-		*into = append(*into, readEntry(raw))
-	}
-	return *into
-}
-
 // readChanged reads the entries of both states that the other one does not have. The API server writes no entry twice.
 func (r *Reader) readChanged(p *pair) {
 	r.before, r.after = r.before[:0], r.after[:0]
@@ -46,9 +37,9 @@ func (r *Reader) readChanged(p *pair) {
 		r.before = append(r.before, entry{raw: raw})
 	}
 	for raw := range elements(is, same) {
-		n := len(r.before)
-		r.before = slices.DeleteFunc(r.before, func(e entry) bool { return rawjson.Same(e.raw, raw) })
-		if len(r.before) == n {
+		if i := slices.IndexFunc(r.before, func(e entry) bool { return rawjson.Same(e.raw, raw) }); i >= 0 {
+			r.before = slices.Delete(r.before, i, i+1)
+		} else {
 			r.after = append(r.after, readEntry(raw))
 		}
 	}
@@ -154,6 +145,25 @@ func readEntry(raw []byte) entry {
 		}
 	}
 	return e
+}
+
+// newestTime returns the newest time in managedFields; nil if there is none. Of an entry it reads no more than what comes before the time.
+func newestTime(managedFields []byte) (newest []byte) {
+	for raw := range elements(managedFields, 1) {
+		c := rawjson.At(raw)
+		c.Enter()
+		for name, more := c.Member(); more; name, more = c.Member() {
+			value := c.Skip()
+			if string(name) != "time" {
+				continue
+			}
+			if at := timeOf(value); bytes.Compare(at, newest) > 0 {
+				newest = at
+			}
+			break
+		}
+	}
+	return newest
 }
 
 // newestOf returns the newest time of entries; nil if none has one.

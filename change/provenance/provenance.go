@@ -38,7 +38,7 @@ func (r *Reader) Read(c *change.Change) {
 	case change.Create:
 		r.created(c)
 	case change.Read:
-		m := metadataOf(c.After, &r.after)
+		m := metadataOf(c.After)
 		c.Provenance.Time, c.Provenance.Source = m.newest()
 	case change.Update:
 		r.updated(c)
@@ -52,7 +52,7 @@ func (r *Reader) Read(c *change.Change) {
 
 // created takes the object's own time and managers, unless the object may be older, and only selected since it was changed.
 func (r *Reader) created(c *change.Change) {
-	m := metadataOf(c.After, &r.after)
+	m := metadataOf(c.After)
 	if c.Stream.LabelSelector != "" || c.Stream.FieldSelector != "" {
 		c.Provenance.Time, c.Provenance.Source = m.newest()
 		return
@@ -62,8 +62,9 @@ func (r *Reader) created(c *change.Change) {
 		return // others may have changed it since
 	}
 	from := len(r.out)
-	for i := range m.entries {
-		r.addManager(from, &m.entries[i])
+	for raw := range elements(m.managedFields, 1) {
+		e := readEntry(raw)
+		r.addManager(from, &e)
 	}
 	c.Provenance.Managers = r.since(from)
 }
@@ -71,7 +72,7 @@ func (r *Reader) created(c *change.Change) {
 // deleted knows when a grace period ended, if nothing that happened later is known. Otherwise nothing of the object tells when it
 // was deleted: its deletionTimestamp is when that was requested.
 func (r *Reader) deleted(c *change.Change) {
-	m := metadataOf(c.Before, &r.before)
+	m := metadataOf(c.Before)
 	if m.deleted == nil {
 		return
 	}
@@ -85,16 +86,16 @@ func (r *Reader) deleted(c *change.Change) {
 type metadata struct {
 	created, deleted []byte // times, as text
 	grace            []byte // a number of seconds
-	entries          []entry
+	managedFields    []byte
 }
 
-// metadataOf reads the metadata of an object, with its entries into memory that is used again.
-func metadataOf(object []byte, entries *[]entry) (m metadata) {
+// metadataOf reads the metadata of an object.
+func metadataOf(object []byte) (m metadata) {
 	c := rawjson.At(object)
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
 		if string(name) == "metadata" && c.AtObject() {
-			m.read(&c, entries)
+			m.read(&c)
 			break
 		}
 		c.Skip()
@@ -102,11 +103,11 @@ func metadataOf(object []byte, entries *[]entry) (m metadata) {
 	return m
 }
 
-func (m *metadata) read(c *rawjson.Cursor, entries *[]entry) {
+func (m *metadata) read(c *rawjson.Cursor) {
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
 		if string(name) == "managedFields" {
-			m.entries = readEntries(entries, c)
+			m.managedFields = managedFields(c)
 			continue
 		}
 		switch value := c.Skip(); string(name) {
@@ -124,7 +125,7 @@ func (m *metadata) read(c *rawjson.Cursor, entries *[]entry) {
 func (m *metadata) newest() (at time.Time, from change.TimeSource) {
 	last := m.created
 	from = change.FromCreationTimestamp
-	if managed := newestOf(m.entries); bytes.Compare(managed, last) >= 0 {
+	if managed := newestTime(m.managedFields); bytes.Compare(managed, last) >= 0 {
 		last, from = managed, change.FromManagedFields
 	}
 	at = parseTime(last)

@@ -65,13 +65,15 @@ func (r *commitRows) fill(c checkpoint.Commit, ids map[change.StreamID]int32) {
 		p := &c.Positions[i]
 		r.positions.Add(positionRow{ids[p.Stream], p})
 	}
-	size := 0
+	bases, deltas := 0, 0
 	for _, s := range c.Streams {
 		for i := range s.Upserts {
-			size += 4 + len(s.Upserts[i].Body.Base)
+			bases += 4 + len(s.Upserts[i].Body.Base)
+			deltas += 4 + len(s.Upserts[i].Body.Delta)
 		}
 	}
-	r.upserts.Grow("upsert_bodies", size)
+	r.upserts.Grow("upsert_bodies", bases)
+	r.upserts.Grow("upsert_deltas", deltas)
 	for _, s := range c.Streams {
 		id := ids[s.Stream]
 		for _, key := range s.Deletes {

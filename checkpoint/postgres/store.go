@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/tables"
@@ -95,16 +93,11 @@ func (s *Store) makeStreams(ctx context.Context, names []change.StreamID, ids ma
 		return err
 	}
 	const look = `select name, id from kubecdc.streams where cluster = $1 and name = any ($2)`
-	rows, err := s.db.Query(ctx, look, s.Cluster(), names)
-	if err != nil {
-		return err
-	}
 	var name change.StreamID
 	var id int32
-	_, err = pgx.ForEachRow(rows, []any{&name, &id}, func() error {
+	return pgdb.Querier{DB: s.db}.Rows(ctx, look, []any{s.Cluster(), names}, []any{&name, &id}, func() error {
 		ids[name] = id
 		s.streams.Store(name, id)
 		return nil
 	})
-	return err
 }

@@ -2,7 +2,9 @@ package sqlite_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,8 +13,15 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// BenchmarkCommit commits batches of 1,000 updates with bodies of 4 KB, and reads them back.
-func BenchmarkCommit(b *testing.B) {
+// BenchmarkUpdates reads the bodies of 1,000 of 10,000 objects of 3 KB, and commits their deltas: what a batch costs this process.
+func BenchmarkUpdates(b *testing.B) {
+	for _, bytes := range []int{50, 900, 1300} {
+		b.Run(fmt.Sprint("delta-", bytes), func(b *testing.B) { benchmarkUpdates(b, bytes) })
+	}
+}
+
+func benchmarkUpdates(b *testing.B, bytes int) {
+	const objects, batch = 10_000, 1000
 	store := open(b, filepath.Join(b.TempDir(), "c.db"))
 	defer store.Close()
 	checkpointtest.Bind(b, store, "prod", "uid")
@@ -20,21 +29,45 @@ func BenchmarkCommit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	pods := checkpoint.StreamCommit{Stream: "pods"}
-	for i := range 1000 {
-		body := []byte(`{"spec":[`)
-		for j := range 100 {
-			body = fmt.Appendf(body, `{"name":"SETTING_%d","value":"%x"},`, j, i*j*7919)
+	seq, random := uint64(0), rand.New(rand.NewPCG(1, 2))
+	commit := func(keys []string, body checkpoint.Body) {
+		seq++
+		pods := checkpoint.StreamCommit{Stream: "pods"}
+		for _, key := range keys {
+			pods.Upserts = append(pods.Upserts, checkpoint.Object{Key: key, UID: "0b1f4a52-6f0e-4dd8-9f0b-6d1c3a4e5f60",
+				ResourceVersion: change.ResourceVersion(fmt.Sprint(10_000_000 + seq)), Body: body})
 		}
-		pods.Upserts = append(pods.Upserts, checkpoint.Object{Key: fmt.Sprint("ns/pod-", i), UID: "0b1f4a52-6f0e-4dd8-9f0b-6d1c3a4e5f60",
-			ResourceVersion: change.ResourceVersion(fmt.Sprint(i)), Body: checkpoint.Pack(append(body, "{}]}"...))})
-	}
-	commit := checkpoint.Commit{Epoch: state.Epoch, Streams: []checkpoint.StreamCommit{pods}}
-	for b.Loop() {
-		commit.Seq++
-		if err := store.Commit(b.Context(), commit); err != nil {
+		c := checkpoint.Commit{Epoch: state.Epoch, First: seq, Seq: seq, Streams: []checkpoint.StreamCommit{pods}}
+		if err := store.Commit(b.Context(), c); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(b.N*1000)/b.Elapsed().Seconds(), "upserts/s")
+	keyOf := func(i int) string { return fmt.Sprintf("team-%d/pod-%x-%d", i/200, i*7919, i) }
+	for from := 0; from < objects; from += batch {
+		var keys []string
+		for i := range batch {
+			keys = append(keys, keyOf(from+i))
+		}
+		commit(keys, checkpoint.Body{Base: make([]byte, 2900)})
+	}
+	started := cpu()
+	for b.Loop() {
+		keys := make([]string, batch)
+		for i, j := range random.Perm(objects)[:batch] {
+			keys[i] = keyOf(j)
+		}
+		if err := store.Bodies(b.Context(), "pods", keys, func(string, checkpoint.Body) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+		commit(keys, checkpoint.Body{Delta: make([]byte, bytes)})
+	}
+	b.ReportMetric(float64((cpu()-started).Nanoseconds())/float64(b.N*batch), "cpu-ns/update")
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

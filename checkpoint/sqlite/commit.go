@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -103,6 +105,7 @@ func upsert(t *tables.Tx, s checkpoint.StreamCommit) error {
 	const set = `insert into inventory (stream, key, uid, resource_version, delta) values (?, ?, ?, ?, ?)
 		on conflict (stream, key) do update
 		set uid = excluded.uid, resource_version = excluded.resource_version, delta = excluded.delta`
+	slices.SortFunc(s.Upserts, func(a, b checkpoint.Object) int { return strings.Compare(a.Key, b.Key) })
 	err := each(t, set, s.Stream, len(s.Upserts), func(i int) []any {
 		o := &s.Upserts[i]
 		return []any{o.Key, o.UID, o.ResourceVersion, delta(o.Body)}

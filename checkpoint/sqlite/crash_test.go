@@ -111,7 +111,7 @@ func TestSignalsBesideAnOwnerThatCommits(t *testing.T) {
 
 func batchOf(t *testing.T, store *sqlite.Store) uint64 {
 	t.Helper()
-	last, err := store.History(t.Context(), 0, 1)
+	last, err := store.Select(t.Context(), 0, checkpoint.Window{Limit: 1})
 	must(t, err)
 	return last[0].Seq
 }

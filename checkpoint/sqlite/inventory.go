@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -16,6 +17,7 @@ func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []strin
 	const look = `select i.key, b.base, i.delta from json_each($1) k cross join inventory i left join bases b on b.id = i.id
 		where i.stream = (select id from streams where cluster = $2 and name = $3) and i.key = k.value and i.delta is not null`
 	err := s.Bound()
+	slices.Sort(keys)
 	list, _ := json.Marshal(keys) // strings always can be
 	if err == nil && len(keys) > 0 {
 		var key string

@@ -19,10 +19,9 @@ import (
 
 const offsetsHelp = `Move a consumer group to a checkpoint: it then reads what came after it.
 
-Without --execute it only prints the plan. -o csv prints it as
-kafka-consumer-groups.sh --reset-offsets --from-file reads it. The group may
-have no members when it is moved. The plan has the topics that the group has
-offsets of; a new group gets those of all resources. --topic chooses others.
+Without --execute it only prints the plan. The group may have no members when it
+is moved. The plan has the topics that the group has offsets of; a new group gets
+those of all resources. --topic chooses others.
 
   exporter checkpoints offsets 90m --group shop-search
   exporter checkpoints offsets 0/1234 --group shop-search --execute`
@@ -42,7 +41,7 @@ func newCheckpointsOffsets() *cobra.Command {
 		Short: "Print the offsets of a consumer group at a checkpoint, or move it there",
 		Long:  offsetsHelp,
 		Args:  argCount(1, 1),
-	}, &out, "csv")
+	}, &out)
 	c.Flags().StringVar(&g.group, "group", "", "the consumer group")
 	c.Flags().StringSliceVar(&g.topics, "topic", nil, "only these topics")
 	c.Flags().BoolVar(&g.execute, "execute", false, "commit the offsets, instead of only printing the plan")
@@ -107,15 +106,6 @@ func (p *pastCheckpoints) printGroup(out *output, name string, c *replay.Checkpo
 			plain.Fprintf(p.notes, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
 				"come again; their headers slot and batch tell\n", topic)
 		}
-	}
-	if out.format == "csv" {
-		for _, r := range plan {
-			if r.Gone != "" {
-				plain.Fprintf(p.notes, "note: %s/%d: %s\n", r.Topic, r.Partition, r.Gone)
-			}
-		}
-		err := write(p.out, plain.Own(plain.Lines(replay.CSV(replay.NewOffsets(plan)))))
-		return err
 	}
 	return out.print(p.out, plan, func(t io.Writer) {
 		plain.Fprintf(t, "TOPIC\tPARTITION\tCURRENT\tNEW\tLOG START\tLOG END\tLAG\tNOTE\n")

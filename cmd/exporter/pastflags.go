@@ -26,6 +26,9 @@ const logHelp = objectsHelp + `
 The log is found by the settings of the exporter. No API server is needed if
 KUBECDC_CLUSTER or a kubeconfig names the cluster, and nothing is written.`
 
+// endForms are the moments that they may ask about.
+const endForms = moment.Times | moment.Versions | moment.Checkpoints
+
 // pastHelp is about what the commands share that ask about a moment.
 var pastHelp = logHelp + `
 

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +22,6 @@ import (
 	"kubecdc/replay"
 	"kubecdc/setup"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka"
 )
 
 var replayHelp = `Write a part of the log again, to another place: the topics of another prefix,
@@ -35,19 +31,18 @@ written to.
 --from and --to are one of
 ` + startForms.Help() + `
 
-A time means when the log got a change, and a resourceVersion, with one TYPE, when
-the change happened. Without --to the replay ends where the log ends when the
-replay starts.
+A time means when the log got a change. Without --to the replay ends where the log
+ends when the replay starts.
 
-The plan comes first: how many records of which topics. With --execute, or a yes
-on a terminal, they are written: each record once, with key, value, headers and
-time as they were, and the header replay. A replay that was interrupted, even by
-kill -9, goes on with --resume, without a record lost or written twice. Only
-standard output can't be resumed.
+The plan comes first: how many records of which topics. With --execute they are
+written: each record once, with key, value, headers and time as they were, and the
+header replay. A replay that was interrupted, even by kill -9, goes on with
+--resume, without a record lost or written twice. Only standard output can't be
+resumed.
 
 At the end it prints the offsets of the live topics at which a consumer of the
-replay goes on, without a gap. --offsets-file writes them as
-kafka-consumer-groups.sh --reset-offsets --from-file reads them.
+replay goes on, without a gap, as kafka-consumer-groups.sh --reset-offsets
+--from-file reads them.
 
   exporter replay --from 2h --to-prefix kubecdc-again
   exporter replay po,deploy --from 0/1234 -n shop --to-stdout --execute > changes.jsonl
@@ -55,24 +50,20 @@ kafka-consumer-groups.sh --reset-offsets --from-file reads them.
   exporter replay --resume 20261122-105356-k3x9ab --to-prefix kubecdc-again
 ` + objectsHelp
 
-// endForms are the moments at which a replay can end, and startForms those at which it can begin.
-const (
-	endForms   = moment.Times | moment.Versions | moment.Checkpoints
-	startForms = endForms | moment.Start
-)
+// startForms are the moments at which a replay can begin. It can end at those of sinceForms.
+const startForms = sinceForms | moment.Start
 
 // replayFlags are the flags of the command, besides the settings.
 type replayFlags struct {
 	from, to   string
 	begin, end replay.Asked // what they say
 	objects
-	args, ops                   []string
-	place                       setup.ReplayPlace
-	execute, incomplete, append bool
-	resume                      string
-	rate                        int
-	offsetsFile                 string
-	format                      output
+	args, ops           []string
+	place               setup.ReplayPlace
+	execute, incomplete bool
+	resume              string
+	rate                int
+	format              output
 }
 
 func newReplay() *cobra.Command {
@@ -87,8 +78,8 @@ func newReplay() *cobra.Command {
 		},
 	}, &f.format)
 	s := c.Flags()
-	s.StringVar(&f.from, "from", "", "where to begin: a checkpoint, time, resourceVersion, or start")
-	s.StringVar(&f.to, "to", "now", "where to end: a checkpoint, time, resourceVersion, or now")
+	s.StringVar(&f.from, "from", "", "where to begin: a checkpoint, time, or start")
+	s.StringVar(&f.to, "to", "now", "where to end: a checkpoint, time, or now")
 	f.flags(c, "only objects that have these labels before or after the change")
 	s.StringSliceVar(&f.ops, "op", nil, "only these operations: c, u, d, r")
 	s.StringVar(&f.place.Prefix, "to-prefix", "", "to the topics of this prefix")
@@ -100,8 +91,6 @@ func newReplay() *cobra.Command {
 	s.StringVar(&f.resume, "resume", "", "go on with the replay of this id, at the same place")
 	s.IntVar(&f.rate, "rate", 0, "records a second, at most; 0: no limit")
 	s.BoolVar(&f.incomplete, "incomplete", false, "go on even if the log does not have all of it any more")
-	s.BoolVar(&f.append, "append", false, "write to a place that has other replays already")
-	s.StringVar(&f.offsetsFile, "offsets-file", "", "write the offsets at which to go on in the live topics to this file")
 	return withSettings(c, ofReplay)
 }
 
@@ -128,7 +117,7 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 func (f *replayFlags) check() error {
 	switch {
 	case f.resume == "" && f.from == "":
-		return usage.Error("--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start")
+		return usage.Error("--from: say where the replay begins: a checkpoint, a time, or start")
 	case f.resume != "" && (f.from != "" || f.to != "now" || len(f.args)+len(f.ops) > 0 || f.objects != (objects{})):
 		return usage.Error("--resume: the replay has its bounds and its selection already; leave them out")
 	case f.resume != "" && f.place.Stdout:
@@ -144,7 +133,7 @@ func (f *replayFlags) check() error {
 	err := f.objects.check()
 	if err == nil && f.resume == "" {
 		if f.begin, err = asked("--from", f.from, startForms); err == nil {
-			f.end, err = asked("--to", f.to, endForms)
+			f.end, err = asked("--to", f.to, sinceForms)
 		}
 	}
 	return cmp.Or(err, f.place.Check())
@@ -189,43 +178,19 @@ func (r *replaying) do(ctx context.Context) error {
 			return err
 		}
 	}
-	if ok, err := r.confirmed(run.Plan); err != nil || !ok {
-		return err
+	if !r.execute {
+		plain.Fprintf(r.notes, "nothing was written; --execute writes it\n")
+		return nil
 	}
-	others, err := run.Open(ctx, run.Plan.ID, false)
-	if err != nil {
-		return err
-	}
-	if len(others) > 0 && !r.append {
-		return usage.Errorf("%s has the records of other replays (%s): choose another place, go on with one of them "+
-			"(--resume), or write behind them (--append)", r.place.String(), strings.Join(others, ", "))
-	}
-	if topics, ok := target.(*kafka.Replay); ok && len(others) == 0 && !r.append {
-		used, err := topics.Used(ctx, toTopics(run.Plan))
-		if err != nil {
-			return err
-		}
-		if used != "" {
-			return usage.Errorf("topic %s has records that no replay has written: choose another prefix, or write behind them "+
-				"(--append)", used)
-		}
-	}
-	if err := run.Start(ctx); err != nil {
+	if err := run.Begin(ctx); err != nil {
 		return err
 	}
 	return r.execution(ctx, run)
 }
 
-func toTopics(p *replay.Plan) (topics []string) {
-	for _, t := range p.Topics {
-		topics = append(topics, t.To)
-	}
-	return topics
-}
-
 // goOn resumes a replay.
 func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) error {
-	if _, err := run.Open(ctx, r.resume, true); err != nil {
+	if err := run.Resume(ctx, r.resume); err != nil {
 		return err
 	}
 	if run.Plan.Log != live || run.Plan.Cluster != r.cluster {
@@ -261,23 +226,6 @@ func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 // logger is where progress is reported without a terminal.
 func (r *replaying) logger() *slog.Logger {
 	return observe.NewLogger(r.notes, r.settings.Process.LogLevel, r.settings.Process.LogFormat, false)
-}
-
-// confirmed reports whether the plan is to be executed. Without a terminal only --execute says so.
-func (r *replaying) confirmed(p *replay.Plan) (bool, error) {
-	if r.execute {
-		return true, nil
-	}
-	if !observe.IsTerminal(os.Stdin) || !observe.IsTerminal(os.Stderr) {
-		plain.Fprintf(r.notes, "nothing was written; --execute writes it\n")
-		return false, nil
-	}
-	plain.Fprintf(r.notes, "Write %d records to %s? [y/N] ", p.Records(), r.place.String())
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
 }
 
 // jsonOut is standard output for lines of JSON.

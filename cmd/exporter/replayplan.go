@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -80,8 +79,6 @@ func (r *replaying) printPlan(p *replay.Plan) error {
 
 func describeBound(b replay.Bound) string {
 	switch {
-	case b.RV != "":
-		return fmt.Sprintf("resourceVersion %s, by when the change happened", b.RV)
 	case b.Clock == "logged":
 		return stamp(b.Time) + ", by when the log got the change"
 	case b.Clock == "checkpoint":
@@ -98,11 +95,6 @@ type replayed struct {
 }
 
 func (r *replaying) printEnd(run *replay.Run, written int64, took time.Duration) error {
-	if r.offsetsFile != "" {
-		if err := os.WriteFile(r.offsetsFile, []byte(replay.CSV(run.Plan.Next)), 0o600); err != nil {
-			return err
-		}
-	}
 	result := replayed{run.Plan, run.Written(), took.Seconds()}
 	if r.format.format != "table" {
 		return r.format.print(r.out, result, nil)

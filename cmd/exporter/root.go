@@ -35,9 +35,8 @@ Exit codes:
   0    done; for run: stopped by a signal, and the batch in flight is committed;
        for what else goes on until it is stopped (status --watch, tail, history
        --follow): stopped by Ctrl-C or SIGTERM
-  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
-       within KUBECDC_START_TIMEOUT; for diff and verify: something differs;
-       for check and status: something is wrong
+  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT; for diff and
+       verify: something differs; for check and status: something is wrong
   2    wrong settings: each one is named, with a fix; or the API server is of
        another cluster than before; for diff and verify: failed
   3    fenced: another process took over the slot, or writes the same log with

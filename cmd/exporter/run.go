@@ -79,7 +79,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	}
 	defer server.Close()
 	readAudit(ctx, settings, watch.audit, log)
-	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
+	start := startup.New(log, watch.waitsFor)
 	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
 		return exportTo(ctx, settings, setup.NewCluster(cluster), start, watch, log)

@@ -33,7 +33,6 @@ the output into the program:
                 of KUBECDC_ENCODING=object too
   postgres      views of the Postgres sink's tables: objects, and changes
   connect       properties of a Kafka Connect sink, with JsonConverter's schema
-  jsonschema    JSON Schema 2020-12 of a record's value
   avro          Avro schema of a record's value: KUBECDC_ENCODING=avro
   spark         PySpark, with from_json
 
@@ -64,7 +63,6 @@ func newSchema() *cobra.Command {
 		"Default: all but metadata.managedFields")
 	own.StringSliceVar(&f.columns.Without, "without", nil, "`paths` to leave out, with what is below them, such as status")
 	own.StringSliceVar(&f.columns.JSON, "json", nil, "`paths` to have as JSON")
-	own.IntVar(&f.columns.Depth, "depth", 0, "`levels` of members to have; objects below are JSON. Default: all")
 	c := &cobra.Command{
 		Use:   "schema RESOURCE --as PROGRAM [flags]",
 		Short: "Print the statement or schema to read a resource's records with",
@@ -76,8 +74,8 @@ func newSchema() *cobra.Command {
 }
 
 func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {
-	if len(args) != 1 || f.as == "" || f.columns.Depth < 0 {
-		return usage.Error("name one resource and a program, such as: exporter schema pods --as flink; --depth is 0 or more\n" +
+	if len(args) != 1 || f.as == "" {
+		return usage.Error("name one resource and a program, such as: exporter schema pods --as flink\n" +
 			"exporter schema --help explains all")
 	}
 	if err := schema.CheckDialect(f.as); err != nil {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +31,7 @@ exporter runs; an SQLite file must be on the same machine. It writes nothing.
 What only the running exporter knows comes from its status page: with --url the
 command asks an exporter instead of the checkpoint. That adds the state and rate of
 the streams that this process reads, and whether the sink and the checkpoint
-answer it.
+answer it. SSL_CERT_FILE names a PEM file of the authorities to trust.
 
 The exit code is 1 if something is wrong: a slot without an owner, a stream that
 was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
@@ -52,8 +50,8 @@ const watchInterval = 2 * time.Second
 // statusFlags are the flags of exporter status.
 type statusFlags struct {
 	output
-	watch                  bool
-	url, tokenFile, caFile string
+	watch          bool
+	url, tokenFile string
 }
 
 func newStatus() *cobra.Command {
@@ -63,7 +61,6 @@ func newStatus() *cobra.Command {
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
 	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")
-	c.Flags().StringVar(&f.caFile, "ca-file", "", "with --url: PEM file of the authorities to trust; default: the system's")
 	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &f) }
 	return withSettings(c, ofStatus)
 }
@@ -130,11 +127,14 @@ func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
 // source returns the function that makes a status: of what an exporter answers, or of the checkpoint.
 func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*status.Status, error), err error) {
 	if f.url != "" {
-		client, err := f.client()
-		return func(ctx context.Context) (*status.Status, error) { return f.fetch(ctx, client) }, err
+		u, err := url.Parse(f.url)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, usage.Errorf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", plain.Redact(f.url))
+		}
+		return f.fetch, nil
 	}
-	if f.tokenFile != "" || f.caFile != "" {
-		return nil, usage.Error("--token-file and --ca-file are for --url")
+	if f.tokenFile != "" {
+		return nil, usage.Error("--token-file is for --url")
 	}
 	at := &storedAt{command: c}
 	return at.status, nil
@@ -171,28 +171,10 @@ func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 	return s, nil
 }
 
-func (f *statusFlags) client() (*http.Client, error) {
-	u, err := url.Parse(f.url)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usage.Errorf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", plain.Redact(f.url))
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if f.caFile != "" {
-		pem, err := os.ReadFile(f.caFile)
-		if err != nil {
-			return nil, usage.Error("--ca-file: " + err.Error())
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, usage.Error("--ca-file: " + f.caFile + " has no PEM certificate")
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	}
-	return &http.Client{Transport: transport, Timeout: setup.RequestLimit}, nil
-}
-
 // fetch asks a running exporter.
-func (f *statusFlags) fetch(ctx context.Context, client *http.Client) (*status.Status, error) {
+func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, setup.RequestLimit)
+	defer cancel()
 	at := strings.TrimRight(f.url, "/") + "/status.json"
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -205,7 +187,7 @@ func (f *statusFlags) fetch(ctx context.Context, client *http.Client) (*status.S
 		}
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
-	answer, err := client.Do(r)
+	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("ask the exporter for its status: %w: is it running, and --url its KUBECDC_LISTEN?", err)
 	}

@@ -72,7 +72,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 	if err := os.WriteFile(token, []byte("a-token-of-some-length\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	page := status.Handler(func(context.Context) *status.Status {
+	page := status.Handler(func() *status.Status {
 		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{})
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 		{[]string{"--url", server.URL}, exitFailed, "--token-file names the token"},
 		{[]string{"--url", other.URL}, exitFailed, "is no status of an exporter"},
 		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
-		{[]string{"--token-file", token}, exitSettings, "are for --url"},
+		{[]string{"--token-file", token}, exitSettings, "is for --url"},
 		{[]string{"-o", "xml"}, exitSettings, "-o xml"},
 		{[]string{"--url", "localhost:8080", "--watch"}, exitSettings, "http://HOST:PORT"},
 	} {

@@ -31,8 +31,6 @@ type Resharder struct {
 
 	// Acquire makes this process the owner of a slot, in a layout of the given number of slots.
 	Acquire func(ctx context.Context, slot, slots int) (Slot, error)
-	// Begun is called when the checkpoint has answered, with another number of slots than the configured one.
-	Begun func()
 	// IsFinal reports whether an error makes another attempt pointless.
 	IsFinal func(error) bool
 }
@@ -69,7 +67,6 @@ func (r *Resharder) Run(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			r.Begun()
 			err = (&layoutChange{Resharder: r, from: have, to: r.Slots}).run(ctx)
 		}
 		if err == nil || r.IsFinal(err) {

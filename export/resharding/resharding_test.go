@@ -86,7 +86,6 @@ func (w *world) resharder(slots int) *Resharder {
 			w.open++
 			return &testSlot{world: w, n: n}, nil
 		},
-		Begun:   func() {},
 		IsFinal: func(err error) bool { return strings.Contains(err.Error(), "final") },
 	}
 }

@@ -80,11 +80,13 @@ func inPlace(base, text []byte) int {
 	if len(base) == len(text) {
 		most = far
 	}
-	for i := range min(most, len(base)-minCopy+1, len(text)-minCopy+1) {
-		if binary.LittleEndian.Uint64(base[i:]) == binary.LittleEndian.Uint64(text[i:]) &&
-			(i < near || CommonPrefix(base[i:], text[i:]) >= long) {
+	most = min(most, len(base)-minCopy+1, len(text)-minCopy+1)
+	for i := 0; i < most; {
+		differ := binary.LittleEndian.Uint64(base[i:]) ^ binary.LittleEndian.Uint64(text[i:])
+		if differ == 0 && (i < near || CommonPrefix(base[i:], text[i:]) >= long) {
 			return i
 		}
+		i += max(1, (bits.Len64(differ)+7)/8) // what is the same begins behind the last byte that is not
 	}
 	return -1
 }

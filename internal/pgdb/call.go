@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -53,13 +54,13 @@ func (db *DB) Call(ctx context.Context, function string, params ...Param) (answe
 		size += len(p.Value)
 	}
 	err = db.WithDeadline(ctx, size, func(ctx context.Context) error {
-		answer, err = db.call(ctx, function, params)
+		answer, err = db.call(ctx, function, params, size)
 		return err
 	})
 	return answer, err
 }
 
-func (db *DB) call(ctx context.Context, function string, params []Param) (answer string, err error) {
+func (db *DB) call(ctx context.Context, function string, params []Param, size int) (answer string, err error) {
 	conn, err := db.Acquire(ctx)
 	if err != nil {
 		return "", err
@@ -69,6 +70,7 @@ func (db *DB) call(ctx context.Context, function string, params []Param) (answer
 	for i, p := range params {
 		values[i], types[i] = p.Value, p.Type
 	}
+	conn.Conn().PgConn().Frontend().Send(room(size + 4<<10))
 	result := conn.Conn().PgConn().ExecParams(ctx, callSQL(function, params), values, types, binaryFormat, nil).Read()
 	if result.Err != nil {
 		return "", result.Err
@@ -78,6 +80,15 @@ func (db *DB) call(ctx context.Context, function string, params []Param) (answer
 	}
 	return string(result.Rows[0][0]), nil
 }
+
+// room is a message of no bytes, before one of so many: pgx would copy that again and again while its buffer grows.
+type room int
+
+func (room) Frontend()           {} // of pgproto3.FrontendMessage
+func (room) Decode([]byte) error { return nil }
+
+// Encode of pgproto3.FrontendMessage.
+func (r room) Encode(dst []byte) ([]byte, error) { return slices.Grow(dst, int(r)), nil }
 
 // callSQL names each parameter: select function(one => $1, two => $2).
 func callSQL(function string, params []Param) string {

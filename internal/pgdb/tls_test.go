@@ -1,10 +1,15 @@
 package pgdb_test
 
 import (
+	"errors"
+	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"kubecdc/internal/pgdb"
 	"kubecdc/test/servers"
@@ -16,10 +21,17 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{NoFsync: true, TLS: true})
 	must(t, err)
 	t.Cleanup(func() { server.Stop() })
+	superuser, err := pgx.Connect(t.Context(), server.URL)
+	must(t, err)
+	_, err = superuser.Exec(t.Context(), "create role client login superuser")
+	must(t, errors.Join(err, superuser.Close(t.Context())))
+	_, port, err := net.SplitHostPort(server.Address)
+	must(t, err)
 	open := func(host string, change ...string) (*pgdb.DB, error) {
-		url, err := server.TLSURL(t.Context(), host)
-		must(t, err)
-		return pgdb.Open(t.Context(), pgdb.Options{URL: strings.NewReplacer(change...).Replace(url), Schema: "kubecdc",
+		files := url.Values{"sslmode": {"verify-full"}, "sslrootcert": {server.CACertFile}, "sslcert": {server.ClientCertFile},
+			"sslkey": {server.ClientKeyFile}}
+		access := "postgres://client@" + net.JoinHostPort(host, port) + "/kubecdc?" + files.Encode()
+		return pgdb.Open(t.Context(), pgdb.Options{URL: strings.NewReplacer(change...).Replace(access), Schema: "kubecdc",
 			Migrations: fstest.MapFS{}, Setting: "KUBECDC_CHECKPOINT"})
 	}
 	db, err := open("localhost")

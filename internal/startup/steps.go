@@ -9,11 +9,12 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/internal/wait"
 )
 
 // Step is one thing that the start needs from one server.
@@ -114,46 +115,20 @@ func (a *attempt) judge(ctx context.Context, err error) error {
 type Steps struct {
 	log    *slog.Logger
 	notify func(waiting error) // what the start waits for now; nil: nothing
-	limit  time.Duration
-	until  atomic.Pointer[time.Time] // nil: for as long as it takes
 }
 
-// New begins a start that may take up to limit; 0: as long as it takes. notify is called when what the start waits for changes,
-// and with nil when a step is done.
-func New(log *slog.Logger, limit time.Duration, notify func(waiting error)) *Steps {
-	s := &Steps{log: log, notify: notify, limit: limit}
-	if limit > 0 {
-		until := time.Now().Add(limit)
-		s.until.Store(&until)
-	}
-	return s
+// New begins a start. notify is called when what the start waits for changes, and with nil when a step is done.
+func New(log *slog.Logger, notify func(waiting error)) *Steps {
+	return &Steps{log: log, notify: notify}
 }
 
-// Done ends the start: later steps have no common limit.
-func (s *Steps) Done() {
-	if s != nil {
-		s.until.Store(nil)
-	}
-}
-
-// TimeoutError is the error of a start that exceeded its limit.
-type TimeoutError struct {
-	Limit  time.Duration
-	Step   Step
-	Reason string
-}
-
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("not started within %s (KUBECDC_START_TIMEOUT): waited for %s: %s", e.Limit, e.Step.what(), e.Reason)
-}
-
-// Do retries a step until it succeeds, fails for good (see Passing), ctx ends, or the start's limit is exceeded. It never begins a
-// second attempt while one hangs. After an error an attempt may still run: don't use what it sets then.
+// Do retries a step until it succeeds, fails for good (see Passing), or ctx ends. It never begins a second attempt while one hangs.
+// After an error an attempt may still run: don't use what it sets then.
 func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) error) error {
 	if s == nil {
 		return do(ctx)
 	}
-	w := &waiting{Steps: s, step: step, retry: backoff.NewExponentialBackOff(), timeout: s.timeout()}
+	w := &waiting{Steps: s, step: step, retry: backoff.NewExponentialBackOff()}
 	w.retry.InitialInterval, w.retry.MaxInterval = 200*time.Millisecond, 10*time.Second
 	s.notify(&waitError{step: step, reason: "just begun"})
 	defer s.notify(nil)
@@ -171,23 +146,14 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 	}
 }
 
-// timeout fires at the start's limit; nil: never.
-func (s *Steps) timeout() <-chan time.Time {
-	if until := s.until.Load(); until != nil {
-		return time.After(time.Until(*until))
-	}
-	return nil
-}
-
 // waiting is one step in progress.
 type waiting struct {
 	*Steps
-	step    Step
-	retry   *backoff.ExponentialBackOff
-	timeout <-chan time.Time
-	reason  string
-	failed  bool // an attempt failed, so the reason is more than silence
-	logged  time.Time
+	step   Step
+	retry  *backoff.ExponentialBackOff
+	reason string
+	failed bool // an attempt failed, so the reason is more than silence
+	logged time.Time
 }
 
 const (
@@ -209,11 +175,6 @@ func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) e
 			if !w.failed || time.Since(w.logged) >= logEvery {
 				w.report(w.step.silence())
 			}
-		case <-w.timeout:
-			if !w.failed {
-				w.reason = w.step.silence()
-			}
-			return w.late()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -226,17 +187,9 @@ func (w *waiting) pause(ctx context.Context, err error) error {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		delay = max(delay, time.Duration(seconds)*time.Second)
 	}
-	select {
-	case <-time.After(delay):
-		return nil
-	case <-w.timeout:
-		return w.late()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	_ = wait.For(ctx, delay)
+	return context.Cause(ctx)
 }
-
-func (w *waiting) late() error { return &TimeoutError{Limit: w.limit, Step: w.step, Reason: w.reason} }
 
 // ownPort matches this side's address of a connection, which differs each time.
 var ownPort = regexp.MustCompile(`\S+->`)

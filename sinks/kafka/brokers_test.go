@@ -34,21 +34,23 @@ func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 func TestABrokerOfTwoDies(t *testing.T) {
 	t.Parallel()
 	_, second, seeds := twoBrokers(t)
-	t.Run("exactly-once", func(t *testing.T) {
-		brokerDies(t, seeds, kafka.ExactlyOnce, func(await func(n int)) {
-			second.Kill()
-			await(9)
-			mustDo(t, second.Start(servers.Context(t)))
-			await(6)
-			mustDo(t, second.Restart(servers.Context(t)))
-			await(6)
-			mustDo(t, second.Pause())
-			await(9)
-			mustDo(t, second.Resume())
+	for name, by := range inTransactions {
+		t.Run(name, func(t *testing.T) {
+			brokerDies(t, by(newConfig(t, seeds)), func(await func(n int)) {
+				second.Kill()
+				await(9)
+				mustDo(t, second.Start(servers.Context(t)))
+				await(6)
+				mustDo(t, second.Restart(servers.Context(t)))
+				await(6)
+				mustDo(t, second.Pause())
+				await(9)
+				mustDo(t, second.Resume())
+			})
 		})
-	})
+	}
 	t.Run("at-least-once", func(t *testing.T) {
-		brokerDies(t, seeds, kafka.AtLeastOnce, func(await func(n int)) {
+		brokerDies(t, deliveries["at-least-once"](newConfig(t, seeds)), func(await func(n int)) {
 			second.Kill()
 			await(9)
 			mustDo(t, second.Start(servers.Context(t)))
@@ -82,11 +84,10 @@ func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string)
 
 // brokerDies: several slots write while a broker fails that leads half of the partitions and coordinates half of the
 // transactions. Every batch is in the log once.
-func brokerDies(t *testing.T, seeds []string, delivery string, breaks func(await func(n int))) {
+func brokerDies(t *testing.T, cfg kafka.Config, breaks func(await func(n int))) {
 	t.Helper()
-	cfg := newConfig(t, seeds)
-	cfg.Delivery, cfg.RequestTimeout = delivery, 2*time.Second
-	underFaults(t, cfg, seeds, time.Minute, func(written func() int) {
+	cfg.RequestTimeout = 2 * time.Second
+	underFaults(t, cfg, cfg.Brokers, time.Minute, func(written func() int) {
 		await(t, written, 6)
 		breaks(func(n int) { await(t, written, n) })
 		await(t, written, 6)

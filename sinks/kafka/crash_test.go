@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,41 +13,63 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// A process that dies in a transaction leaves no record that read_committed consumers or the next owner see. What the next
-// owner then writes is in the log once.
+// A process that dies in a transaction leaves no record that read_committed consumers or the next owner see. One that was only
+// suspended can't commit it any more, once there is a newer owner. What that writes is in the log once.
 func TestKilledInATransaction(t *testing.T) {
-	for name, die := range map[string]func(*testing.T, sinks.Log){
-		"before the control record": func(t *testing.T, log sinks.Log) {
-			mustDo(t, kafka.WriteDataOnly(servers.Context(t), log, lives(2, 10, 4)))
-		},
-		"before the commit": func(t *testing.T, log sinks.Log) {
-			mustDo(t, kafka.WriteWithoutEnd(servers.Context(t), log, lives(2, 10, 4)))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
-			first := newSink(t, cfg)
-			defer first.Close()
-			log, _ := openLog(t, first, 0, 1, sinks.Durable{})
-			one, two := lives(1, 10, 4), lives(2, 10, 4)
-			known := mustWrite(t, log, one)
-			die(t, log)
+	for name, by := range inTransactions {
+		for step, die := range map[string]func(*testing.T, sinks.Log) (wakes func() error){
+			"before the control record": func(t *testing.T, log sinks.Log) func() error {
+				mustDo(t, kafka.WriteDataOnly(servers.Context(t), log, lives(2, 10, 4)))
+				return nil
+			},
+			"before the commit": func(t *testing.T, log sinks.Log) func() error {
+				mustDo(t, kafka.WriteWithoutEnd(servers.Context(t), log, lives(2, 10, 4)))
+				return nil
+			},
+			"suspended before the commit": func(t *testing.T, log sinks.Log) func() error {
+				mustDo(t, kafka.WriteUnended(servers.Context(t), log, lives(2, 10, 4)))
+				return func() error { return kafka.Publish(servers.Context(t), log) }
+			},
+		} {
+			t.Run(name+", "+step, func(t *testing.T) { killedInATransaction(t, by(newConfig(t, servers.SharedKafka(t).Brokers)), die) })
+		}
+	}
+}
 
-			second := newSink(t, cfg)
-			defer second.Close()
-			log, recovered := openLog(t, second, 0, 2, sinks.Durable{Seq: 1, Offsets: known})
-			if len(recovered) != 0 {
-				t.Errorf("recovered %d batches that were never committed", len(recovered))
-			}
-			r := newReader(t, cfg.Brokers)
-			wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), one)
-			mustWrite(t, log, two)
-			wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), one, two)
-			_, recovered = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: 1, Offsets: known})
-			if len(recovered) != 1 || len(recovered[0].Batch.Changes) != len(two.Changes) {
-				t.Errorf("recovered %d batches, want the one that was committed", len(recovered))
-			}
-		})
+func killedInATransaction(t *testing.T, cfg kafka.Config, die func(*testing.T, sinks.Log) func() error) {
+	first := newSink(t, cfg)
+	defer first.Close()
+	log, _ := openLog(t, first, 0, 1, sinks.Durable{})
+	one, two := lives(1, 10, 4), lives(2, 10, 4)
+	known := mustWrite(t, log, one)
+	wakes := die(t, log)
+
+	second := newSink(t, cfg)
+	defer second.Close()
+	log, recovered := openLog(t, second, 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+	if len(recovered) != 0 {
+		t.Errorf("recovered %d batches that were never committed", len(recovered))
+	}
+	wantFenced(t, wakes)
+	r := newReader(t, cfg.Brokers)
+	wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), one)
+	mustWrite(t, log, two)
+	wantFenced(t, wakes)
+	wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), one, two)
+	_, recovered = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: 1, Offsets: known})
+	if len(recovered) != 1 || len(recovered[0].Batch.Changes) != len(two.Changes) {
+		t.Errorf("recovered %d batches, want the one that was committed", len(recovered))
+	}
+}
+
+// wantFenced wakes a former owner, if it was only suspended.
+func wantFenced(t *testing.T, wakes func() error) {
+	t.Helper()
+	if wakes == nil {
+		return
+	}
+	if err := wakes(); !errors.Is(err, sinks.ErrInvalidWriter) {
+		t.Errorf("an owner that wakes up before its commit gets %v", err)
 	}
 }
 

@@ -256,9 +256,7 @@ func TestTheLinesOfAReplayAreJSON(t *testing.T) {
 			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c, changed(c, 2, "")}})
 			var lines bytes.Buffer
 			run := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: openReader(t, cfg), Target: replay.NewStream(&lines)}
-			_, err := run.Open(servers.Context(t), "one", false)
-			mustDo(t, err)
-			mustDo(t, run.Start(servers.Context(t)))
+			mustDo(t, run.Begin(servers.Context(t)))
 			mustDo(t, run.Do(servers.Context(t)))
 			text := lines.Bytes()
 			want := map[bool]int{false: 3, true: 2}[encoding == "object"] // its delete is the tombstone

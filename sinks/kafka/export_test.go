@@ -27,6 +27,12 @@ func WriteUnended(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	return l.apply(ctx)
 }
 
+// Publish commits what WriteUnended has written, as that process once it wakes up.
+func Publish(ctx context.Context, log sinks.Log) error {
+	_, err := log.(*slotLog).publish(ctx)
+	return asInvalidWriter(err)
+}
+
 // WriteDataOnly writes only the records of a batch's changes.
 func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	l := log.(*slotLog)

@@ -129,10 +129,9 @@ func await(t *testing.T, written func() int, n int) {
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{})
-	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
-		t.Run(delivery, func(t *testing.T) {
-			cfg := newConfig(t, broker.ProxiedBrokers)
-			cfg.Delivery = delivery
+	for name, by := range deliveries {
+		t.Run(name, func(t *testing.T) {
+			cfg := by(newConfig(t, broker.ProxiedBrokers))
 			underFaults(t, cfg, broker.Brokers, time.Minute, func(written func() int) {
 				await(t, written, 3)
 				for range 60 {
@@ -154,21 +153,26 @@ func TestBrokenConnections(t *testing.T) {
 // again: every batch is in the log once.
 func TestBrokerRestarts(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{})
-	cfg := newConfig(t, broker.Brokers)
-	cfg.RequestTimeout = 2 * time.Second
-	underFaults(t, cfg, broker.Brokers, 3*time.Second, func(written func() int) {
-		await(t, written, 6)
-		mustDo(t, broker.Restart(servers.Context(t)))
-		await(t, written, 6)
-		broker.Kill()
-		mustDo(t, broker.Start(servers.Context(t)))
-		await(t, written, 6)
-		mustDo(t, broker.Pause())
-		time.Sleep(5 * time.Second) // longer than a write may take
-		mustDo(t, broker.Resume())
-		await(t, written, 6)
-	})
+	for name, by := range inTransactions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			broker := startKafka(t, servers.KafkaOptions{})
+			cfg := by(newConfig(t, broker.Brokers))
+			cfg.RequestTimeout = 2 * time.Second
+			underFaults(t, cfg, broker.Brokers, 3*time.Second, func(written func() int) {
+				await(t, written, 6)
+				mustDo(t, broker.Restart(servers.Context(t)))
+				await(t, written, 6)
+				broker.Kill()
+				mustDo(t, broker.Start(servers.Context(t)))
+				await(t, written, 6)
+				mustDo(t, broker.Pause())
+				time.Sleep(5 * time.Second) // longer than a write may take
+				mustDo(t, broker.Resume())
+				await(t, written, 6)
+			})
+		})
+	}
 }
 
 func startKafka(t *testing.T, o servers.KafkaOptions) *servers.Kafka {

@@ -40,18 +40,25 @@ func newSink(t testing.TB, cfg kafka.Config) *kafka.Sink {
 	return s
 }
 
+// A delivery is how batches are written.
+type delivery func(kafka.Config) kafka.Config
+
+// In a transaction, by each protocol.
+var inTransactions = map[string]delivery{
+	"exactly-once":               func(cfg kafka.Config) kafka.Config { return cfg },
+	"exactly-once by protocol 2": func(cfg kafka.Config) kafka.Config { cfg.Protocol2 = true; return cfg },
+}
+
+var deliveries = map[string]delivery{
+	"exactly-once": inTransactions["exactly-once"], "exactly-once by protocol 2": inTransactions["exactly-once by protocol 2"],
+	"at-least-once": func(cfg kafka.Config) kafka.Config { cfg.Delivery = kafka.AtLeastOnce; return cfg },
+}
+
 func TestContract(t *testing.T) {
-	for name, row := range map[string]kafka.Config{
-		"exactly-once": {Delivery: kafka.ExactlyOnce}, "exactly-once by protocol 2": {Delivery: kafka.ExactlyOnce, Protocol2: true},
-		"at-least-once": {Delivery: kafka.AtLeastOnce},
-	} {
+	for name, by := range deliveries {
 		t.Run(name, func(t *testing.T) {
 			broker := servers.SharedKafka(t)
-			sinktest.Run(t, func(t *testing.T) sinktest.Place {
-				cfg := newConfig(t, broker.Brokers)
-				cfg.Delivery, cfg.Protocol2 = row.Delivery, row.Protocol2
-				return place(cfg)
-			})
+			sinktest.Run(t, func(t *testing.T) sinktest.Place { return place(by(newConfig(t, broker.Brokers))) })
 		})
 	}
 }

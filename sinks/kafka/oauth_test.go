@@ -22,9 +22,11 @@ import (
 // A broker that demands a token, and ends each session after two seconds (connections.max.reauth.ms).
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{SASL: true, OAuth: true, Properties: map[string]string{"connections.max.reauth.ms": "2000"}})
-	t.Run("renewed", func(t *testing.T) { renewedTokens(t, broker) })
-	t.Run("refused", func(t *testing.T) { refusedTokens(t, broker) })
+	issuer, err := newIssuer(filepath.Join(t.TempDir(), "jwks.json"))
+	mustDo(t, err)
+	broker := startKafka(t, issuer.options())
+	t.Run("renewed", func(t *testing.T) { renewedTokens(t, broker, issuer) })
+	t.Run("refused", func(t *testing.T) { refusedTokens(t, broker, issuer) })
 }
 
 func withTokens(t *testing.T, broker *servers.Kafka, from kafka.OAuth) kafka.Config {
@@ -35,12 +37,12 @@ func withTokens(t *testing.T, broker *servers.Kafka, from kafka.OAuth) kafka.Con
 }
 
 // endpoint serves the issuer over TLS, and returns where tokens come from.
-func endpoint(t *testing.T, i *servers.Issuer) kafka.OAuth {
+func endpoint(t *testing.T, i *issuer) kafka.OAuth {
 	t.Helper()
 	server := httptest.NewTLSServer(i)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return kafka.OAuth{TokenURL: server.URL, ClientID: i.ClientID, SecretFile: file(t, i.ClientSecret+"\n"), Scope: "kafka",
+	return kafka.OAuth{TokenURL: server.URL, ClientID: i.id, SecretFile: file(t, i.secret+"\n"), Scope: "kafka",
 		CAFile: file(t, string(ca)), Extensions: map[string]string{"logicalCluster": "lkc-1"}}
 }
 
@@ -53,13 +55,12 @@ func file(t *testing.T, text string) string {
 
 // renewedTokens: a sink goes on while the broker ends its sessions and the tokens expire: each login has a token that is good, from the endpoint
 // or from a file that is renewed. Nothing is lost or repeated, and no probe fails.
-func renewedTokens(t *testing.T, broker *servers.Kafka) {
-	issuer := broker.Issuer
-	issuer.Life = tokenLife
+func renewedTokens(t *testing.T, broker *servers.Kafka, issuer *issuer) {
+	issuer.life = tokenLife
 	r := newReader(t, broker.Brokers)
 	t.Run("from the endpoint", func(t *testing.T) {
 		cfg := withTokens(t, broker, endpoint(t, issuer))
-		writeWhile(t, r, broker.Brokers, cfg, func() bool { return issuer.Granted.Load() < 3 })
+		writeWhile(t, r, broker.Brokers, cfg, func() bool { return issuer.granted.Load() < 3 })
 	})
 	t.Run("from a file", func(t *testing.T) {
 		cfg := withTokens(t, broker, kafka.OAuth{TokenFile: rotated(t, issuer)})
@@ -78,11 +79,11 @@ func renewedTokens(t *testing.T, broker *servers.Kafka) {
 const tokenLife = 5 * time.Second
 
 // rotated is a file whose token is replaced twice a second, as kubelet replaces projected tokens.
-func rotated(t *testing.T, issuer *servers.Issuer) string {
+func rotated(t *testing.T, issuer *issuer) string {
 	t.Helper()
 	name := file(t, "")
 	renew := func() error {
-		token, err := issuer.Token("kafka", tokenLife)
+		token, err := issuer.token("kafka", tokenLife)
 		return errors.Join(err, os.WriteFile(name+".new", []byte(token+"\n"), 0o600), os.Rename(name+".new", name))
 	}
 	mustDo(t, renew())
@@ -117,10 +118,10 @@ func writeWhile(t *testing.T, r *reader, brokers []string, cfg kafka.Config, mor
 }
 
 // refusedTokens: a refusal says whose it is, and what to do, and shows neither a token nor the secret.
-func refusedTokens(t *testing.T, broker *servers.Kafka) {
-	other, err := broker.Issuer.Token("another audience", time.Hour)
+func refusedTokens(t *testing.T, broker *servers.Kafka, issuer *issuer) {
+	other, err := issuer.token("another audience", time.Hour)
 	mustDo(t, err)
-	past, err := broker.Issuer.Token("kafka", -time.Hour)
+	past, err := issuer.token("kafka", -time.Hour)
 	mustDo(t, err)
 	for name, tc := range map[string]struct {
 		change func(*kafka.OAuth)
@@ -137,7 +138,7 @@ func refusedTokens(t *testing.T, broker *servers.Kafka) {
 		"empty token file":  {func(o *kafka.OAuth) { *o = kafka.OAuth{TokenFile: file(t, "\n")} }, []string{"read KUBECDC_KAFKA_OAUTH_TOKEN_FILE", "empty"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := withTokens(t, broker, endpoint(t, broker.Issuer))
+			cfg := withTokens(t, broker, endpoint(t, issuer))
 			tc.change(&cfg.SASL.OAuth)
 			err := newSink(t, cfg).Ping(servers.Context(t))
 			for _, want := range tc.want {
@@ -145,7 +146,7 @@ func refusedTokens(t *testing.T, broker *servers.Kafka) {
 					t.Errorf("Ping = %v, want %q", err, want)
 				}
 			}
-			for _, secret := range []string{other, past, "wrong-pw", broker.Issuer.ClientSecret} {
+			for _, secret := range []string{other, past, "wrong-pw", issuer.secret} {
 				if err != nil && strings.Contains(err.Error(), secret) {
 					t.Errorf("the error has a secret: %v", err)
 				}

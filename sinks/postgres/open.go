@@ -72,30 +72,19 @@ func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, checkpointed *in
 		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch, checkpointed).Scan(&t.seq, &t.epoch, &first)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return s.newer(ctx, tx, t.slot)
-		case err == nil && first:
-			return s.unused(ctx, tx, t.slot, epoch)
+			return s.newer(ctx, tx, "slots", t.slot, epoch)
+		case err == nil && first: // if slots was emptied, two batches could have one number
+			return s.newer(ctx, tx, "batches", t.slot, epoch)
 		}
 		return err
 	})
 }
 
-// unused makes sure that a slot without a row in slots has no batch of this epoch or a newer one. If slots was emptied, two
-// batches could have one number otherwise.
-func (s *Sink) unused(ctx context.Context, tx pgx.Tx, slot int, epoch int64) error {
+// newer gives the error that names the highest epoch that a table has of the slot; nil if that is lower than this one.
+func (s *Sink) newer(ctx context.Context, tx pgx.Tx, table string, slot int, epoch int64) error {
 	e := &sinks.NewerEpochError{Slot: slot}
-	const look = `select coalesce(max(epoch), 0) from kubecdc_log.batches where cluster = $1 and slot = $2`
+	look := `select coalesce(max(epoch), 0) from kubecdc_log.` + table + ` where cluster = $1 and slot = $2`
 	if err := tx.QueryRow(ctx, look, s.cluster, slot).Scan(&e.Epoch); err != nil || e.Epoch < epoch {
-		return err
-	}
-	return e
-}
-
-// newer gives the error that names the slot's epoch.
-func (s *Sink) newer(ctx context.Context, tx pgx.Tx, slot int) error {
-	e := &sinks.NewerEpochError{Slot: slot}
-	const look = `select epoch from kubecdc_log.slots where cluster = $1 and slot = $2`
-	if err := tx.QueryRow(ctx, look, s.cluster, slot).Scan(&e.Epoch); err != nil {
 		return err
 	}
 	return e

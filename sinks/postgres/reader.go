@@ -138,13 +138,10 @@ func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool
 		where cluster = $1 and api_group = $2 and resource = $3`
 	var l sinks.Logged
 	var stream change.StreamID
-	streams := map[change.StreamID]*change.Stream{}
+	parsed := streams{}
 	return r.db.Each(ctx, "read the table objects", look, []any{r.cluster, of.Group, of.Plural, noBodies},
 		[]any{&l.Namespace, &l.Name, &l.UID, &l.ResourceVersion, &stream, &l.After}, func() error {
-			if streams[stream] == nil {
-				streams[stream] = change.ParseStream(stream)
-			}
-			l.Stream = streams[stream]
+			l.Stream = parsed.of(stream)
 			visit(&l)
 			return nil
 		})
@@ -156,7 +153,7 @@ const followEvery = 200 * time.Millisecond
 // Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch,
 // in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
+	s := &scan{reader: r, Query: q, visit: visit, streams: streams{}, at: map[int]storedBatch{}}
 	if q.After == nil {
 		if err := s.unchanged(ctx); err != nil {
 			return err

@@ -16,12 +16,12 @@ import (
 // statements that find it by key: no cursor stays open while the caller works.
 func (l *slotLog) readTail(ctx context.Context, from uint64, visit func(*sinks.Recovered) error) error {
 	at := storedBatch{epoch: l.at.epoch} // before the first batch of that epoch
-	streams := map[change.StreamID]*change.Stream{}
+	parsed := streams{}
 	for seq := from + 1; seq <= l.at.seq; seq++ {
 		var changes []change.Change
 		err := l.sink.db.WithDeadline(ctx, 0, func(ctx context.Context) (err error) {
 			if at, err = l.batchAfter(ctx, at, from); err == nil && at.seq == seq {
-				changes, err = l.changesOf(ctx, at, streams)
+				changes, err = l.changesOf(ctx, at, parsed)
 			}
 			return err
 		})
@@ -65,9 +65,7 @@ func (l *slotLog) batchAfter(ctx context.Context, at storedBatch, from uint64) (
 }
 
 // changesOf reads the changes of a batch, in their order.
-func (l *slotLog) changesOf(
-	ctx context.Context, b storedBatch, streams map[change.StreamID]*change.Stream,
-) ([]change.Change, error) {
+func (l *slotLog) changesOf(ctx context.Context, b storedBatch, parsed streams) ([]change.Change, error) {
 	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
 		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`
 	changes := make([]change.Change, 0, b.changes)
@@ -77,10 +75,7 @@ func (l *slotLog) changesOf(
 	args := []any{l.sink.cluster, l.slot, b.epoch, int64(b.seq)}
 	into := []any{&stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, &c.After}
 	err := pgdb.Querier{DB: l.sink.db}.Rows(ctx, look, args, into, func() error {
-		if streams[stream] == nil {
-			streams[stream] = change.ParseStream(stream)
-		}
-		c.Stream, c.Op = streams[stream], change.Op(op[0])
+		c.Stream, c.Op = parsed.of(stream), change.Op(op[0])
 		changes = append(changes, c)
 		return nil
 	})

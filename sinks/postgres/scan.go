@@ -15,7 +15,7 @@ type scan struct {
 	sinks.Query
 	reader  *Reader
 	visit   func(*sinks.Logged) error
-	streams map[change.StreamID]*change.Stream
+	streams streams
 	at      map[int]storedBatch // the last batch of each slot that was read
 	read    int64
 	of      int64
@@ -112,7 +112,7 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, &l.Name, &l.UID, &l.ResourceVersion,
 		&l.Inferred, &l.Gap, &stream, &happened, &source, &managers, &fields, &l.Before, &l.After}
 	return s.reader.db.Each(ctx, "read the changes of the log", head+images+from+where+order, args, into, func() error {
-		l.Op, l.Stream, l.Provenance = change.Op(op[0]), s.stream(stream), change.Provenance{}
+		l.Op, l.Stream, l.Provenance = change.Op(op[0]), s.streams.of(stream), change.Provenance{}
 		if !happened.IsZero() {
 			l.Provenance.Time, l.Provenance.Source = happened, change.TimeSource(source)
 		}
@@ -153,9 +153,12 @@ func (s *scan) conditions(args []any) (where string, _ []any) {
 	return where, args
 }
 
-func (s *scan) stream(id change.StreamID) *change.Stream {
-	if s.streams[id] == nil {
-		s.streams[id] = change.ParseStream(id)
+// streams are parsed once.
+type streams map[change.StreamID]*change.Stream
+
+func (s streams) of(id change.StreamID) *change.Stream {
+	if s[id] == nil {
+		s[id] = change.ParseStream(id)
 	}
-	return s.streams[id]
+	return s[id]
 }

@@ -89,7 +89,7 @@ func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	if q.Name == "" {
 		return r.auditPages(ctx, &q, from, `and (?2 = 'null' or r.resource in (select value from json_each(?2)))`, list(q.Resources), visit)
 	}
-	ids, err := column[int64](ctx, r.file.DB(), `select r.id `+selected, r.cluster, list(q.Resources))
+	ids, err := column[int64](ctx, r.db, `select r.id `+selected, r.cluster, list(q.Resources))
 	for _, id := range ids {
 		for _, name := range []string{q.Name, ""} {
 			if err == nil {
@@ -126,7 +126,7 @@ func (r *Reader) auditPages(
 	for {
 		var page []audit.Record
 		args := append([]any{r.cluster, of, from, since, q.Namespace}, more...)
-		err := each(ctx, r.file.DB(), look, args, func(rows *sql.Rows) error {
+		err := each(ctx, r.db, look, args, func(rows *sql.Rows) error {
 			var record audit.Record
 			n, err := scanAudit(rows, &record)
 			page, from = append(page, record), n+1

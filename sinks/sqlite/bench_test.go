@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/query"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/sinktest"
@@ -44,8 +45,9 @@ func ownTextOf(name int) string {
 	return string(b)
 }
 
-// BenchmarkHistory writes updates of 10,000 Pods of 4 KB (BenchmarkHistory -benchtime=10000000x for ten million), and reads them back:
-// all changes of one object, and the state of all at a moment in the middle. Times are of the processor.
+// BenchmarkHistory writes updates of 10,000 Pods of 4 KB (BenchmarkHistory -benchtime=10000000x for ten million), ten a second by their
+// times, and reads them back: all changes of one object, and the state of all in the middle, at a batch, a resourceVersion and a time.
+// Times are of the processor.
 func BenchmarkHistory(b *testing.B) {
 	const objects = 10_000
 	path := filepath.Join(b.TempDir(), "log")
@@ -84,16 +86,22 @@ func BenchmarkHistory(b *testing.B) {
 	took("history-ms", func(visit func(*sinks.Logged) error) error {
 		return r.Changes(b.Context(), sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "web-77"}, visit)
 	})
-	took("state-ms", func(visit func(*sinks.Logged) error) error {
-		cut, err := r.At(b.Context(), middle)
-		if err != nil {
+	version := int64(objects + b.N/2)
+	for what, at := range map[string]query.Target{"logged-ms": {Logged: middle}, "version-ms": {Version: change.VersionOf(uint64(version))},
+		"happened-ms": {Happened: happened(version)}} {
+		took(what, func(func(*sinks.Logged) error) error {
+			_, err := query.ReadStates(b.Context(), r, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, at)
 			return err
-		}
-		return r.States(b.Context(), sinks.Query{To: &cut}, visit)
-	})
+		})
+	}
 }
 
-// benchWriter writes changes in batches of 2,000.
+// happened is when the change of a version did.
+func happened(version int64) time.Time {
+	return time.UnixMilli(1700000000000 + 100*version)
+}
+
+// benchWriter writes changes in batches of 500.
 type benchWriter struct {
 	b       *testing.B
 	log     sinks.Log
@@ -107,14 +115,15 @@ func (w *benchWriter) add(name int, op change.Op) {
 	before := w.last[name]
 	w.last[name] = podOf(name, w.version)
 	w.next.Changes = append(w.next.Changes, change.Change{Stream: pods, Op: op, Namespace: "default", Name: fmt.Sprint("web-", name), Before: before,
-		UID: fmt.Sprintf("0b1f4a52-6f0e-4dd8-9f0b-%012d", name), ResourceVersion: change.VersionOf(uint64(w.version)), Time: time.Now(), After: w.last[name]})
-	if len(w.next.Changes) == 2000 {
+		UID: fmt.Sprintf("0b1f4a52-6f0e-4dd8-9f0b-%012d", name), ResourceVersion: change.VersionOf(uint64(w.version)), Time: happened(w.version), After: w.last[name]})
+	if len(w.next.Changes) == 500 {
 		w.flush()
 	}
 }
 
 func (w *benchWriter) flush() {
 	w.next.Seq++
+	w.next.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(w.version)), Time: happened(w.version)}}
 	if _, err := w.log.Write(w.b.Context(), &w.next); err != nil {
 		w.b.Fatal(err)
 	}

@@ -33,7 +33,8 @@ func (l *slotLog) maintain(ctx context.Context) {
 func (s *Sink) Prune(ctx context.Context, now time.Time) error {
 	s.pruning.Lock()
 	defer s.pruning.Unlock()
-	r := &Reader{file: s.file}
+	r := newReader(s.file, "")
+	defer r.db.close()
 	err := s.removeOld(ctx, r, now)
 	if err == nil && s.MaxSize > 0 {
 		err = s.shrink(ctx, r, now)

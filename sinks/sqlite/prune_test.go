@@ -143,6 +143,9 @@ func (h *history) check(r *sqlite.Reader) {
 	}
 	h.checkObjects(r)
 	h.checkStates(r, from)
+	if flat != nil {
+		h.checkRest(r, from)
+	}
 }
 
 // checkStates demands the state at each batch that is kept.

@@ -15,6 +15,7 @@ import (
 // Reader is the sinks.Reader of the file. It may be another process's, which exports.
 type Reader struct {
 	file    *sqlitefile.File
+	db      *prepared
 	cluster string
 }
 
@@ -28,11 +29,16 @@ func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Rea
 	if err := migrate(ctx, file); err != nil {
 		return nil, err
 	}
-	return &Reader{file, cluster}, nil
+	return newReader(file, cluster), nil
+}
+
+func newReader(file *sqlitefile.File, cluster string) *Reader {
+	return &Reader{file, &prepared{db: file.DB(), texts: map[string]*sql.Stmt{}}, cluster}
 }
 
 // Close closes the file.
 func (r *Reader) Close() error {
+	r.db.close()
 	r.file.Close()
 	return nil
 }
@@ -43,7 +49,7 @@ func (r *Reader) fail(op string, err error) error { return r.file.Fail(op, err) 
 func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 	const look = `select resource from log_resources r join log_clusters k on k.id = r.cluster
 		where k.cluster = ? and exists (select 1 from log_objects where resource = r.id) order by resource`
-	ids, err := column[string](ctx, r.file.DB(), look, r.cluster)
+	ids, err := column[string](ctx, r.db, look, r.cluster)
 	return ids, r.fail("list the resources of the log", err)
 }
 
@@ -51,7 +57,7 @@ func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cut, err error) {
 	numbers, cut = map[int64]int{}, sinks.Cut{Batches: map[int]uint64{}}
 	const look = `select s.id, s.slot, s.seq from log_slots s join log_clusters k on k.id = s.cluster where k.cluster = ?`
-	err = each(ctx, r.file.DB(), look, []any{r.cluster}, func(rows *sql.Rows) error {
+	err = each(ctx, r.db, look, []any{r.cluster}, func(rows *sql.Rows) error {
 		var id int64
 		var slot int
 		var seq uint64
@@ -104,7 +110,7 @@ func (r *Reader) at(ctx context.Context, logged int64) (cut sinks.Cut, err error
 
 // lastBefore finds a slot's last batch before an id; none if there is none.
 func (r *Reader) lastBefore(ctx context.Context, slot, id int64) ([]batch, error) {
-	return batches(ctx, r.file.DB(), `where slot = ? and id < ? order by id desc limit 1`, slot, id)
+	return batches(ctx, r.db, `where slot = ? and id < ? order by id desc limit 1`, slot, id)
 }
 
 // lastUpTo finds a slot's last batch up to a number; none if there is none.
@@ -132,7 +138,7 @@ func (r *Reader) first(ctx context.Context, slot int64, behind func(*batch) bool
 	}
 	for low < high { // low begins a batch, or is behind the last
 		middle := low + (high-low)/2
-		next, err := batches(ctx, r.file.DB(), `where id >= ? and id < ? and ? in (0, slot) order by id limit 1`, middle, high, slot)
+		next, err := batches(ctx, r.db, `where id >= ? and id < ? and ? in (0, slot) order by id limit 1`, middle, high, slot)
 		if err != nil {
 			return 0, err
 		}
@@ -170,11 +176,11 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	if err == nil {
 		from, err = r.firstAfter(ctx, since.UnixMilli()-1)
 	}
-	names := streamNames{db: r.file.DB()}
+	names := streamNames{db: r.db}
 	for err == nil {
 		var all []batch
 		var beside map[int64][]*change.Control
-		if all, err = batches(ctx, r.file.DB(), `where id >= ? order by id limit ?`, from, controlsAtOnce); err != nil || len(all) == 0 {
+		if all, err = batches(ctx, r.db, `where id >= ? order by id limit ?`, from, controlsAtOnce); err != nil || len(all) == 0 {
 			break
 		}
 		if beside, err = r.controlsOf(ctx, from, all[len(all)-1].id); err != nil {
@@ -206,7 +212,7 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 func (r *Reader) controlsOf(ctx context.Context, from, to int64) (map[int64][]*change.Control, error) {
 	all := map[int64][]*change.Control{}
 	const look = `select batch, record from log_controls where batch >= ? and batch <= ? order by batch, n`
-	return all, each(ctx, r.file.DB(), look, []any{from, to}, func(rows *sql.Rows) error {
+	return all, each(ctx, r.db, look, []any{from, to}, func(rows *sql.Rows) error {
 		var batch int64
 		var text []byte
 		if err := rows.Scan(&batch, &text); err != nil {
@@ -223,7 +229,7 @@ func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool
 	streams, err := r.streamsOf(ctx, []string{of.ID()})
 	for _, id := range streams {
 		if err == nil {
-			err = lastChanges(ctx, r.file.DB(), living, id, !noBodies, 1<<62, func(_ *record, l *sinks.Logged) error {
+			err = lastChanges(ctx, r.db, living, id, !noBodies, 1<<62, func(_ *record, l *sinks.Logged) error {
 				visit(l)
 				return nil
 			})
@@ -244,6 +250,6 @@ func list[T any](values []T) string {
 
 // streamsOf are the ids of the cluster's streams of some resources; nil: of all.
 func (r *Reader) streamsOf(ctx context.Context, resources []string) ([]int64, error) {
-	ids, err := column[int64](ctx, r.file.DB(), `select s.id `+selected+`join log_streams s on s.resource = r.id`, r.cluster, list(resources))
+	ids, err := column[int64](ctx, r.db, `select s.id `+selected+`join log_streams s on s.resource = r.id`, r.cluster, list(resources))
 	return append([]int64{}, ids...), err // none is a list too
 }

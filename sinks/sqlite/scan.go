@@ -27,13 +27,17 @@ type scan struct {
 // Changes begins with what is left of the changes that are gone. Of one object it reads its own changes; otherwise those of all, in
 // their order.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	return r.answer(ctx, q, (*scan).all, visit)
+}
+
+func (r *Reader) answer(ctx context.Context, q sinks.Query, read func(*scan, context.Context) error, visit func(*sinks.Logged) error) error {
 	var failed error // of visit
-	s := &scan{reader: r, Query: q, names: streamNames{db: r.file.DB()}, made: newBodies(r.file.DB())}
+	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, made: newBodies(r.file.DB())}
 	s.visit = func(l *sinks.Logged) error {
 		failed = visit(l)
 		return failed
 	}
-	err := s.all(ctx)
+	err := read(s, ctx)
 	if err == nil || failed != nil || ctx.Err() != nil {
 		return err
 	}
@@ -105,7 +109,7 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 			start = min(start, last[0].id+last[0].changes)
 			continue
 		}
-		first, err := batches(ctx, s.reader.file.DB(), `where slot = ? order by id limit 1`, id)
+		first, err := batches(ctx, s.reader.db, `where slot = ? order by id limit 1`, id)
 		if err != nil || after > 0 && len(first) > 0 && first[0].seq > cut+1 {
 			return 0, cmp.Or(err, sinks.ErrNotKept)
 		}
@@ -119,7 +123,7 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	if after == 0 {
 		return nil
 	}
-	return s.states(ctx, after, func(_ *record, l *sinks.Logged) error {
+	return s.states(ctx, lived, after, func(_ *record, l *sinks.Logged) error {
 		l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
 		if !s.Selects(l) {
 			return nil
@@ -129,17 +133,17 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 }
 
 // states visits what there was at a number.
-func (s *scan) states(ctx context.Context, at int64, visit func(*record, *sinks.Logged) error) error {
+func (s *scan) states(ctx context.Context, which selection, at int64, visit func(*record, *sinks.Logged) error) error {
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
 	if err != nil {
 		return err
 	}
-	return lastChanges(ctx, s.reader.file.DB(), lived, list(streams), !s.NoBodies, at, visit)
+	return lastChanges(ctx, s.reader.db, which, list(streams), !s.NoBodies, at, visit)
 }
 
 // States implements sinks.StateReader. Slots end at different numbers, so where there are several, it visits every change.
 func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	s := &scan{reader: r, Query: q, names: streamNames{db: r.file.DB()}, visit: visit}
+	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, visit: visit}
 	after, _, err := r.kept(ctx)
 	var end int64
 	if err == nil {
@@ -151,11 +155,14 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 	if len(s.slots) != 1 {
 		return r.Changes(ctx, q, visit)
 	}
-	return s.states(ctx, max(end, after), func(record *record, l *sinks.Logged) error {
-		if record.id <= after {
-			l.Op, l.Logged = change.Read, l.Time
-		} else {
+	return s.states(ctx, known, max(end, after), func(record *record, l *sinks.Logged) error {
+		switch {
+		case record.id > after:
 			s.placed(record, l)
+		case l.Op == change.Delete:
+			return nil
+		default:
+			l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
 		}
 		if !s.Selects(l) {
 			return nil
@@ -168,7 +175,7 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 func (s *scan) object(ctx context.Context, at, end int64) error {
 	const look = `select o.id ` + selected + `join log_objects o on o.resource = r.id
 		where (?3 = '' or o.namespace = ?3) and o.name = ?4 order by o.id`
-	objects, err := column[int64](ctx, s.reader.file.DB(), look, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
+	objects, err := column[int64](ctx, s.reader.db, look, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
 	for _, id := range objects {
 		if err == nil {
 			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id)
@@ -199,12 +206,12 @@ func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.file.DB(), query, append(first[:len(first):len(first)], at, end)...); err != nil {
+		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], at, end)...); err != nil {
 			return at, err
 		}
 		for i := range all {
 			at = all[i].id
-			if err := s.one(ctx, &all[i]); err != nil {
+			if _, err := s.one(ctx, &all[i]); err != nil {
 				return at, err
 			}
 		}
@@ -215,23 +222,26 @@ func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...
 	return end, ctx.Err()
 }
 
-// one visits a record if it is wanted.
-func (s *scan) one(ctx context.Context, r *record) (err error) {
-	var l sinks.Logged
-	r.into(&l.Change)
-	if l.Stream, err = s.names.of(ctx, r.stream); err != nil {
-		return err
-	}
-	if !s.placed(r, &l) || s.After != nil && s.After.Has(&l) || s.To != nil && !s.To.Has(&l) || !s.Selects(&l) {
+// one visits a record if it is asked for, and reports whether it is wanted.
+func (s *scan) one(ctx context.Context, r *record) (wanted bool, err error) {
+	l, between, err := s.logged(ctx, r)
+	if wanted = !between || s.Selects(&l); err != nil || !between || !wanted {
 		s.made.skip(r)
-		return nil
+		return wanted, err
 	}
 	if !s.NoBodies {
 		if err := s.made.set(ctx, r, &l); err != nil {
-			return err
+			return true, err
 		}
 	}
-	return s.visit(&l)
+	return true, s.visit(&l)
+}
+
+// logged is what a record says, and whether it is of this cluster, and between the cuts.
+func (s *scan) logged(ctx context.Context, r *record) (l sinks.Logged, between bool, err error) {
+	r.into(&l.Change)
+	l.Stream, err = s.names.of(ctx, r.stream)
+	return l, s.placed(r, &l) && !(s.After != nil && s.After.Has(&l)) && (s.To == nil || s.To.Has(&l)), err
 }
 
 // placed sets the batch of a record, and reports whether it is of this cluster.

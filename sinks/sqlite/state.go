@@ -59,14 +59,21 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	return state, nil
 }
 
-// What lives now, of a stream; what lived at a number, of some streams, with its batch. The parameter is that stream, or a list of
-// them.
+// What lives now, of a stream; what lived at a number, of some streams, with its batch; and with it what was deleted by then, as no event
+// told. The parameter is that stream, or a list of them.
 var (
-	living = selection{`o.gone is null and o.stream = ?2`, noBatch}
-	lived  = selection{`o.stream in (select value from json_each(?2)) and o.id <= ?3 and (o.gone is null or o.gone > ?3)`, itsBatch}
+	living = selection{`o.gone is null and o.stream = ?2`, noBatch, false}
+	lived  = selection{ofStreams + `(o.gone is null or o.gone > ?3)`, itsBatch, false}
+	known  = selection{ofStreams + `(o.gone is null or o.gone > ?3 or
+		(select op & 256 or gap is not null from log_changes where id = o.gone))`, itsBatch, true}
 )
 
-type selection struct{ objects, batch string }
+const ofStreams = `o.stream in (select value from json_each(?2)) and o.id <= ?3 and `
+
+type selection struct {
+	objects, batch string
+	deletions      bool
+}
 
 // lastChanges visits the last change of each of some objects, up to a number; of those only whose last one is no deletion.
 func lastChanges(
@@ -83,7 +90,8 @@ func lastChanges(
 		}
 		for i := range records {
 			r := &records[i]
-			if after = r.object; change.Op(r.op) == change.Delete {
+			told := r.op&opInferred == 0 && !r.gap.Valid
+			if after = r.object; change.Op(r.op) == change.Delete && (told || !which.deletions) {
 				continue
 			}
 			var l sinks.Logged

@@ -15,8 +15,9 @@ import (
 // Object is one object as the server sent it, and the four of its fields that the watch protocol needs.
 type Object struct {
 	Raw       []byte
-	Slab      *slab.Slab // holds Raw, for whoever takes it; nil: Raw has memory of its own, or is valid until the next call
-	joined    string     // the key, if namespace and name stand side by side in one string; else empty
+	Slab      *slab.Slab         // holds Raw, for whoever takes it; nil: Raw has memory of its own, or is valid until the next call
+	Room      func(n int) []byte // gives Prepare memory; nil: it takes its own
+	joined    string             // the key, if namespace and name stand side by side in one string; else empty
 	Namespace string
 	Name      string
 	UID       string
@@ -184,6 +185,9 @@ func (o *Object) withType(r *change.Resource) []byte {
 	if i := rawjson.SkipSpace(rest, 0); i < len(rest) && rest[i] != '}' {
 		head += ","
 	}
-	out := make([]byte, 0, len(head)+len(rest))
-	return append(append(out, head...), rest...)
+	room := func(n int) []byte { return make([]byte, 0, n) }
+	if o.Room != nil {
+		room = o.Room
+	}
+	return append(append(room(len(head)+len(rest)), head...), rest...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,38 +19,38 @@ import (
 	"kubecdc/test/servers"
 )
 
-// What a real API server serves is read as client-go's discovery reads it: in the aggregated form, and in the one that
-// servers before 1.27 have. A group whose own server is away is no error, and its resources are not taken for unknown.
+// What a real API server serves is read as client-go's discovery reads it. A group whose own server is away is no error, and its
+// resources are not taken for unknown.
 func TestDiscoveryReadsWhatClientGoReads(t *testing.T) {
 	config := servers.Kube(t).Config
 	group := "away-" + servers.UniqueName() + ".example.com"
 	registerAway(t, config, group)
-	old := rest.CopyConfig(config)
-	old.Wrap(func(next http.RoundTripper) http.RoundTripper { return withoutAggregation{next} })
-	for name, config := range map[string]*rest.Config{"aggregated": config, "one by one": old} {
-		t.Run(name, func(t *testing.T) {
-			want := preferred(t, config)
-			d := must[*discovery.Server](t)(discovery.Connect(config))
-			patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"*", "secrets", "things." + group}))
-			var got []string
-			var unknown []discovery.Pattern
-			servers.Await(t, "the server to notice that the group is away", func() (bool, error) {
-				served := must[discovery.Served](t)(d.Served(t.Context()))
-				selected, notServed := discovery.Select(patterns, served)
-				got, unknown = nil, notServed
-				for _, r := range selected {
-					got = append(got, fmt.Sprintf("%s %s %s %v", r.ID(), r.Version, r.Kind, r.Namespaced))
-				}
-				return len(unknown) == 0, nil
-			})
-			slices.Sort(got)
-			if !slices.Equal(got, want) {
-				t.Errorf("read\n%v\nwant\n%v", got, want)
-			}
-			if len(unknown) != 0 {
-				t.Errorf("%v is taken for unknown, while its group's server is away", unknown)
-			}
-		})
+	want := preferred(t, config)
+	d := must[*discovery.Server](t)(discovery.Connect(config))
+	patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"*", "secrets", "things." + group}))
+	var got []string
+	servers.Await(t, "the server to notice that the group is away", func() (bool, error) {
+		served := must[discovery.Served](t)(d.Served(t.Context()))
+		selected, unknown := discovery.Select(patterns, served)
+		got = nil
+		for _, r := range selected {
+			got = append(got, fmt.Sprintf("%s %s %s %v", r.ID(), r.Version, r.Kind, r.Namespaced))
+		}
+		return len(unknown) == 0, nil
+	})
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("read\n%v\nwant\n%v", got, want)
+	}
+}
+
+// A server that does not know the aggregated form is named as such.
+func TestAServerWithoutAggregatedDiscoveryIsRefused(t *testing.T) {
+	config := rest.CopyConfig(servers.Kube(t).Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return withoutAggregation{next} })
+	_, err := must[*discovery.Server](t)(discovery.Connect(config)).Served(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "needs Kubernetes 1.27 or later") {
+		t.Errorf("error %v", err)
 	}
 }
 

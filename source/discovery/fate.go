@@ -45,16 +45,8 @@ func (s *Selection) Fate(ctx context.Context, stream *change.Stream) (Fate, erro
 // Doubt returns why a resource that discovery does not show is still in the selection; nil if discovery shows it.
 func (s *Selection) Doubt(r change.Resource) error { return s.doubts[r.ID()] }
 
-// MayHave reports whether the patterns would select the resource if it were served in the versions that they name.
-func (s *Selection) MayHave(r change.Resource) bool {
-	served := Served{versions: map[string]string{r.Group: ""}, byVersion: map[string]bool{}, short: map[string][]string{}}
-	for _, p := range append([]Pattern{{}}, s.patterns...) {
-		r.Version = p.version
-		served.all = append(served.all, r)
-	}
-	selected, _ := Select(s.patterns, served)
-	return len(selected) > 0
-}
+// MayHave reports whether the patterns would select the resource if it were served.
+func (s *Selection) MayHave(r change.Resource) bool { return Selects(s.patterns, r.ID()) }
 
 // has reports whether any version of the resource is served.
 func (s Served) has(id string) bool {

@@ -3,9 +3,6 @@ package discovery
 import (
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"kubecdc/change"
 )
 
@@ -40,15 +37,10 @@ func (s Served) Long(names []string) []string {
 	return long
 }
 
-// add adds a resource if it can be listed and watched.
-func (s *Served) add(gv schema.GroupVersion, r metav1.APIResource) {
-	if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
-		return
-	}
-	found := change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
-	s.all = append(s.all, found)
-	s.short[found.ID()] = r.ShortNames
-	if found.Version == s.versions[gv.Group] {
-		s.byVersion[found.ID()] = true
+func (s *Served) add(r change.Resource, short []string) {
+	s.all = append(s.all, r)
+	s.short[r.ID()] = short
+	if r.Version == s.versions[r.Group] {
+		s.byVersion[r.ID()] = true
 	}
 }

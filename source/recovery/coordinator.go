@@ -135,19 +135,24 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	return overrides, nil
 }
 
-// HasCompany reports whether there are streams of other resources.
-func (p *Participant) HasCompany() bool {
+// locked calls do while it holds the coordinator's lock; of a participant that shares nothing it calls nothing.
+func (p *Participant) locked(do func(c *Coordinator)) {
 	if p == nil {
-		return false
+		return
 	}
 	p.coordinator.mu.Lock()
 	defer p.coordinator.mu.Unlock()
-	for _, q := range p.coordinator.participants {
-		if q.stream.Resource.ID() != p.stream.Resource.ID() {
-			return true
+	do(p.coordinator)
+}
+
+// HasCompany reports whether there are streams of other resources.
+func (p *Participant) HasCompany() (has bool) {
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			has = has || q.stream.Resource.ID() != p.stream.Resource.ID()
 		}
-	}
-	return false
+	})
+	return has
 }
 
 // Wrote records that an object of the stream changed at the revision.
@@ -162,128 +167,99 @@ func (p *Participant) Wrote(version change.ResourceVersion) {
 
 // Begin begins a recovery; End ends it.
 func (p *Participant) Begin() {
-	if p == nil {
-		return
-	}
-	c := p.coordinator
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.active == 0 {
-		c.asked, c.overrides = false, -1
-		for _, q := range c.participants {
-			q.until, q.apart = 0, false
+	p.locked(func(c *Coordinator) {
+		if c.active++; c.active == 1 {
+			c.beginRound()
 		}
+		p.requests = 0
+		p.enter(walking)
+	})
+}
+
+// beginRound forgets what was found in the last round.
+func (c *Coordinator) beginRound() {
+	c.asked, c.overrides = false, -1
+	for _, q := range c.participants {
+		q.until, q.apart = 0, false
 	}
-	c.active++
-	p.requests = 0
-	if c.active == 1 {
-		c.line = &rate.Sometimes{Interval: logInterval}
-		c.line.Do(func() {}) // the first line follows an interval later
-	}
-	p.enter(walking)
+	c.line = &rate.Sometimes{Interval: logInterval}
+	c.line.Do(func() {}) // the first line follows an interval later
 }
 
 // End ends the recovery that has begun.
 func (p *Participant) End() {
-	if p == nil {
-		return
-	}
-	c := p.coordinator
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.active--
-	p.enter(idle)
+	p.locked(func(c *Coordinator) {
+		c.active--
+		p.enter(idle)
+	})
 }
 
 // SetStore says whether kube-apiserver itself keeps the stream's resource, and certainly in another etcd than Events.
 func (p *Participant) SetStore(local, apart bool) {
-	p.coordinator.mu.Lock()
-	defer p.coordinator.mu.Unlock()
-	p.local, p.apart = local, apart
+	p.locked(func(*Coordinator) { p.local, p.apart = local, apart })
 }
 
 // CommonEnd returns the revision at which another stream of the round has listed, if this stream can end its gap there
 // too; else 0.
 func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
-	if p == nil {
-		return 0
-	}
 	first, err := from.Revision()
-	c := p.coordinator
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, q := range c.participants {
-		if err == nil && p.inOneEtcd(q) && q.until > max(first, until) && time.Since(q.listed) < fresh {
-			until = q.until
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if err == nil && p.inOneEtcd(q) && q.until > max(first, until) && time.Since(q.listed) < fresh {
+				until = q.until
+			}
 		}
-	}
+	})
 	return until
 }
 
 // Failed records that a request of the stream failed: until its next answer no other stream waits for it.
 func (p *Participant) Failed() {
-	if p == nil {
-		return
-	}
-	p.coordinator.mu.Lock()
-	defer p.coordinator.mu.Unlock()
-	p.enter(p.stage)
-	p.active = time.Time{}
+	p.locked(func(*Coordinator) {
+		p.enter(p.stage)
+		p.active = time.Time{}
+	})
 }
 
 // Answered records that the API server answers the stream's requests.
 func (p *Participant) Answered() {
-	if p == nil {
-		return
-	}
-	p.coordinator.mu.Lock()
-	defer p.coordinator.mu.Unlock()
-	p.active = time.Now()
+	p.locked(func(*Coordinator) { p.active = time.Now() })
 }
 
 // Listed records the end of the stream's gap and how many objects the list shows to be changed.
 func (p *Participant) Listed(until uint64, changed int) {
-	if p == nil {
-		return
-	}
-	p.coordinator.mu.Lock()
-	defer p.coordinator.mu.Unlock()
-	p.until, p.listed, p.changed = until, time.Now(), changed
+	p.locked(func(*Coordinator) { p.until, p.listed, p.changed = until, time.Now(), changed })
 }
 
 // Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round
 // from time to time.
 func (p *Participant) Progress(done, total, requests int) {
-	c := p.coordinator
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p.requests = requests
-	c.line.Do(func() {
-		requests := 0
-		for _, q := range c.participants {
-			if q.stage != idle {
-				requests += q.requests
+	p.locked(func(c *Coordinator) {
+		p.requests = requests
+		c.line.Do(func() {
+			requests := 0
+			for _, q := range c.participants {
+				if q.stage != idle {
+					requests += q.requests
+				}
 			}
-		}
-		c.log.Info("recovering gaps", "streams", c.active, "requests", requests,
-			"stream", p.stream.ID(), "revisions", done, "of", total)
+			c.log.Info("recovering gaps", "streams", c.active, "requests", requests,
+				"stream", p.stream.ID(), "revisions", done, "of", total)
+		})
 	})
 }
 
 // awaitTurn waits until no other recovery has to go first.
 func (p *Participant) awaitTurn(ctx context.Context) error {
-	if p == nil {
-		return nil
-	}
 	for {
-		c := p.coordinator
-		c.mu.Lock()
-		if p.stage != sizing {
-			p.enter(sizing)
-		}
-		p.active = time.Now() // who waits is not stuck
-		moved, blocked := c.moved, p.mustWait()
-		c.mu.Unlock()
+		blocked, moved := false, (chan struct{})(nil)
+		p.locked(func(c *Coordinator) {
+			if p.stage != sizing {
+				p.enter(sizing)
+			}
+			p.active = time.Now() // who waits is not stuck
+			moved, blocked = c.moved, p.mustWait()
+		})
 		if !blocked {
 			return nil
 		}
@@ -345,14 +321,11 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 
 // addPartners adds the revisions of the page that are explained by other streams' changes.
 func (p *Participant) addPartners(into *page, n uint64) {
-	if p == nil {
-		return
-	}
-	p.coordinator.mu.Lock()
-	defer p.coordinator.mu.Unlock()
-	for _, q := range p.coordinator.participants {
-		if p.learnsFrom(q) {
-			q.writes.addTo(into, n)
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if p.learnsFrom(q) {
+				q.writes.addTo(into, n)
+			}
 		}
-	}
+	})
 }

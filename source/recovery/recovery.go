@@ -412,24 +412,31 @@ type answered struct {
 	meter  *meter
 }
 
-func (h *answered) Size(ctx context.Context, revision uint64) (int64, error) {
-	defer h.answer()
-	from := h.meter.begin()
-	n, err := h.History.Size(ctx, revision)
-	if cost := h.meter.end(from); err == nil {
-		h.meter.learn(&h.meter.costs.size, cost, 0.1)
-	}
+func (h *answered) Size(ctx context.Context, revision uint64) (n int64, err error) {
+	err = h.single(&h.meter.costs.size, 0.1, func() error {
+		n, err = h.History.Size(ctx, revision)
+		return err
+	})
 	return n, err
 }
 
-func (h *answered) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
+func (h *answered) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
+	err = h.single(&h.meter.costs.read, 0.02, func() error {
+		o, exists, err = h.History.Object(ctx, key, revision)
+		return err
+	})
+	return o, exists, err
+}
+
+// single makes a request, and moves its cost by a part of what differs.
+func (h *answered) single(cost *float64, part float64, read func() error) error {
 	defer h.answer()
 	from := h.meter.begin()
-	o, exists, err := h.History.Object(ctx, key, revision)
-	if cost := h.meter.end(from); err == nil {
-		h.meter.learn(&h.meter.costs.read, cost, 0.02)
+	err := read()
+	if new := h.meter.end(from); err == nil {
+		h.meter.learn(cost, new, part)
 	}
-	return o, exists, err
+	return err
 }
 
 func (h *answered) Objects(ctx context.Context, namespace string, revision, newerThan uint64,

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/internal/slab"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -35,7 +36,8 @@ type listing struct {
 	version  change.ResourceVersion // of the first page, and so of the list
 	until    change.ResourceVersion // of the last page of an inconsistent list; else empty
 	restarts int
-	objects  int // on complete pages
+	objects  int        // on complete pages
+	slab     *slab.Slab // has room for the next objects; nil: none
 
 	missed   missed // what was emitted
 	rewound  bool   // an object is older than in the log
@@ -245,16 +247,29 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		l.rewound = true
 	}
 	raw := o.Raw
+	o.Room = func(n int) []byte { return l.room(o, n) }
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)
 	}
 	if &o.Raw[0] == &raw[0] { // only what is emitted is kept
-		o.Raw = bytes.Clone(raw)
+		o.Raw = append(l.room(o, len(raw)), raw...)
 	}
 	if l.snapshot() && d == known.Absent {
 		return l.send(ctx, l.newChange(change.Read, o), stays)
 	}
 	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
+}
+
+// room gives an object memory that is used again once its change is durable.
+func (l *listing) room(o *apiclient.Object, n int) []byte {
+	const several = 64 << 10
+	if l.slab == nil || cap(l.slab.Bytes)-len(l.slab.Bytes) < n {
+		l.slab.Release()
+		l.slab = slab.New(max(n, several))
+	}
+	start := len(l.slab.Bytes)
+	l.slab.Bytes, o.Slab = l.slab.Bytes[:start+n], l.slab.Hold()
+	return l.slab.Bytes[start : start : start+n]
 }
 
 // finish emits the deletions and the control record of the list, and moves the position. The record of a gap comes before the

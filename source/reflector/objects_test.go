@@ -134,7 +134,8 @@ func TestFinalizersDeleteCollectionAndNamespaces(t *testing.T) {
 	must[*corev1.ConfigMap](t)(api.Create(t.Context(), configMap("last", nil), metav1.CreateOptions{}))
 	ok(t, client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
 	ok(t, api.Delete(t.Context(), "last", metav1.DeleteOptions{})) // the namespace controller's work
-	ok(t, k.FinalizeNamespace(t.Context(), ns))
+	must[*corev1.Namespace](t)(client.CoreV1().Namespaces().Finalize(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
+		metav1.UpdateOptions{}))
 	l.await(t, "the last object's end", func() bool { return len(l.objects) == 0 && len(l.changes) == 9 })
 	namespaces.awaitLog(t, "r "+ns, "u "+ns, "d "+ns)
 }

@@ -80,7 +80,7 @@ func wantObjectsOf(t testing.TB, store checkpoint.Store, version change.Resource
 // wantHistoryTo: up to the batch, under epochs that never go back.
 func wantHistoryTo(t testing.TB, store checkpoint.Store, seq uint64) {
 	t.Helper()
-	all, err := store.History(t.Context(), 0, int(seq)+10)
+	all, err := store.Select(t.Context(), 0, checkpoint.Window{Limit: int(seq) + 10})
 	if err != nil || len(all) == 0 || all[0].Seq != seq {
 		t.Fatalf("history is %+v after batch %d; %v", all, seq, err)
 	}

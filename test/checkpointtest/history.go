@@ -21,7 +21,7 @@ func history(t *testing.T, s *suite) {
 		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at(streams[seq%2], change.VersionOf(seq))}}
 		s.must(s.store.Commit(s.ctx, c))
 	}
-	h, err := s.store.History(s.ctx, 0, 2)
+	h, err := s.store.Select(s.ctx, 0, checkpoint.Window{Limit: 2})
 	s.must(err)
 	if len(h) != 2 || h[0].Seq != seq || h[0].Epoch != epoch || time.Since(h[0].Time).Abs() > ttl || h[1].Seq >= seq {
 		t.Fatalf("history is %+v", h)
@@ -66,7 +66,7 @@ func historyOffsets(t *testing.T, s *suite) {
 	}
 	wantFolded := func(limit, rows int) []checkpoint.Checkpoint {
 		t.Helper()
-		h, err := s.store.History(s.ctx, 0, limit)
+		h, err := s.store.Select(s.ctx, 0, checkpoint.Window{Limit: limit})
 		s.must(err)
 		if len(h) != rows {
 			t.Fatalf("%d checkpoints, not %d", len(h), rows)

@@ -29,7 +29,7 @@ func CommitManyPartitions(t testing.TB, store checkpoint.Store) {
 		if err := store.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		history, err := store.History(t.Context(), 0, 3)
+		history, err := store.Select(t.Context(), 0, checkpoint.Window{Limit: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

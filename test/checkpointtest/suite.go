@@ -175,7 +175,7 @@ func (s *suite) wantPosition(stream change.StreamID, version change.ResourceVers
 
 func (s *suite) history(slot int) []checkpoint.Checkpoint {
 	s.t.Helper()
-	all, err := s.store.History(s.ctx, slot, 100)
+	all, err := s.store.Select(s.ctx, slot, checkpoint.Window{Limit: 100})
 	s.must(err)
 	return all
 }

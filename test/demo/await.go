@@ -64,15 +64,17 @@ func (t *story) fail(what string, err error) error {
 
 // awaitAll waits until the topics are complete up to what etcd holds now, and are read to their ends.
 func (t *story) awaitAll(ctx context.Context) error {
-	history, err := t.readHistory(ctx)
-	if err != nil {
-		return err
-	}
 	last := map[change.StreamID]uint64{}
 	for _, k := range kinds {
-		last[change.StreamID(k.String())] = history.last(k)
+		history, err := t.stack.kube.EtcdHistory(ctx, k.Prefix, 1)
+		if err != nil {
+			return err
+		}
+		for _, e := range history {
+			last[k.Stream()] = uint64(e.Revision)
+		}
 	}
-	err = t.await(ctx, "the rest", func(l *topicLog) bool {
+	err := t.await(ctx, "the rest", func(l *topicLog) bool {
 		for stream, revision := range last {
 			if l.positions[stream] < revision {
 				return false

@@ -37,7 +37,7 @@ func (t *story) watchSnapshot(ctx context.Context, expected int) error {
 	err := t.awaitQuietly(ctx, "the snapshot", func(l *topicLog) bool {
 		arrived, ended := 0, 0
 		for _, k := range builtIn {
-			arrived += l.snapshot[k.topic()]
+			arrived += l.snapshot[topicOf(k)]
 			if l.snapshotEnd(k) != nil {
 				ended++
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,11 +82,10 @@ func (t *story) show(ctx context.Context, changes []shown) error {
 // recordOf returns the record of the change that made this version of the object, or deleted it; nil until it exists.
 func (l *topicLog) recordOf(k kind, name string, after *unstructured.Unstructured) *record {
 	if after != nil {
-		revision, _ := strconv.ParseUint(after.GetResourceVersion(), 10, 64)
-		return l.find(k, name, revision)
+		return l.find(k, name, after.GetResourceVersion())
 	}
 	all := l.of(k, name)
-	if n := len(all); n > 0 && all[n-1].op == "d" {
+	if n := len(all); n > 0 && all[n-1].Op == "d" {
 		return all[n-1]
 	}
 	return nil
@@ -99,6 +97,6 @@ var opStyles = map[string]string{"c": green, "u": yellow, "d": red, "r": cyan}
 func (s *screen) record(r *record, age time.Duration) {
 	room := max(s.width-59, 20)
 	what := fmt.Sprintf("%-*s", room, cut(describe(r), room))
-	s.print(fmt.Sprintf("   %s %s %-16s %s %s", s.paint(opStyles[r.op], r.op), s.paint(cyan, fmt.Sprintf("%-26s", r.topic)), r.key, what,
+	s.print(fmt.Sprintf("   %s %s %-16s %s %s", s.paint(opStyles[r.Op], r.Op), s.paint(cyan, fmt.Sprintf("%-26s", r.Topic)), r.Key, what,
 		s.paint(dim, fmt.Sprintf("%4d ms", age.Milliseconds()))))
 }

@@ -139,9 +139,9 @@ func (t *story) tellLives() {
 func (t *story) tellLife(l *topicLog, k kind, name, what string) {
 	var life []string
 	for _, r := range l.of(k, name) {
-		if r.gap != "" {
-			life = append(life, fmt.Sprintf("%s %s", t.screen.paint(opStyles[r.op], r.op), t.screen.paint(dim, "@")+fmt.Sprint(r.revision)))
+		if r.Gap != "" {
+			life = append(life, fmt.Sprintf("%s %s", t.screen.paint(opStyles[r.Op], r.Op), t.screen.paint(dim, "@")+string(r.Version)))
 		}
 	}
-	t.screen.print(fmt.Sprintf("   %-22s %s  %s", k.gvr.Resource+"/"+name, strings.Join(life, "  "), t.screen.paint(dim, what)))
+	t.screen.print(fmt.Sprintf("   %-22s %s  %s", k.GVR.Resource+"/"+name, strings.Join(life, "  "), t.screen.paint(dim, what)))
 }

@@ -2,8 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
+
+	"kubecdc/test/oracle"
 )
+
+// errDiffers is the verdict that the demo must not give.
+var errDiffers = errors.New("the topics differ from what happened")
+
+var opNames = map[string]string{"r": "in the snapshot", "c": "created", "u": "updated", "d": "deleted"}
 
 // reckoning compares the topics with etcd and with the API server.
 func (t *story) reckoning(ctx context.Context) error {
@@ -11,69 +20,73 @@ func (t *story) reckoning(ctx context.Context) error {
 	if err := t.awaitAll(ctx); err != nil {
 		return err
 	}
-	history, err := t.readHistory(ctx)
-	if err != nil {
-		return err
-	}
 	t.screen.say("What etcd's own history says has happened, against what stands in the topics. ✓ means the same, change by change: each object, op and resourceVersion, each once.")
-	verdicts, err := t.judgeAll(history)
-	if err != nil {
-		return err
-	}
-	table := newTable("llrrl", "kind", "", "in etcd", "in the topic", "")
-	for _, v := range verdicts {
-		v.rows(table)
+	table, all := newTable("llrrl", "kind", "", "in etcd", "in the topic", ""), &oracle.Verdict{}
+	for _, k := range kinds {
+		v, err := t.judge(ctx, k)
+		if err != nil {
+			return err
+		}
+		addRows(table, k, v)
+		all.Changes, all.Objects = all.Changes+v.Ops["r"].Etcd+v.Changes, all.Objects+v.Objects
+		all.Lost, all.Repeated, all.Reordered, all.Wrong = all.Lost+v.Lost, all.Repeated+v.Repeated, all.Reordered+v.Reordered, all.Wrong+v.Wrong
+		for _, example := range v.Examples[:min(5, len(v.Examples))] {
+			t.screen.failed("%s", example)
+		}
 	}
 	table.print(t.screen)
-	same := t.tellVerdicts(verdicts)
-	agrees, err := t.tellState(ctx)
-	if err != nil {
-		return err
-	}
+	t.claim(all.Lost+all.Repeated, "None of the "+comma(all.Changes)+" changes is missing, and none is there twice.", "changes are missing, or there twice.")
+	t.claim(all.Reordered, "The records of each object are in the order of its resourceVersions, in one partition.", "records are out of order.")
+	t.claim(all.Wrong, "Each has the state before it, and a tombstone follows every deletion. Replayed into a map, the topics give the "+comma(all.Objects)+
+		" objects of the cluster, field by field.", "records or objects are not as they are in etcd and in the cluster.")
 	t.screen.note("%s in all.", took(time.Since(t.screen.started)))
-	if !same || !agrees {
+	if all.Lost+all.Repeated+all.Reordered+all.Wrong > 0 {
 		return errDiffers
 	}
 	return nil
 }
 
-func (t *story) judgeAll(h history) (verdicts []*verdict, err error) {
+// judge has the oracle compare a kind's topic, and compares the first list with what was alive when it was taken.
+func (t *story) judge(ctx context.Context, k kind) (v *oracle.Verdict, err error) {
+	history, err := t.stack.kube.EtcdHistory(ctx, k.Prefix, 1)
+	if err != nil {
+		return nil, err
+	}
 	_, broken := t.consumer.look(func(l *topicLog) {
-		for _, k := range kinds {
-			var v *verdict
-			if v, err = judge(k, h, l); err != nil {
-				return
+		if v, err = oracle.Judge(ctx, t.stack.kube, &l.Log, topicPrefix, k); err != nil {
+			return
+		}
+		alive, snapshot := map[string]bool{}, l.SnapshotEnd(k.ID())
+		for _, e := range history {
+			if key := strings.TrimPrefix(e.Key, k.Prefix); e.Revision > snapshot {
+				break
+			} else if alive[key] = true; e.Op == "d" {
+				delete(alive, key)
 			}
-			verdicts = append(verdicts, v)
+		}
+		v.Ops["r"] = oracle.Count{Etcd: len(alive), Log: l.snapshot[topicOf(k)]}
+		if count := v.Ops["r"]; count.Etcd != count.Log {
+			v.Note(&v.Lost, "the first list of %s has %d objects, and etcd had %d", k.ID(), count.Log, count.Etcd)
 		}
 	})
-	if broken != nil {
-		return nil, broken
-	}
-	return verdicts, err
+	return v, errors.Join(broken, err)
 }
 
-func (t *story) tellVerdicts(verdicts []*verdict) (same bool) {
-	same = true
-	wrong, disordered, bare, total := 0, 0, 0, 0
-	for _, v := range verdicts {
-		same = same && v.ok()
-		wrong, disordered, bare, total = wrong+sum(v.wrong), disordered+v.disordered, bare+v.bare, total+sum(v.wanted)
-		for _, example := range v.examples {
-			t.screen.failed("%s", example)
+// addRows adds a line for each op that there is.
+func addRows(t *table, k kind, v *oracle.Verdict) {
+	name := k.ID()
+	for _, op := range []string{"r", "c", "u", "d"} {
+		count := v.Ops[op]
+		if count == (oracle.Count{}) {
+			continue
 		}
+		mark := cell{green, "✓"}
+		if count.Etcd != count.Log || v.Lost+v.Repeated+v.Reordered+v.Wrong > 0 {
+			mark = cell{red, "✗"}
+		}
+		t.add(cell{plain, name}, cell{plain, op + "  " + opNames[op]}, cell{plain, comma(count.Etcd)}, cell{plain, comma(count.Log)}, mark)
+		name = ""
 	}
-	t.claim(wrong, "None of the "+comma(total)+" changes is missing, and none is there twice.", "changes are missing, or there twice, or not what etcd says.")
-	t.claim(disordered, "The records of each object are in the order of its resourceVersions, in one partition.", "records are out of order.")
-	t.claim(bare, "A tombstone follows every deletion at once.", "deletions have no tombstone.")
-	return same
-}
-
-func sum(byOp map[string]int) (n int) {
-	for _, m := range byOp {
-		n += m
-	}
-	return n
 }
 
 // claim prints what holds, or how often it does not.
@@ -83,30 +96,4 @@ func (t *story) claim(failures int, holds, fails string) {
 		return
 	}
 	t.screen.failed("%s %s", comma(failures), fails)
-}
-
-// tellState replays the topics and compares the outcome with the cluster.
-func (t *story) tellState(ctx context.Context) (same bool, err error) {
-	same, total := true, 0
-	for _, k := range kinds {
-		var records []*record
-		if _, err := t.consumer.look(func(l *topicLog) { records = l.by(k) }); err != nil {
-			return false, err
-		}
-		objects, differences, err := t.compareState(ctx, k, records)
-		if err != nil {
-			return false, err
-		}
-		total += objects
-		for _, d := range differences[:min(5, len(differences))] {
-			t.screen.failed("%s", d)
-		}
-		same = same && len(differences) == 0
-	}
-	if same {
-		t.screen.done("Replayed into a map, the topics give the %s objects of the cluster, field by field.", comma(total))
-	} else {
-		t.screen.failed("Replayed into a map, the topics do not give the objects of the cluster.")
-	}
-	return same, nil
 }

@@ -37,7 +37,7 @@ type object = map[string]any
 
 func (c *cluster) create(ctx context.Context, k kind, name string, body object) (*unstructured.Unstructured, error) {
 	body["metadata"] = object{"name": name}
-	o, err := c.client.Resource(k.gvr).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: body}, metav1.CreateOptions{})
+	o, err := c.client.Resource(k.GVR).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: body}, metav1.CreateOptions{})
 	return o, c.wrote("create", k, name, err)
 }
 
@@ -47,12 +47,12 @@ func (c *cluster) patch(ctx context.Context, k kind, name string, fields object,
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.client.Resource(k.gvr).Namespace(namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, subresource...)
+	o, err := c.client.Resource(k.GVR).Namespace(namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, subresource...)
 	return o, c.wrote("patch", k, name, err)
 }
 
 func (c *cluster) delete(ctx context.Context, k kind, name string) error {
-	err := c.client.Resource(k.gvr).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	err := c.client.Resource(k.GVR).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	return c.wrote("delete", k, name, err)
 }
 
@@ -75,7 +75,7 @@ func (c *cluster) createShared(ctx context.Context, gvr schema.GroupVersionResou
 
 // objects are all that the API server holds of a kind now.
 func (c *cluster) objects(ctx context.Context, k kind) ([]unstructured.Unstructured, error) {
-	list, err := c.client.Resource(k.gvr).List(ctx, metav1.ListOptions{})
+	list, err := c.client.Resource(k.GVR).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", k, err)
 	}

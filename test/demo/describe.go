@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -11,8 +12,8 @@ import (
 
 // describe summarizes a record: the field that changed, or the object that was created or deleted.
 func describe(r *record) string {
-	before, after, err := r.images()
-	if err != nil {
+	var before, after object
+	if err := errors.Join(unmarshal(r.Before, &before), unmarshal(r.After, &after)); err != nil {
 		return err.Error()
 	}
 	was, is := leaves(before), leaves(after)
@@ -28,6 +29,14 @@ func describe(r *record) string {
 		}
 	}
 	return "metadata only"
+}
+
+// unmarshal leaves a state that there is not as it is.
+func unmarshal(text json.RawMessage, o *object) error {
+	if text == nil {
+		return nil
+	}
+	return json.Unmarshal(text, o)
 }
 
 // essence returns the most telling field of an object.

@@ -44,7 +44,7 @@ func installStack(ctx context.Context, s *screen) (*stack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("install the servers: %w", err)
 	}
-	k := &stack{screen: s, binary: filepath.Join(dir, "demo-exporter"), noKafka: missing.Kafka, noPostgres: missing.Postgres}
+	k := &stack{screen: s, binary: filepath.Join(dir, "demo-exporter"), noKafka: missing[servers.KafkaPart], noPostgres: missing[servers.PostgresPart]}
 	if os.Getenv("DEMO_KAFKA") == "fake" {
 		k.noKafka = "DEMO_KAFKA=fake"
 	}

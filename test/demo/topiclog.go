@@ -1,19 +1,26 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
+	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
 	"kubecdc/test/kafkatopics"
+	"kubecdc/test/oracle"
 )
 
-// topicLog is everything that was read from the topics so far.
+// record is one record of a resource's topic.
+type record struct {
+	*oracle.Record
+	arrived time.Time
+}
+
+// topicLog is everything that was read from the topics so far; each partition's records are in its order.
 type topicLog struct {
-	records   []*record // of all partitions, each partition's in its order
-	controls  []change.Control
+	oracle.Log
+	arrived   []time.Time                // of the records
 	snapshot  map[string]int             // records of op r, by topic
 	data      int                        // records that are changes
 	positions map[change.StreamID]uint64 // by stream: complete up to here
@@ -27,45 +34,35 @@ func newTopicLog() *topicLog {
 // take adds one record. The markers that end transactions only move the offset.
 func (l *topicLog) take(r *kgo.Record) error {
 	l.next[kafkatopics.Partition{Topic: r.Topic, Number: r.Partition}] = r.Offset + 1
-	switch {
-	case r.Attrs.IsControl():
+	if r.Attrs.IsControl() {
 		return nil
-	case r.Topic == change.ControlTopic(topicPrefix):
-		return l.takeControl(r)
-	case r.Topic == change.DeadLetterTopic(topicPrefix):
-		return nil // the stub in its place makes the verdict, as it is not the object
 	}
-	parsed, err := parseRecord(r)
-	if err != nil {
+	records, controls := len(l.Records), len(l.Controls)
+	if err := l.Add(r, topicPrefix); err != nil {
 		return err
 	}
-	l.records = append(l.records, parsed)
-	if parsed.op != "" {
-		l.data++
+	for _, added := range l.Records[records:] {
+		l.arrived = append(l.arrived, time.Now())
+		if added.Op != "" {
+			l.data++
+		}
+		if added.Op == "r" {
+			l.snapshot[added.Topic]++
+		}
 	}
-	if parsed.op == "r" {
-		l.snapshot[parsed.topic]++
-	}
-	return nil
-}
-
-func (l *topicLog) takeControl(r *kgo.Record) error {
-	var c change.Control
-	if err := json.Unmarshal(r.Value, &c); err != nil {
-		return fmt.Errorf("read a control record: %w", err)
-	}
-	l.controls = append(l.controls, c)
-	for _, p := range c.Positions {
-		revision, _ := p.ResourceVersion.Revision() // empty while the first list is running
-		l.positions[p.Stream] = revision
+	for _, c := range l.Controls[controls:] {
+		for _, p := range c.Positions {
+			revision, _ := p.ResourceVersion.Revision() // empty while the first list is running
+			l.positions[p.Stream] = revision
+		}
 	}
 	return nil
 }
 
 // snapshotEnd is the record that ends the first list of a kind; nil until it is there.
 func (l *topicLog) snapshotEnd(k kind) *change.Control {
-	for i := range l.controls {
-		if c := &l.controls[i]; c.Type == change.ControlSnapshotEnd && c.Stream == change.StreamID(k.String()) {
+	for i := range l.Controls {
+		if c := &l.Controls[i]; c.Type == change.ControlSnapshotEnd && c.Stream == k.Stream() {
 			return c
 		}
 	}
@@ -74,8 +71,8 @@ func (l *topicLog) snapshotEnd(k kind) *change.Control {
 
 // gap is the newest gap record of a kind; nil if there is none.
 func (l *topicLog) gap(k kind) *change.Gap {
-	for i := len(l.controls) - 1; i >= 0; i-- {
-		if c := l.controls[i]; c.Type == change.ControlGap && c.Stream == change.StreamID(k.String()) {
+	for i := len(l.Controls) - 1; i >= 0; i-- {
+		if c := l.Controls[i]; c.Type == change.ControlGap && c.Stream == k.Stream() {
 			return c.Gap
 		}
 	}
@@ -83,9 +80,9 @@ func (l *topicLog) gap(k kind) *change.Gap {
 }
 
 // find returns the record of one change; nil until it is there.
-func (l *topicLog) find(k kind, name string, revision uint64) *record {
-	for i := len(l.records) - 1; i >= 0; i-- {
-		if r := l.records[i]; r.op != "" && r.revision == revision && r.topic == k.topic() && r.key == namespace+"/"+name {
+func (l *topicLog) find(k kind, name, version string) *record {
+	for _, r := range slices.Backward(l.of(k, name)) {
+		if string(r.Version) == version {
 			return r
 		}
 	}
@@ -94,19 +91,9 @@ func (l *topicLog) find(k kind, name string, revision uint64) *record {
 
 // of are the records of one object, tombstones left out.
 func (l *topicLog) of(k kind, name string) (found []*record) {
-	for _, r := range l.records {
-		if r.op != "" && r.topic == k.topic() && r.key == namespace+"/"+name {
-			found = append(found, r)
-		}
-	}
-	return found
-}
-
-// by returns the records of each kind, with those of other topics left out.
-func (l *topicLog) by(k kind) (found []*record) {
-	for _, r := range l.records {
-		if r.topic == k.topic() {
-			found = append(found, r)
+	for i := range l.Records {
+		if r := &l.Records[i]; r.Op != "" && r.Topic == topicOf(k) && r.Key == namespace+"/"+name {
+			found = append(found, &record{r, l.arrived[i]})
 		}
 	}
 	return found

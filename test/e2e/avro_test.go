@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sr"
 
+	"kubecdc/test/oracle"
 	"kubecdc/test/servers"
 )
 
@@ -40,7 +41,7 @@ func demandingRegistry(t *testing.T) *servers.Registry {
 // process reads its log back. Each session waits in place and says so; a process that is to stop ends at once.
 func TestRegistryAwayForLong(t *testing.T) {
 	r := demandingRegistry(t)
-	w, kinds := NewBrokerWorld(t, impatient()), []Kind{ConfigMaps, Widgets}
+	w, kinds := NewBrokerWorld(t, servers.KafkaOptions{Properties: servers.Impatient}), []Kind{ConfigMaps, Widgets}
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, kinds)
 	writer.Fill(10)
@@ -78,7 +79,7 @@ func TestRegistryAwayForLong(t *testing.T) {
 	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
 }
 
-func init() { encodings["avro"] = parseAvro }
+func init() { oracle.Encodings["avro"] = parseAvro }
 
 // avroSchemas has the parsed schemas of the registry.
 var avroSchemas struct {
@@ -98,7 +99,7 @@ func parseAvro(r *kgo.Record) (Record, error) {
 			return Record{}, err
 		}
 	}
-	return parsePlain(plain)
+	return oracle.ParsePlain(plain)
 }
 
 func readAvro(wire []byte) ([]byte, error) {

@@ -83,7 +83,7 @@ func report(t *testing.T, c *Chaos) {
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
-	c, v := runChaos(t, NewBrokerWorld(t, impatient()), chaosFaults(t, 20), failpoint.All)
+	c, v := runChaos(t, NewBrokerWorld(t, servers.KafkaOptions{Properties: servers.Impatient}), chaosFaults(t, 20), failpoint.All)
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
 		if c.Faults["  "+step] == 0 {
@@ -112,7 +112,7 @@ var atLeastOnceSteps = []string{failpoint.DataProduced, failpoint.ControlWritten
 func TestChaosAtLeastOnce(t *testing.T) {
 	t.Parallel()
 	const batch = 10
-	c, v := runChaos(t, NewBrokerWorld(t, impatient()), chaosFaults(t, 12), atLeastOnceSteps, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
+	c, v := runChaos(t, NewBrokerWorld(t, servers.KafkaOptions{Properties: servers.Impatient}), chaosFaults(t, 12), atLeastOnceSteps, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
 	c.Stop()
 	t.Logf("%d of %d changes repeated, %d sessions ended", v.Repeated, v.Changes, c.Ended())
 	v.Demand(t, batch*c.Ended())

@@ -231,19 +231,20 @@ func wantGroupMoved(t *testing.T, w *World, before listedCheckpoint) {
 	fails(t, w.Env, 1, "consumer group readers has members: search-1 on /127.0.0.1", append(move, "--execute")...)
 	must(t, client.CommitUncommittedOffsets(t.Context()))
 	client.Close()
-	csv := succeeds(t, w.Env, append(move, "-o", "csv")...)
+	plan := asJSON[[]struct {
+		Topic     string
+		Partition int32
+		New       int64
+	}](t, succeeds(t, w.Env, append(move, "-o", "json")...))
 	succeeds(t, w.Env, append(move, "--execute")...)
 	admin, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
 	must(t, err)
 	defer admin.Close()
 	committed, err := kadm.NewClient(admin).FetchOffsets(t.Context(), "readers")
 	must(t, err)
-	for line := range strings.Lines(csv) {
-		fields := strings.Split(strings.TrimSpace(line), ",")
-		p, _ := strconv.Atoi(fields[1])
-		o, ok := committed.Lookup(fields[0], int32(p))
-		if !ok || strconv.FormatInt(o.At, 10) != fields[2] {
-			t.Errorf("the plan has %s, the group %+v", line, o)
+	for _, p := range plan {
+		if o, ok := committed.Lookup(p.Topic, p.Partition); !ok || o.At != p.New {
+			t.Errorf("the plan has %+v, the group %+v", p, o)
 		}
 	}
 	got := consume(t, w.Kafka.Brokers, "readers", topics, func(*kgo.Record) bool { return true })

@@ -1,16 +1,12 @@
 package e2e
 
-import (
-	"testing"
-
-	"kubecdc/test/servers"
-)
+import "testing"
 
 // Of three replicas one loses the API server, which freezes for it, or refuses its connections: the streams
 // go on at the others, and it has its share again afterwards. Where all lose it, no slot moves.
 func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	t.Parallel()
-	w := NewBrokerWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	proxies, proxied := w.Proxied(t)
 	api := proxies["api"]

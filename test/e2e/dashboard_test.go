@@ -28,7 +28,7 @@ func TestTheDashboardShowsTroubles(t *testing.T) {
 	t.Cleanup(func() { proxy.Close() })
 	sink := strings.Replace(w.Postgres.URL, w.Postgres.Address, proxy.Address, 1)
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SINK_POSTGRES", sink,
-		"KUBECDC_PROOF_INTERVAL", "1s", "KUBECDC_BACKFILL_QPS", "20", "KUBECDC_BACKFILL_MAX_QPS", "20")
+		"KUBECDC_PROOF_INTERVAL", "1s", "KUBECDC_BACKFILL_MAX_QPS", "20")
 	writer, scrapes := w.Writer(t, kinds), t.TempDir()
 	writer.Fill(10)
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,19 +14,6 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// NewFileWorld starts an API server of the test's own: log and checkpoint are in one file.
-func NewFileWorld(t testing.TB) *World {
-	t.Helper()
-	w := &World{Prefix: "e2e", Kube: startKube(t, compaction), File: filepath.Join(t.TempDir(), "log.db")}
-	w.Env = map[string]string{
-		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
-		"KUBECDC_SINK": "sqlite", "KUBECDC_CHECKPOINT": "sqlite:" + w.File,
-		"KUBECDC_LEASE_DURATION": lease.String(), "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
-		"KUBECDC_SECRETS": "plain", // the judge compares with what the cluster has
-	}
-	return w
-}
-
 // openFile opens the log for reading, beside an exporter or not; nil while there is none.
 func (w *World) openFile(t testing.TB) *sqlite.Reader {
 	t.Helper()
@@ -36,7 +22,7 @@ func (w *World) openFile(t testing.TB) *sqlite.Reader {
 		return nil
 	}
 	must(t, err)
-	r, err := sqlite.NewReader(context.Background(), file, "e2e")
+	r, err := sqlite.NewReader(context.Background(), file, Cluster)
 	if err != nil {
 		file.Close()
 		return nil // the exporter has not come so far
@@ -75,22 +61,4 @@ func (w *World) fileControls(t testing.TB) (all []change.Control) {
 		}))
 	}
 	return all
-}
-
-// readObjects reads the present state that the log has, in its tables or in its file.
-func (w *World) readObjects(t testing.TB, kinds []Kind) *Log {
-	t.Helper()
-	if w.File == "" {
-		return ReadObjects(t, w.Postgres.URL, w.Prefix)
-	}
-	log, r := &Log{}, w.openFile(t)
-	for _, kind := range kinds {
-		resource := change.ResourceOf(kind.Stream())
-		must(t, r.Objects(context.Background(), &resource, false, func(l *sinks.Logged) {
-			record := w.record(l)
-			record.Op = "c"
-			log.Records = append(log.Records, record)
-		}))
-	}
-	return log
 }

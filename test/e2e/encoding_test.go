@@ -46,7 +46,7 @@ func throughFaults(t *testing.T, encodings []string, settings ...string) map[str
 		}
 		writer.Run(60)
 		if complete {
-			marks := writer.marks(kinds)
+			marks := writer.Marks(kinds)
 			for _, w := range worlds {
 				w.awaitMarks(t, marks)
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"syscall"
 	"testing"
-
-	"kubecdc/test/servers"
 )
 
 // The main job, with everything dying once: kill -9 of the exporter in the middle of the snapshot and of the watch, a
@@ -13,7 +11,7 @@ import (
 // change once, in order, and replay into the cluster's state.
 func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	t.Parallel()
-	w := NewBrokerWorld(t, servers.KafkaOptions{})
+	w := NewFragileWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Pad = 2000

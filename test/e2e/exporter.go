@@ -3,7 +3,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"kubecdc/test/child"
 	"kubecdc/test/exporter"
@@ -130,6 +134,37 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 			return e.Ready(), nil
 		}
 	})
+}
+
+// get sends a request to the exporter's server.
+func (e *Exporter) get(path string) (string, error) {
+	client := http.Client{Timeout: 5 * time.Minute}
+	resp, err := client.Get("http://" + e.Listen + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// Wrong returns the problems in /readyz, one line "component: problem" each.
+func (e *Exporter) Wrong() string {
+	text, err := e.get("/readyz")
+	if err != nil {
+		return err.Error()
+	}
+	var report struct {
+		Wrong []struct{ Component, Problem string }
+	}
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, w := range report.Wrong {
+		lines = append(lines, w.Component+": "+w.Problem)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Output is all that the process wrote to stdout.

@@ -26,7 +26,7 @@ func TestARunningExporterWithAFileIsAsked(t *testing.T) {
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
 	e.awaitCheckpoint(t)
 
-	live := log.live(w)
+	live := liveIn(log, w)
 	stale := w.plant(t, live[0], "u", "", "2")
 	wantOnly(t, w.verified(t, 1), "topic stale "+stale)
 	wantOnly(t, w.verified(t, 0, "--repair"))

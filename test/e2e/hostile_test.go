@@ -16,7 +16,6 @@ import (
 	"unicode"
 
 	"github.com/jackc/pgx/v5"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
@@ -40,8 +39,7 @@ func TestHostileObjectsInPostgres(t *testing.T) {
 // hostileKinds have names that may be almost anything, and contents that may be anything. ClusterRoles get the names that are too long.
 var (
 	hostileKinds = []Kind{Roles, Widgets}
-	clusterRoles = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
-		"/registry/clusterroles/"}
+	clusterRoles = kindOf("rbac.authorization.k8s.io", "v1", "clusterroles")
 )
 
 func testHostileObjects(t *testing.T, w *World) {
@@ -269,7 +267,7 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 		letters, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		must(t, err)
 	}
-	events, err := w.Kube.EtcdHistory(t.Context(), clusterRoles.Prefix, snapshotEnd(log, clusterRoles.ID())+1)
+	events, err := w.Kube.EtcdHistory(t.Context(), clusterRoles.Prefix, log.SnapshotEnd(clusterRoles.ID())+1)
 	must(t, err)
 	deletes, logged := map[string]int{}, 1 // it was read by the first list
 	for _, e := range events {

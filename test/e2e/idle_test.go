@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/test/servers"
 )
 
 // While nothing changes of what is exported, one batch an interval tells how far all streams are, and each stream is told
@@ -15,7 +13,7 @@ import (
 func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	const interval = 2 * time.Second
-	w := NewBrokerWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	w.Writer(t, Kinds).Fill(5)
 	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}
@@ -60,21 +58,16 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 // frozenServersAreNamed: an idle exporter with default intervals names a server that does not answer.
 func frozenServersAreNamed(t *testing.T, w *World) {
 	t.Helper()
-	proxies, _ := w.Proxied(t)
+	proxies, env := w.Proxied(t)
+	w.Env = env
 	e := StartExporter(t, "one that has nothing to write", w.With("KUBECDC_LEASE_DURATION", "10s", "KUBECDC_WATERMARK_INTERVAL", "1m",
-		"KUBECDC_RESOURCES", Resources([]Kind{Widgets}), "KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, proxies["postgres"].Address, 1)))
+		"KUBECDC_RESOURCES", Resources([]Kind{Widgets})))
 	e.AwaitReady(t)
-	for _, server := range []struct {
-		part           string
-		freeze, resume func() error
-	}{
-		{"sink", w.Kafka.Pause, w.Kafka.Resume},
-		{"checkpoint", func() error { proxies["postgres"].Freeze(); return nil }, proxies["postgres"].Restore},
-	} {
-		must(t, server.freeze())
+	for _, server := range []struct{ part, proxy string }{{"sink", "kafka"}, {"checkpoint", "postgres"}} {
+		proxies[server.proxy].Freeze()
 		e.awaitWrong(t, server.part+": no answer since ")
 		e.awaitLogged(t, "no answer yet", "dependency="+server.part)
-		must(t, server.resume())
+		must(t, proxies[server.proxy].Restore())
 		e.AwaitReady(t)
 	}
 }

@@ -90,7 +90,7 @@ func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 // a list follows what consumers have read, these records too: nothing comes before what they have, no deleted object is deleted again.
 func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
 	t.Parallel()
-	w := NewBrokerWorld(t, servers.KafkaOptions{})
+	w := NewFragileWorld(t)
 	kinds := []Kind{ConfigMaps}
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)

@@ -11,11 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"kubecdc/change"
-	"kubecdc/test/servers"
 )
 
 // Topics are deleted while the exporter is down: one of them, then all, the control topic too. It says so in the log, and
@@ -93,17 +91,13 @@ func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 		}
 		w.AwaitComplete(t, writer, Kinds)
 	})
-	v := &Verdict{}
-	for _, kind := range Kinds {
-		v.finalState(t, w.Kube, kind, w.Read(t).ByKey(w.Prefix, kind))
-	}
-	v.Demand(t, 0)
+	WantState(t, w, w.Read(t), Kinds...)
 }
 
 // The address of the brokers leads to another Kafka from a moment on: the exporter ends as at a start, and names both.
 func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	t.Parallel()
-	w, other := NewBrokerWorld(t, servers.KafkaOptions{}), servers.SharedKafka(t)
+	w, other := NewWorld(t), fragileBroker(t)
 	proxies, env := w.Proxied(t)
 	env["KUBECDC_RESOURCES"] = Resources([]Kind{ConfigMaps})
 	e := StartExporter(t, "an exporter", env)
@@ -126,7 +120,7 @@ func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	long := strings.Repeat("l"+strings.Repeat("o", 50)+"ng.", 3) + "example.com"
-	gadgets := Kind{schema.GroupVersionResource{Group: long, Version: "v1", Resource: "widgets"}, "/registry/" + long + "/widgets/"}
+	gadgets := customKind(long, "v1", "widgets")
 	installCRD(t, w.Kube.Config, gadgets)
 	w.Prefix = strings.Repeat("p", 100)
 	lost := change.Topic(w.Prefix, change.Resource{Group: long, Plural: "widgets"})
@@ -225,19 +219,12 @@ func wantLossSaid(t *testing.T, log *Log, topic string, kinds ...Kind) {
 // wantReplay demands that a topic that begins with a snapshot holds every object once, and what became of it.
 func wantReplay(t *testing.T, w *World, log *Log, kind Kind) {
 	t.Helper()
-	v := &Verdict{}
-	byKey := map[string][]Record{}
-	for _, r := range log.Records {
-		if r.Resource(w.Prefix) == kind.ID() {
-			byKey[r.Key] = append(byKey[r.Key], r)
-		}
-	}
-	for key, records := range byKey {
-		v.inOrder(kind, key, records, map[string]bool{}, 0)
+	v := w.state(t, log, kind)
+	for key, records := range log.ByKey(w.Prefix, kind) {
+		v.InOrder(kind, key, records)
 		if op := records[0].Op; op != "r" && op != "c" && op != "d" {
 			t.Errorf("the first record of %s is %q", key, op)
 		}
 	}
-	v.finalState(t, w.Kube, kind, byKey)
 	v.Demand(t, 0)
 }

@@ -32,7 +32,5 @@ func TestALogIsMoved(t *testing.T) {
 		t.Errorf("the first ends with %d", code)
 	}
 	writer.Run(40)
-	v := &Verdict{}
-	v.finalState(t, w.Kube, ConfigMaps, moved.AwaitComplete(t, writer, kinds).ByKey(moved.Prefix, ConfigMaps))
-	v.Demand(t, 0)
+	WantState(t, &moved, moved.AwaitComplete(t, writer, kinds), ConfigMaps)
 }

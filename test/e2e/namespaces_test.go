@@ -28,7 +28,7 @@ func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 	}
 	runFor(t, one, func() {
 		log := awaitControls(t, w, 1, "namespaces", change.ControlStreamEnd)
-		if cause := log.controlsOf("namespaces", change.ControlStreamEnd)[0].Cause; !strings.Contains(cause, "KUBECDC_NAMESPACES is default") {
+		if cause := log.ControlsOf("namespaces", change.ControlStreamEnd)[0].Cause; !strings.Contains(cause, "KUBECDC_NAMESPACES is default") {
 			t.Errorf("the stream has ended because of %q", cause)
 		}
 		installCRD(t, w.Kube.Config, Widgets) // a change of what is served: the selection is made again
@@ -37,7 +37,7 @@ func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 		if after := len(namespaceRecords(log, w.Prefix)); after != before {
 			t.Errorf("there are %d records of namespaces, and were %d", after, before)
 		}
-		if resumed := log.controlsOf("namespaces", change.ControlStreamReselected); len(resumed) > 0 {
+		if resumed := log.ControlsOf("namespaces", change.ControlStreamReselected); len(resumed) > 0 {
 			t.Errorf("the stream goes on: %+v", resumed)
 		}
 	})

@@ -62,7 +62,7 @@ func testThePast(t *testing.T, w *World) {
 	e.AwaitReady(t)
 	log := w.AwaitComplete(t, p.writer, Kinds)
 	for _, kind := range Kinds {
-		p.from = max(p.from, snapshotEnd(log, kind.ID()))
+		p.from = max(p.from, log.SnapshotEnd(kind.ID()))
 	}
 	p.writer.Run(120)
 	w.AwaitComplete(t, p.writer, Kinds)
@@ -190,7 +190,7 @@ func (p *pastTest) states(r sinks.Reader, log *Log) {
 func (p *pastTest) histories(r sinks.Reader, log *Log) {
 	p.t.Helper()
 	for _, kind := range Kinds {
-		from := snapshotEnd(log, kind.ID())
+		from := log.SnapshotEnd(kind.ID())
 		events, err := p.Kube.EtcdHistory(context.Background(), kind.Prefix, from+1)
 		must(p.t, err)
 		gap := lost(log, kind)

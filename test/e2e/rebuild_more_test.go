@@ -71,11 +71,8 @@ func TestACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
 		}
 		writer.Run(200)
 		runFor(t, w.Env, func() { writer.Run(50); w.AwaitComplete(t, writer, Kinds) })
-		log, v := w.Read(t), &Verdict{}
-		for _, kind := range Kinds {
-			v.finalState(t, w.Kube, kind, log.ByKey(w.Prefix, kind))
-		}
-		v.Demand(t, 0)
+		log := w.Read(t)
+		WantState(t, w, log, Kinds...)
 		for _, kind := range said {
 			if !saysUnknown(log, kind) {
 				t.Errorf("%s and the checkpoint are lost: no gap record says that it is not known how far %s was complete", topic, kind.ID())

@@ -10,23 +10,11 @@ import (
 	"kubecdc/test/servers"
 )
 
-// controlsOf are the control records of some types about one stream, in their order.
-func (l *Log) controlsOf(stream change.StreamID, types ...change.ControlType) (found []change.Control) {
-	for _, c := range l.Controls {
-		for _, kind := range types {
-			if c.Stream == stream && c.Type == kind {
-				found = append(found, c)
-			}
-		}
-	}
-	return found
-}
-
 func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...change.ControlType) *Log {
 	t.Helper()
 	Await(t, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
 		told := &Log{Controls: w.controls(t)}
-		return len(told.controlsOf(stream, types...)) >= n, nil
+		return len(told.ControlsOf(stream, types...)) >= n, nil
 	})
 	return w.Read(t)
 }
@@ -51,7 +39,7 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	runFor(t, env, func() { awaitControls(t, w, 1, Widgets.Stream(), change.ControlStreamEnd) })
 	log := w.Read(t)
 	wantAllDeleted(t, w, log, alive)
-	if ends := log.controlsOf(Widgets.Stream(), change.ControlStreamEnd); len(ends) != 1 || !strings.Contains(ends[0].Cause, "removed from the API") {
+	if ends := log.ControlsOf(Widgets.Stream(), change.ControlStreamEnd); len(ends) != 1 || !strings.Contains(ends[0].Cause, "removed from the API") {
 		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
 	}
 
@@ -59,11 +47,11 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	writer.Fill(5)
 	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
 	log = w.Read(t)
-	if begins := log.controlsOf(Widgets.Stream(), change.ControlSnapshotBegin); len(begins) != 2 {
+	if begins := log.ControlsOf(Widgets.Stream(), change.ControlSnapshotBegin); len(begins) != 2 {
 		t.Errorf("the resource that is back does not begin with a snapshot: %+v", begins)
 	}
 	Judge(t, w.Kube, log, w.Prefix, []Kind{ConfigMaps}).Demand(t, 0)
-	(&Verdict{}).finalState(t, w.Kube, Widgets, log.ByKey(w.Prefix, Widgets))
+	WantState(t, w, log, Widgets)
 }
 
 // wantAllDeleted demands of every widget one deletion, marked as inferred, that has the last state as its before, and a
@@ -86,7 +74,7 @@ func wantAllDeleted(t *testing.T, w *World, log *Log, want int) {
 	}
 	v := &Verdict{}
 	for key, records := range byKey {
-		v.inOrder(Widgets, key, records, map[string]bool{}, 0)
+		v.InOrder(Widgets, key, records)
 	}
 	v.Demand(t, 0)
 }
@@ -126,7 +114,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		})
 	}
 	log := w.Read(t)
-	ends := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamEnd)
+	ends := log.ControlsOf(ConfigMaps.Stream(), change.ControlStreamEnd)
 	if len(ends) != 1 || !strings.Contains(ends[0].Cause, "KUBECDC_RESOURCES is "+Roles.ID()) || ends[0].ResourceVersion == "" {
 		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
 	}
@@ -137,7 +125,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		w.AwaitComplete(t, writer, kinds)
 	})
 	log = w.Read(t)
-	if resumed := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamReselected); len(resumed) != 1 || resumed[0].ResourceVersion != ends[0].ResourceVersion {
+	if resumed := log.ControlsOf(ConfigMaps.Stream(), change.ControlStreamReselected); len(resumed) != 1 || resumed[0].ResourceVersion != ends[0].ResourceVersion {
 		t.Errorf("the stream ended at %s, and goes on: %+v", ends[0].ResourceVersion, resumed)
 	}
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
@@ -165,7 +153,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		}
 	})
 	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
-	if begins := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSnapshotBegin); len(begins) != 3 {
+	if begins := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSnapshotBegin); len(begins) != 3 {
 		t.Errorf("each time after it was forgotten the stream begins anew, not: %+v", begins)
 	}
 }

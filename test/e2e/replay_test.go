@@ -394,9 +394,6 @@ func replaySelected(t *testing.T, l *replayLog) {
 		slices.Sort(versions)
 		return versions
 	}
-	if got := after("1500", "--to", "2600", "pods"); len(got) != 1100 || got[0] != 1501 || got[1099] != 2600 {
-		t.Errorf("after 1500, to 2600: %d records", len(got))
-	}
 	moment := time.Now()
 	l.write(t, replayPods, 700)
 	if got := after(moment.Format(time.RFC3339Nano)); len(got) != 700 || got[0] != 3501 {
@@ -409,7 +406,6 @@ func replayWrongly(t *testing.T, l *replayLog) {
 	for text, args := range map[string][]string{
 		"say where the replay begins":                  again,
 		"name one place to write to":                   {"--from", "start"},
-		"one resource: name it":                        append([]string{"--from", "17"}, again...),
 		`the log has no changes of "podz"`:             append([]string{"--from", "start", "podz"}, again...),
 		"has not come yet":                             append([]string{"--from", "2999-01-01T00:00:00Z"}, again...),
 		"the operations are c (created)":               append([]string{"--from", "start", "--op", "x"}, again...),
@@ -473,9 +469,9 @@ func TestAConsumerGoesOnFromAReplayToTheLiveLog(t *testing.T) {
 	StartExporter(t, "live", w.Env).AwaitReady(t)
 	stop := writer.Start(200)
 	awaitMade(t, writer, writer.Made.Load()+300)
-	again, file := w.Prefix+"-again", filepath.Join(t.TempDir(), "offsets.csv")
-	out := succeeds(t, w.Env, "replay", "--from", "start", "--to-prefix", again, "--execute", "--offsets-file", file)
-	t.Log(out)
+	again := w.Prefix + "-again"
+	out := succeeds(t, w.Env, "replay", "--from", "start", "--to-prefix", again, "--execute", "-o", "json")
+	next := asJSON[struct{ Next change.Offsets }](t, out).Next
 	awaitMade(t, writer, writer.Made.Load()+200)
 	stop()
 	live := w.AwaitComplete(t, writer, Kinds)
@@ -483,15 +479,6 @@ func TestAConsumerGoesOnFromAReplayToTheLiveLog(t *testing.T) {
 	read := ReadLog(t, w.Kafka.Brokers, again)
 	for i := range read.Records {
 		read.Records[i].Topic = w.Prefix + strings.TrimPrefix(read.Records[i].Topic, again)
-	}
-	csv, err := os.ReadFile(file)
-	must(t, err)
-	next := change.Offsets{}
-	for line := range strings.Lines(string(csv)) {
-		fields := strings.Split(strings.TrimSpace(line), ",")
-		p, _ := strconv.Atoi(fields[1])
-		offset, _ := strconv.ParseInt(fields[2], 10, 64)
-		next.Merge(change.Offsets{fields[0]: {p: offset}})
 	}
 	replayed, later := len(read.Records), 0
 	for _, r := range live.Records {

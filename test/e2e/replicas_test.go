@@ -63,9 +63,10 @@ func (l *leases) await(after string, each int, replicas ...*Exporter) {
 
 func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	t.Parallel()
-	w := NewBrokerWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
-	env := w.With("KUBECDC_SLOTS", "6")
+	lane, ownLane := w.Kafka.Lane(t), w.Kafka.Lane(t)
+	env := w.With("KUBECDC_SLOTS", "6", "KUBECDC_KAFKA_BROKERS", lane.Address)
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	writer.Fill(20)
 	first := StartExporter(t, "the first", env)
@@ -81,8 +82,8 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	third.Kill()
 	slots.await("kill -9", 3, first, second)
 
-	proxied := with(env, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","))
-	fourth := StartExporter(t, "the fourth", proxied)
+	env["KUBECDC_KAFKA_BROKERS"] = ownLane.Address
+	fourth := StartExporter(t, "the fourth", env)
 	slots.await("a new replica", 2, first, second, fourth)
 	awaitMade(t, writer, writer.Made.Load()+200)
 
@@ -91,8 +92,8 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	awaitMade(t, writer, writer.Made.Load()+100)
 	first.wakeOvertaken(t)
 
-	cutOffFromKafka(t, w, proxied, slots, fourth, second)
-	kafkaAwayForAll(t, w, slots, fourth, second)
+	cutOffFromKafka(t, ownLane, env, slots, fourth, second)
+	kafkaAwayForAll(t, slots, []*servers.Proxy{lane, ownLane}, fourth, second)
 	awaitMade(t, writer, writer.Made.Load()+100)
 
 	second.stop(t)
@@ -120,27 +121,33 @@ func (e *Exporter) wakeOvertaken(t *testing.T) {
 	}
 }
 
-// cutOffFromKafka: of two replicas one loses the broker, by its own proxy. It says so, gives its slots back, and has its
+// cutOffFromKafka: of two replicas one loses the broker, by its own lane. It says so, gives its slots back, and has its
 // share again when the broker answers it again. One that is cut off when it starts disturbs nobody.
-func cutOffFromKafka(t *testing.T, w *World, proxied map[string]string, slots *leases, cut, other *Exporter) {
+func cutOffFromKafka(t *testing.T, lane *servers.Proxy, env map[string]string, slots *leases, cut, other *Exporter) {
 	t.Helper()
-	w.Kafka.Proxy.Freeze()
+	lane.Freeze()
 	cut.awaitWrong(t, "sink: no answer since")
-	late := StartExporter(t, "one that is cut off from the start", proxied)
+	late := StartExporter(t, "one that is cut off from the start", env)
 	slots.await("one has lost Kafka", 6, other)
 	cut.awaitLogged(t, "stepping down: the slots are released to the other replicas")
 	late.awaitWrong(t, "the sink to say which log it is")
 	late.Kill()
-	must(t, w.Kafka.Proxy.Restore())
+	must(t, lane.Restore())
 	slots.await("it has Kafka again", 3, cut, other)
 	cut.AwaitReady(t)
 }
 
 // kafkaAwayForAll: where no replica has Kafka, none leaves its slots, for however long.
-func kafkaAwayForAll(t *testing.T, w *World, slots *leases, replicas ...*Exporter) {
+func kafkaAwayForAll(t *testing.T, slots *leases, lanes []*servers.Proxy, replicas ...*Exporter) {
 	t.Helper()
-	must(t, w.Kafka.Pause())
-	awayForAll(t, slots, "sink: no answer since", func() { must(t, w.Kafka.Resume()) }, replicas...)
+	for _, lane := range lanes {
+		lane.Freeze()
+	}
+	awayForAll(t, slots, "sink: no answer since", func() {
+		for _, lane := range lanes {
+			must(t, lane.Restore())
+		}
+	}, replicas...)
 }
 
 func awayForAll(t *testing.T, slots *leases, why string, mend func(), replicas ...*Exporter) {

@@ -87,8 +87,7 @@ func (w *World) awaitState(t *testing.T, kind Kind) {
 		}
 	}()
 	Await(t, kind.ID()+" in the log as they are in the cluster", func() (bool, error) {
-		v = &Verdict{}
-		v.finalState(t, w.Kube, kind, w.Read(t).ByKey(w.Prefix, kind))
+		v = w.state(t, w.Read(t), kind)
 		return v.Wrong == 0, nil
 	})
 }

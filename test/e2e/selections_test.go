@@ -149,7 +149,7 @@ func wantSelected(t *testing.T, w *World, s selection, at map[change.StreamID]ch
 	t.Helper()
 	v, live := &Verdict{}, map[string]Record{}
 	for key, records := range w.awaitMarks(t, at).ByKey(w.Prefix, ConfigMaps) {
-		v.inOrder(ConfigMaps, key, records, map[string]bool{}, 0)
+		v.InOrder(ConfigMaps, key, records)
 		ns, _ := change.SplitKey(key)
 		if last := records[len(records)-1]; last.Op != "" && last.Op != "d" && (len(s.namespaces) == 0 || slices.Contains(s.namespaces, ns)) {
 			live[key] = last
@@ -162,13 +162,13 @@ func wantSelected(t *testing.T, w *World, s selection, at map[change.StreamID]ch
 		for _, o := range list.Items {
 			key := change.ObjectKey(o.GetNamespace(), o.GetName())
 			if got := live[key]; string(got.Version) != o.GetResourceVersion() {
-				v.note(&v.Wrong, "%s lives at %s, and in the log it is %q at %q", key, o.GetResourceVersion(), got.Op, got.Version)
+				v.Note(&v.Wrong, "%s lives at %s, and in the log it is %q at %q", key, o.GetResourceVersion(), got.Op, got.Version)
 			}
 			delete(live, key)
 		}
 	}
 	for key := range live {
-		v.note(&v.Wrong, "%s lives in the log, and is not selected", key)
+		v.Note(&v.Wrong, "%s lives in the log, and is not selected", key)
 	}
 	v.Demand(t, 0)
 }

@@ -42,7 +42,7 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	writer.Run(40)
 	w.AwaitComplete(t, writer, kinds)
 	mustRun(t, w.Env, "pause", ConfigMaps.ID())
-	paused := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlStreamPaused)
+	paused := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlStreamPaused)
 	if len(paused) != 1 || paused[0].ResourceVersion == "" {
 		t.Fatalf("stream-paused records: %+v", paused)
 	}
@@ -72,7 +72,7 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	mustRun(t, w.Env, "signals", "abort", strconv.FormatInt(all[len(all)-1].ID, 10))
 	mustRun(t, w.Env, "resume", ConfigMaps.ID())
 	log = w.AwaitComplete(t, writer, kinds)
-	if resumed := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamResumed); len(resumed) != 1 || resumed[0].ResourceVersion != paused[0].ResourceVersion {
+	if resumed := log.ControlsOf(ConfigMaps.Stream(), change.ControlStreamResumed); len(resumed) != 1 || resumed[0].ResourceVersion != paused[0].ResourceVersion {
 		t.Errorf("it was paused at %s, and resumes: %+v", paused[0].ResourceVersion, resumed)
 	}
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
@@ -136,7 +136,7 @@ func aSnapshotIsAborted(t *testing.T, w *World) *Exporter {
 	mustRun(t, w.Env, "signals", "abort", fmt.Sprint(last().ID))
 	e.Signal(syscall.SIGCONT)
 	Await(t, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
-	told := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	told := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
 	if n := len(told); n < 2 || told[n-1].Signal.State != change.SignalAborted {
 		t.Errorf("signal records: %+v", told)
 	}
@@ -226,7 +226,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	if mended["c"] != 1 || mended["u"] != len(wrong) || mended["d"] != 1 || len(log.Records)-before != len(wrong)+3 {
 		t.Errorf("the log got %d records, of them %v", len(log.Records)-before, mended)
 	}
-	(&Verdict{}).finalState(t, w.Kube, ConfigMaps, log.ByKey(w.Prefix, ConfigMaps))
+	WantState(t, w, log, ConfigMaps)
 }
 
 // awaitCheckpoint waits until the checkpoint has what the log has.
@@ -291,17 +291,17 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--all")
 	stop()
 	log := w.AwaitComplete(t, writer, kinds)
-	told := log.controlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	told := log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
 	if len(told) != 2 || told[0].Signal.State != change.SignalStarted || told[1].Signal.State != change.SignalCompleted ||
 		told[0].ResourceVersion == "" || told[0].ResourceVersion != told[1].ResourceVersion {
 		t.Fatalf("signal records: %+v", told)
 	}
-	for key, records := range log.snapshotOf(w, ConfigMaps) {
+	for key, records := range snapshotOf(log, w, ConfigMaps) {
 		if len(records) != 1 || records[0].Op != "r" || records[0].Version.Compare(told[0].ResourceVersion) > 0 {
 			t.Errorf("%s: %d records, the first %s at %s, of a list at %s", key, len(records), records[0].Op, records[0].Version, told[0].ResourceVersion)
 		}
 	}
-	if n := len(log.snapshotOf(w, ConfigMaps)); n == 0 || n > live+200 {
+	if n := len(snapshotOf(log, w, ConfigMaps)); n == 0 || n > live+200 {
 		t.Errorf("the snapshot has %d objects", n)
 	}
 	if _, out := command(t, w.Env, "check"); strings.Contains(out, w.Prefix+".snapshot.") {
@@ -312,7 +312,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	killedAt(t, w.Env, failpoint.SignalAnswered+":1")
 	e = StartExporter(t, "the next exporter", w.Env)
 	Await(t, "the snapshot to be completed", func() (bool, error) {
-		return len(w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)) >= 5, nil
+		return len(w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSignal)) >= 5, nil
 	})
 	e.Kill()
 	conn, err := pgx.Connect(t.Context(), w.Postgres.URL)
@@ -323,12 +323,12 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	StartExporter(t, "the one without a checkpoint", w.Env)
 	log = w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
-	told = log.controlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	told = log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
 	if last := told[len(told)-1]; len(told) != 5 || told[3].Signal.State != change.SignalInProgress || last.Signal.State != change.SignalCompleted {
 		t.Errorf("signal records: %+v", told)
 	}
 	for key, records := range log.ByKey(w.Prefix, ConfigMaps) {
-		if last := records[len(records)-1]; last.Op != "" && len(log.snapshotOf(w, ConfigMaps)[key]) == 0 && last.Version.Compare(told[3].ResourceVersion) <= 0 {
+		if last := records[len(records)-1]; last.Op != "" && len(snapshotOf(log, w, ConfigMaps)[key]) == 0 && last.Version.Compare(told[3].ResourceVersion) <= 0 {
 			t.Errorf("%s is in no snapshot", key)
 		}
 	}
@@ -353,7 +353,7 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	w.AwaitComplete(t, writer, kinds)
 	snapshot := func() int {
 		mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--all")
-		return len(w.Read(t).snapshotOf(w, ConfigMaps))
+		return len(snapshotOf(w.Read(t), w, ConfigMaps))
 	}
 	copied := snapshot()
 	since := func() string {
@@ -370,7 +370,7 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	writer.Run(10)
 	log := w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
-	if gaps := log.controlsOf(ConfigMaps.Stream(), change.ControlGap); len(gaps) > 0 || strings.Contains(e.Output(), "writing the objects again") {
+	if gaps := log.ControlsOf(ConfigMaps.Stream(), change.ControlGap); len(gaps) > 0 || strings.Contains(e.Output(), "writing the objects again") {
 		t.Errorf("gap records %+v", gaps)
 	}
 	if n := snapshot(); copied == 0 || n == 0 {
@@ -379,6 +379,6 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	mustRun(t, w.Env, "verify")
 }
 
-func (l *Log) snapshotOf(w *World, kind Kind) map[string][]Record {
+func snapshotOf(l *Log, w *World, kind Kind) map[string][]Record {
 	return l.ByKey(w.Prefix+".snapshot", kind)
 }

@@ -15,10 +15,10 @@ import (
 func ReadTables(t testing.TB, url, prefix string) *Log {
 	t.Helper()
 	return readTables(t, url, func(l *Log, ctx context.Context, tx pgx.Tx) error {
-		if err := l.readChanges(ctx, tx, prefix); err != nil {
+		if err := readChanges(l, ctx, tx, prefix); err != nil {
 			return err
 		}
-		return l.readControls(ctx, tx)
+		return readControls(l, ctx, tx)
 	})
 }
 
@@ -39,7 +39,7 @@ func readTables(t testing.TB, url string, read func(*Log, context.Context, pgx.T
 	return log
 }
 
-func (l *Log) readChanges(ctx context.Context, tx pgx.Tx, prefix string) error {
+func readChanges(l *Log, ctx context.Context, tx pgx.Tx, prefix string) error {
 	rows, err := tx.Query(ctx, `select slot, op, api_group, resource, namespace, name, uid, resource_version, inferred, before::text, after::text
 		from kubecdc_log.changes order by slot, epoch, batch, n`)
 	if err != nil {
@@ -73,7 +73,7 @@ func withTombstone(r Record) []Record {
 	return []Record{r, {Topic: r.Topic, Partition: r.Partition, Key: r.Key}}
 }
 
-func (l *Log) readControls(ctx context.Context, tx pgx.Tx) error {
+func readControls(l *Log, ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `select record from kubecdc_log.control order by slot, epoch, batch, n`)
 	if err != nil {
 		return err
@@ -110,24 +110,4 @@ func batchPositions(t testing.TB, url string) (all []change.Position) {
 	defer conn.Close(t.Context())
 	_ = eachBatch(t.Context(), conn, func(positions []change.Position) { all = append(all, positions...) })
 	return all
-}
-
-// ReadObjects reads the current state that the Postgres sink keeps.
-func ReadObjects(t testing.TB, url, prefix string) *Log {
-	t.Helper()
-	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, url)
-	must(t, err)
-	defer conn.Close(ctx)
-	rows, err := conn.Query(ctx, `select api_group, resource, namespace, name, uid, resource_version, body::text from kubecdc_log.objects`)
-	must(t, err)
-	log := &Log{}
-	var group, resource, namespace, name, uid, version, body string
-	_, err = pgx.ForEachRow(rows, []any{&group, &resource, &namespace, &name, &uid, &version, &body}, func() error {
-		log.Records = append(log.Records, Record{Topic: change.Topic(prefix, change.Resource{Group: group, Plural: resource}),
-			Op: "c", Key: change.ObjectKey(namespace, name), UID: uid, Version: change.ResourceVersion(version), After: []byte(body)})
-		return nil
-	})
-	must(t, err)
-	return log
 }

@@ -44,14 +44,14 @@ func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) 
 	log := w.Read(t)
 	wantNoEnd(t, w, Budgets)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
-	if begins := log.controlsOf(Budgets.Stream(), change.ControlSnapshotBegin); len(begins) != 1 {
+	if begins := log.ControlsOf(Budgets.Stream(), change.ControlSnapshotBegin); len(begins) != 1 {
 		t.Errorf("the stream began %d times: %+v", len(begins), begins)
 	}
 }
 
 func wantNoEnd(t *testing.T, w *World, kind Kind) {
 	t.Helper()
-	if ends := w.Read(t).controlsOf(kind.Stream(), change.ControlStreamEnd); len(ends) != 0 {
+	if ends := w.Read(t).ControlsOf(kind.Stream(), change.ControlStreamEnd); len(ends) != 0 {
 		t.Fatalf("the stream ended: %+v", ends)
 	}
 }

@@ -71,8 +71,8 @@ func wantOnly(t testing.TB, got map[string]bool, want ...string) {
 	}
 }
 
-// live returns keys of ConfigMaps whose last record is no delete.
-func (l *Log) live(w *World) (records []Record) {
+// liveIn returns keys of ConfigMaps whose last record is no delete.
+func liveIn(l *Log, w *World) (records []Record) {
 	for _, all := range l.ByKey(w.Prefix, ConfigMaps) {
 		if last := all[len(all)-1]; strings.Contains(string(last.After), `"pad"`) { // the others are the API server's own
 			records = append(records, last)
@@ -155,7 +155,7 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	log := w.AwaitComplete(t, writer, kinds)
 	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
 
-	live := log.live(w)
+	live := liveIn(log, w)
 	missing := w.plant(t, live[0], "d", "", live[0].Version)
 	stale := w.plant(t, live[1], "u", "", "2")
 	extra := w.plant(t, live[2], "c", "planted", "3")
@@ -206,7 +206,7 @@ func TestTwoRepairsWriteOnce(t *testing.T) {
 	writer.Fill(10)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
-	live := w.AwaitComplete(t, writer, kinds).live(w)
+	live := liveIn(w.AwaitComplete(t, writer, kinds), w)
 	stale := w.plant(t, live[0], "u", "", "2")
 	extra := w.plant(t, live[1], "c", "planted", "3")
 	mustRun(t, w.Env, "pause", ConfigMaps.ID()) // so both have compared before either repairs
@@ -257,7 +257,7 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	for range 6 {
 		wantOnly(t, w.verified(t, 0))
 	}
-	namespace, name := change.SplitKey(log.live(w)[0].Key)
+	namespace, name := change.SplitKey(liveIn(log, w)[0].Key)
 	sql := connect(t, w.Postgres.URL)
 	_, err := sql.Exec(context.Background(), `insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted',
 		api_version, kind, uid, '999999999', time, stream, body from kubecdc_log.objects where namespace = $1 and name = $2 and resource = 'configmaps'`, namespace, name)
@@ -291,7 +291,7 @@ func TestVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 	log := w.AwaitComplete(t, writer, []Kind{ConfigMaps})
 	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
 	wantOnly(t, w.verified(t, 0))
-	live := log.live(w)
+	live := liveIn(log, w)
 	sql := connect(t, w.Postgres.URL)
 	for i, statement := range []string{
 		`insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted', api_version, kind, uid, '3', time, stream, body

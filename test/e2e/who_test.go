@@ -62,7 +62,7 @@ func testWho(t *testing.T, level string, policy bool, least float64) {
 	r := newRequesters(t, w.kube)
 	r.admission = w.installAdmission(t)
 	if binary := os.Getenv("KUBECDC_TEST_CONTROLLERS"); binary != "" {
-		must(t, w.kube.StartControllers(binary, "garbage-collector-controller", "namespace-controller"))
+		startControllers(t, w.kube, binary, "garbage-collector-controller", "namespace-controller")
 		r.controlled = true
 	}
 	w.start(t)

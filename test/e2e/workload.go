@@ -24,17 +24,29 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The five kinds that the tests write: built-in ones of three groups, and a custom resource.
+// Kinds are the five that most tests write: built-in ones of three groups, and a custom resource. Events are not among them: they have no
+// watch cache.
 var (
-	ConfigMaps  = Kind{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "/registry/configmaps/"}
-	Secrets     = Kind{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "/registry/secrets/"}
-	Deployments = Kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "/registry/deployments/"}
-	Roles       = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "/registry/roles/"}
-	Widgets     = Kind{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "/registry/example.com/widgets/"}
-	Events      = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "/registry/events/"} // not among them: no watch cache
-	Budgets     = Kind{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, "/registry/poddisruptionbudgets/"}
+	ConfigMaps  = kindOf("", "v1", "configmaps")
+	Secrets     = kindOf("", "v1", "secrets")
+	Pods        = kindOf("", "v1", "pods")
+	Events      = kindOf("", "v1", "events")
+	Deployments = kindOf("apps", "v1", "deployments")
+	Budgets     = kindOf("policy", "v1", "poddisruptionbudgets")
+	Roles       = kindOf("rbac.authorization.k8s.io", "v1", "roles")
+	Widgets     = customKind("example.com", "v1", "widgets")
 	Kinds       = []Kind{ConfigMaps, Secrets, Deployments, Roles, Widgets}
 )
+
+func kindOf(group, version, resource string) Kind {
+	return Kind{GVR: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Prefix: "/registry/" + resource + "/"}
+}
+
+func customKind(group, version, resource string) Kind {
+	k := kindOf(group, version, resource)
+	k.Prefix = "/registry/" + group + "/" + resource + "/"
+	return k
+}
 
 // Resources is KUBECDC_RESOURCES for the kinds.
 func Resources(kinds []Kind) string {
@@ -48,22 +60,29 @@ func Resources(kinds []Kind) string {
 // InstallWidgets installs the custom resource and waits until it can be written.
 func InstallWidgets(t testing.TB, config *rest.Config) { installCRD(t, config, Widgets) }
 
-// installCRD installs one of widgets, in the kind's group.
-func installCRD(t testing.TB, config *rest.Config, kind Kind) {
-	t.Helper()
-	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	crd := &unstructured.Unstructured{Object: map[string]any{
+// CRD defines widgets, in the kind's group, whose objects have a schema.
+func CRD(kind Kind, schema map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": kind.ID()},
 		"spec": map[string]any{
 			"group": kind.GVR.Group, "scope": "Namespaced",
 			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList",
 				"shortNames": []any{"wdg"}},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": schema}}},
 		},
 	}}
-	if _, err := crds.Create(context.Background(), crd, metav1.CreateOptions{}); err != nil {
+}
+
+func crds(config *rest.Config) dynamic.ResourceInterface {
+	return dynamic.NewForConfigOrDie(config).Resource(kindOf("apiextensions.k8s.io", "v1", "customresourcedefinitions").GVR)
+}
+
+// installCRD installs one of widgets that may hold anything.
+func installCRD(t testing.TB, config *rest.Config, kind Kind) {
+	t.Helper()
+	crd := CRD(kind, map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+	if _, err := crds(config).Create(context.Background(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	Await(t, "the CRD to be served", func() (bool, error) {
@@ -78,10 +97,9 @@ func installCRD(t testing.TB, config *rest.Config, kind Kind) {
 // RemoveWidgets removes the custom resource, its objects with it, and waits until both are gone.
 func RemoveWidgets(t testing.TB, config *rest.Config) {
 	t.Helper()
-	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	must(t, crds.Delete(context.Background(), "widgets.example.com", metav1.DeleteOptions{}))
+	must(t, crds(config).Delete(context.Background(), "widgets.example.com", metav1.DeleteOptions{}))
 	Await(t, "the CRD to be gone", func() (bool, error) {
-		_, err := crds.Get(context.Background(), "widgets.example.com", metav1.GetOptions{})
+		_, err := crds(config).Get(context.Background(), "widgets.example.com", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
 }
@@ -90,8 +108,10 @@ func RemoveWidgets(t testing.TB, config *rest.Config) {
 type Writer struct {
 	t      testing.TB
 	random *rand.Rand
+	config *rest.Config
 	client dynamic.Interface
 	kinds  []Kind
+	user   string
 	Names  int // how many names a kind and namespace has
 	Pad    int // bytes of padding in each object
 	alive  map[string]bool
@@ -100,8 +120,15 @@ type Writer struct {
 
 // NewWriter makes a writer whose choices follow from the seed.
 func NewWriter(t testing.TB, config *rest.Config, seed uint64, kinds []Kind) *Writer {
-	return &Writer{t: t, random: rand.New(rand.NewPCG(seed, 2)), client: dynamic.NewForConfigOrDie(config), kinds: kinds,
+	return &Writer{t: t, random: rand.New(rand.NewPCG(seed, 2)), config: config, client: dynamic.NewForConfigOrDie(config), kinds: kinds,
 		Names: 12, alive: map[string]bool{}}
+}
+
+// As has the next changes made by a user, who is in a label of the pods that they change.
+func (w *Writer) As(user string) {
+	config := rest.CopyConfig(w.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+	w.user, w.client = user, dynamic.NewForConfigOrDie(config)
 }
 
 // Run makes n changes.
@@ -140,25 +167,33 @@ func (w *Writer) overtake(other, own *servers.Kubernetes) {
 	}
 }
 
+// atOnce deletes pods too, which no kubelet ends.
+var atOnce = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+
 var writeNamespaces = []string{"default", "kube-public", "kube-node-lease"}
 
 func (w *Writer) one() {
 	kind := w.kinds[w.random.IntN(len(w.kinds))]
 	ns, name := writeNamespaces[w.random.IntN(len(writeNamespaces))], fmt.Sprintf("n%d", w.random.IntN(w.Names))
 	key := kind.ID() + " " + ns + "/" + name
-	object := sample(kind, name, int(w.Made.Add(1)), w.Pad)
+	object := w.object(kind, name, int(w.Made.Add(1)), w.Pad)
 	if kind == Events { // it must be about something in its own namespace
 		_ = unstructured.SetNestedField(object.Object, ns, "involvedObject", "namespace")
 	}
 	remove := w.alive[key] && w.random.IntN(4) == 0
+	var subresource []string
+	if kind == Pods && w.alive[key] { // its spec stays
+		delete(object.Object, "spec")
+		subresource = []string{"status"}
+	}
 	api := w.client.Resource(kind.GVR).Namespace(ns)
 	w.insist(func(ctx context.Context) error {
 		switch {
 		case remove:
-			return ignore(api.Delete(ctx, name, metav1.DeleteOptions{}), apierrors.IsNotFound)
+			return ignore(api.Delete(ctx, name, atOnce), apierrors.IsNotFound)
 		case w.alive[key]:
 			body, _ := object.MarshalJSON()
-			_, err := api.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+			_, err := api.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, subresource...)
 			return err
 		default:
 			_, err := api.Create(ctx, object, metav1.CreateOptions{})
@@ -203,7 +238,11 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 	o := map[string]any{"metadata": map[string]any{"name": name, "annotations": map[string]any{"n": strconv.Itoa(n), "pad": strings.Repeat("x", pad)}}}
 	switch kind {
 	case ConfigMaps:
-		o["apiVersion"], o["kind"], o["data"] = "v1", "ConfigMap", map[string]any{"n": strconv.Itoa(n), "html": "<a href=\"x\">&</a>\u2028"}
+		o["apiVersion"], o["kind"], o["data"] = "v1", "ConfigMap", map[string]any{"n": strconv.Itoa(n), "html": "<a href=\"x\">&</a>\u2028",
+			"odd": "\"'`\\ \t\n größe 数 🐙", "null": "null"} // what careless parsers get wrong
+	case Pods:
+		o["apiVersion"], o["kind"], o["status"] = "v1", "Pod", map[string]any{"phase": []string{"Pending", "Running", "Succeeded"}[n%3]}
+		o["spec"] = map[string]any{"nodeName": fmt.Sprint("node-", n%7), "containers": []any{map[string]any{"name": "c", "image": "example.com/i:1"}}}
 	case Secrets:
 		o["apiVersion"], o["kind"], o["stringData"] = "v1", "Secret", map[string]any{"n": strconv.Itoa(n)}
 	case Events:
@@ -226,11 +265,20 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: o}
 }
 
-// mark changes one object of the kind and gives the resourceVersion of that.
+// object is a sample by the writer's user.
+func (w *Writer) object(kind Kind, name string, n, pad int) *unstructured.Unstructured {
+	o := sample(kind, name, n, pad)
+	if kind == Pods {
+		o.SetLabels(map[string]string{"by": w.user})
+	}
+	return o
+}
+
+// mark creates an object of the kind and gives its resourceVersion.
 func (w *Writer) mark(kind Kind) (version change.ResourceVersion) {
 	api := w.client.Resource(kind.GVR).Namespace("default")
 	w.insist(func(ctx context.Context) error {
-		o, err := api.Create(ctx, sample(kind, fmt.Sprintf("mark%d", w.Made.Add(1)), 0, 0), metav1.CreateOptions{})
+		o, err := api.Create(ctx, w.object(kind, fmt.Sprintf("mark%d", w.Made.Add(1)), 0, 0), metav1.CreateOptions{})
 		if err == nil {
 			version = change.ResourceVersion(o.GetResourceVersion())
 		}
@@ -244,7 +292,7 @@ func (w *Writer) Fill(n int) {
 	for _, kind := range w.kinds {
 		for i := range n {
 			w.insist(func(ctx context.Context) error {
-				_, err := w.client.Resource(kind.GVR).Namespace("default").Create(ctx, sample(kind, fmt.Sprintf("fill%d", i), i, w.Pad), metav1.CreateOptions{})
+				_, err := w.client.Resource(kind.GVR).Namespace("default").Create(ctx, w.object(kind, fmt.Sprintf("fill%d", i), i, w.Pad), metav1.CreateOptions{})
 				return ignore(err, apierrors.IsAlreadyExists)
 			})
 		}

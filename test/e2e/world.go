@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +23,8 @@ type World struct {
 	Env        map[string]string
 }
 
-// NewWorld starts an API server and a database for this test alone, which will break them. The broker is that of all tests, and the topics
-// are the test's own.
+// NewWorld starts an API server and a database for this test alone, which will break them. The broker is that of all tests: the topics, and
+// the lane to the broker that Proxied leads through, are the test's own.
 func NewWorld(t testing.TB) *World {
 	t.Helper()
 	return newWorld(t, compaction)
@@ -35,27 +34,6 @@ func newWorld(t testing.TB, compaction time.Duration) *World {
 	t.Helper()
 	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
 	return w.on(servers.SharedKafka(t), servers.UniqueName())
-}
-
-// NewBrokerWorld starts a broker for this test alone, too. It starts concurrently, since it takes long.
-func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
-	t.Helper()
-	var broker *servers.Kafka
-	var failed error
-	started := make(chan struct{})
-	go func() {
-		defer close(started)
-		broker, failed = servers.StartKafka(context.Background(), kafka)
-	}()
-	t.Cleanup(func() {
-		if <-started; broker != nil {
-			_ = broker.Stop()
-		}
-	})
-	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
-	<-started
-	must(t, failed)
-	return w.on(broker, w.Prefix)
 }
 
 // on has the log in topics of that prefix.
@@ -72,15 +50,6 @@ func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 	return postgresWorld(t, startKube(t, compaction), postgres)
 }
 
-// separateCheckpoint gives the checkpoint a server of its own.
-func (w *World) separateCheckpoint(t testing.TB) {
-	t.Helper()
-	server, err := servers.StartPostgres(context.Background(), servers.PostgresOptions{})
-	must(t, err)
-	t.Cleanup(func() { _ = server.Stop() })
-	w.Checkpoint, w.Env["KUBECDC_CHECKPOINT"] = server, server.URL
-}
-
 func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.PostgresOptions) *World {
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: kube}
@@ -89,14 +58,19 @@ func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.Post
 	must(t, err)
 	t.Cleanup(func() { _ = w.Postgres.Stop() })
 	w.Checkpoint = w.Postgres
-	w.Env = map[string]string{
-		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
-		"KUBECDC_SINK": "postgres", "KUBECDC_SINK_POSTGRES": w.Postgres.URL, "KUBECDC_CHECKPOINT": w.Postgres.URL,
-		"KUBECDC_LEASE_DURATION": lease.String(), "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
-		"KUBECDC_SECRETS": "plain", // the judge compares with what the cluster has
-	}
+	w.Env = with(settingsFor(kube), "KUBECDC_SINK", "postgres", "KUBECDC_SINK_POSTGRES", w.Postgres.URL, "KUBECDC_CHECKPOINT", w.Postgres.URL)
 	return w
 }
+
+// settingsFor are those of all exporters, whatever their log is.
+func settingsFor(kube *servers.Kubernetes) map[string]string {
+	return map[string]string{"KUBECONFIG": kube.Kubeconfig, "KUBECDC_CLUSTER": Cluster, "KUBECDC_RESOURCES": Resources(Kinds),
+		"KUBECDC_LEASE_DURATION": lease.String(), "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
+		"KUBECDC_SECRETS": "plain"} // the judge compares with what the cluster has
+}
+
+// Cluster is the name that the logs have it by.
+const Cluster = "e2e"
 
 // lease is short enough that a test can wait for who follows a dead replica, and long enough that one which is alive renews it on a
 // busy machine.
@@ -109,15 +83,6 @@ const compaction = time.Minute
 func startKube(t testing.TB, compaction time.Duration) *servers.Kubernetes {
 	t.Helper()
 	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{CompactionInterval: compaction})
-	must(t, err)
-	t.Cleanup(func() { _ = k.Stop() })
-	return k
-}
-
-// anotherCluster starts a cluster that has the same certificates and tokens as the world's: whoever reads that one can read this one.
-func (w *World) anotherCluster(t testing.TB) *servers.Kubernetes {
-	t.Helper()
-	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{SameAccess: w.Kube})
 	must(t, err)
 	t.Cleanup(func() { _ = k.Stop() })
 	return k
@@ -144,52 +109,25 @@ func (w *World) Read(t testing.TB) *Log {
 }
 
 // With is the environment with some settings changed.
-func (w *World) With(pairs ...string) map[string]string {
-	env := map[string]string{}
-	for k, v := range w.Env {
-		env[k] = v
-	}
+func (w *World) With(pairs ...string) map[string]string { return with(w.Env, pairs...) }
+
+func with(env map[string]string, pairs ...string) map[string]string {
+	env = maps.Clone(env)
 	for i := 0; i < len(pairs); i += 2 {
 		env[pairs[i]] = pairs[i+1]
 	}
 	return env
 }
 
-// Proxied puts proxies between an exporter and each of its servers: "api", "postgres", which has the checkpoint, and that of the
-// log: "kafka" or "sink".
-func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env map[string]string) {
-	t.Helper()
-	proxies = map[string]*servers.Proxy{}
-	targets := map[string]string{"api": w.Kube.Address, "postgres": w.Checkpoint.Address}
-	if w.Kafka != nil {
-		proxies["kafka"] = w.Kafka.Proxy
-	} else {
-		targets["sink"] = w.Postgres.Address
-	}
-	for name, target := range targets {
-		p, err := servers.NewProxy(target)
-		must(t, err)
-		t.Cleanup(func() { p.Close() })
-		proxies[name] = p
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
-	env = w.With("KUBECONFIG", kubeconfig, "KUBECDC_CHECKPOINT", w.Checkpoint.URLAt(proxies["postgres"].Address, "kubecdc"))
-	if w.Kafka != nil {
-		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","))
-	}
-	return proxies, with(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
-}
-
 // AwaitComplete waits until the log is complete, for every kind, up to the cluster's present revision: a last
 // change of each kind is made, and must come out.
 func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 	t.Helper()
-	return w.awaitMarks(t, writer.marks(kinds))
+	return w.awaitMarks(t, writer.Marks(kinds))
 }
 
-// marks makes a last change of each kind, and returns their versions.
-func (w *Writer) marks(kinds []Kind) map[change.StreamID]change.ResourceVersion {
+// Marks makes a last change of each kind, and returns their versions.
+func (w *Writer) Marks(kinds []Kind) map[change.StreamID]change.ResourceVersion {
 	made := map[change.StreamID]change.ResourceVersion{}
 	for _, kind := range kinds {
 		made[kind.Stream()] = w.mark(kind)
@@ -197,8 +135,14 @@ func (w *Writer) marks(kinds []Kind) map[change.StreamID]change.ResourceVersion 
 	return made
 }
 
-// awaitMarks waits until the log is complete up to these versions.
 func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.ResourceVersion) *Log {
+	t.Helper()
+	w.AwaitMarks(t, want)
+	return w.Read(t)
+}
+
+// AwaitMarks waits until the log is complete up to these versions.
+func (w *World) AwaitMarks(t testing.TB, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	left := maps.Clone(want)
 	reach := func(positions []change.Position) (all bool) {
@@ -226,16 +170,4 @@ func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.Resourc
 	if w.Kafka != nil {
 		AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
 	}
-	return w.Read(t)
-}
-
-func (w *World) controls(t testing.TB) []change.Control {
-	t.Helper()
-	if w.File != "" {
-		return w.fileControls(t)
-	}
-	if w.Kafka == nil {
-		return readTables(t, w.Postgres.URL, (*Log).readControls).Controls
-	}
-	return ReadControls(t, w.Kafka.Brokers, w.Prefix)
 }

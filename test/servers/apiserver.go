@@ -9,8 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// APIServer is one kube-apiserver. Several can share an etcd, as behind a load
-// balancer.
+// APIServer is one kube-apiserver. Several can share an etcd, as behind a load balancer.
 type APIServer struct {
 	URL        string       // https://127.0.0.1:port
 	Address    string       // 127.0.0.1:port, a Proxy's target
@@ -53,8 +52,7 @@ func (a *APIServer) args() []string {
 	return append(append(args, k.opts.APIServerFlags...), a.flags...)
 }
 
-// Start starts the server on the port it had before, and waits until it is
-// ready and the first namespaces exist.
+// Start starts the server on the port it had before, and waits until it is ready and the first namespaces exist.
 func (a *APIServer) Start(ctx context.Context) (err error) {
 	a.proc, err = startProcess(command{
 		name: a.name,
@@ -75,10 +73,10 @@ func (a *APIServer) Start(ctx context.Context) (err error) {
 }
 
 func (a *APIServer) ready(ctx context.Context, client *http.Client) error {
-	if err := probeURL(ctx, client, a.URL+"/readyz", ""); err != nil {
+	if err := probeURL(ctx, client, a.URL+"/readyz"); err != nil {
 		return err
 	}
-	return probeURL(ctx, client, a.URL+"/api/v1/namespaces/default", "")
+	return probeURL(ctx, client, a.URL+"/api/v1/namespaces/default")
 }
 
 // Stop ends the server as a rollout does: by SIGTERM.
@@ -94,10 +92,3 @@ func (a *APIServer) Restart(ctx context.Context) error {
 	}
 	return a.Start(ctx)
 }
-
-// Pause stops the process without ending it (SIGSTOP): connections stay open
-// and nothing answers. Resume lets it go on.
-func (a *APIServer) Pause() error { return a.proc.cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Resume undoes Pause.
-func (a *APIServer) Resume() error { return a.proc.cmd.Process.Signal(syscall.SIGCONT) }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// patience is how long a test waits in vain for anything, on a Clock. It is far above what anything takes, so that it says nothing of
-// how fast something is: only what never comes is waited for so long.
+// patience is how long a test waits in vain for anything, on a Clock. It is far above what anything takes, so that it says
+// nothing of how fast something is: only what never comes is waited for so long.
 const patience = 5 * time.Minute
 
 // Clock measures time as far as the machine has processors to spare, and at a tenth of the pace while all are busy, whoever keeps
@@ -40,8 +40,7 @@ func (c *Clock) Passed() time.Duration {
 // Late reports whether enough has been waited.
 func (c *Clock) Late() bool { return c.Passed() > patience }
 
-// idled is how long the processors have had nothing to do, all together; it is
-// not known where there is no /proc.
+// idled is how long the processors have had nothing to do, all together; it is not known where there is no /proc.
 func idled() (idle time.Duration, known bool) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -72,8 +71,8 @@ func Patient(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// Context is a test's own, which also ends when enough has been waited: a request that a broker never answers fails one test, and does
-// not hold up all.
+// Context is a test's own, which also ends when enough has been waited: a request that a broker never answers fails one test, and
+// does not hold up all.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := Patient(t.Context())
 	t.Cleanup(cancel)

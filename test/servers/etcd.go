@@ -21,16 +21,17 @@ type etcd struct {
 	log      string
 	endpoint string
 	peer     string
-	flags    []string
 	kine     string // binary of kine, which runs in etcd's place; empty: etcd
 	database string // below kine
 	proc     *process
+	client   *clientv3.Client
+	record   *recorder // nil while etcd itself keeps its history
 }
 
 func (e *etcd) args() []string {
-	// A kill of the process loses nothing without fsync, only a crash of the
-	// machine does: so --unsafe-no-fsync takes nothing away from a test.
-	return append([]string{"etcd",
+	// A kill of the process loses nothing without fsync, only a crash of the machine does: so --unsafe-no-fsync takes nothing
+	// away from a test.
+	return []string{"etcd",
 		"--name=kubecdc",
 		"--data-dir=" + e.dir,
 		"--listen-client-urls=" + e.endpoint,
@@ -41,10 +42,15 @@ func (e *etcd) args() []string {
 		"--unsafe-no-fsync",
 		"--quota-backend-bytes=8589934592",
 		"--log-level=warn",
-	}, e.flags...)
+	}
 }
 
 func (e *etcd) start(ctx context.Context) (err error) {
+	if e.client == nil { // it reconnects over restarts
+		if e.client, err = newEtcdClient(e.endpoint); err != nil {
+			return err
+		}
+	}
 	if e.kine != "" {
 		return e.startKine(ctx)
 	}
@@ -53,12 +59,11 @@ func (e *etcd) start(ctx context.Context) (err error) {
 		return err
 	}
 	return e.proc.awaitReady(ctx, func(ctx context.Context) error {
-		return probeURL(ctx, http.DefaultClient, e.endpoint+"/health", "")
+		return probeURL(ctx, http.DefaultClient, e.endpoint+"/health")
 	})
 }
 
-// startKine starts kine, and waits until it takes connections: the API server
-// waits for the rest.
+// startKine starts kine, and waits until it takes connections: the API server waits for the rest.
 func (e *etcd) startKine(ctx context.Context) (err error) {
 	address := strings.TrimPrefix(e.endpoint, "http://")
 	e.proc, err = startProcess(command{name: "kine", path: e.kine, log: e.log,
@@ -94,20 +99,19 @@ func (e *etcd) restore(from string) error {
 	return os.Chmod(e.dir, 0o700)
 }
 
-func (e *etcd) newClient() (*clientv3.Client, error) {
+func newEtcdClient(endpoint string) (*clientv3.Client, error) {
 	c, err := clientv3.New(clientv3.Config{
-		Endpoints:   []string{e.endpoint},
+		Endpoints:   []string{endpoint},
 		DialTimeout: 10 * time.Second,
 		Logger:      zap.NewNop(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connect to etcd at %s: %w", e.endpoint, err)
+		return nil, fmt.Errorf("connect to etcd at %s: %w", endpoint, err)
 	}
 	return c, nil
 }
 
-// compactRevKey is where API servers tell each other what is compacted: they
-// watch it to drop what their watch caches hold of it
+// compactRevKey is where API servers tell each other what is compacted: they watch it to drop what their watch caches hold of it
 // (k8s.io/apiserver, pkg/storage/etcd3/compact.go).
 const compactRevKey = "compact_rev_key"
 
@@ -122,46 +126,12 @@ func compact(ctx context.Context, c *clientv3.Client, rev int64) error {
 	return nil
 }
 
-// EtcdEvent is one write, as etcd itself tells it: what a log of changes is to
-// be measured against.
+// EtcdEvent is one write, as etcd itself tells it: what a log of changes is to be measured against.
 type EtcdEvent struct {
 	Op       string // c, u or d
 	Key      string // e.g. /registry/configmaps/default/name
 	Revision int64  // the resourceVersion of the change
 	Value    []byte // nil for d; protobuf for most built-in resources, JSON for custom ones
-}
-
-// history reads all writes under prefix from revision from up to now.
-func history(ctx context.Context, c *clientv3.Client, prefix string, from int64) ([]EtcdEvent, error) {
-	now, err := revision(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if from = max(from, 1); from > now {
-		return nil, nil
-	}
-	// All keys, not the prefix only: every revision has a write, so that the
-	// one at now ends the watch.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var found []EtcdEvent
-	for resp := range c.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(from)) {
-		if err := resp.Err(); err != nil {
-			return nil, fmt.Errorf("read etcd's history from revision %d: %w", from, err)
-		}
-		for _, ev := range resp.Events {
-			if ev.Kv.ModRevision > now {
-				return found, nil
-			}
-			if strings.HasPrefix(string(ev.Kv.Key), prefix) {
-				found = append(found, etcdEvent(ev))
-			}
-		}
-		if n := len(resp.Events); n > 0 && resp.Events[n-1].Kv.ModRevision >= now {
-			return found, nil
-		}
-	}
-	return nil, fmt.Errorf("read etcd's history from revision %d: %w", from, context.Cause(ctx))
 }
 
 func etcdEvent(ev *clientv3.Event) EtcdEvent {
@@ -183,15 +153,12 @@ func revision(ctx context.Context, c *clientv3.Client) (int64, error) {
 	return resp.Header.Revision, nil
 }
 
-func probeURL(ctx context.Context, client *http.Client, url, token string) error {
+func probeURL(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,21 +18,10 @@ const (
 	howToInstallRegistry = "run `go run ./test/servers/cmd/servers install registry`"
 )
 
-// Missing lists what this machine lacks: one sentence for each server that
-// could not be installed, with the way to fix it. Empty strings: all is there.
-type Missing struct {
-	Kafka     string
-	Postgres  string
-	PgBouncer string
-	Registry  string
-}
+// Missing says of each part that could not be installed why, with the way to fix it.
+type Missing map[Part]string
 
-// Any reports whether something is missing.
-func (m Missing) Any() bool { return m != Missing{} }
-
-func (m Missing) String() string {
-	return strings.TrimSpace(m.Kafka + "\n" + m.Postgres + "\n" + m.PgBouncer + "\n" + m.Registry)
-}
+func (m Missing) String() string { return strings.Join(slices.Sorted(maps.Values(m)), "\n") }
 
 // Part is one of the servers.
 type Part string
@@ -44,24 +35,21 @@ const (
 	RegistryPart   Part = "registry"  // for make registry alone: only if it is named
 )
 
-// Install makes the servers ready to start: all of them, or the parts named.
-// It tells log about steps that take time, and about nothing if all is there
-// already, which takes a few milliseconds. Only one process installs at a
-// time; the others wait.
+// Install makes the servers ready to start: all of them, or the parts named. It tells log about steps that take time, and about
+// nothing if all is there already, which takes a few milliseconds. Only one process installs at a time; the others wait.
 //
-// Kubernetes builds anywhere that Go does; if it fails, that is an error. What
-// else is not to be had is in Missing.
+// Kubernetes builds anywhere that Go does; if it fails, that is an error. What else is not to be had is in Missing.
 func Install(ctx context.Context, log func(string), parts ...Part) (Missing, error) {
 	dir, err := Dir()
 	if err != nil {
-		return Missing{}, err
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return Missing{}, fmt.Errorf("install servers: %w", err)
+		return nil, fmt.Errorf("install servers: %w", err)
 	}
 	unlock, err := lockFile(filepath.Join(dir, "install.lock"))
 	if err != nil {
-		return Missing{}, err
+		return nil, err
 	}
 	defer unlock()
 	return (&installer{dir: dir, log: log}).install(ctx, parts)
@@ -72,37 +60,28 @@ type installer struct {
 	log func(string)
 }
 
-func (i *installer) install(ctx context.Context, parts []Part) (missing Missing, err error) {
+func (i *installer) install(ctx context.Context, parts []Part) (Missing, error) {
 	if len(parts) == 0 {
 		parts = []Part{PostgresPart, PgBouncerPart, KafkaPart, KubernetesPart}
 	}
+	how := map[Part]func(context.Context) error{KubernetesPart: i.installKube, KafkaPart: i.installKafka, PostgresPart: i.installPostgres,
+		PgBouncerPart: i.installPgBouncer, RegistryPart: i.installRegistry}
+	missing := Missing{}
 	for _, part := range parts {
-		switch part {
-		case PostgresPart:
-			missing.Postgres = reason("Postgres", i.installPostgres(ctx))
-		case PgBouncerPart:
-			missing.PgBouncer = reason("PgBouncer", i.installPgBouncer(ctx))
-		case RegistryPart:
-			missing.Registry = reason("schema registry", i.installRegistry(ctx))
-		case KafkaPart:
-			missing.Kafka = reason("Kafka", i.installKafka(ctx))
-		case KubernetesPart:
-			err = i.installKube(ctx)
-		default:
-			err = fmt.Errorf("install %q: no such part", part)
+		if how[part] == nil {
+			return missing, fmt.Errorf("install %q: no such part", part)
 		}
-		if err != nil || ctx.Err() != nil {
+		err := how[part](ctx)
+		switch {
+		case ctx.Err() != nil:
 			return missing, errors.Join(err, context.Cause(ctx))
+		case err != nil && part == KubernetesPart:
+			return missing, err
+		case err != nil:
+			missing[part] = fmt.Sprintf("no %s: %v", part, err)
 		}
 	}
 	return missing, nil
-}
-
-func reason(server string, err error) string {
-	if err == nil {
-		return ""
-	}
-	return fmt.Sprintf("no %s: %v", server, err)
 }
 
 // step logs the beginning of a step and, at its end, how long it took.

@@ -11,8 +11,7 @@ import (
 // A broker takes any cluster id of 16 bytes in base64.
 const kafkaClusterID = "a3ViZWNkYy10ZXN0LTAwMA"
 
-// kafkaFolder holds the jars, a formatted data folder and an archive of loaded
-// classes.
+// kafkaFolder holds the jars, a formatted data folder and an archive of loaded classes.
 func kafkaFolder(dir string) (string, error) {
 	version, err := pomVersion("kafka.xml")
 	return filepath.Join(dir, "kafka-"+version), err
@@ -60,8 +59,7 @@ func (i *installer) makeKafka(ctx context.Context, home string) error {
 	return formatKafka(ctx, home)
 }
 
-// formatKafka makes the data folder that every broker starts with a copy of:
-// formatting takes a second. It holds the SCRAM users.
+// formatKafka makes the data folder that every broker starts with a copy of: formatting takes a second. It holds the SCRAM users.
 func formatKafka(ctx context.Context, home string) error {
 	ports, err := freePorts(2)
 	if err != nil {
@@ -84,23 +82,17 @@ func formatKafka(ctx context.Context, home string) error {
 	return p.wait(ctx)
 }
 
-// classArchive is what a JVM reads in place of most of Kafka's jars, which
-// halves the time that a broker takes to start. A JVM that does not know it
-// (of another version, or after the folder was moved) does without.
+// classArchive is what a JVM reads in place of most of Kafka's jars, which halves the time that a broker takes to start. A JVM
+// that does not know it (of another version, or after the folder was moved) does without.
 func classArchive(home string) string { return filepath.Join(home, "classes.jsa") }
 
 const archiveFlag = "-XX:ArchiveClassesAtExit="
 
 // archiveClasses has a broker write down, at its exit, which classes it used.
 func archiveClasses(ctx context.Context, archive string) error {
-	k, err := newKafka(KafkaOptions{})
+	k, err := StartKafka(ctx, KafkaOptions{JavaFlags: []string{archiveFlag + archive}})
 	if err != nil {
 		return err
 	}
-	register(k)
-	k.javaFlags = []string{archiveFlag + archive}
-	if err = k.Start(ctx); err == nil {
-		err = k.proc.stop(syscall.SIGTERM)
-	}
-	return errors.Join(err, k.Stop())
+	return errors.Join(k.proc.stop(syscall.SIGTERM), k.Stop())
 }

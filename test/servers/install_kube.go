@@ -48,9 +48,8 @@ func (i *installer) installKube(ctx context.Context) error {
 	})
 }
 
-// toCompile downloads the modules that are not there, and counts the packages
-// that are not in Go's build cache. It is the most that will be compiled: of
-// these, the cache may still have some once it is known what they import.
+// toCompile downloads the modules that are not there, and counts the packages that are not in Go's build cache. It is the most
+// that will be compiled: of these, the cache may still have some once it is known what they import.
 func toCompile(ctx context.Context, k *kubeSource) (int, error) {
 	var list, messages strings.Builder
 	cmd := goKube(ctx, k, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}")
@@ -69,8 +68,7 @@ func (i *installer) build(ctx context.Context, k *kubeSource, packages int) erro
 	return os.Rename(tmp, k.binary)
 }
 
-// goKube is a go command on kube-apiserver, with the flags that its binary is
-// built with.
+// goKube is a go command on kube-apiserver, with the flags that its binary is built with.
 func goKube(ctx context.Context, k *kubeSource, verb string, args ...string) *exec.Cmd {
 	args = slices.Concat([]string{verb}, args, k.flags(), []string{"."})
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -80,8 +78,7 @@ func goKube(ctx context.Context, k *kubeSource, verb string, args ...string) *ex
 	return cmd
 }
 
-// follow runs go build -v, which names each package that it has compiled, and
-// tells from time to time how far it has come.
+// follow runs go build -v, which names each package that it has compiled, and tells from time to time how far it has come.
 func (i *installer) follow(cmd *exec.Cmd, packages int) error {
 	out, err := cmd.StderrPipe()
 	if err != nil {

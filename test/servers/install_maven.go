@@ -59,8 +59,13 @@ type tool struct {
 
 var (
 	javaTool = tool{"java", "default-jre-headless", func() error { _, err := findJava(); return err }}
-	mvnTool  = tool{"mvn", "maven", func() error { _, err := exec.LookPath("mvn"); return err }}
+	mvnTool  = onPath("mvn", "maven")
+	xzTool   = onPath("xz", "xz-utils") // tar unpacks with it
 )
+
+func onPath(name, debian string) tool {
+	return tool{name, debian, func() error { _, err := exec.LookPath(name); return err }}
+}
 
 // ensure installs missing tools, or explains how to.
 func (i *installer) ensure(ctx context.Context, tools ...tool) error {

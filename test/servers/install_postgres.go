@@ -21,8 +21,7 @@ type postgresInstall struct {
 	user     *owner
 }
 
-// findPostgres fails with errNoPostgres if there is none; what it returns then
-// says where one belongs.
+// findPostgres fails with errNoPostgres if there is none; what it returns then says where one belongs.
 func findPostgres(dir string) (*postgresInstall, error) {
 	user, err := unprivileged()
 	if err != nil {
@@ -41,9 +40,8 @@ func findPostgres(dir string) (*postgresInstall, error) {
 
 func shortHash(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:8] }
 
-// postgresBinaries is the folder of the newest Postgres of this machine, or of
-// the one that Install put below base. Debian and others keep the server off
-// PATH.
+// postgresBinaries is the folder of the newest Postgres of this machine, or of the one that Install put below base. Debian and
+// others keep the server off PATH.
 func postgresBinaries(base string) (string, error) {
 	if named := os.Getenv("KUBECDC_POSTGRES_BIN"); named != "" {
 		return named, nil
@@ -87,8 +85,7 @@ func (i *installer) installPostgres(ctx context.Context) error {
 	})
 }
 
-// bringPostgres fetches Postgres into the folder of all servers, which stays,
-// and copies it to base where that is another one.
+// bringPostgres fetches Postgres into the folder of all servers, which stays, and copies it to base where that is another one.
 func (i *installer) bringPostgres(ctx context.Context, base string) error {
 	fetched := filepath.Join(i.dir, fetchedPostgres)
 	if !exists(fetched) {
@@ -104,8 +101,8 @@ func (i *installer) bringPostgres(ctx context.Context, base string) error {
 	})
 }
 
-// initdb fills a data folder. It asks for the sort order of a language, and
-// does without where this Postgres was built without ICU.
+// initdb fills a data folder. It asks for the sort order of a language, and does without where this Postgres was built without
+// ICU.
 func (p *postgresInstall) initdb(ctx context.Context, data string) error {
 	err := p.initdbWith(ctx, data, "--locale-provider=icu", "--icu-locale=en-US")
 	if err != nil {

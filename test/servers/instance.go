@@ -9,18 +9,16 @@ import (
 
 const keepEnv = "KUBECDC_SERVERS_KEEP"
 
-// instance is the folder of one running server. Its owner holds a lock on a
-// file in it, which the kernel lets go when the owner ends, however it ends:
-// so a later start can tell a folder in use from one left behind.
+// instance is the folder of one running server. Its owner holds a lock on a file in it, which the kernel lets go when the owner
+// ends, however it ends: so a later start can tell a folder in use from one left behind.
 type instance struct {
 	dir  string
 	lock *os.File
 	keep bool
 }
 
-// newInstance makes a folder under base/run, and clears away those whose
-// owners are gone.
-func newInstance(base, name string, keep bool) (*instance, error) {
+// newInstance makes a folder under base/run, and clears away those whose owners are gone.
+func newInstance(base, name string) (*instance, error) {
 	run := filepath.Join(base, "run")
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		return nil, fmt.Errorf("make instance folder: %w", err)
@@ -31,10 +29,10 @@ func newInstance(base, name string, keep bool) (*instance, error) {
 	}
 	defer unlock()
 	sweep(run)
-	return makeInstance(run, name, keep || os.Getenv(keepEnv) != "")
+	return makeInstance(run, name)
 }
 
-func makeInstance(run, name string, keep bool) (*instance, error) {
+func makeInstance(run, name string) (*instance, error) {
 	dir, err := os.MkdirTemp(run, name+"-")
 	if err != nil {
 		return nil, fmt.Errorf("make instance folder: %w", err)
@@ -49,8 +47,8 @@ func makeInstance(run, name string, keep bool) (*instance, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("lock instance folder: %w", err)
 	}
-	i := &instance{dir: dir, lock: lock, keep: keep}
-	if keep {
+	i := &instance{dir: dir, lock: lock, keep: os.Getenv(keepEnv) != ""}
+	if i.keep {
 		err = os.WriteFile(i.path("keep"), nil, 0o644)
 	}
 	return i, err

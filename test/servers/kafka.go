@@ -14,15 +14,14 @@ import (
 
 // KafkaOptions are all optional.
 type KafkaOptions struct {
-	MessageMaxBytes int               // of a record batch; 0 is the broker's default of 1 MiB
-	Properties      map[string]string // more server.properties; they win
-	SASL            bool              // adds a SASL_PLAINTEXT listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
-	OAuth           bool              // lets tokens of Issuer in there, by OAUTHBEARER
-	TLS             bool              // adds an SSL listener
-	ACLs            bool              // KafkaUser may do what ACLs allow; who comes without a login may do all
-	Guarded         bool              // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
-	Joined          bool              // others join it: one of them that is silent is soon taken for dead
-	Keep            bool              // keep the folder after Stop
+	Properties map[string]string // more server.properties; they win
+	SASL       bool              // adds a SASL_PLAINTEXT listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
+	JavaFlags  []string
+	TLS        bool // adds an SSL listener
+	ACLs       bool // KafkaUser may do what ACLs allow; who comes without a login may do all
+	Guarded    bool // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
+	Joined     bool // others join it: one of them that is silent is soon taken for dead
+	Lanes      int  // for so many tests at once: see Lane. 0 is 1
 }
 
 // The one user of the SASL listener.
@@ -32,16 +31,14 @@ const (
 )
 
 const (
-	// kafkaSession is how long a broker may be silent. It is long, so that none is
-	// fenced because the machine is slow.
+	// kafkaSession is how long a broker may be silent. It is long, so that none is fenced because the machine is slow.
 	kafkaSession = 30 * time.Second
-	// kafkaSessionShort is that of one that comes back, as its controller waits
-	// for the old session to end, and of one whose death others are to notice.
+	// kafkaSessionShort is that of one that comes back, as its controller waits for the old session to end, and of one whose
+	// death others are to notice.
 	kafkaSessionShort = 2 * time.Second
 )
 
-// Kafka is one real broker, its own controller (KRaft), or one that joined it.
-// Topics are not created by use.
+// Kafka is one real broker, its own controller (KRaft), or one that joined it. Topics are not created by use.
 type Kafka struct {
 	Brokers        []string // plaintext
 	ProxiedBrokers []string // the same broker through Proxy: what it advertises there is the proxy
@@ -50,10 +47,9 @@ type Kafka struct {
 	CACertFile     string   // of the TLS listener
 	ClientCertFile string   // for a client that wants to show one
 	ClientKeyFile  string
-	Issuer         *Issuer // with KafkaOptions.OAuth
-	Proxy          *Proxy  // between ProxiedBrokers and the broker
-	ClusterID      string  // which every broker of the cluster says
-	Dir            string  // of this instance: data and log
+	Proxy          *Proxy // between ProxiedBrokers and the broker; the first of the lanes
+	ClusterID      string // which every broker of the cluster says
+	Dir            string // of this instance: data and log
 
 	opts     KafkaOptions
 	home     string
@@ -62,31 +58,24 @@ type Kafka struct {
 	ca       *authority
 	id       int    // of the node; the first one is the controller
 	control  string // the controller's address
-	behind   string // the listener that Proxy leads to
+	lanes    []lane
+	free     chan lane // those that no test has
 	proc     *process
-
-	javaFlags []string // in place of the class archive
 }
 
-// StartKafka starts a broker on free loopback ports, which it keeps over
-// restarts. It is ready when it returns.
+// lane is a listener of the broker, and the proxy that it advertises there.
+type lane struct {
+	*Proxy
+	behind string
+}
+
+// StartKafka starts a broker on free loopback ports, which it keeps over restarts. It is ready when it returns.
 func StartKafka(ctx context.Context, opts KafkaOptions) (*Kafka, error) {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
 	k, err := newKafka(opts)
 	if err != nil {
 		return nil, err
 	}
-	return k.startFirst(ctx)
-}
-
-func (k *Kafka) startFirst(ctx context.Context) (*Kafka, error) {
-	register(k)
-	if err := k.Start(ctx); err != nil {
-		k.instance.keep = true // the error names the log
-		return nil, errors.Join(err, k.Stop())
-	}
-	return k, nil
+	return k, launch(ctx, k, k.instance, k.Start)
 }
 
 func newKafka(opts KafkaOptions) (*Kafka, error) {
@@ -98,18 +87,13 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := newInstance(dir, "kafka", opts.Keep)
+	i, err := newInstance(dir, "kafka")
 	if err != nil {
 		return nil, err
 	}
 	k := &Kafka{Dir: i.dir, opts: opts, home: home, instance: i, id: 1, ClusterID: kafkaID()}
 	if err := errors.Join(k.listen(), k.certify()); err != nil {
 		return nil, err
-	}
-	if opts.OAuth {
-		if k.Issuer, err = newIssuer(i.path("jwks.json")); err != nil {
-			return nil, err
-		}
 	}
 	if err := os.CopyFS(i.path("data"), os.DirFS(filepath.Join(home, "template"))); err != nil {
 		return nil, fmt.Errorf("prepare Kafka's data folder: %w", err)
@@ -121,22 +105,29 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 }
 
 func (k *Kafka) listen() error {
-	ports, err := freePorts(5)
+	lanes := max(1, k.opts.Lanes)
+	ports, err := freePorts(4 + lanes)
 	if err != nil {
 		return err
 	}
 	k.Brokers = []string{loopback(ports[0])}
-	k.control, k.behind = loopback(ports[1]), loopback(ports[2])
+	k.control = loopback(ports[1])
 	if k.opts.SASL {
-		k.SASLBrokers = []string{loopback(ports[3])}
+		k.SASLBrokers = []string{loopback(ports[2])}
 	}
 	if k.opts.TLS {
-		k.TLSBrokers = []string{loopback(ports[4])}
+		k.TLSBrokers = []string{loopback(ports[3])}
 	}
-	if k.Proxy, err = NewProxy(k.behind); err != nil {
-		return err
+	k.free = make(chan lane, lanes)
+	for _, port := range ports[4:] {
+		l := lane{behind: loopback(port)}
+		if l.Proxy, err = NewProxy(l.behind); err != nil {
+			return err
+		}
+		k.lanes = append(k.lanes, l)
+		k.free <- l
 	}
-	k.ProxiedBrokers = []string{k.Proxy.Address}
+	k.Proxy, k.ProxiedBrokers = k.lanes[0].Proxy, []string{k.lanes[0].Address}
 	return nil
 }
 
@@ -146,8 +137,7 @@ func (k *Kafka) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	flags := append(k.Issuer.javaFlags(), k.javaFlags...)
-	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), flags,
+	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), k.opts.JavaFlags,
 		"kafka.Kafka", k.instance.path("server.properties"))
 	if err != nil {
 		return err
@@ -155,8 +145,7 @@ func (k *Kafka) Start(ctx context.Context) error {
 	return k.proc.awaitReady(ctx, k.proc.kafkaStarted)
 }
 
-// kafkaStarted looks for the line that a broker logs when its controller has
-// unfenced it and all its listeners are open.
+// kafkaStarted looks for the line that a broker logs when its controller has unfenced it and all its listeners are open.
 func (p *process) kafkaStarted(context.Context) error {
 	if !strings.Contains(p.output(), "Kafka Server started") {
 		return errors.New(`no "Kafka Server started" in its log yet`)
@@ -175,8 +164,7 @@ func (k *Kafka) Restart(ctx context.Context) error {
 // Kill is kill -9.
 func (k *Kafka) Kill() { k.proc.kill() }
 
-// Pause stops the process without ending it (SIGSTOP): connections stay open
-// and nothing answers. Resume lets it go on.
+// Pause stops the process without ending it (SIGSTOP): connections stay open and nothing answers. Resume lets it go on.
 func (k *Kafka) Pause() error { return k.proc.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume undoes Pause.
@@ -187,13 +175,15 @@ func (k *Kafka) Stop() error {
 	if !unregister(k) {
 		return nil
 	}
-	k.Proxy.Close()
+	for _, lane := range k.lanes {
+		lane.Close()
+	}
 	k.proc.kill()
 	return k.instance.close()
 }
 
-// startJava runs a class of Kafka's jars with a small heap, made for a short
-// life: no second compiler, no parallel collector, classes from an archive.
+// startJava runs a class of Kafka's jars with a small heap, made for a short life: no second compiler, no parallel collector,
+// classes from an archive.
 func startJava(home, name, log string, flags []string, args ...string) (*process, error) {
 	java, err := findJava()
 	if err != nil {

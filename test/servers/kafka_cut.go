@@ -19,8 +19,8 @@ const (
 	isMarker          = 1 << 5
 )
 
-// CutLast cuts the last n committed writes, or all if there are fewer, off a partition (TOPIC-N) of a broker that does not run: what
-// an unclean election leaves. It returns how many it has cut.
+// CutLast cuts the last n committed writes, or all if there are fewer, off a partition (TOPIC-N) of a broker that does not run:
+// what an unclean election leaves. It returns how many it has cut.
 func (k *Kafka) CutLast(partition string, n int) (cut int, err error) {
 	file := filepath.Join(k.instance.path("data"), partition, fmt.Sprintf("%020d.log", 0))
 	text, err := os.ReadFile(file)

@@ -9,13 +9,10 @@ import (
 	"strings"
 )
 
-// Join starts another broker of the same cluster; k stays the controller. So
-// there can be two replicas of a partition, and a leader that moves. Stop it
-// before k.
+// Join starts another broker of the same cluster; k stays the controller. So there can be two replicas of a partition, and a
+// leader that moves. Stop it before k.
 func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
-	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties, Keep: k.opts.Keep})
+	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties})
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +20,7 @@ func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 	if err := other.format(); err != nil {
 		return nil, err
 	}
-	return other.startFirst(ctx)
+	return other, launch(ctx, other, other.instance, other.Start)
 }
 
 // format makes the data folder that of a node of its own.

@@ -23,23 +23,16 @@ func (k *Kafka) properties() map[string]string {
 	if k.opts.SASL {
 		addSASL(all, "sasl")
 	}
-	if k.opts.OAuth {
-		k.addOAuth(all, "sasl")
-	}
 	if k.opts.TLS {
 		k.addTLS(all, "tls", "requested")
 	}
 	if k.opts.Guarded {
-		addSASL(all, "proxied")
-		k.addTLS(all, "proxied", "required")
+		addSASL(all, "proxied_0")
+		k.addTLS(all, "proxied_0", "required")
 	}
 	if k.opts.ACLs {
 		all["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 		all["super.users"] = "User:ANONYMOUS"
-	}
-	if n := k.opts.MessageMaxBytes; n > 0 {
-		all["message.max.bytes"] = strconv.Itoa(n)
-		all["replica.fetch.max.bytes"] = strconv.Itoa(n)
 	}
 	if k.id > 1 {
 		joined(all, k.id)
@@ -70,7 +63,8 @@ func kafkaBasics(data, controller string, session time.Duration) map[string]stri
 		"log.cleaner.backoff.ms":                   "500", // a test that waits for a compaction
 		"broker.session.timeout.ms":                strconv.FormatInt(session.Milliseconds(), 10),
 		"broker.heartbeat.interval.ms":             "400",
-		// A broker that has nothing to do takes a third less: fewer threads that poll, and fewer records that only say that it is there.
+		// A broker that has nothing to do takes a third less: fewer threads that poll, and fewer records that only say that it is
+		// there.
 		"num.network.threads":           "1",
 		"num.io.threads":                "4",
 		"background.threads":            "2",
@@ -79,8 +73,17 @@ func kafkaBasics(data, controller string, session time.Duration) map[string]stri
 }
 
 func (k *Kafka) addListeners(all map[string]string) {
-	listeners := []string{"CONTROLLER://" + k.control, "PLAINTEXT://" + k.Brokers[0], "PROXIED://" + k.behind}
-	advertised := []string{"PLAINTEXT://" + k.Brokers[0], "PROXIED://" + k.Proxy.Address}
+	listeners := []string{"CONTROLLER://" + k.control, "PLAINTEXT://" + k.Brokers[0]}
+	advertised := []string{"PLAINTEXT://" + k.Brokers[0]}
+	protocols := "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL"
+	for i, lane := range k.lanes {
+		name, protocol := fmt.Sprint("PROXIED_", i), "PLAINTEXT"
+		if k.opts.Guarded {
+			protocol = "SASL_SSL"
+		}
+		listeners, advertised = append(listeners, name+"://"+lane.behind), append(advertised, name+"://"+lane.Address)
+		protocols += "," + name + ":" + protocol
+	}
 	for _, address := range k.SASLBrokers {
 		listeners = append(listeners, "SASL://"+address)
 		advertised = append(advertised, "SASL://"+address)
@@ -91,12 +94,7 @@ func (k *Kafka) addListeners(all map[string]string) {
 	}
 	all["listeners"] = strings.Join(listeners, ",")
 	all["advertised.listeners"] = strings.Join(advertised, ",")
-	proxied := "PLAINTEXT"
-	if k.opts.Guarded {
-		proxied = "SASL_SSL"
-	}
-	all["listener.security.protocol.map"] =
-		"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:" + proxied + ",SASL:SASL_PLAINTEXT,TLS:SSL"
+	all["listener.security.protocol.map"] = protocols
 }
 
 func addSASL(all map[string]string, listener string) {
@@ -108,17 +106,6 @@ func addSASL(all map[string]string, listener string) {
 		// Its users are in the formatted data folder: see formatKafka.
 		all[prefix+"."+mechanism+".sasl.jaas.config"] = jaas + "scram.ScramLoginModule required;"
 	}
-}
-
-func (k *Kafka) addOAuth(all map[string]string, listener string) {
-	prefix := "listener.name." + listener
-	all[prefix+".sasl.enabled.mechanisms"] += ",OAUTHBEARER"
-	all[prefix+".oauthbearer.sasl.jaas.config"] = jaas + "oauthbearer.OAuthBearerLoginModule required;"
-	all[prefix+".oauthbearer.sasl.server.callback.handler.class"] = jaas + "oauthbearer.OAuthBearerValidatorCallbackHandler"
-	// The default of Kafka 4.1 checks neither signature nor audience.
-	all["sasl.oauthbearer.jwt.validator.class"] = jaas + "oauthbearer.BrokerJwtValidator"
-	all["sasl.oauthbearer.jwks.endpoint.url"] = k.Issuer.jwksURL()
-	all["sasl.oauthbearer.expected.audience"] = "kafka"
 }
 
 func (k *Kafka) addTLS(all map[string]string, listener, clients string) {

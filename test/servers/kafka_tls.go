@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// certify makes an authority, the broker's key store and a client's
-// certificate, where there is a listener with TLS.
+// certify makes an authority, the broker's key store and a client's certificate, where there is a listener with TLS.
 func (k *Kafka) certify() error {
 	if !k.opts.TLS && !k.opts.Guarded {
 		return nil
@@ -25,8 +24,7 @@ func (k *Kafka) certify() error {
 	return k.certifyBroker(certificate("kafka").NotAfter)
 }
 
-// certifyBroker makes the broker's key store: one PEM file with key and
-// certificate.
+// certifyBroker makes the broker's key store: one PEM file with key and certificate.
 func (k *Kafka) certifyBroker(end time.Time) error {
 	certFile, keyFile, err := k.ca.issueUntil("kafka", end)
 	if err != nil {
@@ -37,15 +35,13 @@ func (k *Kafka) certifyBroker(end time.Time) error {
 	return errors.Join(err1, err2, os.WriteFile(k.keystore, append(key, cert...), 0o600))
 }
 
-// Recertify replaces the authority and all that it issued, in the files that
-// they had, and restarts the broker with a certificate that is good until end.
-// The broker trusts the new authority alone.
+// Recertify replaces the authority and all that it issued, in the files that they had, and restarts the broker with a certificate
+// that is good until end. The broker trusts the new authority alone.
 func (k *Kafka) Recertify(ctx context.Context, end time.Time) error {
 	return errors.Join(k.certify(), k.certifyBroker(end), k.Restart(ctx))
 }
 
-// CertifyClient replaces the client's certificate by one that is good until
-// end.
+// CertifyClient replaces the client's certificate by one that is good until end.
 func (k *Kafka) CertifyClient(end time.Time) error {
 	_, _, err := k.ca.issueUntil("client", end)
 	return err

@@ -3,52 +3,43 @@ package servers
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
 // KubernetesOptions are all optional.
 type KubernetesOptions struct {
-	// CompactionInterval is how often etcd's history is cut: what is older
-	// than one interval is gone after the next. 0 is the server's default of 5
-	// minutes, negative is never.
+	// CompactionInterval is how often etcd's history is cut: what is older than one interval is gone after the next. 0 is the
+	// server's default of 5 minutes, negative is never.
 	CompactionInterval time.Duration
 	APIServerFlags     []string // e.g. --feature-gates=…; the last one wins
-	EtcdFlags          []string
-	// OwnEtcd are resources that are kept in a second etcd, which has revisions
-	// of its own: as group/resource, such as "/events" or "apps/deployments".
+	// OwnEtcd are resources that are kept in a second etcd, which has revisions of its own: as group/resource, such as "/events"
+	// or "apps/deployments".
 	OwnEtcd []string
-	// Kine is the binary of kine (test/kine), in etcd's place, and KineEndpoint
-	// the database below it: postgres://…, or sqlite://PATH. EtcdHistory is then
-	// not to be had.
+	// Kine is the binary of kine (test/kine), in etcd's place, and KineEndpoint the database below it: postgres://…, or
+	// sqlite://PATH. EtcdHistory is then not to be had.
 	Kine, KineEndpoint string
 	Users              []User // besides the admin
 	// SameAccess is a cluster whose certificates and tokens this one has too, as one that takes over its address.
 	SameAccess *Kubernetes
-	Keep       bool // keep the folder after Stop
 	Audit      *AuditOptions
 }
 
-// User is someone that the API server knows by a bearer token. RBAC decides
-// what they may do: nothing, at first, unless a group says otherwise.
+// User is someone that the API server knows by a bearer token. RBAC decides what they may do: nothing, at first, unless a group
+// says otherwise.
 type User struct {
 	Name   string
 	Token  string
 	Groups []string // e.g. system:masters
 }
 
-// Kubernetes is a real control plane without controllers: etcd and one
-// kube-apiserver, or several. Nothing collects garbage, finishes the deletion
-// of a namespace, or runs a pod (StartControllers has some of that done).
+// Kubernetes is a real control plane without controllers: etcd and one kube-apiserver, or several. Nothing collects garbage,
+// finishes the deletion of a namespace, or runs a pod.
 type Kubernetes struct {
 	API          *APIServer   // the first API server
 	Address      string       // its 127.0.0.1:port, a Proxy's target
@@ -65,31 +56,18 @@ type Kubernetes struct {
 	etcd     *etcd
 	second   *etcd // of opts.OwnEtcd; nil without
 	more     []*APIServer
-	client   *clientv3.Client
-	client2  *clientv3.Client
-	record   *recorder // nil while etcd itself keeps its history
-	record2  *recorder
-
-	controllers *process // nil: none run
 }
 
 type kubeFiles struct{ ca, serverCert, serverKey, accountKey, tokens string }
 
-// StartKubernetes starts etcd and a kube-apiserver on free loopback ports,
-// which they keep over restarts. It is ready when it returns.
+// StartKubernetes starts etcd and a kube-apiserver on free loopback ports, which they keep over restarts. It is ready when it
+// returns.
 func StartKubernetes(ctx context.Context, opts KubernetesOptions) (*Kubernetes, error) {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
 	k, err := newKubernetes(opts)
 	if err != nil {
 		return nil, err
 	}
-	register(k)
-	if err := k.start(ctx); err != nil {
-		k.instance.keep = true // the error names the log
-		return nil, errors.Join(err, k.Stop())
-	}
-	return k, nil
+	return k, launch(ctx, k, k.instance, k.start)
 }
 
 func newKubernetes(opts KubernetesOptions) (*Kubernetes, error) {
@@ -101,7 +79,7 @@ func newKubernetes(opts KubernetesOptions) (*Kubernetes, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := newInstance(dir, "kube", opts.Keep)
+	i, err := newInstance(dir, "kube")
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +118,6 @@ func (k *Kubernetes) newEtcd(name string) (*etcd, error) {
 		log:      k.instance.path(name + ".log"),
 		endpoint: "http://" + loopback(ports[0]),
 		peer:     "http://" + loopback(ports[1]),
-		flags:    k.opts.EtcdFlags,
 	}, nil
 }
 
@@ -178,15 +155,6 @@ func (k *Kubernetes) start(ctx context.Context) (err error) {
 	if err := k.startEtcds(ctx); err != nil {
 		return err
 	}
-	if k.client, err = k.etcd.newClient(); err != nil {
-		return err
-	}
-	if k.second != nil {
-		if k.client2, err = k.second.newClient(); err != nil {
-			return err
-		}
-	}
-	k.startRecords()
 	first, err := k.newAPIServer("kube-apiserver")
 	if err != nil {
 		return err
@@ -195,37 +163,35 @@ func (k *Kubernetes) start(ctx context.Context) (err error) {
 	return first.Start(ctx)
 }
 
-func (k *Kubernetes) startEtcds(ctx context.Context) error {
-	if k.second != nil {
-		if err := k.second.start(ctx); err != nil {
-			return err
-		}
+func (k *Kubernetes) etcds() []*etcd {
+	if k.second == nil {
+		return []*etcd{k.etcd}
 	}
-	return k.etcd.start(ctx)
+	return []*etcd{k.etcd, k.second}
 }
 
-// startRecords keeps what the API servers' compaction takes from etcd.
-func (k *Kubernetes) startRecords() {
-	k.record.stop()
-	k.record2.stop()
-	if k.opts.CompactionInterval <= 0 {
-		return
+// startEtcds also has what the API servers' compaction will take from etcd kept.
+func (k *Kubernetes) startEtcds(ctx context.Context) error {
+	for _, e := range k.etcds() {
+		if err := e.start(ctx); err != nil {
+			return err
+		}
+		if e.record.stop(); k.opts.CompactionInterval > 0 {
+			e.record = newRecorder(e.client, 1, false)
+		}
 	}
-	k.record = newRecorder(k.client)
-	if k.client2 != nil {
-		k.record2 = newRecorder(k.client2)
-	}
+	return nil
 }
 
 // keeper is the etcd that keeps what lies under the key prefix.
-func (k *Kubernetes) keeper(prefix string) (*clientv3.Client, *recorder) {
+func (k *Kubernetes) keeper(prefix string) *etcd {
 	for _, resource := range k.opts.OwnEtcd {
 		_, name, _ := strings.Cut(resource, "/")
 		if strings.HasPrefix(prefix, "/registry/"+name+"/") {
-			return k.client2, k.record2
+			return k.second
 		}
 	}
-	return k.client, k.record
+	return k.etcd
 }
 
 func (k *Kubernetes) newAPIServer(name string) (*APIServer, error) {
@@ -240,8 +206,7 @@ func (k *Kubernetes) newAPIServer(name string) (*APIServer, error) {
 	return a, writeKubeconfig(a.Kubeconfig, a.Config)
 }
 
-// AddAPIServer starts another kube-apiserver on the same etcd, with more flags
-// than the first. It stops with the rest.
+// AddAPIServer starts another kube-apiserver on the same etcd, with more flags than the first. It stops with the rest.
 func (k *Kubernetes) AddAPIServer(ctx context.Context, flags ...string) (*APIServer, error) {
 	ctx, cancel := Patient(ctx)
 	defer cancel()
@@ -254,9 +219,8 @@ func (k *Kubernetes) AddAPIServer(ctx context.Context, flags ...string) (*APISer
 	return a, a.Start(ctx)
 }
 
-// RestartAPIServer ends the first API server by SIGTERM and starts it again.
-// It comes back with an empty watch cache: watches that resume from before get
-// 410.
+// RestartAPIServer ends the first API server by SIGTERM and starts it again. It comes back with an empty watch cache: watches
+// that resume from before get 410.
 func (k *Kubernetes) RestartAPIServer(ctx context.Context) error { return k.API.Restart(ctx) }
 
 // KillAPIServer is kill -9 of the first API server.
@@ -265,51 +229,46 @@ func (k *Kubernetes) KillAPIServer() { k.API.Kill() }
 // StartAPIServer starts the first API server after a kill or stop.
 func (k *Kubernetes) StartAPIServer(ctx context.Context) error { return k.API.Start(ctx) }
 
-// Etcd is a client of the etcd below, shared and closed by Stop. It reconnects
-// over restarts.
-func (k *Kubernetes) Etcd() *clientv3.Client { return k.client }
+// Etcd is a client of the etcd below, shared and closed by Stop. It reconnects over restarts.
+func (k *Kubernetes) Etcd() *clientv3.Client { return k.etcd.client }
 
 // Revision is etcd's current one: no resourceVersion is newer.
 func (k *Kubernetes) Revision(ctx context.Context) (int64, error) {
-	return revision(ctx, k.client)
+	return revision(ctx, k.etcd.client)
 }
 
-// RevisionOf is the current one of the etcd that keeps a key prefix, e.g.
-// /registry/events/.
+// RevisionOf is the current one of the etcd that keeps a key prefix, e.g. /registry/events/.
 func (k *Kubernetes) RevisionOf(ctx context.Context, prefix string) (int64, error) {
-	c, _ := k.keeper(prefix)
-	return revision(ctx, c)
+	return revision(ctx, k.keeper(prefix).client)
 }
 
-// Compact cuts etcd's history below rev, or below the current revision if rev
-// is 0, as an API server's own compactor would. Watches that are behind get
-// 410 when they must go to etcd. Exact reads may be answered from an API
-// server's cache for up to 15 s more (its compactorPollPeriod), unless that
-// server restarts.
+// Compact cuts etcd's history below rev, or below the current revision if rev is 0, as an API server's own compactor would.
+// Watches that are behind get 410 when they must go to etcd. Exact reads may be answered from an API server's cache for up to 15
+// s more (its compactorPollPeriod), unless that server restarts.
 func (k *Kubernetes) Compact(ctx context.Context, rev int64) error {
 	if rev == 0 {
-		now, err := revision(ctx, k.client)
+		now, err := revision(ctx, k.etcd.client)
 		if err != nil {
 			return err
 		}
 		rev = now
 	}
-	return compact(ctx, k.client, rev)
+	return compact(ctx, k.etcd.client, rev)
 }
 
-// EtcdHistory is every write under a key prefix, e.g. /registry/configmaps/,
-// from a revision up to now, in order. It is all there too where an API server
-// compacts etcd (CompactionInterval), though without the values.
+// EtcdHistory is every write under a key prefix, e.g. /registry/configmaps/, from a revision up to now, in order. It is all there
+// too where an API server compacts etcd (CompactionInterval), though without the values.
 func (k *Kubernetes) EtcdHistory(ctx context.Context, prefix string, from int64) ([]EtcdEvent, error) {
-	c, record := k.keeper(prefix)
-	if record != nil {
-		return record.history(ctx, c, prefix, from)
+	e := k.keeper(prefix)
+	record := e.record
+	if record == nil {
+		record = newRecorder(e.client, max(from, 1), true)
+		defer record.stop()
 	}
-	return history(ctx, c, prefix, from)
+	return record.history(ctx, e.client, prefix, from)
 }
 
-// SnapshotEtcd copies etcd's data and returns the copy's path, for RestoreEtcd.
-// etcd is down for a moment; the API servers stay.
+// SnapshotEtcd copies etcd's data and returns the copy's path, for RestoreEtcd. etcd is down for a moment; the API servers stay.
 func (k *Kubernetes) SnapshotEtcd(ctx context.Context) (snapshot string, err error) {
 	snapshot, err = os.MkdirTemp(k.Dir, "etcd-snapshot-")
 	if err != nil {
@@ -322,9 +281,8 @@ func (k *Kubernetes) SnapshotEtcd(ctx context.Context) (snapshot string, err err
 	return snapshot, k.etcd.start(ctx)
 }
 
-// RestoreEtcd sets the cluster back to a snapshot, as after a disaster:
-// resourceVersions go back with it and will be given out again. All API
-// servers restart.
+// RestoreEtcd sets the cluster back to a snapshot, as after a disaster: resourceVersions go back with it and will be given out
+// again. All API servers restart.
 func (k *Kubernetes) RestoreEtcd(ctx context.Context, snapshot string) error {
 	k.killAll()
 	if err := k.etcd.restore(snapshot); err != nil {
@@ -344,7 +302,6 @@ func (k *Kubernetes) startAll(ctx context.Context) error {
 	if err := k.startEtcds(ctx); err != nil {
 		return err
 	}
-	k.startRecords()
 	for _, a := range k.servers() {
 		if err := a.Start(ctx); err != nil {
 			return err
@@ -353,17 +310,13 @@ func (k *Kubernetes) startAll(ctx context.Context) error {
 	return nil
 }
 
-// killAll kills the controllers, then the API servers, then etcd.
+// killAll kills the API servers, then etcd.
 func (k *Kubernetes) killAll() {
-	if k.controllers != nil {
-		k.controllers.kill()
-	}
 	for _, a := range k.servers() {
 		a.Kill()
 	}
-	k.etcd.proc.kill()
-	if k.second != nil {
-		k.second.proc.kill()
+	for _, e := range k.etcds() {
+		e.proc.kill()
 	}
 }
 
@@ -372,29 +325,14 @@ func (k *Kubernetes) Stop() error {
 	if !unregister(k) {
 		return nil
 	}
-	k.record.stop()
-	k.record2.stop()
-	for _, c := range []*clientv3.Client{k.client, k.client2} {
-		if c != nil {
-			c.Close()
+	for _, e := range k.etcds() {
+		e.record.stop()
+		if e.client != nil {
+			e.client.Close()
 		}
 	}
 	k.killAll()
 	return k.instance.close()
-}
-
-// FinalizeNamespace lets a deleted namespace go, which is the namespace
-// controller's work. What is in it must be deleted before: it would stay.
-func (k *Kubernetes) FinalizeNamespace(ctx context.Context, name string) error {
-	client, err := kubernetes.NewForConfig(k.Config)
-	if err != nil {
-		return err
-	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := client.CoreV1().Namespaces().Finalize(ctx, ns, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("finalize namespace %s: %w", name, err)
-	}
-	return nil
 }
 
 // ConfigAt is the admin's access by another address, e.g. a Proxy's.

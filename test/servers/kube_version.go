@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// kubeVersionEnv names the environment variable that selects a version of kube-apiserver, such as 1.36. By default it is the newest.
+// kubeVersionEnv names the environment variable that selects a version of kube-apiserver, such as 1.36. By default it is the
+// newest.
 const kubeVersionEnv = "KUBECDC_TEST_KUBE"
 
-// kubeSource is a version of kube-apiserver and etcd, as a file of Go modules in test/kube pins it: go.mod the newest, v1.36.mod an
-// older one.
+// kubeSource is a version of kube-apiserver and etcd, as a file of Go modules in test/kube pins it: go.mod the newest, v1.36.mod
+// an older one.
 type kubeSource struct {
 	dir     string
 	mod     string // the name of the file

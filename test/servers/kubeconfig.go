@@ -8,12 +8,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ContextName is the name of the context, cluster and user in every kubeconfig
-// that this package writes.
+// ContextName is the name of the context, cluster and user in every kubeconfig that this package writes.
 const ContextName = "kubecdc-test"
 
-// WriteKubeconfig writes the access of the bearer of token, by address (the
-// API server's or a Proxy's), to path. An empty token is the admin.
+// WriteKubeconfig writes the access of the bearer of token, by address (the API server's or a Proxy's), to path. An empty token
+// is the admin.
 func (k *Kubernetes) WriteKubeconfig(path, address, token string) error {
 	if token == "" {
 		token = k.admin.Token

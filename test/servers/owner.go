@@ -16,8 +16,7 @@ type owner struct {
 	uid, gid uint32
 }
 
-// unprivileged is the user to run Postgres as, which refuses to run as root:
-// nil (this process's own) unless this is root.
+// unprivileged is the user to run Postgres as, which refuses to run as root: nil (this process's own) unless this is root.
 func unprivileged() (*owner, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -12,9 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PgBouncer is a real pooler before a Postgres, for all of its databases. It
-// hands out its few connections in turn, so that what a session was told is
-// soon asked of another one.
+// PgBouncer is a real pooler before a Postgres, for all of its databases. It hands out its few connections in turn, so that what
+// a session was told is soon asked of another one.
 type PgBouncer struct {
 	Address string // 127.0.0.1:port
 	Dir     string // of this instance: settings and log
@@ -23,11 +22,8 @@ type PgBouncer struct {
 	proc     *process
 }
 
-// StartPgBouncer starts a pooler that pools by "transaction", "session" or
-// "statement". It is ready when it returns.
+// StartPgBouncer starts a pooler that pools by "transaction", "session" or "statement". It is ready when it returns.
 func StartPgBouncer(ctx context.Context, p *Postgres, mode string) (*PgBouncer, error) {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
 	binary, err := findPgBouncer()
 	if err != nil {
 		return nil, err
@@ -36,7 +32,7 @@ func StartPgBouncer(ctx context.Context, p *Postgres, mode string) (*PgBouncer, 
 	if err != nil {
 		return nil, err
 	}
-	i, err := newInstance(filepath.Dir(p.Dir), "pgbouncer", false)
+	i, err := newInstance(filepath.Dir(p.Dir), "pgbouncer")
 	if err != nil {
 		return nil, err
 	}
@@ -44,17 +40,14 @@ func StartPgBouncer(ctx context.Context, p *Postgres, mode string) (*PgBouncer, 
 	if err := errors.Join(b.configure(p, mode), p.user.give(i.dir)); err != nil {
 		return nil, err
 	}
-	b.proc, err = startProcess(command{name: "pgbouncer", path: binary, args: []string{i.path("pgbouncer.ini")},
-		dir: i.dir, log: i.path("pgbouncer.log"), user: p.user}) // it refuses to run as root, as Postgres does
-	if err != nil {
-		return nil, err
-	}
-	register(b)
-	if err := b.proc.awaitReady(ctx, b.answers(p)); err != nil {
-		b.instance.keep = true // the error names the log
-		return nil, errors.Join(err, b.Stop())
-	}
-	return b, nil
+	return b, launch(ctx, b, i, func(ctx context.Context) (err error) {
+		b.proc, err = startProcess(command{name: "pgbouncer", path: binary, args: []string{i.path("pgbouncer.ini")},
+			dir: i.dir, log: i.path("pgbouncer.log"), user: p.user}) // it refuses to run as root, as Postgres does
+		if err != nil {
+			return err
+		}
+		return b.proc.awaitReady(ctx, b.answers(p))
+	})
 }
 
 func findPgBouncer() (string, error) {

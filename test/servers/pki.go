@@ -23,36 +23,38 @@ type authority struct {
 }
 
 // newAuthority writes ca.crt to dir.
-func newAuthority(dir string) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
+func newAuthority(dir string) (a *authority, err error) {
+	a = &authority{dir: dir}
+	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	a := &authority{dir: dir, key: key}
-	template := certificate("kubecdc test CA")
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
+	a.cert = certificate("kubecdc test CA")
+	a.cert.IsCA, a.cert.BasicConstraintsValid, a.cert.KeyUsage = true, true, x509.KeyUsageCertSign
+	der, err := a.sign(a.certFile(), a.cert, a.key.Public())
+	if err == nil {
+		a.cert, err = x509.ParseCertificate(der)
 	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
-	}
-	return a, writePEM(a.certFile(), "CERTIFICATE", der)
+	return a, err
 }
 
 func (a *authority) certFile() string { return filepath.Join(a.dir, "ca.crt") }
 
-// issue writes <name>.crt and <name>.key, good for a server on the loopback
-// addresses and for a client, for a month.
+// sign writes a certificate.
+func (a *authority) sign(file string, template *x509.Certificate, key any) (der []byte, err error) {
+	if der, err = x509.CreateCertificate(rand.Reader, template, a.cert, key, a.key); err != nil {
+		return nil, fmt.Errorf("issue a certificate for %s: %w", template.Subject.CommonName, err)
+	}
+	return der, writePEM(file, "CERTIFICATE", der)
+}
+
+// issue writes <name>.crt and <name>.key, good for a server on the loopback addresses and for a client, for a month.
 func (a *authority) issue(name string) (certFile, keyFile string, err error) {
 	return a.issueUntil(name, certificate(name).NotAfter)
 }
 
 func (a *authority) issueUntil(name string, end time.Time) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(a.dir, name+".crt"), filepath.Join(a.dir, name+".key")
-	key, err := writeKey(keyFile)
+	key, err := writeKey(keyFile, "PRIVATE KEY", func(key *ecdsa.PrivateKey) ([]byte, error) { return x509.MarshalPKCS8PrivateKey(key) })
 	if err != nil {
 		return "", "", err
 	}
@@ -62,11 +64,8 @@ func (a *authority) issueUntil(name string, end time.Time) (certFile, keyFile st
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	template.DNSNames = []string{"localhost"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return "", "", fmt.Errorf("issue a certificate for %s: %w", name, err)
-	}
-	return certFile, keyFile, writePEM(certFile, "CERTIFICATE", der)
+	_, err = a.sign(certFile, template, key.Public())
+	return certFile, keyFile, err
 }
 
 func certificate(name string) *x509.Certificate {
@@ -78,30 +77,22 @@ func certificate(name string) *x509.Certificate {
 	}
 }
 
-func writeKey(path string) (*ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	return key, writePEM(path, "PRIVATE KEY", der)
+// writeAccountKey writes a key in the one form of an EC key that kube-apiserver takes to sign and to verify service account tokens.
+func writeAccountKey(path string) error {
+	_, err := writeKey(path, "EC PRIVATE KEY", x509.MarshalECPrivateKey)
+	return err
 }
 
-// writeAccountKey writes a key in the one form of an EC key that kube-apiserver
-// takes to sign and to verify service account tokens.
-func writeAccountKey(path string) error {
+func writeKey(path, kind string, marshal func(*ecdsa.PrivateKey) ([]byte, error)) (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
+		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	der, err := x509.MarshalECPrivateKey(key)
+	der, err := marshal(key)
 	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
+		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	return writePEM(path, "EC PRIVATE KEY", der)
+	return key, writePEM(path, kind, der)
 }
 
 func writePEM(path, kind string, der []byte) error {

@@ -12,11 +12,9 @@ import (
 	"syscall"
 )
 
-// Ports are taken from below the range that the kernel uses for outgoing
-// connections (32768 and up on Linux): a server that is down for a moment
-// would else lose its port to any client on the machine. Each process takes
-// them from a block of its own, so that it does not lose it to the servers of
-// another package's tests either.
+// Ports are taken from below the range that the kernel uses for outgoing connections (32768 and up on Linux): a server that is
+// down for a moment would else lose its port to any client on the machine. Each process takes them from a block of its own, so
+// that it does not lose it to the servers of another package's tests either.
 const (
 	firstPort    = 20000
 	lastPort     = 32000
@@ -57,8 +55,7 @@ func takeBlock() (*portBlock, error) {
 	return nil, fmt.Errorf("take a block of ports: other processes hold all locks in %s", folder)
 }
 
-// freePort is a loopback port that nobody listens on, and that this process
-// hands out once only.
+// freePort is a loopback port that nobody listens on, and that this process hands out once only.
 func freePort() (int, error) {
 	ports.Lock()
 	defer ports.Unlock()
@@ -81,8 +78,7 @@ func freePort() (int, error) {
 	}
 }
 
-// FreeAddress is a loopback address for a server of the caller's own, which it
-// keeps over restarts.
+// FreeAddress is a loopback address for a server of the caller's own, which it keeps over restarts.
 func FreeAddress() (string, error) {
 	port, err := freePort()
 	return loopback(port), err
@@ -100,8 +96,8 @@ func freePorts(n int) ([]int, error) {
 	return found, nil
 }
 
-// nobodyListens asks who listens there. To listen would do harm: a process that this one starts meanwhile has the socket, too, until it runs
-// its program.
+// nobodyListens asks who listens there. To listen would do harm: a process that this one starts meanwhile has the socket, too,
+// until it runs its program.
 func nobodyListens(port int) bool {
 	c, err := net.Dial("tcp", loopback(port))
 	if err == nil {

@@ -20,7 +20,6 @@ type PostgresOptions struct {
 	NoFsync  bool              // faster; a kill -9 still loses nothing, only a crash of the machine would
 	Settings map[string]string // more settings, as in postgresql.conf
 	TLS      bool              // speaks TLS too; the role client logs in by its certificate
-	Keep     bool              // keep the folder after Stop
 }
 
 // The role that owns everything, and the first database.
@@ -30,9 +29,8 @@ const (
 	postgresDatabase = "kubecdc"
 )
 
-// Postgres is one real server. Its databases sort text by the rules of a
-// language where the build allows it (ICU, en-US), as most in production do:
-// so that an order which must be bytewise has to ask for it.
+// Postgres is one real server. Its databases sort text by the rules of a language where the build allows it (ICU, en-US), as most
+// in production do: so that an order which must be bytewise has to ask for it.
 type Postgres struct {
 	URL     string // of a superuser, to the database kubecdc
 	Address string // 127.0.0.1:port, a Proxy's target
@@ -50,22 +48,14 @@ type Postgres struct {
 	proc     *process
 }
 
-// StartPostgres starts a server on a free loopback port, which it keeps over
-// restarts. It is ready when it returns. As root it runs as the user postgres
-// or nobody.
+// StartPostgres starts a server on a free loopback port, which it keeps over restarts. It is ready when it returns. As root it
+// runs as the user postgres or nobody.
 func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error) {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
 	p, err := newPostgres(opts)
 	if err != nil {
 		return nil, err
 	}
-	register(p)
-	if err := p.Start(ctx); err != nil {
-		p.instance.keep = true // the error names the log
-		return nil, errors.Join(err, p.Stop())
-	}
-	return p, nil
+	return p, launch(ctx, p, p.instance, p.Start)
 }
 
 func newPostgres(opts PostgresOptions) (*Postgres, error) {
@@ -84,7 +74,7 @@ func newPostgres(opts PostgresOptions) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := newInstance(found.base, "postgres", opts.Keep)
+	i, err := newInstance(found.base, "postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +97,7 @@ func (p *Postgres) copyTemplate(template string) error {
 	return p.user.give(data)
 }
 
-// URLAt is the superuser's access to a database by another address, e.g. a
-// Proxy's.
+// URLAt is the superuser's access to a database by another address, e.g. a Proxy's.
 func (p *Postgres) URLAt(address, database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -144,8 +133,8 @@ func (p *Postgres) args() []string {
 func (p *Postgres) Start(ctx context.Context) error {
 	for {
 		err := p.startOnce(ctx)
-		// After a kill -9 of the first process its children take a moment to
-		// notice; until then their shared memory keeps the next one out.
+		// After a kill -9 of the first process its children take a moment to notice; until then their shared memory keeps the
+		// next one out.
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "shared memory block") {
 			return err
 		}
@@ -195,8 +184,7 @@ func (p *Postgres) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// Restart ends all sessions and the server (SIGINT, "fast"), and starts it
-// again.
+// Restart ends all sessions and the server (SIGINT, "fast"), and starts it again.
 func (p *Postgres) Restart(ctx context.Context) error {
 	if err := p.proc.stop(syscall.SIGINT); err != nil {
 		return err
@@ -207,8 +195,7 @@ func (p *Postgres) Restart(ctx context.Context) error {
 // Kill is kill -9.
 func (p *Postgres) Kill() { p.proc.kill() }
 
-// Stop ends the server without a checkpoint (SIGQUIT, "immediate"), and
-// removes its folder.
+// Stop ends the server without a checkpoint (SIGQUIT, "immediate"), and removes its folder.
 func (p *Postgres) Stop() error {
 	if !unregister(p) {
 		return nil

@@ -8,11 +8,10 @@ import (
 	"syscall"
 )
 
-// postgresBase is where Postgres' user can work: dir, or a folder beside the
-// checkout where that user can't get to dir, e.g. root's checkout below /root.
+// postgresBase is where Postgres' user can work: dir, or a folder beside the checkout where that user can't get to dir, e.g.
+// root's checkout below /root.
 //
-// It is the same for every process, whatever TMPDIR says: the demo, for one,
-// sets a TMPDIR below dir.
+// It is the same for every process, whatever TMPDIR says: the demo, for one, sets a TMPDIR below dir.
 func postgresBase(dir string, user *owner) (string, error) {
 	if user.canReach(dir) {
 		return dir, nil
@@ -28,8 +27,7 @@ func postgresBase(dir string, user *owner) (string, error) {
 		" nor /var/tmp nor /tmp; name a folder that it can enter in KUBECDC_SERVERS_DIR", user.name, dir)
 }
 
-// claim makes a folder in a place where anybody may, and makes sure that it is
-// this user's: what is in it will be run.
+// claim makes a folder in a place where anybody may, and makes sure that it is this user's: what is in it will be run.
 func claim(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make a folder for Postgres: %w", err)
@@ -45,8 +43,7 @@ func claim(dir string) error {
 	return nil
 }
 
-// noteBase leaves a link to base in dir if it is elsewhere, for people to see
-// and for make clean to follow.
+// noteBase leaves a link to base in dir if it is elsewhere, for people to see and for make clean to follow.
 func noteBase(dir, base string) error {
 	link := filepath.Join(dir, "elsewhere")
 	if to, _ := os.Readlink(link); base == dir || to == base {

@@ -3,16 +3,11 @@ package servers
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/url"
 	"os"
-	"strconv"
 	"time"
 )
 
-// certify makes an authority, and certificates of the server and of the role
-// client.
+// certify makes an authority, and certificates of the server and of the role client.
 func (p *Postgres) certify() (err error) {
 	if !p.opts.TLS {
 		return nil
@@ -41,29 +36,14 @@ func (p *Postgres) tlsSettings() map[string]string {
 		"ssl_key_file": p.instance.path("postgres.key"), "hba_file": p.instance.path("hba.conf")}
 }
 
-// Recertify replaces the authority and all that it issued, in the files that
-// they had. The server trusts the new authority alone, and ends its sessions.
+// Recertify replaces the authority and all that it issued, in the files that they had. The server trusts the new authority alone,
+// and ends its sessions.
 func (p *Postgres) Recertify(ctx context.Context) error {
 	return errors.Join(p.certify(), p.Restart(ctx))
 }
 
-// CertifyClient replaces the client's certificate by one that is good until
-// end, and ends the client's sessions.
+// CertifyClient replaces the client's certificate by one that is good until end, and ends the client's sessions.
 func (p *Postgres) CertifyClient(ctx context.Context, end time.Time) error {
 	_, _, err := p.ca.issueUntil("client", end)
 	return errors.Join(err, p.exec("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'client'")(ctx))
-}
-
-// TLSURL is the access of the role client, which it makes, by a host name.
-func (p *Postgres) TLSURL(ctx context.Context, host string) (string, error) {
-	err := p.exec(`do $$ begin
-		if not exists (select from pg_roles where rolname = 'client') then create role client login superuser; end if;
-	end $$`)(ctx)
-	if err != nil {
-		return "", fmt.Errorf("make the role client: %w", err)
-	}
-	u := url.URL{Scheme: "postgres", User: url.User("client"), Host: net.JoinHostPort(host, strconv.Itoa(portOf(p.Address))), Path: postgresDatabase,
-		RawQuery: url.Values{"sslmode": {"verify-full"}, "sslrootcert": {p.CACertFile}, "sslcert": {p.ClientCertFile},
-			"sslkey": {p.ClientKeyFile}}.Encode()}
-	return u.String(), nil
 }

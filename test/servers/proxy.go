@@ -11,8 +11,7 @@ import (
 
 // Proxy passes TCP from a loopback port to a target, and fails on demand.
 //
-// Every fault holds until Restore, for connections that are open and for new
-// ones. Only CutAfter is over once it has struck.
+// Every fault holds until Restore, for connections that are open and for new ones. Only CutAfter is over once it has struck.
 type Proxy struct {
 	Address string // 127.0.0.1:port
 
@@ -22,7 +21,6 @@ type Proxy struct {
 	listener net.Listener
 	links    map[*link]bool
 	frozen   bool
-	vanished bool
 	closed   bool
 	rate     int // bytes a second each way and connection; 0: unlimited
 	cutAfter int // bytes from the target until the cut; negative: none
@@ -35,8 +33,7 @@ type link struct {
 	ended          bool
 }
 
-// NewProxy listens on a free loopback port for connections to target. It
-// passes everything, at first.
+// NewProxy listens on a free loopback port for connections to target. It passes everything, at first.
 func NewProxy(target string) (*Proxy, error) {
 	port, err := freePort()
 	if err != nil {
@@ -110,8 +107,7 @@ func (p *Proxy) join(ln *link, server net.Conn) bool {
 	return true
 }
 
-// pass waits while the proxy is frozen, and reports whether the link is still
-// open after that.
+// pass waits while the proxy is frozen, and reports whether the link is still open after that.
 func (p *Proxy) pass(ln *link) (target string, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +117,7 @@ func (p *Proxy) pass(ln *link) (target string, open bool) {
 	return p.target, !ln.ended
 }
 
-// copy moves bytes until either side ends. allowed says how many of the next n
-// may pass, and whether that is the end.
+// copy moves bytes until either side ends. allowed says how many of the next n may pass, and whether that is the end.
 func (p *Proxy) copy(ln *link, to, from net.Conn, allowed func(n int) (int, bool)) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -180,8 +175,7 @@ func (p *Proxy) throttle(n int) {
 	}
 }
 
-// end closes both sides of a link: with a reset, as when a machine is gone, or
-// in the regular way.
+// end closes both sides of a link: with a reset, as when a machine is gone, or in the regular way.
 func (p *Proxy) end(ln *link, hard bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,22 +224,20 @@ func (p *Proxy) dropLocked() {
 	}
 }
 
-// Freeze takes connections but passes nothing, either way, and says nothing:
-// as a network does that loses every packet.
+// Freeze takes connections but passes nothing, either way, and says nothing: as a network does that loses every packet.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.frozen = true
 }
 
-// Vanish makes each open connection one to a machine that is gone: no packet of the client's arrives, and none is acknowledged.
-func (p *Proxy) Vanish() error {
+// EachClient does something to the open connections of clients, until it fails.
+func (p *Proxy) EachClient(do func(net.Conn) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.vanished = true
 	for ln := range p.links {
-		if err := ignorePackets(ln.client); err != nil {
-			return fmt.Errorf("vanish: %w", err)
+		if err := do(ln.client); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -258,9 +250,8 @@ func (p *Proxy) Slow(bytesPerSecond int) {
 	p.rate = max(1, bytesPerSecond)
 }
 
-// CutAfter ends the connection that carries the n-th byte from the target,
-// counted over all connections from now: in the middle of a body, if n is so
-// chosen. It closes regularly, so that what came before arrives. Once only.
+// CutAfter ends the connection that carries the n-th byte from the target, counted over all connections from now: in the middle
+// of a body, if n is so chosen. It closes regularly, so that what came before arrives. Once only.
 func (p *Proxy) CutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,10 +273,6 @@ func (p *Proxy) Restore() error {
 		return errors.New("restore proxy: it is closed")
 	}
 	p.frozen, p.rate, p.cutAfter = false, 0, -1
-	if p.vanished {
-		p.vanished = false
-		p.dropLocked() // as their machine has forgotten them, once it is back
-	}
 	p.changed.Broadcast()
 	if p.listener != nil {
 		return nil

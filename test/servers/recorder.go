@@ -9,22 +9,23 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// recorder follows an etcd from its first revision, so that its history can
-// still be told when an API server has compacted it.
+// recorder follows an etcd from a revision, so that its history can still be told when an API server has compacted it.
 type recorder struct {
 	cancel context.CancelFunc
 	mu     sync.Mutex
+	values bool
 	events []EtcdEvent
 	read   int64 // all up to this revision is in events
 	moved  chan struct{}
 	err    error
 }
 
-func newRecorder(c *clientv3.Client) *recorder {
+// newRecorder keeps the values too, if it is told to.
+func newRecorder(c *clientv3.Client, from int64, values bool) *recorder {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &recorder{cancel: cancel, moved: make(chan struct{})}
+	r := &recorder{cancel: cancel, read: from - 1, values: values, moved: make(chan struct{})}
 	go func() {
-		for resp := range c.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(1)) {
+		for resp := range c.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(from)) {
 			r.add(resp)
 		}
 	}()
@@ -36,7 +37,9 @@ func (r *recorder) add(resp clientv3.WatchResponse) {
 	defer r.mu.Unlock()
 	for _, ev := range resp.Events {
 		e := etcdEvent(ev)
-		e.Value = nil
+		if !r.values {
+			e.Value = nil
+		}
 		r.events, r.read = append(r.events, e), e.Revision
 	}
 	if err := resp.Err(); err != nil {

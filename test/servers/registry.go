@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// Registry is a real schema registry, Apicurio, which speaks Confluent's API.
-// It keeps schemas in memory: a restart loses them.
+// Registry is a real schema registry, Apicurio, which speaks Confluent's API. It keeps schemas in memory: a restart loses them.
 type Registry struct {
 	URL   string // of Confluent's API, through Proxy
 	Proxy *Proxy
@@ -23,21 +22,13 @@ type Registry struct {
 	proc       *process
 }
 
-// StartRegistry starts a registry on a free loopback port. It is ready when it
-// returns.
+// StartRegistry starts a registry on a free loopback port. It is ready when it returns.
 func StartRegistry(ctx context.Context) (*Registry, error) {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
 	r, err := newRegistry()
 	if err != nil {
 		return nil, err
 	}
-	register(r)
-	if err := r.start(ctx); err != nil {
-		r.instance.keep = true // the error names the log
-		return nil, errors.Join(err, r.Stop())
-	}
-	return r, nil
+	return r, launch(ctx, r, r.instance, r.start)
 }
 
 func newRegistry() (*Registry, error) {
@@ -61,7 +52,7 @@ func newRegistry() (*Registry, error) {
 		return nil, err
 	}
 	r.URL = "http://" + r.Proxy.Address + registryPath
-	r.instance, err = newInstance(dir, "registry", false)
+	r.instance, err = newInstance(dir, "registry")
 	return r, err
 }
 
@@ -78,23 +69,9 @@ func (r *Registry) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return r.proc.awaitReady(ctx, r.answers)
-}
-
-func (r *Registry) answers(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(r.port)+registryPath+"/subjects", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(answer.Status)
-	}
-	return nil
+	return r.proc.awaitReady(ctx, func(ctx context.Context) error {
+		return probeURL(ctx, http.DefaultClient, "http://"+loopback(r.port)+registryPath+"/subjects")
+	})
 }
 
 // Stop stops the registry and removes its folder.

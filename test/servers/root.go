@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// projectRoot is the folder whose go.mod has "module kubecdc", found by
-// walking up from the working directory.
+// projectRoot is the folder whose go.mod has "module kubecdc", found by walking up from the working directory.
 func projectRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

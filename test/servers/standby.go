@@ -20,8 +20,6 @@ func (p *Postgres) Standby(ctx context.Context) (*Postgres, error) {
 }
 
 func (p *Postgres) standby(ctx context.Context) (*Postgres, error) {
-	ctx, cancel := Patient(ctx)
-	defer cancel()
 	s, err := newPostgres(p.opts)
 	if err != nil {
 		return nil, err
@@ -44,12 +42,7 @@ func (p *Postgres) standby(ctx context.Context) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	register(s)
-	if err := s.Start(ctx); err != nil {
-		s.instance.keep = true // the error names the log
-		return nil, errors.Join(err, s.Stop())
-	}
-	return s, nil
+	return s, launch(ctx, s, s.instance, s.Start)
 }
 
 // Promote makes a standby a server that can be written to, with what it has got so far.

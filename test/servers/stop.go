@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -19,6 +20,19 @@ func register(s stopper) {
 	started.servers = append(started.servers, s)
 }
 
+// launch starts a new server, which StopAll will stop. If it does not start, its folder is kept: the error names the log.
+func launch(ctx context.Context, s stopper, i *instance, start func(context.Context) error) error {
+	ctx, cancel := Patient(ctx)
+	defer cancel()
+	register(s)
+	err := start(ctx)
+	if err != nil {
+		i.keep = true
+		err = errors.Join(err, s.Stop())
+	}
+	return err
+}
+
 // unregister reports whether s was still registered: a second Stop does nothing.
 func unregister(s stopper) bool {
 	started.Lock()
@@ -31,8 +45,7 @@ func unregister(s stopper) bool {
 	return true
 }
 
-// StopAll stops every server that this process has started, the latest first.
-// Call it before the process exits, and on Ctrl-C.
+// StopAll stops every server that this process has started, the latest first. Call it before the process exits, and on Ctrl-C.
 func StopAll() error {
 	started.Lock()
 	running := slices.Clone(started.servers)

@@ -18,16 +18,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// AtOnce has so many parallel tests run at once, for a package whose tests
-// mostly wait. go test -parallel overrides it.
+// AtOnce has so many parallel tests run at once, for a package whose tests mostly wait. go test -parallel overrides it.
 func AtOnce(tests int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
 		panic(err)
 	}
 }
 
-// Main is for TestMain: it runs the tests, then stops every server, also on
-// Ctrl-C.
+// Main is for TestMain: it runs the tests, then stops every server, also on Ctrl-C.
 //
 //	func TestMain(m *testing.M) { servers.Main(m) }
 func Main(m interface{ Run() int }) {
@@ -51,7 +49,7 @@ var (
 		return StartKubernetes(context.Background(), KubernetesOptions{})
 	})
 	sharedKafka = sync.OnceValues(func() (*Kafka, error) {
-		return StartKafka(context.Background(), KafkaOptions{})
+		return StartKafka(context.Background(), KafkaOptions{Lanes: 8, Properties: Impatient})
 	})
 	sharedPostgres = sync.OnceValues(func() (*Postgres, error) {
 		return StartPostgres(context.Background(), PostgresOptions{NoFsync: true})
@@ -69,18 +67,41 @@ var sharedPgBouncer = sync.OnceValues(func() (*PgBouncer, error) {
 	return StartPgBouncer(context.Background(), p, "transaction")
 })
 
-// Kube is the one cluster of this test process. Tests that break it start
-// their own with StartKubernetes. The package needs a TestMain: see Main.
+// Kube is the one cluster of this test process. Tests that break it start their own with StartKubernetes. The package needs a
+// TestMain: see Main.
 func Kube(t testing.TB) *Kubernetes { return shared(t, "Kubernetes", sharedKube) }
 
 // SharedKafka is the one broker of this test process.
 func SharedKafka(t testing.TB) *Kafka { return shared(t, "Kafka", sharedKafka) }
 
+// Impatient has a broker look for transactions that are open for too long five times a second; by default it does so every ten
+// seconds.
+var Impatient = map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+
+// Lane is a way to the broker that is this test's alone, to break: a proxy that the broker advertises to whoever comes through
+// it.
+func (k *Kafka) Lane(t testing.TB) *Proxy {
+	t.Helper()
+	select {
+	case l := <-k.free:
+		t.Cleanup(func() {
+			l.Retarget(l.behind)
+			if err := l.Restore(); err == nil { // else the broker is stopped
+				k.free <- l
+			}
+		})
+		return l.Proxy
+	default:
+		t.Fatal("other tests have all lanes of the broker: see KafkaOptions.Lanes")
+		return nil
+	}
+}
+
 // SharedPostgres is the one Postgres of this test process.
 func SharedPostgres(t testing.TB) *Postgres { return shared(t, "Postgres", sharedPostgres) }
 
-// SharedRegistry is the one schema registry of this test process. Without
-// KUBECDC_TEST_REGISTRY the test is skipped: `make registry` sets it.
+// SharedRegistry is the one schema registry of this test process. Without KUBECDC_TEST_REGISTRY the test is skipped: `make
+// registry` sets it.
 func SharedRegistry(t testing.TB) *Registry {
 	t.Helper()
 	if os.Getenv("KUBECDC_TEST_REGISTRY") == "" {
@@ -121,16 +142,14 @@ func Namespace(t testing.TB) string {
 	return ns.Name
 }
 
-// Database makes a database for one test in the shared Postgres, dropped when
-// the test ends, and returns its URL.
+// Database makes a database for one test in the shared Postgres, dropped when the test ends, and returns its URL.
 func Database(t testing.TB) string {
 	t.Helper()
 	p := SharedPostgres(t)
 	return p.URLAt(p.Address, database(t, p))
 }
 
-// PooledDatabase is Database by way of a real PgBouncer that pools by
-// transaction.
+// PooledDatabase is Database by way of a real PgBouncer that pools by transaction.
 func PooledDatabase(t testing.TB) string {
 	t.Helper()
 	p := SharedPostgres(t)
@@ -152,6 +171,5 @@ func database(t testing.TB, p *Postgres) (name string) {
 	return name
 }
 
-// UniqueName is a name that nothing else has: good for namespaces, topics and
-// databases.
+// UniqueName is a name that nothing else has: good for namespaces, topics and databases.
 func UniqueName() string { return "test-" + strings.ToLower(rand.Text()[:10]) }

@@ -13,11 +13,6 @@ import (
 	"kubecdc/checkpoint/internal/history"
 )
 
-// History gives the latest checkpoints of a slot, newest first.
-func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
-	return s.Select(ctx, slot, checkpoint.Window{Limit: limit})
-}
-
 // lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
 with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2

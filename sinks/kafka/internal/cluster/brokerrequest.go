@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kubecdc/internal/slab"
 )
 
 // BrokerRequest is a request to one broker, in a version of the caller's choice. kmsg encodes it, and kafka-go's connection to the
@@ -54,15 +55,12 @@ func (r *BrokerRequest) RawExchange(conn io.ReadWriter) (protocol.Message, error
 	return BrokerAnswer{answer}, err
 }
 
-// buffers are for requests. A record batch may have several MB.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
 // exchange sends a request in one write, and reads its answer. A connection has one request at a time, so all have the same number.
 func exchange(conn io.ReadWriter, clientID string, req kmsg.Request) (kmsg.Response, error) {
-	b := buffers.Get().(*[]byte)
-	defer buffers.Put(b)
-	*b = kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)).AppendRequest((*b)[:0], req, 0)
-	if _, err := conn.Write(*b); err != nil {
+	s := slab.New(roomFor(req))
+	defer s.Release()
+	s.Bytes = kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID)).AppendRequest(s.Bytes, req, 0)
+	if _, err := conn.Write(s.Bytes); err != nil {
 		return nil, err
 	}
 	var size [4]byte
@@ -78,6 +76,18 @@ func exchange(conn io.ReadWriter, clientID string, req kmsg.Request) (kmsg.Respo
 		return nil, err
 	}
 	return decode(req, text[4:])
+}
+
+// roomFor is more than a request with records takes: they may have several MB, which would be copied again and again while it grows.
+func roomFor(req kmsg.Request) (size int) {
+	if p, ok := req.(*kmsg.ProduceRequest); ok {
+		for _, t := range p.Topics {
+			for i := range t.Partitions {
+				size += len(t.Partitions[i].Records) + 1<<10
+			}
+		}
+	}
+	return size
 }
 
 // maxAnswer bounds the answers to such requests: they have no records.

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if missing.Any() {
+	if len(missing) > 0 {
 		return errors.New(missing.String())
 	}
 	say("servers installed: " + time.Since(start).Round(10*time.Millisecond).String())

@@ -1,0 +1,90 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+
+	"kubecdc/sinks"
+)
+
+// Rest implements sinks.StateReader. Of each name it reads the first change alone, and the others only if that one is wanted.
+func (r *Reader) Rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	return r.answer(ctx, q, (*scan).rest, visit)
+}
+
+func (s *scan) rest(ctx context.Context) error {
+	after, _, err := s.reader.kept(ctx)
+	var at int64
+	if err == nil {
+		at, err = s.start(ctx, after)
+	}
+	if err == nil {
+		_, err = s.round(ctx)
+	}
+	var resources []int64
+	if err == nil {
+		resources, err = column[int64](ctx, s.reader.db, `select r.id `+selected, s.reader.cluster, list(s.Resources))
+	}
+	for _, id := range resources {
+		if err == nil {
+			err = s.restOf(ctx, id, at)
+		}
+	}
+	return err
+}
+
+// restOf reads a resource by its names.
+func (s *scan) restOf(ctx context.Context, resource, at int64) error {
+	query := columns(noImages, itsBatch) + byObject + `where o.resource = ? and (o.name, o.namespace) > (?, ?) and
+		c.id = (select id from log_changes where object = o.id and id > ? order by id limit 1) order by o.name, o.namespace`
+	name, namespace := "", "" // the last that are done
+	for more := true; more; {
+		var all []record
+		var err error
+		if all, more, err = page(ctx, s.reader.db, query, resource, name, namespace, at); err != nil {
+			return err
+		}
+		for i, n := 0, 0; i < len(all); i += n {
+			name, namespace = all[i].name, all[i].namespace
+			if n = slices.IndexFunc(all[i:], func(r record) bool { return r.name != name || r.namespace != namespace }); n < 0 {
+				n = len(all) - i
+			}
+			if more && i > 0 && i+n == len(all) { // the next page may have others of this name
+				name, namespace = all[i-1].name, all[i-1].namespace
+				break
+			}
+			if err := s.restOfName(ctx, all[i:i+n], at); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// restOfName reads the changes of some objects of one name, of which these are the first.
+func (s *scan) restOfName(ctx context.Context, first []record, at int64) error {
+	if len(first) == 1 {
+		l, between, err := s.logged(ctx, &first[0])
+		if err != nil || between && !s.Selects(&l) {
+			return err
+		}
+	}
+	objects := make([]int64, len(first))
+	for i := range first {
+		objects[i] = first[i].object
+	}
+	query := columns(imagesIf(!s.NoBodies, bothImages), itsBatch) + byChange + `where c.id in (select id from log_changes
+		where object in (select value from json_each(?)) and id > ? order by id limit ?) order by c.id`
+	for n := 4; ; n *= 2 {
+		all, more, err := page(ctx, s.reader.db, query, list(objects), at, n)
+		for i := range all {
+			at = all[i].id
+			if wanted, err := s.one(ctx, &all[i]); err != nil || !wanted {
+				return err
+			}
+		}
+		if err != nil || len(all) < n && !more {
+			return err
+		}
+	}
+}

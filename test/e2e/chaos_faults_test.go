@@ -1,0 +1,512 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+// Chaos breaks a world while a writer makes changes, one fault after another, all chosen by a seed. Two replicas run
+// all the time, each started again when it ends, as a Deployment does.
+type Chaos struct {
+	t        testing.TB
+	world    *World
+	random   *rand.Rand
+	replicas [2]*replica
+	proxies  map[string]*servers.Proxy
+	admin    *kadm.Client        // nil where the log is in Postgres
+	other    *servers.Kubernetes // another cluster
+	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
+	Faults   map[string]int
+	Lossy    []Kind // whose topics were made again, or have lost their end
+}
+
+// replica keeps one exporter running.
+type replica struct {
+	mu      sync.Mutex
+	t       testing.TB
+	name    string
+	env     map[string]string
+	current *Exporter
+	codes   map[int]int // exit codes seen, and how often
+	ended   int         // sessions that have ended, each with its process or by an error
+	stop    bool
+	done    chan struct{}
+}
+
+// NewChaos puts proxies between the exporters and every server, and starts two replicas.
+func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
+	t.Helper()
+	c := &Chaos{t: t, world: w, random: rand.New(rand.NewPCG(seed, 3)), Faults: map[string]int{}}
+	c.startOthers()
+	var env map[string]string
+	c.proxies, env = w.Proxied(t)
+	if w.Kafka != nil {
+		client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
+		must(t, err)
+		t.Cleanup(client.Close)
+		c.admin = kadm.NewClient(client)
+	}
+	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
+	env = with(env, settings...)
+	for i := range c.replicas {
+		c.replicas[i] = startReplica(t, fmt.Sprintf("replica-%d", i), env)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
+func startReplica(t testing.TB, name string, env map[string]string) *replica {
+	r := &replica{t: t, name: name, env: env, codes: map[int]int{}, done: make(chan struct{})}
+	r.current = StartExporter(t, name, env)
+	go r.keep()
+	return r
+}
+
+// keep starts the exporter again whenever it ends.
+func (r *replica) keep() {
+	defer close(r.done)
+	for {
+		r.mu.Lock()
+		e := r.current
+		r.mu.Unlock()
+		<-e.Done()
+		r.mu.Lock()
+		r.codes[e.Cmd.ProcessState.ExitCode()]++
+		r.ended += e.sessions()
+		if r.stop {
+			r.mu.Unlock()
+			return
+		}
+		r.current = StartExporter(r.t, r.name, r.env)
+		r.mu.Unlock()
+	}
+}
+
+// restartWith kills the exporter and starts it once with one more setting.
+func (r *replica) restartWith(key, value string) *Exporter {
+	r.mu.Lock()
+	r.env = with(r.env, key, value)
+	e := r.current
+	r.mu.Unlock()
+	e.Kill()
+	var next *Exporter
+	Await(r.t, "the next process", func() (bool, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		next = r.current
+		return next != e, nil
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.env, key)
+	return next
+}
+
+func (r *replica) exporter() *Exporter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+// Stop ends the replicas.
+func (c *Chaos) Stop() {
+	for _, r := range c.replicas {
+		r.end()
+	}
+}
+
+func (r *replica) end() {
+	r.mu.Lock()
+	r.stop = true
+	r.mu.Unlock()
+	r.exporter().Signal(syscall.SIGCONT)
+	r.exporter().Kill()
+	<-r.done
+}
+
+// ExitCodes counts how the processes ended.
+func (c *Chaos) ExitCodes() map[int]int {
+	all := map[int]int{}
+	for _, r := range c.replicas {
+		r.mu.Lock()
+		for code, n := range r.codes {
+			all[code] += n
+		}
+		r.mu.Unlock()
+	}
+	return all
+}
+
+// Ended counts the sessions that have ended; call it after Stop.
+func (c *Chaos) Ended() (sessions int) {
+	for _, r := range c.replicas {
+		sessions += r.ended
+	}
+	return sessions
+}
+
+// faults are all that can happen. Each breaks something, and mends it.
+var faults = map[string]func(*Chaos){
+	"kill -9 an exporter": func(c *Chaos) { c.any().Kill() },
+	"SIGSTOP an exporter": (*Chaos).suspend,
+	"kill -9 the broker":  func(c *Chaos) { c.world.Kafka.Kill(); must(c.t, c.world.Kafka.Start(context.Background())) },
+	"kill -9 Postgres":    func(c *Chaos) { kill(c.t, c.world.Checkpoint) },
+	"kill -9 the API server": func(c *Chaos) {
+		c.world.Kube.KillAPIServer()
+		must(c.t, c.world.Kube.StartAPIServer(context.Background()))
+	},
+	"cut a connection":     func(c *Chaos) { c.disturb((*servers.Proxy).Cut) },
+	"drop connections":     func(c *Chaos) { c.proxy().Drop() },
+	"freeze a connection":  func(c *Chaos) { c.disturb((*servers.Proxy).Freeze) },
+	"slow a connection":    func(c *Chaos) { c.disturb(func(p *servers.Proxy) { p.Slow(20_000) }) },
+	"kill -9 at failpoint": (*Chaos).failpoint,
+
+	"Kafka away beyond its timeouts":       func(c *Chaos) { c.outlast("kafka", beyond) },
+	"the checkpoint away beyond leases":    func(c *Chaos) { c.outlast("postgres", 3*chaosLease) },
+	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
+	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
+	"the checkpoint is lost":               (*Chaos).loseCheckpoint,
+	"the address of another cluster":       func(c *Chaos) { c.leadTo(c.other.Address) },
+	"an API server lacks a resource":       func(c *Chaos) { c.leadTo(c.unequal.Address) },
+	"a topic is deleted and made again":    (*Chaos).remakeTopic,
+	"the log loses its end":                (*Chaos).loseEnd,
+
+	"kill -9 the sink's Postgres":       func(c *Chaos) { kill(c.t, c.world.Postgres) },
+	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", beyond) },
+	"a failover to a standby behind":    (*Chaos).failOver,
+}
+
+// kill kills a server and starts it again.
+func kill(t testing.TB, server *servers.Postgres) {
+	server.Kill()
+	must(t, server.Start(context.Background()))
+}
+
+// logs are the faults of one kind of log: Kafka, or else Postgres.
+var logs = map[string]string{"kill -9 the broker": "kafka", "Kafka away beyond its timeouts": "kafka", "a topic is deleted and made again": "kafka",
+	"the log loses its end": "kafka", "kill -9 the sink's Postgres": "sink", "the sink away beyond its timeouts": "sink",
+	"a failover to a standby behind": "sink"}
+
+// can reports whether a fault is one of this world's.
+func (c *Chaos) can(fault string) bool {
+	return logs[fault] == "" || c.proxies[logs[fault]] != nil
+}
+
+const (
+	chaosLease = time.Second
+	// chaosTransaction is how long Kafka lets a transaction be open.
+	chaosTransaction = 3 * time.Second
+	// beyond is longer than a lease, a transaction, and a watch, which lasts for the watermark interval and two seconds.
+	beyond = 5 * time.Second
+)
+
+// long are the faults that outlast every timeout, and those that lead elsewhere. A run begins with one of each.
+var long = []string{"Kafka away beyond its timeouts", "the sink away beyond its timeouts", "the log loses its end",
+	"a failover to a standby behind", "the checkpoint away beyond leases",
+	"an exporter paused beyond timeouts", "all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster",
+	"an API server lacks a resource"}
+
+// weights: the slow faults come less often.
+var weights = []struct {
+	name   string
+	weight int
+}{
+	{"kill -9 an exporter", 5}, {"SIGSTOP an exporter", 4}, {"kill -9 the broker", 2}, {"kill -9 Postgres", 3}, {"kill -9 the API server", 2},
+	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
+	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
+	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
+	{"an API server lacks a resource", 3}, {"a topic is deleted and made again", 2}, {"the log loses its end", 4},
+	{"kill -9 the sink's Postgres", 3}, {"the sink away beyond its timeouts", 1}, {"a failover to a standby behind", 6},
+}
+
+// Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
+func (c *Chaos) Fault() {
+	total := 0
+	for _, w := range weights {
+		if c.can(w.name) {
+			total += w.weight
+		}
+	}
+	n := c.random.IntN(total)
+	for _, w := range weights {
+		if !c.can(w.name) {
+			continue
+		}
+		if n -= w.weight; n < 0 {
+			c.do(w.name)
+			return
+		}
+	}
+}
+
+// Long makes one of each of the long faults, and returns their number.
+func (c *Chaos) Long() (n int) {
+	for _, name := range long {
+		if c.can(name) {
+			c.do(name)
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Chaos) do(name string) {
+	c.Faults[name]++
+	faults[name](c)
+	c.awaitProgress(name)
+	c.wait(100 + c.random.IntN(400))
+}
+
+// wait lets the exporters work undisturbed for some milliseconds: faults are to strike at random moments.
+func (c *Chaos) wait(ms int) { time.Sleep(time.Duration(ms) * time.Millisecond) }
+
+func (c *Chaos) any() *Exporter { return c.replicas[c.random.IntN(len(c.replicas))].exporter() }
+
+func (c *Chaos) proxy() *servers.Proxy {
+	names := slices.Sorted(maps.Keys(c.proxies))
+	return c.proxies[names[c.random.IntN(len(names))]]
+}
+
+// suspend stops a process for longer than its lease: it wakes up as one of two that believe they own the slot.
+func (c *Chaos) suspend() {
+	e := c.any()
+	e.Signal(syscall.SIGSTOP)
+	c.wait(800 + c.random.IntN(2000))
+	e.Signal(syscall.SIGCONT)
+}
+
+// outlast cuts a server off, or makes it silent, for a while.
+func (c *Chaos) outlast(server string, d time.Duration) {
+	p := c.proxies[server]
+	if c.random.IntN(2) == 0 {
+		p.Cut()
+	} else {
+		p.Freeze()
+	}
+	c.wait(int(d.Milliseconds()) + c.random.IntN(1000))
+	must(c.t, p.Restore())
+}
+
+// pause suspends processes for longer than every timeout, and wakes them at once.
+func (c *Chaos) pause(exporters ...*Exporter) {
+	for _, e := range exporters {
+		e.Signal(syscall.SIGSTOP)
+	}
+	c.wait(int(beyond.Milliseconds()) + c.random.IntN(1000))
+	for _, e := range exporters {
+		e.Signal(syscall.SIGCONT)
+	}
+}
+
+// loseCheckpoint drops all of the checkpoint, and starts the exporters anew.
+func (c *Chaos) loseCheckpoint() {
+	c.dropCheckpoint()
+	for _, r := range c.replicas {
+		r.exporter().Kill()
+	}
+}
+
+// remakeTopic deletes the topic of a kind and makes it again, with as many partitions or more.
+func (c *Chaos) remakeTopic() {
+	kind := Kinds[c.random.IntN(len(Kinds))]
+	c.Lossy = append(c.Lossy, kind)
+	remakeTopic(c.t, c.admin, c.world.Prefix+"."+kind.ID(), 3+c.random.Int32N(3))
+}
+
+// remakeTopic deletes a topic and makes it again, unless the exporter is quicker.
+func remakeTopic(t testing.TB, admin *kadm.Client, name string, partitions int32) {
+	t.Helper()
+	answers, err := admin.DeleteTopics(context.Background(), name)
+	must(t, err)
+	must(t, answers.Error())
+	Await(t, name+" to be made again", func() (bool, error) {
+		answer, err := admin.CreateTopic(context.Background(), partitions, 1, nil, name)
+		return answer.Err == nil && err == nil || errors.Is(err, kerr.TopicAlreadyExists), err
+	})
+}
+
+// loseEnd cuts the end of a partition off, as an unclean election does.
+func (c *Chaos) loseEnd() {
+	kind := Kinds[c.random.IntN(len(Kinds))]
+	c.world.Kafka.Kill()
+	cut, err := c.world.Kafka.CutLast(fmt.Sprintf("%s.%s-%d", c.world.Prefix, kind.ID(), c.random.IntN(3)), 1+c.random.IntN(8))
+	must(c.t, err)
+	must(c.t, c.world.Kafka.Start(context.Background()))
+	if c.Faults["  committed writes cut off"] += cut; cut > 0 {
+		c.Lossy = append(c.Lossy, kind)
+	}
+}
+
+// failOver leads the sink to a standby that was behind, while the exporters write or are quiet. What the standby lacks is written again,
+// so nothing is excused.
+func (c *Chaos) failOver() {
+	old, ctx := c.world.Postgres, context.Background()
+	standby, err := old.Standby(ctx)
+	must(c.t, err)
+	c.t.Cleanup(func() { _ = standby.Stop() })
+	standby.Upstream.Cut()
+	written := func() int { return len(ReadTables(c.t, old.URL, c.world.Prefix).Records) }
+	had := written()
+	c.wait(500 + c.random.IntN(3000))
+	if c.Faults["  records that the standby lacked"] == 0 {
+		Await(c.t, "records that the standby lacks", func() (bool, error) { return written() > had, nil })
+	}
+	must(c.t, standby.Promote(ctx))
+	c.proxies["sink"].Retarget(standby.Address)
+	c.proxies["sink"].Drop()
+	c.Faults["  records that the standby lacked"] += written()
+	c.Faults["  records that the standby lacked"] -= len(ReadTables(c.t, standby.URL, c.world.Prefix).Records)
+	c.world.Postgres = standby
+	must(c.t, old.Stop())
+}
+
+// dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended. One that was suspended in a transaction would
+// hold its locks for ever, so their sessions are ended.
+func (c *Chaos) dropCheckpoint() {
+	for _, r := range c.replicas {
+		r.exporter().Signal(syscall.SIGSTOP)
+	}
+	conn, err := pgx.Connect(context.Background(), c.world.Checkpoint.URL)
+	must(c.t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(context.Background(),
+		`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'kubecdc'; drop schema kubecdc cascade`)
+	must(c.t, err)
+}
+
+// startOthers starts what else the address of the API server may lead to: another cluster, which has objects of the same names and
+// none of the custom resources, and whose revisions are ahead at first and fall behind later; and an API server of the same
+// cluster that lacks a built-in resource, as during an upgrade.
+func (c *Chaos) startOthers() {
+	c.other = c.world.anotherCluster(c.t)
+	w := NewWriter(c.t, c.other.Config, c.random.Uint64(), []Kind{ConfigMaps, Secrets, Deployments, Roles})
+	w.Run(100)
+	w.overtake(c.world.Kube, c.other)
+	var err error
+	c.unequal, err = c.world.Kube.AddAPIServer(context.Background(), "--runtime-config=apps/v1=false")
+	must(c.t, err)
+	must(c.t, c.world.Kube.RestartAPIServer(context.Background())) // registers again what the other one has unregistered
+}
+
+// leadTo leads the address of the API server elsewhere for a while.
+func (c *Chaos) leadTo(address string) {
+	p := c.proxies["api"]
+	p.Retarget(address)
+	p.Drop()
+	c.wait(200 + c.random.IntN(3000))
+	if address == c.other.Address && c.ExitCodes()[2] == 0 {
+		Await(c.t, "a process to end since its address leads to another cluster", func() (bool, error) { return c.ExitCodes()[2] > 0, nil })
+	}
+	p.Retarget(c.world.Kube.Address)
+	p.Drop()
+}
+
+func (c *Chaos) disturb(how func(*servers.Proxy)) {
+	p := c.proxy()
+	how(p)
+	c.wait(200 + c.random.IntN(2500))
+	must(c.t, p.Restore())
+}
+
+// failpoint makes one process die at a step that follows from the seed; it may also never get there.
+func (c *Chaos) failpoint() {
+	step := failpoint.All[c.random.IntN(len(failpoint.All))]
+	c.crossFailpoint(step, 1+c.random.IntN(3), 3*time.Second)
+}
+
+// crossFailpoint starts one replica with the failpoint and kills the other, so that the one gets the slot if it is
+// quick. It reports whether the process died there.
+func (c *Chaos) crossFailpoint(step string, n int, limit time.Duration) bool {
+	i := c.random.IntN(len(c.replicas))
+	first, second := c.replicas[i], c.replicas[1-i]
+	if step == failpoint.RollingForward { // only who follows one that died after writing has something to roll forward
+		dying := first.restartWith("KUBECDC_FAILPOINT", failpoint.Written+":1")
+		next := second.restartWith("KUBECDC_FAILPOINT", step+":1")
+		return c.died(dying, failpoint.Written, limit) && c.died(next, step, limit)
+	}
+	if step == failpoint.Rebuilding || step == failpoint.Rebuilt { // only who finds no checkpoint has one to rebuild
+		c.dropCheckpoint()
+		died := c.died(first.restartWith("KUBECDC_FAILPOINT", step+":1"), step, limit)
+		second.exporter().Kill()
+		return died
+	}
+	e := first.restartWith("KUBECDC_FAILPOINT", fmt.Sprintf("%s:%d", step, n))
+	second.exporter().Kill()
+	return c.died(e, step, limit)
+}
+
+func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
+	select {
+	case <-e.Done():
+		c.Faults["  "+step]++
+		return true
+	case <-time.After(limit):
+		e.Kill()
+		return false
+	}
+}
+
+func (c *Chaos) awaitProgress(after string) { c.world.awaitCurrent(c.t, after, c.positions) }
+
+// awaitCurrent waits until every stream is at what the cluster was at after a fault. The writer changes each of them all the time.
+// One that stood still over many faults would lose what etcd compacts meanwhile.
+func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[change.StreamID]change.ResourceVersion) {
+	t.Helper()
+	revision, err := w.Kube.Revision(context.Background())
+	must(t, err)
+	var behind []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("not at revision %d: %s", revision, behind)
+		}
+	}()
+	Await(t, "all streams to be current after "+after, func() (bool, error) {
+		at := positions()
+		behind = nil
+		for _, kind := range Kinds {
+			if at[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
+				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), at[kind.Stream()]))
+			}
+		}
+		return len(behind) == 0, nil
+	})
+}
+
+// positions are those of the checkpoint, which follows the log; none while it can't be read.
+func (c *Chaos) positions() map[change.StreamID]change.ResourceVersion {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	at := map[change.StreamID]change.ResourceVersion{}
+	conn, err := pgx.Connect(ctx, c.world.Checkpoint.URL)
+	if err != nil {
+		return at
+	}
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `select name, resource_version from kubecdc.positions join kubecdc.streams on id = stream`)
+	if err != nil {
+		return at
+	}
+	var stream change.StreamID
+	var version change.ResourceVersion
+	if _, err = pgx.ForEachRow(rows, []any{&stream, &version}, func() error { at[stream] = version; return nil }); err != nil {
+		clear(at)
+	}
+	return at
+}

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/audit"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/postgres"
+	"kubecdc/test/auditpolicy"
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
+)
+
+// whoWorld is an API server whose audit events go to a courier and to a file, and the logs that they are brought to.
+type whoWorld struct {
+	kube    *servers.Kubernetes
+	dir     string
+	events  string // the API server's audit log
+	courier *courier
+	logs    []*whoLog
+}
+
+// whoLog is a log and the exporter that writes it.
+type whoLog struct {
+	name string
+	*World
+	exporter *Exporter
+}
+
+const auditToken = "the token of the webhook"
+
+var whoKinds = []Kind{ConfigMaps, Deployments, Widgets}
+
+// newWhoWorld has logs of these kinds: sqlite, postgres, kafka.
+func newWhoWorld(t *testing.T, seed uint64, level string, logs ...string) *whoWorld {
+	t.Helper()
+	w := &whoWorld{dir: t.TempDir()}
+	w.events, w.courier = filepath.Join(w.dir, "events"), newCourier(t, seed)
+	var err error
+	w.kube, err = servers.StartKubernetes(context.Background(), servers.KubernetesOptions{Users: writerUsers(),
+		Audit: &servers.AuditOptions{Level: level, Webhook: w.courier.URL, File: w.events}})
+	must(t, err)
+	t.Cleanup(func() { _ = w.kube.Stop() })
+	InstallWidgets(t, w.kube.Config)
+	client := kubernetes.NewForConfigOrDie(w.kube.Config)
+	for _, name := range whoNamespaces[1:] {
+		_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	for _, name := range logs {
+		w.logs = append(w.logs, w.newLog(t, name))
+	}
+	return w
+}
+
+func (w *whoWorld) newLog(t *testing.T, name string) *whoLog {
+	t.Helper()
+	var on *World
+	switch name {
+	case "sqlite":
+		on = &World{Prefix: "e2e", Kube: w.kube, File: filepath.Join(w.dir, "log.db"), Env: map[string]string{
+			"KUBECONFIG": w.kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_SINK": "sqlite", "KUBECDC_WATERMARK_INTERVAL": "1s"}}
+		on.Env["KUBECDC_CHECKPOINT"] = "sqlite:" + on.File
+	default:
+		if on = postgresWorld(t, w.kube, servers.PostgresOptions{NoFsync: true}); name == "kafka" {
+			on = on.on(servers.SharedKafka(t), servers.UniqueName())
+		}
+	}
+	token := filepath.Join(w.dir, "token")
+	must(t, os.WriteFile(token, []byte(auditToken), 0o600))
+	maps.Copy(on.Env, map[string]string{"KUBECDC_RESOURCES": Resources(whoKinds), "KUBECDC_AUDIT_TOKEN_FILE": token,
+		"KUBECDC_AUDIT_FILES": filepath.Join(w.dir, "shipped*.log")})
+	return &whoLog{name: name, World: on}
+}
+
+// start starts the exporters. From now on the courier brings them events.
+func (w *whoWorld) start(t *testing.T) {
+	t.Helper()
+	for _, l := range w.logs {
+		l.exporter = StartExporter(t, "the exporter to "+l.name, l.Env)
+	}
+	for _, l := range w.logs {
+		l.exporter.AwaitReady(t)
+		w.courier.bringTo("http://" + l.exporter.Listen + "/audit")
+	}
+}
+
+// awaitComplete waits until the logs have every change.
+func (w *whoWorld) awaitComplete(t *testing.T) {
+	t.Helper()
+	marks := NewWriter(t, w.kube.Config, 1, nil).Marks(whoKinds)
+	for _, l := range w.logs {
+		l.awaitMarks(t, marks)
+	}
+}
+
+// open opens the log for reading.
+func (l *whoLog) open(t *testing.T) (r sinks.Reader) {
+	t.Helper()
+	if l.File != "" {
+		return l.openFile(t)
+	}
+	var err error
+	if l.Kafka != nil {
+		r, err = kafka.OpenReader(t.Context(), kafka.Config{Brokers: l.Kafka.Brokers, TopicPrefix: l.Prefix, Cluster: "e2e"})
+	} else {
+		r, err = postgres.OpenReader(t.Context(), postgres.Config{URL: l.Postgres.URL, Cluster: "e2e"})
+	}
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// awaitRecord waits until the logs have the audit record of an object.
+func (w *whoWorld) awaitRecord(t *testing.T, name string) {
+	t.Helper()
+	for _, l := range w.logs {
+		r := l.open(t).(sinks.AuditReader)
+		Await(t, "the audit record of "+name+" in "+l.name, func() (found bool, err error) {
+			err = r.Audits(t.Context(), audit.Query{Name: name}, func(r *audit.Record) error {
+				found = found || r.Name == name
+				return nil
+			})
+			return found, err
+		})
+	}
+}
+
+// installPolicy installs the policy that has the API server tell the object and its version, and waits until it is in force.
+func (w *whoWorld) installPolicy(t *testing.T) {
+	t.Helper()
+	must(t, auditpolicy.Create(t.Context(), w.kube.Config))
+	Await(t, "the policy to be in force", func() (bool, error) {
+		name := w.probe(t)
+		for _, e := range w.read(t) {
+			if e.name == name {
+				return e.told, nil
+			}
+		}
+		return false, fmt.Errorf("the audit log has no event of %s", name)
+	})
+}
+
+// probe makes an object that nobody judges, and returns its name.
+func (w *whoWorld) probe(t *testing.T) string {
+	t.Helper()
+	name := servers.UniqueName()
+	_, err := kubernetes.NewForConfigOrDie(w.kube.Config).CoreV1().ConfigMaps("kube-public").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	must(t, err)
+	return name
+}
+
+// startControllers runs controllers of kube-controller-manager, each as its own service account. The binary is that of test/controllers.
+func startControllers(t *testing.T, kube *servers.Kubernetes, binary string, names ...string) {
+	t.Helper()
+	running, err := child.Start(exec.Command(binary, "--kubeconfig="+kube.Kubeconfig, "--controllers="+strings.Join(names, ","),
+		"--use-service-account-credentials", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400"))
+	must(t, err)
+	t.Cleanup(running.Kill)
+}

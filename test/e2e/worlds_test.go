@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// NewBrokerWorld starts a broker for this test alone, too. It starts concurrently, since it takes long.
+func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
+	t.Helper()
+	var broker *servers.Kafka
+	var failed error
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		broker, failed = servers.StartKafka(context.Background(), kafka)
+	}()
+	t.Cleanup(func() {
+		if <-started; broker != nil {
+			_ = broker.Stop()
+		}
+	})
+	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
+	<-started
+	must(t, failed)
+	return w.on(broker, w.Prefix)
+}
+
+// NewFragileWorld is NewWorld with a broker that the test may kill: tests have it one after another.
+func NewFragileWorld(t testing.TB) *World {
+	t.Helper()
+	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
+	return w.on(fragileBroker(t), servers.UniqueName())
+}
+
+// NewFileWorld starts an API server of the test's own: log and checkpoint are in one file.
+func NewFileWorld(t testing.TB) *World {
+	t.Helper()
+	w := &World{Prefix: "e2e", Kube: startKube(t, compaction), File: filepath.Join(t.TempDir(), "log.db")}
+	w.Env = with(settingsFor(w.Kube), "KUBECDC_SINK", "sqlite", "KUBECDC_CHECKPOINT", "sqlite:"+w.File)
+	return w
+}
+
+// separateCheckpoint gives the checkpoint a server of its own.
+func (w *World) separateCheckpoint(t testing.TB) {
+	t.Helper()
+	server, err := servers.StartPostgres(context.Background(), servers.PostgresOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = server.Stop() })
+	w.Checkpoint, w.Env["KUBECDC_CHECKPOINT"] = server, server.URL
+}
+
+// anotherCluster starts a cluster that has the same certificates and tokens as the world's: whoever reads that one can read this one.
+func (w *World) anotherCluster(t testing.TB) *servers.Kubernetes {
+	t.Helper()
+	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{SameAccess: w.Kube})
+	must(t, err)
+	t.Cleanup(func() { _ = k.Stop() })
+	return k
+}
+
+// Proxied puts proxies between an exporter and each of its servers: "api", "postgres", which has the checkpoint, and that of the
+// log: "kafka" or "sink".
+func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env map[string]string) {
+	t.Helper()
+	proxies = map[string]*servers.Proxy{}
+	targets := map[string]string{"api": w.Kube.Address, "postgres": w.Checkpoint.Address}
+	if w.Kafka != nil {
+		proxies["kafka"] = w.Kafka.Lane(t)
+	} else {
+		targets["sink"] = w.Postgres.Address
+	}
+	for name, target := range targets {
+		p, err := servers.NewProxy(target)
+		must(t, err)
+		t.Cleanup(func() { p.Close() })
+		proxies[name] = p
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
+	env = w.With("KUBECONFIG", kubeconfig, "KUBECDC_CHECKPOINT", w.Checkpoint.URLAt(proxies["postgres"].Address, "kubecdc"))
+	if w.Kafka != nil {
+		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", proxies["kafka"].Address)
+	}
+	return proxies, with(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
+}
+
+func (w *World) controls(t testing.TB) []change.Control {
+	t.Helper()
+	if w.File != "" {
+		return w.fileControls(t)
+	}
+	if w.Kafka == nil {
+		return readTables(t, w.Postgres.URL, readControls).Controls
+	}
+	return ReadControls(t, w.Kafka.Brokers, w.Prefix)
+}
+
+var fragile struct {
+	sync.Mutex
+	broker *servers.Kafka
+}
+
+// fragileBroker is another broker of this test process, which a test may kill, if it starts it again: one test has it at a time. A
+// test that fails leaves it behind.
+func fragileBroker(t testing.TB) *servers.Kafka {
+	t.Helper()
+	f := &fragile
+	f.Lock()
+	t.Cleanup(func() {
+		if t.Failed() && f.broker != nil {
+			_ = f.broker.Stop()
+			f.broker = nil
+		}
+		f.Unlock()
+	})
+	if f.broker == nil {
+		var err error
+		f.broker, err = servers.StartKafka(context.Background(), servers.KafkaOptions{})
+		must(t, err)
+	}
+	return f.broker
+}
