@@ -13,7 +13,7 @@ import (
 )
 
 // Forget forgets streams. It asks the exporters to do that which hold their slots.
-func (a *Requester) Forget(ctx context.Context, found []change.Position, wait bool) error {
+func (a *Requester) Forget(ctx context.Context, found []change.Position, untilDone bool) error {
 	owner := export.Config{Slots: a.Settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.Settings.Slots.LeaseDuration}
 	var requests []checkpoint.Signal
 	for _, p := range found {
@@ -34,5 +34,5 @@ func (a *Requester) Forget(ctx context.Context, found []change.Position, wait bo
 	if len(requests) == 0 {
 		return nil
 	}
-	return a.Ask(ctx, requests, wait)
+	return a.Ask(ctx, requests, untilDone)
 }

@@ -20,6 +20,7 @@ import (
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
 	"kubecdc/internal/usage"
+	"kubecdc/internal/wait"
 	"kubecdc/setup"
 )
 
@@ -37,7 +38,6 @@ func New(settings *config.Config, connection *config.Connection, out, report io.
 	return &Requester{Settings: settings, Cluster: setup.NewCluster(connection), Out: out, Report: report}
 }
 
-// Open opens the checkpoint of the cluster.
 func Open(ctx context.Context, settings *config.Config, connection *config.Connection, out, report io.Writer) (*Requester, error) {
 	a := New(settings, connection, out, report)
 	step := startup.Step{For: "the API server and the checkpoint", Limit: setup.OpenLimit, Progress: a.Cluster.Progress}
@@ -67,7 +67,6 @@ func (a *Requester) OpenStore(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the checkpoint, if it is open.
 func (a *Requester) Close() {
 	if a.Store != nil {
 		a.Store.Close()
@@ -84,7 +83,7 @@ func (a *Requester) Streams(ctx context.Context) (known []change.Position, err e
 		if err != nil || len(known) > 0 || time.Now().After(limit) {
 			return known, err
 		}
-		if err := untilNextLook(ctx); err != nil {
+		if err := wait.For(ctx, askInterval); err != nil {
 			return nil, err
 		}
 	}
@@ -132,8 +131,8 @@ func streamsNamed(name string, known []change.Position) (found []change.Position
 	return found, nil
 }
 
-// Ask stores a signal for each stream and, if wait is set, waits until all of them are answered.
-func (a *Requester) Ask(ctx context.Context, requests []checkpoint.Signal, wait bool) error {
+// Ask stores a signal for each stream and, if untilDone is set, waits until all of them are answered.
+func (a *Requester) Ask(ctx context.Context, requests []checkpoint.Signal, untilDone bool) error {
 	var ids []int64
 	for i := range requests {
 		id, err := a.Store.AddSignal(ctx, requests[i])
@@ -148,7 +147,7 @@ func (a *Requester) Ask(ctx context.Context, requests []checkpoint.Signal, wait 
 		return err
 	}
 	a.warnUnheld(ctx, requests)
-	if !wait {
+	if !untilDone {
 		return nil
 	}
 	return a.await(ctx, ids)
@@ -194,19 +193,9 @@ func (a *Requester) warnPaused(ctx context.Context, requests []checkpoint.Signal
 // askInterval is how often a command looks for answers.
 const askInterval = 500 * time.Millisecond
 
-// untilNextLook waits for askInterval, or until the context ends.
-func untilNextLook(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(askInterval):
-		return nil
-	}
-}
-
 // await reports the progress of signals until all are answered. It returns an error if one was not done.
 func (a *Requester) await(ctx context.Context, ids []int64) error {
-	told, failed := map[int64]string{}, error(nil)
+	reported, failed := map[int64]string{}, error(nil)
 	for len(ids) > 0 {
 		all, err := a.Store.Signals(ctx, false)
 		if err != nil && ctx.Err() == nil {
@@ -216,8 +205,8 @@ func (a *Requester) await(ctx context.Context, ids []int64) error {
 			if !slices.Contains(ids, g.ID) {
 				continue
 			}
-			if text := ProgressOf(g); text != told[g.ID] {
-				told[g.ID] = text
+			if text := ProgressOf(g); text != reported[g.ID] {
+				reported[g.ID] = text
 				plain.Fprintf(a.Report, "signal %d: %s %s: %s\n", g.ID, g.Kind, g.Stream, text)
 			}
 			if g.State.Ended() || g.State == change.SignalPaused {
@@ -225,7 +214,7 @@ func (a *Requester) await(ctx context.Context, ids []int64) error {
 				failed = errors.Join(failed, a.answered(g))
 			}
 		}
-		if err := untilNextLook(ctx); err != nil {
+		if err := wait.For(ctx, askInterval); err != nil {
 			plain.Fprintf(a.Report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far it is\n")
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
 	"kubecdc/internal/usage"
+	"kubecdc/internal/wait"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
 	"kubecdc/verify"
@@ -159,7 +160,7 @@ func (v *verification) repaired(ctx context.Context) ([]verify.Result, error) {
 		if err != nil || verify.Differing(all) == 0 || time.Now().After(limit) {
 			return all, err
 		}
-		if err := untilNextLook(ctx); err != nil {
+		if err := wait.For(ctx, askInterval); err != nil {
 			return nil, err
 		}
 	}

@@ -32,7 +32,7 @@ type event struct {
 
 	response []byte // the raw object of the answer
 	query    url.Values
-	told     told
+	note     note
 }
 
 type requester struct {
@@ -103,7 +103,7 @@ func (e *event) verdict() verdict {
 	}
 	_, query, _ := strings.Cut(e.RequestURI, "?")
 	e.query, _ = url.ParseQuery(query) // what can be read of it
-	e.told = e.annotated()
+	e.note = e.annotated()
 	if e.resource() == "namespaces" {
 		e.ObjectRef.Namespace = "" // an event says that a namespace is in itself
 	}
@@ -161,7 +161,7 @@ func (e *event) resource() string {
 
 // dryRun: kubectl asks for it in a body, where only the policy sees it.
 func (e *event) dryRun() bool {
-	return slices.Contains(e.query["dryRun"], "All") || e.told.how == "dry"
+	return slices.Contains(e.query["dryRun"], "All") || e.note.how == "dry"
 }
 
 // as is the user as whom the request acted.
@@ -200,16 +200,16 @@ func (e *event) object(r *Record) {
 		r.Effect = Nothing
 	}
 	switch {
-	case e.told.finds():
-		r.UID, r.VersionBefore, r.Retried = e.told.uid, version(e.told.rest), e.told.again
-		if e.told.how == "old" && r.Effect == "" {
+	case e.note.finds():
+		r.UID, r.VersionBefore, r.Retried = e.note.uid, version(e.note.rest), e.note.again
+		if e.note.how == "old" && r.Effect == "" {
 			r.Effect = Wrote
 		}
-	case e.told.how == "new" && r.Subresource == "":
-		r.UID, r.Created, r.VersionBefore = e.told.uid, true, ""
-		r.Name = cmp.Or(r.Name, short(e.told.rest))
-	case e.told.how == "new":
-		r.UID = e.told.uid // of the object that a Binding is for
+	case e.note.how == "new" && r.Subresource == "":
+		r.UID, r.Created, r.VersionBefore = e.note.uid, true, ""
+		r.Name = cmp.Or(r.Name, short(e.note.rest))
+	case e.note.how == "new":
+		r.UID = e.note.uid // of the object that a Binding is for
 	case r.Verb == "create" && r.Subresource == "" || r.Code == 201 && r.Verb != "create":
 		r.Created, r.VersionBefore = true, ""
 	}
@@ -258,29 +258,29 @@ func remainder(v change.ResourceVersion) (n int) {
 	return n
 }
 
-// told is what the policy tells: "UID old VERSION" where the object becomes another one, "UID maybe VERSION" where that is not certain,
+// note is what the policy tells: "UID old VERSION" where the object becomes another one, "UID maybe VERSION" where that is not certain,
 // "UID new NAME", or "UID dry".
-type told struct {
+type note struct {
 	uid, how, rest string
 	again          bool // there are several versions
 }
 
 // finds reports whether there was an object before.
-func (t *told) finds() bool { return t.how == "old" || t.how == "maybe" }
+func (n *note) finds() bool { return n.how == "old" || n.how == "maybe" }
 
 // annotated is what the policy has told of the last attempt, which saw the newest version. It is nothing if one attempt found an object
 // and another one did not.
-func (e *event) annotated() (last told) {
+func (e *event) annotated() (last note) {
 	for key, value := range e.Annotations {
 		if _, name, _ := strings.Cut(key, "/"); !strings.HasPrefix(name, Annotation) {
 			continue
 		}
 		uid, rest, _ := strings.Cut(value, " ")
 		how, rest, _ := strings.Cut(rest, " ")
-		next := told{uid: short(uid), how: how, rest: rest, again: last.again}
+		next := note{uid: short(uid), how: how, rest: rest, again: last.again}
 		switch {
 		case last.how != "" && last.finds() != next.finds():
-			return told{}
+			return note{}
 		case last.how == "":
 			last = next
 		case last.rest != rest:
@@ -300,7 +300,7 @@ func (e *event) id() string {
 	h := sha256.New()
 	for _, part := range []string{e.AuditID, e.Stage, e.Verb, e.RequestURI, e.User.Username,
 		e.RequestReceivedTimestamp.UTC().Format(time.RFC3339Nano), e.StageTimestamp.UTC().Format(time.RFC3339Nano),
-		e.ObjectRef.Name, e.told.uid, e.told.rest} {
+		e.ObjectRef.Name, e.note.uid, e.note.rest} {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
 	}

@@ -41,7 +41,6 @@ func NewFiles(i *Intake, patterns []string, log *slog.Logger) *Files {
 	return &Files{intake: i, patterns: patterns, log: log}
 }
 
-// Run reads until the context ends.
 func (f *Files) Run(ctx context.Context) {
 	defer func() {
 		for _, t := range f.open {
@@ -85,7 +84,6 @@ func (f *Files) poll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// find opens files that are new.
 func (f *Files) find() error {
 	for _, t := range f.open {
 		t.named = false

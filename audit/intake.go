@@ -24,7 +24,6 @@ type Intake struct {
 	log    Log // nil: it is not open
 }
 
-// NewIntake returns an intake without a log.
 func NewIntake(p Parser, count func(Tally)) *Intake { return &Intake{Count: count, parser: p} }
 
 // ErrNotOpen says that nothing can be written now.
@@ -73,7 +72,6 @@ func (b *batch) add(line []byte) error {
 	return b.write()
 }
 
-// write makes what has gathered durable.
 func (b *batch) write() error {
 	if len(b.records) > 0 {
 		if err := b.log.WriteAudit(b.ctx, b.records); err != nil {

@@ -17,17 +17,14 @@ type Parser struct {
 	Hide func(kind Kind, value string) string
 }
 
-// Kind is what a value names.
 type Kind string
 
-// The kinds of values that can be hidden.
 const (
 	User    Kind = "users"
 	Group   Kind = "groups"
 	Address Kind = "addresses"
 )
 
-// Tally counts events.
 type Tally struct {
 	Kept    int // they became records
 	Skipped int // they changed no object

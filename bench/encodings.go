@@ -34,7 +34,7 @@ func inAvro(packed string) func(context.Context, *bench) ([]result, error) {
 			if err != nil {
 				return nil, err
 			}
-			if missing.Any() {
+			if len(missing) > 0 {
 				return nil, peers.Absent{Why: missing.String()}
 			}
 			if b.registry, err = servers.StartRegistry(ctx); err != nil {

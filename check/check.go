@@ -23,7 +23,6 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// checkTimeout bounds each of the checks.
 const checkTimeout = 20 * time.Second
 
 // Run makes all checks that an export with these settings needs. The error is ErrStopped.
@@ -52,7 +51,6 @@ type report struct {
 	findings []Finding
 }
 
-// The states of a finding.
 const (
 	OK      = "ok"
 	Warning = "warning" // the export works, with less than it could
@@ -232,7 +230,6 @@ func (r *report) bindLog(ctx context.Context, store checkpoint.Store, sink sinks
 	return store.BindLog(ctx, identity)
 }
 
-// secretsAre returns how Secrets are exported.
 func secretsAre(settings *config.Config, selected []change.Resource) string {
 	if !slices.ContainsFunc(selected, discovery.IsSecrets) {
 		return "not exported"

@@ -42,7 +42,6 @@ func (r *report) checkRights(ctx context.Context, plan export.Config, selected [
 	return errors.Join(err, r.checkOtherRights(ctx, client))
 }
 
-// checkOtherRights warns of missing rights.
 func (r *report) checkOtherRights(ctx context.Context, client rest.Interface) error {
 	var removed, triggered []string
 	for _, right := range discovery.RemovalRights {

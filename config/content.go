@@ -127,7 +127,6 @@ type Field struct {
 	Path     redact.Path
 }
 
-// Fields parses the setting.
 func Fields(setting List) (all []Field, err error) {
 	for _, entry := range setting {
 		resource, path, _ := strings.Cut(entry, ":")

@@ -100,7 +100,6 @@ func (l *loader) parseError(group reflect.StructField, err error) {
 	l.add(s.Env, what, fix)
 }
 
-// notParsed describes a value that could not be parsed.
 func notParsed(s *Setting) (what, fix string) {
 	switch s.typ {
 	case reflect.TypeFor[time.Duration]():
@@ -134,5 +133,4 @@ func (l *loader) add(name, what, fix string) {
 
 func (l *loader) warn(text string) { l.warnings = append(l.warnings, text) }
 
-// set reports whether the setting was given.
 func (l *loader) set(name string) bool { return l.values[name] != "" }

@@ -29,7 +29,6 @@ func (s Secret) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(s.String()
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
 
-// UnmarshalText takes the text as it is.
 func (s *Secret) UnmarshalText(text []byte) error { *s = Secret(text); return nil }
 
 // DSN is the address of a database. It may contain a password, which is never shown.

@@ -13,7 +13,6 @@ import (
 // List is a comma-separated list. Blanks around its parts, and empty parts, are dropped.
 type List []string
 
-// UnmarshalText splits the text.
 func (l *List) UnmarshalText(text []byte) error {
 	*l = nil
 	for _, part := range strings.Split(string(text), ",") {
@@ -29,7 +28,6 @@ func (l List) String() string { return strings.Join(l, ",") }
 // Bytes is a size: a number, alone or with a unit (8MiB, 1MB, 65536).
 type Bytes int64
 
-// UnmarshalText reads a size.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(strings.TrimSpace(string(text)))
 	if err != nil || n > math.MaxInt64 || strings.HasSuffix(string(text), "b") { // 4Mb are bits
@@ -55,7 +53,6 @@ type History time.Duration
 // Forever is longer than any duration.
 const Forever = History(math.MaxInt64)
 
-// UnmarshalText reads a history.
 func (h *History) UnmarshalText(text []byte) error {
 	if string(text) == "forever" {
 		*h = Forever
@@ -69,7 +66,6 @@ func (h *History) UnmarshalText(text []byte) error {
 // Switch is on or off; true/false, yes/no and 1/0 mean the same.
 type Switch bool
 
-// UnmarshalText reads a switch.
 func (s *Switch) UnmarshalText(text []byte) error {
 	switch strings.ToLower(strings.TrimSpace(string(text))) {
 	case "on", "true", "yes", "1":

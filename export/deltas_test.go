@@ -13,10 +13,16 @@ import (
 	"kubecdc/export/batching"
 )
 
-// countingStore counts what commits do to bodies.
+// countingStore counts what commits do to bodies, and the bodies that are read.
 type countingStore struct {
 	checkpoint.Store
-	bases, deltas int
+	bases, deltas, read int
+}
+
+func (s *countingStore) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
+	s.read += len(keys)
+	return s.Store.Bodies(ctx, stream, keys, visit)
 }
 
 func (s *countingStore) Commit(ctx context.Context, c checkpoint.Commit) error {
@@ -110,6 +116,33 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 				t.Errorf("%d deltas and %d bases were stored", store.deltas, store.bases)
 			}
 		})
+	}
+}
+
+// An object that changes again and again is read twice, however many others change once meanwhile.
+func TestWhatChangesOnceLeavesTheCacheAsItIs(t *testing.T) {
+	store := &countingStore{Store: storeAt(t, 0)}
+	c, l := committerAt(store, 0), &life{random: rand.New(rand.NewPCG(1, 2))}
+	c.beforeImages.maxBytes = 10_000
+	for version := range 20 {
+		b := &batching.Batch{}
+		for i := range 10 { // of which the first is always the same object
+			op, name := change.Create, fmt.Sprintf("%d-%d", version, i)
+			if i == 0 && version > 0 {
+				op = change.Update
+			}
+			if i == 0 {
+				name = "often"
+			}
+			b.Changes = append(b.Changes, change.Change{Op: op, Stream: pods, Namespace: "ns", Name: name, UID: "u",
+				ResourceVersion: change.VersionOf(uint64(10*version + i + 1)), After: fmt.Appendf(nil, `{"v":%d,"spec":"%x"}`, version, l.text(1000))})
+		}
+		if err := c.commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.read > 2 {
+		t.Errorf("%d bodies were read", store.read)
 	}
 }
 

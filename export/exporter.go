@@ -106,7 +106,6 @@ func Run(ctx context.Context, config Config, given Parts) error {
 // attemptTimeout limits one attempt at a step of the start. Discovery on a slow API server takes longest.
 const attemptTimeout = 30 * time.Second
 
-// step runs a step of the start.
 func (p *Parts) step(ctx context.Context, on, waitsFor string, do func(context.Context) error) error {
 	at := p.StoreAt
 	switch on {
@@ -184,7 +183,6 @@ func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Patte
 	}), err
 }
 
-// measure tells the size of the checkpoint.
 func measure(ctx context.Context, parts *Parts) {
 	if size, err := parts.Store.Size(ctx); err == nil {
 		parts.Observer.CheckpointSize(size)
@@ -193,7 +191,6 @@ func measure(ctx context.Context, parts *Parts) {
 	}
 }
 
-// prune deletes old rows of the history of checkpoints.
 func prune(ctx context.Context, parts *Parts, age time.Duration) {
 	if err := parts.Store.Prune(ctx, age); err != nil && ctx.Err() == nil {
 		parts.Logger.Warn("failed to prune the history of checkpoints; retrying in an hour", "error", err)

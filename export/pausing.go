@@ -30,7 +30,6 @@ func (st *streams) loadPaused(ctx context.Context) (err error) {
 	return err
 }
 
-// pauseBySignal stops reading a stream.
 func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
 	if other := st.paused(g.Stream); other != nil {
 		return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "paused already, by " + nameOf(other.signal)})

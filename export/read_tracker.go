@@ -91,7 +91,6 @@ func (r *readTracker) Last(ctx context.Context, stream change.StreamID, keys []s
 	})
 }
 
-// Bodies reads bodies as the store has them.
 func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, stored checkpoint.Body) error) error {
 	return r.read(false, func() error { return r.store.Bodies(ctx, stream, keys, visit) })

@@ -48,7 +48,6 @@ func (s *slot) noteRefusals(err error) (isNew bool) {
 	return isNew
 }
 
-// add reports whether the refusal is new.
 func (rs refusals) add(refused sinks.Refusal) (isNew bool) {
 	r := rs[refused.Place]
 	if r != nil && r.ended.IsZero() {
@@ -104,7 +103,6 @@ func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) e
 	return st.send(ctx, change.StreamErrorControl(id, p.ResourceVersion, r.Err.Error(), r.since), nil)
 }
 
-// refusedBy returns the streams that are left out by a refusal.
 func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
 	for id, s := range st.all {
 		if _, refused := s.state.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
@@ -114,7 +112,6 @@ func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
 	return ids
 }
 
-// refusalProbeTimeout limits one probe of a refusal.
 const refusalProbeTimeout = 10 * time.Second
 
 // probeRefusals probes the refusals that are due, and resumes the streams whose records the sink would accept.

@@ -20,7 +20,6 @@ type restoreParams struct {
 	Version string          `json:"version"`
 }
 
-// Tell stores the signals.
 func (x restores) Tell(ctx context.Context, found *change.Stream) (id int64, err error) {
 	all, err := x.reads.Streams(ctx)
 	if err != nil {
@@ -40,7 +39,6 @@ func (x restores) Tell(ctx context.Context, found *change.Stream) (id int64, err
 	return id, dependency.Tag(dependency.Checkpoint, err)
 }
 
-// Followed answers them.
 func (x restores) Followed(ctx context.Context, stream change.StreamID, last int64) error {
 	open, err := x.openSignals(ctx)
 	for _, g := range open {

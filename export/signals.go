@@ -20,7 +20,6 @@ import (
 // signalInterval is how often a session looks for signals.
 const signalInterval = 2 * time.Second
 
-// signalKind does what one kind of signals asks for.
 type signalKind struct {
 	// now does it at once, in the goroutine of streams.run. It reports false if the signal has to wait.
 	now func(st *streams, ctx context.Context, g checkpoint.Signal) (begun bool, err error)
@@ -29,7 +28,6 @@ type signalKind struct {
 	work func(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error)
 }
 
-// signalKinds are the kinds of signals that are known.
 var signalKinds = map[change.SignalKind]signalKind{
 	change.SignalPause:    {now: (*streams).pauseBySignal},
 	change.SignalForget:   {now: (*streams).forgetBySignal},
@@ -86,7 +84,6 @@ func (st *streams) followSignals(ctx context.Context) error {
 	return nil
 }
 
-// openSignals returns the open signals of this slot's streams.
 func (st *streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout(st.slot.config))
 	defer cancel()
@@ -99,7 +96,6 @@ func (st *streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, e
 	return mine, dependency.Tag(dependency.Checkpoint, err)
 }
 
-// newJob returns a job for a signal that is not worked on yet.
 func (st *streams) newJob(g checkpoint.Signal) *signalJob {
 	return &signalJob{Signal: g, streams: st, cancel: func(error) {}}
 }
@@ -188,7 +184,6 @@ func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.
 	return nil
 }
 
-// answer notes in the store how far a signal is.
 func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
 	err := st.slot.parts.Store.AnswerSignal(ctx, st.slot.number, st.rules.epoch, id, a)
 	return dependency.Tag(dependency.Checkpoint, err)
@@ -214,7 +209,6 @@ func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpo
 	return j.send(ctx, state, a.Reason, a.Done, j.streams.answerDurable(j.ID, a))
 }
 
-// send writes a control record of the signal.
 func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
 	return j.streams.send(ctx,
 		change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause), durable)

@@ -40,7 +40,6 @@ func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection
 	return err
 }
 
-// endDeselected writes the end of a stream that is no longer selected.
 func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
 	cause := "no longer selected: " + st.slot.config.selectors()
 	st.slot.logger.Warn("a stream has ended; the checkpoint keeps its position and objects until it is selected again, "+

@@ -25,7 +25,6 @@ var (
 // FileToken allows everything to the bearer of the token in a file, which is read for each request: so it can be rotated.
 type FileToken struct{ Path string }
 
-// Allow compares the token.
 func (f FileToken) Allow(_ context.Context, token, _ string) error {
 	text, err := os.ReadFile(f.Path)
 	if err != nil {

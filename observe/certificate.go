@@ -17,7 +17,6 @@ type certificate struct {
 	failed string // the last failure, so that it is logged once
 }
 
-// load reads the files.
 func (c *certificate) load(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	c.mu.Lock()

@@ -109,10 +109,10 @@ func (e *Exporter) Problem(slot int, err error) {
 	}
 }
 
-func (e *Exporter) Stalled(dependency string, err error) {
-	e.Health.Stalled(dependency, err)
+func (e *Exporter) Stalled(server string, err error) {
+	e.Health.Stalled(server, err)
 	if err != nil {
-		e.Metrics.Error(dependency)
+		e.Metrics.Error(server)
 	}
 }
 

@@ -84,7 +84,7 @@ func (h *Health) SlotHeld(slot int, held bool) {
 }
 
 // SlotProblem reports the error that a slot is stuck on, and its dependency, if known; nil when the slot continues.
-func (h *Health) SlotProblem(slot int, dependency string, err error) {
+func (h *Health) SlotProblem(slot int, server string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.judgeServers()
@@ -94,7 +94,7 @@ func (h *Health) SlotProblem(slot int, dependency string, err error) {
 		s.err = nil
 		return
 	}
-	s.err, s.dependency = h.update(s.err, err), dependency
+	s.err, s.dependency = h.update(s.err, err), server
 }
 
 // Rebuilding reports the progress of the rebuild of the slot's checkpoint; total is 0 when it has ended.
@@ -229,7 +229,6 @@ func (h *Health) Proof(id change.StreamID, p *change.Proof, at change.ResourceVe
 	}
 }
 
-// Forget removes a stream.
 func (h *Health) Forget(id change.StreamID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -254,16 +253,16 @@ func (h *Health) Clear(component string) {
 }
 
 // Stalled reports the oldest call to a dependency that is unanswered; nil when there is none.
-func (h *Health) Stalled(dependency string, err error) {
+func (h *Health) Stalled(server string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.judgeServers()
 	if err == nil {
-		h.over(dependency, "", h.stalls[dependency])
-		delete(h.stalls, dependency)
+		h.over(server, "", h.stalls[server])
+		delete(h.stalls, server)
 		return
 	}
-	h.stalls[dependency] = h.update(h.stalls[dependency], err)
+	h.stalls[server] = h.update(h.stalls[server], err)
 }
 
 // mostPast is how many problems that went away are remembered: all streams may have had one, of one cause.

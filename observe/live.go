@@ -45,7 +45,6 @@ func (r *average) now(now time.Time) float64 {
 	return r.perSecond * math.Exp(-now.Sub(r.at).Seconds()/rateSeconds)
 }
 
-// Committed notes what a batch says of its streams.
 func (h *Health) Committed(c export.Committed) {
 	counts := countByStream(c.Batch.Changes)
 	h.mu.Lock()
@@ -85,7 +84,6 @@ func countByStream(changes []change.Change) map[change.StreamID]int {
 	return counts
 }
 
-// Checkpointed notes that the checkpoint works.
 func (h *Health) Checkpointed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,11 +100,7 @@ func (h *Health) used(server string) {
 
 // judgeServer notes when a server goes down or comes up again.
 func (h *Health) judgeServer(name string) {
-	s := h.servers[name]
-	up := h.problems[name] == nil && h.stalls[name] == nil
-	for _, slot := range h.slots {
-		up = up && (slot.err == nil || slot.dependency != name)
-	}
+	s, up := h.servers[name], !h.fails(name)
 	switch {
 	case s == nil && !up:
 		h.servers[name] = &serverHealth{since: h.now()}
@@ -115,14 +109,12 @@ func (h *Health) judgeServer(name string) {
 	}
 }
 
-// judgeServers is judgeServer for all of them.
 func (h *Health) judgeServers() {
 	for _, name := range dependency.All {
 		h.judgeServer(name)
 	}
 }
 
-// Live returns what a status shows of this process.
 func (h *Health) Live() *status.Live {
 	report := h.Report()
 	h.mu.Lock()

@@ -186,7 +186,6 @@ func (m *Metrics) addSlot(name string) {
 	m.buffers.add(name)
 }
 
-// Handler serves /metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
@@ -209,7 +208,6 @@ func (m *Metrics) of(stream change.StreamID) resourceCounters {
 	return c
 }
 
-// Batch counts a batch that was written to the sink.
 func (m *Metrics) Batch(b *change.Batch) {
 	for from := 0; from < len(b.Changes); { // neighbours of one stream and one operation are counted at once
 		first, n := &b.Changes[from], 1
@@ -225,7 +223,6 @@ func (m *Metrics) Batch(b *change.Batch) {
 	m.batchChanges.Observe(float64(len(b.Changes)))
 }
 
-// Ignored counts updates that were not written, by resource.
 func (m *Metrics) Ignored(updates map[string]int) {
 	for resource, n := range updates {
 		m.ignored.WithLabelValues(resource).Add(float64(n))
@@ -239,13 +236,11 @@ func (m *Metrics) Commit(stage string, took time.Duration) {
 	}
 }
 
-// Relisted counts a list that was needed because a watch could not resume.
 func (m *Metrics) Relisted(stream change.StreamID, reason reflector.RelistReason) {
 	m.relists.WithLabelValues(string(reason)).Inc()
 	m.streams.relisted(stream, reason)
 }
 
-// Gap counts a gap that was closed.
 func (m *Metrics) Gap(stream change.StreamID, g *change.Gap) {
 	cause := GapLogLost
 	if g.From != change.UnknownVersion {
@@ -254,7 +249,6 @@ func (m *Metrics) Gap(stream change.StreamID, g *change.Gap) {
 	m.gaps.WithLabelValues(cause, strconv.FormatBool(g.Complete)).Inc()
 }
 
-// Proof records the result of a proof.
 func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
 	m.proofs.WithLabelValues(string(p.Result)).Inc()
 	if p.Result != change.ProofUnsupported {
@@ -262,29 +256,22 @@ func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
 	}
 }
 
-// WatchRestarted counts a watch that was resumed without a list.
 func (m *Metrics) WatchRestarted(change.StreamID) { m.watchRestarts.Inc() }
 
-// Error counts an error that will be retried.
 func (m *Metrics) Error(stage string) { m.errors.WithLabelValues(stage).Inc() }
 
-// SessionFailed counts a session that an error has ended.
 func (m *Metrics) SessionFailed(slot int) { m.sessions.WithLabelValues(strconv.Itoa(slot)).Inc() }
 
-// DeadLetter counts a record that was sent to the dead-letter topic.
 func (m *Metrics) DeadLetter(resource string) { m.deadLetters.WithLabelValues(resource).Inc() }
 
-// CheckpointSize records the size of the checkpoint's database.
 func (m *Metrics) CheckpointSize(bytes int64) { m.checkpoint.Set(float64(bytes)) }
 
-// Slot records whether this process owns the slot, and in which epoch.
 func (m *Metrics) Slot(slot int, epoch int64, held bool) {
 	name := strconv.Itoa(slot)
 	m.slotEpoch.WithLabelValues(name).Set(float64(epoch))
 	m.slotHeld.WithLabelValues(name).Set(boolValue(held))
 }
 
-// Replicas records this replica's status.
 func (m *Metrics) Replicas(live, share int, standby bool) {
 	m.replicas.Set(float64(live))
 	m.slotShare.Set(float64(share))

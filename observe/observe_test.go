@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -282,7 +283,7 @@ func TestARetryingSinkIsNotReady(t *testing.T) {
 func TestAPortInUseIsAnErrorOfItsOwn(t *testing.T) {
 	_, s := observed(t)
 	_, err := Serve(ServerOptions{Listen: s.Addr()}, NewMetrics(""), &Status{Health: NewHealth()})
-	if _, ok := errors.AsType[*ListenError](err); !ok || !errors.Is(err, syscall.EADDRINUSE) {
+	if _, ok := errors.AsType[*net.OpError](err); !ok || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Error(err)
 	}
 	if s, err := Serve(ServerOptions{Listen: "off"}, NewMetrics(""), &Status{Health: NewHealth()}); err != nil || s.Close() != nil {

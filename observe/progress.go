@@ -28,10 +28,8 @@ type listing struct {
 	begun       bool // the first list has
 }
 
-// logInterval is the time between two log lines.
 const logInterval = 5 * time.Second
 
-// NewProgress begins with no stream.
 func NewProgress(logger *slog.Logger) *Progress {
 	return &Progress{logger: logger, running: map[change.StreamID]*listing{}}
 }

@@ -17,7 +17,6 @@ const (
 	codeError = "error"
 )
 
-// roundTripper counts requests and their answers.
 type roundTripper struct {
 	next http.RoundTripper
 	*Metrics

@@ -40,8 +40,7 @@ type ServerOptions struct {
 // answerWithin is how long an answer may take. Who does not read it for so long is disconnected.
 const answerWithin = 30 * time.Second
 
-// Serve starts a server, or returns a *ListenError. For "off" it returns a nil server, whose
-// methods can be called.
+// Serve starts a server, or returns the *net.OpError of listening. For "off" it returns a nil server, whose methods can be called.
 func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if o.Listen == "off" {
 		return nil, nil
@@ -49,7 +48,7 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	s := &Server{access: o.Access, log: o.Log}
 	var err error
 	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
-		return nil, &ListenError{err}
+		return nil, err
 	}
 	s.http = &http.Server{Handler: s.audited(o, bodiless(s.handler(m, page))), ReadTimeout: readWithin, WriteTimeout: cmp.Or(o.Within, answerWithin),
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
@@ -86,12 +85,6 @@ func (s *Server) audited(o ServerOptions, next http.Handler) http.Handler {
 		o.Audit.ServeHTTP(w, r)
 	})
 }
-
-// ListenError says that the server can't listen at the address.
-type ListenError struct{ error }
-
-// Unwrap returns the reason.
-func (e *ListenError) Unwrap() error { return e.error }
 
 // Addr is the server's address, with the chosen port if it was 0.
 func (s *Server) Addr() string {

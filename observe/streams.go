@@ -178,7 +178,6 @@ func (m *Metrics) SlotStreams(slot int, positions []change.Position) {
 	}
 }
 
-// slot sets the streams of a slot; none: it is another replica's.
 func (g *streamGauges) slot(slot int, positions []change.Position) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -204,7 +203,6 @@ func (m *Metrics) StreamObjects(slot int, stream change.StreamID, known func() i
 	})
 }
 
-// position records a position of the log.
 func (g *streamGauges) position(slot int, p change.Position) {
 	g.update(p.Stream, func(s *streamGauge) {
 		s.slot, s.ended, s.confirmed = slot, p.Ended != "", latest(s.confirmed, p.Time)

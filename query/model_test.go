@@ -384,7 +384,10 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 		m.watch(3)
 		for range 40 {
 			moment := query.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
-			if m.IntN(2) == 0 {
+			switch m.IntN(5) {
+			case 0:
+				moment = query.Target{Logged: moment.Happened}
+			case 1, 2:
 				moment = query.Target{Version: change.VersionOf(uint64(100 + m.IntN(m.revision-90)))}
 			}
 			want, err := query.ReadStates(t.Context(), m.log, query.Question{}, moment)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,51 @@ func (l stateLog) Rest(ctx context.Context, q sinks.Query, visit func(*sinks.Log
 		}
 		return visit(c)
 	})
+}
+
+// Outline makes spans of half a minute of batches that nothing is beside, but not of an owner's first one.
+func (l stateLog) Outline(_ context.Context, whole func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	var batches []*change.Control
+	flush := func() error {
+		all, last := batches, map[change.StreamID]change.Position{}
+		if batches = nil; len(all) > 1 {
+			end := *all[len(all)-1]
+			span := sinks.Span{Control: &end, First: all[0].Batch, Earliest: end.Positions[0].Time}
+			for _, c := range all {
+				for _, p := range c.Positions {
+					last[p.Stream] = p
+					if p.Time.Before(span.Earliest) {
+						span.Earliest = p.Time
+					}
+				}
+			}
+			if end.Positions = slices.Collect(maps.Values(last)); !whole(&span) {
+				return visit(&end)
+			}
+		}
+		for _, c := range all {
+			if err := visit(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	epoch := int64(0)
+	for i, c := range l.controls {
+		beside := i > 0 && l.controls[i-1].Batch == c.Batch
+		plain := c.Type == change.ControlBatch && c.Epoch == epoch && !beside && len(c.Positions) > 0 && c.Positions[0].Ended == ""
+		if epoch = c.Epoch; !plain || len(batches) > 0 && c.TimeMs-batches[0].TimeMs >= 30_000 {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if plain {
+			batches = append(batches, c)
+		} else if err := visit(c); err != nil {
+			return err
+		}
+	}
+	return flush()
 }
 
 func (l *log) Controls(_ context.Context, _ time.Time, visit func(*change.Control) error) error {

@@ -153,7 +153,7 @@ func readStories(
 	ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut,
 ) (*stories, error) {
 	s := &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: pulses{}, streams: map[change.StreamID]*story{}}
-	if err := r.Controls(ctx, time.Time{}, s.control); err != nil {
+	if err := outline(ctx, r, s.matters, s.control); err != nil {
 		return nil, err
 	}
 	for _, id := range resources {
@@ -172,13 +172,24 @@ func readStories(
 	return s, nil
 }
 
+// outline reads the control records, in short where the log can do that.
+func outline(ctx context.Context, r sinks.Reader, whole func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	if short, able := r.(sinks.Outliner); able {
+		return short.Outline(ctx, whole, visit)
+	}
+	return r.Controls(ctx, time.Time{}, visit)
+}
+
 // resolve finds out when the batch of a target was logged.
 func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 	if t.Batch == nil {
 		return t, nil
 	}
 	var at Target
-	err := r.Controls(ctx, time.Time{}, func(c *change.Control) error {
+	has := func(span *sinks.Span) bool {
+		return span.Slot == t.Batch.Slot && span.First <= t.Batch.Number && t.Batch.Number <= span.Batch
+	}
+	err := outline(ctx, r, has, func(c *change.Control) error {
 		if c.Type != change.ControlBatch || c.Slot != t.Batch.Slot || c.Batch != t.Batch.Number {
 			return nil
 		}
@@ -192,6 +203,26 @@ func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 		return t, fmt.Errorf("its batch is not in the log, or the record of it is not kept any more: %w", sinks.ErrNotKept)
 	}
 	return at, nil
+}
+
+// matters reports whether the target is near a span of batches, or a stream in it has its first position, or one that ends a gap.
+// Elsewhere a stream's last position in half a minute tells as much as all of them.
+func (s *stories) matters(span *sinks.Span) bool {
+	t := s.target
+	switch {
+	case !t.Happened.IsZero() && !t.Happened.After(time.UnixMilli(span.TimeMs).Add(around)) && !t.Happened.Before(span.Earliest.Add(-around)):
+		return true
+	case s.cut != nil && span.First <= s.cut.Batches[span.Slot] && s.cut.Batches[span.Slot] < span.Batch:
+		return true
+	}
+	return slices.ContainsFunc(span.Positions, func(p change.Position) bool {
+		if !s.selects(change.ResourceOf(p.Stream).ID()) {
+			return false
+		}
+		st := s.streams[p.Stream]
+		return st == nil || st.era().start() == "" || st.isOpen() ||
+			t.Version != "" && p.ResourceVersion.Compare(t.Version) > 0 && st.last.Version.Compare(t.Version) <= 0
+	})
 }
 
 func (s *stories) selects(resource string) bool {

@@ -19,7 +19,6 @@ type Account struct {
 	Reviews         bool // the API server decides who may read the status page
 }
 
-// Object is a Kubernetes object.
 type Object map[string]any
 
 // aggregateLabel marks ClusterRoles whose rules the control plane adds to the aggregated one.

@@ -13,10 +13,8 @@ func NewMask(paths []Path) *Mask {
 var bookkeeping = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 	"managedFields": {do: drop}, "resourceVersion": {do: drop}, "generation": {do: drop}}}}}
 
-// Counts returns what counts of an object.
 func (m *Mask) Counts(object []byte) ([]byte, error) { return m.redactor.Apply("", object) }
 
-// Equal reports whether two objects differ in nothing that counts.
 func (m *Mask) Equal(a, b []byte) bool {
 	first, err1 := m.Counts(a)
 	second, err2 := m.Counts(b)

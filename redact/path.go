@@ -18,7 +18,6 @@ type step struct {
 	any  bool
 }
 
-// ParsePath reads a path.
 func ParsePath(text string) (Path, error) {
 	p := Path{text: text}
 	var name strings.Builder

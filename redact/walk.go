@@ -26,7 +26,6 @@ func newWalk(r *Redactor, name string, raw []byte, again bool) *walk {
 		out: make([]byte, 0, len(raw)+len(raw)/8+128)}
 }
 
-// flush copies raw up to the index.
 func (w *walk) flush(to int) {
 	if to > w.copied {
 		w.out = append(w.out, w.raw[w.copied:to]...)
@@ -43,7 +42,6 @@ func (w *walk) end() ([]byte, error) {
 	return w.out, nil
 }
 
-// object copies the object that comes next.
 func (w *walk) object(nodes []*node) {
 	w.AtObject()
 	end, kept, dropped := w.Offset()+1, false, false // end is where the brace ends, or the last member that was kept

@@ -84,7 +84,6 @@ func CSV(offsets change.Offsets) string {
 	return b.String()
 }
 
-// NewOffsets are the new offsets of a plan.
 func NewOffsets(plan []GroupPartition) change.Offsets {
 	o := change.Offsets{}
 	for _, g := range plan {

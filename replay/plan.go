@@ -58,7 +58,6 @@ type TopicPlan struct {
 	Stubs   int64           `json:"stubs,omitempty"` // their whole records stay in the live log's dead-letter topic
 }
 
-// Records is how many changes the plan has.
 func (p *Plan) Records() (n int64) {
 	for _, t := range p.Topics {
 		n += t.Records

@@ -124,10 +124,8 @@ func (r *Run) open(ctx context.Context, id string) (others []string, plan json.R
 	return others, plan, err
 }
 
-// Written is how many changes the target has.
 func (r *Run) Written() int64 { return r.written }
 
-// Ended reports whether the replay had ended before.
 func (r *Run) Ended() bool { return r.ended }
 
 func (r *Run) control(kind change.ControlType, replay *change.Replay) *change.Control {

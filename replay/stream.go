@@ -18,10 +18,8 @@ type Stream struct {
 
 var _ Target = (*Stream)(nil)
 
-// NewStream makes a target of a writer.
 func NewStream(w io.Writer) *Stream { return &Stream{out: w} }
 
-// Open notes the id.
 func (s *Stream) Open(_ context.Context, id string, _ func(*change.Control) error) error {
 	s.id = id
 	return nil

@@ -37,7 +37,6 @@ var dialects = []dialect{
 	{"avro", avro, []string{avroEncoding}}, {"spark", spark, nil},
 }
 
-// Dialects returns the names of all dialects.
 func Dialects() (names []string) {
 	for _, d := range dialects {
 		names = append(names, d.name)
@@ -73,7 +72,6 @@ func (t *Table) topic() string { return change.Topic(t.Prefix, t.Resource) }
 // name is the table's name: pods, deployments_apps.
 func (t *Table) name() string { return strings.ReplaceAll(t.Resource.ID(), ".", "_") }
 
-// title says what the output is of.
 func (t *Table) title() string {
 	return fmt.Sprintf("%s (%s), topic %s", t.Resource.ID(), t.Resource.APIVersion(), t.topic())
 }

@@ -75,7 +75,6 @@ func Undescribed() *Type { return rootOf(scalar(JSON)) }
 // resolver has the schemas that a $ref may name.
 type resolver map[string]*node
 
-// typeOf returns the type of the values that the schema describes.
 func (r resolver) typeOf(n *node) *Type {
 	n = r.deref(n)
 	switch {

@@ -29,7 +29,6 @@ func AuditIntake(c *config.Config, count func(audit.Tally)) (*audit.Intake, erro
 	return audit.NewIntake(p, count), nil
 }
 
-// AuditHide hides what the settings say.
 func AuditHide(c *config.Config, key redact.Key) func(audit.Kind, string) string {
 	return func(kind audit.Kind, value string) string {
 		if !slices.Contains(c.Audit.Hide, string(kind)) || strings.HasPrefix(value, "system:") {

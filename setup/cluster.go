@@ -26,7 +26,6 @@ type Cluster struct {
 	Binding  checkpoint.Binding // once the checkpoint is bound
 }
 
-// NewCluster returns the cluster at a connection.
 func NewCluster(c *config.Connection) *Cluster {
 	kubeapi.NameProxies(c.REST)
 	return &Cluster{Connection: c, reach: newReach(c.REST)}

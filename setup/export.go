@@ -53,13 +53,13 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 // twice its size.
 func checkpointMemory(c *config.Config) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
-	if c.Checkpoint.Location.IsPostgres() {
+	switch {
+	case c.Checkpoint.Location.IsPostgres():
 		return 6 * eighth, eighth
-	}
-	if c.Sink.Kind == sqlite.Kind.Name {
+	case c.Sink.Kind == sqlite.Kind.Name:
 		return 12 * eighth, 2 * eighth
 	}
-	return 8 * eighth, 2 * eighth
+	return 6 * eighth, 2 * eighth
 }
 
 // checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.

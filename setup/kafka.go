@@ -45,7 +45,6 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	return settings
 }
 
-// OpenKafka connects to the log's Kafka.
 func OpenKafka(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
 	sink, err := kafka.New(KafkaConfig(settings, cluster))
 	if err != nil {

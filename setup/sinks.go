@@ -40,7 +40,6 @@ type SinkEntry struct {
 	at, within func(*config.Config) string
 }
 
-// SinkOf returns the sink that the settings select.
 func SinkOf(c *config.Config) SinkEntry {
 	for _, e := range sinkTable {
 		if e.Name == c.Sink.Kind {
@@ -59,7 +58,6 @@ type SinkHelp struct {
 	Store    checkpoint.Store // nil: it is not open
 }
 
-// OpenSink opens the sink that the settings select.
 func OpenSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
 	step := startup.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
 	var sink sinks.Sink

@@ -101,6 +101,21 @@ type StateReader interface {
 	Rest(ctx context.Context, q Query, visit func(*Logged) error) error
 }
 
+// Outliner is a Reader that tells in short what many batches did to positions.
+type Outliner interface {
+	// Outline visits what Controls does from the start of the log, but for some of the batches that have no control record besides:
+	// spans of half a minute, unless their whole is asked for. Such a span has one batch record, its last one, with the last position of
+	// each stream.
+	Outline(ctx context.Context, whole func(*Span) bool, visit func(*change.Control) error) error
+}
+
+// Span is a batch record that stands for several.
+type Span struct {
+	*change.Control
+	First    uint64    // batch
+	Earliest time.Time // of all positions, also those that Control lacks
+}
+
 // TableReader is a Reader of a sink that also keeps the current state of each object.
 type TableReader interface {
 	// Objects visits what the sink has of a resource now: After, and what identifies it; without After with noBodies.

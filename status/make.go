@@ -39,7 +39,6 @@ type Stored struct {
 // leastSkew is how far clocks must differ to be told from a slow answer.
 const leastSkew = 5 * time.Second
 
-// Read reads it.
 func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
 	var s Stored
 	var err error
@@ -200,11 +199,10 @@ func (m *maker) hide(text string, about change.StreamID) string {
 	return HideNames(text)
 }
 
-// judge decides what is wrong.
 func (m *maker) judge() {
-	told := map[string]bool{}
+	named := map[string]bool{}
 	for _, p := range m.status.Problems {
-		told[p.Component] = true
+		named[p.Component] = true
 	}
 	if len(m.status.Slots) == 0 && m.status.Process == nil {
 		m.status.Problems = append(m.status.Problems, Problem{Component: "slots", Text: "nobody has ever owned one, so nothing is " +
@@ -212,7 +210,7 @@ func (m *maker) judge() {
 	}
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]
-		if p := m.slotProblem(s); p != nil && !told[p.Component] {
+		if p := m.slotProblem(s); p != nil && !named[p.Component] {
 			m.status.Problems = append(m.status.Problems, *p)
 		}
 	}

@@ -43,7 +43,6 @@ func icon(healthy bool) string {
 // refreshSeconds is how often a browser without JavaScript loads the page again.
 const refreshSeconds = "10"
 
-// writePage writes the whole page.
 func (s *Status) writePage(w io.Writer) error {
 	return h.Doctype(h.HTML(h.Lang("en"),
 		h.Head(

@@ -99,7 +99,6 @@ func (p *Problem) whom() string {
 	return text
 }
 
-// past is what was wrong and is not any more.
 func (s *Status) past() g.Node {
 	if len(s.Past) == 0 {
 		return g.Group(nil)

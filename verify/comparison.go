@@ -33,7 +33,6 @@ type Rules interface {
 	UseKey(context.Context, checkpoint.Pins) error
 }
 
-// Results compares each copy of each stream.
 func (c *Comparison) Results(ctx context.Context) ([]Result, error) {
 	all := []Result{}
 	for _, s := range c.Streams {
@@ -88,7 +87,6 @@ func (c *Comparison) takeOutIgnored(ctx context.Context, r *Result, s *change.St
 	return ignored.TakeOut(ctx, r, s, c.Log, c.bodies(s))
 }
 
-// Differing is how many objects differ.
 func Differing(all []Result) (n int) {
 	for _, r := range all {
 		n += len(r.Differences)

@@ -99,7 +99,6 @@ type Result struct {
 	ahead map[string]Difference // what would differ, and is newer than ResourceVersion
 }
 
-// Count returns how many objects differ in one way.
 func (r *Result) Count(kind Kind) (n int) {
 	for _, d := range r.Differences {
 		if d.Kind == kind {
@@ -231,7 +230,6 @@ func once(ctx context.Context, live Live, copied Copy, s *change.Stream, since t
 	return c.Result, nil
 }
 
-// see compares an object of the API server.
 func (c *comparison) see(key string, o Object) {
 	c.Objects++
 	held, found := c.held[key]

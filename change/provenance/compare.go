@@ -3,6 +3,7 @@ package provenance
 import (
 	"bytes"
 
+	"kubecdc/internal/delta"
 	"kubecdc/internal/rawjson"
 )
 
@@ -16,6 +17,23 @@ func (p *pair) areObjects() bool { return p.was.AtObject() && p.is.AtObject() }
 func (p *pair) equal() bool {
 	is := p.is.Skip()
 	return p.was.Pass(is) || rawjson.Same(p.was.Skip(), is)
+}
+
+// same passes what both states have alike: all that is left, or else the value that comes next. It reads nothing behind the first byte
+// that differs.
+func (p *pair) same() bool {
+	was, is := p.was.Rest(), p.is.Rest()
+	alike := delta.CommonPrefix(was, is)
+	n := alike
+	if alike < max(len(was), len(is)) {
+		value := rawjson.At(is[:alike])
+		if n = len(value.Skip()); n == alike {
+			return false // it may go on
+		}
+	}
+	p.was.Advance(n)
+	p.is.Advance(n)
+	return true
 }
 
 // members calls visit before each member of two objects, or of one of them; visit must pass the values. The API server

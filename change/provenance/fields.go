@@ -55,6 +55,7 @@ func (u *update) member(name []byte, p *pair) bool {
 		}
 	case string(name) == "metadata":
 		p.members(u.inMetadata)
+	case p.same():
 	default:
 		p.members(u.inner)
 	}

@@ -77,7 +77,6 @@ func streamNames(c checkpoint.Commit) []change.StreamID {
 	return names
 }
 
-// PutPage sends the page in one statement, as Commit does.
 func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error {
 	op := fmt.Sprintf("put page %d of a rebuild of slot %d", page, slot)
 	c := checkpoint.Commit{Slot: slot, Epoch: epoch, Streams: streams}

@@ -21,12 +21,10 @@ type database struct {
 	*pgdb.DB
 }
 
-// Exec is the Querier's, as Row and Rows are.
 func (d database) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	return d.Querier.Exec(ctx, query, args...)
 }
 
-// Begin implements tables.Database.
 func (d database) Begin(ctx context.Context, do func(tables.Querier) error) error {
 	return pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) error { return do(pgdb.Querier{DB: tx}) })
 }

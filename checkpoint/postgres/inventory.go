@@ -10,7 +10,6 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// Bodies reads the bodies of the keys by one query.
 func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body checkpoint.Body) error) error {
 	const look = `select key, body, delta from kubecdc.inventory

@@ -8,7 +8,6 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Relayout changes the number of slots, and adopts it.
 func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 	op := fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To)
 	answer, err := s.relayout(ctx, r)

@@ -25,7 +25,6 @@ select $2, null::int union all
 select owner, null from kubecdc.members where cluster = $1 and alive_until >= clock_timestamp() and owner <> $2 union all
 select owner, slot from kubecdc.slots where cluster = $1 and lease_until > clock_timestamp()`
 
-// Heartbeat says that the owner lives, and who else does.
 func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (r checkpoint.Replicas, err error) {
 	if err := s.SameLayout(ctx); err != nil {
 		return r, err
@@ -45,7 +44,6 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) 
 	return r, s.db.Fail("say that this replica lives", err)
 }
 
-// Leave withdraws the owner's heartbeat.
 func (s *Store) Leave(ctx context.Context, owner string) error {
 	_, err := s.db.Exec(ctx, `delete from kubecdc.members where cluster = $1 and owner = $2`, s.Cluster(), owner)
 	return s.db.Fail("leave the replicas", err)

@@ -19,7 +19,6 @@ func OpenPast(ctx context.Context, c Config) (checkpoint.Past, error) {
 	return newStore(db, false), nil
 }
 
-// Find chooses the cluster by name.
 func (s *Store) Find(ctx context.Context, cluster string) error {
 	var there bool
 	if err := s.db.QueryRow(ctx, `select to_regclass('kubecdc.clusters') is not null`).Scan(&there); err != nil {

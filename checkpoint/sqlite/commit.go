@@ -71,7 +71,6 @@ func note(t *tables.Tx, c checkpoint.Commit, moved, after json.RawMessage) error
 	return err
 }
 
-// PutPage is one transaction.
 func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error {
 	err := s.Owned(ctx, slot, epoch, func(t *tables.Tx) error {
 		const add = `update slots set pages = pages + 1 where cluster = $1 and slot = $2 and pages = $3`

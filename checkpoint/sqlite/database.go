@@ -32,7 +32,6 @@ type querier struct {
 	}
 }
 
-// Exec implements tables.Querier.
 func (q querier) Exec(ctx context.Context, query string, args ...any) (changed int64, err error) {
 	result, err := q.db.ExecContext(ctx, translator.Replace(query), stored(args)...)
 	if err != nil {
@@ -41,7 +40,6 @@ func (q querier) Exec(ctx context.Context, query string, args ...any) (changed i
 	return result.RowsAffected()
 }
 
-// Row implements tables.Querier.
 func (q querier) Row(ctx context.Context, query string, args []any, into ...any) error {
 	found := false
 	err := q.Rows(ctx, query, args, into, func() error {
@@ -54,7 +52,6 @@ func (q querier) Row(ctx context.Context, query string, args []any, into ...any)
 	return err
 }
 
-// Rows implements tables.Querier.
 func (q querier) Rows(ctx context.Context, query string, args []any, into []any, row func() error) error {
 	rows, err := q.db.QueryContext(ctx, translator.Replace(query), stored(args)...)
 	if err != nil {
@@ -99,7 +96,6 @@ func stored(args []any) []any {
 // micros scans a time.
 type micros struct{ to *time.Time }
 
-// Scan implements sql.Scanner.
 func (m micros) Scan(v any) error {
 	if *m.to = (time.Time{}); v != nil {
 		*m.to = time.UnixMicro(v.(int64)).UTC()
@@ -113,10 +109,8 @@ type database struct {
 	*Store
 }
 
-// Where implements tables.Database.
 func (d database) Where() string { return "sqlite:" + d.file.Path() }
 
-// Begin implements tables.Database.
 func (d database) Begin(ctx context.Context, do func(tables.Querier) error) error {
 	tx, err := d.Store.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -129,5 +123,4 @@ func (d database) Begin(ctx context.Context, do func(tables.Querier) error) erro
 	return tx.Commit()
 }
 
-// Fail implements tables.Database.
 func (d database) Fail(op string, err error) error { return d.file.Fail(op, err) }

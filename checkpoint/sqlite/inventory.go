@@ -11,7 +11,6 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// Bodies reads the bodies of the keys by one query.
 func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body checkpoint.Body) error) error {
 	const look = `select i.key, b.base, i.delta from json_each($1) k cross join inventory i left join bases b on b.id = i.id

@@ -31,7 +31,6 @@ func (m *members) beat(owner string, ttl time.Duration) []string {
 	return slices.Sorted(maps.Keys(m.until))
 }
 
-// Heartbeat says that the owner lives, and who else does.
 func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
 	if err := s.SameLayout(ctx); err != nil {
 		return checkpoint.Replicas{}, err
@@ -47,7 +46,6 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) 
 	return r, s.file.Fail("see who holds the slots", err)
 }
 
-// Leave withdraws the owner's heartbeat.
 func (s *Store) Leave(_ context.Context, owner string) error {
 	s.members.mu.Lock()
 	defer s.members.mu.Unlock()
@@ -55,7 +53,6 @@ func (s *Store) Leave(_ context.Context, owner string) error {
 	return nil
 }
 
-// Relayout changes the number of slots, and adopts it.
 func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 	err := s.InTx(ctx, func(t *tables.Tx) error {
 		var have int

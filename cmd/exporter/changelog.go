@@ -26,7 +26,6 @@ func newColours(on bool) *colours {
 	return c
 }
 
-// of is the colour of a sign.
 func (c *colours) of(sign byte) *color.Color {
 	return map[byte]*color.Color{'+': c.added, '-': c.removed, '~': c.changed}[sign]
 }

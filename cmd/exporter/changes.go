@@ -64,7 +64,7 @@ type changes struct {
 	untold       query.Untold
 	refreshed    time.Time
 	filter       *query.Filter
-	told         bool // that the filter does not apply to some changes
+	warned       bool // that the filter does not apply to some changes
 	labelled     *sinks.Labelled
 	out          *colours
 }
@@ -311,8 +311,8 @@ func (t *changes) selects(errs io.Writer, l *sinks.Logged, by *query.Who) bool {
 		return labelled
 	}
 	selected, err := t.filter.Selects(l, by)
-	if err != nil && !t.told {
-		t.told = true
+	if err != nil && !t.warned {
+		t.warned = true
 		plain.Fprintf(errs, "# --where does not apply to some changes, which are left out; the first is of %s %s: %v\n",
 			change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name), err)
 	}

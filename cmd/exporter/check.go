@@ -50,7 +50,6 @@ func runChecks(ctx context.Context, c *cobra.Command, out *output) error {
 	return printFindings(out, c.OutOrStdout(), findings)
 }
 
-// printFindings prints the findings in the order of the checks.
 func printFindings(out *output, w io.Writer, findings []check.Finding) error {
 	failed := 0
 	for _, f := range findings {

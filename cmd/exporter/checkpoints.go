@@ -90,7 +90,6 @@ func newCheckpointsList() *cobra.Command {
 	})
 }
 
-// listed is a checkpoint in a list.
 type listed struct {
 	Name       string            `json:"name"`
 	Time       time.Time         `json:"time"`

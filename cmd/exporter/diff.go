@@ -64,7 +64,6 @@ func newDiff() *cobra.Command {
 	return p.flags(c, "diff", "name", "json", "yaml", jsonPath)
 }
 
-// differing has the flags of the command diff.
 type differing struct {
 	pastFlags
 	from, to string

@@ -44,7 +44,6 @@ func exitCode(err error) int {
 // compares marks the commands whose exit code 1 says that something differs, and nothing else.
 var compares = map[string]string{"compares": ""}
 
-// exitCodeOf is the exit code of a command.
 func exitCodeOf(c *cobra.Command, err error) int {
 	code := exitCode(err)
 	if _, marked := c.Annotations["compares"]; marked && code == exitFailed && !fault.Is[*differsError](err) {

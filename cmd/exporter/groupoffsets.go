@@ -119,7 +119,6 @@ func (p *pastCheckpoints) printGroup(out *output, name string, c *replay.Checkpo
 	})
 }
 
-// openBroker connects to the log's Kafka.
 func openBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
 	if settings.Sink.Kind != kafka.Kind.Name {
 		return nil, usage.Error("consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +

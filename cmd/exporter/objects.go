@@ -37,11 +37,11 @@ type objects struct {
 	everywhere          bool
 }
 
-func (o *objects) flags(c *cobra.Command, labels string) {
+func (o *objects) flags(c *cobra.Command, selects string) {
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "", "only of this namespace; without it of all")
 	c.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "of all namespaces, as without -n")
-	if labels != "" {
-		c.Flags().StringVarP(&o.selector, "selector", "l", "", labels+", as kubectl takes them: app=web,tier!=test")
+	if selects != "" {
+		c.Flags().StringVarP(&o.selector, "selector", "l", "", selects+", as kubectl takes them: app=web,tier!=test")
 	}
 }
 
@@ -132,7 +132,7 @@ func long(c *cobra.Command, names, known []string) []string {
 
 // onStreams asks exporters for something about the streams that arguments name, by resource, or by stream (pods@shop). Streams of all
 // namespaces count with -n if the command selects objects in them.
-func (o *objects) onStreams(c *cobra.Command, args []string, ask func(*ask.Requester, []change.Position) error) error {
+func (o *objects) onStreams(c *cobra.Command, args []string, do func(*ask.Requester, []change.Position) error) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (o *objects) onStreams(c *cobra.Command, args []string, ask func(*ask.Reque
 	if len(found) == 0 {
 		return usage.Errorf("no stream of %s is of namespace %s alone: exporter status shows which there are", strings.Join(args, ", "), o.namespace)
 	}
-	return ask(a, found)
+	return do(a, found)
 }
 
 // named finds the streams that arguments name.

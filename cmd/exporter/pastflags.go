@@ -85,12 +85,10 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	return r, found, err
 }
 
-// colours are those of an output.
 func (p *pastFlags) colours(out io.Writer) *colours {
 	return newColours(p.colour == "always" || p.colour != "never" && terminal(out))
 }
 
-// target reads a moment.
 func (p *pastFlags) target(flag, text string) (query.Target, error) {
 	if p.clock != "happened" && p.clock != "logged" {
 		return query.Target{}, usage.Errorf("--clock is %q, and can be happened or logged", p.clock)

@@ -72,7 +72,6 @@ func needsStreams(c *cobra.Command, streams []string) error {
 	return nil
 }
 
-// addNoWait adds the flag --no-wait.
 func addNoWait(c *cobra.Command) *bool {
 	return c.Flags().Bool("no-wait", false, "return at once; exporter signals list shows the answer")
 }

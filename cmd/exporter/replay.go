@@ -53,7 +53,6 @@ replay goes on, without a gap, as kafka-consumer-groups.sh --reset-offsets
 // startForms are the moments at which a replay can begin. It can end at those of sinceForms.
 const startForms = sinceForms | moment.Start
 
-// replayFlags are the flags of the command, besides the settings.
 type replayFlags struct {
 	from, to   string
 	begin, end replay.Asked // what they say
@@ -188,7 +187,6 @@ func (r *replaying) do(ctx context.Context) error {
 	return r.execution(ctx, run)
 }
 
-// goOn resumes a replay.
 func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) error {
 	if err := run.Resume(ctx, r.resume); err != nil {
 		return err

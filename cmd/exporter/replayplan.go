@@ -13,18 +13,10 @@ import (
 	"kubecdc/setup"
 )
 
-// plan makes the plan, and counts.
 func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error) {
 	q := replay.Request{Cluster: r.cluster, Log: live, From: r.begin, To: r.end, Incomplete: r.incomplete,
 		Checkpoint: r.checkpoint}
-	known, err := r.log.Resources(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("the log %s has nothing of cluster %s: are KUBECDC_CLUSTER and KUBECDC_KAFKA_TOPIC_PREFIX those of exporter run?",
-			live, r.cluster)
-	}
+	var err error
 	q.Filter.Ops = strings.Join(r.ops, "")
 	if q.Filter.Objects, err = r.of(ctx, r.command, r.log, r.args); err != nil {
 		return nil, err
@@ -87,7 +79,6 @@ func describeBound(b replay.Bound) string {
 	return b.Clock
 }
 
-// replayed is the outcome of a replay.
 type replayed struct {
 	*replay.Plan
 	Written int64   `json:"written"`

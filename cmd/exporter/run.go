@@ -21,6 +21,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/startup"
+	"kubecdc/internal/wait"
 	"kubecdc/observe"
 	"kubecdc/setup"
 	"kubecdc/sinks/sqlite"
@@ -126,10 +127,8 @@ func exportTo(
 		if err := putAside(settings, cluster, err, log); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, reopenAfter) != nil {
 			return nil
-		case <-time.After(reopenAfter):
 		}
 	}
 }

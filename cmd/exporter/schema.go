@@ -111,7 +111,6 @@ type described struct {
 	object *schema.Type
 }
 
-// read returns the settings and the resource of this name.
 func (f *schemaFlags) read(ctx context.Context, c *cobra.Command, name string) (*config.Config, described, error) {
 	if f.crds == "" {
 		settings, connection, _, err := config.Read(os.Environ(), c.Flags())

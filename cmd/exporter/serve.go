@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"syscall"
 
 	"kubecdc/audit"
@@ -32,7 +33,7 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 		options.Listen = "127.0.0.1:0"
 		server, err = observe.Serve(options, watch.Metrics, watch.status)
 	}
-	if _, ok := errors.AsType[*observe.ListenError](err); ok {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return nil, &config.Error{Problems: []config.Problem{listenProblem(options.Listen, err)}}
 	}
 	if server != nil {

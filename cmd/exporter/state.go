@@ -85,7 +85,6 @@ func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, of sinks.
 	return states, notKept(err)
 }
 
-// stateWriter prints a state.
 type stateWriter struct {
 	*pastFlags
 	w     *bufio.Writer

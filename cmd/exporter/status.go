@@ -17,6 +17,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
+	"kubecdc/internal/wait"
 	"kubecdc/setup"
 	"kubecdc/status"
 )
@@ -47,7 +48,6 @@ What fails meanwhile is reported and tried again.
 
 const watchInterval = 2 * time.Second
 
-// statusFlags are the flags of exporter status.
 type statusFlags struct {
 	output
 	watch          bool
@@ -86,10 +86,10 @@ func showStatus(c *cobra.Command, f *statusFlags) error {
 // follow shows the status until the command is stopped. Only a wrong setting ends it: whatever else fails is reported and tried
 // again.
 func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*status.Status, error)) error {
-	for told := ""; ; {
+	for reported := ""; ; {
 		s, err := look(c.Context())
 		if err == nil {
-			told, err = "", f.show(c, s)
+			reported, err = "", f.show(c, s)
 			if err != nil {
 				return err
 			}
@@ -98,15 +98,13 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 			if exitCode(err) == exitSettings {
 				return err
 			}
-			if text != told {
+			if text != reported {
 				plain.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text, watchInterval)
 			}
-			told = text
+			reported = text
 		}
-		select {
-		case <-c.Context().Done():
+		if wait.For(c.Context(), watchInterval) != nil {
 			return nil
-		case <-time.After(watchInterval):
 		}
 	}
 }
@@ -171,7 +169,6 @@ func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 	return s, nil
 }
 
-// fetch asks a running exporter.
 func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, setup.RequestLimit)
 	defer cancel()

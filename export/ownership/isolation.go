@@ -58,7 +58,6 @@ func (i *isolation) noteOthers(others bool, lease time.Duration) (mustStepDown b
 	return i.isolated && others && time.Since(i.othersSince) >= isolatedLeases*lease
 }
 
-// beginProbation is called when the replica steps down.
 func (i *isolation) beginProbation(lease time.Duration) {
 	if time.Since(i.steppedDown) > stableAfter {
 		i.probation = 0
@@ -116,7 +115,6 @@ func SteppedDown(ctx context.Context) error {
 	return nil
 }
 
-// standby says why this replica holds no slot.
 func (i *isolation) standby() string {
 	if i.isolated {
 		return fmt.Sprintf("%s has not answered this replica since %s: its slots are left to the others", i.from.name(), timestamp(i.since))

@@ -50,7 +50,6 @@ type Talker interface {
 // probeInterval is how often a server is probed, unless leases are short.
 const probeInterval = 5 * time.Second
 
-// Probe probes the server until the context ends.
 func (r *Reachability) Probe(ctx context.Context, server Prober) {
 	r.mu.Lock()
 	if talker, ok := server.(Talker); ok {
@@ -114,7 +113,6 @@ func (r *Reachability) Call(slot int, do func() error) error {
 	return err
 }
 
-// Forget removes a slot that this process no longer works on.
 func (r *Reachability) Forget(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,14 +26,12 @@ const (
 	pageBytes   = 4 << 20
 )
 
-// Observer is notified of a rebuild's progress.
 type Observer interface {
 	// Rebuilding gives how many records a slot has read to rebuild its checkpoint, and how many there are; total is 0 when the
 	// rebuild has ended.
 	Rebuilding(slot int, done, total int64)
 }
 
-// Slot is the slot whose checkpoint is rebuilt.
 type Slot struct {
 	Number   int
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
@@ -128,7 +126,6 @@ func (r *rebuild) run(ctx context.Context) error {
 	return nil
 }
 
-// add applies a record to the page.
 func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 	stream := c.Stream.ID()
 	if r.page[stream] == nil {
@@ -153,7 +150,6 @@ func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 	return r.flush(ctx)
 }
 
-// flush writes the page.
 func (r *rebuild) flush(ctx context.Context) error {
 	if r.count == 0 {
 		return nil

@@ -55,7 +55,6 @@ func (c *layoutChange) checkNoOtherReplicas(ctx context.Context) error {
 	return nil
 }
 
-// open acquires a slot and opens its log.
 func (c *layoutChange) open(ctx context.Context, n int, fail context.CancelCauseFunc) error {
 	slot, err := c.Acquire(ctx, n, c.from)
 	if err != nil {
@@ -94,7 +93,6 @@ func (c *layoutChange) offsets() change.Offsets {
 	return all
 }
 
-// commit changes the number of slots in the checkpoint.
 func (c *layoutChange) commit(ctx context.Context) error {
 	relayout := checkpoint.Relayout{From: c.from, To: c.to, Slots: map[int]checkpoint.SlotState{}}
 	for n, slot := range c.acquired {

@@ -67,6 +67,39 @@ func TestDeltasOfMutatedPods(t *testing.T) {
 	}
 }
 
+// Where base and text are the same again is found as by comparing them byte by byte.
+func TestInPlace(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	found := 0
+	for range 20000 {
+		base := make([]byte, random.IntN(120))
+		for i := range base {
+			base[i] = 'a' + byte(random.IntN(2))
+		}
+		text := bytes.Clone(base)
+		for range random.IntN(12) {
+			if len(text) > 0 {
+				text[random.IntN(len(text))] = 'c'
+			}
+		}
+		want := -1
+		for i := 0; i < min(64, len(base)-7) && want < 0; i++ {
+			if bytes.Equal(base[i:i+8], text[i:i+8]) {
+				want = i
+			}
+		}
+		if got := inPlace(base, text); want >= 0 && got != want || want < 0 && got >= 0 && got < 64 {
+			t.Fatalf("%q and %q: %d, want %d", base, text, got, want)
+		}
+		if want > 0 {
+			found++
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d are the same again", found)
+	}
+}
+
 // An update of a status makes a delta of little more than what is new.
 func TestADeltaIsSmall(t *testing.T) {
 	base := pod(1)

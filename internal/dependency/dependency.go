@@ -14,7 +14,6 @@ const (
 	APIServer  = "apiserver"
 )
 
-// All are all of them.
 var All = []string{APIServer, Sink, Checkpoint}
 
 // taggedError attributes an error to a dependency, and leaves its text as it is.

@@ -38,7 +38,6 @@ type Call struct {
 	ended bool  // likewise
 }
 
-// NewWatchdog returns a watchdog without calls.
 func NewWatchdog(observer Observer, logger *slog.Logger) *Watchdog {
 	return &Watchdog{observer: observer, logger: logger, stalled: map[string][]*Call{}}
 }

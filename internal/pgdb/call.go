@@ -17,23 +17,18 @@ type Param struct {
 	Value []byte // in Postgres' binary format
 }
 
-// Int4 is an int4.
 func Int4(name string, v int32) Param {
 	return Param{name, pgtype.Int4OID, binary.BigEndian.AppendUint32(nil, uint32(v))}
 }
 
-// Int8 is an int8.
 func Int8(name string, v int64) Param {
 	return Param{name, pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(v))}
 }
 
-// Bool is a bool.
 func Bool(name string, v bool) Param { return Param{name, pgtype.BoolOID, []byte{encodedBool(v)}} }
 
-// Text is a text.
 func Text(name, v string) Param { return Param{name, pgtype.TextOID, []byte(Escape(v))} }
 
-// JSON is a json.
 func JSON(name string, text []byte) Param { return Param{name, pgtype.JSONOID, text} }
 
 // JSONB is a jsonb: its text after a version number.

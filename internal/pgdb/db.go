@@ -25,7 +25,6 @@ type DB struct {
 	database, user string // as identifiers
 }
 
-// Options say which database, and which schema in it.
 type Options struct {
 	URL          string // postgres://user:password@host:port/database?…, as libpq reads it
 	PasswordFile string // read at each connect, in place of the URL's password; empty: none

@@ -63,7 +63,6 @@ func stored(args []any) []any {
 	return all
 }
 
-// targets returns what columns are scanned into.
 func targets(into []any) []any {
 	all := append([]any{}, into...)
 	for i := range all {
@@ -79,7 +78,6 @@ func targets(into []any) []any {
 
 type unescaped struct{ to *string }
 
-// ScanText implements pgtype.TextScanner.
 func (u unescaped) ScanText(v pgtype.Text) error {
 	*u.to = Unescape(v.String)
 	return nil
@@ -87,7 +85,6 @@ func (u unescaped) ScanText(v pgtype.Text) error {
 
 type utc struct{ to *time.Time }
 
-// ScanTimestamptz implements pgtype.TimestamptzScanner.
 func (u utc) ScanTimestamptz(v pgtype.Timestamptz) error {
 	*u.to = v.Time.UTC()
 	return nil

@@ -14,21 +14,18 @@ type Rows[Row any] struct {
 	arrays  []array
 }
 
-// NewRows gives no rows yet.
 func NewRows[Row any](columns []Column[Row]) *Rows[Row] {
 	r := &Rows[Row]{columns: columns, arrays: make([]array, len(columns))}
 	r.Reset()
 	return r
 }
 
-// Reset drops the rows.
 func (r *Rows[Row]) Reset() {
 	for i := range r.columns {
 		r.arrays[i].reset(r.columns[i].element)
 	}
 }
 
-// Add appends a row.
 func (r *Rows[Row]) Add(row Row) {
 	for i := range r.columns {
 		r.columns[i].add(&r.arrays[i], row)
@@ -52,7 +49,6 @@ func (r *Rows[Row]) AppendParams(params []Param) []Param {
 	return params
 }
 
-// Column is a column of Rows.
 type Column[Row any] struct {
 	param          string // the function's parameter
 	element, array uint32 // OIDs of their types
@@ -64,7 +60,6 @@ func NewColumn[Row, V any](param string, of Type[V], value func(Row) V) Column[R
 	return Column[Row]{param, of.element, of.array, func(a *array, row Row) { of.add(a, value(row)) }}
 }
 
-// Type is a type of columns.
 type Type[V any] struct {
 	element, array uint32
 	add            func(*array, V)

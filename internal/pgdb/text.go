@@ -22,7 +22,6 @@ func Escape[T ~string](text T) string {
 	return escaper.Replace(string([]rune(string(text))))
 }
 
-// EscapeAll returns texts as they are stored.
 func EscapeAll(texts []string) []string {
 	stored := make([]string, len(texts))
 	for i, text := range texts {
@@ -31,7 +30,6 @@ func EscapeAll(texts []string) []string {
 	return stored
 }
 
-// Unescape returns what a stored text stands for.
 func Unescape(stored string) string {
 	if strings.IndexByte(stored, 1) < 0 {
 		return stored

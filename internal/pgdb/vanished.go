@@ -55,7 +55,6 @@ var (
 	answeredBytes = 1 << 20 // a second
 )
 
-// errSilent means that there was no answer in time.
 var errSilent = errors.New("no answer")
 
 // WithDeadline runs a statement that sends so many bytes, and fails if it is not answered in time.

@@ -277,7 +277,7 @@ func skipLiteral(b []byte, i int, literal string) int {
 	return malformed
 }
 
-// skipString returns the index after the string that starts at i, or malformed or cut. It looks at eight bytes at a time for one
+// skipString returns the index after the string that starts at i, or malformed or cut. It looks at sixteen bytes at a time for one
 // that ends the string, starts an escape, or is not allowed in it.
 func skipString(b []byte, i int) int {
 	if i >= len(b) {
@@ -287,13 +287,16 @@ func skipString(b []byte, i int) int {
 		return malformed
 	}
 	i++
-	for i+8 <= len(b) {
-		special := specialBytes(binary.LittleEndian.Uint64(b[i:]))
+	for i+16 <= len(b) {
+		w := b[i : i+16]
+		special, at := specialBytes(binary.LittleEndian.Uint64(w)), i
 		if special == 0 {
-			i += 8
+			special, at = specialBytes(binary.LittleEndian.Uint64(w[8:])), i+8
+		}
+		if i += 16; special == 0 {
 			continue
 		}
-		i += bits.TrailingZeros64(special) / 8
+		i = at + bits.TrailingZeros64(special)/8
 		if b[i] == '"' {
 			return i + 1
 		}

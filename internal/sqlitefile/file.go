@@ -141,10 +141,8 @@ func syncFolder(folder string) error {
 // repeated; a statement alone, and rows that are read, take no lock that others wait for.
 func (f *File) DB() *sql.DB { return f.db }
 
-// Path is the absolute path.
 func (f *File) Path() string { return f.path }
 
-// Owned reports whether this process owns the file.
 func (f *File) Owned() bool { return f.lock != nil }
 
 // Close closes the file, and lets another process own it.

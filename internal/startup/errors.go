@@ -57,7 +57,6 @@ func isLocal(err error) bool {
 		strings.Contains(text, "unsupported protocol scheme")
 }
 
-// isDeadline reports that an attempt took too long.
 func isDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }

@@ -26,7 +26,6 @@ type Step struct {
 	Progress func() string // how far the attempt has come; nil: not known
 }
 
-// what describes the step.
 func (s Step) what() string {
 	if s.At == "" {
 		return s.For
@@ -215,8 +214,8 @@ func (w *waiting) over(err error) {
 
 // WaitsOn returns the dependency that a start waits for, from the error that New's notify gets.
 func WaitsOn(err error) string {
-	if wait, ok := errors.AsType[*waitError](err); ok {
-		return wait.step.On
+	if waiting, ok := errors.AsType[*waitError](err); ok {
+		return waiting.step.On
 	}
 	return ""
 }

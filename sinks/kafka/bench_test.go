@@ -21,9 +21,29 @@ func BenchmarkWrite(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", delivery, changes), func(b *testing.B) {
 				cfg := newConfig(b, broker.Brokers)
 				cfg.Delivery = delivery
-				benchmarkWrite(b, cfg, changes)
+				benchmarkWrite(b, cfg, podBatch(changes))
 			})
 		}
+	}
+}
+
+// BenchmarkWriteStreams writes batches whose changes are of many streams, hence topics and partitions.
+func BenchmarkWriteStreams(b *testing.B) {
+	broker := servers.SharedKafka(b)
+	for _, streams := range []int{1, 200} {
+		b.Run(fmt.Sprint(streams), func(b *testing.B) {
+			cfg := newConfig(b, broker.Brokers)
+			cfg.Partitions = 6
+			batch := podBatch(1000)
+			for i := range streams {
+				s := change.NewStream(change.Resource{Version: "v1", Plural: fmt.Sprintf("things%03d", i), Kind: "Thing", Namespaced: true}, "", "", "")
+				for n := i; n < len(batch.Changes); n += streams {
+					batch.Changes[n].Stream = s
+				}
+				batch.Positions = append(batch.Positions, change.Position{Stream: s.ID(), ResourceVersion: "1000", Time: time.Now()})
+			}
+			benchmarkWrite(b, cfg, batch)
+		})
 	}
 }
 
@@ -33,19 +53,19 @@ func BenchmarkCompression(b *testing.B) {
 		b.Run(compression, func(b *testing.B) {
 			cfg := newConfig(b, broker.Brokers)
 			cfg.Compression = compression
-			benchmarkWrite(b, cfg, 1000)
+			benchmarkWrite(b, cfg, podBatch(1000))
 		})
 	}
 }
 
-func benchmarkWrite(b *testing.B, cfg kafka.Config, changes int) {
+func benchmarkWrite(b *testing.B, cfg kafka.Config, batch *change.Batch) {
 	sink := newSink(b, cfg)
 	defer sink.Close()
 	opened, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch := podBatch(changes)
+	changes := len(batch.Changes)
 	write := func() {
 		batch.Seq++
 		if _, err := opened.Log.Write(b.Context(), batch); err != nil {

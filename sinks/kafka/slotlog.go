@@ -164,13 +164,13 @@ func (l *slotLog) applyInTurn(ctx context.Context, data int) error {
 		return err
 	}
 	failpoint.Hit(failpoint.DataProduced)
-	offsets := map[*producer.Partition][2]int64{}
+	var written []*producer.Partition
 	for _, p := range l.active {
 		if p.Written {
-			offsets[p] = [2]int64{p.First, p.Last}
+			written = append(written, p)
 		}
 	}
-	return l.writeControl(ctx, l.controls(offsets))
+	return l.writeControl(ctx, l.controls(written))
 }
 
 // applyAtOnce writes the control records beside the others, with the offsets that these will have if nobody else writes to their
@@ -180,11 +180,11 @@ func (l *slotLog) applyAtOnce(ctx context.Context, data int) (done bool, err err
 	if l.sink.cfg.Delivery != ExactlyOnce || len(l.batch.Malformed) > 0 {
 		return false, nil
 	}
-	offsets, ok, err := l.producer.Foresee(ctx, l.active[:data:data]...)
+	ok, err := l.producer.Foresee(ctx, l.active[:data:data]...)
 	if !ok || err != nil || len(l.active) > data+1 { // a dead letter was written
 		return false, err
 	}
-	if err := l.queueControl(l.controls(offsets)); err != nil {
+	if err := l.queueControl(l.controls(l.active[:data])); err != nil {
 		return false, err
 	}
 	if err := l.producer.Produce(ctx, l.active[:data+1:data+1]...); err != nil {
@@ -192,8 +192,8 @@ func (l *slotLog) applyAtOnce(ctx context.Context, data int) (done bool, err err
 	}
 	failpoint.Hit(failpoint.DataProduced)
 	done = len(l.active) == data+1
-	for p, foreseen := range offsets {
-		done = p.Foreseen(foreseen) && done
+	for _, p := range l.active[:data] {
+		done = p.AsForeseen() && done
 	}
 	if done {
 		return true, nil
@@ -237,19 +237,19 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 	return offsets, nil
 }
 
-// controls are the batch's control records.
-func (l *slotLog) controls(offsets map[*producer.Partition][2]int64) []change.Control {
-	return append(slices.Concat(l.schemas, l.batch.Controls), l.batchControl(offsets))
+// controls are the batch's control records. The last is the batch record, which has its positions, and the first and last offsets of its
+// records.
+func (l *slotLog) controls(written []*producer.Partition) []change.Control {
+	return append(slices.Concat(l.schemas, l.batch.Controls), l.batchControl(written))
 }
 
-// batchControl is the batch record: the positions of the batch, and the first and last offsets of its records.
-func (l *slotLog) batchControl(offsets map[*producer.Partition][2]int64) change.Control {
+func (l *slotLog) batchControl(written []*producer.Partition) change.Control {
 	ranges := map[string]map[int][2]int64{}
-	for p, ends := range offsets {
+	for _, p := range written {
 		if ranges[p.Topic.Name] == nil {
 			ranges[p.Topic.Name] = map[int][2]int64{}
 		}
-		ranges[p.Topic.Name][int(p.Index)] = ends
+		ranges[p.Topic.Name][int(p.Index)] = [2]int64{p.First, p.Last}
 	}
 	bytes := 0
 	for i := range l.batch.Changes {

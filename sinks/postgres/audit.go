@@ -19,7 +19,6 @@ var (
 	_ sinks.AuditReader = (*Reader)(nil)
 )
 
-// addAudit adds the records that the table does not have.
 const addAudit = `insert into kubecdc_log.audit select $1, r.* from unnest($2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[],
 	$7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::int[], $14::text[]::json[]) r on conflict do nothing`
 
@@ -71,7 +70,6 @@ func (s *Sink) dropAudit(ctx context.Context) error {
 	}
 }
 
-// Audits reads the rows that a query selects.
 func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
 	const look = `select record from kubecdc_log.audit where cluster = $1 and ($2::text[] is null or resource = any($2))
 		and ($3 = '' or namespace = $3) and ($4 = '' or name in ($4, '')) and received >= $5`

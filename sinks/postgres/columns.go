@@ -8,7 +8,6 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// changeRow is a row of the table changes.
 type changeRow struct {
 	*change.Change
 	last bool // whether it is the last change of its object in the batch
@@ -37,7 +36,6 @@ var changeColumns = []pgdb.Column[changeRow]{
 	pgdb.NewColumn("change_fields_changed", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Provenance.Fields) }),
 }
 
-// controlRow is a row of the table control.
 type controlRow struct {
 	*change.Control
 	record []byte // all of it, as JSON

@@ -22,7 +22,6 @@ type slotLog struct {
 	end     context.CancelFunc // ends maintain
 }
 
-// startMaintenance runs maintain until Close.
 func (l *slotLog) startMaintenance() {
 	ctx, end := context.WithCancel(l.sink.open)
 	l.end = end

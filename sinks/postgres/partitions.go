@@ -24,7 +24,6 @@ func (s *Sink) days() int {
 	return 28
 }
 
-// makePartitions makes the partitions of what is written next.
 func (s *Sink) makePartitions(ctx context.Context) error {
 	return s.db.WithDeadline(ctx, 0, func(ctx context.Context) error {
 		_, err := s.db.Exec(ctx, `select kubecdc_log.make_partitions($1)`, s.days())

@@ -35,7 +35,6 @@ func OpenReader(ctx context.Context, c Config) (*Reader, error) {
 	return &Reader{db, c.Cluster}, nil
 }
 
-// Close closes the connections.
 func (r *Reader) Close() error {
 	r.db.Close()
 	return nil
@@ -62,12 +61,10 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// End reads it from the table slots.
 func (r *Reader) End(ctx context.Context) (sinks.Cut, error) {
 	return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
 }
 
-// At finds each slot's last batch until then.
 func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	const look = `select s.slot, coalesce(b.seq, 0), coalesce(b.seq, first.seq, 1) from kubecdc_log.slots s
 		left join lateral (select seq from kubecdc_log.batches
@@ -132,7 +129,6 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	})
 }
 
-// Objects reads the table objects.
 func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
 	const look = `select namespace, name, uid, resource_version, stream, case when $4 then null else body end from kubecdc_log.objects
 		where cluster = $1 and api_group = $2 and resource = $3`
@@ -180,7 +176,6 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	}
 }
 
-// row is a batch to be read.
 type row struct {
 	slot    int
 	epoch   int64

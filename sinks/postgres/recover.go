@@ -47,7 +47,6 @@ func (l *slotLog) lost(format string, args ...any) *sinks.LostTailError {
 	return &sinks.LostTailError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// storedBatch is a row of the table batches.
 type storedBatch struct {
 	epoch     int64
 	seq       uint64
@@ -64,7 +63,6 @@ func (l *slotLog) batchAfter(ctx context.Context, at storedBatch, from uint64) (
 	return b, err
 }
 
-// changesOf reads the changes of a batch, in their order.
 func (l *slotLog) changesOf(ctx context.Context, b storedBatch, parsed streams) ([]change.Change, error) {
 	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
 		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`

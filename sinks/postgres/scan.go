@@ -10,7 +10,6 @@ import (
 	"kubecdc/sinks"
 )
 
-// scan answers one query.
 type scan struct {
 	sinks.Query
 	reader  *Reader
@@ -129,7 +128,6 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 	})
 }
 
-// conditions appends what the query selects.
 func (s *scan) conditions(args []any) (where string, _ []any) {
 	add := func(condition string, value any) {
 		args = append(args, value)

@@ -43,7 +43,6 @@ type Config struct {
 	Logger  *slog.Logger  // default slog.Default()
 }
 
-// Sink is a sinks.Sink.
 type Sink struct {
 	db      *pgdb.DB
 	cluster string
@@ -97,7 +96,6 @@ func (s *Sink) Identity(ctx context.Context) (string, error) {
 	return fmt.Sprintf("postgres:%s/%s", schema, id), nil
 }
 
-// Probe asks the database for an answer.
 func (s *Sink) Probe(ctx context.Context) error { return s.db.Fail("reach the log", s.db.Ping(ctx)) }
 
 // Ping finds nothing wrong: Open has connected.

@@ -96,6 +96,45 @@ func BenchmarkHistory(b *testing.B) {
 	}
 }
 
+// BenchmarkCompleteness asks how far the history of an object is complete in a log of b.N batches (-benchtime=10000000x), one change each, ten
+// a second, of 60 streams in turn: as the log is written, and without its spans.
+func BenchmarkCompleteness(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "log")
+	log, file := benchLog(b, path)
+	first := change.Batch{Epoch: 1, Seq: 1}
+	for i := range 60 {
+		id := change.NewStream(change.Resource{Version: "v1", Plural: fmt.Sprint("r", i)}, "", "", "").ID()
+		first.Positions = append(first.Positions, change.Position{Stream: id, ResourceVersion: "1", Time: time.UnixMilli(0)})
+		first.Controls = append(first.Controls, change.SnapshotBeginControl(id, ""))
+	}
+	if _, err := log.Write(b.Context(), &first); err != nil {
+		b.Fatal(err)
+	}
+	const numbers = `with recursive n (i) as (select 1 union all select i + 1 from n where i < ?) insert into `
+	exec := func(statement string, n int) {
+		if _, err := file.DB().Exec(statement, n); err != nil {
+			b.Fatal(err)
+		}
+	}
+	exec(numbers+`log_batches select 2 * i, 1, 1, 1 + i, (select written from log_batches where id = 1) + 100 * i, 1, 
+		'[[' || (1 + i % 60) || ',' || i || ',5]]' from n`, b.N)
+	r, err := sqlite.NewReader(b.Context(), file, sinktest.Name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	took := func(what string, r sinks.Reader) {
+		began := processor(b)
+		if _, missing, err := query.Covered(b.Context(), r, &sinks.Objects{Resources: []string{"r7"}}); err != nil || missing != nil {
+			b.Fatal(missing, err)
+		}
+		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)
+	}
+	took("batches-ms", struct{ sinks.Reader }{r})
+	exec(numbers+`log_spans select 600 * i - 598, 600 * i, 1, 300, 0, (select json_group_array(json_array(value, i * 300, 5)) from
+		(with recursive s (value) as (select 1 union all select value + 1 from s where value < 60) select value from s)) from n`, max(1, b.N/300))
+	took("spans-ms", r)
+}
+
 // happened is when the change of a version did.
 func happened(version int64) time.Time {
 	return time.UnixMilli(1700000000000 + 100*version)

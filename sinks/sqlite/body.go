@@ -45,7 +45,7 @@ func (c codec) pack(body []byte, scratch *[]byte) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var errDamaged = errors.New("a body of the log is damaged")
+var errDamaged = errors.New("a row of the log is damaged")
 
 // unpack unpacks a body: in dst, if that has the capacity, and in memory of its own otherwise.
 func (c codec) unpack(dst, packed []byte) (body []byte, err error) {

@@ -31,6 +31,7 @@ type slotLog struct {
 	objects *objectCache
 	end     context.CancelFunc // ends maintain
 
+	spanned  span      // of the last batches
 	unpacked []*object // those whose bodies are
 	scratch  []byte    // in which bodies are packed
 }
@@ -47,7 +48,7 @@ func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
 // forget drops what was learnt of rows: a transaction that made some of them was undone.
 func (l *slotLog) forget() {
 	l.streams, l.objects = map[change.StreamID]stream{}, newObjectCache(l.sink.BodyCacheBytes)
-	l.codecs = map[int64]codec{}
+	l.codecs, l.spanned = map[int64]codec{}, span{}
 }
 
 var errStale = errors.New("the log's last batch is not the one before: it has this batch already; the next session finds out")
@@ -87,10 +88,19 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.run(addBatch, at, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), positions); err != nil {
+	text, err := json.Marshal(positions)
+	if err != nil {
 		return err
 	}
-	if err := l.beside(t, at, b); err != nil {
+	if _, err := t.run(addBatch, at, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), string(text)); err != nil {
+		return err
+	}
+	plain, err := l.beside(t, at, b)
+	if err == nil {
+		first := b.Seq == l.past.seq+1 // it shows when this owner began
+		err = l.span(t, batch{id: at, slot: l.id, written: written}, positions, plain && !first)
+	}
+	if err != nil {
 		return err
 	}
 	for i := range b.Changes {
@@ -114,34 +124,36 @@ func next(t *tx) (at, written int64, err error) {
 	return at + 1, max(written, time.Now().UnixMilli()), err
 }
 
-// beside writes what a batch has besides its changes. The watermarks that its positions mark are no rows.
-func (l *slotLog) beside(t *tx, at int64, b *change.Batch) error {
+// beside writes what a batch has besides its changes, and reports whether that is no control record. The watermarks that its positions
+// mark are no rows.
+func (l *slotLog) beside(t *tx, at int64, b *change.Batch) (plain bool, err error) {
+	plain = true
 	for n := range b.Controls {
 		c := b.Controls[n]
 		if slices.ContainsFunc(b.Positions, func(p change.Position) bool { return marks(&c, &p) }) {
 			continue
 		}
-		c.Version = change.LogVersion
+		c.Version, plain = change.LogVersion, false
 		record, err := json.Marshal(&c)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if _, err := t.run(addControl, at, n, string(record)); err != nil {
-			return err
+			return false, err
 		}
 	}
 	for n, m := range b.Malformed {
 		const add = `insert into log_dead_letters (batch, n, stream, reason, body) values (?, ?, ?, ?, ?)`
 		if err := t.do(add, at, n, string(m.Stream), m.Reason, append([]byte{}, m.Bytes...)); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return plain, nil
 }
 
-// positions notes what a batch does to positions, and returns its own as text. A stream gets an empty one when its first list
+// positions notes what a batch does to positions, and returns its own as they are stored. A stream gets an empty one when its first list
 // begins, or when it is to be written again from the start.
-func (l *slotLog) positions(t *tx, b *change.Batch, written int64) (string, error) {
+func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosition, error) {
 	for i := range b.Controls {
 		c := &b.Controls[i]
 		lost := c.Type == change.ControlGap && c.Gap.From == change.UnknownVersion
@@ -156,7 +168,7 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) (string, erro
 			err = t.do(`insert into log_positions values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	all := make([]storedPosition, 0, len(b.Positions))
@@ -167,15 +179,14 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) (string, erro
 			_, err = t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		all = append(all, storedPosition{of.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
 		if slices.ContainsFunc(b.Controls, func(c change.Control) bool { return marks(&c, p) }) {
 			all[i].marked = 1
 		}
 	}
-	text, err := json.Marshal(all)
-	return string(text), err
+	return all, nil
 }
 
 // stream returns the row of a stream, and makes it.

@@ -1,9 +1,13 @@
 package sqlite
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"strconv"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 )
 
 // storedPosition is a position as log_batches has it: an array, without the zeros at its end. Mostly a batch has one change and one
@@ -33,15 +37,31 @@ func (p storedPosition) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *storedPosition) UnmarshalJSON(text []byte) error {
-	var version json.RawMessage
-	if err := json.Unmarshal(text, &[]any{&p.stream, &version, &p.ago, &p.marked, &p.ended}); err != nil {
-		return err
+// storedPositions reads a list of them.
+func storedPositions(text []byte) (all []storedPosition, err error) {
+	list := rawjson.New(text)
+	for more := list.FirstElement(); more; more = list.NextElement() {
+		var members [5]string
+		position := rawjson.New(list.Skip())
+		for i, more := 0, position.FirstElement(); more && i < len(members); more = position.NextElement() {
+			members[i] = string(position.Skip())
+			if members[i][0] == '"' {
+				members[i], _ = rawjson.Text([]byte(members[i]))
+			}
+			i++
+		}
+		p := storedPosition{version: change.ResourceVersion(members[1]), ended: change.Ended(members[4])}
+		var stream, ago, marked error
+		p.stream, stream = strconv.ParseInt(members[0], 10, 64)
+		p.ago, ago = strconv.ParseInt(members[2], 10, 64)
+		p.marked, marked = strconv.Atoi(cmp.Or(members[3], "0"))
+		if err = cmp.Or(err, stream, ago, marked); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
 	}
-	if len(version) == 0 || version[0] == '"' {
-		return json.Unmarshal(version, &p.version)
+	if !list.OK() {
+		err = fmt.Errorf("%w: %q are no positions", errDamaged, text)
 	}
-	p.version = change.ResourceVersion(version)
-	return nil
+	return all, err
 }

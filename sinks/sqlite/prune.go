@@ -124,6 +124,7 @@ func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 type removal struct{ table, number, condition string }
 
 var removals = []removal{
+	{"log_spans", "first", "true"},
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
 	{"log_batches", "id", `seq <> (select s.seq from log_slots s where s.id = log_batches.slot)`},

@@ -166,64 +166,6 @@ func (r *Reader) KeptSince(ctx context.Context, _ string) (time.Time, error) {
 	return time.UnixMilli(since).UTC(), nil
 }
 
-// controlsAtOnce is how many batches with their control records are read at once.
-const controlsAtOnce = 500
-
-// Controls makes the batch records of the rows of batches.
-func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
-	numbers, _, err := r.slots(ctx)
-	var from int64
-	if err == nil {
-		from, err = r.firstAfter(ctx, since.UnixMilli()-1)
-	}
-	names := streamNames{db: r.db}
-	for err == nil {
-		var all []batch
-		var beside map[int64][]*change.Control
-		if all, err = batches(ctx, r.db, `where id >= ? order by id limit ?`, from, controlsAtOnce); err != nil || len(all) == 0 {
-			break
-		}
-		if beside, err = r.controlsOf(ctx, from, all[len(all)-1].id); err != nil {
-			break
-		}
-		for i := range all {
-			b := &all[i]
-			from = b.id + 1
-			slot, ours := numbers[b.slot]
-			if !ours {
-				continue
-			}
-			end := &change.Control{Type: change.ControlBatch, TimeMs: b.written, BatchEnd: change.BatchEnd{Changes: int(b.changes)}}
-			var watermarks []*change.Control
-			if end.Positions, watermarks, err = names.positions(ctx, b); err != nil {
-				break
-			}
-			for _, c := range append(append(beside[b.id], watermarks...), end) {
-				c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, slot, b.epoch, b.seq
-				if err := visit(c); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return r.fail("read the control records", err)
-}
-
-func (r *Reader) controlsOf(ctx context.Context, from, to int64) (map[int64][]*change.Control, error) {
-	all := map[int64][]*change.Control{}
-	const look = `select batch, record from log_controls where batch >= ? and batch <= ? order by batch, n`
-	return all, each(ctx, r.db, look, []any{from, to}, func(rows *sql.Rows) error {
-		var batch int64
-		var text []byte
-		if err := rows.Scan(&batch, &text); err != nil {
-			return err
-		}
-		c := new(change.Control)
-		all[batch] = append(all[batch], c)
-		return json.Unmarshal(text, c)
-	})
-}
-
 // Objects visits what lives.
 func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
 	streams, err := r.streamsOf(ctx, []string{of.ID()})

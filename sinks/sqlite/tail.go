@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -173,8 +172,7 @@ func (n *streamNames) of(ctx context.Context, id int64) (*change.Stream, error) 
 
 // positions gives a batch's positions, and the watermarks that say the same as some of them.
 func (n *streamNames) positions(ctx context.Context, b *batch) (all []change.Position, watermarks []*change.Control, err error) {
-	var list []storedPosition
-	err = json.Unmarshal(b.positions, &list)
+	list, err := storedPositions(b.positions)
 	for _, p := range list {
 		s, err := n.of(ctx, p.stream)
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"kubecdc/sinks"
 )
 
-// OnTerminal reports whether standard output is a terminal.
 func OnTerminal() bool { return isTerminal(os.Stdout) }
 
 // Beside returns a sink that prints what another one has made durable, a short line for each change.
@@ -26,7 +25,6 @@ type besides struct {
 	printer *Sink
 }
 
-// Open implements sinks.Sink.
 func (b *besides) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	opened, err := b.Durable.Open(ctx, slot, epoch, from)
 	if err == nil {

@@ -21,13 +21,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// Kind describes the sink.
 var Kind = sinks.Kind{Name: "stdout"}
 
-// Format is how changes are printed.
 type Format string
 
-// The formats.
 const (
 	Auto Format = ""     // Text on a terminal, JSON elsewhere
 	JSON Format = "json" // the envelope's value, one line for each change or control record
@@ -41,7 +38,6 @@ type Options struct {
 	Format   Format
 }
 
-// Sink writes lines.
 type Sink struct {
 	sinks.NoServer
 
@@ -59,7 +55,6 @@ type lines interface {
 	malformed(dst []byte, m *change.Malformed) []byte
 }
 
-// New makes the sink.
 func New(o Options) *Sink {
 	if o.Out == nil {
 		o.Out = os.Stdout

@@ -72,7 +72,6 @@ func (t *textLines) what(c *change.Change) (words []plain.Own) {
 	return words
 }
 
-// summary names a few of the paths.
 func summary(paths []string) string {
 	const most = 4
 	if len(paths) > most {

@@ -212,7 +212,6 @@ func (c *Client) Fresh() (*Client, error) {
 // freshFor is how long new connections count as fresh for others.
 const freshFor = time.Second
 
-// Read reads one small document.
 func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {
 	return c.readAs(ctx, path, acceptJSON)
 }

@@ -99,7 +99,6 @@ type checks struct {
 	connections int // made so far
 }
 
-// check is one read of the uid.
 type check struct {
 	done chan struct{}
 	err  error
@@ -168,7 +167,6 @@ func (c *Client) Loosely() *Client {
 
 const looseness = time.Second
 
-// Strictly returns a client that checks the cluster for each answer.
 func (c *Client) Strictly() *Client {
 	strict := *c
 	strict.checkedFor = 0
@@ -219,7 +217,6 @@ const (
 	checkTries   = 4
 )
 
-// check reads the uid once.
 func (c *Client) check() error {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
@@ -270,7 +267,6 @@ func (c *Client) notChecked(err error) error {
 // errMoved reports an answer that came over a connection which may be gone: another one was made since, which may lead elsewhere.
 var errMoved = errors.New("a new connection was made while an answer came over another one, which may have led to another cluster")
 
-// noticeConnections counts the connections that requests make.
 func (s *checks) noticeConnections(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if info.Reused {
@@ -283,7 +279,6 @@ func (s *checks) noticeConnections(ctx context.Context) context.Context {
 	}})
 }
 
-// made returns how many connections were made.
 func (s *checks) made() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,14 +13,12 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Page is one page of a list without its items.
 type Page struct {
 	Version   change.ResourceVersion // of the whole list: the same on every page
 	Continue  string                 // empty on the last page
 	Remaining int64                  // how many objects follow this page; -1 when the server does not say (selectors)
 }
 
-// check returns an error if the list's version can't be compared.
 func (p *Page) check() error {
 	if p.Version.Valid() {
 		return nil
@@ -57,7 +55,6 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 // ErrNotExact reports a server that answers an exact read with another resourceVersion, or with an object that is newer.
 var ErrNotExact = errors.New("the server ignores resourceVersionMatch=Exact")
 
-// exactly refuses an object that is newer than a resourceVersion.
 func exactly(at change.ResourceVersion, visit Visit) Visit {
 	return func(p *Page, o *Object, err error) error {
 		if err == nil && o.Version.Compare(at) > 0 {

@@ -14,7 +14,6 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Event is one line of a watch.
 type Event struct {
 	Type   string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or one that is not known yet
 	Object Object
@@ -22,7 +21,6 @@ type Event struct {
 	Err    error // why the event can't be read; Line has it as it came
 }
 
-// Watch reads the events of one watch connection.
 type Watch struct {
 	body  io.ReadCloser
 	lines *lines
@@ -43,7 +41,6 @@ func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool,
 	return &Watch{body: body, lines: newLines(body)}, nil
 }
 
-// Close ends the watch.
 func (w *Watch) Close() { _ = w.body.Close() }
 
 // Next reads one event, with a hold on the slab of its bytes. io.EOF is the ordinary end of a watch. An event that is cut is never
@@ -120,7 +117,6 @@ func eventType(raw []byte) string {
 	return kind
 }
 
-// Status returns the error of an ERROR event.
 func (e Event) Status() error {
 	status := metav1.Status{}
 	if json.Unmarshal(e.Object.Raw, &status) != nil || status.Kind != "" && status.Kind != "Status" {
@@ -130,7 +126,6 @@ func (e Event) Status() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Bookmark returns the version of a BOOKMARK event.
 func (e Event) Bookmark() (change.ResourceVersion, error) {
 	if !e.Object.Version.Valid() {
 		return "", fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)

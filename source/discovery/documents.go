@@ -20,9 +20,8 @@ import (
 const acceptDocuments = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// documents reads both documents.
 func (d *Server) documents(ctx context.Context) (Served, error) {
-	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, short: map[string][]string{}, failed: map[string]bool{}}
+	s := Served{reads: map[string]string{}, short: map[string][]string{}, failed: map[string]bool{}}
 	for _, path := range []string{"/api", "/apis"} {
 		var document apidiscovery.APIGroupDiscoveryList
 		err := d.client.ReadJSON(ctx, path, acceptDocuments, &document)
@@ -48,9 +47,6 @@ func (s *Served) addGroups(groups []apidiscovery.APIGroupDiscovery) {
 			if v.Freshness == apidiscovery.DiscoveryFreshnessStale {
 				s.failed[g.Name] = true
 				continue
-			}
-			if s.versions[g.Name] == "" {
-				s.versions[g.Name] = v.Version
 			}
 			for _, r := range v.Resources {
 				if r.ResponseKind != nil && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch") {

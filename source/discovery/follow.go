@@ -55,7 +55,6 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 	}
 }
 
-// followTrigger sends to trigger at every event of one collection.
 func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resource, trigger chan<- struct{}, poll time.Duration,
 	log *slog.Logger) {
 	stream := change.NewStream(r, "", "", "")

@@ -13,7 +13,6 @@ import (
 // ErrCompacted reports that the API server does not have the state of a resourceVersion any more.
 var ErrCompacted = errors.New("the API server has compacted that resourceVersion")
 
-// identitiesPage is how many identities a page has.
 const identitiesPage = 500
 
 // Identities visits the identity of each object that a collection had at a resourceVersion; empty: now. It returns the

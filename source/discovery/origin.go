@@ -41,7 +41,6 @@ func (o origin) outlives() error {
 // CRDs (k8s.io/kube-aggregator, pkg/controllers/autoregister). It removes the first kind if it does not serve it.
 const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
-// services are a group's APIServices.
 type services struct {
 	versions []string
 	origin   origin
@@ -61,7 +60,6 @@ func (d *Server) apiServices(ctx context.Context) (map[string]services, error) {
 	return groups, err
 }
 
-// originIn returns what the label of an APIService says.
 func originIn(raw []byte) origin {
 	labels := rawjson.Member(rawjson.Member(raw, "metadata"), "labels")
 	switch label, _ := rawjson.Text(rawjson.Member(labels, automanaged)); label {
@@ -127,7 +125,6 @@ func (d *Server) remember(ctx context.Context, served []change.Resource, log *sl
 	}
 }
 
-// isNew reports whether the origin of a resource's group is not known.
 func (d *Server) isNew(r change.Resource) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -61,7 +61,6 @@ func Unmatched(patterns []Pattern, served Served) []Pattern {
 	})
 }
 
-// LeftOut returns the patterns with ! in front.
 func LeftOut(patterns []Pattern) []Pattern {
 	return slices.DeleteFunc(slices.Clone(patterns), func(p Pattern) bool { return !p.not })
 }

@@ -6,24 +6,15 @@ import (
 	"kubecdc/change"
 )
 
-// Served is what the API server serves now.
 type Served struct {
-	all       []change.Resource   // every version of every resource that can be listed and watched
-	versions  map[string]string   // group → preferred version
-	byVersion map[string]bool     // resource id → its group's preferred version has it
-	short     map[string][]string // resource id → kubectl's short names
-	failed    map[string]bool     // groups that could not be read (an aggregated API server is down)
+	all    []change.Resource   // every version of every resource that can be listed and watched, the group's preferred one first
+	reads  map[string]string   // resource id → the version to read: the first one
+	short  map[string][]string // resource id → kubectl's short names
+	failed map[string]bool     // groups that could not be read (an aggregated API server is down)
 }
 
-// preferred reports whether r has the version to read: the group's preferred version or, if that does not have the resource, the
-// first version that has it.
-func (s Served) preferred(r change.Resource) bool {
-	if preferred := s.versions[r.Group]; r.Version == preferred || s.byVersion[r.ID()] {
-		return r.Version == preferred
-	}
-	i := slices.IndexFunc(s.all, func(other change.Resource) bool { return other.ID() == r.ID() })
-	return i >= 0 && s.all[i].Version == r.Version
-}
+// preferred reports whether r has the version to read.
+func (s Served) preferred(r change.Resource) bool { return s.reads[r.ID()] == r.Version }
 
 // Long replaces each of kubectl's short names by the id of the first resource that has it.
 func (s Served) Long(names []string) []string {
@@ -40,7 +31,7 @@ func (s Served) Long(names []string) []string {
 func (s *Served) add(r change.Resource, short []string) {
 	s.all = append(s.all, r)
 	s.short[r.ID()] = short
-	if r.Version == s.versions[r.Group] {
-		s.byVersion[r.ID()] = true
+	if s.reads[r.ID()] == "" {
+		s.reads[r.ID()] = r.Version
 	}
 }

@@ -37,10 +37,8 @@ func Connect(config *rest.Config) (*Server, error) {
 	return &Server{client: client, config: config, origins: map[string]origin{}, noted: map[string]bool{}}, nil
 }
 
-// Client returns the client of the API server, to list and watch with.
 func (d *Server) Client() *apiclient.Client { return d.client }
 
-// Host returns the API server's address, for messages.
 func (d *Server) Host() string { return d.client.Host() }
 
 // discoveryTimeout bounds the time in which all documents are read.

@@ -50,7 +50,6 @@ type UnknownError struct{ lines []string }
 
 func (e *UnknownError) Error() string { return strings.Join(e.lines, "\n") }
 
-// Unknown returns the error of the patterns.
 func Unknown(unknown []Pattern, served Served) *UnknownError {
 	e := &UnknownError{}
 	for _, p := range unknown {

@@ -49,14 +49,12 @@ const (
 	slabBytes    = 128 << 10
 )
 
-// New returns an empty set.
 func New() *Set {
 	x := &Set{seed: maphash.MakeSeed(), odd: map[uint32]Object{}}
 	x.table = x.initial[:]
 	return x
 }
 
-// Len returns how many objects the set holds.
 func (s *Set) Len() int { return s.count }
 
 func (s *Set) entry(n uint32) *entry { return &s.slabs[n/slabEntries][n%slabEntries] }
@@ -67,7 +65,6 @@ func (s *Set) key(e *entry) []byte { return s.keys[e.slab][e.offset : e.offset+u
 // hold the tag, bits of the key's hash, so that the entries of other keys are seldom looked at.
 func (s *Set) mask() uint32 { return uint32(len(s.table) - 1) }
 
-// at returns the number of a slot's entry.
 func (s *Set) at(slot uint32) uint32 { return s.table[slot]&s.mask() - 1 }
 
 // find returns the slot of the key, or the empty slot where the key belongs.
@@ -85,7 +82,6 @@ func (s *Set) find(key string) (slot uint32, found bool) {
 	}
 }
 
-// Get returns what was last emitted of an object.
 func (s *Set) Get(key string) (Object, bool) {
 	slot, found := s.find(key)
 	if !found {
@@ -114,7 +110,6 @@ func (s *Set) Put(key, uid string, version change.ResourceVersion) {
 	e.version = v
 }
 
-// add makes an entry for a new key.
 func (s *Set) add(key string) (slot uint32) {
 	if s.waste > slabBytes && s.waste > s.bytes/2 {
 		s.rebuild()
@@ -168,7 +163,6 @@ func (s *Set) insert(n uint32) (slot uint32) {
 	return slot
 }
 
-// rebuild copies the keys in use and drops the others.
 func (s *Set) rebuild() {
 	old := s.keys
 	s.keys, s.bytes, s.waste = nil, 0, 0
@@ -224,7 +218,6 @@ func (s *Set) Unseen() (keys []string) {
 	return keys
 }
 
-// All iterates over every key.
 func (s *Set) All() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for n := range s.made {
@@ -235,7 +228,6 @@ func (s *Set) All() iter.Seq[string] {
 	}
 }
 
-// Newest returns the object with the highest version.
 func (s *Set) Newest() (key string, k Object, ok bool) {
 	top := uint32(0)
 	for n := range s.made {

@@ -59,7 +59,6 @@ type Participant struct {
 	requests int // that its recovery has made
 }
 
-// stage is how far a recovery is.
 type stage int
 
 const (
@@ -80,7 +79,6 @@ const (
 	fresh = 30 * time.Second
 )
 
-// NewCoordinator returns a coordinator without streams.
 func NewCoordinator(log *slog.Logger) *Coordinator {
 	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
 		line: &rate.Sometimes{Interval: logInterval}, overrides: -1}
@@ -145,7 +143,6 @@ func (p *Participant) locked(do func(c *Coordinator)) {
 	do(p.coordinator)
 }
 
-// HasCompany reports whether there are streams of other resources.
 func (p *Participant) HasCompany() (has bool) {
 	p.locked(func(c *Coordinator) {
 		for _, q := range c.participants {

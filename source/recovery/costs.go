@@ -30,7 +30,6 @@ var production = tuning{costs: firstCosts, worthwhile: 4, onePage: 2000}
 // second: past lists are chosen before single reads are measured, when the limiter does not yet allow as many.
 var firstCosts = costs{read: 2e-3, size: 2e-3, counted: 1e-7, named: 8e-6, bodied: 13e-6}
 
-// listCost returns what a list of so many objects costs.
 func (c *costs) listCost(objects int64, bodies bool) float64 {
 	each := c.named
 	if bodies {
@@ -99,7 +98,6 @@ func (m *meter) learnList(each *float64, cost float64, objects int) {
 	}
 }
 
-// now returns the costs as they are known.
 func (m *meter) now() costs {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,6 @@ type explained struct {
 	others   *Participant // whose partners explain revisions too; nil: there are none
 }
 
-// page returns the explained revisions of the page, number n.
 func (x *explained) page(n uint64) (p page) {
 	x.own.addTo(&p, n)
 	x.others.addPartners(&p, n)
@@ -45,7 +44,6 @@ func (x *explained) lowest(revision uint64) uint64 {
 	return x.to
 }
 
-// between returns the revisions in (lo, hi) that are not explained.
 func (x *explained) between(lo, hi uint64) (revisions []uint64) {
 	for n, r := lo/pageSize, lo+1; r < hi; n, r = n+1, (n+1)*pageSize {
 		if r/pageSize != n {
@@ -63,7 +61,6 @@ func (x *explained) between(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
-// upTo returns the revisions in (lo, hi] that are not explained.
 func (x *explained) upTo(lo, hi uint64) []uint64 { return x.between(lo, hi+1) }
 
 // accountedFor returns how many revisions are explained or were read.

@@ -57,15 +57,14 @@ func (h *ExactReads) SameCluster(ctx context.Context) error {
 	return h.client.SameCluster(ctx)
 }
 
-// Requests returns how many requests were made.
 func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
 
 // errNoSize reports that the server does not return the size of the collection, and that the collection is too large to count.
 var errNoSize = errors.New("the server does not return the size of the collection (with selectors it never does), " +
 	"and the collection is too large to be listed at every revision")
 
-// countPages bounds how many pages are read to count a collection.
-const countPages = 4
+// countMost is how many objects are listed to count a collection.
+const countMost = 2000
 
 // pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
 const pageTries = 10
@@ -77,40 +76,32 @@ const internalTries = 3
 // Size returns the number of objects in the collection at the revision, by a request of one object and its
 // remainingItemCount.
 func (h *ExactReads) Size(ctx context.Context, revision uint64) (int64, error) {
-	n, at := int64(0), change.VersionOf(revision)
 	if h.aggregated {
-		return h.countNames(ctx, at)
+		return h.countNames(ctx, revision)
 	}
-	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	p, err := h.page(ctx, at, one, noBody, func(apiclient.Object) error { n++; return nil })
+	n, one := int64(0), apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+	p, err := h.page(ctx, change.VersionOf(revision), one, noBody, func(apiclient.Object) error { n++; return nil })
 	switch {
 	case err != nil:
 		return 0, err
 	case p.Continue == "":
 		return n, nil
 	case p.Remaining < 0: // not counted
-		return h.countNames(ctx, at)
+		return h.countNames(ctx, revision)
 	}
 	return n + p.Remaining, nil
 }
 
-func (h *ExactReads) countNames(ctx context.Context, at change.ResourceVersion) (int64, error) {
-	n := int64(0)
-	o := apiclient.ListOptions{MetadataOnly: true, Limit: 500}
-	for range countPages {
-		p, err := h.page(ctx, at, o, noBody, func(apiclient.Object) error { n++; return nil })
-		if err != nil {
-			return 0, err
+func (h *ExactReads) countNames(ctx context.Context, revision uint64) (n int64, err error) {
+	err = h.Names(ctx, "", revision, func(apiclient.Object) error {
+		if n++; n > countMost {
+			return errNoSize
 		}
-		if p.Continue == "" {
-			return n, nil
-		}
-		o.Continue = p.Continue
-	}
-	return 0, errNoSize
+		return nil
+	})
+	return n, err
 }
 
-// Object reads one object as it was at the revision.
 func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
 	at := change.VersionOf(revision)
@@ -154,15 +145,12 @@ func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, ne
 // reads a page at once, so a page is of about pageBytes.
 const smallestPage, largestPage, pageBytes = 500, 10_000, 4 << 20
 
-// firstBodyBytes is the size of a body before the first one was read.
 const firstBodyBytes = 2000
 
-// pageLimit returns how many objects a page has.
 func (h *ExactReads) pageLimit() int {
 	return int(min(max(pageBytes/max(h.bodyBytes.Load(), 1), smallestPage), largestPage))
 }
 
-// noteBody records the size of a body.
 func (h *ExactReads) noteBody(o *apiclient.Object) {
 	about := h.bodyBytes.Load()
 	h.bodyBytes.Store(about + (int64(len(o.Raw))-about)/16)
@@ -254,7 +242,6 @@ type item struct {
 	unreadable error
 }
 
-// listsPresent reports whether the collection can be listed as it is now.
 func (h *ExactReads) listsPresent(ctx context.Context) bool {
 	return nil == h.limiter.Do(ctx, false, func() error {
 		h.requests.Add(1)

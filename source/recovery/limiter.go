@@ -80,7 +80,6 @@ func (l *Limiter) Do(ctx context.Context, singleRead bool, request func() error)
 	}
 }
 
-// admit waits until the next request may be made.
 func (l *Limiter) admit(ctx context.Context) error {
 	select {
 	case l.next <- struct{}{}:
@@ -123,7 +122,6 @@ func (l *Limiter) tryStart(now time.Time) (wait time.Duration, started bool) {
 	return 0, true
 }
 
-// adjust adjusts the rate to the result of a request.
 func (l *Limiter) adjust(sent, now time.Time, singleRead bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -306,7 +306,6 @@ func (s *search) noteChange(namespace string, version uint64) {
 	}
 }
 
-// noteSightings applies what the past lists show to an incarnation.
 func (s *search) noteSightings(l *incarnation) {
 	x := s.sightings[identity{l.key, l.uid}]
 	switch {
@@ -387,7 +386,6 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 	})
 }
 
-// keep returns the body if it may be held.
 func (s *search) keep(body []byte) []byte {
 	if s.bytes.Add(int64(len(body))) > bodiesKept {
 		return nil
@@ -395,5 +393,4 @@ func (s *search) keep(body []byte) []byte {
 	return body
 }
 
-// full reports that no more bodies are held.
 func (s *search) full() bool { return s.bytes.Load() > bodiesKept }

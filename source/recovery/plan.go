@@ -10,7 +10,6 @@ import (
 // Plan holds the recovered changes, in the order in which they are to be emitted.
 type Plan []Change
 
-// Change is one recovered change.
 type Change struct {
 	Key, UID string
 	Op       change.Op
@@ -38,7 +37,6 @@ func (s *search) plan() Plan {
 
 func (c *Change) order() uint64 { return max(c.Version, c.after) }
 
-// planOf appends the changes of the incarnation.
 func (s *search) planOf(l *incarnation, p Plan) Plan {
 	if !l.logged && len(l.revisions) == 0 {
 		return p // nothing of it can be read any more
@@ -68,7 +66,6 @@ func (s *search) planOf(l *incarnation, p Plan) Plan {
 	return p
 }
 
-// Count sets the numbers of changes in the gap's record.
 func (p Plan) Count(g *change.Gap) {
 	for _, c := range p {
 		switch c.Op {

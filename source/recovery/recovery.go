@@ -125,7 +125,6 @@ func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) 
 	return s.plan(), s.reason, nil
 }
 
-// search is one recovery in progress.
 type search struct {
 	Gap
 	history   History
@@ -181,7 +180,6 @@ type revision struct {
 // bodiesKept bounds the bytes of bodies that a search holds. Bodies beyond it are read again when they are emitted.
 const bodiesKept = 24 << 20
 
-// run takes the four steps.
 func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {
 		return err
@@ -214,7 +212,6 @@ func (s *search) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// findOldest finds the oldest revision from s.From on that the server still has.
 func (s *search) findOldest(ctx context.Context) error {
 	size, err := s.history.Size(ctx, s.From)
 	unlogged := int64(0)
@@ -252,7 +249,6 @@ func (s *search) countUnlogged(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// oldestFrom returns the oldest revision from lo on that the server still has.
 func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 	for hi := s.To; lo < hi; {
 		at := lo + (hi-lo)/2
@@ -285,7 +281,6 @@ func (s *search) contradiction(reason string) {
 	s.incomplete(reason)
 }
 
-// lostBecause says why a part of the history can't be read.
 func lostBecause(err error, what string) string {
 	if errors.Is(err, errUnreadable) {
 		return "the server can't read its history " + what + ": " + apiclient.Reason(err)

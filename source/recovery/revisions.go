@@ -16,7 +16,6 @@ type revisions struct {
 	added int
 }
 
-// page has a bit for each of pageSize revisions.
 type page [pageSize / 64]uint64
 
 const pageSize = 4096
@@ -51,7 +50,6 @@ func (x *revisions) len() int {
 	return x.added
 }
 
-// addTo adds the revisions of a page to another page.
 func (x *revisions) addTo(into *page, n uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

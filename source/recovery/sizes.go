@@ -27,7 +27,6 @@ type sizes struct {
 // writes one key, so the object is the one that changed there.
 func (c *sizes) creation(revision uint64) bool { return c != nil && c.found(c.creations, revision) }
 
-// deletion records that an object deleted at the revision is found.
 func (c *sizes) deletion(revision uint64) {
 	if c != nil {
 		c.found(c.deletions, revision)
@@ -47,7 +46,6 @@ func (c *sizes) found(open map[uint64]int64, revision uint64) bool {
 // openDeletions returns the revisions in (lo, hi] at which an object was deleted that is not found yet.
 func (c *sizes) openDeletions(lo, hi uint64) []uint64 { return c.firstOpen(lo, hi, len(c.order)) }
 
-// fewOpenDeletions reports whether there are no more than two of them.
 func (c *sizes) fewOpenDeletions(lo, hi uint64) bool { return len(c.firstOpen(lo, hi, 3)) < 3 }
 
 func (c *sizes) firstOpen(lo, hi uint64, most int) (revisions []uint64) {
@@ -62,7 +60,6 @@ func (c *sizes) firstOpen(lo, hi uint64, most int) (revisions []uint64) {
 	return revisions
 }
 
-// allOpen returns how many objects were deleted that are not found yet.
 func (c *sizes) allOpen() (all int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +160,6 @@ func (s *search) findUnexplained(c *sizes) error {
 	return nil
 }
 
-// step is a change of the size by one incarnation.
 type step struct {
 	at    uint64
 	delta int64

@@ -78,7 +78,6 @@ func (s *search) unknownAt(ctx context.Context, at uint64) (unknown []identity, 
 	return unknown, err
 }
 
-// existsAt reports whether the object is known to exist at the revision.
 func (s *search) existsAt(key, uid string, at uint64) bool {
 	known := false
 	for _, l := range s.incarnations[key] {

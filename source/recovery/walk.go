@@ -112,7 +112,6 @@ func (l *incarnation) doneAt(at, from uint64) bool {
 	return at <= max(from, l.floor, l.walked) || l.logged && at <= l.version
 }
 
-// noteRevision records a revision of the incarnation.
 func (s *search) noteRevision(l *incarnation, version uint64, body []byte) {
 	s.mu.Lock()
 	l.revisions = append(l.revisions, revision{version, body})

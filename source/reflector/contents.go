@@ -18,7 +18,6 @@ import (
 // StoredBodies calls visit with the bodies of objects that the checkpoint has, of those of the keys that it has any of.
 type StoredBodies func(ctx context.Context, keys []string, visit func(key string, body []byte)) error
 
-// bodyHash is the hash of the body that an object has at a version.
 type bodyHash struct {
 	version change.ResourceVersion
 	hash    uint64

@@ -23,10 +23,8 @@ type progress struct {
 	cursor   change.ResourceVersion // where the watch goes on
 }
 
-// stays moves nothing.
 var stays = progress{}
 
-// to moves position and cursor to a version.
 func to(version change.ResourceVersion) progress { return progress{position: version, cursor: version} }
 
 // emit sends an item to the output and then moves the stream.
@@ -72,7 +70,6 @@ func (r *Reflector) confirm(ctx context.Context, p progress) error {
 	return r.emit(ctx, change.Item{}, p)
 }
 
-// advance moves the position without a change.
 func (r *Reflector) advance(ctx context.Context, p progress) error {
 	if p.cursor.Compare(r.cursor) <= 0 {
 		return nil
@@ -128,7 +125,6 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string, p progress)
 	return r.send(ctx, c, p)
 }
 
-// missed counts what a watch missed.
 type missed struct{ created, updated, deleted int }
 
 func (m *missed) all() int { return m.created + m.updated + m.deleted }

@@ -12,7 +12,6 @@ import (
 // comes. Until then a deletion does not move the position, so a crash between two deletions of a revision loses none. The
 // watch repeats them after the crash; the known objects show which ones the log has.
 
-// leased reports whether objects of the resource expire.
 func leased(r change.Resource) bool {
 	return r.Plural == "events" && (r.Group == "" || r.Group == "events.k8s.io")
 }
@@ -41,7 +40,6 @@ func (r *Reflector) newestEmitted() change.ResourceVersion {
 	return newest
 }
 
-// isRepeatedDelete reports whether the event repeats a deletion at the revision that is held back.
 func (r *Reflector) isRepeatedDelete(e *apiclient.Event) bool {
 	if r.heldBack == "" || e.Type != "DELETED" || e.Object.Version.Compare(r.heldBack) > 0 {
 		return false

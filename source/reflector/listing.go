@@ -49,6 +49,8 @@ func (r *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: 
 
 func (l *listing) name() change.StreamState { return change.StateListing }
 
+func (l *listing) gapBack() *change.Gap { return l.gap }
+
 func (l *listing) step(ctx context.Context) (state, error) {
 	if l.gap == nil {
 		l.observer.SnapshotStarted(l.ID())
@@ -82,7 +84,6 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	return l.enter(l.watch(nil), "listed at resourceVersion "+string(l.version)), nil
 }
 
-// snapshot reports whether this is the stream's first list.
 func (l *listing) snapshot() bool { return l.gap == nil }
 
 // gapID returns the id of the gap that the list closes; empty for a snapshot.
@@ -153,7 +154,6 @@ func inconsistentToken(err error) string {
 	return status.Status().ListMeta.Continue
 }
 
-// page reads one page.
 func (l *listing) page(ctx context.Context) error {
 	n, held := 0, []apiclient.Object(nil) // until the list's version is known
 	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Limit: l.options.PageSize, Continue: l.token}
@@ -260,12 +260,14 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
 }
 
-// room gives an object memory that is used again once its change is durable.
+// room gives an object memory that is used again once its change is durable. Most collections are small.
 func (l *listing) room(o *apiclient.Object, n int) []byte {
-	const several = 64 << 10
-	if l.slab == nil || cap(l.slab.Bytes)-len(l.slab.Bytes) < n {
+	const smallest, largest = 4 << 10, 64 << 10
+	if l.slab == nil {
+		l.slab = slab.New(max(n, smallest))
+	} else if size := cap(l.slab.Bytes); size-len(l.slab.Bytes) < n {
 		l.slab.Release()
-		l.slab = slab.New(max(n, several))
+		l.slab = slab.New(max(n, min(2*size, largest)))
 	}
 	start := len(l.slab.Bytes)
 	l.slab.Bytes, o.Slab = l.slab.Bytes[:start+n], l.slab.Hold()
@@ -300,7 +302,6 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 	return l.emit(ctx, change.Item{Control: record}, to(version))
 }
 
-// unseen returns the keys that the list lacks.
 func (l *listing) unseen() []string {
 	missing := l.known.Unseen()
 	if l.nameless > 0 && len(missing) > 0 {

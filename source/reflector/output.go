@@ -31,7 +31,6 @@ const (
 	RelistInterrupted     RelistReason = "a list was interrupted" // the log has a part of what it showed
 )
 
-// RelistReasons are all of them.
 var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistHistoryWentBack, RelistInterrupted}
 
 // Observer receives what streams do. Its methods are called by many goroutines and must be quick.

@@ -39,7 +39,6 @@ type prover struct {
 // proofShare bounds the part of the time that the lists of a stream's proofs may take to 1/20.
 const proofShare = 20
 
-// startProving proves until stop is called.
 func (r *Reflector) startProving(ctx context.Context) (stop func()) {
 	if r.options.Proofs <= 0 {
 		return func() {}
@@ -79,7 +78,6 @@ func (p *prover) prove(ctx context.Context) (pause time.Duration) {
 	return time.Duration(float64(max(p.options.Proofs, proofShare*took, apiclient.RetryAfter(err))) * (0.9 + rand.Float64()/5))
 }
 
-// moment is the stream at a position.
 type moment struct {
 	position change.ResourceVersion
 	digest   change.Digest

@@ -72,7 +72,6 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 	return r.enter(r.watch(nil), "recovered up to resourceVersion "+string(f.version)), nil
 }
 
-// found is what was found out about a gap.
 type found struct {
 	version    change.ResourceVersion // its end
 	history    *recovery.ExactReads   // nil: nothing was written in it

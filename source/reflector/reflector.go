@@ -120,7 +120,6 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	return r
 }
 
-// ID is the stream's id.
 func (r *Reflector) ID() change.StreamID { return r.stream.ID() }
 
 // Position is how far the stream was emitted. It may be called when Run has returned.
@@ -194,7 +193,6 @@ func (r *Reflector) enter(next state, reason string) state {
 	return next
 }
 
-// gapFrom describes a gap that begins at a version.
 func (r *Reflector) gapFrom(version change.ResourceVersion) *change.Gap {
 	return &change.Gap{ID: change.GapID(r.ID(), version), From: version}
 }

@@ -10,7 +10,6 @@ import (
 
 // This file handles a resource that the API server serves under another version, or does not serve any more.
 
-// Causes of interruptStep.
 var (
 	errResourceChanged = errors.New("the API server serves the resource under another version, or does not serve it")
 	errRestored        = errors.New("another stream has found that etcd was restored from a backup")
@@ -28,7 +27,6 @@ func (r *Reflector) SetResource(resource *change.Resource) {
 	}
 }
 
-// interruptible returns a context that interruptStep ends too.
 func (r *Reflector) interruptible(parent context.Context) (ctx context.Context, cancel context.CancelCauseFunc) {
 	ctx, cancel = context.WithCancelCause(parent)
 	r.mu.Lock()

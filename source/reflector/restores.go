@@ -23,7 +23,6 @@ type Restores interface {
 	Followed(ctx context.Context, stream change.StreamID, number int64) error
 }
 
-// restore is one that the stream is told of.
 type restore struct {
 	number int64
 	finder *change.Stream
@@ -82,15 +81,8 @@ func (r *Reflector) followRestores(ctx context.Context) error {
 
 // openGap returns the gap of a list that begins now; nil if it is still the first one.
 func (r *Reflector) openGap() *change.Gap {
-	switch s := r.state.(type) {
-	case *listing:
-		return s.gap
-	case *verifying:
+	if s, ok := r.state.(interface{ gapBack() *change.Gap }); ok {
 		return s.gapBack()
-	case *watching:
-		return r.verify(s).gapBack()
-	case *expired:
-		return r.verify(s.watching).gapBack()
 	}
 	return r.gapFrom(r.position)
 }

@@ -42,7 +42,6 @@ const (
 // mayHaveCRD reports whether a resource may be a custom one: the groups of these have a dot.
 func mayHaveCRD(r change.Resource) bool { return strings.Contains(r.Group, ".") }
 
-// note keeps the hash of an object that the watch has delivered.
 func (x *lately) note(r *change.Resource, o *apiclient.Object) {
 	if now := time.Now(); now.Sub(x.since) > latelyKept || len(x.new) >= latelyMost {
 		x.old, x.new, x.since = x.new, map[string]bodyHash{}, now

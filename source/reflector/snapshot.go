@@ -53,7 +53,6 @@ type SnapshotProgress struct {
 // snapshotLists is how many lists a snapshot begins at most, if they expire between two pages.
 const snapshotLists = 10
 
-// snapshot is the work of a Snapshot.
 type snapshot struct {
 	*Reflector
 	*Snapshot
@@ -72,7 +71,6 @@ type snapshot struct {
 	page     snapshotPage
 }
 
-// snapshotPage is what a page shows.
 type snapshotPage struct {
 	doubtful []string
 	same     map[string]bodyHash // objects whose version is the log's; once settled, those whose stored body differs, with its hash
@@ -83,20 +81,16 @@ func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	s := &snapshot{Reflector: r, Snapshot: what, seed: maphash.MakeSeed()}
 	r.snapshots.Add(1)
 	defer r.snapshots.Add(-1)
-	lists := 0
-	for {
-		if lists++; lists > snapshotLists {
-			return fmt.Errorf("the list expired %d times between two pages: the API server's history is too short", snapshotLists)
-		}
+	for range snapshotLists {
 		err := s.list(ctx)
 		if !apiclient.IsGone(err) {
 			return err
 		}
 		r.log.Warn("the list of a snapshot expired; it goes on with a new list", "after", s.After, "error", err)
 	}
+	return fmt.Errorf("the list expired %d times between two pages: the API server's history is too short", snapshotLists)
 }
 
-// list reads one list.
 func (s *snapshot) list(ctx context.Context) error {
 	s.token, s.last, s.sorted, s.readable, s.done, s.Version = "", "", true, true, 0, ""
 	err := s.borrow(ctx, func() error {
@@ -119,7 +113,6 @@ func (s *snapshot) list(ctx context.Context) error {
 	return s.deletions(ctx)
 }
 
-// part returns what of the stream's collection is listed.
 func (s *snapshot) part() *change.Stream {
 	labels := s.stream.LabelSelector
 	if labels != "" && s.Labels != "" {
@@ -148,7 +141,6 @@ func (s *snapshot) again(ctx context.Context, do func() error) error {
 	}
 }
 
-// read reads a page, and emits what it shows.
 func (s *snapshot) read(ctx context.Context) error {
 	release, err := s.options.Lists.acquire(ctx)
 	if err != nil {
@@ -173,7 +165,6 @@ func (s *snapshot) read(ctx context.Context) error {
 	return s.report()
 }
 
-// begin finds out the version of the list.
 func (s *snapshot) begin(ctx context.Context) error {
 	version, err := s.api.First(ctx, s.from)
 	if err == nil {

@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,18 +90,7 @@ func (v *verifying) listAgain() state {
 // errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.
 var errBehind = errors.New("the server seems to be behind the log")
 
-// gapBack returns the gap of a list that has to be made; nil if it is still the first one.
-func (v *verifying) gapBack() *change.Gap {
-	switch {
-	case v.gap != nil:
-		return v.gap
-	case v.then.catchUp != nil:
-		return v.then.catchUp.gap
-	case v.position != "":
-		return v.gapFrom(v.position)
-	}
-	return nil
-}
+func (v *verifying) gapBack() *change.Gap { return cmp.Or(v.gap, v.then.gapBack()) }
 
 // otherHistory reads the newest known object at its own version. If the server has another object there, it returns a text that
 // says so. same says that the server has that object; if neither, nothing is known.

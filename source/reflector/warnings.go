@@ -18,7 +18,6 @@ type warnings struct {
 	skipped int                  // failures since the last one that was logged
 }
 
-// mostReasons bounds how many reasons are remembered.
 const mostReasons = 16
 
 // due reports whether to log a failure, and how many failures were skipped since the last one that was logged. Reasons that

@@ -33,6 +33,17 @@ func (w *watching) name() change.StreamState {
 	return change.StateWatching
 }
 
+// gapBack returns the gap of a list that has to be made; nil if it is still the first one.
+func (w *watching) gapBack() *change.Gap {
+	switch {
+	case w.catchUp != nil:
+		return w.catchUp.gap
+	case w.position != "":
+		return w.gapFrom(w.position)
+	}
+	return nil
+}
+
 func (w *watching) step(ctx context.Context) (state, error) {
 	if err := w.finishCatchUp(ctx); err != nil {
 		return w, err
@@ -62,7 +73,6 @@ func (w *watching) step(ctx context.Context) (state, error) {
 	return w.ended(ctx, run)
 }
 
-// watchRun is what one watch connection did.
 type watchRun struct {
 	err             error // that ended it
 	events          int
@@ -70,7 +80,6 @@ type watchRun struct {
 	differed        bool // the list before it differed from the log
 }
 
-// ended decides what follows a watch.
 func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 	eof := errors.Is(run.err, io.EOF)
 	whole := run.timeout * 9 / 10
@@ -129,7 +138,6 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 	return e, err
 }
 
-// handle handles one watch event.
 func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 	if e.Err != nil {
 		return w.sendMalformed(ctx, e.Line, e.Err)

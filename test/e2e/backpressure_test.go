@@ -50,7 +50,7 @@ func TestKafkaInTrouble(t *testing.T) {
 	topicDeleted(t, w, e, writer, kinds, a)
 }
 
-// brokerAway has the broker refuse connections for 20 s while 3,000 changes of 10 KB are made: they wait in the watch, not in memory.
+// brokerAway has the broker refuse connections while 3,000 changes of 10 KB are made: they wait in the watch, not in memory.
 func brokerAway(t *testing.T, w *World, broker *servers.Proxy, e *Exporter, bufferBytes float64) {
 	t.Helper()
 	before := e.PeakMemory(t)
@@ -59,8 +59,7 @@ func brokerAway(t *testing.T, w *World, broker *servers.Proxy, e *Exporter, buff
 	flood(t, w.Kube.Config, 3000, 10_000)
 	flooded := time.Since(stopped)
 	e.awaitWrong(t, "sink: ", "check that the brokers run")
-	e.awaitMetric(t, "kubecdc_buffer_changes", "", 1)
-	time.Sleep(time.Until(stopped.Add(20 * time.Second)))
+	e.awaitMetric(t, "kubecdc_buffer_bytes", "", bufferBytes*3/4) // it is full
 	items, bytes := e.Metric(t, "kubecdc_buffer_changes", ""), e.Metric(t, "kubecdc_buffer_bytes", "")
 	if bytes > bufferBytes {
 		t.Errorf("%v bytes are buffered", bytes)

@@ -170,11 +170,6 @@ func (e *Exporter) Wrong() string {
 // Output is all that the process wrote to stdout.
 func (e *Exporter) Output() string { return string(e.out.Bytes()) }
 
-// sessions is how many sessions the process has begun, at most.
-func (e *Exporter) sessions() int {
-	return 1 + strings.Count(string(e.log.Bytes()), "the session failed")
-}
-
 // Tail is the end of the process's log.
 func (e *Exporter) Tail(n int) string {
 	b := e.log.Bytes()

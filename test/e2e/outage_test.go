@@ -18,8 +18,15 @@ const txnTimeout = time.Second
 // At each step of a batch the process is suspended, and then Kafka is out of reach, until the broker has ended the
 // transaction. Nobody else takes the slot over: that costs a delay, and nothing else.
 func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
-	t.Parallel()
-	w := NewWorld(t)
+	for _, protocol := range []string{"1", "2"} {
+		t.Run("protocol "+protocol, func(t *testing.T) {
+			t.Parallel()
+			outages(t, NewWorld(t), "KUBECDC_KAFKA_TRANSACTION_PROTOCOL", protocol)
+		})
+	}
+}
+
+func outages(t *testing.T, w *World, settings ...string) {
 	InstallWidgets(t, w.Kube.Config)
 	steps := []string{failpoint.Collected, failpoint.TxnAdded, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.Committed}
 	var points []string
@@ -28,7 +35,7 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 	}
 	points = append(points, failpoint.DataProduced+":3:stop") // for the other replica
 	writer, kafka := w.Writer(t, Kinds), w.Kafka.Lane(t)
-	env := w.With("KUBECDC_KAFKA_BROKERS", kafka.Address, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String())
+	env := w.With(append(settings, "KUBECDC_KAFKA_BROKERS", kafka.Address, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String())...)
 	first := StartExporter(t, "the first", with(env, "KUBECDC_FAILPOINT", strings.Join(points, ",")))
 	stop := writer.Start(30)
 	for i, step := range steps {
@@ -52,6 +59,25 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 	second := StartExporter(t, "the second", env)
 	second.AwaitReady(t)
 	first.wakeOvertaken(t)
+	stop()
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+}
+
+// The process is killed at each step of a batch and of a takeover, by each protocol of Kafka's transactions, and followed by one that
+// uses the other: nothing is lost or repeated.
+func TestKilledAtEachStepByEachProtocol(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	stop := writer.Start(30)
+	by := func(n int) map[string]string { return w.With("KUBECDC_KAFKA_TRANSACTION_PROTOCOL", fmt.Sprint(1+n%2)) }
+	steps := []string{failpoint.Received, failpoint.Collected, failpoint.Prepared, failpoint.TxnAdded, failpoint.DataProduced,
+		failpoint.ControlWritten, failpoint.Written, failpoint.RollingForward, failpoint.Committed} // an odd number of them
+	for n := range 2 * len(steps) {
+		killedAt(t, by(n), steps[n%len(steps)]+":1")
+	}
+	StartExporter(t, "the last", by(1)).awaitLogged(t, "all brokers make them by protocol 2")
 	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -112,4 +113,9 @@ func flood(t *testing.T, config *rest.Config, n, size int) {
 		})
 	}
 	wg.Wait()
+}
+
+// sessions is how many sessions the process has begun, at most.
+func (e *Exporter) sessions() int {
+	return 1 + strings.Count(string(e.log.Bytes()), "the session failed")
 }

@@ -156,17 +156,6 @@ func (w *Writer) Start(perSecond int) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// overtake writes until the cluster's revision is above the other one's.
-func (w *Writer) overtake(other, own *servers.Kubernetes) {
-	limit, err := other.Revision(context.Background())
-	must(w.t, err)
-	for at := int64(0); at <= limit; {
-		w.Run(20)
-		at, err = own.Revision(context.Background())
-		must(w.t, err)
-	}
-}
-
 // atOnce deletes pods too, which no kubelet ends.
 var atOnce = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 

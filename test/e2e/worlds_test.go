@@ -126,3 +126,14 @@ func fragileBroker(t testing.TB) *servers.Kafka {
 	}
 	return f.broker
 }
+
+// overtake writes until the cluster's revision is above the other one's.
+func (w *Writer) overtake(other, own *servers.Kubernetes) {
+	limit, err := other.Revision(context.Background())
+	must(w.t, err)
+	for at := int64(0); at <= limit; {
+		w.Run(20)
+		at, err = own.Revision(context.Background())
+		must(w.t, err)
+	}
+}

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -82,21 +83,12 @@ func (e *etcd) startKine(ctx context.Context) (err error) {
 
 // snapshot copies the data; etcd must be stopped.
 func (e *etcd) snapshot(to string) error {
-	if err := os.CopyFS(to, os.DirFS(e.dir)); err != nil {
-		return fmt.Errorf("copy etcd's data: %w", err)
-	}
-	return nil
+	return os.CopyFS(to, os.DirFS(e.dir))
 }
 
 // restore puts a snapshot in place of the data; etcd must be stopped.
 func (e *etcd) restore(from string) error {
-	if err := os.RemoveAll(e.dir); err != nil {
-		return fmt.Errorf("restore etcd's data: %w", err)
-	}
-	if err := os.CopyFS(e.dir, os.DirFS(from)); err != nil {
-		return fmt.Errorf("restore etcd's data: %w", err)
-	}
-	return os.Chmod(e.dir, 0o700)
+	return errors.Join(os.RemoveAll(e.dir), os.CopyFS(e.dir, os.DirFS(from)), os.Chmod(e.dir, 0o700))
 }
 
 func newEtcdClient(endpoint string) (*clientv3.Client, error) {

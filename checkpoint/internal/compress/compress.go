@@ -11,7 +11,6 @@ import (
 // takes half as long again. Of a Pod of 4,260 bytes, half of which is text of its own, 2,910 are left.
 const plain = 2
 
-// Append compresses body and appends it to dst.
 func Append(dst, body []byte) []byte {
 	dst = append(dst, plain)
 	need := s2.MaxEncodedLen(len(body))

@@ -28,7 +28,6 @@ order by c.second`
 // never is after all times that are stored.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Select gives the checkpoints of a slot in a window, newest first.
 func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
 	if w.Until.IsZero() {
 		w.Until = never
@@ -48,7 +47,6 @@ func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]ch
 	return all.NewestFirst(), s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
-// HistorySlots gives the slots that have checkpoints.
 func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
 	const look = `select slot from kubecdc.slots s where cluster = $1
 		and exists (select 1 from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot) order by slot`
@@ -60,7 +58,6 @@ func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
 	return slots, s.db.Fail("read which slots have a history", err)
 }
 
-// PositionsAt gives the position of each stream of a slot at a time.
 func (s *Store) PositionsAt(ctx context.Context, slot int, at time.Time) (all []change.Position, err error) {
 	var text []byte
 	err = s.rows(ctx, s.Dialect.PositionsAt, []any{s.Cluster(), slot, at}, []any{&text}, func() error {
@@ -70,7 +67,6 @@ func (s *Store) PositionsAt(ctx context.Context, slot int, at time.Time) (all []
 	return all, s.db.Fail(fmt.Sprintf("read the positions of slot %d at %s", slot, at.Format(time.RFC3339)), err)
 }
 
-// Find chooses the cluster by name.
 func (s *Store) Find(ctx context.Context, cluster string) error {
 	unknown := &checkpoint.UnknownClusterError{Cluster: cluster, Where: s.db.Where()}
 	var id, found int64
@@ -90,7 +86,6 @@ func (s *Store) Find(ctx context.Context, cluster string) error {
 	return s.db.Fail("find the checkpoint of cluster "+cluster, err)
 }
 
-// SlotOwners gives who owns each slot.
 func (s *Store) SlotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, err error) {
 	const op = "see who owns the slots"
 	const slots = `select coalesce(max(slots), 0) from kubecdc.layouts where cluster = $1`

@@ -41,7 +41,6 @@ func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit fun
 	}
 }
 
-// Forget drops the position and the objects of a stream that has ended.
 func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error {
 	err := s.Owned(ctx, slot, epoch, func(t *Tx) error {
 		const end = `delete from kubecdc.positions where ended <> ''
@@ -59,7 +58,6 @@ func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change
 	return s.db.Fail("forget stream "+string(stream), err)
 }
 
-// Clear begins a rebuild.
 func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error {
 	ids, err := s.streamsThat(ctx, mine)
 	if err == nil {
@@ -119,7 +117,6 @@ func (s *Store) clearPage(t *Tx, stream int64, after string) (last string, more 
 	return last, true, err
 }
 
-// Rebuilt ends a rebuild.
 func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) error {
 	err := s.Owned(ctx, c.Slot, c.Epoch, func(t *Tx) error {
 		const move = `update kubecdc.slots set seq = $3, offsets = $4, pages = null where cluster = $1 and slot = $2 and pages = $5`

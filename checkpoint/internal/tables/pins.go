@@ -42,7 +42,6 @@ func bind(
 	return
 }
 
-// BindLog notes the log the first time, and refuses another one later.
 func (s *Store) BindLog(ctx context.Context, log string) error {
 	const note = `update kubecdc.clusters set log = coalesce(log, $2) where id = $1 returning name, log`
 	e := &checkpoint.OtherLogError{Found: log}

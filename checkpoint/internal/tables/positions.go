@@ -8,7 +8,6 @@ import (
 	"kubecdc/change"
 )
 
-// Position gives the position of a stream.
 func (s *Store) Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error) {
 	const look = `select name, resource_version, time, ended
 		from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
@@ -19,7 +18,6 @@ func (s *Store) Position(ctx context.Context, stream change.StreamID) (p change.
 	return found[0], true, nil
 }
 
-// Streams gives the positions of all known streams, by name.
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
 	const look = `select name, coalesce(resource_version, ''), time, coalesce(ended, '')
 		from kubecdc.streams s left join kubecdc.positions p on p.stream = s.id
@@ -80,7 +78,6 @@ func (t *Tx) KeepControls(controls []change.Control) error {
 	return nil
 }
 
-// LastControls gives the last control records of each stream.
 func (s *Store) LastControls(ctx context.Context) (all []change.Control, err error) {
 	const look = `select control from kubecdc.last_controls join kubecdc.streams s on s.id = stream where cluster = $1
 		order by s.name collate "C", type`
@@ -92,7 +89,6 @@ func (s *Store) LastControls(ctx context.Context) (all []change.Control, err err
 	return all, s.db.Fail("read the last control records", err)
 }
 
-// Clock gives the time by which leases run.
 func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
 	err = s.db.Row(ctx, `select clock_timestamp()`, nil, &now)
 	return now, s.db.Fail("read the clock", err)

@@ -7,7 +7,6 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Redacted gives the rules that were noted last, by stream.
 func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error) {
 	all := map[change.StreamID]string{}
 	var stream change.StreamID

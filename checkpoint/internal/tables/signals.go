@@ -11,7 +11,6 @@ import (
 // IsOpen is the condition of the index signals_open.
 const IsOpen = ` (state not in ('completed', 'failed', 'aborted'))`
 
-// AddSignal stores a request.
 func (s *Store) AddSignal(ctx context.Context, signal checkpoint.Signal) (id int64, err error) {
 	err = s.InTx(ctx, func(t *Tx) (err error) {
 		id, err = t.addSignal(signal, signal.Stream)
@@ -46,7 +45,6 @@ func (t *Tx) addSignal(signal checkpoint.Signal, stream change.StreamID) (id int
 	return id, t.Row(t.Ctx, add, []any{t.Cluster, signal.Kind, stream, signal.Params}, &id)
 }
 
-// Signals gives the signals of the cluster.
 func (s *Store) Signals(ctx context.Context, open bool) (all []checkpoint.Signal, err error) {
 	query := `select id, kind, stream, params, requested, abort, state, last_key, done, total, reason, answered
 		from kubecdc.signals where cluster = $1`
@@ -65,7 +63,6 @@ func (s *Store) Signals(ctx context.Context, open bool) (all []checkpoint.Signal
 	return all, s.db.Fail("read the signals", err)
 }
 
-// AnswerSignal notes how far the owner of a slot is with a signal.
 func (s *Store) AnswerSignal(ctx context.Context, slot int, epoch, id int64, a checkpoint.SignalAnswer) error {
 	err := s.Owned(ctx, slot, epoch, func(t *Tx) error {
 		const answer = `update kubecdc.signals set state = $3, last_key = $4, done = $5, total = $6, reason = $7,
@@ -75,7 +72,6 @@ func (s *Store) AnswerSignal(ctx context.Context, slot int, epoch, id int64, a c
 	return s.db.Fail(fmt.Sprintf("answer signal %d", id), err)
 }
 
-// AbortSignal asks the owner to stop.
 func (s *Store) AbortSignal(ctx context.Context, id int64) error {
 	err := s.InTx(ctx, func(t *Tx) error {
 		const abort = `update kubecdc.signals set abort = true, answered = clock_timestamp(),

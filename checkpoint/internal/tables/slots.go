@@ -59,7 +59,6 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	return state, s.db.Fail(fmt.Sprintf("acquire slot %d", slot), err)
 }
 
-// refused says why the slot could not be taken.
 func (s *Store) refused(ctx context.Context, slot int) error {
 	if err := s.SameLayout(ctx); err != nil {
 		return err
@@ -72,12 +71,10 @@ func (s *Store) refused(ctx context.Context, slot int) error {
 	return e
 }
 
-// Renew extends the lease from now on.
 func (s *Store) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
 	return s.lease(ctx, "renew the lease of", slot, epoch, ttl)
 }
 
-// Release ends the lease at once.
 func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
 	return s.lease(ctx, "release", slot, epoch, 0)
 }
@@ -92,7 +89,6 @@ func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, t
 	return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)
 }
 
-// RaiseEpoch gives the slot a higher epoch.
 func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (raised int64, err error) {
 	const raise = `update kubecdc.slots set epoch = case when epoch > $4 then epoch else $4 end + 1
 		where cluster = $1 and slot = $2 and epoch = $3 returning epoch`
@@ -103,7 +99,6 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 	return raised, s.db.Fail(fmt.Sprintf("raise the epoch of slot %d above %d", slot, above), err)
 }
 
-// Check says whether the slot is still owned, and has the batch.
 func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
 	return s.db.Fail(fmt.Sprintf("look for batch %d of slot %d", seq, slot), Check(ctx, s.db, s.Cluster(), slot, epoch, seq))
 }

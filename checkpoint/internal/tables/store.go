@@ -66,7 +66,6 @@ func (s *Store) Cluster() int64 { return s.cluster.Load() }
 
 var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
 
-// Bound returns an error before Bind.
 func (s *Store) Bound() error {
 	if s.Cluster() == 0 {
 		return errUnbound
@@ -96,7 +95,6 @@ type Tx struct {
 	ids     map[change.StreamID]int64
 }
 
-// InTx runs a transaction.
 func (s *Store) InTx(ctx context.Context, do func(*Tx) error) error {
 	if err := s.Bound(); err != nil {
 		return err

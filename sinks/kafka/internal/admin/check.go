@@ -153,16 +153,16 @@ func (c *checking) describe(ctx context.Context, names []string) error {
 	for _, t := range topics {
 		err := cluster.CodeError(t.ErrorCode)
 		if errors.Is(err, kafka.UnknownTopicOrPartition) {
-			c.noteMissing(t.Name, t.TopicAuthorizedOperations)
+			c.noteMissing(*t.Topic, t.AuthorizedOperations)
 			continue
 		}
-		c.note(toDescribe, t.Name, "describe", err)
+		c.note(toDescribe, *t.Topic, "describe", err)
 		if err != nil || len(t.Partitions) == 0 {
 			continue
 		}
-		seen := existingTopic{t.Name, len(t.Partitions[0].ReplicaNodes)}
+		seen := existingTopic{*t.Topic, len(t.Partitions[0].Replicas)}
 		for _, p := range t.Partitions {
-			seen.replicas = min(seen.replicas, len(p.ReplicaNodes))
+			seen.replicas = min(seen.replicas, len(p.Replicas))
 		}
 		c.existing = append(c.existing, seen)
 	}

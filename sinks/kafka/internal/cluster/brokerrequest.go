@@ -17,7 +17,7 @@ import (
 // broker carries it. The answer is a BrokerAnswer.
 type BrokerRequest struct {
 	kmsg.Request
-	To       int32 // broker id
+	To       int32 // broker id, or anyBroker
 	ClientID string
 	// Transactional: it is sent only over a connection whose broker makes transactions by protocol 2; others get
 	// ErrOlderTransactions.
@@ -33,8 +33,13 @@ func (r *BrokerRequest) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key(
 // ApiKey is of protocol.Message.
 func (a BrokerAnswer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
 
+const anyBroker = -1
+
 // Broker is of protocol.BrokerMessage.
 func (r *BrokerRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
+	if r.To == anyBroker {
+		return protocol.Broker{ID: anyBroker}, nil
+	}
 	if b, ok := c.Brokers[r.To]; ok {
 		return b, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // ID is the cluster's own id (cluster.id), whichever brokers were named.
@@ -24,7 +25,7 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 func (c *Client) Topics(ctx context.Context) (names []string, err error) {
 	topics, err := c.Describe(ctx, nil)
 	for _, t := range topics {
-		names = append(names, t.Name)
+		names = append(names, *t.Topic)
 	}
 	slices.Sort(names)
 	return names, err
@@ -83,13 +84,33 @@ func (c *Client) whyUnknown(ctx context.Context, topic string) error {
 	return fmt.Errorf("topic %s is not in the client's view of the cluster yet: %w", topic, kafka.LeaderNotAvailable)
 }
 
-// Describe asks a broker about topics, and which operations on them are allowed (KIP-430).
-func (c *Client) Describe(ctx context.Context, topics []string) ([]metadata.ResponseTopic, error) {
-	m, err := c.direct(ctx, &metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true})
+// Describe asks a broker about topics, or about all that the user may see if none are named: their ids (KIP-516), and which operations
+// on them are allowed (KIP-430). kafka-go answers from its own view of the cluster, in which a topic that may not be described looks
+// as if it did not exist.
+func (c *Client) Describe(ctx context.Context, topics []string) ([]kmsg.MetadataResponseTopic, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version, req.IncludeTopicAuthorizedOperations = 10, true // Kafka 2.8
+	for _, topic := range topics {
+		req.Topics = append(req.Topics, kmsg.MetadataRequestTopic{Topic: &topic})
+	}
+	m, err := c.RoundTrip(ctx, &BrokerRequest{Request: req, To: anyBroker, ClientID: c.ClientID})
 	if err != nil {
 		return nil, err
 	}
-	return m.(*metadata.Response).Topics, nil
+	return m.(BrokerAnswer).Response.(*kmsg.MetadataResponse).Topics, nil
+}
+
+// TopicIDs asks a broker once for the ids of topics: a topic that was deleted and made again has another. A topic that the broker does
+// not know has a zero one, and one that may not be described has none.
+func (c *Client) TopicIDs(ctx context.Context, topics []string) (map[string][16]byte, error) {
+	described, err := c.Describe(ctx, topics)
+	ids := map[string][16]byte{}
+	for _, t := range described {
+		if t.ErrorCode == int16(kafka.UnknownTopicOrPartition) || t.TopicID != [16]byte{} {
+			ids[*t.Topic] = t.TopicID
+		}
+	}
+	return ids, err
 }
 
 // NoTopic reports whether an error says that a topic is not known.

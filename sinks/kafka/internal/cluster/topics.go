@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 )
 
@@ -16,16 +17,32 @@ func (c *Client) CreateTopics(
 	for i := range topics {
 		topics[i].ReplicationFactor = int16(c.ReplicationFactor)
 	}
-	request := createtopics.Request{ValidateOnly: validateOnly, TimeoutMs: int32(c.RequestTimeout.Milliseconds()), Topics: topics}
-	send := c.RoundTrip
+	var request protocol.Message = &createtopics.Request{
+		ValidateOnly: validateOnly, TimeoutMs: int32(c.RequestTimeout.Milliseconds()), Topics: topics}
 	if validateOnly {
-		send = c.direct // kafka-go waits until it sees the topics, even where they were only to be validated
+		request = validation{request}
 	}
-	m, err := send(ctx, &request)
+	m, err := c.RoundTrip(ctx, request)
+	if v, ok := m.(validation); ok {
+		m = v.Message
+	}
 	if err != nil {
 		return nil, err
 	}
 	return m.(*createtopics.Response).Topics, nil
+}
+
+// validation hides a request to create topics and its answer from kafka-go, which waits until it sees the topics, even where they were
+// only to be validated. It sends on what is split, even into one part.
+type validation struct{ protocol.Message }
+
+func (v validation) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
+	return []protocol.Message{v.Message}, v, nil
+}
+
+func (validation) Merge(_ []protocol.Message, results []any) (protocol.Message, error) {
+	m, err := protocol.Result(results[0])
+	return validation{m}, err
 }
 
 // TopicConfigs reads settings of topics. Those that the user may not read are in unread.

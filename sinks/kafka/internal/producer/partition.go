@@ -93,7 +93,8 @@ type Partition struct {
 	Look   bool
 	Before int64
 
-	distrust int // so many transactions are not foreseen, since somebody else has written to the partition
+	foreseen [2]int64 // first and last offset
+	distrust int      // so many transactions are not foreseen, since somebody else has written to the partition
 
 	of       identity
 	sequence int32 // of the next record, as the broker counts those of this identity

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,11 +107,7 @@ type request struct {
 // groupByLeader assigns the partitions to requests, each to one broker.
 func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) (requests []request, err error) {
 	open := map[int32]int{} // the leader's request that is not full
-	var topics []string
-	for _, group := range byTopic(partitions) {
-		topics = append(topics, group[0].Topic.Name)
-	}
-	leaders, err := p.client.LeadersOf(ctx, topics...)
+	leaders, err := p.client.LeadersOf(ctx, slices.Collect(maps.Keys(byTopic(partitions)))...)
 	if err != nil {
 		return nil, fmt.Errorf("find the leaders of what is written to: %w", err)
 	}
@@ -139,15 +137,6 @@ type answer struct {
 }
 
 const noAnswer = int16(kafka.NetworkException)
-
-// note notes the answer for one record batch.
-func (r request) note(topic string, partition int32, a answer) {
-	for _, q := range r.partitions {
-		if q.Index == partition && q.Topic.Name == topic {
-			q.answer = a
-		}
-	}
-}
 
 // handleAnswers notes what was accepted and makes smaller what was too large. Of the other errors it returns the worst.
 func (p *Producer) handleAnswers(ctx context.Context, r request) error {

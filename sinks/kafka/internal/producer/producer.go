@@ -123,8 +123,8 @@ func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
 	req.Version, req.TransactionalID = addVersion, p.TransactionalID
 	req.ProducerID, req.ProducerEpoch = p.identity.id, p.identity.epoch
-	for _, group := range byTopic(partitions) {
-		t := kmsg.AddPartitionsToTxnRequestTopic{Topic: group[0].Topic.Name}
+	for topic, group := range byTopic(partitions) {
+		t := kmsg.AddPartitionsToTxnRequestTopic{Topic: topic}
 		for _, q := range group {
 			t.Partitions = append(t.Partitions, q.Index)
 		}

@@ -43,9 +43,10 @@ func (p *Producer) produce(ctx context.Context, r request) error {
 	if !p.Idempotent {
 		req.TransactionID = &p.TransactionalID
 	}
-	for _, partitions := range byTopic(r.partitions) {
+	sent := byTopic(r.partitions)
+	for topic, partitions := range sent {
 		t := kmsg.NewProduceRequestTopic()
-		t.Topic = partitions[0].Topic.Name
+		t.Topic = topic
 		for _, q := range partitions {
 			one := kmsg.NewProduceRequestTopicPartition()
 			one.Partition, one.Records = q.Index, q.pending.Bytes[recordbatch.SizePrefix:]
@@ -63,7 +64,11 @@ func (p *Producer) produce(ctx context.Context, r request) error {
 			if a.ErrorMessage != nil {
 				text = *a.ErrorMessage
 			}
-			r.note(t.Topic, a.Partition, answer{a.ErrorCode, a.BaseOffset, text})
+			for _, q := range sent[t.Topic] {
+				if q.Index == a.Partition {
+					q.answer = answer{a.ErrorCode, a.BaseOffset, text}
+				}
+			}
 		}
 	}
 	return nil
@@ -97,17 +102,10 @@ func (p *Producer) produceTimeout() int32 {
 	return int32(p.client.RequestTimeout.Milliseconds() * 3 / 4)
 }
 
-// byTopic groups partitions, in the order of their first ones.
-func byTopic(partitions []*Partition) (groups [][]*Partition) {
-	at := map[*Topic]int{}
+func byTopic(partitions []*Partition) map[string][]*Partition {
+	topics := map[string][]*Partition{}
 	for _, q := range partitions {
-		i, ok := at[q.Topic]
-		if !ok {
-			i = len(groups)
-			at[q.Topic] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], q)
+		topics[q.Topic.Name] = append(topics[q.Topic.Name], q)
 	}
-	return groups
+	return topics
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // topicIDs are the ids of the topics that a log counts on, as change.TopicID has them. A topic that was deleted and made again
-// has another id, whatever its offsets are. Brokers before Kafka 2.8 know no ids: there offsets alone tell.
+// has another id, whatever its offsets are.
 type topicIDs struct {
 	of    map[string]int64 // 0: the topic does not exist
 	told  map[string]bool  // what the checkpoint has
@@ -60,10 +60,13 @@ var errMadeAgain = errors.New("the topic was deleted and made again")
 // CompareIDs asks for the ids again, if that was a while ago. A topic that does not exist any more ends the session too, unless
 // it had snapshots on demand, which are deleted when they have been read.
 func (l *Slot) CompareIDs(ctx context.Context) error {
+	if time.Since(l.ids.asked) < idsEvery {
+		return nil
+	}
 	known := slices.DeleteFunc(slices.Sorted(maps.Keys(l.ids.of)), func(topic string) bool {
 		return l.ids.of[topic] == 0 || change.IsSnapshotTopic(l.Envelope.Prefix, topic)
 	})
-	if time.Since(l.ids.asked) < idsEvery || len(known) == 0 {
+	if len(known) == 0 {
 		return nil
 	}
 	err := l.Client.Try(ctx, "compare the ids of the topics", func(ctx context.Context) error {

@@ -20,8 +20,7 @@ import (
 )
 
 // inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, or does not
-// exist, was deleted, recreated or truncated: its records are lost. (Without ids, a topic that was recreated and has grown
-// beyond the offsets can't be distinguished from the old one.)
+// exist, was deleted, recreated or truncated: its records are lost.
 func (l *Slot) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.ControlTopic() || topic == change.DeadLetterTopic(l.Envelope.Prefix)

@@ -1,10 +1,3 @@
-// Command prometheus evaluates every query of the dashboard, as Prometheus does, on what an exporter exposed in the course of a
-// test (test/e2e/dashboard_test.go). It fails if a panel shows nothing, or nothing but zeros:
-//
-//	go run . FOLDER [METRIC…]
-//
-// The folder has a file for each scrape, MILLISECONDS.prom, all of one target. Queries of the metrics that are given may show
-// zeros: their trouble was not made.
 package main
 
 import (
@@ -18,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -27,48 +21,33 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 )
 
-func main() {
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// Every query of the dashboard has a result, and more than zeros, on what an exporter exposed in the course of a test. The test of e2e names
+// the folder, which has a file for each scrape, MILLISECONDS.prom, all of one target, and the metrics whose trouble it did not make.
+func TestTheDashboardShowsSomething(t *testing.T) {
+	folder, mayBeZero := os.Getenv("KUBECDC_TEST_SCRAPES"), strings.Fields(os.Getenv("KUBECDC_TEST_MAY_BE_ZERO"))
+	if folder == "" {
+		t.Skip("TestTheDashboardShowsTroubles runs it")
 	}
-}
-
-func run(folder string, mayBeZero []string) error {
-	dashboard, err := readDashboard()
-	if err != nil {
-		return err
-	}
-	store, err := os.MkdirTemp("", "kubecdc-tsdb-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(store)
-	db, err := tsdb.Open(store, nil, nil, tsdb.DefaultOptions(), nil)
-	if err != nil {
-		return err
-	}
+	db := must[*tsdb.DB](t)(tsdb.Open(t.TempDir(), nil, nil, tsdb.DefaultOptions(), nil))
 	defer db.Close()
 	first, last, err := load(db, folder)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute, LookbackDelta: 2 * time.Second,
 		EnableAtModifier: true, Parser: parser.NewParser(parser.Options{})})
-	var problems []error
-	for _, p := range dashboard.queries() {
+	for _, p := range must[dashboard](t)(readDashboard()).queries() {
 		most, series, err := evaluate(engine, db, p.expr, first, last)
 		switch {
 		case err != nil:
-			problems = append(problems, fmt.Errorf("%s: %s: %w", p.title, p.expr, err))
+			t.Errorf("%s: %s: %v", p.title, p.expr, err)
 		case series == 0:
-			problems = append(problems, fmt.Errorf("%s: nothing: %s", p.title, p.expr))
+			t.Errorf("%s: nothing: %s", p.title, p.expr)
 		case most == 0 && !slices.ContainsFunc(mayBeZero, func(metric string) bool { return strings.Contains(p.expr, metric) }):
-			problems = append(problems, fmt.Errorf("%s: nothing but zeros: %s", p.title, p.expr))
+			t.Errorf("%s: nothing but zeros: %s", p.title, p.expr)
 		}
-		fmt.Printf("%-50s %3d series, at most %g\n", p.title, series, most)
+		t.Logf("%-50s %3d series, at most %g", p.title, series, most)
 	}
-	return errors.Join(problems...)
 }
 
 // load appends all scrapes, and returns the times of the first and the last.

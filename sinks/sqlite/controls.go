@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// controlsAtOnce is how many batches with their control records are read at once.
+const controlsAtOnce = 500
+
+// Controls makes the batch records of the rows of batches.
+func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
+	from, err := r.firstAfter(ctx, since.UnixMilli()-1)
+	if err != nil {
+		return r.fail("find the control records of a time", err)
+	}
+	return r.controls(ctx, visit, func(c *controls) error { return c.between(ctx, from, 1<<62) })
+}
+
+// Outline implements sinks.Outliner.
+func (r *Reader) Outline(ctx context.Context, whole func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	return r.controls(ctx, visit, func(c *controls) error {
+		if len(c.numbers) != 1 { // spans of several slots would overlap
+			return c.between(ctx, 0, 1<<62)
+		}
+		return c.outline(ctx, whole)
+	})
+}
+
+// controls reads control records.
+type controls struct {
+	*Reader
+	numbers map[int64]int // of the slots
+	names   streamNames
+	visit   func(*change.Control) error
+}
+
+func (r *Reader) controls(ctx context.Context, visit func(*change.Control) error, read func(*controls) error) (err error) {
+	var failed error // of visit
+	c := &controls{Reader: r, names: streamNames{db: r.db}, visit: func(c *change.Control) error {
+		failed = visit(c)
+		return failed
+	}}
+	if c.numbers, _, err = r.slots(ctx); err == nil {
+		err = read(c)
+	}
+	if failed != nil {
+		return failed
+	}
+	return r.fail("read the control records", err)
+}
+
+// outline reads spans, and between them batches.
+func (c *controls) outline(ctx context.Context, whole func(*sinks.Span) bool) error {
+	for from, next := int64(0), int64(0); ; {
+		spans, err := c.spans(ctx, next)
+		if err != nil {
+			return err
+		}
+		if len(spans) == 0 {
+			return c.between(ctx, from, 1<<62)
+		}
+		for i := range spans {
+			s := &spans[i]
+			if from < s.first {
+				if err := c.between(ctx, from, s.first); err != nil {
+					return err
+				}
+			}
+			end, _, err := c.end(ctx, &s.batch)
+			if err != nil {
+				return err
+			}
+			from, next = s.first, s.first+1
+			if whole(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches), Earliest: time.UnixMilli(s.earliest)}) {
+				continue
+			}
+			if from = s.id + s.changes + 1; c.visit(end) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// between reads the batches from one number to before another.
+func (c *controls) between(ctx context.Context, from, to int64) error {
+	for {
+		all, err := batches(ctx, c.db, `where id >= ? and id < ? order by id limit ?`, from, to, controlsAtOnce)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		beside, err := c.controlsOf(ctx, from, all[len(all)-1].id)
+		for i := range all {
+			if err == nil {
+				err = c.one(ctx, &all[i], beside[all[i].id])
+			}
+			from = all[i].id + 1
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// one visits the control records of a batch.
+func (c *controls) one(ctx context.Context, b *batch, beside []*change.Control) error {
+	if _, ours := c.numbers[b.slot]; !ours {
+		return nil
+	}
+	end, watermarks, err := c.end(ctx, b)
+	for _, record := range append(append(beside, watermarks...), end) {
+		if err == nil {
+			record.Cluster, record.Slot, record.Epoch, record.Batch = c.cluster, c.numbers[b.slot], b.epoch, b.seq
+			err = c.visit(record)
+		}
+	}
+	return err
+}
+
+// end makes the batch record, and the watermarks.
+func (c *controls) end(ctx context.Context, b *batch) (*change.Control, []*change.Control, error) {
+	end := &change.Control{Type: change.ControlBatch, TimeMs: b.written, Cluster: c.cluster, Slot: c.numbers[b.slot], Epoch: b.epoch, Batch: b.seq,
+		BatchEnd: change.BatchEnd{Changes: int(b.changes)}}
+	positions, watermarks, err := c.names.positions(ctx, b)
+	end.Positions = positions
+	return end, watermarks, err
+}
+
+func (r *Reader) controlsOf(ctx context.Context, from, to int64) (map[int64][]*change.Control, error) {
+	all := map[int64][]*change.Control{}
+	const look = `select batch, record from log_controls where batch >= ? and batch <= ? order by batch, n`
+	return all, each(ctx, r.db, look, []any{from, to}, func(rows *sql.Rows) error {
+		var batch int64
+		var text []byte
+		if err := rows.Scan(&batch, &text); err != nil {
+			return err
+		}
+		c := new(change.Control)
+		all[batch] = append(all[batch], c)
+		return json.Unmarshal(text, c)
+	})
+}

@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	spanFor     = 30 * time.Second // below the time without a position after which a stream counts as not read (query)
+	spanBatches = 20               // fewer are read as fast
+)
+
+// span is a row of log_spans; as a batch it is the last one, with the positions of all.
+type span struct {
+	batch
+	first, batches, earliest int64
+	moved                    map[int64]storedPosition // while it is written; ago is the time
+	began                    int64
+}
+
+// span adds a batch to the span that goes on, which ends before one that is too late, or has control records. l.forget drops it.
+func (l *slotLog) span(t *tx, b batch, positions []storedPosition, plain bool) (err error) {
+	s := &l.spanned
+	plain = plain && !slices.ContainsFunc(positions, func(p storedPosition) bool { return p.version == "" || p.ended != "" })
+	if s.batches > 0 && (!plain || b.written-s.began >= spanFor.Milliseconds()) {
+		if s.batches >= spanBatches {
+			err = s.write(t)
+		}
+		*s = span{}
+	}
+	if err != nil || !plain {
+		return err
+	}
+	if s.batches == 0 {
+		*s = span{first: b.id, began: b.written, earliest: b.written, moved: map[int64]storedPosition{}}
+	}
+	s.batch, s.batches = b, s.batches+1
+	for _, p := range positions {
+		p.ago = b.written - p.ago
+		s.earliest, s.moved[p.stream] = min(s.earliest, p.ago), p
+	}
+	return nil
+}
+
+func (s *span) write(t *tx) error {
+	all := slices.Collect(maps.Values(s.moved))
+	for i := range all {
+		all[i].ago, all[i].marked = s.written-all[i].ago, 0
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		err = t.do(`insert into log_spans values (?, ?, ?, ?, ?, ?)`, s.first, s.id, s.slot, s.batches, s.earliest, string(text))
+	}
+	return err
+}
+
+// spansAtOnce is how many are read at once.
+const spansAtOnce = 500
+
+// spans reads those of the cluster's slots from a batch on.
+func (c *controls) spans(ctx context.Context, from int64) (all []span, err error) {
+	const look = `select b.id, b.slot, b.epoch, b.seq, b.written, b.changes, s.positions, s.first, s.batches, s.earliest
+		from log_spans s join log_batches b on b.id = s.last
+		where s.slot in (select value from json_each(?)) and s.first >= ? order by s.first limit ?`
+	err = each(ctx, c.db, look, []any{list(slices.Collect(maps.Keys(c.numbers))), from, spansAtOnce}, func(rows *sql.Rows) error {
+		var s span
+		err := rows.Scan(&s.id, &s.slot, &s.epoch, &s.seq, &s.written, &s.changes, &s.positions, &s.first, &s.batches, &s.earliest)
+		all = append(all, s)
+		return err
+	})
+	return all, err
+}
