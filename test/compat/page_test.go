@@ -129,7 +129,7 @@ func pageOf(r results, former []byte) string {
 		}
 	}
 	var b strings.Builder
-	data := map[string]any{"Kubernetes": r.Kubernetes, "Kafka": r.Kafka, "Logs": r.Logs, "Rows": rows, "Codecs": codecsOf(rows),
+	data := map[string]any{"Kubernetes": r.Kubernetes, "Kafka": r.Kafka, "Rows": rows, "Codecs": codecsOf(rows),
 		"First": slices.Min(dates), "Last": slices.Max(dates)}
 	if err := template.Must(template.New("page").Parse(pageText)).Execute(&b, data); err != nil {
 		panic(err) // the template is in this package
