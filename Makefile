@@ -17,7 +17,7 @@ ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy
+.PHONY: help demo test unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,14 @@ bench: servers ## the cost of an event, beside other programs: docs/performance.
 
 size: servers ## what a change of each resource takes in the embedded log: docs/performance.md
 	$(GO) run ./bench/size
+
+plan: ## what a cluster writes and what its exporter takes: docs/capacity.md (NODES=5000 PODS=150000 CREATED=1000000 a day, SLOTS=10, COMMIT=15ms)
+	$(GO) run ./bench/capacity -nodes $(or $(NODES),5000) -pods $(or $(PODS),150000) -pods-a-day $(or $(CREATED),1000000) \
+		-slots $(or $(SLOTS),10) -processes $(or $(PROCESSES),3) -commit $(or $(COMMIT),15ms)
+
+million-day: servers ## the plan, held against a tenth of that cluster: 3 exporters, 10 slots, 3 brokers, a kill at half time (MINUTES=5 for less than an hour)
+	@mkdir -p $(BIN)
+	$(GO) run ./bench/capacity -scale $(or $(SCALE),0.1) -minutes $(or $(MINUTES),60) -result $(CURDIR)/$(BIN)/million-day.json
 
 policy: servers ## what the policy that tells who costs the API server, without and with it in turn: docs/who.md (PAIRS=5 for more)
 	$(GO) run ./bench/policy $(if $(PAIRS),-pairs $(PAIRS)) $(if $(CLIENTS),-clients $(CLIENTS))

@@ -18,8 +18,9 @@ const nodes = 100
 
 // load writes as the parts of a cluster do.
 type load struct {
-	api  rest.Interface
-	last atomic.Int64 // the highest resourceVersion that was written
+	api   rest.Interface
+	last  atomic.Int64  // the highest resourceVersion that was written
+	pause time.Duration // after each write
 }
 
 type phase struct {
@@ -38,10 +39,10 @@ func (l *load) phases() []phase {
 		}},
 		{"pods", "pods", func(ctx context.Context) error { return each(ctx, 500, func(i int) error { return l.live(ctx, i) }) }},
 		{"deployments.apps", "deployments.apps", func(ctx context.Context) error {
-			return each(ctx, nodes, func(i int) error { return l.roll(ctx, "deployments", i) })
+			return each(ctx, nodes, func(i int) error { return l.roll(ctx, "deployments", i, 3) })
 		}},
 		{"replicasets.apps", "replicasets.apps", func(ctx context.Context) error {
-			return each(ctx, nodes, func(i int) error { return l.roll(ctx, "replicasets", i) })
+			return each(ctx, nodes, func(i int) error { return l.roll(ctx, "replicasets", i, 3) })
 		}},
 		{events, events, func(ctx context.Context) error { return each(ctx, 2000, func(i int) error { return l.event(ctx, i) }) }},
 		{"leases, 10 a second", leases, func(ctx context.Context) error { return l.slowly(ctx, time.Minute) }},
@@ -67,6 +68,7 @@ func (l *load) send(ctx context.Context, verb, path, manager, body string) error
 		request.SetHeader("Content-Type", strategic)
 	}
 	answer, err := request.DoRaw(ctx)
+	time.Sleep(l.pause)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", verb, path, err, answer)
 	}
@@ -96,16 +98,14 @@ func (l *load) makeNodes(ctx context.Context) error {
 		!strings.Contains(err.Error(), "already exists") {
 		return err
 	}
-	return each(ctx, nodes, func(i int) error {
-		err := l.send(ctx, "POST", nodesPath, "kubelet", render(node, i, ""))
-		if err == nil {
-			err = l.send(ctx, "PATCH", fmt.Sprintf("%s/node-%d/status", nodesPath, i), "kubelet", render(nodeStatus, i, ""))
-		}
-		if err == nil {
-			err = l.send(ctx, "POST", leasesPath, "kubelet", render(lease, i, ""))
-		}
-		return err
-	})
+	return each(ctx, nodes, func(i int) error { return l.makeNode(ctx, i) })
+}
+
+// makeNode makes a node and its lease.
+func (l *load) makeNode(ctx context.Context, i int) error {
+	return l.all(ctx, [][4]string{{"POST", nodesPath, "kubelet", render(node, i, "")},
+		{"PATCH", fmt.Sprintf("%s/node-%d/status", nodesPath, i), "kubelet", render(nodeStatus, i, "")},
+		{"POST", leasesPath, "kubelet", render(lease, i, "")}})
 }
 
 func (l *load) renew(ctx context.Context, i, times int) (err error) {
@@ -165,12 +165,12 @@ func (l *load) all(ctx context.Context, steps [][4]string) error {
 	return nil
 }
 
-// roll makes a Deployment or a ReplicaSet, and then changes its spec and, five times, its status, as a rollout does; three times over.
-func (l *load) roll(ctx context.Context, kind string, i int) error {
+// roll makes a Deployment or a ReplicaSet, and then changes its spec and, five times, its status, as a rollout does; so many times over.
+func (l *load) roll(ctx context.Context, kind string, i, times int) error {
 	collection := "/apis/apps/v1/namespaces/default/" + kind
 	path := fmt.Sprintf("%s/app-%d", collection, i)
 	steps := [][4]string{{"POST", collection, "kubectl", render(workload, i, "")}}
-	for n := range 3 {
+	for n := range times {
 		change := fmt.Sprintf(`{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"%d"}},"spec":{"replicas":%d}}`, n+1, 10+n)
 		if kind == "deployments" {
 			image := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"registry.example.com/app:v%d"}]}}}}`, n)

@@ -49,6 +49,12 @@ func run(ctx context.Context) error {
 		return err
 	}
 	l := &load{api: client.RESTClient()}
+	if len(os.Args) > 2 && os.Args[1] == "record" {
+		return l.record(ctx, os.Args[2])
+	}
+	if len(os.Args) > 1 && os.Args[1] == "watch" {
+		return l.watch(ctx)
+	}
 	if err := l.makeNodes(ctx); err != nil {
 		return err
 	}
