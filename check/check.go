@@ -98,7 +98,7 @@ func (r *report) step(step startup.Step, run func(*report, context.Context) (str
 // checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
 func (r *report) checkCluster() {
 	cluster := r.cluster
-	step := startup.Step{For: "API server", At: cluster.REST.Host, Progress: cluster.Progress}
+	step := startup.Step{For: "API server", At: cluster.REST.Host, Before: cluster.Before()}
 	var silent *startup.SilentError
 	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
 	if errors.As(err, &silent) {
@@ -113,9 +113,7 @@ func (r *report) checkCluster() {
 		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
 	}
 	step.For = "resources"
-	_ = r.step(step, func(r *report, ctx context.Context) (string, error) {
-		return r.checkResources(cluster.Trace(ctx))
-	})
+	_ = r.step(step, (*report).checkResources)
 }
 
 func checkServer(ctx context.Context, cluster *setup.Cluster) (string, error) {

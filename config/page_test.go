@@ -24,12 +24,10 @@ func TestSettingsPageIsUpToDate(t *testing.T) {
 func markdown() string {
 	var b strings.Builder
 	b.WriteString("# Settings\n\n" +
-		"Each setting is read from its environment variable, or from its flag, which wins: `KUBECDC_PAGE_SIZE` is `--page-size`.\n" +
-		"An empty value counts as not set. All problems are reported together, with exit code 2.\n\n" +
-		"Most exporters need only `KUBECDC_RESOURCES`, `KUBECDC_SINK` with its address, and `KUBECDC_CHECKPOINT`.\n\n" +
-		"A duration is a number with a unit (500ms, 10s, 5m, 24h); a size is a number of bytes, or has a unit (64KiB, 8MiB).\n" +
-		"A list has commas between its entries. Files of passwords, tokens and certificates are read for each login or\n" +
-		"connection, so they can be replaced without a restart.\n\n" +
+		"Each setting is an environment variable, or a flag, which wins: `KUBECDC_PAGE_SIZE` is `--page-size`. An empty value\n" +
+		"counts as not set. Most exporters need only `KUBECDC_RESOURCES`, `KUBECDC_SINK` with its address, and `KUBECDC_CHECKPOINT`.\n\n" +
+		"A duration has a unit (500ms, 10s, 5m, 24h), a size may have one (64KiB, 8MiB); a list has commas. What ends an\n" +
+		"entry, in parentheses, is an example. Files of passwords, tokens and certificates are read for each login or connection, so they can be replaced without a restart.\n\n" +
 		"`make docs` makes this page from `config/config.go`.\n")
 	group := ""
 	for _, s := range all {
@@ -37,7 +35,7 @@ func markdown() string {
 			group = s.Group
 			fmt.Fprintf(&b, "\n## %s\n\n", group)
 		}
-		fmt.Fprintf(&b, "- `%s` (%s%s): %s\n", s.Env, s.Kind(), code(s.Default), escaped(s.Help+s.exampleText()))
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", s.Env, s.form(), escaped(s.Help+s.exampleText()))
 	}
 	return b.String()
 }
@@ -46,14 +44,20 @@ func (s *Setting) exampleText() string {
 	if s.Example == "" {
 		return ""
 	}
-	return " E.g. `" + s.Example + "`"
+	return " (`" + s.Example + "`)"
 }
 
-func code(text string) string {
-	if text == "" {
-		return ""
+// form is the kind of value, unless it is a text or the default shows it, and the default.
+func (s *Setting) form() string {
+	switch kind := s.Kind(); {
+	case s.Default != "" && len(s.Values) == 0:
+		return " (`" + s.Default + "`)"
+	case s.Default != "":
+		return " (" + kind + ", `" + s.Default + "`)"
+	case kind != "text":
+		return " (" + kind + ")"
 	}
-	return ", `" + text + "`"
+	return ""
 }
 
 // escaped is a text in which a star is a star.

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -123,11 +122,7 @@ func (h *Health) Live() *status.Live {
 	l.Process = status.Process{Name: h.replicas.Self, Started: h.started, Ready: report.Ready, Standby: report.Standby,
 		Replicas: h.replicas.Replicas}
 	for _, p := range report.Problems {
-		problem := status.Problem{Component: p.Component, Text: p.Text, Since: p.Since}
-		if id, ok := strings.CutPrefix(p.Component, streamComponent); ok {
-			problem.Stream = change.StreamID(id)
-		}
-		l.Problems = append(l.Problems, problem)
+		l.Problems = append(l.Problems, p.Problem)
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.servers)) {
 		l.Servers = append(l.Servers, status.Server{Name: name, Up: h.servers[name].up, Since: h.servers[name].since.UTC()})

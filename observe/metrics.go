@@ -43,6 +43,7 @@ type Metrics struct {
 	lastAudit     prometheus.Gauge
 	batches       *prometheus.CounterVec
 	batchChanges  prometheus.Observer
+	batchBytes    prometheus.Observer
 	commit        *prometheus.HistogramVec
 	relists       *prometheus.CounterVec
 	gaps          *prometheus.CounterVec
@@ -116,6 +117,7 @@ func (m *Metrics) registerSlots(r *registry) {
 	m.sessions = r.counters("session_failures_total", "Sessions of the slot that an error has ended. The next one starts from what is durable.", "slot")
 	m.batches = r.counters("batches_total", "Batches written to the sink.", "slot")
 	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
+	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
 	m.commit = r.histograms("commit_seconds", "Duration of a stage of a commit: collect (from the batch's first record), before-images, prepare, "+
 		"sink, checkpoint (which may be of several batches).", prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
 	m.buffers = newBuffers(r)
@@ -209,10 +211,15 @@ func (m *Metrics) of(stream change.StreamID) resourceCounters {
 }
 
 func (m *Metrics) Batch(b *change.Batch) {
+	size := 0
 	for from := 0; from < len(b.Changes); { // neighbours of one stream and one operation are counted at once
-		first, n := &b.Changes[from], 1
-		for from+n < len(b.Changes) && b.Changes[from+n].Stream == first.Stream && b.Changes[from+n].Op == first.Op {
-			n++
+		first, n := &b.Changes[from], 0
+		for ; from+n < len(b.Changes); n++ {
+			c := &b.Changes[from+n]
+			if c.Stream != first.Stream || c.Op != first.Op {
+				break
+			}
+			size += len(c.Before) + len(c.After)
 		}
 		m.of(first.Stream.ID())[first.Op].Add(float64(n))
 		from += n
@@ -221,6 +228,7 @@ func (m *Metrics) Batch(b *change.Batch) {
 	m.batches.WithLabelValues(slot).Inc()
 	m.lastCommit.WithLabelValues(slot).SetToCurrentTime()
 	m.batchChanges.Observe(float64(len(b.Changes)))
+	m.batchBytes.Observe(float64(size))
 }
 
 func (m *Metrics) Ignored(updates map[string]int) {

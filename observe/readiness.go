@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"kubecdc/status"
 )
 
 // Report is the answer of /readyz.
@@ -28,12 +30,10 @@ type Count struct {
 	All int `json:"all"`
 }
 
-// Problem is a problem of one component.
+// Problem is a problem of one component, and whether the process is ready with it.
 type Problem struct {
-	Component string    `json:"component"`
-	Text      string    `json:"problem"`
-	Since     time.Time `json:"since,omitzero"`
-	Blocks    bool      `json:"blocks_ready"`
+	status.Problem
+	Blocks bool `json:"blocks_ready"`
 }
 
 // Report returns whether the process is ready, and all problems.
@@ -68,7 +68,7 @@ func (h *Health) reportSlots(r *Report) {
 	r.Slots.All = len(h.slots)
 	for _, number := range slices.Sorted(maps.Keys(h.slots)) {
 		s := h.slots[number]
-		p := Problem{Component: fmt.Sprintf("slot %d", number), Blocks: r.Slots.OK == 0 && h.standby == ""}
+		p := Problem{status.Problem{Component: fmt.Sprintf("slot %d", number)}, r.Slots.OK == 0 && h.standby == ""}
 		switch {
 		case s.err != nil:
 			p.Text, p.Since = s.err.text, s.err.since
@@ -96,7 +96,7 @@ func (h *Health) reportComponents(r *Report) {
 	for _, problems := range []map[string]*problem{h.problems, h.stalls} {
 		for _, name := range slices.Sorted(maps.Keys(problems)) {
 			p := problems[name]
-			r.Problems = append(r.Problems, Problem{Component: name, Text: p.text, Since: p.since, Blocks: true})
+			r.Problems = append(r.Problems, Problem{status.Problem{Component: name, Text: p.text, Since: p.since}, true})
 		}
 	}
 }
@@ -105,20 +105,22 @@ func (h *Health) reportStreams(r *Report) {
 	for _, id := range slices.Sorted(maps.Keys(h.streams)) {
 		s := h.streams[id]
 		r.Streams.All++
-		component := streamComponent + string(id)
+		add := func(text string, since time.Time, blocks bool) {
+			p := status.Problem{Component: streamComponent + string(id), Text: text, Since: since, Stream: id}
+			r.Problems = append(r.Problems, Problem{p, blocks})
+		}
 		if s.removalUnknown != nil {
-			r.Problems = append(r.Problems, Problem{Component: component, Text: s.removalUnknown.text, Since: s.removalUnknown.since})
+			add(s.removalUnknown.text, s.removalUnknown.since, false)
 		}
 		switch {
 		case s.err != nil:
-			r.Problems = append(r.Problems, Problem{Component: component, Text: s.err.text, Since: s.err.since})
+			add(s.err.text, s.err.since, false)
 		case s.recovering != "":
-			r.Problems = append(r.Problems, Problem{Component: component, Text: s.recovering, Since: s.since, Blocks: !s.settled})
+			add(s.recovering, s.since, !s.settled)
 		case !s.settled:
-			r.Problems = append(r.Problems,
-				Problem{Component: component, Text: "no position yet: " + string(s.state), Since: s.since, Blocks: true})
+			add("no position yet: "+string(s.state), s.since, true)
 		case s.proof != nil:
-			r.Problems = append(r.Problems, Problem{Component: component, Text: s.proof.text, Since: s.proof.since})
+			add(s.proof.text, s.proof.since, false)
 		case s.removalUnknown == nil:
 			r.Streams.OK++
 		}

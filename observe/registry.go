@@ -1,27 +1,23 @@
 package observe
 
-import (
-	"strings"
+import "github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prometheus/client_golang/prometheus"
-)
-
-// Description is what docs/metrics.md says of a metric.
-type Description struct {
-	Name, Type, Help string
-	Labels           []string
+// description is what docs/metrics.md says of a metric.
+type description struct {
+	name, kind, help string
+	labels           []string
 }
 
 // registry registers metrics, and keeps their descriptions.
 type registry struct {
 	*prometheus.Registry
-	described []Description
+	described []description
 }
 
 // describe returns the full name of a metric.
 func (r *registry) describe(name, kind, help string, labels []string) string {
 	name = "kubecdc_" + name
-	r.described = append(r.described, Description{name, kind, help, labels})
+	r.described = append(r.described, description{name, kind, help, labels})
 	return name
 }
 
@@ -72,18 +68,6 @@ func (s *scraped) Collect(ch chan<- prometheus.Metric) {
 	s.collect(func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	})
-}
-
-// Describe returns the exporter's own metrics.
-func (m *Metrics) Describe() []Description { return m.registry.described }
-
-// String is the metric's row of the table.
-func (d Description) String() string {
-	labels := "–"
-	if len(d.Labels) > 0 {
-		labels = "`" + strings.Join(d.Labels, "`, `") + "`"
-	}
-	return "| `" + d.Name + "` | " + d.Type + " | " + labels + " | " + d.Help + " |"
 }
 
 func boolValue(b bool) float64 {

@@ -64,7 +64,11 @@ func (s *stories) coverage(st *story) Coverage {
 		c.Since, c.UpTo = s.since(st, e), e.last.Version
 	}
 	if c.UpTo == "" || c.At == "" {
-		c.lacks("the log has no complete list of it by then")
+		since := ""
+		if len(st.eras) > 0 && st.eras[0].first.Version != "" {
+			since = ": the first one ended at " + st.eras[0].first.Time.UTC().Format(time.RFC3339)
+		}
+		c.lacks("the log has no complete list of it by then%s", since)
 		return c
 	}
 	if c.At.Compare(c.Since) < 0 {

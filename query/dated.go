@@ -101,7 +101,9 @@ func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, sin
 
 // until ends a query of a log that reads only a part where each stream has a position behind the horizon, or its last one: what is
 // logged later was seen later.
-func (f *stateReader) until(ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query) error {
+func (f *stateReader) until(
+	ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query,
+) error {
 	if _, able := r.(sinks.StateReader); !able {
 		return nil
 	}

@@ -373,7 +373,7 @@ func (m *model) truth(by func(past) bool) string {
 // A log that finds states answers as one in which everything is read, whatever it got late.
 func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 	asked, quick := 0, 0
-	for seed := range uint64(100) {
+	for seed := range uint64(60) {
 		m := newModel(seed)
 		for range 3 {
 			m.watch(3 + m.IntN(5))

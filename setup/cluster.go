@@ -20,7 +20,6 @@ import (
 // Cluster is the cluster to export: its connection, its name and its identity.
 type Cluster struct {
 	*config.Connection
-	*reach
 	Server   *discovery.Server // once it is identified
 	Identity change.ClusterIdentity
 	Binding  checkpoint.Binding // once the checkpoint is bound
@@ -28,7 +27,16 @@ type Cluster struct {
 
 func NewCluster(c *config.Connection) *Cluster {
 	kubeapi.NameProxies(c.REST)
-	return &Cluster{Connection: c, reach: newReach(c.REST)}
+	return &Cluster{Connection: c}
+}
+
+// Before says what comes before an answer of the API server, and may hang: client-go runs the kubeconfig's credential plugin without a
+// limit.
+func (t *Cluster) Before() string {
+	if plugin := t.REST.ExecProvider; plugin != nil {
+		return "the kubeconfig's credential plugin " + plugin.Command + " comes before it"
+	}
+	return ""
 }
 
 // Limits of one attempt. Opening a checkpoint may have to wait for another process that creates its tables.
@@ -45,9 +53,9 @@ func (t *Cluster) Identify(ctx context.Context, start *startup.Steps) (err error
 	}
 	var id change.ClusterIdentity
 	step := startup.Step{For: "the API server to say which cluster it is", On: dependency.APIServer, At: t.Server.Host(),
-		Limit: RequestLimit, Progress: t.Progress}
+		Limit: RequestLimit, Before: t.Before()}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
-		id, err = t.Server.Identify(t.Trace(ctx))
+		id, err = t.Server.Identify(ctx)
 		return err
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/history"
 	"kubecdc/checkpoint/internal/tables"
 	"kubecdc/internal/pgdb"
 )
@@ -40,7 +39,7 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 	return s.callWithRows(ctx, c, func(r *commitRows) (string, error) {
 		params := append(s.owner(c.Slot, c.Epoch), pgdb.Int8("in_after", int64(c.After())), pgdb.Int8("in_seq", int64(c.Seq)),
 			pgdb.Bool("in_relaxed", s.relaxed),
-			pgdb.JSONB("in_offsets", flatten(c.Offsets)), pgdb.JSONB("in_positions", history.EncodePositions(c.Positions)))
+			pgdb.JSONB("in_offsets", flatten(c.Offsets)), pgdb.JSONB("in_positions", tables.EncodePositions(c.Positions)))
 		return s.db.Call(ctx, "kubecdc.commit_batch", r.inventory(r.positions.AppendParams(params))...)
 	})
 }

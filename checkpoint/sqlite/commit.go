@@ -13,7 +13,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/history"
 	"kubecdc/checkpoint/internal/tables"
 )
 
@@ -67,7 +66,7 @@ func note(t *tables.Tx, c checkpoint.Commit, moved, after json.RawMessage) error
 		moved = after
 	}
 	_, err := t.Do(add, t.Cluster, c.Slot, max(second, now.Unix()), now, c.Epoch, int64(c.Seq),
-		history.EncodePositions(c.Positions), moved, firstOfHour)
+		tables.EncodePositions(c.Positions), moved, firstOfHour)
 	return err
 }
 

@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/history"
+	"kubecdc/change"
 	"kubecdc/checkpoint/internal/tables"
 )
 
@@ -46,15 +45,15 @@ func prune(t *tables.Tx, slot int, oldest int64) error {
 		select max(second) from checkpoints where cluster = $1 and slot = $2 and complete and second <= $3) order by second`
 	const complete = `update checkpoints set offsets = $4, complete = true where cluster = $1 and slot = $2 and second = $3`
 	const forget = `delete from checkpoints where cluster = $1 and slot = $2 and second < $3`
-	var all history.Builder
+	var all change.Offsets
 	var text []byte
 	err := t.Rows(t.Ctx, look, []any{t.Cluster, slot, oldest}, []any{&text}, func() error {
 		offsets, err := dialect.Parse(text)
-		all.Add(checkpoint.Checkpoint{Offsets: offsets}, false)
+		all = all.Merge(offsets)
 		return err
 	})
 	if err == nil {
-		_, err = t.Do(complete, t.Cluster, slot, oldest, dialect.Offsets(all.Offsets()))
+		_, err = t.Do(complete, t.Cluster, slot, oldest, dialect.Offsets(all))
 	}
 	if err == nil {
 		_, err = t.Do(forget, t.Cluster, slot, oldest)

@@ -65,29 +65,29 @@ func newCheckpointsList() *cobra.Command {
 	c.Flags().StringVar(&until, "until", "", "only those stored at this time or earlier")
 	c.Flags().IntVar(&limit, "limit", limit, "at most so many, the newest ones; 0: all")
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, _ []string) error {
-		w := checkpoint.Window{Limit: limit}
 		if limit < 0 {
 			return usage.Error("--limit: a number of checkpoints, or 0 for all")
 		}
-		for _, f := range []struct {
-			name, text string
-			to         *time.Time
-		}{{"since", since, &w.Since}, {"until", until, &w.Until}} {
-			if f.text == "" {
-				continue
-			}
-			m, err := parseMoment("--"+f.name, f.text, moment.Times)
-			if err != nil {
-				return err
-			}
-			*f.to = cmp.Or(m.Time, p.now)
+		from, err1 := p.time("--since", since)
+		to, err2 := p.time("--until", until)
+		if err := cmp.Or(err1, err2); err != nil {
+			return err
 		}
-		rows, err := replay.List(ctx, p.store, w)
+		rows, err := replay.List(ctx, p.store, checkpoint.Window{Limit: limit, Since: from, Until: to})
 		if err != nil {
 			return err
 		}
 		return printList(&out, p.out, rows)
 	})
+}
+
+// time is the time that a flag says; zero: it says none.
+func (p *pastCheckpoints) time(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	m, err := parseMoment(flag, text, moment.Times)
+	return cmp.Or(m.Time, p.now), err
 }
 
 type listed struct {

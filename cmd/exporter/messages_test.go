@@ -50,7 +50,7 @@ func TestThePageOfOperationsQuotesTheSource(t *testing.T) {
 			}
 		}
 	}
-	if quotes < 100 {
+	if quotes < 80 {
 		t.Errorf("only %d quotes were found", quotes)
 	}
 }

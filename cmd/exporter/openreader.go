@@ -39,7 +39,7 @@ func readerSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 	}
 	cluster := setup.NewCluster(connection)
 	if cluster.Cluster == "" {
-		step := startup.Step{For: "the API server", Limit: setup.RequestLimit, Progress: cluster.Progress}
+		step := startup.Step{For: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
 		err = startup.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })
 	}
 	return settings, cluster.Cluster, err

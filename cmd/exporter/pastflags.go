@@ -106,8 +106,17 @@ func parseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
 	return m, nil
 }
 
+// manyStreams is above how many streams nobody reads a line of each.
+const manyStreams = 10
+
 // printCoverage writes how far an answer is complete, and refuses it if something may be missing.
 func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
+	if len(coverage) > manyStreams {
+		first := slices.MinFunc(coverage, func(a, b query.Coverage) int { return a.AtTime.Compare(b.AtTime) }).AtTime
+		plain.Fprintf(errs, "# %d streams, with watermarks of %s and later; of a resource that is named this says more\n", len(coverage),
+			first.UTC().Format(time.RFC3339))
+		coverage = nil
+	}
 	for _, c := range coverage {
 		plain.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
 		if !c.AtTime.IsZero() {
@@ -137,7 +146,7 @@ func isTerminal(w io.Writer) bool {
 // notKept says what to do about a log that does not go back far enough.
 func notKept(err error) error {
 	if errors.Is(err, sinks.ErrNotKept) {
-		return fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY or KUBECDC_SINK_POSTGRES_HISTORY says how long the log keeps every change", err)
+		return fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY, KUBECDC_SINK_POSTGRES_HISTORY or KUBECDC_SQLITE_HISTORY says how long the log keeps every change", err)
 	}
 	return err
 }

@@ -98,9 +98,9 @@ func servedNow(c *cobra.Command, limit time.Duration) (served discovery.Served, 
 	if err != nil {
 		return served, err
 	}
-	step := startup.Step{For: "the API server", At: server.Host(), Limit: limit, Progress: cluster.Progress}
+	step := startup.Step{For: "the API server", At: server.Host(), Limit: limit, Before: cluster.Before()}
 	err = startup.Once(c.Context(), step, func(ctx context.Context) (err error) {
-		served, err = server.Served(cluster.Trace(ctx))
+		served, err = server.Served(ctx)
 		return err
 	})
 	return served, err

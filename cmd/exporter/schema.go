@@ -150,9 +150,8 @@ func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (foun
 	if err != nil {
 		return found, err
 	}
-	step := startup.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Progress: cluster.Progress}
+	step := startup.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Before: cluster.Before()}
 	err = startup.Once(ctx, step, func(ctx context.Context) error {
-		ctx = cluster.Trace(ctx)
 		served, err := server.Served(ctx)
 		if err != nil {
 			return err

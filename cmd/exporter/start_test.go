@@ -183,9 +183,9 @@ func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
 		says       []string
 	}{
 		"the API server": {kubeconfig(t, hanging(t), "", ""), nil,
-			[]string{"waiting for the API server to say which cluster it is", "it took the request, and has not answered yet"}},
+			[]string{"waiting for the API server to say which cluster it is", "no answer yet"}},
 		"a credential plugin": {kubeconfig(t, identified(t), "", sleepingPlugin), nil,
-			[]string{"waiting for the API server to say which cluster it is", "credential plugin sleep has not ended yet"}},
+			[]string{"waiting for the API server to say which cluster it is", "no answer yet; the kubeconfig's credential plugin sleep comes before it"}},
 		"the checkpoint": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_SINK=stdout", "KUBECDC_CHECKPOINT=postgres://u@" + quiet + "/db"},
 			[]string{"waiting for the checkpoint", quiet, "no answer yet"}},
 		"the Postgres sink": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=postgres://u@" + quiet + "/db"},
@@ -206,8 +206,8 @@ func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
 func TestACheckSaysWhatItWaitedFor(t *testing.T) {
 	all := processes{}
 	for name, c := range map[string]struct{ kubeconfig, says string }{
-		"the API server":      {kubeconfig(t, hanging(t), "", ""), "it took the request, and has not answered yet"},
-		"a credential plugin": {kubeconfig(t, identified(t), "", sleepingPlugin), "the kubeconfig's credential plugin sleep has not ended yet"},
+		"the API server":      {kubeconfig(t, hanging(t), "", ""), "no answer yet"},
+		"a credential plugin": {kubeconfig(t, identified(t), "", sleepingPlugin), "no answer yet; the kubeconfig's credential plugin sleep comes before it"},
 	} {
 		s := start(t, "check", c.kubeconfig)
 		all[name] = func(t *testing.T) { s.wantFailure(t, c.says) }

@@ -134,39 +134,34 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 	if f.tokenFile != "" {
 		return nil, usage.Error("--token-file is for --url")
 	}
-	at := &storedAt{command: c}
-	return at.status, nil
+	return stored(c), nil
 }
 
-// storedAt is where a status is read that no exporter is asked for.
-type storedAt struct {
-	command  *cobra.Command
-	settings *config.Config // nil: not read yet
-	cluster  string
-}
-
-// status opens the checkpoint anew each time.
-func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
-	if a.settings == nil { // the API server may have to say the cluster's name
-		settings, cluster, err := readerSettings(ctx, a.command)
+// stored returns the function that makes a status of the checkpoint, which it opens anew each time.
+func stored(c *cobra.Command) func(context.Context) (*status.Status, error) {
+	var settings *config.Config // nil: not read yet, for which the API server may have to say the cluster's name
+	var cluster string
+	return func(ctx context.Context) (_ *status.Status, err error) {
+		if settings == nil {
+			if settings, cluster, err = readerSettings(ctx, c); err != nil {
+				settings = nil
+				return nil, err
+			}
+		}
+		store, err := setup.OpenPast(ctx, settings, cluster)
 		if err != nil {
 			return nil, err
 		}
-		a.settings, a.cluster = settings, cluster
+		defer store.Close()
+		found, err := status.Read(ctx, store)
+		if err != nil {
+			return nil, fmt.Errorf("read the checkpoint: %w", err)
+		}
+		o := status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
+		s := status.Make(o, found, nil)
+		s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
+		return s, nil
 	}
-	store, err := setup.OpenPast(ctx, a.settings, a.cluster)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	stored, err := status.Read(ctx, store)
-	if err != nil {
-		return nil, fmt.Errorf("read the checkpoint: %w", err)
-	}
-	o := status.Options{Cluster: a.cluster, Now: time.Now(), StaleAfter: status.StaleAfter(a.settings.Source.Watermarks)}
-	s := status.Make(o, stored, nil)
-	s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
-	return s, nil
 }
 
 func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {

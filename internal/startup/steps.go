@@ -19,11 +19,11 @@ import (
 
 // Step is one thing that the start needs from one server.
 type Step struct {
-	For      string        // what is waited for: "the API server to say which cluster it is"
-	On       string        // the dependency that it is (package dependency)
-	At       string        // the server's address, without passwords
-	Limit    time.Duration // of one attempt; 0: none
-	Progress func() string // how far the attempt has come; nil: not known
+	For    string        // what is waited for: "the API server to say which cluster it is"
+	On     string        // the dependency that it is (package dependency)
+	At     string        // the server's address, without passwords
+	Limit  time.Duration // of one attempt; 0: none
+	Before string        // what has to end before there is an answer; empty: nothing
 }
 
 func (s Step) what() string {
@@ -33,26 +33,23 @@ func (s Step) what() string {
 	return s.For + " (" + s.At + ")"
 }
 
-// silence describes an attempt without an answer: how far it has come.
+// silence describes an attempt without an answer.
 func (s Step) silence() string {
-	if s.Progress != nil {
-		if progress := s.Progress(); progress != "" {
-			return progress
-		}
+	if s.Before != "" {
+		return "no answer yet; " + s.Before
 	}
 	return "no answer yet"
 }
 
 // SilentError is the error of an attempt that did not end within its limit.
 type SilentError struct {
-	Step     Step
-	After    time.Duration
-	progress string
-	err      error // of the attempt, if it ended at the limit
+	Step  Step
+	After time.Duration
+	err   error // of the attempt, if it ended at the limit
 }
 
 func (e *SilentError) Error() string {
-	text := fmt.Sprintf("waited %s for %s: %s", e.After, e.Step.what(), e.progress)
+	text := fmt.Sprintf("waited %s for %s: %s", e.After, e.Step.what(), e.Step.silence())
 	if e.err != nil {
 		text += ": " + e.err.Error()
 	}
@@ -96,7 +93,7 @@ func Once(ctx context.Context, step Step, do func(context.Context) error) error 
 	case err := <-a.ended:
 		return a.judge(ctx, err)
 	case <-late:
-		return &SilentError{Step: step, After: step.Limit, progress: step.silence()}
+		return &SilentError{Step: step, After: step.Limit}
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -107,7 +104,7 @@ func (a *attempt) judge(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || a.ctx.Err() == nil {
 		return err
 	}
-	return &SilentError{Step: a.step, After: a.step.Limit, progress: a.step.silence(), err: err}
+	return &SilentError{Step: a.step, After: a.step.Limit, err: err}
 }
 
 // Steps runs the steps of one start. A nil *Steps makes one attempt at each, and leaves its limit to the caller.

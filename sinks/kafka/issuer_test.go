@@ -60,7 +60,7 @@ func (i *issuer) options() servers.KafkaOptions {
 			"sasl.oauthbearer.jwt.validator.class":                      jaas + "BrokerJwtValidator", // the default of Kafka 4.1 checks neither signature nor audience
 			"sasl.oauthbearer.jwks.endpoint.url":                        i.jwksURL(),
 			"sasl.oauthbearer.expected.audience":                        "kafka",
-			"connections.max.reauth.ms":                                 "2000",
+			"connections.max.reauth.ms":                                 "4000",
 		}}
 }
 

@@ -19,7 +19,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A broker that demands a token, and ends each session after two seconds (connections.max.reauth.ms).
+// A broker that demands a token, and ends each session after four seconds (connections.max.reauth.ms).
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	issuer, err := newIssuer(filepath.Join(t.TempDir(), "jwks.json"))
@@ -70,7 +70,7 @@ func renewedTokens(t *testing.T, broker *servers.Kafka, issuer *issuer) {
 	t.Run("passwords have sessions too", func(t *testing.T) {
 		cfg := newConfig(t, broker.SASLBrokers)
 		cfg.SASL = kafka.SASL{Mechanism: "SCRAM-SHA-512", Username: servers.KafkaUser, Password: servers.KafkaPassword}
-		end := time.Now().Add(5 * time.Second)
+		end := time.Now().Add(6 * time.Second)
 		writeWhile(t, r, broker.Brokers, cfg, func() bool { return time.Now().Before(end) })
 	})
 }

@@ -125,7 +125,7 @@ func TestOneOlderBroker(t *testing.T) {
 }
 
 // A producer's epochs end: the coordinator gives it another id in the middle of its transactions, and none of them is lost, repeated or
-// joined with another.
+// joined with another. A real broker takes minutes for as many transactions.
 func TestEpochsOverflow(t *testing.T) {
 	c := fakeCluster(t, kfake.SeedTopics(1, "t"))
 	client := cluster.New(cluster.Options{Brokers: c.ListenAddrs(), Dial: (&net.Dialer{}).DialContext, RequestTimeout: 30 * time.Second,

@@ -45,10 +45,10 @@ func (r *Reader) Close() error {
 
 func (r *Reader) fail(op string, err error) error { return r.file.Fail(op, err) }
 
-// Resources returns those that have objects.
+// Resources returns those that were read, also those without objects.
 func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 	const look = `select resource from log_resources r join log_clusters k on k.id = r.cluster
-		where k.cluster = ? and exists (select 1 from log_objects where resource = r.id) order by resource`
+		where k.cluster = ? and exists (select 1 from log_streams where resource = r.id) order by resource`
 	ids, err := column[string](ctx, r.db, look, r.cluster)
 	return ids, r.fail("list the resources of the log", err)
 }

@@ -102,6 +102,9 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	case change.ControlSnapshotEnd:
 		objects := "all"
 		if c.Objects != nil {
+			if *c.Objects == 0 { // most of a cluster's resources
+				return dst
+			}
 			objects = fmt.Sprint(*c.Objects)
 		}
 		return plain.Appendf(dst, "%s %s\n", at, t.dim("%s: %s objects read, now watching from %s", c.Stream, objects, c.ResourceVersion))

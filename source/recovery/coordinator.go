@@ -34,10 +34,9 @@ type Coordinator struct {
 	log  *slog.Logger
 	line *rate.Sometimes // of the log
 
-	asking        sync.Mutex // held while the API server is asked for its etcds
-	asked         bool       // in this round
-	overrides     int        // what it said: how many etcds hold resources besides the default one; -1: not known
-	lastOverrides *int       // what it said in the last round; nil: there was none
+	asking    sync.Mutex // held while the API server is asked for its etcds
+	overrides *int       // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
+	last      *int       // what it said last
 }
 
 // Participant is one stream, as it takes part in the recoveries of its process. A nil *Participant shares nothing.
@@ -81,7 +80,7 @@ const (
 
 func NewCoordinator(log *slog.Logger) *Coordinator {
 	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
-		line: &rate.Sometimes{Interval: logInterval}, overrides: -1}
+		line: &rate.Sometimes{Interval: logInterval}}
 }
 
 // Join returns the stream's participant, which keeps its writes over all sessions of the process. leased says that objects of the
@@ -114,18 +113,18 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	c.mu.Lock()
-	asked, overrides := c.asked, c.overrides
+	known := c.overrides
 	c.mu.Unlock()
-	if asked {
-		return overrides, nil
+	if known != nil {
+		return *known, nil
 	}
 	overrides, err := ask(ctx)
 	if err != nil {
 		return -1, err
 	}
 	c.mu.Lock()
-	changed := c.lastOverrides != nil && *c.lastOverrides != overrides
-	c.asked, c.overrides, c.lastOverrides = true, overrides, &overrides
+	changed := c.last != nil && *c.last != overrides
+	c.overrides, c.last = &overrides, &overrides
 	c.mu.Unlock()
 	if changed {
 		c.Forget() // a resource may have moved to another etcd
@@ -175,7 +174,7 @@ func (p *Participant) Begin() {
 
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
-	c.asked, c.overrides = false, -1
+	c.overrides = nil
 	for _, q := range c.participants {
 		q.until, q.apart = 0, false
 	}
@@ -313,7 +312,7 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 		return p.stream.Namespace != "" && q.stream.Namespace != ""
 	}
 	overrides := p.coordinator.overrides
-	return p.local && q.local && (overrides == 0 || overrides == 1 && p.apart && q.apart)
+	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.apart && q.apart)
 }
 
 // addPartners adds the revisions of the page that are explained by other streams' changes.

@@ -21,10 +21,9 @@ type tuning struct {
 	costs      costs   // to begin with
 	given      bool    // the costs stay as they are: a history in memory takes no time
 	worthwhile float64 // how many reads a past list must save at least
-	onePage    int64   // the size up to which a collection is listed before each deletion
 }
 
-var production = tuning{costs: firstCosts, worthwhile: 4, onePage: 2000}
+var production = tuning{costs: firstCosts, worthwhile: 4}
 
 // firstCosts are those of kube-apiserver 1.36 and etcd on two cores, of objects of 560 bytes. A read is that of 500 requests a
 // second: past lists are chosen before single reads are measured, when the limiter does not yet allow as many.

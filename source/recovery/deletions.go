@@ -6,27 +6,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
-
-	"kubecdc/source/apiclient"
 )
 
-// This file finds out which objects were deleted. A collection that fits one page is listed just before each deletion: the
-// object that is listed just before deletion N but not just before deletion N+1 was deleted at N. In a larger collection the
-// deletion of an object that the log has is found by bisecting the open deletions, those whose object is not found yet. A
-// transient object is found by listing names at the revision at which most unknown objects exist.
+// This file finds out which objects were deleted. The deletion of an object that the log has is found by bisecting the open
+// deletions, those whose object is not found yet. A transient object is found by listing names at the revision at which most
+// unknown objects exist.
 
 // findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
 func (s *search) findDeletions(ctx context.Context) error {
-	if err := s.findNarrowDeletions(ctx); err != nil {
-		return err
-	}
-	if s.sizes != nil && s.fitsOnePage() {
-		if err := s.listBeforeDeletions(ctx); err != nil {
-			return err
-		}
-	}
 	for last := int64(-1); ; {
 		for len(s.ended) > 0 {
 			ended := s.ended
@@ -51,134 +38,7 @@ func (s *search) findDeletions(ctx context.Context) error {
 	}
 }
 
-// findNarrowDeletions finds the deletions for which at most two revisions are left: that takes one read or none. Each one found
-// may leave fewer revisions for others.
-func (s *search) findNarrowDeletions(ctx context.Context) error {
-	for s.sizes != nil {
-		var narrow, wide []*incarnation
-		for _, l := range s.ended {
-			if s.sizes.fewOpenDeletions(l.lastSeen, l.firstMissing) {
-				narrow = append(narrow, l)
-			} else {
-				wide = append(wide, l)
-			}
-		}
-		if len(narrow) == 0 {
-			break
-		}
-		s.ended = wide
-		if err := s.each(ctx, narrow, s.findDeletion); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *search) fitsOnePage() bool {
-	for _, n := range s.sizes.counts {
-		if n > s.tuning.onePage {
-			return false
-		}
-	}
-	return true
-}
-
 type identity struct{ key, uid string }
-
-// listBeforeDeletions reads the names before each deletion and finds the object that was deleted. It goes from the newest
-// deletion to the oldest, several of them concurrently.
-func (s *search) listBeforeDeletions(ctx context.Context) error {
-	deletions := s.sizes.openDeletions(s.oldest.Load(), s.To)
-	deletions = slices.DeleteFunc(deletions, func(r uint64) bool { return r-1 < s.oldest.Load() })
-	slices.Reverse(deletions)
-	var after map[identity]bool // what exists just before the next deletion; nil: the list
-	for len(deletions) > 0 {
-		batch := deletions[:min(len(deletions), s.Parallel)]
-		deletions = deletions[len(batch):]
-		names := make([]map[identity]bool, len(batch))
-		group, inner := errgroup.WithContext(ctx)
-		for i, r := range batch {
-			group.Go(func() (err error) { names[i], err = s.namesAt(inner, r-1); return err })
-		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
-		var deleted []*incarnation
-		for i, r := range batch {
-			if names[i] != nil {
-				here := s.deletedAt(names[i], after, r, deleted)
-				if len(here) > 1 && s.oneKey() {
-					return errSeveralKeys
-				}
-				deleted = append(deleted, here...)
-			}
-			after = names[i]
-			if after == nil {
-				return s.each(ctx, deleted, s.walkListed) // compacted: findDeletion records that the older ones are lost
-			}
-		}
-		if err := s.each(ctx, deleted, s.walkListed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *search) namesAt(ctx context.Context, at uint64) (map[identity]bool, error) {
-	names := map[identity]bool{}
-	err := s.history.Names(ctx, "", at, func(o apiclient.Object) error {
-		names[identity{o.Key(), o.UID}] = true
-		return nil
-	})
-	if IsLost(err) {
-		return nil, s.lose(ctx, at, err)
-	}
-	return names, err
-}
-
-// deletedAt returns the incarnations that end at the deletion, but for keys of which a later one is to be walked back first: it
-// may be the one that the log has. An object that is back after the deletion, under its uid, is found by findDeletion.
-func (s *search) deletedAt(before, after map[identity]bool, revision uint64, later []*incarnation) (deleted []*incarnation) {
-	for id := range before {
-		if after != nil && after[id] || after == nil && s.existsAtEnd(id) || s.endIsKnown(id, revision) ||
-			slices.ContainsFunc(later, func(l *incarnation) bool { return l.key == id.key }) {
-			continue
-		}
-		l := s.endedIncarnation(id, revision)
-		s.noteDeletion(l, revision)
-		deleted = append(deleted, l)
-	}
-	return deleted
-}
-
-// endIsKnown reports whether the end of the incarnation that exists just before the revision is found already.
-func (s *search) endIsKnown(id identity, revision uint64) bool {
-	return slices.ContainsFunc(s.incarnations[id.key], func(l *incarnation) bool {
-		return l.uid == id.uid && l.created < revision && l.deleted >= revision
-	})
-}
-
-func (s *search) existsAtEnd(id identity) bool {
-	incarnations := s.incarnations[id.key]
-	for _, l := range incarnations {
-		if l.uid == id.uid && l.firstMissing == 0 && l.deleted == 0 {
-			return true
-		}
-	}
-	k, ok := s.log.Get(id.key)
-	return len(incarnations) == 0 && ok && k.UID == id.uid
-}
-
-// endedIncarnation returns the incarnation that is known to end around the deletion, or a new one.
-func (s *search) endedIncarnation(id identity, deletion uint64) *incarnation {
-	for i, l := range s.ended {
-		if l.key == id.key && l.uid == id.uid && l.lastSeen < deletion && deletion <= l.firstMissing {
-			s.ended = slices.Delete(s.ended, i, i+1)
-			return l
-		}
-	}
-	return s.transient(id.key, id.uid)
-}
 
 // transient adds an incarnation that was created and deleted in the gap. What the log has under its key is another one.
 func (s *search) transient(key, uid string) *incarnation {
@@ -213,21 +73,6 @@ func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 		at = last
 	}
 	return s.walkBack(ctx, l, at, last)
-}
-
-// walkListed walks back an incarnation that one list of names has and the next one has not. With a selector another one may have
-// left at the revision and be back in the next list, while this one was deleted after it, where only other streams know of a change.
-func (s *search) walkListed(ctx context.Context, l *incarnation) error {
-	if !s.Selected || s.Participant == nil {
-		return s.walkDeleted(ctx, l)
-	}
-	switch exists, err := s.exists(ctx, l, l.deleted); {
-	case IsLost(err):
-		return s.walkDeleted(ctx, l)
-	case err != nil || exists:
-		return cmp.Or(err, errSeveralKeys)
-	}
-	return s.walkDated(ctx, l)
 }
 
 // walkDated walks back an incarnation that is known to be missing at the revision of its deletion. If it exists just before, that

@@ -168,7 +168,6 @@ func TestModelOfRecovery(t *testing.T) {
 	for i := range histories {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
-		tuning.onePage = int64(2000 * random.IntN(2)) // else the collection counts as large
 		m := newModelled(random)
 		m.tuning = tuning
 		if random.IntN(3) == 0 {

@@ -22,9 +22,9 @@
 //  2. Read the collection's size at each revision that is not explained (sizes.go). It rises from 2 to 3 at 12, so an object
 //     was created there. It falls to 2 at 14, so one was deleted. It is 2 at 16 too, although d was created at 15, so one was
 //     deleted at 16.
-//  3. Find out which objects were deleted (deletions.go). The names at 15 are a, c and d; of these the list lacks c, so c was
-//     deleted at 16. The names at 13 are a, b and c; of these 15 lacks b, so b was deleted at 14. c is in neither the log nor
-//     the list: it is a transient object (transient.go), and is walked back from 15 to its creation at 12.
+//  3. Find out which objects were deleted (deletions.go). b, read at 14, is not there, so it was deleted at 14 or before, and
+//     14 is the only such revision. The names at 15, before the deletion that is left, are a, c and d. c is in neither the log
+//     nor the list: it is a transient object (transient.go), deleted at 16, and is walked back from 15 to its creation at 12.
 //  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
 //
 // Three things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). Where

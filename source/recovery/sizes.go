@@ -44,15 +44,11 @@ func (c *sizes) found(open map[uint64]int64, revision uint64) bool {
 }
 
 // openDeletions returns the revisions in (lo, hi] at which an object was deleted that is not found yet.
-func (c *sizes) openDeletions(lo, hi uint64) []uint64 { return c.firstOpen(lo, hi, len(c.order)) }
-
-func (c *sizes) fewOpenDeletions(lo, hi uint64) bool { return len(c.firstOpen(lo, hi, 3)) < 3 }
-
-func (c *sizes) firstOpen(lo, hi uint64, most int) (revisions []uint64) {
+func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i, _ := slices.BinarySearch(c.order, lo+1)
-	for ; i < len(c.order) && c.order[i] <= hi && len(revisions) < most; i++ {
+	for ; i < len(c.order) && c.order[i] <= hi; i++ {
 		if c.deletions[c.order[i]] > 0 {
 			revisions = append(revisions, c.order[i])
 		}

@@ -54,8 +54,7 @@ var consumers = slices.Concat(flinkConsumers, connectConsumers, []consumer{
 	{name: "kafkajs", codecs: true, title: "kafkajs (Node.js)", needs: "kafkajs-snappy",
 		fails: []topics{compacted, forgetful},
 		failure: "compaction may leave a record batch without records. kafkajs 2.2.4 does not get past one at the end of a segment, " +
-			"and reads it again and again, without an error. So it suits topics that are not compacted yet, or never are " +
-			"(`KUBECDC_KAFKA_HISTORY=forever`). Clients on librdkafka don't have the problem.",
+			"without an error. So it suits only topics that are never compacted (`KUBECDC_KAFKA_HISTORY=forever`).",
 		install: installKafkajs,
 		expect:  wholeObjects("pods", "configmaps"), read: kafkajs},
 })

@@ -22,13 +22,6 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("docs/recipes.md does not show test/compat/%s as it is", name)
 		}
 	}
-	who, err := os.ReadFile("../../docs/who.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(who), "\n"+read("flink/who.sql")+"```\n") {
-		t.Error("docs/who.md does not show test/compat/flink/who.sql as it is")
-	}
 	_, block, _ := strings.Cut(string(page), "```java\n")
 	block, _, _ = strings.Cut(block, "```")
 	for line := range strings.Lines(block) {

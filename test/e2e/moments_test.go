@@ -28,6 +28,11 @@ func TestTimesInKafka(t *testing.T) {
 	testTimes(t, newWorld(t, time.Hour))
 }
 
+func TestTimesInAFile(t *testing.T) {
+	t.Parallel()
+	testTimes(t, newFileWorld(t, time.Hour))
+}
+
 func TestTimesInPostgres(t *testing.T) {
 	t.Parallel()
 	testTimes(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))

@@ -31,6 +31,11 @@ func TestThePastInKafka(t *testing.T) {
 	testThePast(t, newWorld(t, time.Hour))
 }
 
+func TestThePastInAFile(t *testing.T) {
+	t.Parallel()
+	testThePast(t, newFileWorld(t, time.Hour))
+}
+
 func TestThePastInPostgres(t *testing.T) {
 	t.Parallel()
 	testThePast(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))
@@ -128,9 +133,12 @@ func decoded(t *testing.T, raw []byte) (object any) {
 func (p *pastTest) reader() (r sinks.Reader) {
 	p.t.Helper()
 	var err error
-	if p.Kafka != nil {
+	switch {
+	case p.File != "":
+		return p.openFile(p.t)
+	case p.Kafka != nil:
 		r, err = kafka.OpenReader(p.t.Context(), kafka.Config{Brokers: p.Kafka.Brokers, TopicPrefix: p.Prefix, Cluster: "e2e"})
-	} else {
+	default:
 		r, err = postgres.OpenReader(p.t.Context(), postgres.Config{URL: p.Postgres.URL, Cluster: "e2e"})
 	}
 	must(p.t, err)

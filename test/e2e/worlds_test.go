@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/test/servers"
@@ -40,6 +41,11 @@ func NewFragileWorld(t testing.TB) *World {
 
 // NewFileWorld starts an API server of the test's own: log and checkpoint are in one file.
 func NewFileWorld(t testing.TB) *World {
+	t.Helper()
+	return newFileWorld(t, compaction)
+}
+
+func newFileWorld(t testing.TB, compaction time.Duration) *World {
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: startKube(t, compaction), File: filepath.Join(t.TempDir(), "log.db")}
 	w.Env = with(settingsFor(w.Kube), "KUBECDC_SINK", "sqlite", "KUBECDC_CHECKPOINT", "sqlite:"+w.File)

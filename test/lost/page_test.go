@@ -3,6 +3,7 @@ package lost
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,30 +38,42 @@ func (r results) write(t *testing.T) {
 	must(t, os.WriteFile(page, []byte(before+begin+"\n"+r.table()+"\n"+end+after), 0o644))
 }
 
+// table has a row for each program, and a column for each scenario. Sinks of the exporter with the same figures share a row.
 func (r results) table() string {
-	var b strings.Builder
+	head, line := "| program |", "|---|"
 	for i, s := range scenarios {
-		fmt.Fprintf(&b, "**%s**: %s\n\n| program | changes lost | deletions missed | repeated | does it say so? |\n|---|--:|--:|--:|---|\n",
-			strings.ToUpper(s.name[:1])+s.name[1:], r.truth(i))
-		for _, row := range r.Rows {
-			v := row.Verdicts[i]
-			says := v.Says
-			if v.Lost == 0 {
-				says = "–"
-			}
-			fmt.Fprintf(&b, "| %s | %d | %d | %d | %s |\n", row.Name, v.Lost, v.Missed, v.Repeated, says)
+		v := r.Rows[0].Verdicts[i]
+		head += fmt.Sprintf(" %s: %d changes, %d deletions |", s.name, v.Changes, v.Deletes)
+		line += "---|"
+	}
+	var names, figures []string
+	for _, row := range r.Rows {
+		name, same := row.Name, row.figures()
+		if i := slices.Index(figures, same); i >= 0 {
+			names[i] += "; " + name
+			continue
 		}
-		if i < len(scenarios)-1 {
-			b.WriteString("\n")
-		}
+		names, figures = append(names, name), append(figures, same)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s does it say so? |\n%s---|\n", head, line)
+	for i, name := range names {
+		fmt.Fprintf(&b, "| %s | %s |\n", name, figures[i])
 	}
 	for _, why := range r.Absent {
-		fmt.Fprintf(&b, "Not run: %s.\n", why)
+		fmt.Fprintf(&b, "\nNot run: %s.\n", why)
 	}
 	return b.String()
 }
 
-func (r results) truth(i int) string {
-	v := r.Rows[0].Verdicts[i]
-	return fmt.Sprintf("%d changes, %d of them deletions.", v.Changes, v.Deletes)
+// figures are the cells of a row: what was lost, missed and repeated in each scenario, and what says so.
+func (r row) figures() string {
+	var cells, says []string
+	for _, v := range r.Verdicts {
+		cells = append(cells, fmt.Sprintf("%d, %d, %d", v.Lost, v.Missed, v.Repeated))
+		if v.Lost > 0 && !slices.Contains(says, v.Says) {
+			says = append(says, v.Says)
+		}
+	}
+	return strings.Join(append(cells, strings.Join(says, "; ")), " | ")
 }

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/history"
 )
 
 // lookHistory begins at the last complete row before the oldest wanted one.
@@ -32,19 +32,25 @@ func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]ch
 	if w.Until.IsZero() {
 		w.Until = never
 	}
-	var all history.Builder
+	var all []checkpoint.Checkpoint
+	var after change.Offsets // of all partitions: a complete row has all of them, any other those that moved in its second
 	c := checkpoint.Checkpoint{Slot: slot}
 	var moved, offsets []byte
 	var wanted bool
 	err := s.rows(ctx, lookHistory, []any{s.Cluster(), slot, w.Since, w.Until, cmp.Or(w.Limit, math.MaxInt32), int64(w.Batch)},
-		[]any{&c.Epoch, &c.Seq, &c.Time, &moved, &offsets, &wanted}, func() (err error) {
-			if c.Offsets, err = s.Parse(offsets); err == nil && wanted {
-				c.Positions, err = history.DecodePositions(moved)
+		[]any{&c.Epoch, &c.Seq, &c.Time, &moved, &offsets, &wanted}, func() error {
+			o, err := s.Parse(offsets)
+			after = after.Merge(o)
+			if err != nil || !wanted {
+				return err
 			}
-			all.Add(c, wanted)
+			c.Offsets = change.Offsets{}.Merge(after)
+			c.Positions, err = DecodePositions(moved)
+			all = append(all, c)
 			return err
 		})
-	return all.NewestFirst(), s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
+	slices.Reverse(all)
+	return all, s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
 func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {

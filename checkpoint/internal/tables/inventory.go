@@ -9,7 +9,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/history"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -129,7 +128,7 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 		if moved, err := t.Do(move, t.Cluster, c.Slot, int64(c.Seq), offsets, pages); err != nil || !moved {
 			return cmp.Or(err, checkpoint.ErrBehind)
 		}
-		if _, err := t.Do(note, t.Cluster, c.Slot, c.Epoch, int64(c.Seq), history.EncodePositions(c.Positions), offsets); err != nil {
+		if _, err := t.Do(note, t.Cluster, c.Slot, c.Epoch, int64(c.Seq), EncodePositions(c.Positions), offsets); err != nil {
 			return err
 		}
 		return t.Move(c.Positions)

@@ -49,9 +49,9 @@ func ErrUnknownYet(topic string) error {
 	return fmt.Errorf("a broker does not know topic %s yet", topic)
 }
 
-// Exists waits until a broker knows the topic, or until it is known to be deleted.
-func (c *Client) Exists(ctx context.Context, topic string) (exists bool, err error) {
-	since := time.Now()
+// Exists waits until a broker knows the topic, or until it is known to be deleted. since is when it was first missed, at the earliest:
+// who looks for many topics waits once.
+func (c *Client) Exists(ctx context.Context, topic string, since time.Time) (exists bool, err error) {
 	err = c.Try(ctx, "find topic "+topic, func(ctx context.Context) error {
 		_, err := c.Leaders(ctx, topic)
 		if !NoTopic(err) {

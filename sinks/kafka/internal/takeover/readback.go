@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -138,7 +139,7 @@ func (r *tailReader) visit(
 func (r *tailReader) exists(ctx context.Context, topic string) error {
 	err, known := r.topics[topic]
 	if !known {
-		exists, e := r.log.Client.Exists(ctx, topic)
+		exists, e := r.log.Client.Exists(ctx, topic, time.Now())
 		if e != nil {
 			return e
 		}

@@ -8,7 +8,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
@@ -123,19 +122,9 @@ func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
 // ends returns nothing only if the topic was certainly deleted or never existed: objects that are left out would be exported as
 // new ones.
 func (f *stateFold) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
-	c := f.log.Client
-	err = c.Try(ctx, "find "+topic, func(ctx context.Context) error {
-		if ends, err = c.Offsets(ctx, topic, cluster.Latest); !cluster.NoTopic(err) {
-			return err
-		}
-		gone, err := c.Deleted(ctx, topic, since)
-		if err == nil && !gone {
-			err = cluster.ErrUnknownYet(topic)
-		}
-		return err
-	})
-	if err == nil && len(ends) > 0 {
-		ends, _, err = c.SettledEnds(ctx, topic) // with the markers of batches that the control topic has
+	exists, err := f.log.Client.Exists(ctx, topic, since)
+	if err == nil && exists {
+		ends, _, err = f.log.Client.SettledEnds(ctx, topic) // with the markers of batches that the control topic has
 	}
 	return ends, err
 }

@@ -1,4 +1,4 @@
-package history
+package tables
 
 import (
 	"encoding/json"
