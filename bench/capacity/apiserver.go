@@ -36,8 +36,10 @@ func newAPIServer(c cluster) (*apiServer, error) {
 		s.collections = append(s.collections, s.serve(r, lives[r.Plural]))
 	}
 	s.discovery()
-	for _, r := range []change.Resource{{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"},
-		{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices", Kind: "APIService"}} {
+	for _, r := range []change.Resource{
+		{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"},
+		{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices", Kind: "APIService"},
+	} {
 		s.collections = append(s.collections, s.serve(resource{Resource: r}, life{}))
 	}
 	go func() {
