@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
@@ -35,8 +36,10 @@ func newAPIServer(c cluster) (*apiServer, error) {
 		s.collections = append(s.collections, s.serve(r, lives[r.Plural]))
 	}
 	s.discovery()
-	for _, r := range []change.Resource{{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"},
-		{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices", Kind: "APIService"}} {
+	for _, r := range []change.Resource{
+		{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"},
+		{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices", Kind: "APIService"},
+	} {
 		s.collections = append(s.collections, s.serve(resource{Resource: r}, life{}))
 	}
 	go func() {
@@ -161,33 +164,41 @@ func (s *apiServer) list(c *collection, w http.ResponseWriter, r *http.Request) 
 		bytes.Join(items, []byte(",")))
 }
 
+// discovery serves the aggregated documents, and the identity of the cluster.
 func (s *apiServer) discovery() {
-	served := map[string]*metav1.APIResourceList{}
-	groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	groups := map[string]*apidiscovery.APIGroupDiscovery{}
 	for _, c := range s.collections {
-		in := c.APIVersion()
-		if served[in] == nil {
-			served[in] = &metav1.APIResourceList{GroupVersion: in}
-			if c.Group != "" {
-				v := metav1.GroupVersionForDiscovery{GroupVersion: in, Version: c.Version}
-				groups.Groups = append(groups.Groups, metav1.APIGroup{Name: c.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
-			}
+		if groups[c.Group] == nil {
+			groups[c.Group] = &apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: c.Group},
+				Versions: []apidiscovery.APIVersionDiscovery{{Version: c.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}}}
 		}
-		served[in].APIResources = append(served[in].APIResources, metav1.APIResource{Name: c.Plural, Kind: c.Kind, Namespaced: c.Namespaced,
-			Verbs: metav1.Verbs{"list", "watch", "get"}})
+		scope := apidiscovery.ScopeCluster
+		if c.Namespaced {
+			scope = apidiscovery.ScopeNamespace
+		}
+		v := &groups[c.Group].Versions[0]
+		v.Resources = append(v.Resources, apidiscovery.APIResourceDiscovery{Resource: c.Plural, Verbs: metav1.Verbs{"list", "watch", "get"}, Scope: scope,
+			ResponseKind: &metav1.GroupVersionKind{Group: c.Group, Version: c.Version, Kind: c.Kind}})
 	}
-	for in, resources := range served {
-		s.document(pathOf(in), resources)
+	core := apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"}}
+	others := core
+	for name, g := range groups {
+		if name == "" {
+			core.Items = append(core.Items, *g)
+		} else {
+			others.Items = append(others.Items, *g)
+		}
 	}
-	s.document("/api", metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-	s.document("/apis", groups)
-	s.document("/api/v1/namespaces/kube-system", map[string]any{"kind": "Namespace", "apiVersion": "v1",
+	const form = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	s.document("/api", form, core)
+	s.document("/apis", form, others)
+	s.document("/api/v1/namespaces/kube-system", "", map[string]any{"kind": "Namespace", "apiVersion": "v1",
 		"metadata": map[string]any{"name": "kube-system", "uid": "0b1f4a52-6f0e-4dd8-8f0b-000000000009", "resourceVersion": "1"}})
 }
 
-func (s *apiServer) document(path string, v any) {
+func (s *apiServer) document(path, form string, v any) {
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Type", "application/json"+form)
 		_ = json.NewEncoder(w).Encode(v)
 	})
 }

@@ -42,7 +42,8 @@ func (c cluster) plan(s setup) (p plan, err error) {
 	}
 	p.control = p.batches*controlBatch + p.partitions*controlPartition
 	p.transactions = p.batches*transactionBatch + p.partitions*transactionPartition
-	p.exporter = float64(s.processes)*exporterAtRest + p.batches*exporterBatch + p.checkpoints*exporterCommit + p.changes*exporterChange + p.kilobytes*exporterKilo
+	p.exporter = float64(s.processes)*exporterAtRest + p.batches*exporterBatch +
+		p.checkpoints*exporterCommit + p.changes*exporterChange + p.kilobytes*exporterKilo
 	p.brokers = brokersAtRest + p.batches*brokersBatch + p.requests*brokersRequest
 	p.postgres = float64(s.processes)*postgresAtRest + p.checkpoints*postgresCommit + p.changes*postgresChange
 	p.server = p.changes*serverEvent + p.kilobytes*serverKilo + p.objects*serverProof/600
@@ -87,14 +88,18 @@ func (p plan) data() (sum float64) {
 
 func (p plan) print(c cluster, s setup) {
 	const day = 86400
-	fmt.Printf("| %.0f nodes, %.0f pods, %.0f created a day | objects | changes/s | changes/day | bytes a change | GB/day, one replica | slot of %d |\n|---|--:|--:|--:|--:|--:|--:|\n",
+	fmt.Printf("| %.0f nodes, %.0f pods, %.0f created a day | objects | changes/s | changes/day | bytes a change | GB/day, one replica | slot of %d |\n"+
+		"|---|--:|--:|--:|--:|--:|--:|\n",
 		c.nodes*c.scale, c.pods*c.scale, c.podsADay*c.scale, s.slots)
 	for _, r := range c.resources() {
 		slot := change.SlotOf(change.NewStream(r.Resource, "", "", "").ID(), s.slots)
-		fmt.Printf("| %s | %d | %.1f | %.2f million | %.0f | %.1f | %d |\n", r.ID(), r.alive, r.rate(), r.rate()*day/1e6, p.bytes[r.ID()]/r.rate(), p.bytes[r.ID()]*day/1e9, slot)
+		fmt.Printf("| %s | %d | %.1f | %.2f million | %.0f | %.1f | %d |\n", r.ID(), r.alive, r.rate(), r.rate()*day/1e6,
+			p.bytes[r.ID()]/r.rate(), p.bytes[r.ID()]*day/1e9, slot)
 	}
-	fmt.Printf("| **all** | %.0f | %.0f | %.1f million | %.0f | %.1f | |\n\n", p.objects, p.changes, p.changes*day/1e6, p.data()/p.changes, p.data()*day/1e9)
-	fmt.Printf("%.0f batches a second with %.0f ms for each; the busiest slot has %.0f changes a second\n", p.batches, 1000*s.commit, slices.Max(p.slotRates))
+	fmt.Printf("| **all** | %.0f | %.0f | %.1f million | %.0f | %.1f | |\n\n", p.objects, p.changes, p.changes*day/1e6,
+		p.data()/p.changes, p.data()*day/1e9)
+	fmt.Printf("%.0f batches a second with %.0f ms for each; the busiest slot has %.0f changes a second\n",
+		p.batches, 1000*s.commit, slices.Max(p.slotRates))
 	fmt.Printf("Kafka, three replicas: %.0f GB a day of changes, %.0f GB of control records, %.0f GB in 7 days; %.1f cores of brokers\n",
 		3*p.data()*day/1e9, 3*p.control*day/1e9, 21*(p.data()+p.control)*day/1e9, p.brokers)
 	fmt.Printf("exporter: %.2f cores, %.0f MB in each of %d processes; checkpoint: %.1f commits a second, %.1f GB of WAL a day, %.2f cores\n",
