@@ -19,12 +19,12 @@ func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) 
 	defer p.mu.Unlock()
 	s, err := p.texts[query], error(nil)
 	if s == nil {
-		if s, err = p.db.PrepareContext(ctx, query); err != nil { //nolint:sqlclosecheck // close closes it
+		if s, err = p.db.PrepareContext(ctx, query); err != nil {
 			return nil, err
 		}
 		p.texts[query] = s
 	}
-	return s.QueryContext(ctx, args...)
+	return s.QueryContext(ctx, args...) //nolint:sqlclosecheck // close closes the statements, callers the rows
 }
 
 func (p *prepared) close() {
