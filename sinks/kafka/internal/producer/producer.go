@@ -195,6 +195,9 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 // end takes the next identity, which there is by protocol 2. The coordinator knows a repeated request by its identity, which is the one
 // before: it answers that it is not yet done, then the same as the first time. What another producer has done meanwhile raises the epoch
 // by more than one, and the repeat is refused as fenced. To abort a transaction that has no partition is allowed by protocol 2.
+//
+// A transaction that the coordinator has aborted by itself raises the epoch by one as well: it takes the commit for a repeat of that abort,
+// and answers INVALID_TXN_STATE. By protocol 1 it answers that the producer is fenced, and that is what it means here too.
 func (p *Producer) end(ctx context.Context, commit bool) error {
 	req := kmsg.NewPtrEndTxnRequest()
 	req.TransactionalID, req.Commit, req.Version = p.TransactionalID, commit, endVersion
@@ -210,7 +213,11 @@ func (p *Producer) end(ctx context.Context, commit bool) error {
 	if res.ErrorCode == 0 && res.ProducerID >= 0 {
 		p.identity = identity{res.ProducerID, res.ProducerEpoch}
 	}
-	return cluster.CodeError(res.ErrorCode)
+	err = cluster.CodeError(res.ErrorCode)
+	if p.lacking == "" && commit && errors.Is(err, kafka.InvalidTransactionState) {
+		return kafka.ProducerFenced
+	}
+	return err
 }
 
 // askCoordinator finds the coordinator if it is not known, and looks for it again after an error that may mean that it
