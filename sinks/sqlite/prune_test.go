@@ -3,11 +3,14 @@ package sqlite_test
 import (
 	"bytes"
 	cryptorand "crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,8 +40,11 @@ type history struct {
 // body is an object's, of any size; a version and a little else differ from the one before.
 func (h *history) body(name, uid string) []byte {
 	note := strings.Repeat(fmt.Sprintf("%x ", h.IntN(40)), []int{1, 10, 400, 5000}[h.IntN(4)])
-	for len(note) < h.noise {
-		note += fmt.Sprintf("%016x", h.Uint64())
+	if noise := make([]byte, max(0, h.noise-len(note))/2); len(noise) > 0 {
+		for i := range noise {
+			noise[i] = byte(h.Uint32())
+		}
+		note += hex.EncodeToString(noise)
 	}
 	return fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":"%d"},"note":%q}`,
 		name, uid, h.version, note)
@@ -234,6 +240,113 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 			h.write(10)
 			h.check(r)
 		})
+	}
+}
+
+// While each kind of reading goes on, some of the history is removed: before, at, or behind what was read. It gets the rest all the
+// same, or is told that it can't.
+func TestHistoryGoesWhileItIsRead(t *testing.T) {
+	after := func(batch int) sinks.Query {
+		return sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: uint64(batch)}}}
+	}
+	kinds := map[string]func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error{
+		"all": func(h *history, r *sqlite.Reader, _ int, visit func(*sinks.Logged) error) error {
+			return r.Changes(h.t.Context(), sinks.Query{}, visit)
+		},
+		"after a batch": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+			return r.Changes(h.t.Context(), after(batch), visit)
+		},
+		"of an object": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+			q := after(batch)
+			q.Name = "web-1"
+			return r.Changes(h.t.Context(), q, visit)
+		},
+		"by names": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+			return r.Rest(h.t.Context(), after(batch), visit)
+		},
+		"states": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+			return r.States(h.t.Context(), sinks.Query{To: after(batch).After}, visit)
+		},
+	}
+	whole, told := map[string]int{}, map[string]int{}
+	for seed := range uint64(6) {
+		h, sink, r := newHistory(t, filepath.Join(t.TempDir(), "log"), seed, sqlite.Config{History: time.Millisecond})
+		h.noise = 60_000 // a page has 70 of the changes
+		var written []time.Time
+		for range 200 {
+			h.write(1)
+			written = append(written, time.Now())
+		}
+		gone := 0
+		names := slices.Sorted(maps.Keys(kinds))
+		h.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		for _, name := range names {
+			batch := gone + 1 + h.IntN(10)
+			gone += h.IntN(40)
+			var want, got []string
+			all := func(l *sinks.Logged) error {
+				got = append(got, fmt.Sprintf("%s %s %s %x", l.Name, l.Op, l.ResourceVersion, l.After))
+				return nil
+			}
+			if err := kinds[name](h, r, batch, all); err != nil {
+				t.Fatal(err)
+			}
+			want, got = got, nil
+			at := h.IntN(min(len(want), 60) + 1) // or not at all
+			err := kinds[name](h, r, batch, func(l *sinks.Logged) error {
+				if len(got) == at {
+					if err := sink.Prune(t.Context(), written[gone].Add(10*time.Minute)); err != nil {
+						return err
+					}
+				}
+				return all(l)
+			})
+			switch {
+			case errors.Is(err, sinks.ErrNotKept):
+				told[name]++
+			case err != nil || !slices.Equal(got, want):
+				t.Errorf("seed %d, %s: %d records were read after batch %d, and %d when some were removed at the %d: %v", seed, name, len(want), batch, len(got), at, err)
+			default:
+				whole[name]++
+			}
+		}
+	}
+	t.Log("whole:", whole, "told that they are not:", told)
+	for name := range kinds { // a state, and objects of one name, are read by so many questions that whatever goes is told
+		if told[name] == 0 || whole[name] == 0 && name != "states" && name != "of an object" {
+			t.Errorf("%s: %d readings were whole, and %d were told that they are not", name, whole[name], told[name])
+		}
+	}
+}
+
+// A reader asks for the changes after each batch once the history is cut: it gets them all, or is told that some are gone.
+func TestChangesAfterABatchThatIsGone(t *testing.T) {
+	h, sink, r := newHistory(t, filepath.Join(t.TempDir(), "log"), 1, sqlite.Config{History: time.Millisecond})
+	began := time.Now()
+	h.write(200)
+	if err := sink.Prune(t.Context(), began.Add(10*time.Minute+time.Since(began)/2)); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for batch := range len(h.written) {
+		want, got := 0, 0
+		for _, changes := range h.written[batch:] {
+			want += len(changes)
+		}
+		err := r.Changes(t.Context(), sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: uint64(batch)}}}, func(*sinks.Logged) error {
+			got++
+			return nil
+		})
+		if errors.Is(err, sinks.ErrNotKept) {
+			if told++; told != batch+1 {
+				t.Errorf("the changes after batch %d are gone, but not those of an earlier one", batch)
+			}
+		} else if err != nil || got != want {
+			t.Errorf("after batch %d there are %d changes, want %d: %v", batch, got, want, err)
+		}
+	}
+	if told == 0 || told == len(h.written) {
+		t.Errorf("after %d of %d batches changes are gone", told, len(h.written))
 	}
 }
 

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"kubecdc/change"
@@ -22,6 +23,7 @@ type scan struct {
 	names  streamNames
 	made   *bodies
 	read   int64
+	from   int64 // the changes after it are still to be read
 }
 
 // Changes begins with what is left of the changes that are gone. Of one object it reads its own changes; otherwise those of all, in
@@ -38,10 +40,19 @@ func (r *Reader) answer(ctx context.Context, q sinks.Query, read func(*scan, con
 		return failed
 	}
 	err := read(s, ctx)
-	if err == nil || failed != nil || ctx.Err() != nil {
+	if failed != nil || ctx.Err() != nil {
 		return err
 	}
-	return r.fail("read the changes of the log", err)
+	return r.fail("read the changes of the log", cmp.Or(s.kept(ctx), err))
+}
+
+// kept reports an error if changes were removed that are still to be read, or were a moment ago: their removal is noted before it begins.
+func (s *scan) kept(ctx context.Context) error {
+	after, _, err := s.reader.kept(ctx)
+	if err == nil && after > s.from {
+		err = fmt.Errorf("old changes were removed before they were read: ask again: %w", sinks.ErrNotKept)
+	}
+	return err
 }
 
 func (s *scan) all(ctx context.Context) error {
@@ -50,6 +61,7 @@ func (s *scan) all(ctx context.Context) error {
 		return err
 	}
 	at := after
+	s.from = after
 	if s.After == nil {
 		err = s.unchanged(ctx, after)
 	} else {
@@ -94,7 +106,7 @@ func (s *scan) round(ctx context.Context) (end int64, err error) {
 
 // start is the id after which the changes after a cut begin. ErrNotKept if some of them are gone.
 func (s *scan) start(ctx context.Context, after int64) (int64, error) {
-	numbers, _, err := s.reader.slots(ctx)
+	numbers, ends, err := s.reader.slots(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -105,17 +117,25 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if len(last) > 0 {
+		next, err := batches(ctx, s.reader.db, `where slot = ? and id > ? order by id limit 1`, id, after)
+		if err != nil {
+			return 0, err
+		}
+		kept := ends.Batches[slot] + 1 // the first batch that is
+		if len(next) > 0 {
+			kept = next[0].seq
+		}
+		switch {
+		case after > 0 && cut < kept-1:
+			return 0, sinks.ErrNotKept
+		case len(last) > 0:
 			start = min(start, last[0].id+last[0].changes)
-			continue
+		default:
+			start = after
 		}
-		first, err := batches(ctx, s.reader.db, `where slot = ? order by id limit 1`, id)
-		if err != nil || after > 0 && len(first) > 0 && first[0].seq > cut+1 {
-			return 0, cmp.Or(err, sinks.ErrNotKept)
-		}
-		start = after
 	}
-	return max(start, after), nil
+	s.from = max(start, after)
+	return s.from, nil
 }
 
 // unchanged visits the objects as they were where the history begins.
@@ -155,7 +175,8 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 	if len(s.slots) != 1 {
 		return r.Changes(ctx, q, visit)
 	}
-	return s.states(ctx, known, max(end, after), func(record *record, l *sinks.Logged) error {
+	s.from = after
+	err = s.states(ctx, known, max(end, after), func(record *record, l *sinks.Logged) error {
 		switch {
 		case record.id > after:
 			s.placed(record, l)
@@ -169,6 +190,7 @@ func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Lo
 		}
 		return visit(l)
 	})
+	return cmp.Or(s.kept(ctx), err)
 }
 
 // object reads the changes of one object, and of others that had its name, by their index.
@@ -209,6 +231,10 @@ func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...
 		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], at, end)...); err != nil {
 			return at, err
 		}
+		s.from = at
+		if err := s.kept(ctx); err != nil {
+			return at, err
+		}
 		for i := range all {
 			at = all[i].id
 			if _, err := s.one(ctx, &all[i]); err != nil {
@@ -219,6 +245,7 @@ func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...
 			s.Progress(s.read, max(s.read, end))
 		}
 	}
+	s.from = end
 	return end, ctx.Err()
 }
 
