@@ -151,6 +151,7 @@ func wantPastRead(t *testing.T, url string) {
 		{sinks.Query{To: &cut, Resources: []string{"pods"}}, "p-1 p-2 p-3 p-4 p-5"},
 		{sinks.Query{After: &cut}, "p-6 p-7"},
 		{sinks.Query{Namespace: "default", Name: "p-2"}, "p-2"},
+		{sinks.Query{After: &cut, Name: "p-6"}, "p-6"},
 	} {
 		var names []string
 		if err := r.Changes(t.Context(), tc.q, func(l *sinks.Logged) error {
@@ -165,6 +166,69 @@ func wantPastRead(t *testing.T, url string) {
 		slices.Sort(names)
 		if got := strings.Join(names, " "); got != tc.want {
 			t.Errorf("%+v: %s, want %s", tc.q, got, tc.want)
+		}
+	}
+	for _, name := range []string{"", "p-6"} {
+		q := sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: 1}}, Name: name}
+		if err := r.Changes(t.Context(), q, func(*sinks.Logged) error { return nil }); !errors.Is(err, sinks.ErrNotKept) {
+			t.Errorf("changes of %q after a batch that is not kept: %v", name, err)
+		}
+	}
+}
+
+// The oldest changes are dropped while a reader reads: it gets the rest all the same, or is told that it can't.
+func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
+	const each = 3000 // a statement reads one batch of these, but not two
+	e := newEra(t, servers.Database)
+	sink := e.sink(t, "prod", threeDays)
+	e.day(t, 0)
+	log := openLog(t, sink, 1)
+	day := func(n int) {
+		e.day(t, n)
+		e.await(t, `select max(upper) - clock() >= interval '1 day' from partitions`, "t")
+	}
+	batchOf := func(seq, n int) {
+		day(n)
+		var changes []change.Change
+		for i := range each {
+			changes = append(changes, event(pods, change.Create, fmt.Sprint("p-", n, "-", i), fmt.Sprint("u-", n, "-", i), fmt.Sprint(n*each+i+1)))
+		}
+		write(t, log, numberedOn(pods, seq, changes...))
+	}
+	kept := func(batch int) {
+		e.await(t, `select min(seq), min(batch) from batches, changes`, fmt.Sprintf("%d|%d", batch, batch))
+	}
+	for n := range 7 {
+		batchOf(n+1, n)
+	}
+	kept(4)
+	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: e.url, Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, tc := range []struct {
+		name      string
+		after     uint64
+		follow    bool
+		meanwhile func() // once the first batch was read
+		read      int    // batches
+		told      bool
+	}{
+		{"what was read goes", 3, false, func() { day(7); kept(5) }, 4, false},
+		{"what comes next goes", 4, false, func() { day(9); kept(7) }, 2, true},
+		{"what came later goes", 6, true, func() { batchOf(8, 10); batchOf(9, 14); kept(9) }, 1, true},
+	} {
+		read, paused := 0, false
+		q := sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: tc.after}}, Follow: tc.follow, Progress: func(int64, int64) {
+			if !paused {
+				paused = true
+				tc.meanwhile()
+			}
+		}}
+		err := r.Changes(t.Context(), q, func(*sinks.Logged) error { read++; return nil })
+		if told := errors.Is(err, sinks.ErrNotKept); told != tc.told || !told && (err != nil || read != tc.read*each) {
+			t.Errorf("%s: %d changes were read: %v", tc.name, read, err)
 		}
 	}
 }

@@ -201,12 +201,14 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 		}
 		var b row
 		var last time.Time
+		read, jumped := at.seq, false
 		args := []any{s.reader.cluster, slot, at.epoch, int64(at.seq), int64(after), int64(end)}
 		into := []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}
 		err := s.reader.db.Each(ctx, "list the batches of the log", look, args, into, func() error {
 			if after > 0 && at.seq == 0 && b.seq > after+1 {
 				return fmt.Errorf("slot %d has no batch %d any more: %w", slot, after+1, sinks.ErrNotKept)
 			}
+			jumped = jumped || at.seq == read && read > 0 && b.seq > read+1
 			at = storedBatch{epoch: b.epoch, seq: b.seq}
 			if b.order = b.written; b.order.Before(last) {
 				b.order = last
@@ -216,6 +218,10 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 			}
 			return nil
 		})
+		if err == nil && jumped { // it follows, and numbers are left out where a log lost its end: or were these dropped?
+			err = s.holds(ctx, `select exists (select from kubecdc_log.batches where cluster = $1 and slot = $2 and seq <= $3)`,
+				s.reader.cluster, slot, int64(read))
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
@@ -16,6 +18,7 @@ type scan struct {
 	visit   func(*sinks.Logged) error
 	streams streams
 	at      map[int]storedBatch // the last batch of each slot that was read
+	since   time.Time           // where the history began when what is left of earlier times was read
 	read    int64
 	of      int64
 }
@@ -25,7 +28,11 @@ const groupChanges = 5000
 
 // batches reads the batches that follow, up to a cut, in groups.
 func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
+	first := len(s.at) == 0
 	all, err := s.pending(ctx, to)
+	if err == nil && first {
+		err = s.still(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -40,6 +47,9 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 			n++
 		}
 		if err := s.group(ctx, all[:n]); err != nil {
+			return err
+		}
+		if err := s.has(ctx, slices.MinFunc(all[:n], func(a, b row) int { return a.written.Compare(b.written) })); err != nil {
 			return err
 		}
 		if s.read += int64(changes); s.Progress != nil {
@@ -71,18 +81,60 @@ func (s *scan) group(ctx context.Context, batches []row) error {
 	return s.rows(ctx, from, " order by g.n, c.n", []any{s.reader.cluster, slots, epochs, seqs, written, first, last}, nil)
 }
 
+// errDropped is of changes that were dropped before they were read.
+var errDropped = fmt.Errorf("old changes were dropped before they were read: ask again: %w", sinks.ErrNotKept)
+
+// has returns an error if a batch was dropped: so were its changes, though later, and those of all batches before it.
+func (s *scan) has(ctx context.Context, b row) error {
+	const look = `select exists (select from kubecdc_log.batches
+		where (cluster, slot, epoch, seq, written) = ($1, $2, $3, $4, $5))`
+	return s.holds(ctx, look, s.reader.cluster, b.slot, b.epoch, int64(b.seq), b.written)
+}
+
+// still returns an error if batches after those that are asked for were dropped, or any were since what is left of them was read.
+func (s *scan) still(ctx context.Context) error {
+	if s.After == nil {
+		since, err := s.reader.KeptSince(ctx, "")
+		if err == nil && !since.Equal(s.since) {
+			err = errDropped
+		}
+		return err
+	}
+	const look = `select not exists (select from kubecdc_log.slots s join unnest($2::int[], $3::bigint[]) as a (slot, seq) on a.slot = s.slot
+		where s.cluster = $1 and s.seq > a.seq and a.seq > 0
+			and not exists (select from kubecdc_log.batches where cluster = $1 and slot = a.slot and seq <= a.seq + 1))`
+	slots, seqs := []int{}, []int64{}
+	for slot, seq := range s.After.Batches {
+		slots, seqs = append(slots, slot), append(seqs, int64(seq))
+	}
+	return s.holds(ctx, look, s.reader.cluster, slots, seqs)
+}
+
+func (s *scan) holds(ctx context.Context, look string, args ...any) error {
+	var holds bool
+	err := pgdb.Querier{DB: s.reader.db}.Row(ctx, look, args, &holds)
+	if err == nil && !holds {
+		return errDropped
+	}
+	return s.reader.db.Fail("find out whether the changes are kept", err)
+}
+
 // object reads the changes of one object by the index for that.
 func (s *scan) object(ctx context.Context) error {
-	return s.rows(ctx, ` from kubecdc_log.changes c where c.cluster = $1`, " order by c.written, c.slot, c.epoch, c.batch, c.n",
+	err := s.rows(ctx, ` from kubecdc_log.changes c where c.cluster = $1`, " order by c.written, c.slot, c.epoch, c.batch, c.n",
 		[]any{s.reader.cluster}, func(l *sinks.Logged) bool {
 			return (s.To == nil || s.To.Has(l)) && (s.After == nil || !s.After.Has(l))
 		})
+	if err != nil {
+		return err
+	}
+	return s.still(ctx)
 }
 
 // unchanged visits the objects whose changes were all dropped: the last of them is in the table objects.
 func (s *scan) unchanged(ctx context.Context) error {
 	since, err := s.reader.KeptSince(ctx, "")
-	if err != nil || since.IsZero() {
+	if s.since = since; err != nil || since.IsZero() {
 		return err
 	}
 	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream,
