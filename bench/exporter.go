@@ -100,7 +100,7 @@ func (e *exporter) awaitPositions(ctx context.Context, streams int, version uint
 	poll := 5 * time.Millisecond
 	for e.progress.reached(version) < streams || e.metric("kubecdc_buffer_changes", "kubecdc_checkpoint_pending_objects") > 0 {
 		if e.progress.reached(version) >= streams {
-			poll = 100 * time.Millisecond // it costs the exporter CPU
+			poll = 400 * time.Millisecond // it costs the exporter CPU
 		}
 		if _, err := e.usage(); err != nil {
 			return err

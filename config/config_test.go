@@ -370,6 +370,12 @@ func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
 			values[s.Env] = "\x00 not right for anything"
 			defer func() { values[s.Env] = sample }()
 			got, _, err := Load(environ(values), parsed(t, "--"+s.Flag+"="+sample))
+			if strings.HasPrefix(s.With, "KUBECDC_SINK=") && !strings.Contains(s.With, "kafka") { // the sink of the samples
+				if err == nil || !strings.Contains(err.Error(), "or leave --"+s.Flag+" out") {
+					t.Errorf("--%s is for another sink: %v", s.Flag, err)
+				}
+				return
+			}
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("--%s=%s differs from %s=%s: %v", s.Flag, sample, s.Env, sample, err)
 			}
@@ -404,7 +410,7 @@ func parsed(t *testing.T, args ...string) *pflag.FlagSet {
 
 func TestASwitchNeedsNoValue(t *testing.T) {
 	alone(t)
-	c, _, err := Load(nil, parsed(t, "--kafka-tls"))
+	c, _, err := Load(nil, parsed(t, "--sink", "kafka", "--kafka-brokers", "h:1", "--checkpoint", "sqlite:/tmp/none", "--kafka-tls"))
 	if err != nil || !c.Kafka.TLS {
 		t.Errorf("--kafka-tls alone: %v", err)
 	}
@@ -443,6 +449,22 @@ func TestWarnings(t *testing.T) {
 		_, warnings, err := Load([]string{env}, nil)
 		if err != nil || (want == "") != (len(warnings) == 0) || !strings.Contains(strings.Join(warnings, ""), want) {
 			t.Errorf("%s: want %q, got %q, %v", env, want, warnings, err)
+		}
+	}
+}
+
+// A variable may be meant for another command, but whoever gives a flag wants what it says.
+func TestAFlagWithoutEffectIsRefused(t *testing.T) {
+	alone(t)
+	for _, with := range []string{"", "sink"} {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		AddFlags(flags, func(s *Setting) bool { return s.Flag == "kafka-brokers" || s.Flag == with })
+		if err := flags.Parse([]string{"--kafka-brokers", "h:1"}); err != nil {
+			t.Fatal(err)
+		}
+		_, warnings, err := Load(nil, flags)
+		if refused := err != nil && strings.Contains(err.Error(), "add --sink kafka, or leave --kafka-brokers out"); refused != (with != "") || refused == (err == nil) {
+			t.Errorf("with the flag %q: %q, %v", with, warnings, err)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connecti
 }
 
 func load(environment []string, flags *pflag.FlagSet) *loader {
-	l := &loader{values: env.ToMap(environment), bad: map[string]bool{}, c: &Config{}}
+	l := &loader{values: env.ToMap(environment), bad: map[string]bool{}, given: map[string]bool{}, c: &Config{}}
 	l.warnUnknown()
 	l.overlay(flags)
 	l.parse()
@@ -60,17 +60,20 @@ type loader struct {
 	c        *Config
 	problems []Problem
 	bad      map[string]bool // settings that already have a problem
+	flags    *pflag.FlagSet
+	given    map[string]bool // settings whose flags were given
 	warnings []string
 }
 
 // overlay replaces values of the environment by the flags that were given.
 func (l *loader) overlay(flags *pflag.FlagSet) {
-	if flags == nil {
+	if l.flags = flags; flags == nil {
 		return
 	}
 	for _, s := range all {
 		if f := flags.Lookup(s.Flag); f != nil && f.Changed {
 			l.values[s.Env] = f.Value.String()
+			l.given[s.Env] = true
 		}
 	}
 }

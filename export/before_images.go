@@ -28,12 +28,13 @@ type beforeImages struct {
 	maxBytes    int64
 	changed     [2048]uint64 // hashes of objects that changed, each in its place
 	unpacked    unpacked
-	first       []*change.Change // of each object in a batch
-	keepBases   bool             // it is not known here which changes are written
+	first       []*change.Change    // of each object in a batch
+	missing     map[objectID]wanted // in a batch
+	keepBases   bool                // it is not known here which changes are written
 }
 
 func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID) bodyRedactor, maxBytes int64) *beforeImages {
-	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes}
+	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes, missing: map[objectID]wanted{}}
 	b.cache, _ = simplelru.NewLRU(1<<20, func(id objectID, body checkpoint.Body) { b.bytes -= cacheSize(id, body) })
 	return b
 }
@@ -45,8 +46,8 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 	if b.store.log != nil {
 		return b.ofLog(ctx, batch, objects)
 	}
-	missing := map[change.StreamID][]string{}
-	first := map[objectID]wanted{}
+	keys := map[change.StreamID][]string{}
+	clear(b.missing)
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], objects.ids[i]
 		if c.Op != change.Update && c.Op != change.Delete || objects.before[i] >= 0 {
@@ -55,7 +56,7 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		body, ok := b.cache.Get(id)
 		if !ok {
 			if body, ok = b.store.checkpoints.body(id); !ok || body.KeepsBase() {
-				missing[id.stream], first[id] = append(missing[id.stream], id.key), wanted{c, body.Delta}
+				keys[id.stream], b.missing[id] = append(keys[id.stream], id.key), wanted{c, body.Delta}
 				continue
 			}
 			b.put(id, body)
@@ -70,8 +71,8 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		c.Before = before
 		objects.based(batch, id, base, b.keepBases)
 	}
-	for stream, keys := range missing {
-		if err := b.load(ctx, batch, stream, keys, first, objects); err != nil {
+	for stream, keys := range keys {
+		if err := b.load(ctx, batch, stream, keys, objects); err != nil {
 			return fmt.Errorf("read %d before-images of %s: %w", len(keys), stream, err)
 		}
 	}
@@ -102,12 +103,11 @@ type wanted struct {
 }
 
 // load reads the bodies of objects from the checkpoint, and sets Before of their changes.
-func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream change.StreamID, keys []string,
-	changes map[objectID]wanted, objects *touched) error {
+func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream change.StreamID, keys []string, objects *touched) error {
 	redact := b.redactorFor(stream)
 	return b.store.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
 		id := objectID{stream, key}
-		w := changes[id]
+		w := b.missing[id]
 		if w.delta != nil {
 			stored.Delta = w.delta
 		}
@@ -118,6 +118,7 @@ func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream cha
 		if redact != nil {
 			redacted := redact(key, body)
 			if w.change.Before = redacted; !bytes.Equal(redacted, body) {
+				delete(b.missing, id)
 				return nil // and the object gets a new base
 			}
 		}
@@ -145,10 +146,16 @@ func (b *beforeImages) written(objects []objectState) {
 		case body.KeepsBase() && known:
 			body.Base = former.Base
 			b.put(id, body)
-		case !body.KeepsBase() && (known || b.often(id)):
+		case !body.KeepsBase() && (known || !b.loaded(id) && b.often(id)):
 			b.put(id, body)
 		}
 	}
+}
+
+// loaded reports whether a body was read for the batch, so that often knows of the change.
+func (b *beforeImages) loaded(id objectID) bool {
+	_, loaded := b.missing[id]
+	return loaded
 }
 
 // often notes a change of an object, and reports whether one was noted before, and since then none of another object in its place. So

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/export/batching"
 	"kubecdc/export/ownership"
 	"kubecdc/export/rebuild"
 	"kubecdc/internal/dependency"
@@ -50,7 +49,7 @@ type Fill struct {
 	Changes, Bytes       int64 // of what was read and is not durable yet
 	MaxChanges, MaxBytes int64 // of these: then the streams wait
 	Pending              int64 // objects whose last state is in the log and not yet in the checkpoint
-	Streams              []batching.Span
+	Streams              map[change.StreamID]time.Time
 }
 
 // Committed is a committed batch, and what its commit took.

@@ -191,7 +191,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	s.parts.Observer.Buffering(s.number, func() (f Fill) {
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
-		f.Pending, f.Streams = checkpoints.objects(), q.Spans()
+		f.Pending, f.Streams = checkpoints.objects(), q.Since()
 		return f
 	})
 	defer s.parts.Observer.Buffering(s.number, nil)

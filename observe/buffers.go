@@ -1,14 +1,15 @@
 package observe
 
 import (
+	"maps"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubecdc/change"
 	"kubecdc/export"
-	"kubecdc/export/batching"
 )
 
 // buffers are the gauges of what the slots have in memory. A slot without a session has nothing there.
@@ -68,15 +69,13 @@ func (x *buffer) read() export.Fill {
 	return x.last
 }
 
-// spans returns what was read of each stream and is not durable yet.
-func (b *buffers) spans() map[change.StreamID]batching.Span {
+// since returns the time of the first record of each stream that has records which are not durable yet.
+func (b *buffers) since() map[change.StreamID]time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := map[change.StreamID]batching.Span{}
+	all := map[change.StreamID]time.Time{}
 	for _, x := range b.slots {
-		for _, s := range x.read().Streams {
-			all[s.Stream] = s
-		}
+		maps.Copy(all, x.read().Streams)
 	}
 	return all
 }

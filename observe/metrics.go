@@ -79,7 +79,7 @@ func NewMetrics(version string, slots ...int) *Metrics {
 	r.gauges("build_info", "1, with the version as a label.", "version").WithLabelValues(version).Set(1)
 	m.registerProcess(r)
 	m.registerSlots(r)
-	m.streams = newStreamGauges(r, m.buffers.spans)
+	m.streams = newStreamGauges(r, m.buffers.since)
 	m.registerStreams(r)
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startAtZero(slots)

@@ -15,7 +15,6 @@ import (
 	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/export"
-	"kubecdc/export/batching"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
 )
@@ -147,7 +146,7 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 	// The sink takes nothing any more. The session fails, and the next one can't open the log.
 	read := now
 	e.Buffering(0, func() export.Fill {
-		return export.Fill{Streams: []batching.Span{{Stream: "pods", Since: read}}}
+		return export.Fill{Streams: map[change.StreamID]time.Time{"pods": read}}
 	})
 	now = now.Add(time.Minute)
 	lag("pods", time.Minute)

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubecdc/change"
-	"kubecdc/export/batching"
 	"kubecdc/source/reflector"
 )
 
@@ -15,7 +14,7 @@ import (
 // over failed sessions of its slot, until the slot is another replica's.
 type streamGauges struct {
 	now   func() time.Time
-	spans func() map[change.StreamID]batching.Span // what was read and is not durable yet
+	since func() map[change.StreamID]time.Time // of the first record that is not durable yet
 
 	state, lag, confirmed, objects, refused, proof, differences, streams *prometheus.Desc
 
@@ -37,8 +36,8 @@ type streamGauge struct {
 	differ    int
 }
 
-func newStreamGauges(r *registry, spans func() map[change.StreamID]batching.Span) *streamGauges {
-	g := &streamGauges{now: time.Now, spans: spans, all: map[change.StreamID]*streamGauge{}}
+func newStreamGauges(r *registry, since func() map[change.StreamID]time.Time) *streamGauges {
+	g := &streamGauges{now: time.Now, since: since, all: map[change.StreamID]*streamGauge{}}
 	g.streams = r.scraped("streams", "Streams that this replica works on, by state.", "state")
 	g.state = r.scraped("stream_state", "1 for the current state of the stream.", "stream", "state")
 	g.confirmed = r.scraped("stream_confirmed_timestamp_seconds",
@@ -76,7 +75,7 @@ func (s *streamGauge) follows() bool {
 }
 
 // completeUntil returns up to when the log has the stream, as far as this process can tell.
-func (s *streamGauge) completeUntil(now time.Time, span batching.Span) time.Time {
+func (s *streamGauge) completeUntil(now time.Time, read time.Time) time.Time {
 	until := now
 	if !s.follows() {
 		until = latest(s.confirmed, s.left)
@@ -84,8 +83,8 @@ func (s *streamGauge) completeUntil(now time.Time, span batching.Span) time.Time
 	if until.IsZero() {
 		until = s.seen
 	}
-	if !span.Since.IsZero() && span.Since.Before(until) {
-		return span.Since
+	if !read.IsZero() && read.Before(until) {
+		return read
 	}
 	return until
 }
@@ -98,7 +97,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 func (g *streamGauges) collect(emit func(*prometheus.Desc, float64, ...string)) {
-	spans := g.spans()
+	since := g.since()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, counts := g.now(), map[change.StreamState]int{stateNew: 0}
@@ -116,7 +115,7 @@ func (g *streamGauges) collect(emit func(*prometheus.Desc, float64, ...string)) 
 			continue
 		}
 		emit(g.confirmed, seconds(latest(s.confirmed, s.seenIfUnconfirmed())), stream)
-		emit(g.lag, max(now.Sub(s.completeUntil(now, spans[id])).Seconds(), 0), stream)
+		emit(g.lag, max(now.Sub(s.completeUntil(now, since[id])).Seconds(), 0), stream)
 		emit(g.refused, boolValue(s.refused), stream)
 		if s.known != nil {
 			emit(g.objects, float64(s.known()), stream)
@@ -211,9 +210,9 @@ func (g *streamGauges) position(slot int, p change.Position) {
 
 // stopped records that the session that read a stream ends. What it had read and the log has not will be read again.
 func (g *streamGauges) stopped(stream change.StreamID) {
-	span := g.spans()[stream]
+	read := g.since()[stream]
 	g.update(stream, func(s *streamGauge) {
-		s.left = s.completeUntil(g.now(), span)
+		s.left = s.completeUntil(g.now(), read)
 		if s.state = stateNew; s.known != nil {
 			n := s.known()
 			s.known = func() int64 { return n } // the session's memory is not held

@@ -38,18 +38,9 @@ type Batch struct {
 	items      int // items that occupy capacity; a position alone does not, as each stream has at most one
 	weight     int64
 	created    time.Time
-	hasRecords bool // the batch has more than positions
-	spans      []Span
-	spanOf     map[change.StreamID]int // index of spans
-	lastStream change.StreamID         // of the last record, whose span is at lastSpan
-	lastSpan   int
-}
-
-// Span is what was read of a stream and is not durable yet.
-type Span struct {
-	Stream      change.StreamID
-	Since       time.Time // of the first record
-	First, Last change.ResourceVersion
+	hasRecords bool                          // the batch has more than positions
+	since      map[change.StreamID]time.Time // of the first record of each stream
+	lastStream change.StreamID               // of the last record
 }
 
 // Waited is the time since the batch began to be collected.
@@ -70,7 +61,7 @@ func (a *accumulator) add(item *change.Item, weight int64) (maybeSooner bool) {
 
 // newBatch returns an empty batch, in the memory of one that is done.
 func (a *accumulator) newBatch() *Batch {
-	b := &Batch{Newest: map[change.StreamID]change.Position{}, spanOf: map[change.StreamID]int{}, created: time.Now()}
+	b := &Batch{Newest: map[change.StreamID]change.Position{}, since: map[change.StreamID]time.Time{}, created: time.Now()}
 	if last := len(a.spare) - 1; last >= 0 {
 		b.Changes, a.spare = a.spare[last], a.spare[:last]
 	}
@@ -123,7 +114,7 @@ func (b *Batch) add(item *change.Item, weight int64) {
 		b.items++
 		b.weight += weight
 		b.hasRecords = true
-		b.extendSpan(item)
+		b.note(item)
 	}
 	if item.Change != nil {
 		b.Changes = append(b.Changes, *item.Change)
@@ -147,20 +138,13 @@ func (b *Batch) add(item *change.Item, weight int64) {
 	}
 }
 
-// extendSpan extends the span of a record's stream. Most often the record before is of the same stream, which needs no lookup.
-func (b *Batch) extendSpan(item *change.Item) {
-	if len(b.spans) == 0 || b.lastStream != item.Stream {
-		i, ok := b.spanOf[item.Stream]
-		if !ok {
-			i = len(b.spans)
-			b.spanOf[item.Stream] = i
-			b.spans = append(b.spans, Span{Stream: item.Stream, Since: item.Time})
-		}
-		b.lastStream, b.lastSpan = item.Stream, i
+// note notes the stream of a record. Most often the record before is of the same stream, which needs no lookup.
+func (b *Batch) note(item *change.Item) {
+	if b.lastStream == item.Stream && len(b.since) > 0 {
+		return
 	}
-	if s := &b.spans[b.lastSpan]; item.Version != "" {
-		if s.Last = item.Version; s.First == "" {
-			s.First = item.Version
-		}
+	b.lastStream = item.Stream
+	if _, ok := b.since[item.Stream]; !ok {
+		b.since[item.Stream] = item.Time
 	}
 }

@@ -3,7 +3,6 @@
 package batching
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -126,25 +125,19 @@ func (q *Queue) Done(b *Batch) {
 // Pending returns how many items and bytes were read and are not yet durable.
 func (q *Queue) Pending() (items, bytes int64) { return q.pendingItems.Load(), q.pendingBytes.Load() }
 
-// Spans returns what was read of each stream that has records which are not yet durable.
-func (q *Queue) Spans() []Span {
+// Since returns the time of the first record of each stream that has records which are not yet durable.
+func (q *Queue) Since() map[change.StreamID]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var all []Span
-	index := map[change.StreamID]int{}
+	all := map[change.StreamID]time.Time{}
 	for _, b := range append([]*Batch{q.inFlight}, q.accumulator.batches...) {
 		if b == nil {
 			continue
 		}
-		for _, s := range b.spans {
-			i, ok := index[s.Stream]
-			if !ok {
-				index[s.Stream] = len(all)
-				all = append(all, s)
-				continue
+		for id, since := range b.since {
+			if _, ok := all[id]; !ok {
+				all[id] = since
 			}
-			all[i].Last = cmp.Or(s.Last, all[i].Last)
-			all[i].First = cmp.Or(all[i].First, s.First)
 		}
 	}
 	return all
