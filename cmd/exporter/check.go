@@ -20,8 +20,9 @@ Nothing is exported. The checkpoint's file or tables are created if they do not
 exist. With Kafka the check tries everything that a start and a restart need:
 to see, read and write each topic, to create missing ones, and a transaction.
 Unlike run it does not wait for a server that can't be reached: each check is
-made once, and takes at most 20 seconds. The exit code is 1 if anything would stop an export; warnings would not. Each
-finding has the command or the setting that mends it.
+made once, and takes at most 20 seconds. The exit code is 1 if anything would
+stop an export; warnings would not. Each finding has the command or the setting
+that mends it.
 
   exporter check
   exporter check --sink kafka --kafka-brokers kafka-1:9092 -o json`

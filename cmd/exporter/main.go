@@ -12,7 +12,7 @@ import (
 
 // gcPercent trades a little CPU for memory: a first snapshot of 100,000 objects stays below 100 MB
 // (docs/performance.md). GOGC in the environment wins.
-const gcPercent = 40
+const gcPercent = 30
 
 func main() {
 	if os.Getenv("GOGC") == "" {

@@ -208,7 +208,7 @@ const askInAnotherTerminal = `
   Ask it in another terminal, with the same settings:
 
     exporter history deploy -n shop   what has changed, and who did it
-    exporter state po -A --at 1h      what there was an hour ago
+    exporter state po -A --at 1m      what there was a minute ago
     exporter tail -n 20               the last changes, and the next ones
 
 `

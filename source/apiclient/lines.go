@@ -12,7 +12,7 @@ import (
 
 const (
 	smallestLines = 4 << 10 // most of a few hundred watches are quiet
-	largestLines  = 64 << 10
+	largestLines  = 32 << 10
 )
 
 // lines reads the lines of a watch. It reads into slabs and returns slices of them, so a line needs no copy. A line is valid as
