@@ -54,7 +54,7 @@ type Query struct {
 	Namespace string   // empty: all
 	Name      string   // empty: all. With Namespace it is one object: a sink then reads only where that object's changes are
 	// Changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call. ErrNotKept if
-	// retention has removed changes after the first one.
+	// retention has removed changes after the first one, or removes some before they are read.
 	After, To *Cut
 	Follow    bool // go on with what is written later, until the context ends; To is nil
 	// Wanted decides by all but Before, After, Key and Value, which are not read yet; nil: all.
