@@ -147,7 +147,6 @@ func TestFinalErrors(t *testing.T) {
 		{kerr.TopicAuthorizationFailed, kmsg.Produce, "grant Read, Write, Create"},
 		{kerr.TransactionalIDAuthorizationFailed, kmsg.AddPartitionsToTxn, "transactional ids"},
 		{kerr.OutOfOrderSequenceNumber, kmsg.Produce, "Out Of Order"},
-		{kerr.InvalidTxnState, kmsg.EndTxn, "has forgotten the producer"},
 		{kerr.InvalidProducerIDMapping, kmsg.AddPartitionsToTxn, "has forgotten the producer"},
 		{kerr.UnknownProducerID, kmsg.Produce, "has forgotten the producer"},
 		{kerr.ProducerFenced, kmsg.EndTxn, sinks.ErrInvalidWriter.Error()},
@@ -170,6 +169,22 @@ func TestFinalErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A commit of a transaction that the broker has aborted by itself, or of a producer that it has forgotten, is answered alike: by protocol 2
+// the producer's epoch was raised, and that means the former.
+func TestACommitThatComesTooLate(t *testing.T) {
+	eachProtocol(t, "a commit", func(t *testing.T, c *kfake.Cluster, key func(kmsg.Key) kmsg.Key) {
+		log, _ := openLog(t, newSink(t, newestConfig(t, c.ListenAddrs())), 0, 1, sinks.Durable{})
+		mustWrite(t, log, lives(1, 3, 2))
+		c.Fault(fault(kmsg.EndTxn, kerr.InvalidTxnState, -1))
+		_, err := log.Write(servers.Context(t), lives(2, 3, 2))
+		second := key(kmsg.AddPartitionsToTxn) == kmsg.Produce
+		want := map[bool]string{true: "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", false: "has forgotten the producer"}[second]
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, sinks.ErrInvalidWriter) != second {
+			t.Errorf("Write = %v, want %q", err, want)
+		}
+	})
 }
 
 // Without the right to read a topic's settings the limit is learned from refused record batches.
