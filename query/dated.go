@@ -94,6 +94,9 @@ func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, sin
 	err := r.Changes(ctx, query, visit)
 	if errors.Is(err, sinks.ErrNotKept) && query.After != nil {
 		query.After = nil
+		for _, d := range daters { // some may have been read before they were removed
+			d.changes = nil
+		}
 		err = r.Changes(ctx, query, visit)
 	}
 	return err
