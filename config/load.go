@@ -38,7 +38,7 @@ func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connecti
 }
 
 func load(environment []string, flags *pflag.FlagSet) *loader {
-	l := &loader{values: env.ToMap(environment), bad: map[string]bool{}, given: map[string]bool{}, c: &Config{}}
+	l := &loader{values: env.ToMap(environment), bad: map[string]bool{}, c: &Config{}}
 	l.warnUnknown()
 	l.overlay(flags)
 	l.parse()
@@ -60,8 +60,7 @@ type loader struct {
 	c        *Config
 	problems []Problem
 	bad      map[string]bool // settings that already have a problem
-	flags    *pflag.FlagSet
-	given    map[string]bool // settings whose flags were given
+	flags    *pflag.FlagSet  // nil: there are none
 	warnings []string
 }
 
@@ -73,7 +72,6 @@ func (l *loader) overlay(flags *pflag.FlagSet) {
 	for _, s := range all {
 		if f := flags.Lookup(s.Flag); f != nil && f.Changed {
 			l.values[s.Env] = f.Value.String()
-			l.given[s.Env] = true
 		}
 	}
 }

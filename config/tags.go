@@ -99,8 +99,7 @@ func (s *Setting) orDefault() string {
 }
 
 // checkWith warns of settings that have no effect, since another one has another value, and finds those that are required. One without a
-// value was forgotten. A variable may be meant for another
-// command, but a flag for another sink asks of another log.
+// value was forgotten. A variable may be meant for another command, but a flag for another sink asks of another log.
 func (l *loader) checkWith() {
 	for _, s := range all {
 		name, allowed, _ := strings.Cut(s.With, "=")
@@ -114,7 +113,7 @@ func (l *loader) checkWith() {
 		case with || !l.set(s.Env):
 		case now == "":
 			l.add(name, "not set, but "+s.Env+" is", "set it to "+strings.Join(values, " or "))
-		case name == "KUBECDC_SINK" && l.given[s.Env] && l.flags.Lookup(byEnv[name].Flag) != nil:
+		case name == "KUBECDC_SINK" && l.flags != nil && l.flags.Changed(s.Flag) && l.flags.Lookup(byEnv[name].Flag) != nil:
 			l.add(s.Env, "no effect while "+name+" is "+now, "add --"+byEnv[name].Flag+" "+strings.Join(values, " or ")+", or leave --"+s.Flag+" out")
 		default:
 			l.warn(s.Env + " has no effect while " + name + " is " + now + ": it is for " + name + "=" + strings.Join(values, " or "))
