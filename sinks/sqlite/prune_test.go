@@ -243,31 +243,34 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 	}
 }
 
+func afterBatch(n int) sinks.Query {
+	return sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: uint64(n)}}}
+}
+
+// readings are the kinds of reading, after a batch or up to it.
+var readings = map[string]func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error{
+	"all": func(h *history, r *sqlite.Reader, _ int, visit func(*sinks.Logged) error) error {
+		return r.Changes(h.t.Context(), sinks.Query{}, visit)
+	},
+	"after a batch": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+		return r.Changes(h.t.Context(), afterBatch(batch), visit)
+	},
+	"of an object": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+		q := afterBatch(batch)
+		q.Name = "web-1"
+		return r.Changes(h.t.Context(), q, visit)
+	},
+	"by names": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+		return r.Rest(h.t.Context(), afterBatch(batch), visit)
+	},
+	"states": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
+		return r.States(h.t.Context(), sinks.Query{To: afterBatch(batch).After}, visit)
+	},
+}
+
 // While each kind of reading goes on, some of the history is removed: before, at, or behind what was read. It gets the rest all the
 // same, or is told that it can't.
 func TestHistoryGoesWhileItIsRead(t *testing.T) {
-	after := func(batch int) sinks.Query {
-		return sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: uint64(batch)}}}
-	}
-	kinds := map[string]func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error{
-		"all": func(h *history, r *sqlite.Reader, _ int, visit func(*sinks.Logged) error) error {
-			return r.Changes(h.t.Context(), sinks.Query{}, visit)
-		},
-		"after a batch": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
-			return r.Changes(h.t.Context(), after(batch), visit)
-		},
-		"of an object": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
-			q := after(batch)
-			q.Name = "web-1"
-			return r.Changes(h.t.Context(), q, visit)
-		},
-		"by names": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
-			return r.Rest(h.t.Context(), after(batch), visit)
-		},
-		"states": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
-			return r.States(h.t.Context(), sinks.Query{To: after(batch).After}, visit)
-		},
-	}
 	whole, told := map[string]int{}, map[string]int{}
 	for seed := range uint64(6) {
 		h, sink, r := newHistory(t, filepath.Join(t.TempDir(), "log"), seed, sqlite.Config{History: time.Millisecond})
@@ -278,7 +281,7 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 			written = append(written, time.Now())
 		}
 		gone := 0
-		names := slices.Sorted(maps.Keys(kinds))
+		names := slices.Sorted(maps.Keys(readings))
 		h.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		for _, name := range names {
 			batch := gone + 1 + h.IntN(10)
@@ -288,12 +291,12 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s %s %s %x", l.Name, l.Op, l.ResourceVersion, l.After))
 				return nil
 			}
-			if err := kinds[name](h, r, batch, all); err != nil {
+			if err := readings[name](h, r, batch, all); err != nil {
 				t.Fatal(err)
 			}
 			want, got = got, nil
 			at := h.IntN(min(len(want), 60) + 1) // or not at all
-			err := kinds[name](h, r, batch, func(l *sinks.Logged) error {
+			err := readings[name](h, r, batch, func(l *sinks.Logged) error {
 				if len(got) == at {
 					if err := sink.Prune(t.Context(), written[gone].Add(10*time.Minute)); err != nil {
 						return err
@@ -312,7 +315,7 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 		}
 	}
 	t.Log("whole:", whole, "told that they are not:", told)
-	for name := range kinds { // a state, and objects of one name, are read by so many questions that whatever goes is told
+	for name := range readings { // a state, and objects of one name, are read by so many questions that whatever goes is told
 		if told[name] == 0 || whole[name] == 0 && name != "states" && name != "of an object" {
 			t.Errorf("%s: %d readings were whole, and %d were told that they are not", name, whole[name], told[name])
 		}
@@ -333,7 +336,7 @@ func TestChangesAfterABatchThatIsGone(t *testing.T) {
 		for _, changes := range h.written[batch:] {
 			want += len(changes)
 		}
-		err := r.Changes(t.Context(), sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: uint64(batch)}}}, func(*sinks.Logged) error {
+		err := r.Changes(t.Context(), afterBatch(batch), func(*sinks.Logged) error {
 			got++
 			return nil
 		})
