@@ -55,14 +55,11 @@ func (r *Reader) controls(ctx context.Context, visit func(*change.Control) error
 	return r.fail("read the control records", err)
 }
 
-// outline reads spans, and between them batches.
+// outline reads spans, and between them batches. A span only says in short what its batches say: where it can't be read, they are.
 func (c *controls) outline(ctx context.Context, whole func(*sinks.Span) bool) error {
 	for from, next := int64(0), int64(0); ; {
 		spans, err := c.spans(ctx, next)
-		if err != nil {
-			return err
-		}
-		if len(spans) == 0 {
+		if err != nil || len(spans) == 0 {
 			return c.between(ctx, from, 1<<62)
 		}
 		for i := range spans {
@@ -72,12 +69,9 @@ func (c *controls) outline(ctx context.Context, whole func(*sinks.Span) bool) er
 					return err
 				}
 			}
-			end, _, err := c.end(ctx, &s.batch)
-			if err != nil {
-				return err
-			}
+			end, _, unreadable := c.end(ctx, &s.batch)
 			from, next = s.first, s.first+1
-			if whole(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches), Earliest: time.UnixMilli(s.earliest)}) {
+			if unreadable != nil || whole(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches), Earliest: time.UnixMilli(s.earliest)}) {
 				continue
 			}
 			if from = s.id + s.changes + 1; c.visit(end) != nil {

@@ -47,7 +47,7 @@ func (l *slotLog) span(t *tx, b batch, positions []storedPosition, plain bool) (
 }
 
 func (s *span) write(t *tx) error {
-	all := slices.Collect(maps.Values(s.moved))
+	all := slices.AppendSeq([]storedPosition{}, maps.Values(s.moved)) // an array, if it is an empty one
 	for i := range all {
 		all[i].ago, all[i].marked = s.written-all[i].ago, 0
 	}

@@ -99,6 +99,7 @@ const measuresMemory = "a long tail needs the memory of one batch"
 var longContract = []part{
 	{"the state of a stream follows its last list", stateOfLists},
 	{measuresMemory, longTail},
+	{"a log whose first list took many batches answers everything", longList},
 }
 
 // readerContract is for the reader of the log.
