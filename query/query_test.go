@@ -15,6 +15,7 @@ import (
 	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
+	"kubecdc/test/sinktest"
 )
 
 // began is when the log of these tests began; minute n of it has resourceVersions up to n*100.
@@ -44,10 +45,14 @@ func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	return cut, nil
 }
 
+// Changes visits copies, whose memory is written over after each visit.
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	for _, c := range l.changes {
 		if (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
-			if err := visit(c); err != nil {
+			own := *c
+			spoil := sinktest.Own(&own)
+			err := visit(&own)
+			if spoil(); err != nil {
 				return err
 			}
 		}
@@ -64,7 +69,8 @@ type stateLog struct {
 func (l stateLog) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	last := map[string]*sinks.Logged{}
 	_ = l.Changes(ctx, sinks.Query{To: q.To}, func(c *sinks.Logged) error {
-		last[c.UID] = c
+		own := c.Clone()
+		last[c.UID] = &own
 		return nil
 	})
 	for _, c := range last {

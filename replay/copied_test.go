@@ -15,6 +15,7 @@ import (
 	"kubecdc/replay"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/sinktest"
 )
 
 // connect opens the log in a file, for writing and for reading.
@@ -94,7 +95,7 @@ func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, 
 	goOn()
 	check(t, plan.Count(t.Context(), from, nil))
 	target := &replay.SinkTarget{Place: path, Connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) { return connect(ctx, path) }}
-	run := &replay.Run{Plan: plan, Log: from, Target: target, Covered: query.Copied}
+	run := &replay.Run{Plan: plan, Log: sinktest.Poisoned(from), Target: target, Covered: query.Copied}
 	check(t, run.Begin(t.Context()))
 	check(t, run.Do(t.Context()))
 	check(t, target.Close())

@@ -11,13 +11,9 @@ import (
 )
 
 // asRecord makes key, value and headers of a change from a log without records, as the exporter would have written them.
-func asRecord(e *change.Envelope, l *sinks.Logged) {
-	image := l.After
-	if image == nil {
-		image = l.Before
-	}
+func asRecord(e *change.Envelope, l *sinks.Logged, of *change.Stream) {
 	c := l.Change
-	c.Stream = c.Stream.WithKind(image)
+	c.Stream = of
 	l.Key, l.Value = e.AppendKey(nil, &c), e.AppendValue(nil, &c)
 	l.Headers = []sinks.Header{{Key: change.HeaderOp, Value: c.Op.String()}, {Key: change.HeaderUID, Value: c.UID},
 		{Key: change.HeaderResourceVersion, Value: string(c.ResourceVersion)}, {Key: change.HeaderStream, Value: string(c.Stream.ID())}}

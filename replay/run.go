@@ -40,6 +40,7 @@ type Run struct {
 	passed  map[string][2]uint64 // of a log without offsets: what was visited
 	written int64
 	ended   bool
+	kinds   kinds
 
 	changes []sinks.Logged
 	bytes   int
@@ -100,7 +101,7 @@ func (r *Run) Resume(ctx context.Context, id string) error {
 
 // open opens the target, and reads what it has of the replay, its plan too. others are the other replays that have written there.
 func (r *Run) open(ctx context.Context, id string) (others []string, plan json.RawMessage, err error) {
-	r.done, r.moved, r.passed = map[string][2]uint64{}, map[string][2]uint64{}, map[string][2]uint64{}
+	r.done, r.moved, r.passed, r.kinds = map[string][2]uint64{}, map[string][2]uint64{}, map[string][2]uint64{}, kinds{}
 	err = r.Target.Open(ctx, id, func(c *change.Control) error {
 		switch {
 		case c.Replay == nil:
@@ -215,9 +216,9 @@ func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
 	if len(r.changes) == 0 {
 		r.since = time.Now()
 	}
-	r.changes = append(r.changes, Clone(l))
+	r.changes = append(r.changes, l.Clone())
 	if last := &r.changes[len(r.changes)-1]; last.Key == nil {
-		asRecord(&r.Envelope, last)
+		asRecord(&r.Envelope, last, r.kinds.of(&last.Change))
 	}
 	r.moved[at] = step
 	r.bytes += len(l.Key) + len(l.Value) + len(l.Before) + len(l.After)

@@ -14,9 +14,10 @@ import (
 	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/sinks"
+	"kubecdc/test/sinktest"
 )
 
-// log visits the same changes again and again.
+// log visits the same changes again and again, each in memory that is written over after the visit.
 type log struct {
 	sinks.Reader
 	changes []sinks.Logged
@@ -25,7 +26,9 @@ type log struct {
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	for i := range l.changes {
 		if c := l.changes[i]; q.Wanted(&c) {
-			if err := visit(&c); err != nil {
+			spoil := sinktest.Own(&c)
+			err := visit(&c)
+			if spoil(); err != nil {
 				return err
 			}
 		}

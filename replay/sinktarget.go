@@ -23,6 +23,7 @@ type SinkTarget struct {
 	log    sinks.Log
 	seq    uint64
 	epoch  int64
+	kinds  kinds
 
 	controls  []change.Control  // that the next batch has besides
 	positions []change.Position // that it moves to
@@ -31,6 +32,7 @@ type SinkTarget struct {
 // Open fences an earlier process, and visits the control records of all replays. A batch that no replay has written is an error: an
 // exporter writes to this log.
 func (t *SinkTarget) Open(ctx context.Context, _ string, visit func(*change.Control) error) (err error) {
+	t.kinds = kinds{}
 	if t.sink, t.reader, err = t.Connect(ctx); err != nil {
 		return err
 	}
@@ -66,18 +68,14 @@ func (t *SinkTarget) records(ctx context.Context, visit func(*change.Control) er
 	})
 }
 
-// Write writes one batch. A log has kind and version of a resource, which are in the object itself.
+// Write writes one batch.
 func (t *SinkTarget) Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error {
 	t.seq++
 	b := change.Batch{Slot: 0, Epoch: t.epoch, Seq: t.seq, Controls: append(t.controls, *c), Positions: t.positions}
 	t.controls, t.positions = nil, nil
 	for i := range changes {
 		next := changes[i].Change
-		image := next.After
-		if image == nil {
-			image = next.Before
-		}
-		next.Stream = next.Stream.WithKind(image)
+		next.Stream = t.kinds.of(&next)
 		b.Changes = append(b.Changes, next)
 	}
 	_, err := t.log.Write(ctx, &b)

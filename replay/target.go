@@ -19,19 +19,3 @@ type Target interface {
 	Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error
 	Close() error
 }
-
-// Clone copies what is valid only until visit returns.
-func Clone(l *sinks.Logged) sinks.Logged {
-	c := *l
-	at := make([]byte, 0, len(l.Key)+len(l.Value)+len(l.Before)+len(l.After)+len(l.JSONKey)+len(l.JSONValue))
-	copied := func(b []byte) []byte {
-		if b == nil {
-			return nil
-		}
-		at = append(at, b...)
-		return at[len(at)-len(b) : len(at) : len(at)]
-	}
-	c.Key, c.Value, c.Before, c.After = copied(l.Key), copied(l.Value), copied(l.Before), copied(l.After)
-	c.JSONKey, c.JSONValue = copied(l.JSONKey), copied(l.JSONValue)
-	return c
-}

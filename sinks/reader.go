@@ -3,6 +3,7 @@ package sinks
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -86,6 +87,26 @@ type Logged struct {
 	Headers    []Header
 	// Key and value as JSON, if the record has them in another form (Avro); else nil.
 	JSONKey, JSONValue []byte
+}
+
+// Clone returns a copy that stays valid. Its bytes are one allocation.
+func (l *Logged) Clone() Logged {
+	c := *l
+	all := [...]*[]byte{&c.Before, &c.After, &c.Provenance.Managers, &c.Provenance.Fields, &c.Key, &c.Value, &c.JSONKey, &c.JSONValue}
+	size := 0
+	for _, b := range all {
+		size += len(*b)
+	}
+	memory := make([]byte, 0, size)
+	for _, b := range all {
+		if *b != nil {
+			start := len(memory)
+			memory = append(memory, *b...)
+			*b = memory[start:len(memory):len(memory)]
+		}
+	}
+	c.Headers, c.Slab = slices.Clone(l.Headers), nil // After has memory of its own now
+	return c
 }
 
 // Header is a header of a record.

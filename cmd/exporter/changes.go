@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -208,7 +207,7 @@ func (t *changes) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		last[key] = now
 		deletion := t.history && l.Op == change.Delete && (by != nil || t.format == "diff")
 		if deletion {
-			l = keep(l)
+			l = owned(l)
 		}
 		e, err := t.event(l, by)
 		switch {
@@ -263,14 +262,11 @@ func (t *changes) caused(ctx context.Context, r sinks.Reader, all []line) ([]lin
 	return kept, err
 }
 
-// keep is a copy of a change that stays valid.
-func keep(l *sinks.Logged) *sinks.Logged {
+// owned returns a copy that stays valid, without the record, which no text has.
+func owned(l *sinks.Logged) *sinks.Logged {
 	c := *l
-	c.Before, c.Provenance.Managers, c.Provenance.Fields = bytes.Clone(l.Before), bytes.Clone(l.Provenance.Managers), nil
-	for _, text := range []*string{&c.Namespace, &c.Name, &c.UID, (*string)(&c.ResourceVersion), &c.Gap, &c.DeadLetter} {
-		*text = strings.Clone(*text)
-	}
-	c.Stream = change.ParseStream(change.StreamID(strings.Clone(string(l.Stream.ID()))))
+	c.Key, c.Value, c.JSONKey, c.JSONValue, c.Headers = nil, nil, nil, nil, nil
+	c = c.Clone()
 	return &c
 }
 

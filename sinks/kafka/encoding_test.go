@@ -210,8 +210,8 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 			}
 			mustWrite(t, log, b)
 			var changes []sinks.Logged
-			mustDo(t, openReader(t, cfg).Changes(servers.Context(t), sinks.Query{}, func(l *sinks.Logged) error {
-				changes = append(changes, replay.Clone(l))
+			mustDo(t, sinktest.Poisoned(openReader(t, cfg)).Changes(servers.Context(t), sinks.Query{}, func(l *sinks.Logged) error {
+				changes = append(changes, l.Clone())
 				return nil
 			}))
 			again := cfg
@@ -255,7 +255,7 @@ func TestTheLinesOfAReplayAreJSON(t *testing.T) {
 			c := avroPod(1, `{"replicas":3,"x":null}`)
 			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c, changed(c, 2, "")}})
 			var lines bytes.Buffer
-			run := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: openReader(t, cfg), Target: replay.NewStream(&lines)}
+			run := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: sinktest.Poisoned(openReader(t, cfg)), Target: replay.NewStream(&lines)}
 			mustDo(t, run.Begin(servers.Context(t)))
 			mustDo(t, run.Do(servers.Context(t)))
 			text := lines.Bytes()

@@ -1,7 +1,6 @@
 package sinktest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,19 +23,13 @@ func (w *world) reader(t *testing.T) sinks.Reader {
 // read returns copies of the changes that a query selects.
 func read(t *testing.T, r sinks.Reader, q sinks.Query) (all []sinks.Logged) {
 	t.Helper()
-	if err := r.Changes(t.Context(), q, func(l *sinks.Logged) error {
-		all = append(all, copied(l))
+	if err := Poisoned(r).Changes(t.Context(), q, func(l *sinks.Logged) error {
+		all = append(all, l.Clone())
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	return all
-}
-
-func copied(l *sinks.Logged) sinks.Logged {
-	c := *l
-	c.Before, c.After = bytes.Clone(l.Before), bytes.Clone(l.After)
-	return c
 }
 
 func changesOf(logged []sinks.Logged) (changes []change.Change) {
@@ -197,7 +190,7 @@ func readAndFollow(t *testing.T, w *world) {
 	}
 	next := 0
 	err = r.Changes(ctx, sinks.Query{After: &cut, Follow: true}, func(l *sinks.Logged) error {
-		all = append(all, copied(l).Change)
+		all = append(all, l.Clone().Change)
 		if len(all) == len(written) {
 			cancel()
 		} else if len(all)%2 == 1 {

@@ -38,18 +38,23 @@ func decodeEnvelope(value []byte) (Decoded, error) {
 
 // provenanceOf reads from source what the object tells of its change.
 func provenanceOf(source []byte) change.Provenance {
-	managers, _ := rawjson.Text(rawjson.Member(source, "managers"))
-	from, _ := rawjson.Text(rawjson.Member(source, "ts_from"))
-	return provenance(string(rawjson.Member(source, "ts_ms")), from, managers)
+	text := func(member string) string {
+		text, _ := rawjson.Text(rawjson.Member(source, member))
+		return text
+	}
+	return provenance(string(rawjson.Member(source, "ts_ms")), text("ts_from"), text("managers"), text("fieldsChanged"))
 }
 
 // provenance makes one of texts. A time from the exporter is when it saw the change.
-func provenance(ms, from, managers string) (p change.Provenance) {
+func provenance(ms, from, managers, fields string) (p change.Provenance) {
 	if at, err := strconv.ParseInt(ms, 10, 64); err == nil && from != "" && change.TimeSource(from) != change.FromExporter {
 		p.Time, p.Source = time.UnixMilli(at), change.TimeSource(from)
 	}
 	if managers != "" {
 		p.Managers = []byte(managers)
+	}
+	if fields != "" {
+		p.Fields = []byte(fields)
 	}
 	return p
 }

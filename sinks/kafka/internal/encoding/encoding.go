@@ -59,9 +59,9 @@ type Key struct{ Cluster, Namespace, Name string }
 
 // Decoded is what the log is read back for. Key and headers have the rest.
 type Decoded struct {
-	Before, After []byte            // JSON; nil: null, or the encoding has none
-	Provenance    change.Provenance // without Fields
-	JSON          []byte            // the whole value as JSON; nil: the value is JSON itself
+	Before, After []byte // JSON; nil: null, or the encoding has none
+	Provenance    change.Provenance
+	JSON          []byte // the whole value as JSON; nil: the value is JSON itself
 }
 
 // Set has the encodings that can be written and read, by name.

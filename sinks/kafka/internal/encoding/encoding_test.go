@@ -88,7 +88,7 @@ func offline() encoding.Set {
 	return all
 }
 
-// Key, images and managers of a record are read back byte for byte, but for what the encoding lacks.
+// Key, images, managers and changed fields of a record are read back byte for byte, but for what the encoding lacks.
 func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	for name, e := range offline() {
 		encoder := e.NewEncoder(envelope)
@@ -109,6 +109,7 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 				}
 				d, err := e.Decode(t.Context(), r.value, r.headers)
 				if err != nil || !bytes.Equal(d.Before, c.Before) || !bytes.Equal(d.After, c.After) || string(d.Provenance.Managers) != string(c.Provenance.Managers) ||
+					string(d.Provenance.Fields) != string(c.Provenance.Fields) ||
 					!d.Provenance.Time.Equal(c.Provenance.Time.Truncate(time.Millisecond)) || d.Provenance.Source != c.Provenance.Source {
 					t.Errorf("%s, %s: %s\nis read as %q %q %s, %v", name, kind, r.value, d.Before, d.After, d.Provenance, err)
 				}

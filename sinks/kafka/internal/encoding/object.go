@@ -16,7 +16,8 @@ func (object) Name() string { return "object" }
 func (object) NewEncoder(change.Envelope) Encoder { return &objectEncoder{} }
 
 func (object) Decode(_ context.Context, value []byte, headers map[string]string) (Decoded, error) {
-	return Decoded{After: value, Provenance: provenance(headers[headerTime], headers[headerTimeFrom], headers[headerManagers])}, nil
+	return Decoded{After: value, Provenance: provenance(headers[headerTime], headers[headerTimeFrom], headers[headerManagers],
+		headers[headerFieldsChanged])}, nil
 }
 
 // The headers of an object's record, besides those of all records.

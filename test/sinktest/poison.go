@@ -1,0 +1,57 @@
+package sinktest
+
+import (
+	"context"
+	"reflect"
+
+	"kubecdc/sinks"
+)
+
+// Poisoned returns a reader of the same log whose changes are written over as soon as visit has returned.
+func Poisoned(r sinks.Reader) sinks.Reader { return poisoned{r} }
+
+type poisoned struct{ sinks.Reader }
+
+func (p poisoned) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	return p.Reader.Changes(ctx, q, func(l *sinks.Logged) error {
+		c := *l
+		defer Own(&c)()
+		return visit(&c)
+	})
+}
+
+// Own gives a change memory of its own, and returns what writes that over. It finds the memory by reflection, so it knows fields that are
+// new, too.
+func Own(l *sinks.Logged) (spoil func()) {
+	var owned []reflect.Value
+	own(reflect.ValueOf(l).Elem(), &owned)
+	return func() {
+		for _, slice := range owned {
+			for i := range slice.Len() {
+				if of := slice.Index(i); of.Kind() == reflect.Uint8 {
+					of.SetUint('X')
+				} else {
+					of.SetZero()
+				}
+			}
+		}
+	}
+}
+
+func own(v reflect.Value, owned *[]reflect.Value) {
+	switch {
+	case !v.CanSet():
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			own(v.Field(i), owned)
+		}
+	case v.Kind() == reflect.Slice && !v.IsNil():
+		mine := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(mine, v)
+		v.Set(mine)
+		*owned = append(*owned, mine)
+		for i := range mine.Len() {
+			own(mine.Index(i), owned)
+		}
+	}
+}
