@@ -30,6 +30,8 @@ type SlotOwner struct {
 	Epoch int64
 	Seq   uint64    // the last batch
 	Time  time.Time // of the last checkpoint; zero if there is none
+	// Selected are the streams that the owner has selected. nil: no owner has recorded them (Topology.RecordSelection).
+	Selected []change.StreamID
 }
 
 // KeptControls returns the control records that a commit keeps: the last gap and the last proof of each stream. They are for a

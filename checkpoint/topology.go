@@ -1,6 +1,10 @@
 package checkpoint
 
-import "context"
+import (
+	"context"
+
+	"kubecdc/change"
+)
 
 // Topology is over how many slots the streams are spread. The processes of a cluster agree on it.
 type Topology interface {
@@ -10,6 +14,9 @@ type Topology interface {
 	// Relayout changes the number of slots, and adopts it. The caller must own every slot of the old layout: Relayout fails as
 	// Check does where a slot has another state than the one given, and with *LayoutError where the number is not From.
 	Relayout(ctx context.Context, r Relayout) error
+	// RecordSelection stores the streams that the owner of a slot has selected, in place of those before: a stream that was never
+	// listed is nowhere else. ErrFenced as for Commit.
+	RecordSelection(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error
 }
 
 // Relayout is a change of the number of slots.

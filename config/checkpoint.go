@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -126,6 +128,25 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 		log += "-" + c.Kafka.TopicPrefix
 	}
 	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(log)+".db"), nil
+}
+
+// AddressFile returns the file in which exporter run notes where it serves its status, for commands on this machine. Those of the same
+// cluster and checkpoint have the same one.
+func (c *Config) AddressFile(cluster string) (string, error) {
+	place := c.Checkpoint.Location.String()
+	path, err := c.SQLitePath(cluster)
+	if err == nil && path != "" {
+		place, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", err
+	}
+	folder, err := stateFolder()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(cluster + "\x00" + place))
+	return filepath.Join(folder, fileSafe(cluster)+"-"+hex.EncodeToString(sum[:4])+".address"), nil
 }
 
 var unsafeInFile = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)

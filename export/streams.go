@@ -10,6 +10,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/internal/dependency"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
@@ -25,6 +26,7 @@ type streams struct {
 	open   []checkpoint.Signal        // the open signals, when they were last read
 	jobs   map[int64]*signalJob       // those that were begun (signals.go)
 	newest *discovery.Selection       // nil: none was followed yet
+	stored []change.StreamID          // the selected streams, as the checkpoint has them; nil: none were recorded yet
 	wg     sync.WaitGroup
 }
 
@@ -149,13 +151,32 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		}
 	}
 	for id := range st.all {
-		if r := st.reading(id); r != nil && !selected[id] && !selection.Unsure[change.ResourceOf(id).Group] {
+		switch r := st.reading(id); {
+		case r == nil || selected[id]:
+		case selection.Unsure[change.ResourceOf(id).Group]:
+			selected[id] = true
+		default:
 			r.SetResource(nil)
 			st.setRemovalUnknown(id, nil)
 		}
 	}
 	st.slot.parts.Observer.StreamsKnown(st.slot.number)
+	if err := st.record(ctx, slices.Sorted(maps.Keys(selected))); err != nil {
+		return err
+	}
 	return st.endUnselected(ctx, selection)
+}
+
+// record stores which streams are selected, since the checkpoint knows nothing else of one that was never listed.
+func (st *streams) record(ctx context.Context, selected []change.StreamID) error {
+	if st.stored != nil && slices.Equal(st.stored, selected) {
+		return nil
+	}
+	err := st.slot.parts.Store.RecordSelection(ctx, st.slot.number, st.rules.epoch, selected)
+	if err == nil {
+		st.stored = append([]change.StreamID{}, selected...)
+	}
+	return dependency.Tag(dependency.Checkpoint, err)
 }
 
 // applyAgain applies the newest selection again, since a stream's state has changed.

@@ -93,7 +93,7 @@ func (s *stored) Streams(ctx context.Context) ([]change.Position, error) {
 }
 
 func (s *stored) SlotOwners(context.Context) ([]checkpoint.SlotOwner, error) {
-	return []checkpoint.SlotOwner{{Owner: "me", Held: true}}, nil
+	return []checkpoint.SlotOwner{{Owner: "me", Held: true, Selected: []change.StreamID{}}}, nil
 }
 func (s *stored) Clock(context.Context) (time.Time, error)                   { return time.Now(), nil }
 func (s *stored) LastControls(context.Context) ([]change.Control, error)     { return nil, nil }

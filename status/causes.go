@@ -15,7 +15,7 @@ import (
 // differ only in what they asked for are one problem. What a server says of itself comes before what streams say of it.
 
 // asked matches what an error says of the request, not of its cause: its URL, this end of the connection, and what was asked for.
-var asked = regexp.MustCompile(`(?:Get|Post|Put|Delete) "[^"]*": |\S+:\d+->|[^\s:]+ is forbidden: | resource "[^"]*" in API group "[^"]*"` +
+var asked = regexp.MustCompile(`^(?:list|watch) \S+: |(?:Get|Post|Put|Delete) "[^"]*": |\S+:\d+->|[^\s:]+ is forbidden: | resource "[^"]*" in API group "[^"]*"` +
 	`| in the namespace "[^"]*"|resourceVersions? \d+(?: and \d+)?|signal \d+|^\d+ of its`)
 
 // cause is an error without its request.
@@ -129,6 +129,7 @@ var byText = []struct {
 	{"changes may be missing", advice{"the state of the objects is right; read what the gap record says of the way there", "docs/operations.md#kubecdcincompletegap"}},
 	{"not confirmed to be complete", advice{"look at the state of the streams and at the sink's speed", "docs/operations.md#kubecdcstreamnotconfirmed"}},
 	{"nobody owns it", advice{"look at /readyz of the replicas", "docs/operations.md#kubecdcslotwithoutowner"}},
+	{unrecorded, advice{"ask its owner (--url)", "docs/status.md#what-counts-as-wrong"}},
 	{"can't be exported", advice{"leave the resource out of KUBECDC_RESOURCES", "docs/operations.md#kubecdcstreamrefused"}},
 	{"the sink refuses", advice{"create the topic or grant the right that is named", "docs/operations.md#kubecdcstreamrefused"}},
 }
@@ -146,6 +147,9 @@ func (p *Problem) advise() {
 	}
 	p.Help, p.See = "look the message up", "docs/operations.md#errors-from-a-to-z"
 }
+
+// unrecorded begins what is said of a slot whose streams nobody has recorded.
+const unrecorded = "the checkpoint does not say which streams it has"
 
 // pausedBy begins what is said of a stream that a user has paused.
 const pausedBy = "paused by signal"

@@ -20,7 +20,7 @@ func failing(streams int, servers []Problem, text string) *Status {
 		live.Problems = append(live.Problems, Problem{Component: "stream " + string(id), Stream: id,
 			Text: strings.ReplaceAll(text, "#", fmt.Sprint(i)), Since: now.Add(time.Duration(-i) * time.Second)})
 	}
-	return Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true}}}, live)
+	return Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, live)
 }
 
 // Streams that fail for one reason are one problem, whatever each of them asked for.
@@ -29,7 +29,7 @@ func TestOneCauseOfManyStreamsIsOneProblem(t *testing.T) {
 		"a connection": {`Get "https://10.0.0.1:6443/apis/example.com/v1/kind#?watch=1": dial tcp 10.0.0.1:6443: connect: connection refused`,
 			"dial tcp 10.0.0.1:6443: connect: connection refused"},
 		"an open connection": {"read tcp 10.1.0.7:4#->10.0.0.1:6443: read: connection reset by peer", "read tcp 10.0.0.1:6443: read: connection reset by peer"},
-		"rights": {`kind#.example.com is forbidden: User "a" cannot list resource "kind#" in API group "example.com" at the cluster scope`,
+		"rights": {`list kind#.example.com: kind#.example.com is forbidden: User "a" cannot list resource "kind#" in API group "example.com" at the cluster scope`,
 			`forbidden: User "a" cannot list at the cluster scope`},
 		"a pause": {"paused by signal 1#", "paused by a signal"},
 	} {
@@ -79,7 +79,7 @@ func TestWhatWasWrong(t *testing.T) {
 		live.Past = append(live.Past, Past{Component: "sink", Text: fmt.Sprint("no leader of topic t", i), Since: now.Add(-time.Hour),
 			Until: now.Add(time.Duration(-10-i) * time.Minute)})
 	}
-	s := Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true}}}, live)
+	s := Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, live)
 	if len(s.Past) != mostPast || s.Past[0].Count != 300 || s.Past[0].Text != "EOF" || s.Past[1].Text != "no leader of topic t0" || !s.Healthy {
 		t.Errorf("it shows %+v", s.Past)
 	}

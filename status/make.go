@@ -138,7 +138,10 @@ func (m *maker) addStored(stored *Stored) {
 	}
 	for _, o := range stored.Owners {
 		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held,
-			Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.at(o.Time)})
+			Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.at(o.Time), unrecorded: o.Selected == nil})
+		for _, id := range o.Selected {
+			m.stream(id)
+		}
 	}
 }
 
@@ -240,7 +243,10 @@ func order(a, b bool) int {
 }
 
 func (m *maker) slotProblem(s *Slot) *Problem {
-	if s.Held {
+	switch {
+	case s.Held && s.unrecorded && !s.Mine:
+		return &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: unrecorded + ": " + s.Owner + " has not come so far, or is of an earlier release"}
+	case s.Held:
 		return nil
 	}
 	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: "nobody owns it, so its streams are not read"}

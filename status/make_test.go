@@ -42,7 +42,7 @@ func problems(s *Status) string {
 }
 
 func TestWhatIsWrong(t *testing.T) {
-	held := checkpoint.SlotOwner{Owner: "a", Held: true}
+	held := checkpoint.SlotOwner{Owner: "a", Held: true, Selected: []change.StreamID{}}
 	for _, c := range []struct {
 		name   string
 		stored Stored
@@ -56,6 +56,12 @@ func TestWhatIsWrong(t *testing.T) {
 			{Stream: "pods", ResourceVersion: "7", Time: now.Add(-time.Hour), Ended: change.EndedDeselected}}}, nil, ""},
 		{"a first list is not complete", Stored{Positions: []change.Position{{Stream: "pods@shop"}}}, nil,
 			"stream pods in shop: its first list is not complete"},
+		{"a selected stream was never listed", Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true,
+			Selected: []change.StreamID{"pods", "secrets@shop"}}}, Positions: []change.Position{confirmed("pods", 0)}}, nil,
+			"stream secrets in shop: its first list is not complete"},
+		{"nobody has recorded what is selected", Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true}},
+			Positions: []change.Position{confirmed("pods", 0)}}, nil,
+			"slot 0: the checkpoint does not say which streams it has: a has not come so far, or is of an earlier release"},
 		{"a snapshot on demand is no stream", Stored{Positions: []change.Position{{Stream: "snapshot/pods"}}}, nil, ""},
 		{"a gap is not complete", Stored{Positions: []change.Position{confirmed("pods", 0)}, Controls: []change.Control{gapAt("pods", time.Hour, false)}},
 			nil, "stream pods: changes may be missing between resourceVersions 5 and 9: etcd was compacted"},
@@ -96,7 +102,9 @@ func TestWhatIsWrong(t *testing.T) {
 			`sink: read topic "kubecdc.pods": offset 7: decode record key "…": not a key of kubecdc's` + "\n" +
 				`sink: "…" is not in the wire format of a schema registry`},
 	} {
-		c.stored.Owners = append(c.stored.Owners, held)
+		if c.stored.Owners == nil {
+			c.stored.Owners = []checkpoint.SlotOwner{held}
+		}
 		s := Make(options, &c.stored, c.live)
 		if got := problems(s); got != c.want || s.Healthy != (c.want == "") {
 			t.Errorf("%s: healthy %v, wrong is %q, not %q", c.name, s.Healthy, got, c.want)
@@ -105,7 +113,8 @@ func TestWhatIsWrong(t *testing.T) {
 }
 
 func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
-	stored := &Stored{Owners: []checkpoint.SlotOwner{{Slot: 0, Owner: "a", Held: true}, {Slot: 1}, {Slot: 2, Owner: "b"}}}
+	stored := &Stored{Owners: []checkpoint.SlotOwner{{Slot: 0, Owner: "a", Held: true, Selected: []change.StreamID{}}, 
+		{Slot: 1, Selected: []change.StreamID{}}, {Slot: 2, Owner: "b"}}}
 	want := "slot 1: nobody owns it, so its streams are not read\n" +
 		"slot 2: nobody owns it, so its streams are not read: the lease of b has ended"
 	if got := problems(Make(options, stored, nil)); got != want {
@@ -126,7 +135,7 @@ func TestAnExportThatNeverBeganIsWrong(t *testing.T) {
 }
 
 func TestStreamsWithAProblemComeFirst(t *testing.T) {
-	stored := &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true}}}
+	stored := &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}
 	for _, id := range []change.StreamID{"a", "b", "d"} {
 		stored.Positions = append(stored.Positions, confirmed(id, 0))
 	}
@@ -143,7 +152,7 @@ func TestStreamsWithAProblemComeFirst(t *testing.T) {
 // A laptop whose clock is two hours ahead shows how far the log is behind, and so does a replica with such a clock.
 func TestTheReadersClockMayBeWrong(t *testing.T) {
 	const skew = 2 * time.Hour
-	stored := &Stored{Ahead: skew, Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Time: now.Add(-time.Minute)}},
+	stored := &Stored{Ahead: skew, Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}, Time: now.Add(-time.Minute)}},
 		Positions: []change.Position{confirmed("nodes", time.Minute), confirmed("pods", 0)},
 		Controls:  []change.Control{gapAt("nodes", time.Hour, true)}}
 	own := confirmed("pods", 3*time.Minute)

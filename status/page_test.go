@@ -22,7 +22,7 @@ import (
 
 // manyStreams has as many streams as a large cluster, one of them with a problem, and what must not be shown.
 func manyStreams() *Status {
-	stored := &Stored{Owners: []checkpoint.SlotOwner{{Owner: "<b>kubecdc-0</b>", Held: true, Epoch: 3, Seq: 1234, Time: now}}}
+	stored := &Stored{Owners: []checkpoint.SlotOwner{{Owner: "<b>kubecdc-0</b>", Held: true, Selected: []change.StreamID{}, Epoch: 3, Seq: 1234, Time: now}}}
 	for i := range 199 {
 		stored.Positions = append(stored.Positions, confirmed(change.StreamID(fmt.Sprintf("kind%d.example.com@ns-%d", i, i%3)), time.Second))
 	}

@@ -66,6 +66,8 @@ type Slot struct {
 	Batch      uint64    `json:"batch,omitempty"`
 	Checkpoint time.Time `json:"checkpoint,omitzero"` // when the last one was stored
 	Streams    int       `json:"streams"`
+
+	unrecorded bool // the checkpoint does not say which streams it has
 }
 
 // Stream is a stream, without the text of its selectors, which may have the names of objects.

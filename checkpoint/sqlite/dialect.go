@@ -23,6 +23,7 @@ var dialect = tables.Dialect{
 	// SQLite takes the value from the row that has the maximum.
 	PositionsAt: `select value from (select p.key, p.value, max(c.second) from checkpoints c, json_each(c.positions) p
 		where c.cluster = $1 and c.slot = $2 and c.time <= $3 group by p.key) order by key`,
+	Selected: `select slot, selected from slots where cluster = $1`,
 	Second: `clock_timestamp() / 1000000`,
 	Rebase: rebase,
 	Offsets: func(o change.Offsets) json.RawMessage {

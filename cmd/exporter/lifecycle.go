@@ -15,6 +15,7 @@ import (
 type lifecycle struct {
 	*observe.Exporter
 	status *observe.Status
+	url    string // where it is served; empty: nowhere
 	begun  atomic.Bool
 	hint   sync.Once
 	audit  *audit.Intake // nil: no audit events are taken in

@@ -165,6 +165,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	defer store.Close()
+	defer leaveAddress(settings, cluster.Cluster, watch.url, log)()
 	if err := cluster.Bind(ctx, start, store, where, log); err != nil {
 		return err
 	}

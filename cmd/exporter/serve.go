@@ -41,7 +41,8 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 		if options.TLSCert != "" {
 			scheme = "https://"
 		}
-		log.Info("status, health and metrics are served", "address", scheme+server.Addr()+"/", "access", settings.HTTP.Access)
+		watch.url = scheme + server.Addr() + "/"
+		log.Info("status, health and metrics are served", "address", watch.url, "access", settings.HTTP.Access)
 	}
 	return server, err
 }

@@ -25,14 +25,14 @@ import (
 const statusHelp = `Show whether the export is healthy and complete.
 
 It shows what is wrong, the owner of each slot, and for each stream how far the
-log is complete, its last gap and its last proof. All of that is in the
-checkpoint, so the command works from any machine that reaches it, and while the
-exporter runs; an SQLite file must be on the same machine. It writes nothing.
+log is complete, its last gap and its last proof. An exporter on this machine with
+the same checkpoint is asked by itself, and --url asks one elsewhere. It knows the
+state, rate and error of the streams that it reads, and whether the sink and the
+checkpoint answer it. SSL_CERT_FILE names a PEM file of the authorities to trust.
 
-What only the running exporter knows comes from its status page: with --url the
-command asks an exporter instead of the checkpoint. That adds the state and rate of
-the streams that this process reads, and whether the sink and the checkpoint
-answer it. SSL_CERT_FILE names a PEM file of the authorities to trust.
+Where no exporter answers, the checkpoint tells the rest, so the command works from
+any machine that reaches it; an SQLite file must be on the same machine. It writes
+nothing.
 
 The exit code is 1 if something is wrong: a slot without an owner, a stream that
 was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
@@ -134,11 +134,12 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 	if f.tokenFile != "" {
 		return nil, usage.Error("--token-file is for --url")
 	}
-	return stored(c), nil
+	return f.found(c), nil
 }
 
-// stored returns the function that makes a status of the checkpoint, which it opens anew each time.
-func stored(c *cobra.Command) func(context.Context) (*status.Status, error) {
+// found returns the function that asks the exporter of this machine or, if there is none, makes a status of the checkpoint, which it opens
+// anew each time.
+func (f *statusFlags) found(c *cobra.Command) func(context.Context) (*status.Status, error) {
 	var settings *config.Config // nil: not read yet, for which the API server may have to say the cluster's name
 	var cluster string
 	return func(ctx context.Context) (_ *status.Status, err error) {
@@ -148,9 +149,13 @@ func stored(c *cobra.Command) func(context.Context) (*status.Status, error) {
 				return nil, err
 			}
 		}
+		local, why := f.local(ctx, settings, cluster)
+		if local != nil {
+			return local, nil
+		}
 		store, err := setup.OpenPast(ctx, settings, cluster)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, why)
 		}
 		defer store.Close()
 		found, err := status.Read(ctx, store)
@@ -160,6 +165,9 @@ func stored(c *cobra.Command) func(context.Context) (*status.Status, error) {
 		o := status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
 		s := status.Make(o, found, nil)
 		s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
+		if why != nil {
+			s.Notes = append(s.Notes, "the exporter of this machine was asked: "+plain.Redact(why.Error()))
+		}
 		return s, nil
 	}
 }

@@ -36,6 +36,9 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := store.RecordSelection(t.Context(), 0, slot.Epoch, []change.StreamID{"pods"}); err != nil {
+		t.Fatal(err)
+	}
 	commit := func(batch uint64, gap change.Gap) {
 		now := time.Now().UTC()
 		err := store.Commit(t.Context(), checkpoint.Commit{Epoch: slot.Epoch, Seq: batch,

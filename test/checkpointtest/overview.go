@@ -40,6 +40,31 @@ func overview(t *testing.T, s *suite) {
 	}
 }
 
+func selection(t *testing.T, s *suite) {
+	_, err := s.store.Slots(s.ctx, 3)
+	s.must(err)
+	pods, none := s.acquire(0, "a").Epoch, s.acquire(1, "a").Epoch
+	selected := func(want ...[]change.StreamID) {
+		t.Helper()
+		owners, err := s.store.SlotOwners(s.ctx)
+		s.must(err)
+		for slot, o := range owners {
+			if !reflect.DeepEqual(o.Selected, want[slot]) {
+				t.Errorf("slot %d has %#v, want %#v", slot, o.Selected, want[slot])
+			}
+		}
+	}
+	selected(nil, nil, nil)
+	s.must(s.store.RecordSelection(s.ctx, 0, pods, []change.StreamID{"nodes", "pods@shop?labels=a in (\"b\")"}))
+	s.must(s.store.RecordSelection(s.ctx, 1, none, nil))
+	selected([]change.StreamID{"nodes", "pods@shop?labels=a in (\"b\")"}, []change.StreamID{}, nil)
+	s.must(s.store.RecordSelection(s.ctx, 0, pods, []change.StreamID{"pods"}))
+	s.must(s.store.Release(s.ctx, 0, pods))
+	s.acquire(0, "b")
+	s.wantError(s.store.RecordSelection(s.ctx, 0, pods, nil), checkpoint.ErrFenced)
+	selected([]change.StreamID{"pods"}, []change.StreamID{}, nil)
+}
+
 func lastControls(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	gap := func(stream change.StreamID, batch uint64, complete bool) change.Control {

@@ -71,6 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a slot is new until it is known what the log has", newUntilKnown},
 		{"a slot is rebuilt page by page", rebuildSlot},
 		{"an overview tells who owns each slot, and how far it is", overview},
+		{"an overview has the streams that each owner has selected", selection},
 		{"the last gap and proof of each stream are kept", lastControls},
 		{"only the owner of a slot answers signals, until they have ended", signals},
 		{"a signal for several streams is stored for all of them, unless the first has one", manySignals},

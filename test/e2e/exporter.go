@@ -59,6 +59,14 @@ func Main(m *testing.M) { servers.Main(tests{m}) }
 type tests struct{ *testing.M }
 
 func (t tests) Run() int {
+	state, err := os.MkdirTemp("", "kubecdc-e2e-state-")
+	if err == nil {
+		defer os.RemoveAll(state)
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		panic(err)
+	}
 	code := t.M.Run()
 	if binary != "" {
 		_ = os.RemoveAll(filepath.Dir(binary))

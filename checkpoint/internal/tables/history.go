@@ -111,5 +111,19 @@ func (s *Store) SlotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, 
 		owners[o.Slot] = o
 		return nil
 	})
+	if err == nil {
+		err = s.readSelected(ctx, owners)
+	}
 	return owners, s.db.Fail(op, err)
+}
+
+func (s *Store) readSelected(ctx context.Context, owners []checkpoint.SlotOwner) error {
+	var slot int
+	var selected string
+	return s.rows(ctx, s.Dialect.Selected, []any{s.Cluster()}, []any{&slot, &selected}, func() error {
+		if selected == "" || slot >= len(owners) {
+			return nil
+		}
+		return json.Unmarshal([]byte(selected), &owners[slot].Selected)
+	})
 }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -97,6 +99,15 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 		err = NotOwned(ctx, s.db, s.Cluster(), slot, epoch)
 	}
 	return raised, s.db.Fail(fmt.Sprintf("raise the epoch of slot %d above %d", slot, above), err)
+}
+
+func (s *Store) RecordSelection(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
+	text, _ := json.Marshal(append([]change.StreamID{}, streams...)) // strings: can't fail
+	err := s.Owned(ctx, slot, epoch, func(t *Tx) error {
+		_, err := t.Do(`update kubecdc.slots set selected = $3 where cluster = $1 and slot = $2`, t.Cluster, slot, string(text))
+		return err
+	})
+	return s.db.Fail(fmt.Sprintf("record which streams slot %d selects", slot), err)
 }
 
 func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {

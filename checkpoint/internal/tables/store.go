@@ -42,6 +42,7 @@ type Dialect struct {
 	Inventory   string // a page of objects ($1 cluster, $2 stream, $3 the key before it, $4 how many): key, uid, resource_version
 	BodyPage    string // a page of bodies ($1 id of the stream, $2 the key before it, $3 how many): key, base, delta
 	PositionsAt string // each stream's newest position in the history ($1 cluster, $2 slot, $3 time): position
+	Selected    string // what each slot's owner has selected ($1 cluster): slot, selected
 	Second      string // the current second, as checkpoints has it
 	ByKey       string // makes a transaction find rows by their primary key; empty: it does
 	// Rebase replaces the bodies of some keys of a stream by new bases.

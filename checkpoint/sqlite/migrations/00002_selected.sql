@@ -1,0 +1,4 @@
+-- +goose Up
+
+-- The streams that the slot's owner has selected, as a JSON list; empty until an owner has recorded them.
+alter table slots add column selected text not null default '';
