@@ -22,15 +22,7 @@ import (
 // without environment.
 func TestTheImageNeedsNothingBesideIt(t *testing.T) {
 	root := image(t)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		return errors.Join(os.Chown(path, 0, 0), os.Chmod(path, 0o555))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	makeReadOnly(t, root)
 	for args, want := range map[string]string{
 		"version": "kubecdc exporter",
 		"check":   "KUBECDC_CHECKPOINT (--checkpoint): not set, and this user has no home folder",
@@ -39,6 +31,20 @@ func TestTheImageNeedsNothingBesideIt(t *testing.T) {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("exporter %s: %v\n%s", args, err, out)
 		}
+	}
+}
+
+// makeReadOnly keeps the image's user from writing anywhere, as readOnlyRootFilesystem does.
+func makeReadOnly(t *testing.T, root string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return errors.Join(os.Chown(path, 0, 0), os.Chmod(path, 0o555))
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"crypto/rand"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -10,17 +12,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
 
-// pod is the image with what kubelet adds to a Pod: the ServiceAccount's token, the cluster's CA, and the address of the API
-// server.
+// pod is the image, which may not be written to, with what kubelet adds to a Pod: the ServiceAccount's token, the cluster's CA, the address
+// of the API server, and a volume for the state.
 func pod(t *testing.T, kube *servers.Kubernetes, token string) func(args ...string) *exec.Cmd {
 	t.Helper()
 	root := image(t)
+	makeReadOnly(t, root)
 	account := filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount")
 	ca, err := os.ReadFile(kube.Config.CAFile)
 	if err == nil {
@@ -83,6 +87,107 @@ func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 		text, err := os.ReadFile(output.Name())
 		return strings.Contains(string(text), `"db":"`+name+`"`), err
 	})
+}
+
+// The state folder is all that a Pod may write to. Each sink and checkpoint has room there for what does not fit in memory: new
+// versions of a large object, and its redaction by a stricter rule.
+func TestInAPodLargeObjectsNeedNoOtherFolder(t *testing.T) {
+	kube := servers.Kube(t)
+	apply(t, kube.Config, build(t, "base"))
+	exporter := pod(t, kube, accountToken(t, clientset(t, kube.Config), "kubecdc", "kubecdc"))
+	kafka := func(t *testing.T) []string {
+		return []string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + strings.Join(servers.SharedKafka(t).Brokers, ","),
+			"KUBECDC_KAFKA_TOPIC_PREFIX=" + servers.UniqueName()}
+	}
+	for _, tc := range []struct {
+		name     string
+		slow     bool
+		settings func(*testing.T) []string
+	}{
+		{"stdout", false, func(*testing.T) []string { return []string{"KUBECDC_SINK=stdout"} }},
+		{"sqlite", false, func(*testing.T) []string { return []string{"KUBECDC_SINK=sqlite"} }},
+		{"kafka", true, kafka},
+		{"kafka with postgres", true, func(t *testing.T) []string { return append(kafka(t), "KUBECDC_CHECKPOINT="+servers.Database(t)) }},
+		{"postgres", true, func(t *testing.T) []string {
+			url := servers.Database(t)
+			return []string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=" + url, "KUBECDC_CHECKPOINT=" + url}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.slow && os.Getenv("KUBECDC_TEST_SLOW") == "" {
+				t.Skip("make slow runs it")
+			}
+			p := &podWithLargeObject{exporter: exporter, settings: tc.settings(t), reads: tc.name != "stdout",
+				api: clientset(t, kube.Config).CoreV1().ConfigMaps(servers.Namespace(t))}
+			p.run(t, 1, 6)
+			p.settings = append(p.settings, "KUBECDC_REDACT=configmaps:data.large")
+			p.run(t, 7, 8)
+		})
+	}
+}
+
+// podWithLargeObject is a Pod whose cluster has an object of 60 KB.
+type podWithLargeObject struct {
+	exporter func(args ...string) *exec.Cmd
+	settings []string
+	reads    bool // its log can be asked
+	api      corev1client.ConfigMapInterface
+}
+
+// run runs the exporter while the object gets new versions, and waits until the log has each.
+func (p *podWithLargeObject) run(t *testing.T, from, to int) {
+	t.Helper()
+	records, log := &child.Output{}, &child.Output{}
+	run := p.command("run")
+	run.Stdout, run.Stderr = records, log
+	process, err := child.Start(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer process.Kill()
+	defer func() {
+		if t.Failed() {
+			t.Logf("the exporter said:\n%s", log)
+		}
+	}()
+	for n := from; n <= to; n++ {
+		version := p.put(t, n)
+		e2e.Await(t, fmt.Sprintf("version %d of the object", n), func() (bool, error) {
+			if !process.Running() {
+				t.Fatal("the exporter has ended")
+			}
+			if !p.reads {
+				return strings.Contains(records.String(), `"resourceVersion":"`+version+`"`), nil
+			}
+			out, err := p.command("history", "configmaps", "large", "-o", "json").Output()
+			return err == nil && strings.Contains(string(out), `"resourceVersion":"`+version+`"`), nil
+		})
+	}
+}
+
+func (p *podWithLargeObject) command(args ...string) *exec.Cmd {
+	c := p.exporter(args...)
+	c.Env = append(c.Env, p.settings...)
+	return c
+}
+
+// put writes version n of the object, and returns its resourceVersion.
+func (p *podWithLargeObject) put(t *testing.T, n int) string {
+	t.Helper()
+	var large strings.Builder
+	for large.Len() < 60_000 {
+		large.WriteString(rand.Text())
+	}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"large": large.String()}}
+	write := func() (*corev1.ConfigMap, error) { return p.api.Update(t.Context(), m, metav1.UpdateOptions{}) }
+	if n == 1 {
+		write = func() (*corev1.ConfigMap, error) { return p.api.Create(t.Context(), m, metav1.CreateOptions{}) }
+	}
+	written, err := write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written.ResourceVersion
 }
 
 // Without the right to read the uid there is no default name. A name derived from anything else would change, and begin another

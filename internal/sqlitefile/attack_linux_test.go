@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 var attacks = map[string]func(ctx context.Context, path string) error{
-	"full disk": onFullDisk, "read-only folder": inReadOnlyFolder,
+	"full disk": onFullDisk, "read-only folder": inReadOnlyFolder, "read-only root": inReadOnlyRoot,
 	"no locks": func(ctx context.Context, path string) error {
 		return errors.Join(refuse(unix.SYS_FLOCK, 0, 0, syscall.ENOLCK), owned(ctx, path))
 	},
@@ -166,6 +166,48 @@ func TestAReadOnlyFolder(t *testing.T) {
 	f.Close()
 	if out := under(t, "read-only folder", path); !strings.Contains(out, hint) {
 		t.Errorf("without an owner: %s", out)
+	}
+}
+
+// inReadOnlyRoot writes and reads what SQLite has no room for in memory, where it may write to the file's folder alone, as in a Pod: a
+// statement that may have to be undone, a file that is written anew, and a large sort by another process.
+func inReadOnlyRoot(ctx context.Context, path string) error {
+	folder := filepath.Dir(path)
+	root := filepath.Dir(folder)
+	err := errors.Join(os.Mkdir(folder, 0o700), unix.Mount(root, root, "", unix.MS_BIND, ""), unix.Mount(folder, folder, "", unix.MS_BIND, ""))
+	if err == nil {
+		err = unix.Mount("", root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	}
+	if err = errors.Join(err, unix.Chroot(root), unix.Chdir("/")); err != nil {
+		return err
+	}
+	path = filepath.Join("/", filepath.Base(folder), filepath.Base(path))
+	f, err := sqlitefile.Own(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const fill = `with recursive n (i) as (select 1 union all select i + 1 from n where i < 100)
+		insert into t select i, randomblob(60000) from n where true on conflict (id) do update set body = excluded.body`
+	for _, statement := range []string{`create table t (id integer primary key, body blob not null)`, fill, fill, `vacuum`} {
+		if _, err := f.DB().ExecContext(ctx, statement); err != nil {
+			return f.Fail(statement, err)
+		}
+	}
+	reader, err := sqlitefile.Share(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	var first int
+	err = reader.DB().QueryRow(`select length(body) from t order by body`).Scan(&first)
+	fmt.Printf("%d bytes\n", first)
+	return reader.Fail("sort", err)
+}
+
+func TestARootThatMayNotBeWrittenTo(t *testing.T) {
+	if out := under(t, "read-only root", filepath.Join(t.TempDir(), "state", "c.db")); out != "60000 bytes\n" {
+		t.Errorf("it said: %s", out)
 	}
 }
 

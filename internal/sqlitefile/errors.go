@@ -58,6 +58,8 @@ func hint(err error) string {
 	switch {
 	case ok && (e.Code() == codes.SQLITE_IOERR_SHMMAP || e.Code() == codes.SQLITE_IOERR_LOCK), errors.Is(err, errors.ErrUnsupported):
 		return noSharing
+	case ok && e.Code() == codes.SQLITE_IOERR_GETTEMPPATH:
+		return "SQLite has no folder for its temporary files: may this user write to the file's folder, or to /tmp?"
 	case errors.Is(err, fs.ErrPermission):
 		return mayWrite
 	}

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -99,10 +100,22 @@ func (f *File) open(ctx context.Context, pragmas []string) (err error) {
 		f.db.SetMaxOpenConns(1)
 		err = f.db.PingContext(ctx)
 	}
+	if err == nil {
+		f.useFolder(ctx)
+	}
 	if isBusy(err) { // a release that locked the database itself
 		return &dberror.InUseError{Path: f.path}
 	}
 	return f.Fail("open", err)
+}
+
+// useFolder has SQLite put its temporary files into the file's folder: those of a statement that may have to be undone, of a large sort,
+// and of vacuum, which copies the file. In a Pod there is no other folder that may be written to. Who may only read the file keeps the
+// system's. The setting is the process's; SQLite calls it deprecated for programs with threads that set it at different times, and guards
+// it by a lock.
+func (f *File) useFolder(ctx context.Context) {
+	folder := strings.ReplaceAll(filepath.Dir(f.path), "'", "''")
+	_, _ = f.db.ExecContext(ctx, `pragma temp_store_directory = '`+folder+`'`)
 }
 
 // mustShare returns an error if no other process could read the file while this one has it.
