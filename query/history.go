@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wI2L/jsondiff"
-
 	"kubecdc/change"
 	"kubecdc/change/provenance"
 	"kubecdc/sinks"
@@ -33,9 +31,9 @@ type Event struct {
 	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
 	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the one after it.
-	Patch         jsondiff.Patch `json:"patch,omitempty"`
-	Note          string         `json:"note,omitempty"` // what Patch lacks
-	Before, After []byte         `json:"-"`
+	Patch         []Operation `json:"patch,omitempty"`
+	Note          string      `json:"note,omitempty"` // what Patch lacks
+	Before, After []byte      `json:"-"`
 }
 
 // Teller makes events of changes.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Line is one line of what differs between two images of an object, as people read it.
@@ -31,7 +33,7 @@ var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 
 // Lines tells what differs, without what changes with every update unless all is asked for.
 func Lines(before, after []byte, all bool) ([]Line, error) {
-	var c comparison
+	c := comparison{budget: mostPairs}
 	var images [2]any
 	err := cmp.Or(decodeExactly(before, &images[0]), decodeExactly(after, &images[1]))
 	if err != nil {
@@ -48,10 +50,22 @@ func Lines(before, after []byte, all bool) ([]Line, error) {
 }
 
 // comparison collects the lines of two values.
-type comparison struct{ lines []Line }
+type comparison struct {
+	budget
+	lines []Line
+}
 
 func (c *comparison) add(sign byte, path string, parts ...Part) {
 	c.lines = append(c.lines, Line{sign, path, parts, false})
+}
+
+// replaced stands for what is too long to be compared.
+func (c *comparison) replaced(path, what string, old, now int) {
+	text := fmt.Sprintf("replaced: %s %s", humanize.Comma(int64(old)), what)
+	if now != old {
+		text += " by " + humanize.Comma(int64(now))
+	}
+	c.add('~', path, Part{' ', text})
 }
 
 func (c *comparison) values(path string, old, now any) {
@@ -140,7 +154,12 @@ func byKey(items []any, key string) (found map[string]any, order []string) {
 // sequences compares items that have no key. As many new ones in the place of old ones are those changed.
 func (c *comparison) sequences(path string, old, now []any) {
 	at := func(i int) string { return fmt.Sprintf("%s[%d]", path, i) }
-	for _, h := range hunks(encoded(old), encoded(now)) {
+	hunks, compared := c.hunks(encoded(old), encoded(now))
+	if !compared {
+		c.replaced(path, "items", hunks[0].old.len(), hunks[0].now.len())
+		return
+	}
+	for _, h := range hunks {
 		changed := h.old.len() == h.now.len()
 		for i := h.old.from; i < h.old.to && !changed; i++ {
 			c.add('-', at(i), Part{'-', value(old[i])})

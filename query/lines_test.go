@@ -65,13 +65,23 @@ func content(t *testing.T, c hostile.Case) []byte {
 	return body
 }
 
-// A change of two long texts that have nothing in common is told in a moment: they are not compared word by word.
+// A change of long texts and lists is told in a moment: what has too little in common to be compared is replaced, and no more.
 func TestLinesOfLongTexts(t *testing.T) {
-	body := func(word string) []byte {
-		return []byte(`{"t":"` + strings.Repeat(word+" ", 200_000) + `","l":[` + strings.Repeat(`"`+word+`",`, 20_000) + `0]}`)
+	body := func(text, list string) []byte {
+		lines := strings.Repeat(text+"\\n", 61_000)
+		return []byte(`{"words":"` + strings.Repeat(text+" ", 200_000) + `","lines":"first\n` + lines + `last","list":[` +
+			strings.Repeat(`"`+list+`",`, 20_000) + `0]}`)
 	}
-	lines, err := query.Lines(body("a"), body("b"), true)
-	if err != nil || len(lines) != 20_001 {
-		t.Errorf("%d lines, %v", len(lines), err)
+	for _, tc := range []struct{ was, is, want string }{
+		{string(body("a", "a")), string(body("b", "b")), "~ lines:\n: first\n~: replaced: 61,000 lines\n: last\n" +
+			"~ list: replaced: 20,000 items\n~ words: replaced: 400,000 characters\n"},
+		{`{"list":[` + strings.Repeat(`"a",`, 20_000) + `0]}`, `{"list":[` + strings.Repeat(`"b",`, 30_000) + `0]}`,
+			"~ list: replaced: 20,000 items by 30,000\n"},
+		{string(body("a", "a")), strings.Replace(string(body("a", "a")), `"a",0]`, `"a","b",0]`, 1), `+ list[20000]: {+"b"+}` + "\n"},
+	} {
+		lines, err := query.Lines([]byte(tc.was), []byte(tc.is), true)
+		if got := text(lines); err != nil || got != tc.want {
+			t.Errorf("%.2000s, want %s; %v", got, tc.want, err)
+		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
-	long   = 60 // characters of a string, of which only what differs is shown
-	beside = 20 // characters of it around what differs
+	long   = 60       // characters of a string, of which only what differs is shown
+	beside = 20       // characters of it around what differs
+	longer = 16 << 10 // characters of two strings that are not shown unless they can be compared
 )
 
 // texts tells what differs within two strings, of which both have several lines, or are long. Others are told whole.
@@ -29,14 +31,19 @@ func (c *comparison) texts(path, old, now string) bool {
 func (c *comparison) textLines(old, now []string) {
 	stays := func(line string) { c.add(' ', "", Part{' ', line}) }
 	shown := 0 // of now
-	for _, h := range hunks(old, now) {
+	hunks, compared := c.hunks(old, now)
+	for _, h := range hunks {
 		if h.now.from-1 > shown {
 			stays("…")
 		}
 		if h.now.from > shown {
 			stays(now[h.now.from-1])
 		}
-		c.textHunk(old[h.old.from:h.old.to], now[h.now.from:h.now.to])
+		if compared {
+			c.textHunk(old[h.old.from:h.old.to], now[h.now.from:h.now.to])
+		} else {
+			c.replaced("", "lines", h.old.len(), h.now.len())
+		}
 		if shown = h.now.to; shown < len(now) {
 			stays(now[shown])
 			shown++
@@ -74,7 +81,12 @@ func (c *comparison) within(path, old, now string) {
 			parts = append(parts, Part{sign, text})
 		}
 	}
-	for _, h := range hunks(a, b) {
+	hunks, compared := c.hunks(a, b)
+	if !compared && len(old)+len(now) > longer {
+		c.replaced(path, "characters", utf8.RuneCountInString(old), utf8.RuneCountInString(now))
+		return
+	}
+	for _, h := range hunks {
 		add(' ', shorten(strings.Join(b[shown:h.now.from], ""), shown > 0, true))
 		add('-', strings.Join(a[h.old.from:h.old.to], ""))
 		add('+', strings.Join(b[h.now.from:h.now.to], ""))
@@ -97,63 +109,4 @@ func shorten(text string, behind, before bool) string {
 		}
 	}
 	return text
-}
-
-// stretch is a part of a sequence.
-type stretch struct{ from, to int }
-
-func (s stretch) len() int { return s.to - s.from }
-
-// hunk is what differs between two sequences at one place.
-type hunk struct{ old, now stretch }
-
-// most is how many pairs of items are compared at most; longer parts that differ count as one.
-const most = 4 << 20
-
-// hunks finds what differs by a longest common subsequence of what is between the equal starts and ends.
-func hunks(old, now []string) (all []hunk) {
-	start, end := 0, 0
-	for start < min(len(old), len(now)) && old[start] == now[start] {
-		start++
-	}
-	for end < min(len(old), len(now))-start && old[len(old)-1-end] == now[len(now)-1-end] {
-		end++
-	}
-	a, b := old[start:len(old)-end], now[start:len(now)-end]
-	common, open := commonOf(a, b), false
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		if i < len(a) && j < len(b) && a[i] == b[j] && common != nil {
-			i, j, open = i+1, j+1, false
-			continue
-		}
-		if !open {
-			all, open = append(all, hunk{stretch{from: start + i}, stretch{from: start + j}}), true
-		}
-		if j == len(b) || i < len(a) && (common == nil || common[i+1][j] >= common[i][j+1]) {
-			i++
-		} else {
-			j++
-		}
-		all[len(all)-1].old.to, all[len(all)-1].now.to = start+i, start+j
-	}
-	return all
-}
-
-// commonOf counts the longest common subsequence of each pair of rests; nil: there are too many.
-func commonOf(a, b []string) [][]int32 {
-	if len(a)*len(b) > most {
-		return nil
-	}
-	common := make([][]int32, len(a)+1)
-	for i := range common {
-		common[i] = make([]int32, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if common[i][j] = max(common[i+1][j], common[i][j+1]); a[i] == b[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			}
-		}
-	}
-	return common
 }

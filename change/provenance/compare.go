@@ -62,14 +62,11 @@ func (p *pair) members(visit func(name []byte, p *pair) bool) {
 // rest visits the members that are left, which may be in any order.
 func (p *pair) rest(visit func(name []byte, p *pair) bool) {
 	before, after := membersOf(&p.was), membersOf(&p.is)
-	at := 0 // where the next member probably was
+	names := lookup{all: before}
 	for _, m := range after {
 		one := pair{is: rawjson.At(m.value)}
-		for i := range before {
-			if old := &before[(at+i)%len(before)]; bytes.Equal(old.name, m.name) {
-				one.was, old.seen, at = rawjson.At(old.value), true, at+i+1
-				break
-			}
+		if old := names.find(m.name); old != nil {
+			one.was, old.seen = rawjson.At(old.value), true
 		}
 		if !visit(m.name, &one) {
 			return
@@ -85,6 +82,34 @@ func (p *pair) rest(visit func(name []byte, p *pair) bool) {
 type member struct {
 	name, value []byte
 	seen        bool
+}
+
+// lookup finds members by name, mostly each behind the one before. It makes an index once it has compared many.
+type lookup struct {
+	all            []member
+	next, compared int
+	index          map[string]*member
+}
+
+func (l *lookup) find(name []byte) *member {
+	const many = 1000
+	if l.index == nil && l.compared > many {
+		l.index = make(map[string]*member, len(l.all))
+		for i := range l.all {
+			l.index[string(l.all[i].name)] = &l.all[i]
+		}
+	}
+	if l.index != nil {
+		return l.index[string(name)]
+	}
+	for i := range l.all {
+		l.compared++
+		if m := &l.all[(l.next+i)%len(l.all)]; bytes.Equal(m.name, name) {
+			l.next += i + 1
+			return m
+		}
+	}
+	return nil
 }
 
 func membersOf(c *rawjson.Cursor) (all []member) {

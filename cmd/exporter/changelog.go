@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fatih/color"
@@ -59,7 +60,8 @@ func (t *changes) changelog(e *query.Event) (plain.Own, error) {
 }
 
 // lines are what differs. Without colours brackets tell which words of a text are gone, and which are new.
-func (c *colours) lines(lines []query.Line) (text plain.Own) {
+func (c *colours) lines(lines []query.Line) plain.Own {
+	var text strings.Builder
 	for _, l := range lines {
 		begin := plain.Sprintf("%c %s:", l.Sign, l.Path)
 		if l.Path == "" {
@@ -68,16 +70,16 @@ func (c *colours) lines(lines []query.Line) (text plain.Own) {
 		if paint := c.of(l.Sign); paint != nil {
 			begin = plain.Own(paint.Sprint(begin))
 		}
-		text += "  " + begin
+		text.WriteString("  " + string(begin))
 		for i, p := range l.Parts {
 			if i == 0 {
-				text += " "
+				text.WriteByte(' ')
 			}
-			text += c.part(p, l.Words)
+			text.WriteString(string(c.part(p, l.Words)))
 		}
-		text += "\n"
+		text.WriteByte('\n')
 	}
-	return text
+	return plain.Own(text.String())
 }
 
 func (c *colours) part(p query.Part, word bool) plain.Own {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,20 @@ func (t *changes) tell(l *sinks.Logged) (plain.Own, error) {
 		return "", err
 	}
 	return t.text(l, e)
+}
+
+// A changelog of many lines takes memory and time by their number, not by its square.
+func TestAChangelogOfManyLines(t *testing.T) {
+	const lines = 5000
+	p := printing(t, "diff", "never")
+	change := updated("configmaps", "web", `{"data":{"text":"a\nb"}}`, `{"data":{"text":"a\n`+strings.Repeat(`one more line of the text\n`, lines)+`b"}}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	text := printed(t, p, change)
+	runtime.ReadMemStats(&after)
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 50 || strings.Count(text, "\n") < lines {
+		t.Errorf("%d lines took %d MB", strings.Count(text, "\n"), mb)
+	}
 }
 
 // A change in each format, with colours and without.

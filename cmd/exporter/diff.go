@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/wI2L/jsondiff"
 
 	"kubecdc/change"
 	"kubecdc/internal/plain"
@@ -106,14 +105,14 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 
 // difference is what became of an object, as json has it.
 type difference struct {
-	Resource  string         `json:"resource"`
-	Namespace string         `json:"namespace,omitempty"`
-	Name      string         `json:"name"`
-	Op        string         `json:"op"` // c, u or d: what happened to it between the moments
-	From      string         `json:"from,omitempty"`
-	To        string         `json:"to,omitempty"`
-	Patch     jsondiff.Patch `json:"patch,omitempty"`
-	By        []string       `json:"by,omitempty"` // who is known to have changed it between the moments; there may be more
+	Resource  string            `json:"resource"`
+	Namespace string            `json:"namespace,omitempty"`
+	Name      string            `json:"name"`
+	Op        string            `json:"op"` // c, u or d: what happened to it between the moments
+	From      string            `json:"from,omitempty"`
+	To        string            `json:"to,omitempty"`
+	Patch     []query.Operation `json:"patch,omitempty"`
+	By        []string          `json:"by,omitempty"` // who is known to have changed it between the moments; there may be more
 
 	lines []query.Line
 }
