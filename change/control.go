@@ -21,6 +21,12 @@ const (
 	// up to ResourceVersion.
 	ControlStreamError     ControlType = "stream-error"
 	ControlStreamRecovered ControlType = "stream-recovered" // the stream of an earlier stream-error is exported again
+	// A stream was read late: what this batch has of it happened between SinceMs and TimeMs, where it does not tell its own time. At SinceMs
+	// the stream was last known to be complete.
+	ControlBehind ControlType = "behind"
+	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all that had come. So
+	// the log has all of them with this batch, but for what came later. Streams is left out if they are those of the record before, of this owner.
+	ControlCurrent ControlType = "current"
 	// A stream was compared with the API server at ResourceVersion, object by object or by digest; Proof has the result.
 	ControlProof ControlType = "proof"
 	// A user has paused a stream, or resumed it; Cause names the signal. The stream is complete up to ResourceVersion.
@@ -53,7 +59,7 @@ type Control struct {
 	Encoding string `json:"encoding,omitempty"` // open, batch: of the owner's records; empty: Debezium's JSON
 	BatchEnd
 
-	// All but open, batch, layout and those of a replay are about a stream, which is complete up to a version.
+	// All but open, batch, layout, current and those of a replay are about a stream, which is complete up to a version.
 	Stream          StreamID        `json:"stream,omitempty"`
 	ResourceVersion ResourceVersion `json:"resourceVersion,omitempty"`
 
@@ -62,7 +68,8 @@ type Control struct {
 	Proof   *Proof        `json:"proof,omitempty"`
 	Signal  *SignalRecord `json:"signal,omitempty"`
 	Schema  *SchemaRecord `json:"schema,omitempty"`
-	SinceMs int64         `json:"since_ms,omitempty"` // stream-error, stream-recovered: when the first refusal was
+	Streams []StreamID    `json:"streams,omitempty"`  // current
+	SinceMs int64         `json:"since_ms,omitempty"` // stream-error, stream-recovered: when the first refusal was; behind, current
 	Cause   string        `json:"cause,omitempty"`
 	Replay  *Replay       `json:"replay,omitempty"`
 }

@@ -53,6 +53,17 @@ func StreamRecoveredControl(s StreamID, at ResourceVersion, cause string, since 
 	return Control{Type: ControlStreamRecovered, Stream: s, ResourceVersion: at, Cause: cause, SinceMs: since.UnixMilli()}
 }
 
+// CurrentControl says that streams were read as their changes happened, from one time to another. streams is nil if they are those of the
+// record before.
+func CurrentControl(streams []StreamID, since, to time.Time) Control {
+	return Control{Type: ControlCurrent, Streams: streams, SinceMs: since.UnixMilli(), TimeMs: to.UnixMilli()}
+}
+
+// BehindControl says that what a batch has of a stream was read late, at a time, and since when it may have waited.
+func BehindControl(s StreamID, at ResourceVersion, since, read time.Time) Control {
+	return Control{Type: ControlBehind, Stream: s, ResourceVersion: at, SinceMs: since.UnixMilli(), TimeMs: read.UnixMilli()}
+}
+
 // ProofControl says what the comparison of a stream with the API server gave.
 func ProofControl(s StreamID, at ResourceVersion, p *Proof) Control {
 	return Control{Type: ControlProof, Stream: s, ResourceVersion: at, Proof: p}

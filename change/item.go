@@ -14,6 +14,8 @@ type Item struct {
 	// Version moves the stream's position: every change up to it was sent. Empty: the position stays.
 	Version ResourceVersion
 	Time    time.Time
+	// Behind is the time after which it happened, if it was read late; zero: it was not.
+	Behind time.Time
 	// Position replaces Version and Time where the stream ends, or goes on after its end.
 	Position *Position
 	// Durable is called once everything up to this item is durable; nil: nobody asks. Its error ends the session.

@@ -15,10 +15,11 @@ import (
 func Copied(
 	ctx context.Context, r sinks.Reader, resources []string, cut *sinks.Cut,
 ) (controls []change.Control, positions []change.Position, err error) {
-	s := &stories{resources: resources, pulses: pulses{}, streams: map[change.StreamID]*story{}}
-	if s.kept, err = readKept(ctx, r, resources); err != nil {
+	kept, err := readKept(ctx, r, resources)
+	if err != nil {
 		return nil, nil, err
 	}
+	s := newStories(resources, kept, Target{}, nil)
 	err = r.Controls(ctx, time.Time{}, func(c *change.Control) error {
 		if last, known := cut.Batches[c.Slot]; known && c.Batch <= last {
 			return s.control(c)
@@ -28,7 +29,7 @@ func Copied(
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
 		st := s.streams[id]
 		c := s.coverage(st)
-		if len(st.eras) != 1 || st.back.Version != "" || len(c.Missing) > 0 { // what came first tells here, and a copy does not have that
+		if len(st.eras) != 1 || st.back.Version != "" || len(c.Missing) > 0 || c.unlisted != "" { // what came first tells here, and a copy does not have that
 			controls = append(controls, change.SnapshotBeginControl(id, ""))
 			continue
 		}

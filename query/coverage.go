@@ -20,6 +20,10 @@ type Coverage struct {
 	At      change.ResourceVersion `json:"resourceVersion,omitempty"`
 	AtTime  time.Time              `json:"watermark,omitzero"` // of the last position by then; zero if At was asked about
 	Missing []string               `json:"missing,omitempty"`
+	// Unserved: the CRD of the resource did not exist then, so nothing of it did.
+	Unserved bool `json:"unserved,omitempty"`
+
+	unlisted string // why nothing is known of the stream: no list of it ended by then; else empty
 }
 
 func (c *Coverage) lacks(format string, args ...any) {
@@ -31,7 +35,7 @@ func (s *stories) eraOf(st *story) (of *era, ended bool) {
 	for _, e := range st.eras {
 		begun := e.start() != "" && e.start().Compare(s.target.Version) <= 0
 		if s.target.Version == "" {
-			begun = st.at.Version != "" && !e.first.Logged.After(st.at.Logged) && e.first.Version != ""
+			begun = st.at.Version != "" && e.first.Version != "" && e.first.n <= st.at.n
 		}
 		if begun || of == nil && e.start() != "" {
 			of = e
@@ -68,7 +72,7 @@ func (s *stories) coverage(st *story) Coverage {
 		if len(st.eras) > 0 && st.eras[0].first.Version != "" {
 			since = ": the first one ended at " + st.eras[0].first.Time.UTC().Format(time.RFC3339)
 		}
-		c.lacks("the log has no complete list of it by then%s", since)
+		c.unlisted = string(c.Stream) + ": the log has no complete list of it by then" + since
 		return c
 	}
 	if c.At.Compare(c.Since) < 0 {
@@ -99,9 +103,9 @@ func (s *stories) reaches(c *Coverage, st *story, e *era, ended bool) {
 	case t.Version != "":
 		after = t.Version.Compare(e.last.Version) > 0
 	case !t.Happened.IsZero():
-		after = t.Happened.After(e.last.Time)
+		after = t.Happened.After(e.last.current)
 	case !t.Logged.IsZero():
-		after, ended = t.Logged.Truncate(time.Millisecond).After(s.ends) || ended && t.Logged.After(e.last.Logged), false
+		after, ended = t.Logged.Truncate(time.Millisecond).After(s.ends) || ended && s.reached(e.last), false
 	}
 	gone := !e.removed.IsZero() && !t.Happened.IsZero() && !t.Happened.Before(e.removed)
 	switch {
@@ -124,9 +128,9 @@ func (s *stories) when(st *story, l *sinks.Logged) int {
 	switch {
 	case i < 0:
 		return 0
-	case i > 0 && of.begin.before(l):
+	case i > 0 && of.begin.has(l):
 		return -1
-	case i+1 < len(st.eras) && !st.eras[i+1].begin.before(l):
+	case i+1 < len(st.eras) && !st.eras[i+1].begin.has(l):
 		return 1
 	}
 	return 0

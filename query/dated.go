@@ -40,32 +40,32 @@ func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, stat
 	if t.IsZero() {
 		return nil
 	}
-	daters, since := map[change.StreamID]*dater{}, time.Time{}
+	var first Mark // of their last positions by the time
+	daters := map[change.StreamID]*dater{}
 	for i := range state.Coverage {
 		st := f.stories.streams[state.Coverage[i].Stream]
 		if st.at.Version == "" {
 			continue
 		}
 		by := st.delays.seenBy(t)
-		if silent := f.stories.pulses.seenBy(t); silent.After(by) {
+		if silent := f.stories.pulses[st.at.slot].seenBy(t); silent.After(by) {
 			by = silent
 		}
 		daters[st.stream] = &dater{story: st, t: t, by: by, horizon: by.Add(hindsight)}
-		if st.beyond.Version != "" && (since.IsZero() || st.at.Logged.Before(since)) {
-			since = st.at.Logged
+		if st.beyond.Version != "" && (first.Version == "" || st.at.n < first.n) {
+			first = st.at
 		}
 	}
-	if !since.IsZero() { // else nothing of them is later
-		if err := f.later(ctx, r, q, since, daters); err != nil {
+	if first.Version != "" { // else nothing of them is later
+		if err := f.later(ctx, r, q, f.stories.timeBefore(first), daters); err != nil {
 			return err
 		}
 	}
 	for i := range state.Coverage {
 		c := &state.Coverage[i]
 		if d := daters[c.Stream]; d != nil {
-			n := len(c.Missing)
 			d.decide(c)
-			f.versions[c.Stream], state.Missing = c.At, append(state.Missing, c.Missing[n:]...)
+			f.versions[c.Stream] = c.At
 		}
 	}
 	return nil
@@ -113,14 +113,21 @@ func (f *stateReader) until(
 	waiting, end := maps.Clone(daters), time.Time{}
 	maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool { return d.story.beyond.Version == "" })
 	err := r.Controls(ctx, since, func(c *change.Control) error {
-		if end = time.UnixMilli(c.TimeMs); c.Type != change.ControlBatch {
+		if logged := time.UnixMilli(c.TimeMs); logged.After(end) {
+			end = logged
+		}
+		if c.Type != change.ControlBatch {
 			return nil
 		}
 		for _, p := range c.Positions {
-			if d := waiting[p.Stream]; d != nil && (p.Time.After(d.horizon) || !end.Before(d.story.last.Logged)) {
+			if d := waiting[p.Stream]; d != nil && p.Time.After(d.horizon) {
 				delete(waiting, p.Stream)
 			}
 		}
+		maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool {
+			last := &d.story.last
+			return c.Slot == last.slot && c.Batch >= last.batch
+		})
 		if len(waiting) == 0 {
 			return errStop
 		}
@@ -148,8 +155,8 @@ func tells(l *sinks.Logged) time.Time {
 func (d *dater) decide(c *Coverage) {
 	at, next, unsure := d.divide()
 	for _, u := range unsure {
-		c.lacks("%s was %s (resourceVersion %s) when the stream was not read: nothing tells whether that was before", u.key,
-			u.op.Past(), u.version)
+		c.lacks("%s was %s (resourceVersion %s) by %s, and the stream was not read, or was read late, before: nothing tells whether that was "+
+			"by the time that is asked about", u.key, u.op.Past(), u.version, u.seen.UTC().Format(time.RFC3339))
 	}
 	if next != "" && next.Compare(at) <= 0 {
 		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, at)

@@ -20,21 +20,28 @@ const (
 	silence = 90 * time.Second
 )
 
-// Of a network that is gone for a while, or a sink that takes nothing, the log says nothing; but then no stream at all has a
-// position.
+// Of a network that is gone for a while the log says nothing; but then no stream of the slot has a position, and none is known to be current.
 const (
-	// hush is after which time without a position of any stream none may have been read.
+	// hush is after which time without a sign of any stream of a slot none may have been read.
 	hush = 5 * time.Second
-	// around is how far from a time positions are looked at.
+	// around is how far from a time signs are noted.
 	around = 5 * time.Minute
 )
 
-// pulses are the seconds around a time in which some stream had a position.
+// pulses are the seconds around a time in which some stream of a slot had a position, or was known to be current.
 type pulses map[int64]bool
 
-func (p pulses) note(t, position time.Time) {
-	if d := position.Sub(t); !t.IsZero() && -around < d && d < around {
-		p[position.Unix()] = true
+// pulse notes the seconds from one time to another.
+func (s *stories) pulse(slot int, from, to time.Time) {
+	t := s.target.Happened
+	if t.IsZero() || to.Before(t.Add(-around)) || from.After(t.Add(around)) {
+		return
+	}
+	if s.pulses[slot] == nil {
+		s.pulses[slot] = pulses{}
+	}
+	for at := max(from.Unix(), t.Add(-around).Unix()); at <= min(to.Unix(), t.Add(around).Unix()); at++ {
+		s.pulses[slot][at] = true
 	}
 }
 
@@ -85,7 +92,7 @@ func (d *delays) mark(m Mark, epoch int64) {
 	if d.stopped = false; m.Version.Compare(d.until) >= 0 {
 		d.until = ""
 	}
-	s.last = later(s.last, m)
+	s.last = m
 }
 
 // add adds a time, and what a stream needs to catch up with it.
@@ -98,10 +105,13 @@ func (d *delays) add(s span) {
 	d.spans = append(d.spans, s)
 }
 
+// late adds a time of which the log says that what happened in it was seen by its end.
+func (d *delays) late(s span) { d.spans = append(d.spans, span{s.from.Add(-latency), s.to}) }
+
 // seenBy is when a change is seen at the latest that happened by a time.
 func (d *delays) seenBy(t time.Time) time.Time {
 	all := delays{spans: slices.Clone(d.spans)}
-	stays := slices.SortedFunc(slices.Values(d.stays), func(a, b *stay) int { return a.first.Logged.Compare(b.first.Logged) })
+	stays := slices.SortedFunc(slices.Values(d.stays), func(a, b *stay) int { return cmp.Compare(a.first.n, b.first.n) })
 	for i := range stays[min(1, len(stays)):] {
 		all.add(span{stays[i].last.Time, stays[i+1].first.Time})
 	}

@@ -120,6 +120,9 @@ func Covered(ctx context.Context, r sinks.Reader, of *sinks.Objects) (all []Cove
 			continue
 		}
 		c := s.coverage(s.streams[id])
+		if c.unlisted != "" {
+			c.Missing = append(c.Missing, c.unlisted)
+		}
 		all, missing = append(all, c), append(missing, c.Missing...)
 		for _, g := range s.streams[id].gaps {
 			missing = append(missing, string(id)+": "+g.lacks())

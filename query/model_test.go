@@ -14,12 +14,17 @@ import (
 	"kubecdc/sinks"
 )
 
-// model is a cluster with one collection, and an exporter that reads it, stops, is paused, recovers what it missed or not, forgets
-// its stream and begins again, finds its resource removed, and a log that has lost its end. It knows what there was at each time.
+// model is a cluster with one collection, and an exporter that reads it, stops, is paused or suspended, falls behind its sink, recovers what it
+// missed or not, forgets its stream and begins again, finds its resource removed, and a log that has lost its end, by a clock that steps.
+// It knows what there was at each time.
 type model struct {
 	*rand.Rand
 	log      *log
 	now      time.Time
+	skew     time.Duration // of the log's clock
+	confirms bool          // the exporter says while its streams are quiet that they are current
+	told     bool          // which streams, in a record of this owner
+	other    uint64        // batches of another replica's slot
 	revision int
 	live     map[string]int // versions, as the cluster has them
 	logged   map[string]int // as the log has them
@@ -42,6 +47,7 @@ type past struct {
 func newModel(seed uint64) *model {
 	m := &model{Rand: rand.New(rand.NewPCG(seed, 23)), log: &log{}, now: began, live: map[string]int{}, logged: map[string]int{},
 		revision: 100, epoch: 1}
+	m.confirms = m.IntN(2) == 0
 	for range 4 {
 		m.write()
 	}
@@ -85,9 +91,12 @@ func (m *model) write() {
 
 // commit writes a batch of changes that are seen now, with the position after it.
 func (m *model) commit(position int, controls []change.Control, changes ...sinks.Logged) {
-	m.number++
+	if m.number++; m.IntN(12) == 0 {
+		m.skew = -time.Duration(m.Int64N(int64(5 * time.Second)))
+	}
+	logged := m.now.Add(m.skew)
 	for _, c := range changes {
-		if c.Batch, c.Logged, c.Epoch = m.number, m.now, m.epoch; !m.fits(&c) {
+		if c.Batch, c.Logged, c.Epoch = m.number, logged, m.epoch; !m.fits(&c) {
 			continue
 		}
 		if c.Time.IsZero() {
@@ -106,8 +115,11 @@ func (m *model) commit(position int, controls []change.Control, changes ...sinks
 		batch.Positions = []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(position)), Time: m.now}}
 	}
 	for _, c := range append(controls, batch) {
-		c.Batch, c.Epoch, c.TimeMs = m.number, m.epoch, m.now.UnixMilli()
-		if c.Type != change.ControlBatch {
+		switch c.Batch, c.Epoch, c.TimeMs = m.number, m.epoch, m.now.UnixMilli(); c.Type {
+		case change.ControlBatch:
+			c.TimeMs = logged.UnixMilli()
+		case change.ControlCurrent:
+		default:
 			c.Stream = "pods"
 		}
 		m.log.controls = append(m.log.controls, &c)
@@ -155,11 +167,70 @@ func (m *model) listed(read []sinks.Logged) {
 func (m *model) watch(changes int) {
 	for range changes {
 		for m.IntN(2) == 0 && len(m.missed) == 0 {
-			m.wait(time.Minute)
+			m.quiet()
 			m.commit(m.revision, nil)
 		}
 		m.write()
 		m.deliver()
+	}
+}
+
+// quiet is a time without a change, of which the exporter may say every few seconds that nothing has happened.
+func (m *model) quiet() {
+	end := m.now.Add(time.Duration(m.Int64N(int64(time.Minute))))
+	for since := m.now; m.confirms && m.now.Before(end); since = m.now {
+		m.now = m.now.Add(10 * time.Second)
+		c := change.CurrentControl(nil, since, m.now)
+		if !m.told {
+			c.Streams, m.told = []change.StreamID{"pods"}, true
+		}
+		m.commit(0, []change.Control{c})
+	}
+	if m.now.Before(end) {
+		m.now = end
+	}
+}
+
+// behind reads late: the process is suspended, or its sink is slow. Another replica goes on, and so does a stream of the same slot before and
+// after.
+func (m *model) behind() {
+	since, slow := m.now, m.IntN(2) == 0
+	m.pulse()
+	for range 1 + m.IntN(4) {
+		m.write()
+		m.others()
+		if slow && m.IntN(2) == 0 { // something of what has come is read
+			m.now = m.now.Add(time.Duration(m.Int64N(int64(4 * time.Second))))
+			n := 1 + m.IntN(len(m.missed))
+			m.commit(atoi(string(m.missed[n-1].ResourceVersion)), []change.Control{change.BehindControl("pods", "", since, m.now)}, m.missed[:n]...)
+			m.missed = m.missed[n:]
+		}
+	}
+	for len(m.missed) > 0 {
+		m.now = m.now.Add(time.Duration(m.IntN(1000)) * time.Millisecond)
+		n := 1 + m.IntN(len(m.missed))
+		late := []change.Control{change.BehindControl("pods", "", since, m.now)}
+		if m.now.Sub(since) < time.Second {
+			late = nil
+		}
+		m.commit(atoi(string(m.missed[n-1].ResourceVersion)), late, m.missed[:n]...)
+		m.missed = m.missed[n:]
+	}
+	m.pulse()
+}
+
+// pulse is a position of another stream of the slot.
+func (m *model) pulse() {
+	m.commit(0, nil)
+	m.log.controls[len(m.log.controls)-1].Positions = []change.Position{{Stream: "leases", ResourceVersion: "1", Time: m.now}}
+}
+
+// others are positions of streams of another slot, in each second until now.
+func (m *model) others() {
+	for at := m.now.Add(-10 * time.Second); !at.After(m.now); at = at.Add(time.Second) {
+		m.other++
+		m.log.controls = append(m.log.controls, &change.Control{Type: change.ControlBatch, Slot: 1, Epoch: 1, Batch: m.other, TimeMs: at.UnixMilli(),
+			BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: at}}}})
 	}
 }
 
@@ -194,7 +265,7 @@ func (m *model) outage() {
 	if paused {
 		m.commit(0, []change.Control{{Type: change.ControlStreamResumed}})
 	} else {
-		m.epoch++
+		m.newOwner()
 	}
 	switch n := m.IntN(16); { // a loss is rare, since nothing before it is known any more
 	case n == 15:
@@ -212,6 +283,8 @@ func (m *model) outage() {
 		m.deliver()
 	}
 }
+
+func (m *model) newOwner() { m.epoch, m.told = m.epoch+1, false }
 
 func (m *model) gap(complete bool) []change.Control {
 	from, to := change.VersionOf(uint64(m.position)), change.VersionOf(uint64(m.revision))
@@ -260,7 +333,7 @@ func (m *model) lag() {
 	}
 	if n := m.IntN(len(found) + 1); kind > 0 {
 		m.commit(0, nil, found[:n]...)
-		m.epoch++
+		m.newOwner()
 	}
 	if m.IntN(2) == 0 { // the watch can go on all the same
 		m.deliver()
@@ -379,6 +452,7 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 			m.watch(3 + m.IntN(5))
 			m.outage()
 			m.watch(1)
+			m.behind()
 			m.lag()
 		}
 		m.watch(3)
@@ -390,12 +464,12 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 			case 1, 2:
 				moment = query.Target{Version: change.VersionOf(uint64(100 + m.IntN(m.revision-90)))}
 			}
-			want, err := query.ReadStates(t.Context(), m.log, query.Question{}, moment)
+			want, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 			if err != nil {
 				t.Fatal(err)
 			}
 			asked++
-			got, err := query.ReadStates(t.Context(), stateLog{m.log, &quick}, query.Question{}, moment)
+			got, err := query.ReadStates(t.Context(), stateLog{m.log, &quick}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -412,49 +486,64 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 	}
 }
 
-// An answer is right or refused, at any time and any version, whatever came between the cluster and the log.
+// An answer is right or refused, at any time and any version, whatever came between the cluster and the log, and whenever it is asked for.
 func TestAnAnswerIsRightOrRefused(t *testing.T) {
 	asked, answered := 0, 0
-	for seed := range uint64(200) {
+	for seed := range uint64(300) {
 		m := newModel(seed)
+		ask := func(n int) {
+			for range n {
+				if asked++; m.ask(t, seed) {
+					answered++
+				}
+			}
+		}
 		for range 4 {
 			m.watch(3 + m.IntN(5))
+			if ask(5); m.IntN(2) == 0 {
+				m.behind()
+				ask(5)
+			}
 			m.outage()
+			ask(2)
 		}
 		m.watch(3)
-		for range 40 {
-			when := began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))
-			if m.IntN(4) > 0 {
-				when = when.Truncate(time.Second)
-			}
-			moment, by := query.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
-			logged := m.IntN(4) == 0
-			switch {
-			case logged:
-				moment = query.Target{Logged: when}
-			case m.IntN(4) == 0:
-				revision := 100 + m.IntN(m.revision-90)
-				moment, by = query.Target{Version: change.VersionOf(uint64(revision))}, func(p past) bool { return p.revision <= revision }
-			}
-			states, err := query.ReadStates(t.Context(), m.log, query.Question{}, moment)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if asked++; len(states[0].Missing) > 0 {
-				continue
-			}
-			answered++
-			if logged { // the log had what there was at its position
-				revision := atoi(string(states[0].Coverage[0].At))
-				by = func(p past) bool { return p.revision <= revision }
-			}
-			if got, want := names(t, states[0]), m.truth(by); got != want {
-				t.Errorf("seed %d, %s: %s, want %s", seed, moment, got, want)
-			}
-		}
+		ask(40)
 	}
 	t.Logf("%d of %d questions were answered", answered, asked)
 	if answered < asked/2 {
 		t.Error("most questions are refused")
 	}
+}
+
+// ask asks a question, and reports whether it is answered.
+func (m *model) ask(t *testing.T, seed uint64) bool {
+	when := began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))
+	if m.IntN(4) > 0 {
+		when = when.Truncate(time.Second)
+	}
+	moment, by := query.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
+	logged := m.IntN(4) == 0
+	switch {
+	case logged:
+		moment = query.Target{Logged: when}
+	case m.IntN(4) == 0:
+		revision := 100 + m.IntN(m.revision-90)
+		moment, by = query.Target{Version: change.VersionOf(uint64(revision))}, func(p past) bool { return p.revision <= revision }
+	}
+	states, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(states[0].Missing) > 0 {
+		return false
+	}
+	if logged { // the log had what there was at its position
+		revision := atoi(string(states[0].Coverage[0].At))
+		by = func(p past) bool { return p.revision <= revision }
+	}
+	if got, want := names(t, states[0]), m.truth(by); got != want {
+		t.Errorf("seed %d, %s: %s, want %s", seed, moment, got, want)
+	}
+	return true
 }

@@ -28,9 +28,10 @@ type log struct {
 	controls []*change.Control
 	changes  []*sinks.Logged
 	kept     time.Time
+	custom   []string // resources beside pods
 }
 
-func (l *log) Resources(context.Context) ([]string, error)          { return []string{"pods"}, nil }
+func (l *log) Resources(context.Context) ([]string, error)          { return append(l.custom, "pods"), nil }
 func (l *log) KeptSince(context.Context, string) (time.Time, error) { return l.kept, nil }
 func (l *log) Close() error                                         { return nil }
 func (l *log) End(ctx context.Context) (sinks.Cut, error)           { return l.At(ctx, minute(1e6)) }
@@ -38,7 +39,10 @@ func (l *log) End(ctx context.Context) (sinks.Cut, error)           { return l.A
 func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	cut := sinks.Cut{Batches: map[int]uint64{0: 0}}
 	for _, c := range l.controls {
-		if c.Type == change.ControlBatch && c.Slot == 0 && !time.UnixMilli(c.TimeMs).After(logged) {
+		if c.Type == change.ControlBatch && c.Slot == 0 && c.Batch > 0 {
+			if time.UnixMilli(c.TimeMs).After(logged) {
+				break
+			}
 			cut.Batches[0] = c.Batch
 		}
 	}
@@ -48,7 +52,8 @@ func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 // Changes visits copies, whose memory is written over after each visit.
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	for _, c := range l.changes {
-		if (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
+		of := len(q.Resources) == 0 || slices.Contains(q.Resources, change.ResourceOf(c.Stream.ID()).ID())
+		if of && (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
 			own := *c
 			spoil := sinktest.Own(&own)
 			err := visit(&own)
@@ -127,7 +132,7 @@ func (l stateLog) Outline(_ context.Context, whole func(*sinks.Span) bool, visit
 	epoch := int64(0)
 	for i, c := range l.controls {
 		beside := i > 0 && l.controls[i-1].Batch == c.Batch
-		plain := c.Type == change.ControlBatch && c.Epoch == epoch && !beside && len(c.Positions) > 0 && c.Positions[0].Ended == ""
+		plain := c.Slot == 0 && c.Type == change.ControlBatch && c.Epoch == epoch && !beside && len(c.Positions) > 0 && c.Positions[0].Ended == ""
 		if epoch = c.Epoch; !plain || len(batches) > 0 && c.TimeMs-batches[0].TimeMs >= 30_000 {
 			if err := flush(); err != nil {
 				return err
@@ -198,7 +203,7 @@ func newLog() *log {
 func (l *log) busy() *log {
 	for s := range 600 {
 		at := began.Add(time.Duration(s) * time.Second)
-		l.controls = append(l.controls, &change.Control{Type: change.ControlBatch, Slot: 1, TimeMs: at.UnixMilli(),
+		l.controls = append(l.controls, &change.Control{Type: change.ControlBatch, TimeMs: at.UnixMilli(),
 			BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: at}}}})
 	}
 	return l
@@ -307,6 +312,37 @@ func TestUnknownMoments(t *testing.T) {
 	var none usage.Error
 	if err := ask(query.Target{}, "nodes"); !errors.As(err, &none) {
 		t.Error(err)
+	}
+}
+
+// A resource that a CRD has served since has no objects before, if the log has that CRD's creation. Of another one nothing is known.
+func TestBeforeItsCRDNothingOfAResourceExisted(t *testing.T) {
+	const crds, widgets = "customresourcedefinitions.apiextensions.k8s.io", "widgets.example.com"
+	for _, tc := range []struct {
+		defined string
+		at      int
+		missing string
+	}{{widgets, 3, ""}, {widgets, 5, "no complete list of it by then"}, {"others.example.com", 3, "no complete list of it by then"}} {
+		l := &log{custom: []string{crds, widgets}}
+		of := func(stream change.StreamID, n int, op change.Op, name string) {
+			c := changed(op, name, n*100, 0)
+			c.Stream, c.Namespace, c.UID = change.ParseStream(stream), "", name
+			l.batch(n, []change.Control{{Type: change.ControlSnapshotEnd, Stream: stream, ResourceVersion: change.VersionOf(uint64(n * 100))}}, c)
+			l.controls[len(l.controls)-1].Positions[0].Stream = stream
+		}
+		of(crds, 0, change.Read, "old.example.com")
+		of(crds, 4, change.Create, tc.defined)
+		of(widgets, 6, change.Read, "w")
+		of(crds, 8, change.Create, "new.example.com")
+		of(widgets, 9, change.Create, "x")
+		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{widgets}}}, query.Target{Logged: minute(tc.at + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := strings.Join(states[0].Missing, "\n")
+		if names(t, states[0]) != "" || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
+			t.Errorf("minute %d, with the CRD %s: %s, lacks %q", tc.at, tc.defined, names(t, states[0]), missing)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"errors"
-	"time"
 
 	"kubecdc/sinks"
 )
@@ -50,7 +49,7 @@ func (f *stateReader) quick(ctx context.Context, log sinks.Reader, r sinks.State
 	if base.Version == "" {
 		return false, nil
 	}
-	cut, err := log.At(ctx, base.Logged.Add(-time.Millisecond))
+	cut, err := log.At(ctx, f.stories.timeBefore(base))
 	if err != nil {
 		return false, unlessNotKept(err)
 	}
@@ -92,9 +91,9 @@ func (f *stateReader) base() (first Mark) {
 	for _, st := range f.stories.streams {
 		switch b := st.base; {
 		case b.Version == "":
-		case st.beyond.Version != "" && (first.Version == "" || b.Logged.Before(first.Logged)):
+		case st.beyond.Version != "" && (first.Version == "" || b.n < first.n):
 			first = b
-		case last.Version == "" || b.Logged.After(last.Logged):
+		case last.Version == "" || b.n > last.n:
 			last = b
 		}
 	}

@@ -114,11 +114,17 @@ func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept kept, 
 		unrecorded: map[change.StreamID]bool{}}
 	state := &State{At: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
+	if err := f.unserved(ctx, r, moment, state); err != nil {
+		return nil, nil, err
+	}
 	return f, state, f.date(ctx, r, q, state)
 }
 
-// doubts adds what is not known of single objects to what a state may lack.
+// doubts tells what a state may lack: first that of which something is known, last the streams of which nothing is.
 func (f *stateReader) doubts(state *State, namespace string) {
+	for _, c := range state.Coverage {
+		state.Missing = append(state.Missing, c.Missing...)
+	}
 	if len(state.Coverage) == 0 && len(f.unrecorded) == 0 {
 		state.Missing = append(state.Missing, f.stories.nothing(namespace))
 	}
@@ -137,6 +143,11 @@ func (f *stateReader) doubts(state *State, namespace string) {
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
 		if o := f.objects[key]; o.doubt != "" {
 			state.Missing = append(state.Missing, o.resource+" "+change.ObjectKey(o.namespace, o.name)+": "+o.doubt)
+		}
+	}
+	for i := range state.Coverage {
+		if c := &state.Coverage[i]; c.unlisted != "" {
+			c.Missing, state.Missing = append(c.Missing, c.unlisted), append(state.Missing, c.unlisted)
 		}
 	}
 }
@@ -163,7 +174,7 @@ func (f *stateReader) cover(state *State, namespace string) {
 		}
 		c := s.coverage(s.streams[id])
 		f.versions[id] = c.At
-		state.Coverage, state.Missing = append(state.Coverage, c), append(state.Missing, c.Missing...)
+		state.Coverage = append(state.Coverage, c)
 	}
 }
 
@@ -297,13 +308,13 @@ func (f *stateReader) found(l *sinks.Logged, st *story) order {
 	if e == nil {
 		return unknown
 	}
-	ended := !e.removed.IsZero() && !l.Logged.Before(e.last.Logged) // until then its object was there
+	ended := !e.removed.IsZero() && !e.last.has(l) // until then its object was there
 	switch t := f.stories.target; {
 	case !t.Happened.IsZero() && !l.Time.After(t.Happened):
 		return before
 	case ended && (t.Happened.IsZero() || !t.Happened.After(e.last.Time)):
 		return after
-	case t.Happened.IsZero() && (st.beyond.Version == "" || st.beyond.after(l)):
+	case t.Happened.IsZero() && (st.beyond.Version == "" || st.beyond.has(l)):
 		return before
 	}
 	return unknown

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,25 +18,11 @@ import (
 type Mark struct {
 	Version change.ResourceVersion
 	Time    time.Time // of the event, bookmark or list that confirmed it
+	current time.Time // when nothing was newer: that, or before it if the stream was read late
 	Logged  time.Time
 	slot    int
 	batch   uint64
-}
-
-// later is the one of two marks that was logged later.
-func later(old, m Mark) Mark {
-	if old.Version == "" || !m.Logged.Before(old.Logged) {
-		return m
-	}
-	return old
-}
-
-// after reports whether the mark's batch was logged after a change.
-func (m *Mark) after(l *sinks.Logged) bool {
-	if l.Batch != 0 && l.Slot == m.slot {
-		return m.batch > l.Batch
-	}
-	return m.Logged.After(l.Logged)
+	*point  // before its batch
 }
 
 // story is what the control records tell of one stream.
@@ -44,6 +31,8 @@ type story struct {
 	eras   []*era
 	gaps   []gap // that were not recovered whole
 	delays delays
+	late   time.Time // since when this batch has it late; zero: it does not
+	gone   bool      // it has ended
 	last   Mark
 	kept   Mark // the last one before everything that was logged is kept
 	at     Mark // the last one by the target
@@ -55,7 +44,7 @@ type story struct {
 // era is the time from one first list to the next: that of a stream that was forgotten, or of a resource that was removed and is
 // back. A first list has all objects; nothing tells what became of those that only the era before had.
 type era struct {
-	begin       point
+	begin       *point
 	listed      change.ResourceVersion // of the end of the first list; empty: the record is not kept
 	first, last Mark
 	removed     time.Time // when the log was told that the resource is gone; zero: it is not
@@ -69,17 +58,22 @@ func (e *era) start() change.ResourceVersion {
 	return e.first.Version
 }
 
-// point is a place in the log: that of a batch.
+// point is a place in the log: that before a batch. Control records come in the order of the log, so no clock decides what is before a
+// point: clocks step back, and those of two slots differ.
 type point struct {
-	slot   int
-	batch  uint64
-	logged time.Time
+	n      int            // how many batches were read before it
+	last   map[int]uint64 // the last one of each slot
+	logged time.Time      // when the batch was
 }
 
-// before reports whether a change was logged before the point's batch.
-func (p point) before(l *sinks.Logged) bool {
-	if l.Batch != 0 && l.Slot == p.slot {
-		return l.Batch < p.batch
+// has reports whether a change was logged before the point. Its time tells that only where no batch record of its slot from before the point
+// is retained.
+func (p *point) has(l *sinks.Logged) bool {
+	if p == nil {
+		return false
+	}
+	if last, known := p.last[l.Slot]; known && l.Batch != 0 {
+		return l.Batch <= last
 	}
 	return l.Logged.Before(p.logged)
 }
@@ -88,9 +82,8 @@ func (p point) before(l *sinks.Logged) bool {
 // until the stream has a position again: that of the list which found out what the log has.
 type gap struct {
 	change.Gap
-	since  time.Time
-	open   bool
-	logged time.Time
+	since time.Time
+	open  bool
 }
 
 // passes reports whether the gap ends after a version.
@@ -98,7 +91,7 @@ func (g *gap) passes(version change.ResourceVersion) bool { return g.open || g.T
 
 // gap notes a gap that was not recovered whole.
 func (st *story) gap(c *change.Control) {
-	g := gap{Gap: *c.Gap, since: st.last.Time, logged: time.UnixMilli(c.TimeMs)}
+	g := gap{Gap: *c.Gap, since: st.last.Time}
 	if g.From == change.UnknownVersion {
 		g.open, g.since = true, time.Time{}
 	}
@@ -113,7 +106,7 @@ func (st *story) isOpen() bool {
 // close ends the gaps that are open at the next position.
 func (st *story) close(m Mark) {
 	for i := range st.gaps {
-		if g := &st.gaps[i]; g.open && !m.Logged.Before(g.logged) {
+		if g := &st.gaps[i]; g.open {
 			if g.open = false; g.To.Compare(m.Version) < 0 {
 				g.To = m.Version
 			}
@@ -127,9 +120,66 @@ type stories struct {
 	target    Target
 	cut       *sinks.Cut // of a target that is a point of the log; else nil
 	kept      kept
-	pulses    pulses
+	pulses    map[int]pulses // of each slot
+	current   map[int]*current
 	ends      time.Time // when the last batch was logged
 	streams   map[change.StreamID]*story
+	read      point  // all that was read
+	here      *point // a copy of it; nil: not made since the last batch
+	steps     []step
+}
+
+// current is the streams of a slot that its owner has read as their changes happened, as it said last.
+type current struct {
+	epoch   int64
+	streams []change.StreamID
+	upTo    time.Time // of the batch that is being read; zero: it does not say
+}
+
+// step is a batch that was logged at an earlier time than one before it: a clock stepped back, or another slot's differs.
+type step struct {
+	n      int
+	logged time.Time
+}
+
+func newStories(resources []string, kept kept, target Target, cut *sinks.Cut) *stories {
+	return &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: map[int]pulses{}, current: map[int]*current{},
+		streams: map[change.StreamID]*story{}, read: point{last: map[int]uint64{}}}
+}
+
+// before is the point before the batch of a control record.
+func (s *stories) before(c *change.Control) *point {
+	last := max(c.Batch, 1) - 1
+	if s.here == nil || s.here.last[c.Slot] != last {
+		s.here = &point{s.read.n, maps.Clone(s.read.last), time.UnixMilli(c.TimeMs)}
+		s.here.last[c.Slot] = last
+	}
+	return s.here
+}
+
+// ended notes the end of a batch.
+func (s *stories) ended(c *change.Control) {
+	logged := time.UnixMilli(c.TimeMs)
+	if logged.Before(s.ends) {
+		for n := len(s.steps); n > 0 && !s.steps[n-1].logged.Before(logged); n-- {
+			s.steps = s.steps[:n-1]
+		}
+		s.steps = append(s.steps, step{s.read.n, logged})
+	} else {
+		s.ends = logged
+	}
+	s.read.last[c.Slot] = c.Batch
+	s.read.n++
+	s.here = nil
+}
+
+// timeBefore is a time by which the log had neither the batch of a mark nor one after it, whatever the clocks did.
+func (s *stories) timeBefore(m Mark) time.Time {
+	t := m.Logged
+	if i := slices.IndexFunc(s.steps, func(x step) bool { return x.n > m.n }); i >= 0 && s.steps[i].logged.Before(t) {
+		t = s.steps[i].logged
+	}
+	return t.Add(-time.Millisecond)
 }
 
 // kept is since when the log has every change of a resource.
@@ -152,7 +202,7 @@ func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, er
 func readStories(
 	ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut,
 ) (*stories, error) {
-	s := &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: pulses{}, streams: map[change.StreamID]*story{}}
+	s := newStories(resources, kept, target, cut)
 	if err := outline(ctx, r, s.matters, s.control); err != nil {
 		return nil, err
 	}
@@ -230,23 +280,25 @@ func (s *stories) selects(resource string) bool {
 }
 
 func (s *stories) control(c *change.Control) error {
-	if c.Type == change.ControlBatch {
-		if logged := time.UnixMilli(c.TimeMs); logged.After(s.ends) {
-			s.ends = logged
-		}
+	switch {
+	case c.Type == change.ControlBatch:
 		for _, p := range c.Positions {
-			s.pulses.note(s.target.Happened, p.Time)
+			s.pulse(c.Slot, p.Time, p.Time)
 			s.position(p, c)
 		}
+		s.confirm(c)
+		s.ended(c)
 		return nil
-	}
-	if c.Stream == "" || !s.selects(change.ResourceOf(c.Stream).ID()) {
+	case c.Type == change.ControlCurrent:
+		s.isCurrent(c)
+		return nil
+	case c.Stream == "" || !s.selects(change.ResourceOf(c.Stream).ID()):
 		return nil
 	}
 	st := s.stream(c.Stream)
 	switch c.Type {
 	case change.ControlSnapshotBegin:
-		st.begin(c)
+		st.begin(s.before(c))
 	case change.ControlSnapshotEnd:
 		if e := st.era(); e.listed == "" {
 			e.listed = c.ResourceVersion
@@ -258,6 +310,9 @@ func (s *stories) control(c *change.Control) error {
 		if st.delays.gap(c.Gap.To); !c.Gap.Complete {
 			st.gap(c)
 		}
+	case change.ControlBehind:
+		st.late = time.UnixMilli(c.SinceMs)
+		st.delays.late(span{st.late, time.UnixMilli(c.TimeMs + 1)})
 	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamReselected, change.ControlStreamEnd,
 		change.ControlStreamError, change.ControlStreamRecovered:
 		st.delays.stopped = true
@@ -267,14 +322,14 @@ func (s *stories) control(c *change.Control) error {
 
 // begin begins an era, unless the present one has no complete list: then its first list goes on. Nor does one begin after a loss:
 // what the log still has goes on.
-func (st *story) begin(c *change.Control) {
+func (st *story) begin(at *point) {
 	if n := len(st.eras); n > 0 && st.eras[n-1].start() == "" {
 		return
 	}
 	if st.delays.stopped = true; st.isOpen() {
 		return
 	}
-	st.eras = append(st.eras, &era{begin: point{c.Slot, c.Batch, time.UnixMilli(c.TimeMs)}})
+	st.eras = append(st.eras, &era{begin: at})
 }
 
 func (st *story) era() *era {
@@ -284,32 +339,72 @@ func (st *story) era() *era {
 	return st.eras[len(st.eras)-1]
 }
 
-// position notes a position. Those of one slot come in order; a stream that moved to another slot goes on there.
+// position notes a position. A stream that moved to another slot goes on there.
 func (s *stories) position(p change.Position, c *change.Control) {
-	resource := change.ResourceOf(p.Stream).ID()
-	if !s.selects(resource) || p.ResourceVersion == change.UnknownVersion {
+	if !s.selects(change.ResourceOf(p.Stream).ID()) || p.ResourceVersion == change.UnknownVersion {
 		return
 	}
-	st, m := s.stream(p.Stream), Mark{p.ResourceVersion, p.Time, time.UnixMilli(c.TimeMs), c.Slot, c.Batch}
+	st, m := s.stream(p.Stream), Mark{p.ResourceVersion, p.Time, p.Time, time.UnixMilli(c.TimeMs), c.Slot, c.Batch, s.before(c)}
+	if !st.late.IsZero() {
+		m.current, st.late = st.late, time.Time{}
+	}
 	if p.Ended == change.EndedRemoved {
 		st.era().removed = p.Time
 		st.delays.add(span{st.last.Time, p.Time})
 	}
-	if p.ResourceVersion == "" {
+	if st.gone = p.Ended != ""; p.ResourceVersion == "" {
 		return
 	}
-	st.delays.mark(m, c.Epoch)
+	s.mark(st, m, c.Epoch)
+}
+
+// isCurrent notes which streams a slot's owner has read as their changes happened.
+func (s *stories) isCurrent(c *change.Control) {
+	known := s.current[c.Slot]
+	if len(c.Streams) > 0 {
+		known = &current{epoch: c.Epoch, streams: c.Streams}
+		s.current[c.Slot] = known
+	}
+	s.pulse(c.Slot, time.UnixMilli(c.SinceMs), time.UnixMilli(c.TimeMs))
+	if known != nil && known.epoch == c.Epoch {
+		known.upTo = time.UnixMilli(c.TimeMs)
+	}
+}
+
+// confirm marks the last positions of the streams that are known to be current with a batch.
+func (s *stories) confirm(c *change.Control) {
+	known := s.current[c.Slot]
+	if known == nil || known.upTo.IsZero() {
+		return
+	}
+	for _, id := range known.streams {
+		st := s.streams[id]
+		// A record may come after the beginning of another era, and be of the time before.
+		if st == nil || st.gone || st.era().first.Version == "" || st.last.slot != c.Slot || !st.last.Time.Before(known.upTo) {
+			continue
+		}
+		m := st.last
+		m.Time, m.current, m.Logged, m.batch, m.point = known.upTo, known.upTo, time.UnixMilli(c.TimeMs), c.Batch, s.before(c)
+		s.mark(st, m, c.Epoch)
+	}
+	known.upTo = time.Time{}
+}
+
+// mark adds a mark to what is known of a stream.
+func (s *stories) mark(st *story, m Mark, epoch int64) {
+	resource := change.ResourceOf(st.stream).ID()
+	st.delays.mark(m, epoch)
 	st.mark(m)
 	if !m.Logged.After(s.kept[resource]) {
-		st.kept = later(st.kept, m)
+		st.kept = m
 	}
 	if s.reached(m) {
-		st.at = later(st.at, m)
+		st.at = m
 	}
 	switch {
 	case !s.beyond(m) && st.beyond.Version == "":
 		st.base = m
-	case s.beyond(m) && (st.beyond.Version == "" || m.Logged.Before(st.beyond.Logged)):
+	case s.beyond(m) && st.beyond.Version == "":
 		st.beyond = m
 	}
 }
@@ -334,13 +429,13 @@ func (s *stories) beyond(m Mark) bool {
 // mark adds a position to those of the stream and of its era.
 func (st *story) mark(m Mark) {
 	e := st.era()
-	if e.last.Version != "" && m.Version.Compare(e.last.Version) < 0 && !m.Logged.Before(e.last.Logged) {
+	if e.last.Version != "" && m.Version.Compare(e.last.Version) < 0 {
 		st.back = m
 	}
-	if e.first.Version == "" || m.Logged.Before(e.first.Logged) {
+	if e.first.Version == "" {
 		e.first = m
 	}
-	st.last, e.last = later(st.last, m), later(e.last, m)
+	st.last, e.last = m, m
 	st.close(m)
 }
 

@@ -144,8 +144,8 @@ func TestACopyTellsHowFarItIsComplete(t *testing.T) {
 		state, history string // how they begin
 	}{
 		{"complete", whole, "pods", "20-60 a@30 c@55 ", "pods: changes of the gap between resourceVersions 30 and 50 may be missing: compacted"},
-		{"the first list has not ended", whole, "nodes", "- n@31 nodes: the log has no complete list", "nodes: the log has no complete list"},
-		{"listed twice", whole, "secrets", "- s32@32 s34@32 secrets: the log has no complete list", "secrets: the log has no complete list"},
+		{"the first list has not ended", whole, "nodes", "- n@31 nodes: the log had only a part", "nodes: the log has no complete list"},
+		{"listed twice", whole, "secrets", "- s32@32 s34@32 secrets: the log had only a part", "secrets: the log has no complete list"},
 		{"some operations", part(replay.Filter{Ops: "c"}, start), "pods", " c@55 d@70" + nothing, nothingOf},
 		{"one object", part(replay.Filter{Objects: named}, start), "pods", " a@30" + nothing, nothingOf},
 		{"a checkpoint", part(replay.Filter{Objects: pods}, moment.Moment{Batch: &moment.Batch{Number: 3}}), "pods", " c@55 d@70" + nothing, nothingOf},

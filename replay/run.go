@@ -233,11 +233,12 @@ func (r *Run) flush(ctx context.Context) error {
 	if len(r.changes) == 0 {
 		return nil
 	}
-	r.written += int64(len(r.changes))
 	c := r.control(change.ControlReplayProgress, &change.Replay{Done: r.moved})
+	c.Replay.Records += int64(len(r.changes))
 	if err := r.Target.Write(ctx, r.changes, c); err != nil {
 		return err
 	}
+	r.written = c.Replay.Records
 	for at, step := range r.moved {
 		r.done[at] = step
 	}

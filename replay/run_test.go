@@ -131,6 +131,9 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 				case err != nil:
 					t.Fatal(err)
 				}
+				if r.Written() > int64(len(to.changes)) {
+					t.Fatalf("it says that %d changes are written, and %d are", r.Written(), len(to.changes))
+				}
 			}
 			var want []string
 			for i := range from.changes {

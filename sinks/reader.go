@@ -28,7 +28,8 @@ type Reader interface {
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.
 	// Wanted, visit and Progress are called by one goroutine at a time. With Follow it ends with the error of the context.
 	Changes(ctx context.Context, q Query, visit func(*Logged) error) error
-	// Controls visits the cluster's control records that were logged at or after a time, each slot's in its order.
+	// Controls visits the cluster's control records that were logged at or after a time, in the order of the log: that of a slot is (epoch,
+	// batch), and between slots it is one that the log records, whatever the clocks did.
 	Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error
 	Close() error
 }
@@ -124,9 +125,9 @@ type StateReader interface {
 
 // Outliner is a Reader that tells in short what many batches did to positions.
 type Outliner interface {
-	// Outline visits what Controls does from the start of the log, but for some of the batches that have no control record besides:
-	// spans of half a minute, unless their whole is asked for. Such a span has one batch record, its last one, with the last position of
-	// each stream.
+	// Outline visits what Controls does from the start of the log, but for some of the batches that have no control record besides, or only
+	// one that the same streams are current: spans of half a minute, unless their whole is asked for. Such a span has one batch record, its
+	// last one, with the last position of each stream.
 	Outline(ctx context.Context, whole func(*Span) bool, visit func(*change.Control) error) error
 }
 

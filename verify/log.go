@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
@@ -122,9 +123,15 @@ func (p *positions) of(ctx context.Context, stream change.StreamID, since time.T
 func (p *positions) find(ctx context.Context) error {
 	for _, since := range []time.Time{time.Now().Add(-10 * time.Minute), time.Now().Add(-24 * time.Hour), {}} {
 		p.last, p.read = map[change.StreamID]Position{}, time.Now()
+		batches := map[int]uint64{}
 		err := p.reader.Controls(ctx, since, func(c *change.Control) error {
+			if c.Type != change.ControlBatch {
+				return nil
+			}
+			batches[c.Slot] = c.Batch
+			at := point{maps.Clone(batches), time.UnixMilli(c.TimeMs)}
 			for _, position := range c.Positions {
-				p.last[position.Stream] = Position{position, point{c.Slot, c.Batch, time.UnixMilli(c.TimeMs)}}
+				p.last[position.Stream] = Position{position, at}
 			}
 			return nil
 		})

@@ -116,15 +116,14 @@ type Position struct {
 
 // point is where the batch of a position is in the log.
 type point struct {
-	slot   int
-	batch  uint64
-	logged time.Time
+	batches map[int]uint64 // the last one of each slot up to there
+	logged  time.Time
 }
 
-// has reports whether a change was logged up to there.
+// has reports whether a change was logged up to there. Its time tells that only for a slot that had no batch for a while.
 func (p *point) has(l *sinks.Logged) bool {
-	if l.Slot == p.slot {
-		return l.Batch <= p.batch
+	if last, known := p.batches[l.Slot]; known {
+		return l.Batch <= last
 	}
 	return !l.Logged.After(p.logged)
 }

@@ -118,6 +118,10 @@ func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []qu
 		coverage = nil
 	}
 	for _, c := range coverage {
+		if c.Unserved {
+			plain.Fprintf(errs, "# %s: its CRD did not exist, so nothing of it did\n", c.Stream)
+			continue
+		}
 		plain.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
 		if !c.AtTime.IsZero() {
 			plain.Fprintf(errs, ", watermark of %s", c.AtTime.UTC().Format(time.RFC3339))

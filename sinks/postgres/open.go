@@ -65,8 +65,11 @@ func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, checkpointed *in
 		if err := s.bindCluster(ctx, tx); err != nil {
 			return err
 		}
-		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, checkpointed) values ($1, $2, $3, coalesce($4, 0))
-			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), checkpointed = coalesce($4, s.seq)
+		// Streams move between slots, whose owners have opened them since: what they write comes after all that the log has.
+		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, checkpointed, written) values ($1, $2, $3, coalesce($4, 0),
+				(select coalesce(max(written), '-infinity') + interval '1 microsecond' from kubecdc_log.slots where cluster = $1))
+			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), checkpointed = coalesce($4, s.seq),
+				written = excluded.written
 			where s.epoch < excluded.epoch returning seq, tail_epoch, xmax = 0`
 		var first bool
 		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch, checkpointed).Scan(&t.seq, &t.epoch, &first)

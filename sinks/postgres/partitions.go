@@ -93,7 +93,7 @@ func (l *slotLog) dropOne(ctx context.Context) (name string, err error) {
 // keepPositions keeps the positions that only the batches of a dropped partition have.
 const keepPositions = `insert into kubecdc_log.positions as k (cluster, stream, version, moved, ended, written)
 	select distinct on (cluster, stream) cluster, stream, version, moved, ended, since from (` + moves + `) m
-	where written >= $1 and written < $2 order by cluster, stream, since desc, rank desc
+	where written >= $1 and written < $2 order by cluster, stream,` + latestFirst + `
 	on conflict (cluster, stream) do update set version = excluded.version, moved = excluded.moved, ended = excluded.ended,
 		written = excluded.written where excluded.written >= k.written`
 

@@ -103,14 +103,15 @@ func (r *Reader) KeptSince(ctx context.Context, _ string) (since time.Time, err 
 	return since, r.db.Fail("find out since when every change is kept", err)
 }
 
-// Controls makes the batch records of the rows of batches.
+// Controls makes the batch records of the rows of batches. The times at which batches were written are the order of the log, and slots may
+// share one.
 func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
 	const look = `select slot, epoch, batch, n, written, 0 as changes, null as positions, record from kubecdc_log.control
 			where cluster = $1 and written >= $2
 		union all
 			select slot, epoch, seq, $3, written, changes, positions, null from kubecdc_log.batches
 			where cluster = $1 and written >= $2
-		order by slot, epoch, batch, n`
+		order by written, slot, epoch, batch, n`
 	var row change.Control
 	var n int
 	var written time.Time
@@ -181,12 +182,10 @@ type row struct {
 	epoch   int64
 	seq     uint64
 	written time.Time
-	order   time.Time // the latest written of the slot's batches so far
 	changes int
 }
 
-// pending lists the batches with changes up to a cut that were not read yet, in the order in which they were written. Each
-// slot's are in their own order, whatever the clock did.
+// pending lists the batches with changes up to a cut that were not read yet, in the order in which they were written.
 func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error) {
 	const look = `select slot, epoch, seq, written, changes from kubecdc_log.batches
 		where cluster = $1 and slot = $2 and (epoch, seq) > ($3, $4) and seq > $5 and seq <= $6 order by epoch, seq`
@@ -200,7 +199,6 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 			continue
 		}
 		var b row
-		var last time.Time
 		read, jumped := at.seq, false
 		args := []any{s.reader.cluster, slot, at.epoch, int64(at.seq), int64(after), int64(end)}
 		into := []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}
@@ -210,10 +208,7 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 			}
 			jumped = jumped || at.seq == read && read > 0 && b.seq > read+1
 			at = storedBatch{epoch: b.epoch, seq: b.seq}
-			if b.order = b.written; b.order.Before(last) {
-				b.order = last
-			}
-			if last = b.order; b.changes > 0 {
+			if b.changes > 0 {
 				all = append(all, b)
 			}
 			return nil
@@ -227,6 +222,6 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 		}
 		s.at[slot] = at
 	}
-	slices.SortStableFunc(all, func(a, b row) int { return a.order.Compare(b.order) })
+	slices.SortStableFunc(all, func(a, b row) int { return a.written.Compare(b.written) })
 	return all, nil
 }

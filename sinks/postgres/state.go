@@ -29,22 +29,25 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 }
 
 // moves selects what moved a stream's position, and when: a batch, the start of the stream's first list, or a gap record which
-// says that the log has lost the stream. The last two make the position empty. All times are by this server's clock.
+// says that the log has lost the stream. The last two make the position empty.
 const moves = `select b.cluster, p.stream, p."resourceVersion" as version, p.time as moved, coalesce(p.ended, '') as ended,
-		b.written as since, b.written, 1 as rank
+		b.written as since, b.epoch, b.seq, b.written, 1 as rank
 	from kubecdc_log.batches b, json_to_recordset(b.positions)
 		as p (stream text, "resourceVersion" text, time timestamptz, ended text)
 union all
 	select cluster, stream, '', time, '', case type when '` + string(change.ControlSnapshotBegin) + `'
-		then '-infinity' else written end, written, 0
+		then '-infinity' else written end, epoch, batch, written, 0
 	from kubecdc_log.control where type = '` + string(change.ControlSnapshotBegin) + `'
 		or type = '` + string(change.ControlGap) + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
+
+// latestFirst is the order of moves: since is the order of the log, and batches of one slot may share it.
+const latestFirst = ` since desc, epoch desc, seq desc, rank desc`
 
 // newest selects the last position of each stream, whichever slot it was in, and whether its batch was dropped or not.
 const newest = `select distinct on (stream) stream, version, moved, ended from (` + moves + `
 union all
-	select cluster, stream, version, moved, ended, written, written, 1 from kubecdc_log.positions
-) as m where cluster = $1 order by stream, since desc, rank desc`
+	select cluster, stream, version, moved, ended, written, 0, 0, written, 1 from kubecdc_log.positions
+) as m where cluster = $1 order by stream,` + latestFirst
 
 func (l *slotLog) newestPositions(ctx context.Context) (all []change.Position, err error) {
 	var p change.Position

@@ -124,8 +124,8 @@ func next(t *tx) (at, written int64, err error) {
 	return at + 1, max(written, time.Now().UnixMilli()), err
 }
 
-// beside writes what a batch has besides its changes, and reports whether that is no control record. The watermarks that its positions
-// mark are no rows.
+// beside writes what a batch has besides its changes, and reports whether a span may hide that. The watermarks that its positions mark are no
+// rows.
 func (l *slotLog) beside(t *tx, at int64, b *change.Batch) (plain bool, err error) {
 	plain = true
 	for n := range b.Controls {
@@ -133,7 +133,8 @@ func (l *slotLog) beside(t *tx, at int64, b *change.Batch) (plain bool, err erro
 		if slices.ContainsFunc(b.Positions, func(p change.Position) bool { return marks(&c, &p) }) {
 			continue
 		}
-		c.Version, plain = change.LogVersion, false
+		c.Version = change.LogVersion
+		plain = plain && c.Type == change.ControlCurrent && len(c.Streams) == 0
 		record, err := json.Marshal(&c)
 		if err != nil {
 			return false, err

@@ -144,10 +144,10 @@ func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
 }
 
 // control prints what Kafka's consumers would get as the value of a control record. It leaves out records about the progress of
-// the log (batch, watermark) and its writers (open, layout).
+// the log (batch, watermark, current) and its writers (open, layout).
 func (j *jsonLines) control(dst []byte, c *change.Control) []byte {
 	switch c.Type {
-	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlLayout:
+	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlLayout, change.ControlCurrent:
 		return dst
 	}
 	c.Cluster = j.envelope.Cluster

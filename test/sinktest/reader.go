@@ -260,3 +260,41 @@ func keptFromTheStart(t *testing.T, w *world) {
 		}
 	}
 }
+
+// readInOrder moves a stream from slot to slot: whoever reads the log gets its order.
+func readInOrder(t *testing.T, w *world) {
+	var log sinks.Log
+	offsets := map[int]change.Offsets{} // of each slot
+	for i, b := range []*change.Batch{
+		wrote(0, 1, 1, nil, object("a", 10)), wrote(0, 1, 2, nil, updated("a", 11, 10)),
+		wrote(1, 1, 1, nil, updated("a", 12, 11)), wrote(1, 1, 2, nil, updated("a", 13, 12)),
+		wrote(0, 2, 3, nil, updated("a", 14, 13)), wrote(0, 2, 4, nil, updated("a", 15, 14)),
+	} {
+		if i%2 == 0 {
+			log, _ = w.open(t, b.Slot, b.Epoch, sinks.Durable{Seq: b.Seq - 1, Offsets: offsets[b.Slot]})
+		}
+		offsets[b.Slot] = offsets[b.Slot].Merge(w.write(t, log, b))
+	}
+	r := w.reader(t)
+	for _, q := range []sinks.Query{{}, {Namespace: "default", Name: "a"}} {
+		var versions []string
+		for _, l := range read(t, r, q) {
+			versions = append(versions, string(l.ResourceVersion))
+		}
+		if want := []string{"10", "11", "12", "13", "14", "15"}; !slices.Equal(versions, want) {
+			t.Errorf("the versions of an object are %v", versions)
+		}
+	}
+	var batches []string
+	if err := r.Controls(t.Context(), time.Time{}, func(c *change.Control) error {
+		if c.Type == change.ControlBatch && c.Changes > 0 {
+			batches = append(batches, fmt.Sprintf("%d/%d", c.Slot, c.Batch))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"0/1", "0/2", "1/1", "1/2", "0/3", "0/4"}; !slices.Equal(batches, want) {
+		t.Errorf("the batches come in the order %v, want %v", batches, want)
+	}
+}

@@ -109,6 +109,7 @@ var readerContract = []part{
 	{"a reader finds what is between two cuts", readBetweenCuts},
 	{"a reader follows the log", readAndFollow},
 	{"a reader finds the control records of each slot in order", readControls},
+	{"a reader gets the order of the log, whichever slots a stream was in", readInOrder},
 	{"a log that has lost nothing is kept from its start", keptFromTheStart},
 }
 

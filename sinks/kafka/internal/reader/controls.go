@@ -12,18 +12,56 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// controls visits the cluster's committed control records from some offsets on (nil: from the start), up to the end.
+// controls visits the cluster's committed control records from some offsets on (nil: from the start), up to the end. The topic has one
+// partition, whose offsets are the order of the log. If somebody has made it with several, nothing but time orders their records.
 func (r *Reader) controls(ctx context.Context, from map[int]int64, visit func(logread.Control) error) error {
 	starts, ends, err := r.Client.Bounds(ctx, r.ControlTopic())
 	if err != nil {
 		return err
 	}
+	var all []*controlPartition
 	for _, p := range slices.Sorted(maps.Keys(ends)) {
-		if err := r.controlReader(p, max(starts[p], from[p]), visit).ReadTo(ctx, ends[p]-1); err != nil {
+		c := &controlPartition{end: ends[p], more: true}
+		c.reader = r.controlReader(p, max(starts[p], from[p]), func(control logread.Control) error {
+			c.ready = append(c.ready, control)
+			return nil
+		})
+		all = append(all, c)
+	}
+	for {
+		var next *controlPartition
+		for _, c := range all {
+			if err := c.fetch(ctx); err != nil {
+				return err
+			}
+			if len(c.ready) > 0 && (next == nil || c.ready[0].TimeMs < next.ready[0].TimeMs) {
+				next = c
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		if err := visit(next.ready[0]); err != nil {
 			return err
 		}
+		next.ready = next.ready[1:]
 	}
-	return nil
+}
+
+// controlPartition is a partition of the control topic that is read up to its end.
+type controlPartition struct {
+	reader *consumer.Reader
+	end    int64
+	more   bool
+	ready  []logread.Control // read and not visited
+}
+
+// fetch reads on if nothing is ready.
+func (c *controlPartition) fetch(ctx context.Context) (err error) {
+	for len(c.ready) == 0 && c.more && err == nil {
+		c.more, err = c.reader.Fetch(ctx, c.end-1)
+	}
+	return err
 }
 
 func (r *Reader) controlReader(partition int, first int64, visit func(logread.Control) error) *consumer.Reader {
