@@ -32,8 +32,9 @@ type Files struct {
 type tailed struct {
 	*os.File
 	info   os.FileInfo
-	offset int64 // up to where the events are durable
-	named  bool  // it still has a name that is looked for
+	offset int64  // up to where the events are durable
+	before []byte // what is there before the offset
+	named  bool   // it still has a name that is looked for
 }
 
 // NewFiles returns a reader of all files whose paths match a pattern (filepath.Match).
@@ -120,21 +121,34 @@ func (f *Files) found(path string) error {
 	return nil
 }
 
-// read takes the lines in that have come. A file that has become shorter was emptied, and begins anew.
+// read takes the lines in that have come. A file that has become shorter was emptied, and begins anew; so does one that has other lines
+// before the offset, since it was filled again at once.
 func (t *tailed) read(ctx context.Context, i *Intake) error {
 	info, err := t.Stat()
-	if err != nil || info.Size() == t.offset {
+	if err != nil {
 		return err
 	}
-	if info.Size() < t.offset {
+	if info.Size() < t.offset || !bytes.Equal(t.tail(), t.before) {
 		t.offset = 0
 	}
+	if info.Size() == t.offset {
+		return nil
+	}
 	end, err := i.lines(ctx, io.NewSectionReader(t, t.offset, info.Size()-t.offset))
-	t.offset += end
+	if t.offset += end; end > 0 {
+		t.before = t.tail()
+	}
 	if err != nil {
 		return fmt.Errorf("read audit events of %s: %w", t.Name(), err)
 	}
 	return nil
+}
+
+// tail is the end of what was taken in, with the last event, or most of it.
+func (t *tailed) tail() []byte {
+	end := make([]byte, min(t.offset, 4096))
+	n, _ := t.ReadAt(end, t.offset-int64(len(end))) // a file that is shorter was emptied
+	return end[:n]
 }
 
 // lines makes the events of whole lines durable, and returns how many bytes the lines have of which that is done, with an error too. A

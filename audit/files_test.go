@@ -96,6 +96,8 @@ func TestFiles(t *testing.T) {
 	poll("a rename")
 	write(lines(1), os.O_TRUNC)
 	poll("a file that was emptied")
+	write(lines(4), os.O_TRUNC)
+	poll("a file that was emptied, and filled again with more than before")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

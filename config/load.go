@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -41,6 +42,9 @@ func load(environment []string, flags *pflag.FlagSet) *loader {
 	l := &loader{values: env.ToMap(environment), bad: map[string]bool{}, c: &Config{}}
 	l.warnUnknown()
 	l.overlay(flags)
+	if name, set := l.values["KUBECDC_CLUSTER"]; set {
+		l.values["KUBECDC_CLUSTER"] = strings.TrimSpace(name) // that of a file ends with a newline, and would be another cluster
+	}
 	l.parse()
 	l.checkTags()
 	l.validate()

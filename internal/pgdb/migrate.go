@@ -25,9 +25,10 @@ type migration struct {
 	tx pgx.Tx
 }
 
-// migrate makes the schema and its tables, or brings them up to date, one process at a time.
+// migrate makes the schema and its tables, or brings them up to date, one process at a time. Whatever the server's default is, each statement sees
+// what another process has made while this one waited for the lock.
 func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
 			return err
 		}
