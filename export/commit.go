@@ -3,6 +3,8 @@ package export
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -94,6 +96,10 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 // prepare numbers the batch, and fills in its positions and control records.
 func (c *committer) prepare(b *batching.Batch) *change.Batch {
 	batch := &b.Batch
+	for _, id := range slices.Sorted(maps.Keys(b.Late)) {
+		late := b.Late[id]
+		batch.Controls = append(batch.Controls, change.BehindControl(id, b.Newest[id].ResourceVersion, late.Since, late.Read))
+	}
 	for _, p := range b.Newest {
 		batch.Positions = append(batch.Positions, p)
 		if p.Ended != "" || p.ResourceVersion == "" {

@@ -20,6 +20,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/stall"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
@@ -91,6 +92,7 @@ func Run(ctx context.Context, config Config, given Parts) error {
 		func() {
 			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, selected.publish)
 		},
+		func() { stall.Watch(ctx) },
 		func() { parts.sinkReach.Probe(ctx, parts.Sink) },
 		func() { parts.apiReach.Probe(ctx, parts.Server.Client()) },
 		func() { wait.Every(ctx, time.Hour, func() { prune(ctx, &given, config.HistoryRetention) }) },

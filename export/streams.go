@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -28,6 +29,8 @@ type streams struct {
 	newest *discovery.Selection       // nil: none was followed yet
 	stored []change.StreamID          // the selected streams, as the checkpoint has them; nil: none were recorded yet
 	wg     sync.WaitGroup
+
+	confirming confirming
 }
 
 // stream is a stream of the slot, in one state.
@@ -61,7 +64,8 @@ func (refusedBySink) isStreamState() {}
 func (undecided) isStreamState()     {}
 
 func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]stream{}, jobs: map[int64]*signalJob{}}
+	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]stream{}, jobs: map[int64]*signalJob{},
+		confirming: confirming{queue: q, every: cmp.Or(s.config.Limits.Watermark, time.Minute) / 6}}
 }
 
 func (st *streams) reading(id change.StreamID) *beingRead {
@@ -89,8 +93,9 @@ func (st *streams) reconsider(id change.StreamID, position change.Position, stor
 
 // run follows the selection until the context ends, and returns when every stream has stopped.
 func (st *streams) run(ctx context.Context) {
-	signals := time.NewTicker(signalInterval)
+	signals, confirm := time.NewTicker(signalInterval), time.NewTicker(confirmEvery)
 	defer signals.Stop()
+	defer confirm.Stop()
 	if err := st.loadPaused(ctx); err != nil {
 		st.fail(err)
 		return
@@ -107,6 +112,8 @@ func (st *streams) run(ctx context.Context) {
 				err = st.probeRefusals(ctx)
 			case <-signals.C:
 				err = st.followSignals(ctx)
+			case <-confirm.C:
+				st.confirm(ctx)
 			case <-ctx.Done():
 			}
 		}

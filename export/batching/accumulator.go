@@ -32,6 +32,7 @@ type Limits struct {
 type Batch struct {
 	change.Batch                                     // the caller fills in Positions
 	Newest       map[change.StreamID]change.Position // newest position by stream
+	Late         map[change.StreamID]Late            // the streams that were read late
 	Bytes        int64
 	Durable      []func(context.Context) error // to be called when the batch is durable
 
@@ -42,6 +43,9 @@ type Batch struct {
 	since      map[change.StreamID]time.Time // of the first record of each stream
 	lastStream change.StreamID               // of the last record
 }
+
+// Late is when what a batch has of a stream was read at last, and since when it may have waited.
+type Late struct{ Since, Read time.Time }
 
 // Waited is the time since the batch began to be collected.
 func (b *Batch) Waited() time.Duration { return time.Since(b.created) }
@@ -130,6 +134,9 @@ func (b *Batch) add(item *change.Item, weight int64) {
 	if item.Durable != nil {
 		b.Durable = append(b.Durable, item.Durable)
 	}
+	if !item.Behind.IsZero() {
+		b.late(item)
+	}
 	switch {
 	case item.Position != nil:
 		b.Newest[item.Stream] = *item.Position
@@ -138,9 +145,20 @@ func (b *Batch) add(item *change.Item, weight int64) {
 	}
 }
 
+func (b *Batch) late(item *change.Item) {
+	if b.Late == nil {
+		b.Late = map[change.StreamID]Late{}
+	}
+	since := item.Behind
+	if before, known := b.Late[item.Stream]; known && before.Since.Before(since) {
+		since = before.Since
+	}
+	b.Late[item.Stream] = Late{since, item.Time}
+}
+
 // note notes the stream of a record. Most often the record before is of the same stream, which needs no lookup.
 func (b *Batch) note(item *change.Item) {
-	if b.lastStream == item.Stream && len(b.since) > 0 {
+	if item.Stream == "" || b.lastStream == item.Stream && len(b.since) > 0 {
 		return
 	}
 	b.lastStream = item.Stream

@@ -217,7 +217,7 @@ func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {
 }
 
 func (c *Client) readAs(ctx context.Context, path, accept string) ([]byte, error) {
-	body, err := c.get(ctx, path, nil, accept)
+	body, _, err := c.get(ctx, path, nil, accept)
 	if err != nil {
 		return nil, err
 	}

@@ -174,15 +174,15 @@ func (c *Client) Strictly() *Client {
 }
 
 // get makes one request, as ask does, and checks the cluster that the answer came from.
-func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
 	body, multiplexed, err := c.ask(ctx, path, query, accept)
 	if notChecked := c.checkAnswer(ctx, multiplexed, err); notChecked != nil {
 		if body != nil {
 			_ = body.Close()
 		}
-		return nil, notChecked
+		return nil, multiplexed, notChecked
 	}
-	return body, err
+	return body, multiplexed, err
 }
 
 // checkAnswer checks the cluster that an answer came from. The check of a multiplexed connection (HTTP/2) goes over the same
@@ -269,6 +269,9 @@ var errMoved = errors.New("a new connection was made while an answer came over a
 
 func (s *checks) noticeConnections(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if used, asked := ctx.Value(connectionKey{}).(*Connection); asked {
+			used.Conn = info.Conn
+		}
 		if info.Reused {
 			return
 		}

@@ -37,7 +37,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 	if o.MetadataOnly {
 		accept = acceptListMeta
 	}
-	body, err := c.get(ctx, CollectionPath(s, o.Namespace), o.query(s), accept)
+	body, _, err := c.get(ctx, CollectionPath(s, o.Namespace), o.query(s), accept)
 	if err != nil {
 		return Page{}, err
 	}

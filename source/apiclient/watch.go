@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,11 +20,15 @@ type Event struct {
 	Object Object
 	Line   []byte
 	Err    error // why the event can't be read; Line has it as it came
+	// Since is when all events before this one were known to be read, so that it happened later (arrivals.go); zero: not known.
+	Since time.Time
 }
 
 type Watch struct {
-	body  io.ReadCloser
-	lines *lines
+	body       io.ReadCloser
+	lines      *lines
+	arrivals   *arrivals
+	connection *Connection
 }
 
 // Watch opens a watch that begins after the version. A server sends a bookmark about once a minute, so a connection that is
@@ -34,19 +39,31 @@ func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool,
 	if metadataOnly {
 		accept = acceptWatchMeta
 	}
-	body, err := c.get(ctx, CollectionPath(s, ""), watchParams(s, version, timeoutSeconds), accept)
+	ctx, used := withConnection(ctx)
+	body, multiplexed, err := c.get(ctx, CollectionPath(s, ""), watchParams(s, version, timeoutSeconds), accept)
 	if err != nil {
 		return nil, err
 	}
-	return &Watch{body: body, lines: newLines(body)}, nil
+	a := newArrivals(body, multiplexed)
+	return &Watch{body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed)}, nil
 }
 
 func (w *Watch) Close() { _ = w.body.Close() }
+
+// Connection is the watch's; nil if nothing else can be asked over it.
+func (w *Watch) Connection() *Connection { return w.connection }
+
+// GoesOn tells the watch when all that had happened was last known to be read, on a connection before.
+func (w *Watch) GoesOn(current time.Time) { w.arrivals.empty = current }
+
+// Current returns when all that had happened was last known to be read; zero: not known.
+func (w *Watch) Current() time.Time { return w.arrivals.empty }
 
 // Next reads one event, with a hold on the slab of its bytes. io.EOF is the ordinary end of a watch. An event that is cut is never
 // returned: the error is io.ErrUnexpectedEOF. kube-apiserver ends each event with a newline and writes none inside it (its
 // JSON serializer's framer; it pretty-prints only on request).
 func (w *Watch) Next() (Event, error) {
+	w.arrivals.line(w.lines.start < len(w.lines.slab.Bytes))
 	for {
 		line, err := w.lines.next()
 		if err != nil {
@@ -54,9 +71,12 @@ func (w *Watch) Next() (Event, error) {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			if w.lines.long > 0 {
-				return largeEvent(line, w.lines.long), nil
+				e := largeEvent(line, w.lines.long)
+				e.Since = w.arrivals.first
+				return e, nil
 			}
 			e := parseEvent(line)
+			e.Since = w.arrivals.first
 			e.Object.Slab = w.lines.slab.Hold()
 			if e.Type == "BOOKMARK" { // about once a minute
 				w.lines.shrink()

@@ -25,6 +25,10 @@ type progress struct {
 
 var stays = progress{}
 
+// prompt is within which time an event is read that counts as read when it happened: whoever asks for a time takes clocks to agree within
+// a second.
+const prompt = time.Second
+
 func to(version change.ResourceVersion) progress { return progress{position: version, cursor: version} }
 
 // emit sends an item to the output and then moves the stream.
@@ -35,7 +39,9 @@ func (r *Reflector) emit(ctx context.Context, item change.Item, p progress) erro
 	} else {
 		item.Time = time.Now()
 	}
-	item.Version = p.position
+	if item.Version = p.position; !r.since.IsZero() && item.Time.Sub(r.since) > prompt {
+		item.Behind = r.since
+	}
 	if r.following > 0 && p.position != "" && p.position != change.UnknownVersion {
 		following := r.following
 		item.Durable = func(ctx context.Context) error { return r.options.Restores.Followed(ctx, r.ID(), following) }

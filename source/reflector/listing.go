@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -98,7 +99,7 @@ func (l *listing) gapID() string {
 func (l *listing) restart() {
 	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.restarts++
-	l.floor = l.newestEmitted()
+	l.floor, l.upToDate = l.newestEmitted(), time.Now()
 	l.known.StartPass()
 }
 
@@ -106,7 +107,7 @@ func (l *listing) begin(ctx context.Context) error {
 	if l.begun {
 		return nil
 	}
-	l.floor = l.newestEmitted()
+	l.floor, l.upToDate = l.newestEmitted(), time.Now()
 	l.known.StartPass()
 	if l.snapshot() {
 		if err := l.sendControl(ctx, change.SnapshotBeginControl(l.ID(), l.reason)); err != nil {

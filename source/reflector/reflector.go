@@ -66,19 +66,24 @@ type Reflector struct {
 
 	// turn has an element while somebody uses the stream's data: Run, except while it waits for an event of an open watch. Then
 	// others may, for a moment (turn.go).
-	turn      chan struct{}
-	known     *known.Set
-	objects   atomic.Int64           // how many are known, for Objects
-	position  change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
-	cursor    change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
-	heldBack  change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
-	ahead     change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
-	current   change.Change          // the change that is being emitted
-	inferred  int                    // changes that were emitted and found by comparison
-	ended     *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
-	lately    lately                 // what was watched of custom resources (schema.go)
-	following int64                  // the last restore of etcd that the stream follows, and has not followed; 0: none (restores.go)
-	unread    bool                   // an event could not be read, so the log may lack its object
+	turn     chan struct{}
+	known    *known.Set
+	objects  atomic.Int64           // how many are known, for Objects
+	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
+	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
+	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
+	ahead    change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
+	current  change.Change          // the change that is being emitted
+	upToDate time.Time              // when all that had happened was last known to be read; zero: not known
+	since    time.Time              // the event that is handled happened after it; zero: not known
+
+	connection atomic.Pointer[apiclient.Connection] // of the watch; nil: none is open, or nothing else can be asked over it
+	waiting    atomic.Bool                          // for an event: all that has come was emitted
+	inferred   int                                  // changes that were emitted and found by comparison
+	ended      *change.Position                     // the position at which the stream ended, until it is emitted that the stream goes on
+	lately     lately                               // what was watched of custom resources (schema.go)
+	following  int64                                // the last restore of etcd that the stream follows, and has not followed; 0: none (restores.go)
+	unread     bool                                 // an event could not be read, so the log may lack its object
 
 	snapshots atomic.Int32 // on demand, that run
 
@@ -127,6 +132,13 @@ func (r *Reflector) Position() change.ResourceVersion { return r.position }
 
 // Objects is how many objects are known. It may be called at any time.
 func (r *Reflector) Objects() int64 { return r.objects.Load() }
+
+// WaitsOn reports whether the stream waits for an event of a watch over the connection, having emitted all that has come. It may be called at
+// any time.
+func (r *Reflector) WaitsOn(c *apiclient.Connection) bool {
+	own := r.connection.Load()
+	return own != nil && *own == *c && r.waiting.Load()
+}
 
 // Run works until the context ends, the output returns an error, or the API server's address leads to another cluster
 // (*apiclient.OtherClusterError).

@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
 	"kubecdc/source/known"
 )
 
@@ -58,10 +59,14 @@ func (w *watching) step(ctx context.Context) (state, error) {
 	conn, err := w.client.Watch(ctx, w.stream, w.options.MetadataOnly, w.cursor, seconds)
 	if err == nil {
 		defer conn.Close()
+		conn.GoesOn(w.upToDate)
+		w.connection.Store(w.confirmable(ctx, conn))
 		if err = w.endRefusal(ctx); err == nil {
 			run.events, err = w.readEvents(ctx, conn, w.scheduleComparison(ctx, run.timeout))
 		}
 	}
+	w.connection.Store(nil)
+	w.since = time.Time{}
 	run.err, run.lasted = err, time.Since(started)
 	w.lately.ended = w.lately.ended || errors.Is(err, io.EOF) && run.lasted < run.timeout*9/10
 	if w.empty.compared && run.lasted < run.timeout { // the watch may have ended before the list
@@ -71,6 +76,19 @@ func (w *watching) step(ctx context.Context) (state, error) {
 		w.relists = 0
 	}
 	return w.ended(ctx, run)
+}
+
+// confirmable returns the connection of a watch if an answer over it says something of the watch; else nil. What an aggregated API server sends
+// has come over another one before.
+func (w *watching) confirmable(ctx context.Context, conn *apiclient.Watch) *apiclient.Connection {
+	c := conn.Connection()
+	if c == nil {
+		return nil
+	}
+	if aggregated, err := discovery.Aggregated(ctx, w.client, w.stream.Resource); aggregated || err != nil {
+		return nil
+	}
+	return c
 }
 
 type watchRun struct {
@@ -106,9 +124,10 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 	defer comparison.stop()
 	for {
 		e, err := w.next(conn, comparison)
-		if err != nil {
+		if w.upToDate = conn.Current(); err != nil {
 			return n, err
 		}
+		w.since = e.Since
 		if !w.isRepeated(&e) {
 			n++
 			w.empty.reset()
@@ -128,8 +147,11 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 	if w.catchUp != nil {
 		return conn.Next()
 	}
+	w.since = time.Time{} // what others emit meanwhile is no event
 	w.release()
+	w.waiting.Store(true)
 	e, err := conn.Next()
+	w.waiting.Store(false)
 	c.interrupt()
 	w.turn <- struct{}{}
 	if c != nil && err == nil {

@@ -20,7 +20,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// What there was at a time is answered rightly or refused: while the exporter reads, in outages whose changes are delivered or recovered
+// What there was at a time is answered rightly or refused: while the exporter reads, while it is suspended, in outages whose changes are delivered or recovered
 // or lost to a compaction, in a pause, between the end of a stream and its next first list, around the removal of a resource, and after
 // the last position.
 func TestTimesInKafka(t *testing.T) {
@@ -65,6 +65,13 @@ func testTimes(t *testing.T, w *World) {
 	e.AwaitReady(t)
 	w.AwaitComplete(t, p.writer, Kinds)
 	p.phase("live", 5)
+	for range 2 { // deletions that happened meanwhile are read when it goes on
+		e.Signal(syscall.SIGSTOP)
+		p.phase("suspended", 2)
+		e.Signal(syscall.SIGCONT)
+		w.AwaitComplete(t, p.writer, Kinds)
+		p.phase("live", 2)
+	}
 	e.Kill()
 	p.phase("outage", 4)
 	e = StartExporter(t, "after an outage", w.Env)

@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"kubecdc/query"
+	"kubecdc/sinks"
+	"kubecdc/test/servers"
+)
+
+// In a quiet cluster a question about a moment ago has an answer before the next bookmark, which comes once a minute. It has none about a time when
+// the network is cut.
+func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
+	t.Parallel()
+	w := newFileWorld(t, time.Hour)
+	kinds := []Kind{ConfigMaps, Deployments, Roles}
+	writer := w.Writer(t, kinds)
+	writer.Fill(5)
+	lane, env := w.atProxy(t, "KUBECDC_WATERMARK_INTERVAL", "1m", "KUBECDC_RESOURCES", Resources(kinds))
+	StartExporter(t, "exporter", env).AwaitReady(t)
+	w.AwaitComplete(t, writer, kinds)
+	for range 3 {
+		at, clock := time.Now(), servers.StartClock()
+		Await(t, "an answer about a moment ago", func() (bool, error) { return len(w.lackingAt(t, kinds, at)) == 0, nil })
+		if took := clock.Passed(); took > 25*time.Second {
+			t.Errorf("it takes %s until a moment has an answer", took)
+		}
+	}
+	lane.Freeze()
+	cut := time.Now()
+	for clock := servers.StartClock(); time.Since(cut) < 70*time.Second && !clock.Late(); time.Sleep(5 * time.Second) {
+		if lacks := w.lackingAt(t, kinds, cut.Add(2*time.Second)); len(lacks) < len(kinds) {
+			t.Fatalf("while the network is cut, only this is lacking: %q", lacks)
+		}
+	}
+}
+
+// lackingAt is what the log lacks of the state at a time.
+func (w *World) lackingAt(t *testing.T, kinds []Kind, at time.Time) []string {
+	t.Helper()
+	var of sinks.Objects
+	for _, kind := range kinds {
+		of.Resources = append(of.Resources, kind.ID())
+	}
+	states, err := query.ReadStates(t.Context(), w.openFile(t), query.Question{Objects: of}, query.Target{Happened: at})
+	must(t, err)
+	return states[0].Missing
+}
