@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -30,7 +31,9 @@ type event struct {
 	StageTimestamp           time.Time
 	Annotations              map[string]string
 
+	request  []byte // the raw object that was sent, at levels that have it
 	response []byte // the raw object of the answer
+	terse    bool   // it lacks the request's parameters
 	query    url.Values
 	note     note
 }
@@ -67,6 +70,9 @@ func (e *event) read(raw []byte) verdict {
 				return broken
 			}
 			return e.verdict()
+		case string(name) == "requestObject":
+			e.request = value
+			continue
 		case string(name) == "responseObject":
 			e.response = value
 			continue
@@ -159,9 +165,16 @@ func (e *event) resource() string {
 	return change.Resource{Group: e.ObjectRef.APIGroup, Plural: e.ObjectRef.Resource}.ID()
 }
 
-// dryRun: kubectl asks for it in a body, where only the policy sees it.
+// dryRun: of deletions and evictions it is asked for in a body, too, which the policy sees, and which events of level Request have.
 func (e *event) dryRun() bool {
-	return slices.Contains(e.query["dryRun"], "All") || e.note.how == "dry"
+	options := e.request
+	switch {
+	case e.ObjectRef.Subresource == "eviction":
+		options = rawjson.Member(e.request, "deleteOptions")
+	case e.Verb != "delete" && e.Verb != "deletecollection":
+		options = nil
+	}
+	return slices.Contains(e.query["dryRun"], "All") || e.note.how == "dry" || bytes.Contains(rawjson.Member(options, "dryRun"), []byte(`"All"`))
 }
 
 // as is the user as whom the request acted.
@@ -179,6 +192,9 @@ func (e *event) record() Record {
 		Code: e.ResponseStatus.Code, Manager: short(e.query.Get("fieldManager")), User: short(e.User.Username),
 		Groups: shortAll(e.as().Groups), Impersonated: short(e.ImpersonatedUser.Username), UserAgent: short(e.UserAgent),
 		Addresses: shortAll(e.SourceIPs)}
+	if e.dryRun() {
+		r.Effect = Nothing
+	}
 	if e.Verb == "deletecollection" {
 		r.Labels, r.Fields = short(e.query.Get("labelSelector")), short(e.query.Get("fieldSelector"))
 		return r // what it tells of an object is of one of several
@@ -196,15 +212,9 @@ func (e *event) object(r *Record) {
 	if e.Verb == "update" && r.Succeeded() && ref.ResourceVersion != "0" {
 		r.VersionBefore = version(ref.ResourceVersion) // the one that the client insists on
 	}
-	if e.dryRun() {
-		r.Effect = Nothing
-	}
 	switch {
 	case e.note.finds():
-		r.UID, r.VersionBefore, r.Retried = e.note.uid, version(e.note.rest), e.note.again
-		if e.note.how == "old" && r.Effect == "" {
-			r.Effect = Wrote
-		}
+		e.found(r)
 	case e.note.how == "new" && r.Subresource == "":
 		r.UID, r.Created, r.VersionBefore = e.note.uid, true, ""
 		r.Name = cmp.Or(r.Name, short(e.note.rest))
@@ -213,8 +223,25 @@ func (e *event) object(r *Record) {
 	case r.Verb == "create" && r.Subresource == "" || r.Code == 201 && r.Verb != "create":
 		r.Created, r.VersionBefore = true, ""
 	}
-	if r.Succeeded() && e.response != nil && r.Subresource != "binding" && r.Subresource != "eviction" {
+	undecided := e.terse && e.Verb == "delete" && e.note.how == "" // it may have been a dry run
+	if r.Succeeded() && e.response != nil && !undecided && r.Subresource != "binding" && r.Subresource != "eviction" {
 		e.answered(r)
+	}
+}
+
+// found reads what the policy tells of the object that the last attempt found.
+func (e *event) found(r *Record) {
+	n := &e.note
+	r.UID, r.VersionBefore, r.Retried = n.uid, version(n.rest), n.versions > 1
+	switch {
+	case r.Effect != "":
+	case n.how == "old", n.how == "end":
+		r.Effect = Wrote
+	case (r.Verb == "update" || r.Verb == "patch") && r.Subresource != "scale":
+		r.Effect = Idle
+	}
+	if n.how == "end" && n.versions == 2 {
+		r.VersionBegan, r.Retried = version(n.former), false
 	}
 }
 
@@ -258,37 +285,42 @@ func remainder(v change.ResourceVersion) (n int) {
 	return n
 }
 
-// note is what the policy tells: "UID old VERSION" where the object becomes another one, "UID maybe VERSION" where that is not certain,
-// "UID new NAME", or "UID dry".
+// note is what the policy tells: "UID old VERSION" where the object becomes another one, "UID end VERSION" where it is deleted and has no
+// grace period left, so that it goes, "UID maybe VERSION" where neither is certain, "UID new NAME", or "UID dry".
 type note struct {
 	uid, how, rest string
-	again          bool // there are several versions
+	versions       int    // that the attempts found
+	former         string // the newest version but one
 }
 
 // finds reports whether there was an object before.
-func (n *note) finds() bool { return n.how == "old" || n.how == "maybe" }
+func (n *note) finds() bool { return n.how == "old" || n.how == "end" || n.how == "maybe" }
 
 // annotated is what the policy has told of the last attempt, which saw the newest version. It is nothing if one attempt found an object
 // and another one did not.
-func (e *event) annotated() (last note) {
+func (e *event) annotated() note {
+	var all []note
 	for key, value := range e.Annotations {
 		if _, name, _ := strings.Cut(key, "/"); !strings.HasPrefix(name, Annotation) {
 			continue
 		}
 		uid, rest, _ := strings.Cut(value, " ")
 		how, rest, _ := strings.Cut(rest, " ")
-		next := note{uid: short(uid), how: how, rest: rest, again: last.again}
-		switch {
-		case last.how != "" && last.finds() != next.finds():
+		next := note{uid: short(uid), how: how, rest: rest}
+		if len(all) > 0 && all[0].finds() != next.finds() {
 			return note{}
-		case last.how == "":
-			last = next
-		case last.rest != rest:
-			if change.ResourceVersion(last.rest).Compare(change.ResourceVersion(rest)) < 0 {
-				last = next
-			}
-			last.again = true
 		}
+		if !slices.Contains(all, next) {
+			all = append(all, next)
+		}
+	}
+	if len(all) == 0 {
+		return note{}
+	}
+	slices.SortFunc(all, func(a, b note) int { return change.ResourceVersion(a.rest).Compare(change.ResourceVersion(b.rest)) })
+	last := all[len(all)-1]
+	if last.versions = len(all); last.versions > 1 {
+		last.former = all[len(all)-2].rest
 	}
 	return last
 }

@@ -42,7 +42,8 @@ func (e *event) readEntry(raw []byte) bool {
 	p := &of.ProtoPayload
 	*e = event{AuditID: of.InsertID, Stage: "ResponseComplete", RequestURI: p.ResourceName, Verb: p.MethodName[strings.LastIndexByte(p.MethodName, '.')+1:],
 		User: requester{Username: p.AuthenticationInfo.PrincipalEmail}, UserAgent: p.RequestMetadata.CallerSuppliedUserAgent,
-		RequestReceivedTimestamp: of.Timestamp, StageTimestamp: cmp.Or(of.ReceiveTimestamp, of.Timestamp), Annotations: of.Labels, response: p.Response}
+		RequestReceivedTimestamp: of.Timestamp, StageTimestamp: cmp.Or(of.ReceiveTimestamp, of.Timestamp), Annotations: of.Labels, request: p.Request,
+		response: p.Response, terse: true}
 	if p.RequestMetadata.CallerIP != "" {
 		e.SourceIPs = []string{p.RequestMetadata.CallerIP}
 	}

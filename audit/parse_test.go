@@ -65,6 +65,8 @@ func TestWhichObject(t *testing.T) {
 		"a write tried twice":                 {`"annotations":{"p/kubecdc-object3":"u-1 old 99","p/kubecdc-object4":"u-1 old 100","p/kubecdc-object5":"u-1 old 98"}`, "u-1 100 - false web"},
 		"found once, and not the other time":  {`"annotations":{"p/kubecdc-object3":"u-1 old 99","p/kubecdc-object":"u-2 new web"}`, "- - - false web"},
 		"one that may change nothing":         {`"annotations":{"p/kubecdc-object3":"u-1 maybe 41"}`, "u-1 41 - false web"},
+		"a deletion in two steps":             {`"verb":"delete","annotations":{"p/kubecdc-object3":"u-1 old 41","p/kubecdc-object4":"u-1 end 42","p/kubecdc-object5":"u-1 old 41"}`, "u-1 41+42 - false web"},
+		"a deletion that was tried twice":     {`"verb":"delete","annotations":{"p/kubecdc-object3":"u-1 old 41","p/kubecdc-object4":"u-1 end 43","p/kubecdc-object5":"u-1 old 42"}`, "u-1 43 - false web"},
 		"no annotation of the policy's":       {`"annotations":{"kubecdc-object":"u-1 old 99","p/object":"u-1 old 98"}`, "- - - false web"},
 		"put":                                 {nothing + `,"verb":"update"` + ref(`,"uid":"u-3","resourceVersion":"40"`), "u-3 40 - false web"},
 		"put, whatever was there":             {nothing + `,"verb":"update"` + ref(`,"resourceVersion":"0"`), "- - - false web"},
@@ -87,7 +89,11 @@ func TestWhichObject(t *testing.T) {
 			continue
 		}
 		r := &got[0]
-		text := fmt.Sprint(dash(r.UID), " ", dash(string(r.VersionBefore)), " ", dash(string(r.VersionAfter)), " ", r.Created, " ", dash(r.Name))
+		before := dash(string(r.VersionBefore))
+		if r.VersionBegan != "" {
+			before = string(r.VersionBegan) + "+" + before
+		}
+		text := fmt.Sprint(dash(r.UID), " ", before, " ", dash(string(r.VersionAfter)), " ", r.Created, " ", dash(r.Name))
 		if text != test.want {
 			t.Errorf("%s: %s, want %s", name, text, test.want)
 		}
@@ -112,10 +118,17 @@ func TestANamespaceIsInNone(t *testing.T) {
 // What a request did to its object is as the policy has seen it in the last attempt; without it nothing is claimed.
 func TestEffects(t *testing.T) {
 	for event, want := range map[string]Effect{
-		``: Wrote, `"annotations":{}`: "", `"annotations":{"p/kubecdc-object3":"u-1 maybe 41"}`: "",
-		`"annotations":{"p/kubecdc-object3":"u-1 old 41","p/kubecdc-object4":"u-1 maybe 42"}`: "",
-		`"annotations":{"p/kubecdc-object3":"u-1 maybe 41","p/kubecdc-object4":"u-1 old 42"}`: Wrote,
+		``: Wrote, `"annotations":{}`: "", `"annotations":{"p/kubecdc-object3":"u-1 maybe 41"}`: Idle,
+		`"annotations":{"p/kubecdc-object3":"u-1 old 41","p/kubecdc-object4":"u-1 maybe 42"}`:                             Idle,
+		`"verb":"delete","annotations":{"p/kubecdc-object3":"u-1 maybe 41"}`:                                              "",
+		`"verb":"delete","annotations":{"p/kubecdc-object3":"u-1 end 41"}`:                                                Wrote,
+		`"objectRef":{"resource":"deployments","subresource":"scale"},"annotations":{"p/kubecdc-object3":"u-1 maybe 41"}`: "",
+		`"annotations":{"p/kubecdc-object3":"u-1 maybe 41","p/kubecdc-object4":"u-1 old 42"}`:                             Wrote,
 		`"requestURI":"/x?dryRun=All"`: Nothing, `"annotations":{"p/kubecdc-object":"- dry"}`: Nothing,
+		`"verb":"delete","annotations":{},"requestObject":{"kind":"DeleteOptions","dryRun":["All"]}`:                                                     Nothing,
+		`"verb":"deletecollection","annotations":{},"requestObject":{"kind":"DeleteOptions","dryRun":["All"]}`:                                           Nothing,
+		`"verb":"create","objectRef":{"resource":"pods","subresource":"eviction"},"annotations":{},"requestObject":{"deleteOptions":{"dryRun":["All"]}}`: Nothing,
+		`"verb":"patch","annotations":{},"requestObject":{"dryRun":["All"]}`:                                                                             "",
 	} {
 		if got, _ := parse(t, &Parser{All: true}, eventOf(event)); len(got) != 1 || got[0].Effect != want {
 			t.Errorf("%s: %+v, want %q", event, got, want)

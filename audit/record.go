@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"time"
@@ -28,6 +29,9 @@ type Record struct {
 	VersionBefore change.ResourceVersion `json:"versionBefore,omitempty"`
 	Created       bool                   `json:"created,omitempty"`
 	VersionAfter  change.ResourceVersion `json:"versionAfter,omitempty"`
+	// VersionBegan is of a deletion in two steps, as that of a Pod without a grace period: it found VersionBegan, made VersionBefore of it
+	// (with a grace period of 0 seconds), and removed that.
+	VersionBegan change.ResourceVersion `json:"versionBegan,omitempty"`
 	// Retried says that the API server has tried the write several times: VersionBefore is of the last attempt, but for few.
 	Retried bool   `json:"retried,omitempty"`
 	Effect  Effect `json:"effect,omitempty"`
@@ -53,6 +57,7 @@ type Effect string
 // The effects; empty: not known.
 const (
 	Wrote   Effect = "wrote"   // its success is a new version
+	Idle    Effect = "idle"    // the object stayed as it was: a success is a new version only where it is stored in another form
 	Nothing Effect = "nothing" // a dry run
 )
 
@@ -87,8 +92,26 @@ type Query struct {
 	Since     time.Time // of Received
 }
 
-// Coverage says which events a log has.
+// Time is when the API server received the request, to the millisecond.
+func (id ID) Time() time.Time {
+	var ms [8]byte
+	copy(ms[2:], id[:6])
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(ms[:]))).UTC()
+}
+
+// Coverage says of which time a log has events, however late they came.
 type Coverage struct {
-	Since time.Time // when the first event was received; zero: none was
-	Last  time.Time // when the last one was
+	Since time.Time // when the API server received the first request; zero: there is none
+	Last  time.Time // when it received the last one
+}
+
+// Add extends the coverage to an event.
+func (c *Coverage) Add(id ID) {
+	at := id.Time()
+	if c.Since.IsZero() || at.Before(c.Since) {
+		c.Since = at
+	}
+	if at.After(c.Last) {
+		c.Last = at
+	}
 }

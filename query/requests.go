@@ -22,7 +22,8 @@ type Requests struct {
 
 	reader  sinks.AuditReader // nil: the log has no audit records
 	query   audit.Query
-	on      map[versioned][]*audit.Record // by the version that they wrote on; a creation: by its uid
+	on      map[versioned][]*audit.Record // by the versions that they wrote on; a creation: by its uid
+	to      map[versioned][]*audit.Record // by the version that they were answered
 	of      map[identity][]*audit.Record  // by name, in the order of their times
 	sorted  bool
 	bulk    map[string][]*audit.Record // deletecollections, by resource
@@ -47,7 +48,7 @@ const overlap = 5 * time.Second
 
 // ReadRequests reads the records of objects that were received since a time, or a while before; zero: all.
 func ReadRequests(ctx context.Context, r sinks.Reader, of *sinks.Objects, since time.Time) (*Requests, error) {
-	q := &Requests{on: map[versioned][]*audit.Record{}, of: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
+	q := &Requests{on: map[versioned][]*audit.Record{}, to: map[versioned][]*audit.Record{}, of: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
 		used: map[*audit.Record]bool{}, last: map[identity]last{}, texts: map[string]string{}, recent: map[string]time.Time{}}
 	asked := of.Query()
 	q.query = audit.Query{Resources: asked.Resources, Namespace: asked.Namespace, Name: asked.Name}
@@ -91,10 +92,15 @@ func (q *Requests) add(given *audit.Record) {
 	case r.Created && r.UID != "":
 		k := versioned{identity{resource: r.Resource}, change.ResourceVersion(r.UID)}
 		q.on[k] = append(q.on[k], r)
-	case r.VersionBefore != "":
-		k := versioned{o, r.VersionBefore}
-		q.on[k] = append(q.on[k], r)
 	}
+	index := func(by map[versioned][]*audit.Record, v change.ResourceVersion) {
+		if v != "" {
+			by[versioned{o, v}] = append(by[versioned{o, v}], r)
+		}
+	}
+	index(q.on, r.VersionBefore)
+	index(q.on, r.VersionBegan)
+	index(q.to, r.VersionAfter)
 	q.of[o], q.sorted = append(q.of[o], r), false
 }
 
@@ -117,7 +123,7 @@ func (q *Requests) compact(given *audit.Record) *audit.Record {
 	r := *given
 	r.ID, r.Groups, r.Extra, r.Addresses, r.AuditID = "", nil, nil, nil, strings.Clone(r.AuditID)
 	for _, text := range []*string{&r.Resource, &r.Namespace, &r.Name, &r.UID, &r.Verb, &r.Subresource, &r.Manager, &r.User, &r.Impersonated,
-		&r.UserAgent, (*string)(&r.VersionBefore), (*string)(&r.VersionAfter)} {
+		&r.UserAgent, (*string)(&r.VersionBefore), (*string)(&r.VersionBegan), (*string)(&r.VersionAfter)} {
 		if known, ok := q.texts[*text]; ok {
 			*text = known
 			continue
@@ -149,29 +155,44 @@ func (q *Requests) transition(l *sinks.Logged) *transition {
 	return t
 }
 
+// who goes by uid and versions, whatever the object tells of times and managers: a client may choose these. They decide alone among requests
+// that no event tells to have written.
 func (q *Requests) who(t *transition) *Who {
 	if t.op == change.Update && !t.several && t.before != "" && t.version.Compare(t.before) <= 0 {
 		return t.byManagers() // a body that was corrected: nobody wrote it then
 	}
-	key := versioned{t.identity, t.before}
-	if t.op == change.Create {
-		key = versioned{identity{resource: t.identity.resource}, change.ResourceVersion(t.uid)}
-	}
-	near := q.near(t)
-	for _, requests := range [][]*audit.Record{q.on[key], near} {
-		if found := t.among(requests, t.proves); len(found) > 0 {
+	versioned, near := q.versioned(t), q.near(t)
+	for _, requests := range [][]*audit.Record{versioned, near} {
+		if found := among(requests, t.proves); len(found) > 0 {
 			w := whoOf(found, Exact)
 			q.used[found[0]] = len(found) == 1
 			return w
 		}
 	}
-	for _, stale := range []bool{false, true} {
-		found := t.among(near, func(r *audit.Record) bool { return !q.used[r] && t.allows(r, stale) })
-		if found = t.managed(append(found, q.collections(t)...)); len(found) > 0 {
-			return whoOf(found, Probable)
-		}
+	unused := func(r *audit.Record) bool { return !q.used[r] && t.fits(r) && t.allows(r) }
+	made := func(r *audit.Record) bool { return unused(r) && (r.Effect == audit.Wrote || r.VersionAfter == t.version) }
+	if found := among(versioned, made); len(found) > 0 {
+		return whoOf(found, Probable)
+	}
+	if found := t.managed(append(among(near, unused), q.collections(t)...)); len(found) > 0 {
+		return whoOf(found, Probable)
 	}
 	return t.byManagers()
+}
+
+// versioned are the requests that name a version of the change, whenever they were.
+func (q *Requests) versioned(t *transition) []*audit.Record {
+	on := versioned{t.identity, t.before}
+	if t.op == change.Create {
+		on = versioned{identity{resource: t.identity.resource}, change.ResourceVersion(t.uid)}
+	}
+	found := q.on[on]
+	for _, r := range q.to[versioned{t.identity, t.version}] {
+		if !slices.Contains(found, r) {
+			found = append(found[:len(found):len(found)], r)
+		}
+	}
+	return found
 }
 
 // longest is how long a request may take.
@@ -193,7 +214,9 @@ func (q *Requests) near(t *transition) (found []*audit.Record) {
 			if r.Time.After(to) {
 				break
 			}
-			found = append(found, r)
+			if !r.Answered.Before(from) {
+				found = append(found, r)
+			}
 		}
 	}
 	return found
@@ -204,8 +227,10 @@ func (q *Requests) collections(t *transition) (found []*audit.Record) {
 	if !t.deletes() {
 		return nil
 	}
-	return t.among(q.bulk[t.identity.resource], func(r *audit.Record) bool {
-		return (r.Namespace == "" || r.Namespace == t.identity.namespace) && t.allows(r, false) && t.selectedBy(r)
+	from, _ := t.window()
+	to := t.seen.Add(time.Second) // what it selects is gone when it is answered, so the deletion is not older than the request
+	return among(q.bulk[t.identity.resource], func(r *audit.Record) bool {
+		return (r.Namespace == "" || r.Namespace == t.identity.namespace) && t.fits(r) && !r.Answered.Before(from) && !r.Time.After(to) && t.selectedBy(r)
 	})
 }
 

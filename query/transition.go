@@ -30,19 +30,29 @@ type transition struct {
 	at, seen        time.Time // at: a whole second in which it happened; zero: the object does not tell
 	since           time.Time // when the change before happened; zero: not known
 	late            bool      // it was found in a gap
+	same            bool      // nothing but its version differs
 	several         bool      // it may stand for several changes
 	selected        bool      // of a stream with selectors: objects enter it and leave it by updates
 }
 
 type identity struct{ resource, namespace, name string }
 
-// marks is what of a state decides what a request can do to it.
-type marks struct{ deleting, finalizers bool }
+// marks is what of a state decides what a request can do to it. The last two are a Pod's: it has a node, and is disrupted, as by an eviction.
+type marks struct{ deleting, finalizers, bound, disrupted bool }
 
 func marksOf(body []byte) marks {
-	metadata := rawjson.Member(body, "metadata")
-	spec := rawjson.Member(rawjson.Member(body, "spec"), "finalizers") // a namespace's
-	return marks{rawjson.Member(metadata, "deletionTimestamp") != nil, hasItems(rawjson.Member(metadata, "finalizers")) || hasItems(spec)}
+	metadata, spec := rawjson.Member(body, "metadata"), rawjson.Member(body, "spec")
+	return marks{deleting: rawjson.Member(metadata, "deletionTimestamp") != nil, bound: rawjson.Member(spec, "nodeName") != nil,
+		finalizers: hasItems(rawjson.Member(metadata, "finalizers")) || hasItems(rawjson.Member(spec, "finalizers")), // the latter are a namespace's
+		disrupted:  bytes.Contains(rawjson.Member(rawjson.Member(body, "status"), "conditions"), []byte(`"DisruptionTarget"`))}
+}
+
+// sameBut reports whether two states differ in their version alone.
+func sameBut(before, after []byte, was, is change.ResourceVersion) bool {
+	const name = `"resourceVersion":"`
+	at := bytes.Index(before, []byte(name+string(was)+`"`))
+	return at >= 0 && len(after) >= at && bytes.Equal(before[:at], after[:at]) && bytes.HasPrefix(after[at:], []byte(name+string(is)+`"`)) &&
+		bytes.Equal(before[at+len(name)+len(was):], after[at+len(name)+len(is):])
 }
 
 func hasItems(list []byte) bool { return len(bytes.TrimSpace(list)) > len("[]") }
@@ -74,6 +84,7 @@ func transitionOf(l *sinks.Logged, o identity, earlier last) *transition {
 	case l.Op == change.Create:
 	case l.Before != nil && !change.IsStub(l.Before):
 		t.before, t.was, t.knows = versionOf(l.Before), marksOf(l.Before), true
+		t.same = sameBut(l.Before, l.After, t.before, t.version)
 		if l.Op == change.Delete || t.begins() {
 			t.labels = sinks.LabelsOf(l.Before)
 		}
@@ -95,6 +106,10 @@ func (t *transition) fits(r *audit.Record) bool {
 	switch {
 	case r.UID != "" && r.UID != t.uid:
 		return false
+	case r.Subresource == "binding":
+		return t.op == change.Update && (t.several || !t.knows || t.is.bound && !t.was.bound)
+	case r.Subresource == "eviction" && t.op == change.Update && t.is.disrupted && !t.was.disrupted:
+		return true // it writes why before it deletes
 	case t.op == change.Create:
 		return creation || t.selected && !deletion
 	case creation:
@@ -111,47 +126,48 @@ func (t *transition) fits(r *audit.Record) bool {
 	return !deletion || t.was.deleting // a second deletion may shorten the first one
 }
 
-// proves reports whether a request that fits is known to have made the change: it wrote, and on this version, or to this one.
+// proves reports whether a request is known to have made the change: it wrote, and on this version, or to this one.
 func (t *transition) proves(r *audit.Record) bool {
-	wrote := r.Effect == audit.Wrote || r.VersionBefore != "" && r.VersionAfter != "" && r.VersionBefore != r.VersionAfter ||
-		r.Verb == "delete" && t.knows && !t.was.deleting && t.deletes()
+	wrote := r.Effect == audit.Wrote || r.VersionBefore != "" && r.VersionAfter != "" && r.VersionBefore != r.VersionAfter
 	switch {
-	case t.several || !r.Succeeded() || r.Retried: // of several attempts a third one may not be told
-		return false
-	case !t.at.IsZero() && (r.Answered.Before(t.at) || !r.Time.Before(t.at.Add(time.Second))):
+	case t.several || !r.Succeeded() || r.Retried || r.UID != t.uid: // of several attempts a third one may not be told
 		return false
 	case t.op == change.Create:
-		return r.Created && r.UID == t.uid && !t.selected
-	case t.before == "" || !wrote:
+		return r.Created && !t.selected
+	case r.Subresource == "binding":
+		return t.op == change.Update && t.knows && t.is.bound && !t.was.bound // a Pod is bound once
+	case t.before == "":
+		return false
+	case r.VersionBegan == t.before && r.VersionBefore == t.version && t.op == change.Update:
+		return true
+	case r.Verb == "delete" && r.VersionBefore == "" && r.Effect == "":
+		return t.op == change.Delete && t.knows && !t.was.deleting // one that is not gradual has one request alone
+	case !wrote || r.VersionBefore != t.before:
 		return false
 	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version): // another one may have made this change, and this one the next
 		return false
-	case r.VersionAfter != "" && t.op == change.Update && r.VersionAfter != t.version:
-		return false
-	case r.VersionBefore != "":
-		return r.VersionBefore == t.before && (t.op != change.Update || t.version.Compare(t.before) > 0)
 	}
-	return r.UID != "" && t.op == change.Delete // one that is not gradual has one request alone
+	return t.op != change.Update || t.version.Compare(t.before) > 0 && (r.VersionAfter == "" || r.VersionAfter == t.version)
 }
 
-// allows reports whether the request's versions and times let it have made the change. The event of a request that the API
-// server tried several times may tell a version too old: such ones count if stale.
-func (t *transition) allows(r *audit.Record, stale bool) bool {
+// allows reports whether the versions let a request have made the change.
+func (t *transition) allows(r *audit.Record) bool {
+	on, after := r.VersionBefore, r.VersionAfter
 	switch {
-	case r.Effect == audit.Nothing:
+	case r.Effect == audit.Nothing, r.Effect == audit.Idle && !t.same, after != "" && after == on:
 		return false
-	case r.VersionAfter != "" && r.VersionAfter == r.VersionBefore:
+	case on != "" && r.VersionBegan == t.before && on == t.version:
+		return true
+	case after != "" && t.op == change.Update && r.Verb != "delete" && (after.Compare(t.version) > 0 || !t.several && after != t.version):
 		return false
-	case r.VersionAfter != "" && t.op == change.Update && (r.VersionAfter.Compare(t.version) > 0 || !t.several && r.VersionAfter != t.version):
+	case on == "":
+		return true
+	case on.Compare(t.version) >= 0 && t.op != change.Delete:
 		return false
-	case r.VersionBefore != "" && r.VersionBefore.Compare(t.version) >= 0 && t.op != change.Delete:
-		return false
-	case r.VersionBefore != "" && t.before != "" && r.VersionBefore != t.before && !t.several && !(stale && r.Retried),
-		r.VersionBefore != "" && t.several && r.VersionBefore.Compare(t.before) < 0:
-		return false
+	case t.several:
+		return on.Compare(t.before) >= 0
 	}
-	from, to := t.window()
-	return !r.Answered.Before(from) && !r.Time.After(to)
+	return t.before == "" || on == t.before
 }
 
 // window is from when on the request was answered, and by when it had come.
@@ -172,10 +188,9 @@ func (t *transition) window() (from, to time.Time) {
 	return t.seen.Add(-delay), t.seen.Add(skew)
 }
 
-// among are those of requests that fit.
-func (t *transition) among(requests []*audit.Record, is func(*audit.Record) bool) (found []*audit.Record) {
+func among(requests []*audit.Record, is func(*audit.Record) bool) (found []*audit.Record) {
 	for _, r := range requests {
-		if t.fits(r) && is(r) {
+		if is(r) {
 			found = append(found, r)
 		}
 	}

@@ -37,7 +37,10 @@ func (a *Account) AuditPolicy() []Object {
 				// A request that changes nothing finds the version that the next one finds too. A scale may be equal where managedFields are
 				// not, and who deletes an object again may shorten its grace period: of such requests nothing is claimed.
 				{"name": "writes", "expression": `request.operation == "DELETE" ? !has(oldObject.metadata.deletionTimestamp) : object != oldObject`},
-				{"name": "how", "expression": `variables.dry ? " dry " : variables.writes ? " old " : " maybe "`},
+				// A deletion without a grace period is two writes: the first one sets the period to 0, and the second one finds that.
+				{"name": "ends", "expression": `request.operation == "DELETE" && has(oldObject.metadata.deletionGracePeriodSeconds) && ` +
+					`oldObject.metadata.deletionGracePeriodSeconds == 0 && !has(oldObject.metadata.finalizers)`},
+				{"name": "how", "expression": `variables.dry ? " dry " : variables.writes ? " old " : variables.ends ? " end " : " maybe "`},
 				{"name": "version", "expression": "int(oldObject.metadata.resourceVersion)"},
 				{"name": "told", "expression": "oldObject.metadata.uid + variables.how + oldObject.metadata.resourceVersion"}},
 			"auditAnnotations": annotations}}),

@@ -17,6 +17,6 @@ type AuditLog interface {
 type AuditReader interface {
 	// Audits visits the records that a query selects, in any order, each once. A record is valid until visit returns.
 	Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error
-	// AuditCoverage says since when the log has audit records, and when the last one came.
+	// AuditCoverage says of which time the log has audit records.
 	AuditCoverage(ctx context.Context) (audit.Coverage, error)
 }

@@ -84,13 +84,17 @@ func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	})
 }
 
-// AuditCoverage is from the first record that is kept.
+// AuditCoverage finds the first and the last id, which begin with the times.
 func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error) {
-	var first, last *time.Time
-	const look = `select min(received), max(received) from kubecdc_log.audit where cluster = $1`
+	var first, last *string
+	const look = `select min(id), max(id) from kubecdc_log.audit where cluster = $1`
 	err = pgdb.Querier{DB: r.db}.Row(ctx, look, []any{r.cluster}, &first, &last)
-	if err == nil && first != nil {
-		c = audit.Coverage{Since: first.UTC(), Last: last.UTC()}
+	for _, text := range []*string{first, last} {
+		if err == nil && text != nil {
+			var id audit.ID
+			id, err = (&audit.Record{ID: *text}).Key()
+			c.Add(id)
+		}
 	}
-	return c, r.db.Fail("find out since when there are audit records", err)
+	return c, r.db.Fail("find out of which time there are audit records", err)
 }

@@ -72,7 +72,8 @@ func requesterOf(r *audit.Record) string {
 }
 
 func restOf(r *audit.Record) string {
-	return members(&audit.Record{AuditID: r.AuditID, Effect: r.Effect, Manager: r.Manager, Labels: r.Labels, Fields: r.Fields, Retried: r.Retried})
+	return members(&audit.Record{AuditID: r.AuditID, Effect: r.Effect, Manager: r.Manager, Labels: r.Labels, Fields: r.Fields, Retried: r.Retried,
+		VersionBegan: r.VersionBegan})
 }
 
 func members(r *audit.Record) string {
@@ -161,14 +162,15 @@ func scanAudit(rows *sql.Rows, r *audit.Record) (n int64, err error) {
 	return n, cmp.Or(json.Unmarshal(rest, r), json.Unmarshal(told, r))
 }
 
-// AuditCoverage is from the first record that is kept.
+// AuditCoverage finds the first and the last id, which begin with the times.
 func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error) {
-	var first, last sql.NullInt64
-	const look = `select (select min(received) from log_audit), (select max(received) from log_audit)`
-	if err = r.file.DB().QueryRowContext(ctx, look).Scan(&first, &last); err == nil && first.Valid {
-		c = audit.Coverage{Since: time.UnixMicro(first.Int64).UTC(), Last: time.UnixMicro(last.Int64).UTC()}
+	var first, last []byte
+	const look = `select (select min(id) from log_audit), (select max(id) from log_audit)`
+	if err = r.file.DB().QueryRowContext(ctx, look).Scan(&first, &last); err == nil && first != nil {
+		c.Add(audit.ID(first))
+		c.Add(audit.ID(last))
 	}
-	return c, r.fail("find out since when there are audit records", err)
+	return c, r.fail("find out of which time there are audit records", err)
 }
 
 // removeAudit removes the records that were received before the history begins, and requesters that none is left of.

@@ -50,6 +50,7 @@ type requesters struct {
 	t          *testing.T
 	clients    map[string]dynamic.Interface
 	controlled bool // real controllers collect garbage and remove namespaces
+	lies       bool // some write managedFields that are wrong: events must have versions then
 	admission  *admission
 
 	mu       sync.Mutex
@@ -58,7 +59,8 @@ type requesters struct {
 	again    map[string]string   // of a request that sends what another one has sent: that one
 	answered map[string][]string // the requests whose answer had a version, by uid and version: all but one of them changed nothing
 	deleted  map[string]string   // the request that began an object's deletion, by uid
-	ended    map[string]string   // the request that ended it, where it is another one
+	ended    map[string]string   // the request that ended it, where that is another version
+	bound    map[string]string   // the request that bound a Pod to a node
 	bulk     map[string]bool     // the requests that delete collections
 }
 
@@ -77,7 +79,7 @@ func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func newRequesters(t *testing.T, kube *servers.Kubernetes) *requesters {
 	r := &requesters{t: t, clients: map[string]dynamic.Interface{}, by: map[string]string{}, again: map[string]string{}, answered: map[string][]string{},
-		deleted: map[string]string{}, ended: map[string]string{}, bulk: map[string]bool{}}
+		deleted: map[string]string{}, ended: map[string]string{}, bound: map[string]string{}, bulk: map[string]bool{}}
 	add := func(name, user, as string) {
 		config := kube.UserConfig(kube.Address, "token-of-"+strings.ReplaceAll(user, ":", "-"))
 		config.UserAgent, config.Impersonate.UserName = "writer/1", as
@@ -169,6 +171,8 @@ func (w *requester) one() {
 	kind := []Kind{ConfigMaps, Deployments, Widgets}[w.random.IntN(3)]
 	name := fmt.Sprint("shared-", w.random.IntN(6))
 	switch at := w.random.IntN(100); {
+	case at < 3:
+		w.pod(user)
 	case at < 8:
 		w.create(user, kind, name, nil)
 	case at < 10:
@@ -177,6 +181,8 @@ func (w *requester) one() {
 		w.patch(user, kind, name, `{"metadata":{"annotations":{"by":"r%d"}}}`)
 	case at < 50:
 		w.put(user, kind, name, false)
+	case at < 53 && w.lies:
+		w.lie(user, kind, name)
 	case at < 56:
 		w.put(user, kind, name, true)
 	case at < 64:
@@ -187,6 +193,8 @@ func (w *requester) one() {
 		w.patch(user, Deployments, name, `{"spec":{"replicas":%d}}`, "scale")
 	case at < 88:
 		w.patch(user, Deployments, name, `{"status":{"observedGeneration":%d}}`, "status")
+	case at < 89:
+		w.tolerate(w.deleteDry(user, kind, name))
 	case at < 90:
 		ctx, id := w.request(user)
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"by":"r%d"}}}`, id)
@@ -450,6 +458,9 @@ func (r *requesters) truth(l *sinks.Logged) (id, user string) {
 
 // requested is the request of the test that made a change.
 func (r *requesters) requested(l *sinks.Logged) string {
+	if id := r.ofPod(l); id != "" {
+		return id
+	}
 	switch {
 	case l.Op == change.Delete && deleting(l.Before):
 		return r.ended[l.UID]

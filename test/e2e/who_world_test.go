@@ -41,7 +41,7 @@ type whoLog struct {
 
 const auditToken = "the token of the webhook"
 
-var whoKinds = []Kind{ConfigMaps, Deployments, Widgets}
+var whoKinds = []Kind{ConfigMaps, Deployments, Widgets, Pods}
 
 // newWhoWorld has logs of these kinds: sqlite, postgres, kafka.
 func newWhoWorld(t *testing.T, seed uint64, level string, logs ...string) *whoWorld {

@@ -20,16 +20,17 @@ var auditContract = []part{
 	{"an audit record is kept once, whoever writes it and however often", auditOnce},
 	{"audit records are kept in whatever order they come", auditUnordered},
 	{"a reader finds the audit records that a query selects", auditSelected},
-	{"a log says since when it has audit records", auditCoverage},
+	{"a log says of which time it has audit records, however late they came", auditCoverage},
 	{"hostile names and users in audit records stop nothing", auditHostile},
 	{"audit records are written beside batches", auditBeside},
 }
 
 // auditRecord is the n-th record, with all that one can have.
-func auditRecord(n int) audit.Record {
-	at := time.Date(2026, 3, 1, 10, 0, 0, n*1000, time.UTC)
-	return audit.Record{ID: fmt.Sprintf("%032x", n), AuditID: fmt.Sprint("request ", n), Time: at, Answered: at.Add(time.Millisecond),
-		Received: at.Add(time.Minute), Resource: "deployments.apps", Namespace: "shop", Name: fmt.Sprint("web-", n%7), UID: hostile.UID(n % 7),
+func auditRecord(n int) audit.Record { return auditRecordAt(n, time.Date(2026, 3, 1, 10, 0, 0, n*1000, time.UTC)) }
+
+func auditRecordAt(n int, at time.Time) audit.Record {
+	return audit.Record{ID: fmt.Sprintf("%012x%020x", at.UnixMilli(), n), AuditID: fmt.Sprint("request ", n), Time: at, Answered: at.Add(time.Millisecond),
+		Received: at.Add(time.Minute), VersionBegan: "122", Resource: "deployments.apps", Namespace: "shop", Name: fmt.Sprint("web-", n%7), UID: hostile.UID(n % 7),
 		VersionBefore: "10000000000000000000000000001", VersionAfter: "1235", Effect: audit.Wrote, Verb: "patch", Subresource: "scale", Code: 200, Manager: "kubectl", Retried: n%2 == 0,
 		User: "alice", Groups: []string{"dev", "ops"}, Impersonated: fmt.Sprint("user ", n%3), Extra: map[string][]string{"scopes": {"a", "b"}},
 		UserAgent: "kubectl/v1.36", Addresses: []string{"10.0.0.7"}}
@@ -138,11 +139,28 @@ func auditCoverage(t *testing.T, w *world) {
 	if c, err := w.auditReader(t, Name).AuditCoverage(t.Context()); err != nil || !c.Since.IsZero() || !c.Last.IsZero() {
 		t.Errorf("an empty log: %+v, %v", c, err)
 	}
-	w.audits(t, auditRecords(5, 9)...)
-	c, err := w.auditReader(t, Name).AuditCoverage(t.Context())
-	if err != nil || !c.Since.Equal(auditRecord(5).Received) || !c.Last.Equal(auditRecord(8).Received) {
-		t.Errorf("%+v, %v", c, err)
+	r := w.auditReader(t, Name)
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	covers := func(since, last time.Duration) {
+		t.Helper()
+		for _, from := range []sinks.AuditReader{r, w.auditReader(t, Name)} {
+			if c, err := from.AuditCoverage(t.Context()); err != nil || !c.Since.Equal(noon.Add(since)) || !c.Last.Equal(noon.Add(last)) {
+				t.Errorf("it has them from %s to %s, want from noon %s to %s: %v", c.Since, c.Last, since, last, err)
+			}
+		}
 	}
+	came := func(n int, asked time.Duration) {
+		record := auditRecordAt(n, noon.Add(asked))
+		record.Received = noon.Add(24*time.Hour + time.Duration(n)*time.Minute)
+		w.audits(t, record)
+	}
+	came(1, 0)
+	covers(0, 0)
+	came(2, 5*time.Minute)
+	came(3, time.Minute)
+	covers(0, 5*time.Minute)
+	came(4, -time.Hour) // one that was under way for long
+	covers(-time.Hour, 5*time.Minute)
 }
 
 func auditHostile(t *testing.T, w *world) {

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
 	"kubecdc/audit"
 	"kubecdc/change"
@@ -89,47 +89,38 @@ func selects(q *audit.Query, r *audit.Record) bool {
 		(q.Name == "" || r.Name == "" || q.Name == r.Name) && !r.Received.Before(q.Since)
 }
 
-// AuditCoverage is from the first record that is kept: records come nearly in the order of their times.
-func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error) {
+// AuditCoverage reads the ids, which begin with the times: records come in any order. It remembers how far it has read, and begins again
+// once retention has removed some.
+func (r *Reader) AuditCoverage(ctx context.Context) (audit.Coverage, error) {
+	r.auditing.Lock()
+	defer r.auditing.Unlock()
 	topic := change.AuditTopic(r.Envelope.Prefix)
 	starts, ends, err := r.Client.Bounds(ctx, topic)
-	for p, end := range ends {
-		var first, last time.Time
-		first, err = r.oneAudit(ctx, topic, int32(p), starts[p], end, false)
-		for back, from := int64(1), end; last.IsZero() && from > starts[p] && err == nil; back *= 50 {
-			from = max(end-back, starts[p])
-			last, err = r.oneAudit(ctx, topic, int32(p), from, end, true)
-		}
-		if err != nil {
-			return c, err
-		}
-		if !first.IsZero() && (c.Since.IsZero() || first.Before(c.Since)) {
-			c.Since = first
-		}
-		if last.After(c.Last) {
-			c.Last = last
-		}
+	if !maps.Equal(starts, r.audited.starts) {
+		r.audited = audited{starts: starts, next: maps.Clone(starts)}
 	}
-	return c, err
-}
-
-// oneAudit is when the first or the last record of a range was received; zero: there is none.
-func (r *Reader) oneAudit(ctx context.Context, topic string, p int32, first, end int64, last bool) (at time.Time, err error) {
-	of := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: p, First: first,
-		Wanted: func(f *consumer.Record) bool {
-			_, ok := AuditID(r.Log, f)
-			return ok && (last || at.IsZero())
-		},
-		Visit: func(f consumer.Record) error {
-			record, err := decodeAudit(&f)
-			at = record.Received
-			return err
-		}})
-	for more := true; more && err == nil && (last || at.IsZero()); {
-		more, err = of.Fetch(ctx, end-1)
+	for p, end := range ends {
+		of := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: r.audited.next[p], NoValues: true,
+			Wanted: func(f *consumer.Record) bool {
+				if id, ok := AuditID(r.Log, f); ok {
+					r.audited.Add(id)
+				}
+				return false
+			}})
+		if err == nil && r.audited.next[p] < end {
+			if err = of.ReadTo(ctx, end-1); err == nil {
+				r.audited.next[p] = end
+			}
+		}
 	}
 	if errors.Is(err, consumer.ErrGone) {
-		err = nil // it was removed meanwhile
+		err = nil // they were removed meanwhile
 	}
-	return at, err
+	return r.audited.Coverage, err
+}
+
+// audited is what was read of the ids of audit records.
+type audited struct {
+	audit.Coverage
+	starts, next map[int]int64
 }

@@ -21,6 +21,9 @@ type Reader struct {
 
 	mu     sync.Mutex
 	owners logread.Owners // nil until they are needed
+
+	auditing sync.Mutex
+	audited  audited
 }
 
 // New does not connect. The settings are those with which the sink creates data topics.

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubecdc/sinks"
+)
+
+var serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+
+// pod is the life of a Pod: it is bound to a node or not, gets a status, ephemeral containers and tokens, and is deleted gracefully, by force
+// or by an eviction. Who has no node goes at once; else the node ends it, with a grace period of 0 seconds. One request then makes two versions.
+func (w *requester) pod(user string) {
+	o := w.create(user, Pods, w.unique("pod"), func(o *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(o.Object, "spec", "nodeName")
+		unstructured.RemoveNestedField(o.Object, "status")
+		_ = unstructured.SetNestedField(o.Object, "sa", "spec", "serviceAccountName")
+	})
+	if o == nil {
+		return
+	}
+	anyone := func() string { return writers[w.random.IntN(5)] }
+	name, uid, bound := o.GetName(), string(o.GetUID()), w.random.IntN(3) > 0
+	if bound {
+		w.known(w.bound, uid, w.post(operator, Pods.GVR, "binding", map[string]any{"apiVersion": "v1", "kind": "Binding",
+			"metadata": map[string]any{"name": name, "uid": uid}, "target": map[string]any{"kind": "Node", "name": "n"}}))
+		w.patch(anyone(), Pods, name, `{"status":{"message":"r%d"}}`, "status")
+		w.patch(anyone(), Pods, name, `{"spec":{"ephemeralContainers":[{"name":"r%d","image":"i"}]}}`, "ephemeralcontainers")
+		w.post(anyone(), serviceAccounts, "token", map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+			"metadata": map[string]any{"name": "sa"}, "spec": map[string]any{"boundObjectRef": map[string]any{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}}})
+	}
+	if w.random.IntN(3) == 0 {
+		w.tolerate(w.deleteDry(anyone(), Pods, name))
+	}
+	at := w.random.IntN(3)
+	var id string
+	switch {
+	case at == 0:
+		id = w.post(anyone(), Pods.GVR, "eviction", map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": name}})
+	default:
+		options := metav1.DeleteOptions{}
+		if now := int64(0); at == 1 {
+			options.GracePeriodSeconds = &now
+		}
+		id = w.end(anyone(), name, options)
+	}
+	if w.known(w.deleted, uid, id); bound && at != 1 {
+		now := int64(0)
+		id = w.end(anyone(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	}
+	w.known(w.ended, uid, id)
+}
+
+// end deletes a Pod, and returns the request's id.
+func (w *requester) end(user, name string, options metav1.DeleteOptions) string {
+	ctx, id := w.request(user)
+	_, err := w.deleteNow(ctx, user, Pods, name, options)
+	w.tolerate(err)
+	return fmt.Sprint("r", id)
+}
+
+// deleteDry asks for a dry run in the request's body, as kubectl does.
+func (w *requester) deleteDry(user string, kind Kind, name string) error {
+	ctx, _ := w.request(user)
+	_, err := w.deleteNow(ctx, user, kind, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// post creates a subresource, and returns the request's id.
+func (w *requester) post(user string, resource schema.GroupVersionResource, subresource string, body map[string]any) string {
+	ctx, id := w.request(user)
+	_, err := w.clients[user].Resource(resource).Namespace(w.namespace).Create(ctx, &unstructured.Unstructured{Object: body}, metav1.CreateOptions{}, subresource)
+	w.tolerate(err)
+	return fmt.Sprint("r", id)
+}
+
+// known notes which request did something to an object.
+func (w *requester) known(by map[string]string, uid, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	by[uid] = id
+}
+
+// lie writes an object whose managedFields say that somebody else wrote it, and at another time.
+func (w *requester) lie(user string, kind Kind, name string) {
+	ctx, id := w.request(user)
+	o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		w.tolerate(err)
+		return
+	}
+	fields := o.GetManagedFields()
+	for i := range fields {
+		at := metav1.NewTime(time.Now().Add([]time.Duration{3 * time.Second, -time.Hour, time.Hour}[w.random.IntN(3)]))
+		fields[i].Time, fields[i].Manager = &at, fmt.Sprint("invented-", w.random.IntN(3))
+	}
+	o.SetManagedFields(fields)
+	o.SetAnnotations(map[string]string{"by": fmt.Sprint("r", id)})
+	o, err = w.on(user, kind).Update(ctx, o, metav1.UpdateOptions{})
+	w.answer(id, o, err)
+}
+
+// makeAccounts makes the ServiceAccounts that tokens are asked for.
+func (r *requesters) makeAccounts() {
+	for _, namespace := range whoNamespaces {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "sa"}}}
+		_, err := r.clients[operator].Resource(serviceAccounts).Namespace(namespace).Create(context.Background(), o, metav1.CreateOptions{})
+		r.tolerate(err)
+	}
+}
+
+// ofPod is the request of the test that bound or evicted a Pod, or ended its grace period.
+func (r *requesters) ofPod(l *sinks.Logged) string {
+	grace := func(o []byte) string { return at(o, "metadata deletionGracePeriodSeconds") }
+	disrupted := func(o []byte) bool { return strings.Contains(at(o, "status conditions"), "DisruptionTarget") }
+	switch {
+	case l.Stream.ID() != "pods" || l.Before == nil || l.After == nil:
+	case at(l.Before, "spec nodeName") != at(l.After, "spec nodeName"):
+		return r.bound[l.UID]
+	case deleting(l.Before) && grace(l.Before) != "0" && grace(l.After) == "0":
+		return r.ended[l.UID]
+	case disrupted(l.After) && !disrupted(l.Before):
+		return r.deleted[l.UID]
+	}
+	return ""
+}
