@@ -8,16 +8,15 @@ VERSION ?= $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The exporter is a static binary. Tests build it the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0
-# Two packages at a time: each starts its own servers, and tests of several run at once in the long ones, which begin first. Two
-# processors have no room for more.
-# A package that stands still ends with its stacks, while there is time left to tell of it.
-TEST    := $(GO) test -count=1 -p 2 -timeout 45m
+# Two packages at a time: the long ones begin first, and have several tests at once. Two processors have no room for more. Nothing ends
+# by the clock: the program that runs them ends a package in which nothing moves while there are processors to spare.
+TEST    := $(GO) run ./test/run -timings $(or $(KUBECDC_SERVERS_DIR),.servers)/timings$(if $(PKG)$(RUN),-part).json -- -count=1 -p 2 -ldflags=-w
 ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
+.PHONY: help demo test slow unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +32,11 @@ test: servers $(if $(PKG)$(RUN),,monitoring) ## all tests, on real servers (PKG=
 monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time a minute of building)
 	cd test/prometheus && GOWORK=off $(GO) test -count=1 .
 
+slow: servers ## the tests of what is rare and takes long: full disks, large sizes, long outages (SHARE=2/5 for a part of them)
+	KUBECDC_TEST_SLOW=$(or $(SHARE),all) $(TEST) -run '$(or $(RUN),^TestSlow)' $(or $(PKG),$(ALL))
+
+# Where no server is installed, as in a fresh clone, so that a test which needs one fails here, too.
+unit: export KUBECDC_SERVERS_DIR := $(CURDIR)/bin/no-servers
 unit: ## the tests that need no server: a minute
 	$(GO) test -short $$($(GO) list ./... | grep -v '^kubecdc/test/')
 
@@ -44,7 +48,7 @@ race: servers ## all tests under the race detector, except those of memory, most
 	$(TEST) -race -skip 'TestMemoryOfLargeCollections|TestTheListenerUnderAttack' $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
 
 chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUBECDC_CHAOS_SEED=… to repeat a run)
-	KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
+	KUBECDC_TEST_SLOW=all KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
 
 soak: servers ## random gaps, compared with etcd's history (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat a run)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run 'Random|Compacted' ./source/reflector

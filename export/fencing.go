@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
@@ -14,14 +15,21 @@ import (
 // The sink may do that without another owner: Kafka ends a transaction that is open for longer than its timeout, and fences
 // its producer. And the newer epoch in the checkpoint may be this process's own: a request to acquire the slot that timed out
 // here may still arrive later. If the checkpoint can't be asked, the next session finds out when it acquires the slot.
+//
+// It also asks after a damaged body: what a new owner has stored does not fit what this session remembers, and is no damage.
 func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error {
-	if !errors.Is(err, sinks.ErrInvalidWriter) && !isFenced(err) {
+	damaged := errors.Is(err, checkpoint.ErrDamaged)
+	if !damaged && !errors.Is(err, sinks.ErrInvalidWriter) && !isFenced(err) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout(s.config))
 	defer cancel()
 	if !isFenced(err) {
 		switch answer := s.parts.Store.Check(ctx, s.number, epoch, 0); {
+		case damaged && answer == nil:
+			return err
+		case damaged:
+			err = fmt.Errorf("%w (what was read of the checkpoint was another owner's: %v)", answer, err)
 		case answer == nil:
 			return fmt.Errorf("%w; according to the checkpoint no other process has taken over slot %d", err, s.number)
 		case !isFenced(answer):
@@ -29,6 +37,9 @@ func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error 
 		default:
 			err = errors.Join(answer, err)
 		}
+	}
+	if !isFenced(err) {
+		return err
 	}
 	replicas, askErr := s.parts.Store.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration)
 	if askErr == nil && replicas.Slots[s.number] == s.config.Owner {

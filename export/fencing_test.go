@@ -47,6 +47,9 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 		{"a delayed request of this process", func(t *testing.T, s *slot) { acquireAs(t, s, "a") }, refused, false, "by a delayed request"},
 		{"a delayed request, found by the checkpoint", func(t *testing.T, s *slot) { acquireAs(t, s, "a") }, checkpoint.ErrFenced, false, "by a delayed request"},
 		{"the checkpoint is unreachable", func(_ *testing.T, s *slot) { s.parts.Store = unreachable{s.parts.Store} }, refused, false, "no route"},
+		{"damage", func(*testing.T, *slot) {}, checkpoint.ErrDamaged, false, "damaged"},
+		{"a body of another owner", func(t *testing.T, s *slot) { acquireAs(t, s, "b") }, checkpoint.ErrDamaged, true, "another owner's"},
+		{"a body, and the checkpoint is unreachable", func(_ *testing.T, s *slot) { s.parts.Store = unreachable{s.parts.Store} }, checkpoint.ErrDamaged, false, "no route"},
 		{"something else", func(*testing.T, *slot) {}, errors.New("boom"), false, "boom"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,6 +59,9 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 			err := s.verifyFencing(t.Context(), 1, test.err)
 			if isFenced(err) != test.fenced || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("error is %v", err)
+			}
+			if damaged := test.name == "damage"; errors.Is(err, checkpoint.ErrDamaged) != damaged {
+				t.Errorf("the checkpoint is taken for damaged: %v", err)
 			}
 		})
 	}

@@ -101,9 +101,9 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	err = s.work(ctx, state, log, rules)
+	err = s.verifyFencing(ctx, state.Epoch, s.work(ctx, state, log, rules))
 	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
-	return s.verifyFencing(ctx, state.Epoch, err)
+	return err
 }
 
 // acquire makes this process the owner of the slot, if the slot is free.

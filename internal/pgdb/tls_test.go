@@ -18,6 +18,7 @@ import (
 // Authority, server's and client's certificate are replaced while a database is open: each new connection reads the files again. What
 // is wrong with a certificate is said, with what to do.
 func TestCertificatesAreRenewed(t *testing.T) {
+	servers.Need(t)
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{NoFsync: true, TLS: true})
 	must(t, err)
 	t.Cleanup(func() { server.Stop() })

@@ -31,7 +31,8 @@ func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 }
 
 // One of two real brokers is killed, started again, restarted and frozen.
-func TestABrokerOfTwoDies(t *testing.T) {
+func TestSlowABrokerOfTwoDies(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	_, second, seeds := twoBrokers(t)
 	for name, by := range inTransactions {

@@ -57,12 +57,12 @@ func (o *owner) durable(b *change.Batch, offsets change.Offsets) {
 	o.from = sinks.Durable{Seq: b.Seq, Offsets: o.from.Offsets.Merge(offsets)}
 }
 
-// run writes until done says so, each write with a deadline.
+// run writes until done says so, each write with a deadline. It leaves the processors something: faults take long.
 func (o *owner) run(t *testing.T, deadline time.Duration, done func() bool) error {
 	if err := o.open(t); err != nil {
 		return err
 	}
-	for !done() {
+	for pace := time.Tick(50 * time.Millisecond); !done(); <-pace {
 		b := lives(o.from.Seq+1, 26, 8)
 		b.Slot, b.Epoch = o.slot, o.epoch
 		for i := range b.Changes {
@@ -128,7 +128,7 @@ func await(t *testing.T, written func() int, n int) {
 // Connections break at any moment, so requests whose answer was lost are sent again: every record is in the log once.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{})
+	broker := servers.LendKafka(t)
 	for name, by := range deliveries {
 		t.Run(name, func(t *testing.T) {
 			cfg := by(newConfig(t, broker.ProxiedBrokers))
@@ -156,7 +156,7 @@ func TestBrokerRestarts(t *testing.T) {
 	for name, by := range inTransactions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			broker := startKafka(t, servers.KafkaOptions{})
+			broker := servers.LendKafka(t)
 			cfg := by(newConfig(t, broker.Brokers))
 			cfg.RequestTimeout = 2 * time.Second
 			underFaults(t, cfg, broker.Brokers, 3*time.Second, func(written func() int) {

@@ -20,7 +20,7 @@ func TestAnAddressThatLeadsToAnotherKafka(t *testing.T) {
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
 			t.Parallel()
-			mine := startKafka(t, servers.KafkaOptions{})
+			mine := servers.LendKafka(t)
 			cfg := newConfig(t, mine.ProxiedBrokers)
 			cfg.Delivery = delivery
 			o := &owner{cfg: cfg}

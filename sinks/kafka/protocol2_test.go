@@ -27,7 +27,7 @@ import (
 // log has every batch once.
 func TestTheProtocolFollowsTheFeature(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{})
+	broker := servers.LendKafka(t)
 	cfg := newestConfig(t, broker.Brokers)
 	o := &owner{cfg: cfg}
 	mustDo(t, o.open(t))
@@ -162,7 +162,7 @@ func TestEpochsOverflow(t *testing.T) {
 // a new sequence that the broker takes, notices it.
 func TestALossIsNoticedByAnOpenSession(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{})
+	broker := servers.LendKafka(t)
 	cfg := newestConfig(t, broker.Brokers)
 	cfg.Partitions = 1
 	o, other := &owner{cfg: cfg}, &owner{cfg: cfg, slot: 1}

@@ -16,7 +16,7 @@ import (
 // The loss is told all the same, whether the process lives on or was killed in its write.
 func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{})
+	broker := servers.LendKafka(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
 			cfg := newConfig(t, broker.Brokers)
@@ -65,7 +65,7 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 // whatever comes, so the end is compared before.
 func TestNothingIsWrittenBehindALoss(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{})
+	broker := servers.LendKafka(t)
 	cfg := newConfig(t, broker.Brokers)
 	cfg.Partitions, cfg.Delivery = 1, kafka.AtLeastOnce
 	o := &owner{cfg: cfg}
@@ -106,7 +106,7 @@ func firstOnly(b *change.Batch) { b.Changes = b.Changes[:1] }
 // batch that the checkpoint does not have yet.
 func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{})
+	broker := servers.LendKafka(t)
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
 			cfg := newConfig(t, broker.Brokers)

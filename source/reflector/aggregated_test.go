@@ -64,7 +64,7 @@ func aggregate(t *testing.T, k *servers.Kubernetes, p *pastServer) {
 // while other counts are told; and versions that are no numbers, which stop this stream and no other.
 func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{})
+	k := servers.Lend(t)
 	p := &pastServer{now: 140, lie: "counts what is there now", writes: []write{{90, "a a 90", false}, {95, "b b 95", false},
 		{110, "x x 110", false}, {115, "a a 115", false}, {120, "x x 110", true}}}
 	aggregate(t, k, p)

@@ -14,7 +14,7 @@ import (
 // Behind one address are two API servers; the one that was restarted answers 410, the other still holds the position.
 func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{})
+	k := servers.Lend(t)
 	other, err := k.AddAPIServer(context.Background())
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // durable. Nothing is emitted twice, nothing is lost, and every gap record says that it is complete.
 func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{})
+	k := servers.Lend(t)
 	w := newWriter(t, k.Config, 11, []string{"default", "kube-public"})
 	w.run(10)
 	g := newGateway(t, k.Config)
@@ -69,7 +69,7 @@ func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 		seed = s
 	}
 	t.Logf("%d histories, KUBECDC_TEST_SEED=%d", rounds, seed)
-	k := ownKubernetes(t, servers.KubernetesOptions{CompactionInterval: -1})
+	k := servers.Lend(t)
 	w := newWriter(t, k.Config, seed, []string{"default", "kube-public", "kube-system"})
 	g := newGateway(t, k.Config)
 	l := newLedger()

@@ -29,7 +29,7 @@ func event(namespace, name string) *corev1.Event {
 // where the stream of events is: it moves on all the same, and there is never a gap.
 func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{CompactionInterval: -1})
+	k := servers.Lend(t)
 	client := kubernetes.NewForConfigOrDie(k.Config).CoreV1()
 	quiet := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quiet"}} // the API server has events of its own in default
 	must[*corev1.Namespace](t)(client.Namespaces().Create(t.Context(), quiet, metav1.CreateOptions{}))

@@ -174,12 +174,7 @@ func gaps(controls []change.Control) (all []change.Gap) {
 // The scenario of the mission: stopped, 300 changes made, the API server restarted, started again.
 func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
 	t.Parallel()
-	servers.Need(t)
-	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Stop()
+	k := servers.Lend(t)
 	w := newWriter(t, k.Config, 7, []string{"default", "kube-public"})
 	w.names = 20
 	w.run(40)
@@ -225,12 +220,7 @@ func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 		seed = s
 	}
 	t.Logf("%d histories, KUBECDC_TEST_SEED=%d", histories, seed)
-	servers.Need(t)
-	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Stop()
+	k := servers.Lend(t)
 	w := newWriter(t, k.Config, seed, []string{"default", "kube-public", "kube-system"})
 	streams := []*randomStream{{labels: ""}, {labels: "app=a"}}
 	options := testOptions() // of both

@@ -29,7 +29,7 @@ func TestMeasureGaps(t *testing.T) {
 }
 
 func measureGaps(t *testing.T, objects int) {
-	k := ownKubernetes(t, servers.KubernetesOptions{CompactionInterval: -1})
+	k := servers.Lend(t)
 	// 10 names change again and again, as in a cluster: most objects are at rest.
 	w := newWriter(t, k.Config, 1, []string{"default", "kube-public"})
 	w.names = objects / 10

@@ -84,7 +84,7 @@ func (x *restores) allFollowed() (followed bool, told int) {
 // after the backup, and what it has is older.
 func TestARestoreIsFollowedByStreamsThatCantSeeIt(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{})
+	k := servers.Lend(t)
 	proxy := newProxy(t, k.Address)
 	core := kubernetes.NewForConfigOrDie(k.Config).CoreV1()
 	secret := func(name string) *corev1.Secret { return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}} }

@@ -77,7 +77,7 @@ func (w *writer) forget(t *testing.T) { // the server was set back: look again w
 
 func TestRestoredEtcdIsFoundOut(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{})
+	k := servers.Lend(t)
 	w := newWriter(t, k.Config, 3, []string{"default", "kube-public"})
 	w.names = 15
 	w.run(40)

@@ -41,7 +41,7 @@ func demandingRegistry(t *testing.T) *servers.Registry {
 // process reads its log back. Each session waits in place and says so; a process that is to stop ends at once.
 func TestRegistryAwayForLong(t *testing.T) {
 	r := demandingRegistry(t)
-	w, kinds := NewBrokerWorld(t, servers.KafkaOptions{Properties: servers.Impatient}), []Kind{ConfigMaps, Widgets}
+	w, kinds := NewFragileWorld(t), []Kind{ConfigMaps, Widgets}
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, kinds)
 	writer.Fill(10)

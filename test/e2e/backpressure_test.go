@@ -14,7 +14,8 @@ import (
 // Kafka in every trouble that it can be in, one after another under one exporter process: each is named in the log, in
 // /readyz and in the metrics, and is over without a restart when it is mended. In the end nothing is lost.
 // (Too few replicas can't be had of one broker: see sinks/kafka. For rights that are missing see refused_test.go.)
-func TestKafkaInTrouble(t *testing.T) {
+func TestSlowKafkaInTrouble(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	kinds := []Kind{ConfigMaps, Secrets}
 	w := NewWorld(t)

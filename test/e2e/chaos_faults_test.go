@@ -35,6 +35,7 @@ type Chaos struct {
 	other    *servers.Kubernetes // another cluster
 	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
 	Faults   map[string]int
+	reached  int64  // the cluster's revision that all streams were at after the last fault
 	Lossy    []Kind // whose topics were made again, or have lost their end
 }
 
@@ -464,11 +465,18 @@ func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
 	}
 }
 
-func (c *Chaos) awaitProgress(after string) { c.world.awaitCurrent(c.t, after, c.positions) }
+// awaitProgress waits until the exporters are where the cluster was after a fault, and then compacts etcd up to where they were after the
+// one before it: a position that does not move is lost. How long a fault takes on a slow machine does not count.
+func (c *Chaos) awaitProgress(after string) {
+	reached := c.world.awaitCurrent(c.t, after, c.positions)
+	if c.reached > 0 && reached > c.reached {
+		must(c.t, c.world.Kube.Compact(context.Background(), c.reached))
+	}
+	c.reached = reached
+}
 
 // awaitCurrent waits until every stream is at what the cluster was at after a fault. The writer changes each of them all the time.
-// One that stood still over many faults would lose what etcd compacts meanwhile.
-func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[change.StreamID]change.ResourceVersion) {
+func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[change.StreamID]change.ResourceVersion) (revision int64) {
 	t.Helper()
 	revision, err := w.Kube.Revision(context.Background())
 	must(t, err)
@@ -488,6 +496,7 @@ func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[ch
 		}
 		return len(behind) == 0, nil
 	})
+	return revision
 }
 
 // positions are those of the checkpoint, which follows the log; none while it can't be read.

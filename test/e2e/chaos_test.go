@@ -41,7 +41,7 @@ func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...st
 	Await(t, "a replica to be ready", func() (bool, error) {
 		return c.replicas[0].exporter().Ready() || c.replicas[1].exporter().Ready(), nil
 	})
-	stop := writer.Start(30)
+	stop := writer.Start(15)
 	began := time.Now()
 	for i := c.Long(); i < faults; i++ {
 		c.Fault()
@@ -83,7 +83,7 @@ func report(t *testing.T, c *Chaos) {
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
-	c, v := runChaos(t, NewBrokerWorld(t, servers.KafkaOptions{Properties: servers.Impatient}), chaosFaults(t, 20), failpoint.All)
+	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, 20), failpoint.All)
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
 		if c.Faults["  "+step] == 0 {
@@ -93,7 +93,8 @@ func TestChaosExactlyOnce(t *testing.T) {
 }
 
 // The same with the log in Postgres, which fails over to standbys that are behind: what they lack is written again.
-func TestChaosWithALogInPostgres(t *testing.T) {
+func TestSlowChaosWithALogInPostgres(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	w.separateCheckpoint(t)
@@ -109,10 +110,11 @@ func TestChaosWithALogInPostgres(t *testing.T) {
 var atLeastOnceSteps = []string{failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.RollingForward}
 
 // The same with at-least-once: nothing is lost or reordered, and each session that had the slot repeats one small batch at most.
-func TestChaosAtLeastOnce(t *testing.T) {
+func TestSlowChaosAtLeastOnce(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	const batch = 10
-	c, v := runChaos(t, NewBrokerWorld(t, servers.KafkaOptions{Properties: servers.Impatient}), chaosFaults(t, 12), atLeastOnceSteps, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
+	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, 12), atLeastOnceSteps, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
 	c.Stop()
 	t.Logf("%d of %d changes repeated, %d sessions had the slot", v.Repeated, v.Changes, c.Wrote())
 	v.Demand(t, batch*c.Wrote())

@@ -4,12 +4,15 @@ import (
 	"context"
 	"syscall"
 	"testing"
+
+	"kubecdc/test/servers"
 )
 
 // The main job, with everything dying once: kill -9 of the exporter in the middle of the snapshot and of the watch, a
 // broker restart, a Postgres restart, an API-server restart with changes unseen. Then the topics must hold every
 // change once, in order, and replay into the cluster's state.
-func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
+func TestSlowEverythingDiesOnceAndNothingIsLost(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewFragileWorld(t)
 	InstallWidgets(t, w.Kube.Config)

@@ -10,10 +10,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"kubecdc/test/servers"
 )
 
 // A disk that is full stops the writing, and the log says so. Once there is room, the same process goes on, and nothing is lost.
-func TestAFullDiskUnderTheEmbeddedLog(t *testing.T) {
+func TestSlowAFullDiskUnderTheEmbeddedLog(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	folder := t.TempDir()
 	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=16m"); err != nil {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/jackc/pgx/v5"
@@ -28,12 +27,13 @@ import (
 // log, or named in a dead letter; no command prints anything that a terminal obeys.
 func TestHostileObjectsInKafka(t *testing.T) {
 	t.Parallel()
-	testHostileObjects(t, newWorld(t, time.Hour))
+	testHostileObjects(t, NewWorld(t))
 }
 
-func TestHostileObjectsInPostgres(t *testing.T) {
+func TestSlowHostileObjectsInPostgres(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
-	testHostileObjects(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))
+	testHostileObjects(t, postgresWorld(t, servers.Lend(t), servers.PostgresOptions{}))
 }
 
 // hostileKinds have names that may be almost anything, and contents that may be anything. ClusterRoles get the names that are too long.
@@ -81,7 +81,7 @@ func testHostileObjects(t *testing.T, w *World) {
 // On a pipe each change is one line of JSON. The checkpoint is a file.
 func TestHostileObjectsInAPipe(t *testing.T) {
 	t.Parallel()
-	k := startKube(t, time.Hour)
+	k := servers.Lend(t)
 	InstallWidgets(t, k.Config)
 	v := newVandal(t, k.Config)
 	v.createAll()

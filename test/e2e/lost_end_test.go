@@ -57,7 +57,8 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 
 // A broker that was behind becomes the leader of a topic: the topic has lost its end, deletions in it too. What it still has is
 // compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on as if nothing had been.
-func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
+func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewBrokerWorld(t, servers.KafkaOptions{Joined: true})
 	kinds := []Kind{ConfigMaps, Secrets}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // Topics are deleted while the exporter is down: one of them, then all, the control topic too. It says so in the log, and
@@ -97,7 +98,7 @@ func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 // The address of the brokers leads to another Kafka from a moment on: the exporter ends as at a start, and names both.
 func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	t.Parallel()
-	w, other := NewWorld(t), fragileBroker(t)
+	w, other := NewWorld(t), servers.LendKafka(t)
 	proxies, env := w.Proxied(t)
 	env["KUBECDC_RESOURCES"] = Resources([]Kind{ConfigMaps})
 	e := StartExporter(t, "an exporter", env)

@@ -23,19 +23,20 @@ import (
 // What there was at a time is answered rightly or refused: while the exporter reads, while it is suspended, in outages whose changes are delivered or recovered
 // or lost to a compaction, in a pause, between the end of a stream and its next first list, around the removal of a resource, and after
 // the last position.
-func TestTimesInKafka(t *testing.T) {
+func TestSlowTimesInKafka(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
-	testTimes(t, newWorld(t, time.Hour))
+	testTimes(t, NewWorld(t))
 }
 
 func TestTimesInAFile(t *testing.T) {
 	t.Parallel()
-	testTimes(t, newFileWorld(t, time.Hour))
+	testTimes(t, NewFileWorld(t))
 }
 
 func TestTimesInPostgres(t *testing.T) {
 	t.Parallel()
-	testTimes(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))
+	testTimes(t, postgresWorld(t, servers.Lend(t), servers.PostgresOptions{}))
 }
 
 // momentSample is what a kind was at a time.

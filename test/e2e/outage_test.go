@@ -17,7 +17,8 @@ const txnTimeout = time.Second
 
 // At each step of a batch the process is suspended, and then Kafka is out of reach, until the broker has ended the
 // transaction. Nobody else takes the slot over: that costs a delay, and nothing else.
-func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
+func TestSlowOutagesLongerThanTheTransactionTimeout(t *testing.T) {
+	servers.Slow(t)
 	for _, protocol := range []string{"1", "2"} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +66,8 @@ func outages(t *testing.T, w *World, settings ...string) {
 
 // By protocol 2 of Kafka's transactions a process is killed at each step of a batch and of a takeover, and the last is followed by one
 // that uses protocol 1: nothing is lost or repeated.
-func TestKilledAtEachStepByProtocol2(t *testing.T) {
+func TestSlowKilledAtEachStepByProtocol2(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)

@@ -28,17 +28,18 @@ import (
 // and one that a compaction has taken from: there it says what may be missing.
 func TestThePastInKafka(t *testing.T) {
 	t.Parallel()
-	testThePast(t, newWorld(t, time.Hour))
+	testThePast(t, NewWorld(t))
 }
 
 func TestThePastInAFile(t *testing.T) {
 	t.Parallel()
-	testThePast(t, newFileWorld(t, time.Hour))
+	testThePast(t, NewFileWorld(t))
 }
 
-func TestThePastInPostgres(t *testing.T) {
+func TestSlowThePastInPostgres(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
-	testThePast(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))
+	testThePast(t, postgresWorld(t, servers.Lend(t), servers.PostgresOptions{}))
 }
 
 // pastSample is a collection as the API server has read it at a past revision.

@@ -21,12 +21,14 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
+	"kubecdc/test/servers"
 )
 
 // What a new owner reads back from the log, all of it or a long tail, does not fill its memory.
-func TestReadingTheLogBackTakesLittleMemory(t *testing.T) {
+func TestSlowReadingTheLogBackTakesLittleMemory(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
-	w := newWorld(t, time.Hour) // no position gets too old meanwhile
+	w := NewWorld(t) // no position gets too old meanwhile
 	w.Env["KUBECDC_RESOURCES"] = ConfigMaps.ID()
 	t.Run("a lost checkpoint", func(t *testing.T) { rebuildLittle(t, w) })
 	t.Run("what others have written", func(t *testing.T) { othersLittle(t, w) })

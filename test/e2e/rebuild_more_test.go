@@ -95,7 +95,7 @@ func saysUnknown(log *Log, kind Kind) bool {
 func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
-	other := startKube(t, compaction)
+	other := servers.Lend(t)
 	InstallWidgets(t, w.Kube.Config)
 	InstallWidgets(t, other.Config)
 	for round := range 3 {

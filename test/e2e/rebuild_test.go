@@ -224,7 +224,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
-	other := startKube(t, compaction)
+	other := servers.Lend(t)
 	InstallWidgets(t, other.Config)
 	NewWriter(t, other.Config, 1, Kinds).Fill(10)
 	writer := w.Writer(t, Kinds)

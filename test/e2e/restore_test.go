@@ -19,7 +19,7 @@ import (
 // and what it has is older. It follows, also if the replica that has found it dies before any stream has followed.
 func TestARestoreIsFollowedByTheStreamsOfOtherReplicas(t *testing.T) {
 	t.Parallel()
-	w := postgresWorld(t, startKube(t, 0), servers.PostgresOptions{})
+	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	proxy, env := w.atProxy(t, "KUBECDC_SLOTS", "2", "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps, Deployments}))
 	writer := w.Writer(t, []Kind{ConfigMaps, Deployments})
 	w.restored(t, writer, proxy, env, 0)

@@ -273,7 +273,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 // The same with an SQLite file and a pipe: after the change nothing in the file has it, not even where rows were.
 func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 	t.Parallel()
-	k := startKube(t, compaction)
+	k := servers.Lend(t)
 	v := newVault(t, k)
 	path := filepath.Join(t.TempDir(), "c.db")
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "pipe", "KUBECDC_RESOURCES": "secrets", "KUBECDC_SINK": "stdout",

@@ -26,7 +26,7 @@ import (
 // start goes on where this one ended, without another snapshot.
 func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	t.Parallel()
-	k := startKube(t, compaction)
+	k := servers.Lend(t)
 	state := t.TempDir()
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state, "KUBECDC_RESOURCES": "*,secrets", "KUBECDC_SECRETS": "plain",
 		"KUBECDC_SINK": "stdout"}
@@ -86,7 +86,7 @@ func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 // What the API server sends and nobody can read comes out as it came, and the stream goes on.
 func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
 	t.Parallel()
-	k := startKube(t, compaction)
+	k := servers.Lend(t)
 	const bad = `{"metadata":{"name":["no text"],"uid":5}}`
 	gateway := newGateway(t, k, `{"type":"MODIFIED","object":`+bad+"}\n")
 	writer := NewWriter(t, k.Config, rand.Uint64(), []Kind{ConfigMaps})

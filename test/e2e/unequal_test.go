@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/test/servers"
@@ -13,7 +12,7 @@ import (
 // /readyz says why. Where the other server answers again, it goes on from its position.
 func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) {
 	t.Parallel()
-	w := postgresWorld(t, startKube(t, 10*time.Minute), servers.PostgresOptions{})
+	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Budgets}
 	writer := w.Writer(t, kinds)
 	writer.Fill(12)

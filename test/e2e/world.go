@@ -27,12 +27,7 @@ type World struct {
 // the lane to the broker that Proxied leads through, are the test's own.
 func NewWorld(t testing.TB) *World {
 	t.Helper()
-	return newWorld(t, compaction)
-}
-
-func newWorld(t testing.TB, compaction time.Duration) *World {
-	t.Helper()
-	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
+	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	return w.on(servers.SharedKafka(t), servers.UniqueName())
 }
 
@@ -47,7 +42,7 @@ func (w *World) on(broker *servers.Kafka, prefix string) *World {
 // NewPostgresWorld starts servers of the test's own, without Kafka: log and checkpoint are in one database.
 func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 	t.Helper()
-	return postgresWorld(t, startKube(t, compaction), postgres)
+	return postgresWorld(t, servers.Lend(t), postgres)
 }
 
 func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.PostgresOptions) *World {
@@ -75,18 +70,6 @@ const Cluster = "e2e"
 // lease is short enough that a test can wait for who follows a dead replica, and long enough that one which is alive renews it on a
 // busy machine.
 const lease = 5 * time.Second
-
-// compaction is how often the API servers compact etcd, so that positions that don't move are found out. History stays for
-// that long: no test that demands all of it keeps an exporter away from the API server longer.
-const compaction = time.Minute
-
-func startKube(t testing.TB, compaction time.Duration) *servers.Kubernetes {
-	t.Helper()
-	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{CompactionInterval: compaction})
-	must(t, err)
-	t.Cleanup(func() { _ = k.Stop() })
-	return k
-}
 
 // Writer makes random changes in the world's cluster; the test's log has the seed.
 func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {

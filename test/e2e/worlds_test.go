@@ -3,9 +3,7 @@ package e2e
 import (
 	"context"
 	"path/filepath"
-	"sync"
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/test/servers"
@@ -26,28 +24,23 @@ func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 			_ = broker.Stop()
 		}
 	})
-	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
+	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	<-started
 	must(t, failed)
 	return w.on(broker, w.Prefix)
 }
 
-// NewFragileWorld is NewWorld with a broker that the test may kill: tests have it one after another.
+// NewFragileWorld is NewWorld with a broker that the test may kill.
 func NewFragileWorld(t testing.TB) *World {
 	t.Helper()
-	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
-	return w.on(fragileBroker(t), servers.UniqueName())
+	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
+	return w.on(servers.LendKafka(t), servers.UniqueName())
 }
 
-// NewFileWorld starts an API server of the test's own: log and checkpoint are in one file.
+// NewFileWorld has a cluster of the test's own: log and checkpoint are in one file.
 func NewFileWorld(t testing.TB) *World {
 	t.Helper()
-	return newFileWorld(t, compaction)
-}
-
-func newFileWorld(t testing.TB, compaction time.Duration) *World {
-	t.Helper()
-	w := &World{Prefix: "e2e", Kube: startKube(t, compaction), File: filepath.Join(t.TempDir(), "log.db")}
+	w := &World{Prefix: "e2e", Kube: servers.Lend(t), File: filepath.Join(t.TempDir(), "log.db")}
 	w.Env = with(settingsFor(w.Kube), "KUBECDC_SINK", "sqlite", "KUBECDC_CHECKPOINT", "sqlite:"+w.File)
 	return w
 }
@@ -105,32 +98,6 @@ func (w *World) controls(t testing.TB) []change.Control {
 		return readTables(t, w.Postgres.URL, readControls).Controls
 	}
 	return ReadControls(t, w.Kafka.Brokers, w.Prefix)
-}
-
-var fragile struct {
-	sync.Mutex
-	broker *servers.Kafka
-}
-
-// fragileBroker is another broker of this test process, which a test may kill, if it starts it again: one test has it at a time. A
-// test that fails leaves it behind.
-func fragileBroker(t testing.TB) *servers.Kafka {
-	t.Helper()
-	f := &fragile
-	f.Lock()
-	t.Cleanup(func() {
-		if t.Failed() && f.broker != nil {
-			_ = f.broker.Stop()
-			f.broker = nil
-		}
-		f.Unlock()
-	})
-	if f.broker == nil {
-		var err error
-		f.broker, err = servers.StartKafka(context.Background(), servers.KafkaOptions{})
-		must(t, err)
-	}
-	return f.broker
 }
 
 // overtake writes until the cluster's revision is above the other one's.

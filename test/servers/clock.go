@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// patience is how long a test waits in vain for anything, on a Clock. It is far above what anything takes, so that it says
+// Patience is how long a test waits in vain for anything, on a Clock. It is far above what anything takes, so that it says
 // nothing of how fast something is: only what never comes is waited for so long.
-const patience = 5 * time.Minute
+const Patience = 5 * time.Minute
 
 // Clock measures time as far as the machine has processors to spare, and at a tenth of the pace while all are busy, whoever keeps
 // them so. What is only slow is not late.
@@ -38,7 +38,7 @@ func (c *Clock) Passed() time.Duration {
 }
 
 // Late reports whether enough has been waited.
-func (c *Clock) Late() bool { return c.Passed() > patience }
+func (c *Clock) Late() bool { return c.Passed() > Patience }
 
 // idled is how long the processors have had nothing to do, all together; it is not known where there is no /proc.
 func idled() (idle time.Duration, known bool) {
@@ -61,9 +61,9 @@ func Patient(parent context.Context) (context.Context, context.CancelFunc) {
 		for clock := StartClock(); ctx.Err() == nil; {
 			select {
 			case <-ctx.Done():
-			case <-time.After(max(patience-clock.Passed(), 10*time.Millisecond)):
+			case <-time.After(max(Patience-clock.Passed(), 10*time.Millisecond)):
 				if clock.Late() {
-					cancel(fmt.Errorf("%w: %s with processors to spare", errLate, patience))
+					cancel(fmt.Errorf("%w: %s with processors to spare", errLate, Patience))
 				}
 			}
 		}
@@ -98,7 +98,7 @@ func Until(ctx context.Context, what string, condition func() (bool, error)) err
 		case ok:
 			return nil
 		case late:
-			return fmt.Errorf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), patience, what)
+			return fmt.Errorf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), Patience, what)
 		}
 		select {
 		case <-ctx.Done():

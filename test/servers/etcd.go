@@ -26,7 +26,8 @@ type etcd struct {
 	database string // below kine
 	proc     *process
 	client   *clientv3.Client
-	record   *recorder // nil while etcd itself keeps its history
+	record   *recorder // nil while etcd itself has its history
+	since    int64     // a test's history begins there
 }
 
 func (e *etcd) args() []string {
@@ -79,6 +80,22 @@ func (e *etcd) startKine(ctx context.Context) (err error) {
 		}
 		return err
 	})
+}
+
+// forget drops what was recorded. Etcd itself has the history from a revision on, until it is compacted.
+func (e *etcd) forget(since int64) {
+	e.record.stop()
+	e.record, e.since = nil, since
+}
+
+// remember records the history that a compaction is about to take.
+func (e *etcd) remember(ctx context.Context) error {
+	if e.record != nil || e.since == 0 {
+		return nil
+	}
+	e.record = newRecorder(e.client, e.since, false)
+	_, err := e.record.history(ctx, e.client, "", 0)
+	return err
 }
 
 // snapshot copies the data; etcd must be stopped.

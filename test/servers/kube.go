@@ -56,6 +56,8 @@ type Kubernetes struct {
 	etcd     *etcd
 	second   *etcd // of opts.OwnEtcd; nil without
 	more     []*APIServer
+	new      pristine // of a cluster that tests have one after another
+	altered  bool     // it was set back to a snapshot
 }
 
 type kubeFiles struct{ ca, serverCert, serverKey, accountKey, tokens string }
@@ -253,6 +255,9 @@ func (k *Kubernetes) Compact(ctx context.Context, rev int64) error {
 		}
 		rev = now
 	}
+	if err := k.etcd.remember(ctx); err != nil {
+		return err
+	}
 	return compact(ctx, k.etcd.client, rev)
 }
 
@@ -284,6 +289,7 @@ func (k *Kubernetes) SnapshotEtcd(ctx context.Context) (snapshot string, err err
 // RestoreEtcd sets the cluster back to a snapshot, as after a disaster: resourceVersions go back with it and will be given out
 // again. All API servers restart.
 func (k *Kubernetes) RestoreEtcd(ctx context.Context, snapshot string) error {
+	k.altered = true
 	k.killAll()
 	if err := k.etcd.restore(snapshot); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/signal"
 	"strconv"
@@ -108,6 +109,27 @@ func SharedRegistry(t testing.TB) *Registry {
 		t.Skip("this test needs a schema registry: make registry runs it")
 	}
 	return shared(t, "schema registry", sharedRegistry)
+}
+
+// Slow marks a test that takes long, or much of the machine, for what is rare. Its name begins with TestSlow, by which `make slow` finds
+// it. KUBECDC_TEST_SLOW=all runs each; 2/5 runs the third fifth of them, so that five runs of CI have run all.
+func Slow(t testing.TB) {
+	t.Helper()
+	var part, parts uint32
+	share := os.Getenv("KUBECDC_TEST_SLOW")
+	switch _, err := fmt.Sscanf(share, "%d/%d", &part, &parts); {
+	case share == "all":
+	case share == "":
+		t.Skip("this test is slow: make slow runs it")
+	case err != nil || parts == 0:
+		t.Fatalf("KUBECDC_TEST_SLOW is %q: set it to all, or to a share such as 2/5", share)
+	default:
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(t.Name()))
+		if hash.Sum32()%parts != part%parts {
+			t.Skipf("this test is not in the share %s", share)
+		}
+	}
 }
 
 // Need marks a test that uses real servers. `make unit` (go test -short) skips it.
