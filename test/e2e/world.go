@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"maps"
 	"math/rand/v2"
 	"strings"
@@ -47,11 +46,7 @@ func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 
 func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.PostgresOptions) *World {
 	t.Helper()
-	w := &World{Prefix: "e2e", Kube: kube}
-	var err error
-	w.Postgres, err = servers.StartPostgres(context.Background(), postgres)
-	must(t, err)
-	t.Cleanup(func() { _ = w.Postgres.Stop() })
+	w := &World{Prefix: "e2e", Kube: kube, Postgres: servers.OwnPostgres(t, postgres)}
 	w.Checkpoint = w.Postgres
 	w.Env = with(settingsFor(kube), "KUBECDC_SINK", "postgres", "KUBECDC_SINK_POSTGRES", w.Postgres.URL, "KUBECDC_CHECKPOINT", w.Postgres.URL)
 	return w

@@ -48,10 +48,8 @@ func NewFileWorld(t testing.TB) *World {
 // separateCheckpoint gives the checkpoint a server of its own.
 func (w *World) separateCheckpoint(t testing.TB) {
 	t.Helper()
-	server, err := servers.StartPostgres(context.Background(), servers.PostgresOptions{})
-	must(t, err)
-	t.Cleanup(func() { _ = server.Stop() })
-	w.Checkpoint, w.Env["KUBECDC_CHECKPOINT"] = server, server.URL
+	w.Checkpoint = servers.OwnPostgres(t, servers.PostgresOptions{})
+	w.Env["KUBECDC_CHECKPOINT"] = w.Checkpoint.URL
 }
 
 // anotherCluster starts a cluster that has the same certificates and tokens as the world's: whoever reads that one can read this one.

@@ -133,7 +133,9 @@ func (t *tally) progress() {
 	for name, r := range t.running {
 		parts = append(parts, fmt.Sprintf("%s %d of %d", short(name), r.done, max(r.tests, r.done)))
 	}
-	slices.Sort(parts)
+	if slices.Sort(parts); len(parts) == 0 {
+		parts = []string{"building"}
+	}
 	line := fmt.Sprintf("%6s  %s%s", time.Since(t.began).Round(time.Second), strings.Join(parts, " · "), t.left())
 	if t.terminal {
 		width, _, _ := term.GetSize(int(os.Stdout.Fd()))

@@ -20,9 +20,14 @@ import (
 )
 
 // pool has the servers of one kind that tests have one after another: a start of one takes as much processor time as most tests.
-type pool[S interface{ Stop() error }] struct {
+type pool[S server] struct {
 	mu   sync.Mutex
 	free []S
+}
+
+type server interface {
+	Stop() error
+	processes() []*process
 }
 
 var (
@@ -42,6 +47,7 @@ func (p *pool[S]) lend(t testing.TB, name string, start func(context.Context) (S
 		}
 	}
 	t.Cleanup(func() {
+		report(t, s)
 		if t.Failed() || restore(s, context.Background()) != nil {
 			_ = s.Stop()
 			return
@@ -51,6 +57,18 @@ func (p *pool[S]) lend(t testing.TB, name string, start func(context.Context) (S
 		p.free = append(p.free, s)
 	})
 	return s
+}
+
+// report says of a test that has failed in what state it leaves a server.
+func report(t testing.TB, s server) {
+	if !t.Failed() {
+		return
+	}
+	for _, p := range s.processes() {
+		if p != nil {
+			t.Logf("%s, running: %v, ends its log with\n%s", p.name, p.running(), lastLines(p.output(), 5))
+		}
+	}
 }
 
 func (p *pool[S]) take() (s S, found bool) {
@@ -63,12 +81,38 @@ func (p *pool[S]) take() (s S, found bool) {
 	return s, false
 }
 
+// OwnPostgres starts a database server for one test alone, which may kill, suspend and cut it off.
+func OwnPostgres(t testing.TB, opts PostgresOptions) *Postgres {
+	t.Helper()
+	Need(t)
+	p, err := StartPostgres(context.Background(), opts)
+	if err != nil {
+		t.Fatalf("this test needs a real Postgres server: %v\nto install what is missing: %s", err, howToInstall)
+	}
+	t.Cleanup(func() { report(t, p); _ = p.Stop() })
+	return p
+}
+
+func (p *Postgres) processes() []*process { return []*process{p.proc} }
+
 // LendKafka gives a broker to one test alone, which may kill, suspend and cut it off. Other tests' topics may be in it.
 func LendKafka(t testing.TB) *Kafka {
 	t.Helper()
 	return lentBrokers.lend(t, "Kafka", func(ctx context.Context) (*Kafka, error) {
 		return StartKafka(ctx, KafkaOptions{Properties: Impatient})
 	}, (*Kafka).restore)
+}
+
+func (k *Kafka) processes() []*process { return []*process{k.proc} }
+
+func (k *Kubernetes) processes() (all []*process) {
+	for _, a := range k.servers() {
+		all = append(all, a.proc)
+	}
+	for _, e := range k.etcds() {
+		all = append(all, e.proc)
+	}
+	return all
 }
 
 // restore has the broker run, and its lanes lead to it.
