@@ -58,6 +58,11 @@ func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...st
 	stop()
 	log := w.AwaitComplete(t, writer, Kinds)
 	v := Judge(t, w.Kube, log.SinceLastSnapshot(w.Prefix, c.Lossy), w.Prefix, Kinds)
+	for _, record := range log.Controls {
+		if record.Gap != nil && !record.Gap.Complete {
+			t.Logf("a gap that is not complete: %s after %s: %+v", record.Stream, record.Cause, *record.Gap)
+		}
+	}
 	for _, kind := range c.Lossy {
 		wantLossSaid(t, log, w.Prefix+"."+kind.ID(), kind)
 	}

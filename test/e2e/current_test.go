@@ -13,7 +13,7 @@ import (
 // the network is cut.
 func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 	t.Parallel()
-	w := newFileWorld(t, time.Hour)
+	w := NewFileWorld(t)
 	kinds := []Kind{ConfigMaps, Deployments, Roles}
 	writer := w.Writer(t, kinds)
 	writer.Fill(5)
