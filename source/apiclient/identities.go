@@ -10,9 +10,9 @@ import (
 // Identities calls visit for the identity of each object that a collection had at a resourceVersion, but for those that no record
 // takes; empty: now. It returns the resourceVersion. A list that can't be read to its end at one version is an error, which may come
 // after some of the calls. After each page it calls read, as ListAll does.
-func (c *Client) Identities(ctx context.Context, s *change.Stream, at change.ResourceVersion, pageSize int, visit func(o *Object),
+func (c *Client) Identities(ctx context.Context, s *change.Stream, at change.ResourceVersion, pace *Pace, visit func(o *Object),
 	read func(page ListOptions)) (change.ResourceVersion, error) {
-	o := ListOptions{MetadataOnly: true, Limit: pageSize, Exact: at}
+	o := ListOptions{MetadataOnly: true, Pace: pace, Exact: at}
 	version, err := c.ListAll(ctx, s, o, func(_ *Page, o *Object, unreadable error) error {
 		switch {
 		case IsUnloggable(o, unreadable): // the log does not have it

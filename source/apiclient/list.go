@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,20 +33,28 @@ func (p *Page) check() error {
 type Visit func(p *Page, o *Object, err error) error
 
 // List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
-func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (Page, error) {
+func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (p Page, err error) {
 	accept := acceptJSON
 	if o.MetadataOnly {
 		accept = acceptListMeta
+	}
+	if o.Exact != "" {
+		visit = exactly(o.Exact, visit)
+	}
+	if o.Pace != nil {
+		began, objects, each := time.Now(), 0, visit
+		visit = func(p *Page, o *Object, err error) error {
+			objects++
+			return each(p, o, err)
+		}
+		defer func() { o.Pace.note(o.Limit, objects, time.Since(began), err) }()
 	}
 	body, _, err := c.get(ctx, CollectionPath(s, o.Namespace), o.query(s), accept)
 	if err != nil {
 		return Page{}, err
 	}
 	defer body.Close()
-	if o.Exact != "" {
-		visit = exactly(o.Exact, visit)
-	}
-	p, err := readPage(body, visit)
+	p, err = readPage(body, visit)
 	if err == nil && o.Exact != "" && p.Version.Compare(o.Exact) != 0 {
 		err = fmt.Errorf("%w: asked for resourceVersion %s, it answers with %s", ErrNotExact, o.Exact, p.Version)
 	}
@@ -69,6 +78,9 @@ func exactly(at change.ResourceVersion, visit Visit) Visit {
 func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, visit Visit,
 	read func(page ListOptions)) (change.ResourceVersion, error) {
 	for {
+		if o.Pace != nil {
+			o.Limit = o.Pace.Limit()
+		}
 		p, err := c.List(ctx, s, o, visit)
 		if err != nil {
 			return "", err

@@ -35,6 +35,7 @@ func selectors(s *change.Stream) url.Values {
 type ListOptions struct {
 	MetadataOnly bool
 	Limit        int                    // objects a page; 0: all in one
+	Pace         *Pace                  // learns from the page, and sets the limits of ListAll; nil: nothing does
 	Continue     string                 // the token of the page before
 	Exact        change.ResourceVersion // the collection as it was at this resourceVersion; empty: as it is now
 	Namespace    string                 // of a collection of all namespaces: only this one

@@ -19,7 +19,7 @@ const identitiesPage = 500
 // resourceVersion.
 func (d *Server) Identities(ctx context.Context, s *change.Stream, at change.ResourceVersion,
 	visit func(key, uid string, version change.ResourceVersion)) (change.ResourceVersion, error) {
-	version, err := d.client.Identities(ctx, s, at, identitiesPage, func(o *apiclient.Object) {
+	version, err := d.client.Identities(ctx, s, at, apiclient.NewPace(identitiesPage), func(o *apiclient.Object) {
 		visit(o.Key(), o.UID, o.Version)
 	}, nil)
 	return version, compacted(err)
@@ -37,7 +37,7 @@ func compacted(err error) error {
 func (d *Server) Bodies(ctx context.Context, s *change.Stream, at change.ResourceVersion, metadataOnly bool, redactor *redact.Redactor,
 	visit func(key string, version change.ResourceVersion, body []byte)) error {
 	client := d.client.With(apiclient.DefaultIdle, redactor != nil)
-	o := apiclient.ListOptions{MetadataOnly: metadataOnly, Limit: identitiesPage, Exact: at}
+	o := apiclient.ListOptions{MetadataOnly: metadataOnly, Pace: apiclient.NewPace(identitiesPage), Exact: at}
 	_, err := client.ListAll(ctx, s, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		if unreadable == nil && o.Prepare(redactor, &s.Resource) == nil {
 			visit(o.Key(), o.Version, o.Raw)

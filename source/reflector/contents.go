@@ -55,7 +55,7 @@ func (c *contents) begin(ctx context.Context, at moment) func(apiclient.ListOpti
 	if c.options.Stored == nil || c.snapshots.Load() > 0 { // a snapshot compares all of them
 		return nil
 	}
-	size := c.options.PageSize
+	size := c.pace.Limit()
 	pages := min(max((at.digest.Objects+size-1)/size, 1), contentRound)
 	page := (c.first + c.proofs) % pages // how many are passed by before one is compared
 	return func(o apiclient.ListOptions) {

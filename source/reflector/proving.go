@@ -95,7 +95,7 @@ func (p *prover) now() (moment, bool) {
 }
 
 func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object), read func(apiclient.ListOptions)) error {
-	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, visit, read)
+	_, err := at.client.Identities(ctx, at.stream, at.position, p.pace, visit, read)
 	return err
 }
 

@@ -95,8 +95,9 @@ type Reflector struct {
 
 	refusal  *refusal // nil: the server does not refuse the stream
 	retry    *backoff.ExponentialBackOff
-	failures int // in a row
-	relists  int // in a row, without a watch between them that lasted
+	pace     *apiclient.Pace // of lists
+	failures int             // in a row
+	relists  int             // in a row, without a watch between them that lasted
 	warned   warnings
 	rejected string // the logged reason why the resource can't be exported
 
@@ -117,7 +118,8 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	resource := s.Resource
 	client = client.With(options.Quiet, options.Redactor != nil)
 	r := &Reflector{stream: s, client: client, shared: client, options: options, inventory: inventory,
-		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry, want: &resource, turn: make(chan struct{}, 1)}
+		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry,
+		pace: apiclient.NewPace(options.PageSize), want: &resource, turn: make(chan struct{}, 1)}
 	if options.Recovery != nil {
 		r.participant = options.Recovery.coordinator.Join(s, leased(resource))
 	}

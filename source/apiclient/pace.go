@@ -1,0 +1,53 @@
+package apiclient
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Pace is how many objects the pages of a collection's lists ask for: fewer where a page takes long, since its objects are large, the
+// network is slow, or the log is. An API server ends a request after its --request-timeout (60 s), however much of the page it has sent,
+// and would end the same page again. A continue token takes any limit. It is safe for concurrent use.
+type Pace struct {
+	mu          sync.Mutex
+	most, limit int
+}
+
+// NewPace returns a pace that asks for so many objects a page at most.
+func NewPace(most int) *Pace { return &Pace{most: most, limit: most} }
+
+const (
+	pageTime = 20 * time.Second // what a page is to take at most: a third of an API server's timeout
+	tooSoon  = 3 * time.Second  // an error that comes sooner says nothing of the page
+)
+
+// Limit is how many objects the next page asks for.
+func (p *Pace) Limit() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
+}
+
+// note learns from a page: how many objects were read of it, in what time, and how it ended.
+func (p *Pace) note(limit, objects int, took time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil:
+		fits := int64(limit) * int64(pageTime) / max(int64(took), 1)
+		p.limit = int(min(max(fits, 1), int64(2*limit), int64(p.most)))
+	case took > tooSoon && isCut(err):
+		p.limit = max(min(objects, p.limit)/2, 1)
+	}
+}
+
+// isCut reports whether an error may be how a server, or a proxy before it, ended a page that took too long: anything but an answer
+// that refuses it.
+func isCut(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+}
