@@ -119,7 +119,8 @@ func withoutRights(t *testing.T, admin kubernetes.Interface, groups ...string) {
 	}
 	var rules []rbacv1.PolicyRule
 	for _, rule := range role.Rules {
-		if !strings.Contains(strings.Join(groups, " "), rule.APIGroups[0]) || rule.APIGroups[0] == "" {
+		group := strings.Join(rule.APIGroups, "")
+		if group == "" || !strings.Contains(strings.Join(groups, " "), group) {
 			rules = append(rules, rule)
 		}
 	}
