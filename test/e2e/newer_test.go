@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/change"
+)
+
+// storeAs writes an object into etcd, past the API server.
+func (w *World) storeAs(t *testing.T, kind Kind, name, value string) {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{w.Kube.EtcdEndpoint}})
+	must(t, err)
+	defer c.Close()
+	_, err = c.Put(t.Context(), kind.Prefix+"default/"+name, value)
+	must(t, err)
+}
+
+// newerWorld has two ConfigMaps, and an exporter of them that is ready.
+func newerWorld(t *testing.T) (*World, *Exporter, dynamic.ResourceInterface) {
+	t.Helper()
+	w := NewFileWorld(t)
+	w.Env = w.With("KUBECDC_RESOURCES", ConfigMaps.ID())
+	api := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(ConfigMaps.GVR).Namespace("default")
+	for _, name := range []string{"good", "bad"} {
+		_, err := api.Create(t.Context(), sample(ConfigMaps, name, 0, 0), metav1.CreateOptions{})
+		must(t, err)
+	}
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	return w, e, api
+}
+
+// logged awaits a change of a ConfigMap.
+func (w *World) logged(t *testing.T, name, op string) (found Record) {
+	t.Helper()
+	Await(t, op+" of "+name+" in the log", func() (bool, error) {
+		for _, r := range w.ReadFile(t).Records {
+			if r.Key == "default/"+name && r.Op == op {
+				found = r
+			}
+		}
+		return found.Key != "", nil
+	})
+	return found
+}
+
+// What etcd has of an object can't be decoded: the API server tells a watcher nothing of the resource any more, and lists none of it. The stream
+// says why. Once somebody deletes the object with ignoreStoreReadErrorWithClusterBreakingPotential, the log has its deletion, with the state
+// that was known, and the changes that others had meanwhile; the gap says what could not be read.
+func TestAnObjectThatCantBeDecoded(t *testing.T) {
+	t.Parallel()
+	w, e, api := newerWorld(t)
+	w.storeAs(t, ConfigMaps, "bad", "k8s\x00garbage")
+	e.awaitWrong(t, "stream configmaps: ", "corrupt object", "object not decodable")
+	patched, err := api.Patch(t.Context(), "good", types.MergePatchType, []byte(`{"data":{"while":"bad"}}`), metav1.PatchOptions{})
+	must(t, err)
+	yes := true
+	must(t, api.Delete(t.Context(), "bad", metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: &yes}))
+	if gone := w.logged(t, "bad", "d"); !gone.Inferred || !strings.Contains(string(gone.Before), `"name":"bad"`) {
+		t.Errorf("the deletion is %+v", gone)
+	}
+	if r := w.logged(t, "good", "u"); string(r.Version) != patched.GetResourceVersion() || !strings.Contains(string(r.After), `"while":"bad"`) {
+		t.Errorf("the update is %+v", r)
+	}
+	for _, c := range w.fileControls(t) {
+		if c.Type == change.ControlGap && (c.Gap.Complete || !strings.Contains(c.Gap.Reason, "corrupt object")) {
+			t.Errorf("the gap is %+v", c.Gap)
+		}
+	}
+	e.awaitWell(t, "the object was deleted")
+}
+
+// A StorageVersionMigration writes each object again, as it is: the log has one update of each, whose version alone is another one.
+func TestAStorageVersionMigrationChangesNothing(t *testing.T) {
+	t.Parallel()
+	w, _, api := newerWorld(t)
+	o, err := api.Get(t.Context(), "good", metav1.GetOptions{})
+	must(t, err)
+	o.SetResourceVersion("")
+	text, err := o.MarshalJSON()
+	must(t, err)
+	w.storeAs(t, ConfigMaps, "good", string(text)) // the API server stores protobuf
+	w.logged(t, "good", "u")
+	// As the controller does, which needs kube-controller-manager.
+	applied, err := api.Patch(t.Context(), "good", types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good","namespace":"default"}}`),
+		metav1.PatchOptions{FieldManager: "storage-version-migrator-controller"})
+	must(t, err)
+	var updates []Record
+	Await(t, "the migrated object in the log", func() (bool, error) {
+		updates = nil
+		for _, r := range w.ReadFile(t).Records {
+			if r.Key == "default/good" && r.Op == "u" {
+				updates = append(updates, r)
+			}
+		}
+		return string(updates[len(updates)-1].Version) == applied.GetResourceVersion(), nil
+	})
+	if len(updates) != 2 {
+		t.Errorf("there are %d updates, not one by etcd and one by the migration", len(updates))
+	}
+	for _, r := range updates {
+		was := fmt.Sprintf(`"resourceVersion":%q`, at(r.Before, "metadata resourceVersion"))
+		if is := fmt.Sprintf(`"resourceVersion":%q`, r.Version); strings.Replace(string(r.Before), was, is, 1) != string(r.After) {
+			t.Errorf("an update from\n%s\nto\n%s", r.Before, r.After)
+		}
+	}
+}
