@@ -143,3 +143,9 @@ type TableReader interface {
 	// Objects visits what the sink has of a resource now: After, and what identifies it; without After with noBodies.
 	Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*Logged)) error
 }
+
+// LastReader is a TableReader whose table is stored besides the changes.
+type LastReader interface {
+	// Last visits what the changes say of the objects of a resource now, as Objects does what the table says. It is gentle to the server.
+	Last(ctx context.Context, of *change.Resource, noBodies bool, visit func(*Logged)) error
+}

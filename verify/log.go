@@ -11,26 +11,31 @@ import (
 	"kubecdc/sinks"
 )
 
-// Log returns the copy that a log is: what folding it gives, or the table of objects of a sink that has one. It has the last state
-// of each key, whichever stream that is of. hash is nil if contents are not compared.
-func Log(r sinks.Reader, streams []*change.Stream, hash *Hash) Copy {
+// Log returns the copies that a log is: what folding it gives; or of a sink that has a table of objects the table, and the changes where
+// these are stored besides. A copy has the last state of each key, whichever stream that is of. hash is nil if contents are not compared.
+func Log(r sinks.Reader, streams []*change.Stream, hash *Hash) (copies []Copy) {
 	p := &positions{reader: r, streams: streams}
-	c := Copy{Name: "topic", Position: p.of}
-	if t, ok := r.(sinks.TableReader); ok {
-		c.Name = "table"
-		c.Objects = func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
-			return t.Objects(ctx, &s.Resource, hash == nil, func(l *sinks.Logged) { visit(l.Change.Key(), objectOf(l, s, hash)) })
-		}
-		return c
+	add := func(name string, read func(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error) {
+		copies = append(copies, Copy{name, p.of, func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
+			return read(ctx, &s.Resource, hash == nil, func(l *sinks.Logged) { visit(l.Change.Key(), objectOf(l, s, hash)) })
+		}})
 	}
-	c.Objects = func(ctx context.Context, s *change.Stream, at *Position, visit func(string, Object)) error {
+	if t, ok := r.(sinks.TableReader); ok {
+		add("table", t.Objects)
+	}
+	if c, ok := r.(sinks.LastReader); ok {
+		add("changes", c.Last)
+	}
+	if len(copies) > 0 {
+		return copies
+	}
+	return []Copy{{"topic", p.of, func(ctx context.Context, s *change.Stream, at *Position, visit func(string, Object)) error {
 		state, err := fold(ctx, r, s, hash, at.has)
 		for key, o := range state {
 			visit(key, o)
 		}
 		return err
-	}
-	return c
+	}}}
 }
 
 // fold returns the last state of each key, by those changes that are wanted. Partitions have no order among them, so each is folded

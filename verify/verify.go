@@ -87,7 +87,7 @@ func (d *Difference) same(other *Difference) bool {
 // Result is what came of the comparison of one copy of a stream.
 type Result struct {
 	Stream          change.StreamID        `json:"stream"`
-	In              string                 `json:"in"` // the copy: topic, table or inventory
+	In              string                 `json:"in"` // the copy: topic, table, changes or inventory
 	ResourceVersion change.ResourceVersion `json:"resourceVersion,omitempty"`
 	Confirmed       time.Time              `json:"confirmed,omitzero"` // when the copy was last known to be complete
 	Objects         int                    `json:"objects"`            // of the API server

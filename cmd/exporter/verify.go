@@ -19,6 +19,7 @@ Each collection is listed as it was at one resourceVersion, the position that th
 has now, and compared with:
   topic       the last record of each key up to there (KUBECDC_SINK=kafka)
   table       the rows of kubecdc_log.objects (KUBECDC_SINK=postgres)
+  changes     the last change of each object in kubecdc_log.changes
   inventory   what the checkpoint holds of each object
 Objects that are missing there, stale (another version, or another object of that
 name), extra, changed (the right version with another content; not looked for in the

@@ -114,7 +114,31 @@ func TestPartitionsAreMadeAheadAndDroppedWhole(t *testing.T) {
 			}
 			wantTailAndPast(t, sink)
 			wantPastRead(t, e.url)
+			wantLast(t, e.url, "p-1 p-2 p-3 p-4 p-5 p-6 p-7")
+			rows(t, e.look, `update objects set time = '2026-06-06 12:00:00+00' where name in ('p-2', 'p-6')`)
+			rows(t, e.look, `delete from changes where name = 'p-6'`)
+			wantLast(t, e.url, "p-1 p-3 p-4 p-5 p-7") // neither p-2 nor p-6 was dropped by then
 		})
+	}
+}
+
+// wantLast reads which Pods live by the changes alone.
+func wantLast(t *testing.T, url, want string) {
+	t.Helper()
+	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var names []string
+	err = r.Last(t.Context(), &pods.Resource, false, func(l *sinks.Logged) {
+		if names = append(names, l.Name); len(l.After) == 0 {
+			t.Errorf("%s has no state", l.Name)
+		}
+	})
+	slices.Sort(names)
+	if got := strings.Join(names, " "); err != nil || got != want {
+		t.Errorf("by the changes %s live, want %s; %v", got, want, err)
 	}
 }
 

@@ -23,6 +23,7 @@ type Reader struct {
 var (
 	_ sinks.Reader      = (*Reader)(nil)
 	_ sinks.TableReader = (*Reader)(nil)
+	_ sinks.LastReader  = (*Reader)(nil)
 )
 
 // OpenReader connects. Of the configuration it needs URL, PasswordFile and Cluster.

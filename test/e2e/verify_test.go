@@ -279,7 +279,7 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	}
 }
 
-// Rows of the table objects that anybody changes are found and repaired.
+// Rows of the tables objects and changes that anybody changes are found and repaired.
 func TestVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -293,18 +293,40 @@ func TestVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 	wantOnly(t, w.verified(t, 0))
 	live := liveIn(log, w)
 	sql := connect(t, w.Postgres.URL)
+	spoil := func(object int, statement string) (key string) {
+		t.Helper()
+		namespace, name := change.SplitKey(live[object].Key)
+		tag, err := sql.Exec(t.Context(), statement, namespace, name)
+		must(t, err)
+		if tag.RowsAffected() == 0 {
+			t.Fatalf("%s changed no row of %s", statement, live[object].Key)
+		}
+		return live[object].Key
+	}
 	for i, statement := range []string{
 		`insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted', api_version, kind, uid, '3', time, stream, body
 			from kubecdc_log.objects where namespace = $1 and name = $2`,
 		`update kubecdc_log.objects set resource_version = '2' where namespace = $1 and name = $2`,
 		`delete from kubecdc_log.objects where namespace = $1 and name = $2`,
 	} {
-		namespace, name := change.SplitKey(live[i].Key)
-		_, err := sql.Exec(context.Background(), statement, namespace, name)
-		must(t, err)
+		spoil(i, statement)
 	}
 	namespace, _ := change.SplitKey(live[0].Key)
 	wantOnly(t, w.verified(t, 1), "table extra "+namespace+"/planted", "table stale "+live[1].Key, "table missing "+live[2].Key)
+	wantOnly(t, w.verified(t, 0, "--repair"))
+	wantOnly(t, w.verified(t, 0))
+
+	const last = ` from kubecdc_log.objects o where (c.namespace, c.name) = ($1, $2) and (o.namespace, o.name) = ($1, $2)
+		and c.uid = o.uid and c.resource_version = o.resource_version`
+	stale := spoil(3, `update kubecdc_log.changes c set resource_version = '2'`+last)
+	changed := spoil(4, `update kubecdc_log.changes c set after = replace(c.after::text, '"pad":"', '"pad":"not what it was')::json`+last)
+	missing := spoil(5, `delete from kubecdc_log.changes where namespace = $1 and name = $2`)
+	spoil(6, `insert into kubecdc_log.changes select cluster, slot, epoch, batch, 1000000, time, 'c', api_version, api_group, kind, resource, namespace,
+		'planted', uid, '3', inferred, gap, stream, null, after, happened, happened_from, managers, fields_changed, written
+		from kubecdc_log.changes c where namespace = $1 and name = $2 and op <> 'd' limit 1`)
+	namespace, _ = change.SplitKey(live[6].Key)
+	wantOnly(t, w.verified(t, 1), "changes stale "+stale, "changes changed "+changed, "changes missing "+missing, "changes extra "+namespace+"/planted")
+	wantOnly(t, w.verified(t, 1, "--identities"), "changes stale "+stale, "changes missing "+missing, "changes extra "+namespace+"/planted")
 	wantOnly(t, w.verified(t, 0, "--repair"))
 	wantOnly(t, w.verified(t, 0))
 }

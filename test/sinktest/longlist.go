@@ -127,6 +127,9 @@ func askLongList(t *testing.T, r sinks.Reader, batches []*change.Batch) {
 	if table, able := r.(sinks.TableReader); able {
 		wantLive(t, "table", table.Objects)
 	}
+	if changes, able := r.(sinks.LastReader); able {
+		wantLive(t, "changes", changes.Last)
+	}
 }
 
 // wantLive: a copy has the objects that live, with their last states.
