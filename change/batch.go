@@ -53,12 +53,16 @@ func (b *Batch) MalformedID(n int) string {
 }
 
 // Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without
-// offsets. What a sink knows a topic by, so that another topic of the same name is told from it, stands beside them, as that of
-// the partition TopicID: a negative number, or 0 if there is none.
+// offsets. Two more facts of a topic have negative numbers in place of a partition. TopicID: by what the sink tells a topic from another
+// one of the same name, a negative number, or 0 if there is none. StartOf a partition: where the partition begins, if not at 0; what was
+// removed before that offset is recorded in the log.
 type Offsets map[string]map[int]int64
 
 // TopicID is in place of a partition. It is lower than all partitions.
 const TopicID = -1
+
+// StartOf is in place of a partition. It is lower than TopicID.
+func StartOf(partition int) int { return TopicID - 1 - partition }
 
 // Merge copies all offsets of other into o, and returns o, or a new map if o is nil.
 func (o Offsets) Merge(other Offsets) Offsets {

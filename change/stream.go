@@ -95,13 +95,16 @@ func (s *Stream) Objects() *Resource {
 const snapshotPrefix = "snapshot/"
 
 // SnapshotOf returns a stream for reading all objects of another one again, on demand. Its records are as those of the other
-// stream, in the topic PREFIX.snapshot.RESOURCE. It has neither a position nor an inventory.
+// stream, in the topic PREFIX.snapshot_of.RESOURCE. It has neither a position nor an inventory.
 func SnapshotOf(s *Stream) *Stream {
 	return &Stream{Resource: snapshotResource(s.Resource), id: snapshotPrefix + s.id, fields: s.fields,
 		of: &s.Resource}
 }
 
-func snapshotResource(of Resource) Resource { return Resource{Plural: "snapshot", Group: of.ID()} }
+// snapshotPlural is the plural of no resource: those have no underscore.
+const snapshotPlural = "snapshot_of"
+
+func snapshotResource(of Resource) Resource { return Resource{Plural: snapshotPlural, Group: of.ID()} }
 
 // IsSnapshot reports whether the stream is one that SnapshotOf returns.
 func (id StreamID) IsSnapshot() bool { return strings.HasPrefix(string(id), snapshotPrefix) }

@@ -9,7 +9,7 @@ func TestAStreamsIDIsTakenApart(t *testing.T) {
 				for _, fields := range []string{"", "status.phase=Running,metadata.name!=labels"} {
 					s := NewStream(r, namespace, labels, fields)
 					got := ParseStream(s.ID())
-					if again := ParseStream(SnapshotOf(s).ID()); again.ID() != SnapshotOf(s).ID() || again.Resource != (Resource{Group: r.ID(), Plural: "snapshot"}) {
+					if again := ParseStream(SnapshotOf(s).ID()); again.ID() != SnapshotOf(s).ID() || again.Resource != (Resource{Group: r.ID(), Plural: "snapshot_of"}) {
 						t.Errorf("%s is taken for %+v", SnapshotOf(s).ID(), again)
 					}
 					if got.Resource != r || got.Namespace != namespace || got.LabelSelector != labels || got.FieldSelector != fields || got.ID() != s.ID() {
@@ -18,5 +18,14 @@ func TestAStreamsIDIsTakenApart(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A custom resource may be named as snapshots on demand are: their topics are not its own.
+func TestAResourceNamedSnapshotHasATopicOfItsOwn(t *testing.T) {
+	named := Resource{Group: "pods.example.com", Plural: "snapshot"}
+	of := SnapshotOf(NewStream(Resource{Group: "example.com", Plural: "pods"}, "", "", "")).Resource
+	if topic := Topic("p", named); IsSnapshotTopic("p", topic) || topic == Topic("p", of) || !IsSnapshotTopic("p", Topic("p", of)) {
+		t.Errorf("the resource's topic is %s, and that of snapshots %s", topic, Topic("p", of))
 	}
 }

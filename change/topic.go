@@ -16,7 +16,9 @@ func Topic(prefix string, r Resource) string { return legalTopic(prefix + "." + 
 func TopicOf(prefix string, stream StreamID) string { return Topic(prefix, ResourceOf(stream)) }
 
 // IsSnapshotTopic reports whether a topic has snapshots on demand (SnapshotOf).
-func IsSnapshotTopic(prefix, topic string) bool { return strings.HasPrefix(topic, prefix+".snapshot.") }
+func IsSnapshotTopic(prefix, topic string) bool {
+	return strings.HasPrefix(topic, prefix+"."+snapshotPlural+".")
+}
 
 // ControlTopic is the topic of the control records.
 func ControlTopic(prefix string) string { return legalTopic(prefix + ".control") }

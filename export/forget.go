@@ -58,5 +58,6 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 		return false, dependency.Tag(dependency.Checkpoint, err)
 	}
 	delete(st.all, g.Stream)
+	delete(st.slot.readBack, g.Stream)
 	return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "forgotten"})
 }

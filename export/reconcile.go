@@ -14,15 +14,25 @@ import (
 )
 
 // reconcile makes the checkpoint match the opened log. The checkpoint is rebuilt if it does not know what the log has, or if the log
-// has lost what the checkpoint counts on: an object whose deletion is lost lives in the log, and the checkpoint knows it no more.
+// has lost what the checkpoint counts on: an object whose deletion is lost lives in the log, and the checkpoint knows it no more. Of streams
+// that the checkpoint does not know it gets what the log has.
 func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, loss *sinks.LostTailError) error {
-	why, damaged := loss, false
+	if loss == nil {
+		loss = s.loss
+	}
+	loss, err := s.ofThisSlot(ctx, loss)
+	if err != nil {
+		return err
+	}
+	why, damaged, unread := loss, false, false
 	switch {
 	case loss != nil:
 	case state.New:
 		why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
 	case s.damaged:
 		why, damaged = &sinks.LostTailError{Reason: "the checkpoint is damaged"}, true
+	case len(s.unread) > 0:
+		why, unread = s.unreadStreams(), true
 	default:
 		return nil
 	}
@@ -34,10 +44,31 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 	if err != nil {
 		return err
 	}
+	if unread {
+		s.noteReadBack()
+	}
+	if more, err = s.ofThisSlot(ctx, more); err != nil {
+		return err
+	}
 	if all := loss.Join(more); all != nil && all.Gone != nil {
 		return s.recordLoss(ctx, state, log, all, before)
 	}
 	return nil
+}
+
+// ofThisSlot returns a loss, or nil if it concerns no stream that the slot exports, and no offset.
+func (s *slot) ofThisSlot(ctx context.Context, loss *sinks.LostTailError) (*sinks.LostTailError, error) {
+	if loss == nil || !loss.TailRead || loss.Gone == nil || len(loss.Offsets) > 0 {
+		return loss, nil
+	}
+	positions, err := s.positionsOf(ctx, loss.Gone)
+	if err != nil {
+		return nil, dependency.Tag(dependency.Checkpoint, err)
+	}
+	if slices.ContainsFunc(positions, func(p change.Position) bool { return p.Ended == "" }) {
+		return loss, nil
+	}
+	return nil, nil
 }
 
 // rebuildFrom rebuilds the checkpoint of this slot's streams from what the log has; if the log has only lost the records of some
@@ -46,9 +77,9 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 	known []change.Position, damaged bool) (*sinks.LostTailError, error) {
 	partial := loss.TailRead && loss.Gone != nil && !state.New && !s.damaged
 	mine := func(stream change.StreamID) bool {
-		return s.owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(change.ResourceOf(stream)))
+		return s.owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(stream))
 	}
-	return rebuild.Slot{Number: s.number, Mine: mine, Partial: partial, Known: known, Bodies: s.storesBodies(), Redactor: cached(s.bodyRedactorOf),
+	return rebuild.Slot{Number: s.number, Mine: mine, Partial: partial, Unknown: loss.Reason == "", Known: known, Bodies: s.storesBodies(), Redactor: cached(s.bodyRedactorOf),
 		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 
@@ -93,11 +124,11 @@ func (s *slot) owns(stream change.StreamID) bool {
 	return change.SlotOf(stream, s.config.Slots) == s.number
 }
 
-// positionsOf returns the positions of this slot's streams, limited to the resources that among accepts; nil: no limit.
-func (s *slot) positionsOf(ctx context.Context, among func(change.Resource) bool) ([]change.Position, error) {
+// positionsOf returns the positions of this slot's streams, limited to those that among accepts; nil: no limit.
+func (s *slot) positionsOf(ctx context.Context, among func(change.StreamID) bool) ([]change.Position, error) {
 	all, err := s.parts.Store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool {
-		return !s.owns(p.Stream) || among != nil && !among(change.ResourceOf(p.Stream))
+		return !s.owns(p.Stream) || among != nil && !among(p.Stream)
 	}), err
 }
 

@@ -103,7 +103,7 @@ func (s *shortened) Open(ctx context.Context, slot int, epoch int64, from sinks.
 	if err == nil && slot == s.slot && from.Offsets["prod.pods"][0] > s.ends["prod.pods"][0] {
 		s.losses++
 		opened.Lost = &sinks.LostTailError{Reason: "prod.pods is shorter", TailRead: true, Offsets: s.ends,
-			Gone: func(change.Resource) bool { return true }}
+			Gone: func(change.StreamID) bool { return true }}
 	}
 	return opened, err
 }

@@ -31,6 +31,7 @@ type slot struct {
 	parts    *watchedParts
 	selected *selections
 	logger   *slog.Logger
+	log      sinks.Log    // the open one: the streams may only call Has
 	bodies   sinks.Bodies // of the open log, if that gives them
 	lessons
 }
@@ -38,8 +39,11 @@ type slot struct {
 // lessons are what a slot remembers of its former sessions. None says what was written: a crash forgets them, and loses nothing.
 type lessons struct {
 	epochRaises []time.Time
-	refusals    refusals // by the sink
-	damaged     bool     // a body that the last session read from the checkpoint
+	refusals    refusals             // by the sink
+	damaged     bool                 // a body that the last session read from the checkpoint
+	loss        *sinks.LostTailError // that the last session found with a proof; nil: none
+	unread      []change.StreamID    // of which the next session reads back what the log has
+	readBack    map[change.StreamID]bool
 }
 
 func newSlot(number int, config Config, parts *watchedParts, selected *selections) *slot {
@@ -64,7 +68,7 @@ func (s *slot) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		}
-		if s.noteRefusals(err) {
+		if s.noteRefusals(err) || s.noteUnread(err) {
 			continue
 		}
 		if time.Since(started) > time.Minute {
@@ -103,6 +107,7 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.Observer.Problem(s.number, nil)
 	err = s.verifyFencing(ctx, state.Epoch, s.work(ctx, state, log, rules))
 	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
+	s.loss, _ = errors.AsType[*sinks.LostTailError](err)
 	return err
 }
 
@@ -152,7 +157,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
-	s.bodies = opened.Bodies
+	s.log, s.bodies = opened.Log, opened.Bodies
 	loss, err := s.rollForward(ctx, state, opened)
 	if err == nil {
 		err = s.reconcile(ctx, state, opened.Log, loss)

@@ -143,6 +143,9 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.enter(p.Stream, undecided{p})
 		}
 	}
+	if err := st.refuseUnread(ctx, selection, stored); err != nil {
+		return err
+	}
 	st.newest = &selection
 	selected := map[change.StreamID]bool{}
 	for _, r := range selection.Resources {

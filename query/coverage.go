@@ -48,7 +48,7 @@ func (s *stories) eraOf(st *story) (of *era, ended bool) {
 
 // since is from where on the log has every change of an era.
 func (s *stories) since(st *story, e *era) change.ResourceVersion {
-	if s.kept[change.ResourceOf(st.stream).ID()].IsZero() {
+	if s.kept[change.ResourceOf(st.stream).ID()].since.IsZero() {
 		return e.start()
 	}
 	if kept := cmp.Or(st.kept.Version, e.first.Version); kept.Compare(e.start()) > 0 {
@@ -62,6 +62,9 @@ func (s *stories) coverage(st *story) Coverage {
 	c := Coverage{Stream: st.stream, At: s.target.Version}
 	if c.At == "" {
 		c.At, c.AtTime = st.at.Version, st.at.Time
+	}
+	if lost := s.kept[change.ResourceOf(st.stream).ID()].lost; lost != "" {
+		c.lacks("%s", lost)
 	}
 	e, ended := s.eraOf(st)
 	if e != nil {
@@ -81,6 +84,9 @@ func (s *stories) coverage(st *story) Coverage {
 	}
 	s.reaches(&c, st, e, ended)
 	for _, g := range st.gaps {
+		if g.From == change.UnknownVersion && !g.passes(c.At) && g.To.Compare(c.Since) > 0 {
+			c.Since = g.To // what was lost was older
+		}
 		if s.target.Happened.IsZero() && g.From.Compare(c.At) < 0 && g.passes(c.At) {
 			c.lacks("%s", g.lacks())
 		}

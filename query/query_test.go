@@ -29,10 +29,12 @@ type log struct {
 	changes  []*sinks.Logged
 	kept     time.Time
 	custom   []string // resources beside pods
+	lost     string
 }
 
 func (l *log) Resources(context.Context) ([]string, error)          { return append(l.custom, "pods"), nil }
 func (l *log) KeptSince(context.Context, string) (time.Time, error) { return l.kept, nil }
+func (l *log) Lost(context.Context, string) (string, error)         { return l.lost, nil }
 func (l *log) Close() error                                         { return nil }
 func (l *log) End(ctx context.Context) (sinks.Cut, error)           { return l.At(ctx, minute(1e6)) }
 
@@ -427,5 +429,21 @@ func TestFilters(t *testing.T) {
 	}
 	if got, err := f.Selects(&l, nil); got || err == nil {
 		t.Errorf("a field that the object lacks: %t, %v", got, err)
+	}
+}
+
+// Answers lack what the log has lost, as long as it has no record of the loss.
+func TestALossIsMissingUntilItIsRecorded(t *testing.T) {
+	l := newLog()
+	l.lost = sinks.Unrecorded("records of pods were removed")
+	states, err := query.ReadStates(t.Context(), l, query.Question{}, query.Target{})
+	if err != nil || len(states[0].Missing) != 1 || !strings.Contains(states[0].Missing[0], "pods: records of pods were removed") {
+		t.Errorf("the state lacks %q, %v", states[0].Missing, err)
+	}
+	if _, missing, err := query.Covered(t.Context(), l, &sinks.Objects{}); err != nil || !strings.Contains(strings.Join(missing, "\n"), "removed") {
+		t.Errorf("the history lacks %q, %v", missing, err)
+	}
+	if _, missing, err := query.Start(t.Context(), l, nil, query.Target{Logged: minute(1)}); err != nil || len(missing) != 1 {
+		t.Errorf("the tail lacks %q, %v", missing, err)
 	}
 }

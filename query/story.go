@@ -182,8 +182,11 @@ func (s *stories) timeBefore(m Mark) time.Time {
 	return t.Add(-time.Millisecond)
 }
 
-// kept is since when the log has every change of a resource.
-type kept map[string]time.Time
+// kept is what the log still has of each resource.
+type kept map[string]struct {
+	since time.Time // from then on it has every change that was logged
+	lost  string    // what it lacks although no gap record says so
+}
 
 func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, error) {
 	known, err := r.Resources(ctx)
@@ -192,9 +195,14 @@ func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, er
 		if len(resources) > 0 && !slices.Contains(resources, id) {
 			continue
 		}
-		if k[id], err = r.KeptSince(ctx, id); err != nil {
+		of := k[id]
+		if of.since, err = r.KeptSince(ctx, id); err != nil {
 			return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
 		}
+		if of.lost, err = r.Lost(ctx, id); err != nil {
+			return nil, fmt.Errorf("find out whether the log has lost changes of %s: %w", id, err)
+		}
+		k[id] = of
 	}
 	return k, err
 }
@@ -395,7 +403,7 @@ func (s *stories) mark(st *story, m Mark, epoch int64) {
 	resource := change.ResourceOf(st.stream).ID()
 	st.delays.mark(m, epoch)
 	st.mark(m)
-	if !m.Logged.After(s.kept[resource]) {
+	if !m.Logged.After(s.kept[resource].since) {
 		st.kept = m
 	}
 	if s.reached(m) {

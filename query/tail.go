@@ -38,6 +38,13 @@ func Start(ctx context.Context, r sinks.Reader, resources []string, from Target)
 		if since.After(from.Logged) {
 			missing = append(missing, fmt.Sprintf("%s: the log has every change since %s", id, since.UTC().Format(time.RFC3339)))
 		}
+		lost, err := r.Lost(ctx, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if lost != "" {
+			missing = append(missing, id+": "+lost)
+		}
 	}
 	return &cut, missing, nil
 }

@@ -22,6 +22,8 @@ func (written) KeptSince(context.Context, string) (time.Time, error) {
 	return noon.Add(2 * time.Minute), nil
 }
 
+func (written) Lost(context.Context, string) (string, error) { return "", nil }
+
 func (written) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	if logged.Before(noon) {
 		return sinks.Cut{}, sinks.ErrNotKept

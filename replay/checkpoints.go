@@ -154,7 +154,7 @@ func (c *Checkpoint) merge() {
 					lowest = next
 				}
 			}
-			if all && p != change.TopicID {
+			if all && p >= 0 {
 				c.Offsets[topic][p] = lowest
 			}
 		}

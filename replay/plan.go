@@ -119,10 +119,17 @@ func (e *NotKeptError) Unwrap() error { return sinks.ErrNotKept }
 
 // checkKept finds out whether the log has every change since the plan's start. Missing changes are an error, or noted in the plan.
 func (p *Plan) checkKept(ctx context.Context, log sinks.Reader, incomplete bool) error {
-	if p.From.Cut == nil {
-		return nil
-	}
 	for _, resource := range p.Filter.Resources {
+		lost, err := log.Lost(ctx, resource)
+		if err != nil {
+			return err
+		}
+		if lost != "" {
+			p.Incomplete = append(p.Incomplete, resource+": "+lost)
+		}
+		if p.From.Cut == nil { // what there is
+			continue
+		}
 		since, err := log.KeptSince(ctx, resource)
 		if err != nil {
 			return err

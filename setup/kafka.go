@@ -27,7 +27,8 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	settings := kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster,
 		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout, Protocol2: k.Protocol == 2,
-		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
+		Expiring: k.Expiring == "accept",
+		History:  time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
 			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile, AWSRegion: k.AWSRegion,
 			OAuth: kafka.OAuth{TokenFile: k.OAuthTokenFile, TokenURL: k.OAuthTokenURL, ClientID: k.OAuthClientID, SecretFile: k.OAuthSecretFile,

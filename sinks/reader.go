@@ -3,6 +3,7 @@ package sinks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +26,9 @@ type Reader interface {
 	// KeptSince is since when the log has every change of a resource that was logged. Of older changes it has the last one of
 	// each object that was not deleted.
 	KeptSince(ctx context.Context, resource string) (time.Time, error)
+	// Lost says what the log lacks of a resource although no gap record says so, such as records that somebody has removed (Unrecorded);
+	// empty: nothing that is known of.
+	Lost(ctx context.Context, resource string) (string, error)
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.
 	// Wanted, visit and Progress are called by one goroutine at a time. With Follow it ends with the error of the context.
 	Changes(ctx context.Context, q Query, visit func(*Logged) error) error
@@ -32,6 +36,12 @@ type Reader interface {
 	// batch), and between slots it is one that the log records, whatever the clocks did.
 	Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error
 	Close() error
+}
+
+// Unrecorded is what Lost says of a loss.
+func Unrecorded(format string, args ...any) string {
+	return fmt.Sprintf(format, args...) + ", and no gap record says so: a running exporter finds that out at its start or with the next " +
+		"proof, writes the gap record, and writes again what lives"
 }
 
 // Cut is a point of the log between two batches of each slot.

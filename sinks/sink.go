@@ -190,6 +190,8 @@ type Log interface {
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
 	// State reads what the log has of some streams, up to the end that Open found. It may have to read much of the log.
 	State(ctx context.Context, which Selection) (*State, error)
+	// Has reports whether the log may have objects of a stream that live there. It is cheap, and may be called beside all others.
+	Has(ctx context.Context, stream *change.Stream) (bool, error)
 	// Close ends the log. It writes nothing.
 	Close() error
 }
@@ -255,9 +257,9 @@ type LostTailError struct {
 	// TailRead: nothing is missing after the checkpoint. Otherwise the checkpoint of the slot's streams must be rebuilt from
 	// the log (Log.State).
 	TailRead bool
-	// Gone reports whether records of a resource are gone before that, so that what the log still has of it must be compared with a
-	// list. nil: none are. (It takes a resource, since a topic's name can't be turned back into one.)
-	Gone func(change.Resource) bool
+	// Gone reports whether records of a stream are gone before that, so that what the log still has of it must be compared with a
+	// list. nil: none are.
+	Gone func(change.StreamID) bool
 	// Offsets are the ends of those partitions now, to be checkpointed once the loss is recorded.
 	Offsets change.Offsets
 }
@@ -278,7 +280,7 @@ func (e *LostTailError) Join(other *LostTailError) *LostTailError {
 		return other
 	}
 	both := *e
-	both.Gone = func(r change.Resource) bool { return e.Gone(r) || other.Gone(r) }
+	both.Gone = func(s change.StreamID) bool { return e.Gone(s) || other.Gone(s) }
 	both.Offsets = change.Offsets{}.Merge(other.Offsets).Merge(e.Offsets)
 	return &both
 }

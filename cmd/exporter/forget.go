@@ -23,8 +23,9 @@ and the checkpoint keeps its position and the last state of each object. If it i
 selected again, it resumes there and exports what happened meanwhile.
 
 Forget drops that from the checkpoint. The log is left as it is. If the stream is
-selected again later, it begins with a snapshot, as a new one does, and objects
-deleted meanwhile get no delete record.
+selected again later, the exporter reads back what the log has of it, and goes on
+there: objects deleted meanwhile get a delete record. If the log does not have the
+position any more, a gap record says that changes may be missing.
 
 Without arguments it lists the streams that have ended. If an exporter runs, it is
 asked to forget them.

@@ -17,7 +17,7 @@ Positions do not move, and no older state follows a newer one: what has changed 
 the list is left to the watch. What somebody else has done to a topic or a table only
 exporter verify finds.
 
-With --all every object is written as r to a topic of its own, PREFIX.snapshot.RESOURCE,
+With --all every object is written as r to a topic of its own, PREFIX.snapshot_of.RESOURCE,
 for consumers that begin or begin again. The live topics get nothing. Signal records in
 the control topic enclose it, with the resourceVersion of the list. After a crash the
 next owner goes on after the last object, with a new list.
@@ -33,7 +33,7 @@ func newSnapshot() *cobra.Command {
 	var p export.SnapshotParams
 	var o objects
 	o.flags(c, "only objects with these labels")
-	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot.RESOURCE, and not what differs")
+	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot_of.RESOURCE, and not what differs")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p.Namespace, p.Selector = o.namespace, o.selector

@@ -36,6 +36,7 @@ type Slot struct {
 	Number   int
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
 	Partial  bool                                                              // the slot's other streams stay as they are
+	Unknown  bool                                                              // nothing is lost: the checkpoint does not know the streams
 	Known    []change.Position                                                 // the checkpoint's positions of the slot's streams
 	Bodies   bool                                                              // the checkpoint stores objects' bodies
 	Damaged  bool                                                              // only a log that has something replaces what is left
@@ -87,6 +88,8 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 
 func (r *rebuild) logStart() {
 	switch {
+	case r.Unknown:
+		r.Logger.Info("reading what the log has of streams that the checkpoint does not know", "records", r.found.Records)
 	case !r.state.New && (r.Partial || r.found.Seq < r.state.Seq):
 		r.Logger.Error("the log has lost records: rebuilding the checkpoint from what it still has", "reason", r.loss.Reason,
 			"checkpoint_batch", r.state.Seq, "log_batch", r.found.Seq, "records", r.found.Records)
@@ -118,7 +121,7 @@ func (r *rebuild) run(ctx context.Context) error {
 		return fmt.Errorf("rebuild the checkpoint of slot %d from the log: %w", r.Number, dependency.Tag(dependency.Sink, err))
 	}
 	failpoint.Hit(failpoint.Rebuilt)
-	if err := r.finish(ctx); err != nil || r.empty() {
+	if err := r.finish(ctx); err != nil || r.empty() || r.Unknown {
 		return dependency.OfCheckpoint(err)
 	}
 	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.found.Positions), "objects_in", len(r.seen),

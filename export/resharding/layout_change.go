@@ -3,6 +3,8 @@ package resharding
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"kubecdc/change"
@@ -77,20 +79,38 @@ func (c *layoutChange) begin(ctx context.Context) error {
 	return nil
 }
 
-// offsets are the furthest of each partition, and the first id of each topic: what a topic has lost between the opening of two
-// slots only the checkpoint of the earlier one shows.
+// offsets are the furthest of each partition, and the first id and the first starts of each topic: what a topic has lost between the
+// opening of two slots only the checkpoint of the earlier one shows.
 func (c *layoutChange) offsets() change.Offsets {
 	all := change.Offsets{}
 	for _, slot := range c.acquired[:c.from] {
 		for topic, partitions := range slot.State().Offsets {
 			for p, next := range partitions {
-				if old := all[topic][p]; p != change.TopicID && old <= next || p == change.TopicID && old == 0 {
+				if old := all[topic][p]; p >= 0 && old <= next || p == change.TopicID && old == 0 { // starts follow
 					all.Merge(change.Offsets{topic: {p: next}})
 				}
 			}
 		}
 	}
+	for topic, partitions := range all {
+		for p := range maps.Clone(partitions) {
+			if start := c.start(topic, p); p >= 0 && start > 0 {
+				partitions[change.StartOf(p)] = start
+			}
+		}
+	}
 	return all
+}
+
+// start is the lowest start of a partition that a slot which has written to it knows.
+func (c *layoutChange) start(topic string, p int) (lowest int64) {
+	lowest = math.MaxInt64
+	for _, slot := range c.acquired[:c.from] {
+		if _, wrote := slot.State().Offsets[topic][p]; wrote {
+			lowest = min(lowest, slot.State().Offsets[topic][change.StartOf(p)])
+		}
+	}
+	return lowest
 }
 
 func (c *layoutChange) commit(ctx context.Context) error {

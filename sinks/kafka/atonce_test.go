@@ -29,7 +29,7 @@ func TestABatchIsWrittenAtOnce(t *testing.T) {
 		})
 		cfg := newConfig(t, c.ListenAddrs())
 		for _, topic := range []string{".pods", ".control"} {
-			mustDo(t, c.CreateTopic(cfg.TopicPrefix+topic, int32(cfg.Partitions), nil))
+			mustDo(t, c.CreateTopic(cfg.TopicPrefix+topic, int32(cfg.Partitions), map[string]string{"retention.ms": "-1"}))
 			for p := range int32(cfg.Partitions) {
 				mustDo(t, c.MoveTopicPartition(cfg.TopicPrefix+topic, p, 0))
 			}

@@ -73,6 +73,7 @@ func place(cfg kafka.Config) sinktest.Place {
 			return newSink(t, other)
 		},
 		DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, cfg) },
+		Remove:      func(t *testing.T, plural string) { removeRecords(t, cfg.Brokers, cfg.TopicPrefix+"."+plural) },
 		Reader: func(t *testing.T, cluster string) sinks.Reader {
 			read := cfg
 			read.Cluster, read.ClusterUID = cluster, ""
@@ -83,6 +84,16 @@ func place(cfg kafka.Config) sinktest.Place {
 			return r
 		},
 	}
+}
+
+// removeRecords removes all records of a topic, as kafka-delete-records does.
+func removeRecords(t *testing.T, brokers []string, topic string) {
+	t.Helper()
+	admin := kadmOf(t, brokers)
+	ends, err := admin.ListEndOffsets(servers.Context(t), topic)
+	mustDo(t, err)
+	_, err = admin.DeleteRecords(servers.Context(t), ends.Offsets())
+	mustDo(t, err)
 }
 
 // malformed joins the parts of malformed events.

@@ -93,7 +93,7 @@ func TestOneOlderBroker(t *testing.T) {
 		}
 	}
 	for _, topic := range []string{".pods", ".control"} {
-		mustDo(t, c.CreateTopic(o.cfg.TopicPrefix+topic, int32(o.cfg.Partitions), nil))
+		mustDo(t, c.CreateTopic(o.cfg.TopicPrefix+topic, int32(o.cfg.Partitions), map[string]string{"retention.ms": "-1"}))
 		move(topic, (node+1)%3)
 	}
 	mustDo(t, o.open(t))

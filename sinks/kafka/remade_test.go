@@ -141,7 +141,7 @@ func (o *owner) wantLost(t *testing.T, plural string) *sinks.LostTailError {
 	if !errors.As(err, &lost) || !lost.TailRead || lost.Gone == nil {
 		t.Fatalf("Open = %v, want that records are lost", err)
 	}
-	if !lost.Gone(change.Resource{Version: "v1", Plural: plural}) || lost.Gone(change.Resource{Version: "v1", Plural: "nodes"}) {
+	if !lost.Gone(change.StreamID(plural)) || lost.Gone("nodes") {
 		t.Errorf("the wrong resources are lost: %v", lost)
 	}
 	return lost

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -136,4 +137,44 @@ func alter(t *testing.T, r *reader, topic, key, value string) {
 	servers.Await(t, fmt.Sprintf("%s of %s to become %s", key, topic, value), func() (bool, error) {
 		return topicConfig(t, r, topic, key)[0] == value, nil
 	})
+}
+
+// Kafka may remove what lives from a topic that it empties by age or size: a check names it, and no record is written there, until the
+// topic is changed or a setting accepts it. A topic of a longer prefix is another log's.
+func TestATopicThatExpiresIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	r := newReader(t, cfg.Brokers)
+	nodes := change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}
+	pods := change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}
+	r.makeTopic(t, cfg.TopicPrefix+".pods", "retention.ms", "86400000")
+	r.makeTopic(t, cfg.TopicPrefix+".nodes", "retention.bytes", "1000000")
+	longer := cfg
+	longer.TopicPrefix += ".v2"
+	writeOne(t, longer)
+	report, err := newSink(t, cfg).Check(servers.Context(t), []change.Resource{pods, nodes})
+	if err == nil || !strings.Contains(err.Error(), "pods --add-config 'retention.ms=-1'") ||
+		!strings.Contains(err.Error(), "nodes --add-config 'retention.bytes=-1'") {
+		t.Errorf("a check finds %v", err)
+	}
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	_, err = log.Write(servers.Context(t), &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
+	var refused *sinks.RefusedError
+	if !errors.As(err, &refused) || !refused.Refusals[0].Of(pods) || refused.Refusals[0].Of(nodes) {
+		t.Fatalf("a write to a topic that expires: %v", err)
+	}
+	if err := refused.Refusals[0].Again(servers.Context(t)); err == nil {
+		t.Error("the topic is accepted as it is")
+	}
+	r.configure(t, cfg.TopicPrefix+".pods", "retention.ms", "-1")
+	if err := refused.Refusals[0].Again(servers.Context(t)); err != nil {
+		t.Errorf("the topic has no limit any more: %v", err)
+	}
+	cfg.Expiring = true
+	if report, err = newSink(t, cfg).Check(servers.Context(t), []change.Resource{pods, nodes}); err != nil {
+		t.Errorf("accepted: %v", err)
+	}
+	if text := strings.Join(report.Retention, "\n"); !strings.Contains(text, ".nodes has ") || strings.Contains(text, ".v2.") {
+		t.Errorf("the report is\n%s", text)
+	}
 }

@@ -166,7 +166,7 @@ func otherLog(err error) error {
 func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, error) {
 	l := &slotLog{
 		sink: s, slot: slot, epoch: epoch, envelope: s.log.Envelope, encoder: s.encodings[s.cfg.Encoding].NewEncoder(s.log.Envelope),
-		topics: map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
+		topics: map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, spread: map[string]int{}, stubs: map[int32]*stub{},
 	}
 	t, err := s.topics.Topic(ctx, l.topics, s.log.ControlTopic())
 	if err != nil {

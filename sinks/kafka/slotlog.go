@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
@@ -38,6 +40,7 @@ type slotLog struct {
 
 	topics  map[string]*producer.Topic
 	streams map[*change.Stream]*producer.Topic
+	spread  map[string]int // of topics that no batch record of this owner has: over how many partitions their keys are spread
 	control *producer.Partition
 	dead    *producer.Topic // nil until it is needed
 
@@ -81,6 +84,9 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 
 func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	if err := l.past.CompareIDs(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.past.CompareStarts(ctx, b); err != nil {
 		return nil, err
 	}
 	if err := l.prepare(ctx, b); err != nil {
@@ -234,6 +240,7 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 		offsets[p.Topic.Name][int(p.Index)] = p.Last + 1
 	}
 	l.past.TellIDs(offsets)
+	clear(l.spread)
 	return offsets, nil
 }
 
@@ -256,7 +263,7 @@ func (l *slotLog) batchControl(written []*producer.Partition) change.Control {
 		bytes += l.batch.Changes[i].Size()
 	}
 	return change.BatchControl(l.encodingName(), change.BatchEnd{Changes: len(l.batch.Changes), Bytes: int64(bytes),
-		Malformed: len(l.batch.Malformed), Positions: l.batch.Positions, Ranges: ranges})
+		Malformed: len(l.batch.Malformed), Positions: l.batch.Positions, Ranges: ranges, Starts: l.past.Starts(), Spread: l.spread})
 }
 
 // writeControl writes control records to the slot's partition of the control topic.
@@ -301,16 +308,33 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topi
 	if err := l.past.LearnID(ctx, name); err != nil {
 		return nil, err
 	}
+	if err := l.past.LearnStarts(ctx, name); err != nil {
+		return nil, err
+	}
 	for _, p := range t.Partitions {
 		p.Next = max(p.Next, l.past.Expected(name, p.Index))
 	}
-	l.streams[s] = t
+	l.streams[s], l.spread[name] = t, len(t.Partitions)
 	return t, nil
 }
 
 // State reads what the log has of some streams.
 func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
 	return l.past.State(ctx, wanted)
+}
+
+// Has reports whether the stream's topic has any record: whose they are only State tells.
+func (l *slotLog) Has(ctx context.Context, s *change.Stream) (bool, error) {
+	starts, ends, err := l.sink.client.Bounds(ctx, change.Topic(l.envelope.Prefix, s.Resource))
+	for p, end := range ends {
+		if end > starts[p] {
+			return true, err
+		}
+	}
+	if errors.Is(err, kafka.TopicAuthorizationFailed) { // the stream is refused when it has something to write
+		err = nil
+	}
+	return false, err
 }
 
 // Close aborts an open transaction, so that read_committed consumers do not wait for its timeout.

@@ -154,7 +154,7 @@ func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
 		Positions: []change.Position{{Stream: "pods", ResourceVersion: "10"}}})
 	deleteTopic(t, newReader(t, cfg.Brokers), cfg.TopicPrefix+".pods")
 	state, objects := fold(t, cfg, 2)
-	if wantVersions(t, objects); state.Lost == nil || !state.Lost.Gone(change.Resource{Plural: "pods"}) || state.Lost.Gone(change.Resource{Plural: "nodes"}) {
+	if wantVersions(t, objects); state.Lost == nil || !state.Lost.Gone("pods") || state.Lost.Gone("nodes") {
 		t.Errorf("the state is %+v, lost %+v", state, state.Lost)
 	}
 }
@@ -193,4 +193,44 @@ func TestTheStateHasWhatEndsWhileItIsRead(t *testing.T) {
 	_, objects := fold(t, cfg, 1)
 	wantVersions(t, objects, "a@10", "b@11")
 	mustDo(t, <-written)
+}
+
+// Partitions were added, and the checkpoint of two slots is lost, of which one has no key in the topic: both go on with the number of before,
+// as the log says, or if its control records are gone, as the keys of the other slot show.
+func TestPartitionsAddedBeforeASlotWithoutKeysIsRebuilt(t *testing.T) {
+	t.Parallel()
+	for _, expired := range []bool{false, true} {
+		cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+		topic := cfg.TopicPrefix + ".pods"
+		pinned := map[string]int{}
+		cfg.Pin = func(_ context.Context, topic string, found int, created bool) (int, error) {
+			if pinned[topic] == 0 || created {
+				pinned[topic] = found
+			}
+			return pinned[topic], nil
+		}
+		o := &owner{cfg: cfg}
+		mustDo(t, o.open(t))
+		o.write(t, 60)
+		_, err := newReader(t, cfg.Brokers).admin.UpdatePartitions(servers.Context(t), 7, topic)
+		mustDo(t, err)
+		if expired {
+			removeRecords(t, cfg.Brokers, cfg.TopicPrefix+".control")
+		}
+		clear(pinned)
+		opened, err := newSink(t, cfg).Open(servers.Context(t), 1, 1, sinks.Durable{New: true})
+		mustDo(t, err)
+		state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return false }})
+		mustDo(t, err)
+		_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
+		if mustDo(t, err); pinned[topic] != 0 && pinned[topic] != 3 {
+			t.Errorf("expired: %v; the slot without keys decides on %d partitions", expired, pinned[topic])
+		}
+		other := &owner{cfg: cfg, slot: 1, epoch: 1}
+		mustDo(t, other.open(t))
+		other.write(t, 9)
+		if pinned[topic] != 3 {
+			t.Errorf("expired: %v; the slot without keys spreads over %d partitions", expired, pinned[topic])
+		}
+	}
 }

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"kubecdc/change"
@@ -49,7 +50,7 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 				t.Errorf("the partition ends at %d, which is before the checkpoint's %v: nothing is hidden", end.Offset, o.from.Offsets)
 			}
 			lost := opened.Lost
-			if lost == nil || lost.Gone == nil || !lost.Gone(change.Resource{Version: "v1", Plural: "pods"}) {
+			if lost == nil || lost.Gone == nil || !lost.Gone("pods") {
 				t.Fatalf("the loss is not told: %v", lost)
 			}
 			o.log, o.epoch = opened.Log, 2
@@ -129,9 +130,68 @@ func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 			mustDo(t, o.open(t))
 			_ = dies.open(t)
 			state, err := dies.log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
-			if err != nil || state.Lost == nil || !state.Lost.Gone(change.Resource{Version: "v1", Plural: "pods"}) {
+			if err != nil || state.Lost == nil || !state.Lost.Gone("pods") {
 				t.Errorf("the loss of the last batch is not told: %v, %v", state.Lost, err)
 			}
 		})
+	}
+}
+
+// Records are removed from the beginning of a topic, while the log is open or not: the next owner is told that the log has lost records of
+// that topic, also if its checkpoint is lost, until it has recorded the loss. Where a topic begins when it is first written to is no loss.
+func TestRecordsAreRemovedFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	topic := cfg.TopicPrefix + ".pods"
+	remove := func() { removeRecords(t, cfg.Brokers, topic) }
+	lost := func() string {
+		t.Helper()
+		why, err := openReader(t, cfg).Lost(servers.Context(t), "pods")
+		mustDo(t, err)
+		return why
+	}
+	proof := func(b *change.Batch) {
+		b.Controls = append(b.Controls, change.ProofControl("pods", "1", &change.Proof{}))
+	}
+	other := cfg
+	other.Cluster, other.ClusterUID = "another", "another"
+	foreign := &owner{cfg: other}
+	mustDo(t, foreign.open(t))
+	foreign.write(t, 9)
+	remove()
+
+	o := &owner{cfg: cfg}
+	mustDo(t, o.open(t))
+	o.write(t, 9, proof)
+	mustDo(t, o.open(t))
+	if why := lost(); why != "" {
+		t.Errorf("nothing is lost yet: %s", why)
+	}
+	remove()
+	if why := lost(); !strings.Contains(why, topic) {
+		t.Errorf("a reader says %q", why)
+	}
+	b := o.next(1, proof)
+	if _, err := o.log.Write(servers.Context(t), b); err == nil || !strings.Contains(err.Error(), "removed") {
+		t.Errorf("a write with a proof: %v", err)
+	}
+	o.wantLost(t, "pods")
+	o.record(t, o.wantLost(t, "pods"))
+	if why := lost(); why != "" {
+		t.Errorf("the loss is recorded, and a reader says %q", why)
+	}
+	o.write(t, 9, proof)
+	mustDo(t, o.open(t)) // nothing more is lost
+	for _, recorded := range []bool{true, false} {
+		if !recorded {
+			remove()
+		}
+		opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 9+o.epoch, sinks.Durable{New: true})
+		mustDo(t, err)
+		state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+		if mustDo(t, err); (state.Lost == nil) != recorded {
+			t.Errorf("recorded: %v; a lost checkpoint is told %v", recorded, state.Lost)
+		}
+		o.epoch += 10
 	}
 }

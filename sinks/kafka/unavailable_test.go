@@ -130,7 +130,7 @@ func TestAnOutageDoesNotLowerTheLimit(t *testing.T) {
 	c := fakeCluster(t)
 	cfg := newConfig(t, c.ListenAddrs())
 	cfg.Compression = "none"
-	mustDo(t, c.CreateTopic(cfg.TopicPrefix+".pods", 2, map[string]string{"max.message.bytes": "3000000"}))
+	mustDo(t, c.CreateTopic(cfg.TopicPrefix+".pods", 2, map[string]string{"max.message.bytes": "3000000", "retention.ms": "-1"}))
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.NetworkException, Count: 5})
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	b := lives(1, 3, 2)

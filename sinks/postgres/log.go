@@ -19,6 +19,7 @@ type slotLog struct {
 	restart bool // the tail was lost: the first batch follows the checkpoint's, not the log's
 	at      tail // where the slot's log stood when this owner opened it
 	rows    *batchRows
+	counted storedBatch        // the last batch whose changes were counted; zero: the next one is the first
 	end     context.CancelFunc // ends maintain
 }
 
@@ -45,7 +46,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		return nil, l.sink.db.Fail(fmt.Sprintf("write batch %d of slot %d", b.Seq, l.slot), err)
 	}
 	l.restart = false
-	return nil, nil
+	return nil, l.prove(ctx, b)
 }
 
 func (l *slotLog) write(ctx context.Context, b *change.Batch) (answer string, err error) {

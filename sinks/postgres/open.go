@@ -33,6 +33,9 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			"a backup, or did the server fail over to a standby that was behind?", at.seq, from.Seq)
 	case from.New:
 	default:
+		if opened.Lost, err = log.losses(ctx); err != nil {
+			return nil, s.db.Fail(op, err)
+		}
 		opened.Last = at.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 			return log.readTail(ctx, from.Seq, visit)

@@ -26,6 +26,9 @@ func contract(t *testing.T, database func(testing.TB) string) {
 			Connect:     func(t *testing.T) sinks.Sink { return openAs(t, url, sinktest.Name, sinktest.UID) },
 			Another:     func(t *testing.T, cluster, uid string) sinks.Sink { return openAs(t, url, cluster, uid) },
 			DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, url) },
+			Remove: func(t *testing.T, plural string) {
+				rows(t, url, "delete from changes where resource = '"+plural+"'; delete from objects where resource = '"+plural+"'")
+			},
 			Reader: func(t *testing.T, cluster string) sinks.Reader {
 				r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: cluster})
 				if err != nil {

@@ -44,7 +44,7 @@ func (r *Reader) Close() error {
 // resourceID is sinks' id of a row's resource.
 const resourceID = `c.resource || case when c.api_group = '' then '' else '.' || c.api_group end`
 
-// Resources skips from one resource to the next in the index of the changes.
+// Resources skips from one resource to the next in the index of the changes. Of one whose changes were removed counts tells.
 func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	const look = `with recursive c as (
 			(select resource from kubecdc_log.changes where cluster = $1 order by resource limit 1)
@@ -53,7 +53,8 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 				order by n.resource limit 1) from c where c.resource is not null)
 		select distinct r.resource || case when g.api_group = '' then '' else '.' || g.api_group end as id
 		from c r cross join lateral (select distinct api_group from kubecdc_log.changes
-			where cluster = $1 and resource = r.resource) g where r.resource is not null order by id`
+			where cluster = $1 and resource = r.resource) g where r.resource is not null
+		union select split_part(split_part(stream, '?', 1), '@', 1) from kubecdc_log.counts where cluster = $1 order by id`
 	var id string
 	err = r.db.Each(ctx, "list the resources of the log", look, []any{r.cluster}, []any{&id}, func() error {
 		ids = append(ids, id)

@@ -17,6 +17,9 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	if err == nil {
 		err = r.findStreams(ctx, p)
 	}
+	if err == nil {
+		p.Lost, err = l.losses(ctx)
+	}
 	if err != nil {
 		return nil, l.sink.db.Fail(fmt.Sprintf("find out what the log has of slot %d's streams", l.slot), err)
 	}
@@ -26,6 +29,13 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 		}
 	}
 	return p, nil
+}
+
+// Has looks into the table objects.
+func (l *slotLog) Has(ctx context.Context, s *change.Stream) (has bool, err error) {
+	const look = `select exists (select from kubecdc_log.objects where cluster = $1 and stream = $2)`
+	err = pgdb.Querier{DB: l.sink.db}.Row(ctx, look, []any{l.sink.cluster, string(s.ID())}, &has)
+	return has, l.sink.db.Fail("find out whether the log has objects of "+string(s.ID()), err)
 }
 
 // moves selects what moved a stream's position, and when: a batch, the start of the stream's first list, or a gap record which

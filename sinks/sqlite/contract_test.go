@@ -60,6 +60,14 @@ func TestContract(t *testing.T) {
 				}
 				return r
 			},
+			Remove: func(t *testing.T, plural string) {
+				const remove = `delete from log_changes where object in (select o.id from log_objects o join log_resources r on r.id = o.resource
+						where r.resource = ?1);
+					delete from log_objects where resource = (select id from log_resources where resource = ?1)`
+				if _, err := file.DB().ExecContext(t.Context(), remove, plural); err != nil {
+					t.Fatal(err)
+				}
+			},
 			DeadLetters: func(t *testing.T) (all []change.Malformed) {
 				rows, err := share(t, path).DB().QueryContext(t.Context(), `select stream, body, reason from log_dead_letters`)
 				if err != nil {

@@ -26,6 +26,7 @@ type slotLog struct {
 		end int64 // the last batch or change of any slot
 	} // where the log stood when this owner opened it
 
+	counts  map[int64]int64 // of the batch that is written: how many objects each stream has more
 	streams map[change.StreamID]stream
 	codecs  map[int64]codec // of the resources
 	objects *objectCache
@@ -59,7 +60,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	err := l.sink.inTx(ctx, func(t *tx) error { return l.write(ctx, t, b) })
 	if err == nil {
 		l.restart = false
-		return nil, nil
+		return nil, l.prove(ctx, b)
 	}
 	l.forget()
 	if errors.Is(err, sinks.ErrInvalidWriter) {
@@ -103,11 +104,20 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	if err != nil {
 		return err
 	}
+	l.counts = map[int64]int64{}
 	for i := range b.Changes {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := l.add(t, at+1+int64(i), &b.Changes[i]); err != nil {
+			return err
+		}
+	}
+	for stream, more := range l.counts {
+		if more == 0 {
+			continue
+		}
+		if _, err := t.run(countObjects, more, stream); err != nil {
 			return err
 		}
 	}
@@ -164,6 +174,9 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosi
 		of, err := l.stream(t, c.Stream)
 		if err == nil && lost {
 			err = t.do(`delete from log_positions where stream = ?`, of.id)
+		}
+		if err == nil && lost { // what is recorded is counted no more
+			err = t.do(`update log_streams set objects = (select count(*) from log_objects where stream = ?1 and gone is null) where id = ?1`, of.id)
 		}
 		if err == nil {
 			err = t.do(`insert into log_positions values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
@@ -240,7 +253,7 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	key := name.key()
 	o, err := l.object(t, id, of, name, key)
 	if err == nil {
-		err = o.move(t, id, of, c.Op == change.Delete)
+		err = l.move(t, o, id, of, c.Op == change.Delete)
 	}
 	if err != nil {
 		return err

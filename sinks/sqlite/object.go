@@ -95,13 +95,20 @@ func (l *slotLog) object(t *tx, id int64, of stream, name objectName, key object
 	if err != nil || added == 0 {
 		return l.find(t, name, key)
 	}
+	l.counts[of.id]++
 	return &object{id: id, stream: of.id}, nil
 }
 
 // move notes in an object's row which stream it is in, and whether it is gone.
-func (o *object) move(t *tx, id int64, of stream, gone bool) error {
+func (l *slotLog) move(t *tx, o *object, id int64, of stream, gone bool) error {
 	if gone == o.gone && o.stream == of.id {
 		return nil
+	}
+	if !o.gone {
+		l.counts[o.stream]--
+	}
+	if !gone {
+		l.counts[of.id]++
 	}
 	o.gone, o.stream = gone, of.id
 	var deleted any

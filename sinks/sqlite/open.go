@@ -28,6 +28,9 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			"restored from a backup?", l.past.seq, from.Seq)}
 	case from.New:
 	default:
+		if opened.Lost, err = l.losses(ctx); err != nil {
+			return nil, s.file.Fail(fmt.Sprintf("find out what the log of slot %d has lost", slot), err)
+		}
 		opened.Last = l.past.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 			return l.tail(ctx, from.Seq, visit)

@@ -31,6 +31,9 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 		}
 		return nil
 	})
+	if err == nil {
+		state.Lost, err = l.losses(ctx)
+	}
 	for _, id := range streams {
 		if err == nil {
 			var n int64
@@ -57,6 +60,14 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 		return done, nil
 	}
 	return state, nil
+}
+
+// Has looks into the table of objects.
+func (l *slotLog) Has(ctx context.Context, s *change.Stream) (has bool, err error) {
+	const look = `select exists (select 1 from log_streams s join log_resources r on r.id = s.resource join log_objects o on o.stream = s.id
+		where r.cluster = ? and s.stream = ? and o.gone is null)`
+	err = l.sink.file.DB().QueryRowContext(ctx, look, l.cluster, string(s.ID())).Scan(&has)
+	return has, l.sink.file.Fail("find out whether the log has objects of "+string(s.ID()), err)
 }
 
 // What lives now, of a stream; what lived at a number, of some streams, with its batch; and with it what was deleted by then, as no event

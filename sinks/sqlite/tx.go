@@ -12,6 +12,7 @@ const (
 	findObject statement = iota
 	addObject
 	moveObject
+	countObjects
 	addChange
 	advance
 	lastNumber
@@ -29,7 +30,8 @@ var texts = [statements]string{
 		`where o.resource = ? and o.namespace = ? and o.name = ? and o.uid = ?`,
 	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
 		on conflict do nothing`,
-	moveObject: `update log_objects set stream = ?, gone = ? where id = ?`,
+	moveObject:   `update log_objects set stream = ?, gone = ? where id = ?`,
+	countObjects: `update log_streams set objects = objects + ? where id = ?`,
 	addChange: `insert into log_changes (id, object, stream, op, version, time, gap, back, body, before)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	advance:    `update log_slots set seq = ? where id = ? and epoch = ? and (seq = ? or ?)`,

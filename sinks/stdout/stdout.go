@@ -88,6 +88,9 @@ func (s *Sink) Close() error { return nil }
 
 type log struct{ sink *Sink }
 
+// Has is about nothing that could be read back.
+func (l *log) Has(context.Context, *change.Stream) (bool, error) { return false, nil }
+
 // Write prints the batch's changes and malformed events, and those of its control records that a reader needs.
 func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	if err := ctx.Err(); err != nil {

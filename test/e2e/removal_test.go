@@ -97,7 +97,7 @@ func command(t testing.TB, env map[string]string, args ...string) (code int, out
 }
 
 // A resource is not selected any more: the log says so, once. Selected again it goes on, and what happened meanwhile is
-// told with its own revisions. Forgotten, it begins anew.
+// told with its own revisions. Forgotten, it goes on as well: the log remembers it.
 func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -153,7 +153,12 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		}
 	})
 	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
-	if begins := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSnapshotBegin); len(begins) != 3 {
-		t.Errorf("each time after it was forgotten the stream begins anew, not: %+v", begins)
+	log = w.Read(t)
+	if begins := log.ControlsOf(ConfigMaps.Stream(), change.ControlSnapshotBegin); len(begins) != 1 {
+		t.Errorf("after it was forgotten the stream begins anew: %+v", begins)
 	}
+	if resumed := log.ControlsOf(ConfigMaps.Stream(), change.ControlStreamReselected); len(resumed) != 3 {
+		t.Errorf("the stream goes on %d times: %+v", len(resumed), resumed)
+	}
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
 }

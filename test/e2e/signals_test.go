@@ -304,7 +304,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	if n := len(snapshotOf(log, w, ConfigMaps)); n == 0 || n > live+200 {
 		t.Errorf("the snapshot has %d objects", n)
 	}
-	if _, out := command(t, w.Env, "check"); strings.Contains(out, w.Prefix+".snapshot.") {
+	if _, out := command(t, w.Env, "check"); strings.Contains(out, w.Prefix+".snapshot_of.") {
 		t.Errorf("the check wants to change the topic of snapshots:\n%s", out)
 	}
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--all", "--no-wait")
@@ -361,7 +361,7 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	}
 	complete := since()
 	e.stop(t)
-	deleteTopics(t, w, w.Prefix+".snapshot."+ConfigMaps.ID())
+	deleteTopics(t, w, w.Prefix+".snapshot_of."+ConfigMaps.ID())
 	e = StartExporter(t, "the next exporter", w.Env)
 	e.AwaitReady(t)
 	if now := since(); now != complete || now == "" {
@@ -380,5 +380,5 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 }
 
 func snapshotOf(l *Log, w *World, kind Kind) map[string][]Record {
-	return l.ByKey(w.Prefix+".snapshot", kind)
+	return l.ByKey(w.Prefix+".snapshot_of", kind)
 }

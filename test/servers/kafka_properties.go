@@ -59,6 +59,7 @@ func kafkaBasics(data, controller string, session time.Duration) map[string]stri
 		"transaction.state.log.min.isr":            "1",
 		"transaction.state.log.num.partitions":     "4",
 		"group.initial.rebalance.delay.ms":         "0",
+		"log.retention.ms":                         "-1", // the sink refuses data topics that expire
 		"log.cleaner.dedupe.buffer.size":           "8388608",
 		"log.cleaner.backoff.ms":                   "500", // a test that waits for a compaction
 		"broker.session.timeout.ms":                strconv.FormatInt(session.Milliseconds(), 10),

@@ -26,6 +26,8 @@ type Place struct {
 	DeadLetters func(t *testing.T) []change.Malformed
 	// Reader reads the log of a cluster; nil if nothing reads such a log.
 	Reader func(t *testing.T, cluster string) sinks.Reader
+	// Remove removes by hand what the log has of a resource that is named by its plural.
+	Remove func(t *testing.T, plural string)
 	// NoBefore: the log has no objects before changes.
 	NoBefore bool
 	// Reordered: the log has the members of objects in another order.
@@ -111,6 +113,7 @@ var readerContract = []part{
 	{"a reader finds the control records of each slot in order", readControls},
 	{"a reader gets the order of the log, whichever slots a stream was in", readInOrder},
 	{"a log that has lost nothing is kept from its start", keptFromTheStart},
+	{"what somebody has removed is missed until a gap record says so", removed},
 }
 
 const slot = 3

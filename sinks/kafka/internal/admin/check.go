@@ -247,7 +247,8 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 	if len(c.existing) == 0 {
 		return nil
 	}
-	configs, unread, err := c.client.TopicConfigs(ctx, names(c.existing), MaxMessageBytes, "min.insync.replicas", CleanupPolicy, compressionType)
+	configs, unread, err := c.client.TopicConfigs(ctx, names(c.existing), MaxMessageBytes, "min.insync.replicas", CleanupPolicy, compressionType,
+		RetentionTime, RetentionBytes)
 	if err != nil {
 		return c.client.NewError("read the settings of topics", err)
 	}
@@ -282,6 +283,9 @@ func (c *checking) suits(t existingTopic, has map[string]string, resources int) 
 	if insync, err := strconv.Atoi(has["min.insync.replicas"]); err == nil && insync > t.replicas {
 		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: add replicas, or lower it%s", insync, t.replicas,
 			mend(fmt.Sprintf("min.insync.replicas=%d", t.replicas)))
+	}
+	if err := c.topics.expires(t.name, c.topics.plan(t.name), has); err != nil {
+		c.wrong = append(c.wrong, err)
 	}
 	compacted := strings.Contains(has[CleanupPolicy], "compact")
 	if compacted && !change.IsDataTopic(c.cfg.TopicPrefix, t.name) {

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	historySetting = "KUBECDC_KAFKA_HISTORY"
+	historySetting  = "KUBECDC_KAFKA_HISTORY"
+	expiringSetting = "KUBECDC_KAFKA_EXPIRING_TOPICS"
 	// tombstoneRetention is for consumers that read from the start: they must reach a tombstone before it is removed.
 	tombstoneRetention = 24 * time.Hour
 
@@ -25,6 +26,7 @@ const (
 
 	CleanupPolicy   = "cleanup.policy"
 	RetentionTime   = "retention.ms"
+	RetentionBytes  = "retention.bytes"
 	CompactionLag   = "min.compaction.lag.ms"
 	deleteRetention = "delete.retention.ms"
 )
@@ -37,12 +39,12 @@ type topicPlan struct {
 
 // dataTopic keeps every change for the time of the history. After that the topic is compacted: the last state of every live
 // object stays for ever, for consumers that start late and for the rebuild of a lost checkpoint. The policy has delete too,
-// without a time limit, so that an operator can delete records: Kafka refuses that for a topic that is only compacted.
+// without limits of time and size, so that an operator can delete records: Kafka refuses that for a topic that is only compacted.
 func dataTopic(history time.Duration) topicPlan {
 	if history == sinks.Forever {
-		return topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: "-1"}}
+		return topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: "-1", RetentionBytes: "-1"}}
 	}
-	return topicPlan{config: map[string]string{CleanupPolicy: "compact,delete", RetentionTime: "-1",
+	return topicPlan{config: map[string]string{CleanupPolicy: "compact,delete", RetentionTime: "-1", RetentionBytes: "-1",
 		CompactionLag: millis(history), deleteRetention: millis(tombstoneRetention)}}
 }
 
@@ -51,17 +53,17 @@ func dataTopic(history time.Duration) topicPlan {
 // every batch record counts. It keeps them for as long as the data topics keep every change, and for a week at least, since an
 // owner reads them that starts after an outage.
 func controlTopic(history time.Duration) topicPlan {
-	return topicPlan{1, map[string]string{CleanupPolicy: "delete", RetentionTime: millis(max(history, settings.Week))}}
+	return topicPlan{1, map[string]string{CleanupPolicy: "delete", RetentionTime: millis(max(history, settings.Week)), RetentionBytes: "-1"}}
 }
 
 // historyTopic keeps snapshots on demand, or audit records, for the time of the history. It is not compacted: nothing there says that an
 // object of an earlier snapshot was deleted, and each request for an object counts.
 func historyTopic(history time.Duration) topicPlan {
-	return topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: millis(history)}}
+	return topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: millis(history), RetentionBytes: "-1"}}
 }
 
 // deadLetterTopic keeps its records until an operator sets a limit: they are in no other topic.
-var deadLetterTopic = topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: "-1"}}
+var deadLetterTopic = topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: "-1", RetentionBytes: "-1"}}
 
 func millis(d time.Duration) string {
 	if d == sinks.Forever {
@@ -100,17 +102,37 @@ func (p *topicPlan) differs(topic string, has map[string]string) *difference {
 	return &difference{topic, strings.Join(h, " "), strings.Join(a, " "), strings.Join(add, ",")}
 }
 
-// effective are the settings of a topic that have an effect: a time limit has none without the policy delete.
+// effective are the settings of a topic that have an effect: a limit of time or size has none without the policy delete.
 func effective(config map[string]string) map[string]string {
-	e := map[string]string{CleanupPolicy: "delete", RetentionTime: config[RetentionTime]}
+	e := map[string]string{CleanupPolicy: "delete", RetentionTime: config[RetentionTime], RetentionBytes: config[RetentionBytes]}
 	if !strings.Contains(config[CleanupPolicy], "compact") {
 		return e
 	}
 	e[CleanupPolicy], e[CompactionLag], e[deleteRetention] = "compact", config[CompactionLag], config[deleteRetention]
 	if !strings.Contains(config[CleanupPolicy], "delete") {
-		e[RetentionTime] = "-1"
+		e[RetentionTime], e[RetentionBytes] = "-1", "-1"
 	}
 	return e
+}
+
+// expires returns an error if Kafka may remove records of a data topic that no later record replaces: the log would lose objects that live.
+// A topic whose settings may not be read passes.
+func (t *Topics) expires(name string, plan *topicPlan, has map[string]string) error {
+	if plan != &t.data || t.cfg.Expiring || has[CleanupPolicy] == "" {
+		return nil
+	}
+	limits := effective(has)
+	d := &difference{topic: name}
+	for _, key := range []string{RetentionTime, RetentionBytes} {
+		if limits[key] != "-1" {
+			d.has, d.add = strings.TrimSpace(d.has+" "+key+"="+limits[key]), strings.TrimPrefix(d.add+","+key+"=-1", ",")
+		}
+	}
+	if d.has == "" {
+		return nil
+	}
+	return &cluster.Error{Op: "write to " + name, Err: fmt.Errorf("it has cleanup.policy=%s with %s: %w", has[CleanupPolicy], d.has, cluster.ErrExpires),
+		Hint: "this command removes the limits, and " + expiringSetting + "=accept accepts them:\n" + d.command(t.cfg.Brokers)}
 }
 
 func (d *difference) command(brokers []string) string {
@@ -124,7 +146,7 @@ func (a *Admin) Retention(ctx context.Context) (differences []string, err error)
 	if err != nil {
 		return nil, a.client.NewError("list the topics", err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, a.cfg.TopicPrefix+".") })
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isOf(a.cfg.TopicPrefix, name, names) })
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -141,10 +163,19 @@ func (a *Admin) Retention(ctx context.Context) (differences []string, err error)
 	return differences, nil
 }
 
+// isOf reports whether a topic is of the prefix, and not of a longer one that begins with it: such a one has a control topic too.
+func isOf(prefix, name string, all []string) bool {
+	return strings.HasPrefix(name, prefix+".") && !slices.ContainsFunc(all, func(other string) bool {
+		longer, is := strings.CutSuffix(other, ".control")
+		return is && strings.HasPrefix(longer, prefix+".") && strings.HasPrefix(name, longer+".")
+	})
+}
+
 // readConfigs reads the settings of topics that a plan has. Where one may not be read, the error is
 // kafka.TopicAuthorizationFailed.
 func readConfigs(ctx context.Context, c *cluster.Client, topics ...string) (map[string]map[string]string, error) {
-	all, unread, err := c.TopicConfigs(ctx, topics, MaxMessageBytes, CleanupPolicy, RetentionTime, CompactionLag, deleteRetention)
+	all, unread, err := c.TopicConfigs(ctx, topics, MaxMessageBytes, CleanupPolicy, RetentionTime, RetentionBytes, CompactionLag,
+		deleteRetention)
 	if err == nil && len(unread) > 0 {
 		err = kafka.TopicAuthorizationFailed
 	}

@@ -226,6 +226,9 @@ func (t *Topics) settings(ctx context.Context, name string, plan *topicPlan) (li
 		t.cfg.Logger.Debug("can't read a topic's settings; assuming Kafka's default of "+MaxMessageBytes, "topic", name, "error", err)
 		limit = cmp.Or(t.cfg.MaxMessageBytes, settings.DefaultLimit)
 	}
+	if err := t.expires(name, plan, has); err != nil {
+		return 0, err
+	}
 	if d := plan.differs(name, has); d != nil {
 		t.warn(d)
 	}

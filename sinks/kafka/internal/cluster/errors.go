@@ -177,8 +177,11 @@ var ofOneTopic = map[kafka.Error]bool{
 	kafka.InvalidPartitionNumber:   true,
 }
 
+// ErrExpires says that a topic's settings let Kafka remove what must stay.
+var ErrExpires = errors.New("Kafka may remove records of objects that live")
+
 // OfOneTopic reports whether an error concerns one topic only.
 func OfOneTopic(err error) bool {
 	code, _ := errors.AsType[kafka.Error](err)
-	return ofOneTopic[code]
+	return ofOneTopic[code] || errors.Is(err, ErrExpires)
 }

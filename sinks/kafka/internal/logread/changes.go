@@ -25,6 +25,8 @@ type Changes struct {
 	Committed bool // all of it is known to be committed, and to be of finished batches
 	Bodies    Bodies
 	Each      func() // is called for each record, whether or not it is selected; may be nil
+	// Keys gets the plain key of each change of the cluster, whether or not it is selected; may be nil.
+	Keys func(plain []byte)
 	// Of selects by what the headers and the place of a record say, Wanted by its key too. nil: all.
 	Of, Wanted func(*sinks.Logged) bool
 	// Loose decides about changes that were written without a transaction: their batch may never have been finished (Owners).
@@ -57,6 +59,7 @@ type changeReader struct {
 	log     *Log
 	streams map[change.StreamID]*change.Stream // nil: its changes are in another topic
 	next    found                              // the record that may be selected
+	plain   []byte
 
 	deleted    int64 // the offset of the last delete
 	deletedUID string
@@ -80,15 +83,26 @@ func (r *changeReader) wanted(f *consumer.Record) bool {
 	l := &r.next
 	l.Logged = fromHeaders(f, l.Headers[:0])
 	l.Topic, l.Partition, l.Offset, l.Key = r.Topic, int(r.Partition), f.Offset, f.Key
-	if l.Stream = r.stream(change.StreamID(f.Headers[change.HeaderStream])); l.Stream == nil || r.Of != nil && !r.Of(&l.Logged) {
+	if l.Stream = r.stream(change.StreamID(f.Headers[change.HeaderStream])); l.Stream == nil {
+		return false
+	}
+	of := r.Of == nil || r.Of(&l.Logged)
+	if !of && r.Keys == nil {
 		return false
 	}
 	var key encoding.Key
 	if l.encoding, key, l.err = r.log.Key(f); l.err == nil {
 		l.Namespace, l.Name = key.Namespace, key.Name
-		if key.Cluster != r.log.Envelope.Cluster || r.Wanted != nil && !r.Wanted(&l.Logged) {
+		if key.Cluster != r.log.Envelope.Cluster {
 			return false
 		}
+		if r.Keys != nil {
+			r.plain = r.log.Envelope.AppendKey(r.plain[:0], &l.Change)
+			r.Keys(r.plain)
+		}
+	}
+	if !of || l.err == nil && r.Wanted != nil && !r.Wanted(&l.Logged) {
+		return false
 	}
 	selected := *l
 	selected.Headers = slices.Clone(l.Headers)

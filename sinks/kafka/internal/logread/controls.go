@@ -29,6 +29,17 @@ func (c Control) Ends() change.Offsets {
 	return next
 }
 
+// StartsAsOffsets are the starts of partitions as offsets have them.
+func StartsAsOffsets(starts map[string]map[int]int64) change.Offsets {
+	all := change.Offsets{}
+	for topic, partitions := range starts {
+		for p, start := range partitions {
+			all.Merge(change.Offsets{topic: {change.StartOf(p): start}})
+		}
+	}
+	return all
+}
+
 // Controls is what to read of a partition of the control topic. visit gets the cluster's own committed records. seen gets each
 // record under one of the cluster's keys when it is read, whether or not its transaction commits; without a Control if it is no
 // control record. nil: those of another cluster of the name are passed by.

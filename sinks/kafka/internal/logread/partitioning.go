@@ -3,7 +3,10 @@ package logread
 import "kubecdc/sinks/kafka/internal/producer"
 
 // Partitioning finds out over how many partitions the keys of a topic are spread.
-type Partitioning struct{ possible []int } // that agree with all keys seen
+type Partitioning struct {
+	possible []int // that agree with all keys seen
+	seen     bool  // any was
+}
 
 // NewPartitioning begins with all numbers up to that of the partitions that the topic has.
 func NewPartitioning(found int) *Partitioning {
@@ -16,7 +19,7 @@ func NewPartitioning(found int) *Partitioning {
 
 // See takes the plain key of a record, by which its partition was chosen.
 func (p *Partitioning) See(key []byte, partition int32) {
-	if len(p.possible) < 2 {
+	if p.seen = true; len(p.possible) < 2 {
 		return
 	}
 	left := p.possible[:0]
@@ -28,9 +31,9 @@ func (p *Partitioning) See(key []byte, partition int32) {
 	p.possible = left
 }
 
-// Likely is the highest possible number; 0 if there is none, since another partitioner was used.
+// Likely is the highest possible number; 0 if there is none, since another partitioner was used, or no key was seen.
 func (p *Partitioning) Likely() int {
-	if len(p.possible) == 0 {
+	if len(p.possible) == 0 || !p.seen {
 		return 0
 	}
 	return p.possible[len(p.possible)-1]

@@ -50,6 +50,8 @@ type Config struct {
 	// TopicConfig is set on topics that the sink creates; it overrides what follows from History.
 	TopicConfig map[string]string
 
+	Expiring bool // data topics may have a limit of time or size, which removes objects that live
+
 	Audit bool // audit events are taken in: their topic is checked too
 
 	Pin Pin // nil: all partitions that a topic has are used

@@ -1,8 +1,10 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -25,7 +27,7 @@ func (f *stateFold) fold(
 func (f *stateFold) part(
 	ctx context.Context, p logread.Span, visit func(*change.Change) error, progress func(sinks.Progress),
 ) error {
-	before, bodies, plain := f.folded.Records, logread.Size, []byte(nil)
+	before, bodies := f.folded.Records, logread.Size
 	if f.wanted.Bodies {
 		bodies = logread.After
 	}
@@ -35,11 +37,10 @@ func (f *stateFold) part(
 			f.folded.Records = before + reader.Records()
 			progress(f.folded)
 		},
+		Keys:  func(plain []byte) { f.counts[p.Topic].See(plain, p.Partition) },
 		Of:    func(l *sinks.Logged) bool { return f.wanted.Stream(l.Stream.ID()) },
 		Loose: f.holds,
 		Visit: func(l *sinks.Logged) error {
-			plain = f.log.Envelope.AppendKey(plain[:0], &l.Change)
-			f.counts[p.Topic].See(plain, p.Partition)
 			f.folded.Bytes += int64(len(l.Key) + len(l.Value))
 			return visit(&l.Change)
 		}})
@@ -56,11 +57,15 @@ func (f *stateFold) holds(_ context.Context, l *sinks.Logged) (bool, error) {
 	return f.history.owners.Finished(l) || at == "" || at == change.UnknownVersion || f.log.lossy[l.Topic] != nil, nil
 }
 
-// pin stores in the checkpoint over how many partitions of each topic the keys are spread. If partitions were added, that is
-// less than the topic has now.
+// pin stores in the checkpoint over how many partitions of each topic the keys are spread, whichever slots they are of: as the log says,
+// or else as the keys show. If partitions were added, that is less than the topic has now.
 func (f *stateFold) pin(ctx context.Context) error {
+	spread := maps.Clone(f.history.spread)
 	for topic, count := range f.counts {
-		if n := count.Likely(); n > 0 {
+		spread[topic] = cmp.Or(spread[topic], count.Likely())
+	}
+	for topic, n := range spread {
+		if n > 0 {
 			if _, err := f.log.Config.Pin(ctx, topic, n, false); err != nil {
 				return fmt.Errorf("note how many partitions of %s are written to: %w", topic, err)
 			}

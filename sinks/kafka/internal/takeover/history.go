@@ -19,6 +19,8 @@ type history struct {
 	owners  logread.Owners
 	last    map[int]logread.Control // the last batch record of each slot
 	ranges  change.Offsets          // where the records of the last batches end
+	starts  change.Offsets          // that the slot's batch records account for
+	spread  map[string]int          // over how many partitions of each topic the keys are spread
 	whole   bool                    // no record has expired
 	logged  time.Time               // when the progress was logged last
 }
@@ -36,7 +38,7 @@ type streamState struct {
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *Slot) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
 	h := &history{log: l, streams: map[change.StreamID]streamState{}, owners: logread.Owners{},
-		last: map[int]logread.Control{}, ranges: change.Offsets{}, whole: true, logged: time.Now()}
+		last: map[int]logread.Control{}, ranges: change.Offsets{}, starts: change.Offsets{}, spread: map[string]int{}, whole: true, logged: time.Now()}
 	starts, err := l.Client.Starts(ctx, l.ControlTopic())
 	if err != nil {
 		return nil, err
@@ -76,6 +78,10 @@ func (h *history) note(c logread.Control) error {
 	case change.ControlBatch:
 		h.last[c.Slot] = c
 		h.ranges.Merge(c.Ends())
+		maps.Copy(h.spread, c.Spread)
+		if c.Slot == h.log.slot {
+			h.starts.Merge(logread.StartsAsOffsets(c.Starts))
+		}
 		for _, p := range c.Positions {
 			h.setPosition(p, c)
 		}

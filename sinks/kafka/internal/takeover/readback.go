@@ -131,7 +131,7 @@ func (r *tailReader) visit(
 		return cmp.Or(r.log.noteMissing(ctx, c), gone("batch %d has %d changes, %d of them", c.Batch, c.Changes, c.Changes-found))
 	}
 	return visit(&sinks.Recovered{
-		Offsets: c.Ends().Merge(change.Offsets{r.log.ControlTopic(): {int(c.Partition): c.Offset + 1}}),
+		Offsets: c.Ends().Merge(logread.StartsAsOffsets(c.Starts)).Merge(change.Offsets{r.log.ControlTopic(): {int(c.Partition): c.Offset + 1}}),
 		Batch:   change.Batch{Slot: c.Slot, Epoch: c.Epoch, Seq: c.Batch, Positions: c.Positions, Changes: changes}})
 }
 

@@ -38,6 +38,7 @@ type Slot struct {
 	openOffset int64                // of this owner's "open" record
 	loss       *sinks.LostTailError // nil: none
 	ids        topicIDs
+	starts     starts
 	expected   change.Offsets // of the checkpoint, in the topics that have lost nothing
 	lossy      change.Offsets // the other ones
 	missing    change.Offsets // after the last records of the tail's batches, where partitions have lost these
@@ -46,7 +47,8 @@ type Slot struct {
 // Slot begins with a slot whose control records are in this partition.
 func (s *Shared) Slot(ctx context.Context, slot int, epoch int64, control *producer.Partition) (*Slot, error) {
 	l := &Slot{Shared: s, slot: slot, epoch: epoch, control: control,
-		ids: topicIDs{of: map[string]int64{}, told: map[string]bool{}, asked: time.Now()}}
+		ids:    topicIDs{of: map[string]int64{}, told: map[string]bool{}, asked: time.Now()},
+		starts: starts{seen: map[string]map[int]int64{}, untold: map[string]map[int]int64{}, moved: map[string]string{}}}
 	return l, l.LearnID(ctx, control.Topic.Name)
 }
 

@@ -94,7 +94,7 @@ func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
 	}
 	since := time.Now()
 	for _, topic := range topics {
-		p.Offsets.Merge(change.Offsets{topic: {change.TopicID: ids[topic]}})
+		p.Offsets.Merge(change.Offsets{topic: {change.TopicID: ids[topic]}}).Merge(change.Offsets{topic: f.history.starts[topic]})
 		ends, err := f.ends(ctx, topic, since)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/logread"
 )
 
 // topicIDs are the ids of the topics that a log counts on, as change.TopicID has them. A topic that was deleted and made again
@@ -108,7 +109,7 @@ func (t *topicIDs) differs(topic string, stored int64) bool {
 	return id != 0 && stored != 0 && id != stored
 }
 
-// TellIDs adds to a batch's offsets the ids that the checkpoint does not have yet.
+// TellIDs adds to a batch's offsets the ids that the checkpoint does not have yet, and the starts that the batch record has.
 func (l *Slot) TellIDs(offsets change.Offsets) {
 	for topic, id := range l.ids.of {
 		if id != 0 && !l.ids.told[topic] {
@@ -116,4 +117,6 @@ func (l *Slot) TellIDs(offsets change.Offsets) {
 			offsets.Merge(change.Offsets{topic: {change.TopicID: id}})
 		}
 	}
+	offsets.Merge(logread.StartsAsOffsets(l.starts.untold))
+	clear(l.starts.untold)
 }

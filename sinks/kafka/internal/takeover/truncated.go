@@ -19,8 +19,8 @@ import (
 	"kubecdc/sinks/kafka/internal/settings"
 )
 
-// inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, or does not
-// exist, was deleted, recreated or truncated: its records are lost.
+// inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, begins behind the start that
+// is accounted for, or does not exist, was deleted, recreated, truncated or emptied: its records are lost.
 func (l *Slot) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.ControlTopic() || topic == change.DeadLetterTopic(l.Envelope.Prefix)
@@ -83,7 +83,7 @@ func (l *Slot) shorter(
 	}
 	for _, topic := range topics {
 		l.ids.note(topic, ids, offsets[topic][change.TopicID])
-		ends, err := l.Client.Ends(ctx, topic)
+		starts, ends, err := l.Client.Bounds(ctx, topic)
 		if errors.Is(err, kafka.TopicAuthorizationFailed) {
 			l.Config.Logger.Warn("a topic can't be compared with the checkpoint", "topic", topic, "error", err)
 			continue // its streams are refused when they have something to write
@@ -98,6 +98,9 @@ func (l *Slot) shorter(
 		if err != nil {
 			return nil, nil, err
 		}
+		if l.keeps(topic) {
+			l.starts.compare(topic, offsets[topic], starts, lost)
+		}
 		if len(lost) > 0 { // the new id is told with the loss
 			lost[change.TopicID] = l.ids.of[topic]
 			gone[topic] = lost
@@ -111,7 +114,7 @@ func (l *Slot) lostPartitions(ctx context.Context, topic string, offsets, ends m
 	lost, other := map[int]int64{}, l.ids.differs(topic, offsets[change.TopicID])
 	for p, next := range offsets {
 		gone := other || ends[p] < next
-		if p == change.TopicID {
+		if p < 0 {
 			continue
 		}
 		var err error
@@ -174,7 +177,10 @@ func (l *Slot) CompareLast(ctx context.Context, active []*producer.Partition) er
 }
 
 func (l *Slot) lost(gone map[string]map[int]int64) *sinks.LostTailError {
-	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone),
-		Gone:   func(r change.Resource) bool { return gone[change.Topic(l.Envelope.Prefix, r)] != nil },
-		Reason: "deleted, recreated or truncated: " + strings.Join(slices.Sorted(maps.Keys(gone)), ", ")}
+	var texts []string
+	for _, topic := range slices.Sorted(maps.Keys(gone)) {
+		texts = append(texts, cmp.Or(l.starts.moved[topic], topic+" was deleted, recreated or truncated"))
+	}
+	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone), Reason: strings.Join(texts, ", "),
+		Gone: func(s change.StreamID) bool { return gone[change.TopicOf(l.Envelope.Prefix, s)] != nil }}
 }

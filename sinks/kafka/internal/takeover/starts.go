@@ -1,0 +1,104 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
+)
+
+// starts are where the partitions of data topics begin. Compaction does not move a start; whoever removes records does, and so does a
+// retention by time or size. A start is accounted for once a batch record has it: gap records say then what was removed.
+type starts struct {
+	seen   map[string]map[int]int64 // by this owner: topic → partition → start
+	untold map[string]map[int]int64 // for the next batch record
+	moved  map[string]string        // topic → what it has lost
+}
+
+// note takes the starts of a topic. If they are not all 0, they go into the next batch record, although an earlier one may have them: it
+// will expire.
+func (s *starts) note(topic string, starts map[int]int64) {
+	s.seen[topic] = starts
+	for _, start := range starts {
+		if start > 0 {
+			s.untold[topic] = starts
+			return
+		}
+	}
+}
+
+// compare adds to lost the partitions that have lost records before their starts, with the starts. known is what the checkpoint has of the
+// topic: it has an offset of each partition that the slot has written to.
+func (s *starts) compare(topic string, known map[int]int64, starts, lost map[int]int64) {
+	s.note(topic, starts)
+	partitions := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(p int) bool { return p < 0 })
+	for _, p := range partitions {
+		start, was := starts[p], known[change.StartOf(p)]
+		if start <= was {
+			continue
+		}
+		s.moved[topic] = fmt.Sprintf("records were removed from %s: partition %d begins at offset %d, and began at %d", topic, p, start, was)
+		if _, is := lost[p]; !is {
+			lost[p] = known[p]
+		}
+	}
+	for _, p := range partitions {
+		if start := starts[p]; len(lost) > 0 && start != known[change.StartOf(p)] {
+			lost[change.StartOf(p)] = start
+		}
+	}
+}
+
+// keeps reports whether records of a topic stay unless somebody removes them.
+func (l *Slot) keeps(topic string) bool {
+	return l.IsData(topic) && !change.IsSnapshotTopic(l.Envelope.Prefix, topic)
+}
+
+// LearnStarts notes where a topic begins that is about to be written to for the first time.
+func (l *Slot) LearnStarts(ctx context.Context, topic string) error {
+	if l.starts.seen[topic] != nil || !l.keeps(topic) {
+		return nil
+	}
+	starts, _, err := l.Client.Bounds(ctx, topic)
+	if err == nil {
+		l.starts.note(topic, starts)
+	}
+	return err
+}
+
+// Starts are for the next batch record.
+func (l *Slot) Starts() map[string]map[int]int64 { return l.starts.untold }
+
+// errRemoved ends the session: the next one records the loss.
+var errRemoved = errors.New("records were removed before that")
+
+// CompareStarts ends the session if a topic whose stream was proved has lost records at its beginning.
+func (l *Slot) CompareStarts(ctx context.Context, b *change.Batch) error {
+	for i := range b.Controls {
+		topic := change.TopicOf(l.Envelope.Prefix, b.Controls[i].Stream)
+		seen := l.starts.seen[topic]
+		if b.Controls[i].Type != change.ControlProof || seen == nil {
+			continue
+		}
+		starts, _, err := l.Client.Bounds(ctx, topic)
+		if errors.Is(err, kafka.TopicAuthorizationFailed) {
+			continue // its streams are refused when they have something to write
+		}
+		if err != nil {
+			return err
+		}
+		for p, start := range starts {
+			if start > seen[p] {
+				return cluster.Final(fmt.Errorf("%s/%d begins at offset %d, and began at %d: %w", topic, p, start, seen[p], errRemoved))
+			}
+		}
+		l.starts.note(topic, starts)
+	}
+	return nil
+}

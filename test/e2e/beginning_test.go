@@ -1,0 +1,181 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Somebody removes what the log has of a resource: while no exporter runs, then while one runs, and then the checkpoint is lost too.
+// Questions are refused until the exporter has noticed. A gap record names what was lost, what lives is in the log again, and nothing is
+// said of other resources.
+func TestWhatIsRemovedFromKafkaIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	testRemoved(t, w, func() { removeTopicRecords(t, w, ConfigMaps) })
+	removeTopicRecords(t, w, ConfigMaps)
+	dropCheckpoint(t, w)
+	mendedBy(t, w, w.Writer(t, removedKinds), 3)
+}
+
+var removedKinds = []Kind{ConfigMaps, Roles}
+
+func testRemoved(t *testing.T, w *World, remove func()) {
+	t.Helper()
+	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = Resources(removedKinds), "1s"
+	writer := w.Writer(t, removedKinds)
+	writer.Fill(40)
+	runFor(t, w.Env, func() {
+		writer.Run(100)
+		w.AwaitComplete(t, writer, removedKinds)
+	})
+	wantAnswered(t, w)
+	remove()
+	for _, ask := range [][]string{{"state", "configmaps", "-A"}, {"diff", "configmaps", "-A", "--from", "1h"},
+		{"replay", "configmaps", "--from", "start", "--to-stdout", "--execute"}} {
+		if out, errs, code := offline(t, w.Env, ask...); code == 0 || !strings.Contains(errs, "removed") {
+			t.Errorf("exporter %s of what was removed ends with %d:\n%s%s", ask, code, out, errs)
+		}
+	}
+	if _, errs, _ := offline(t, w.Env, "history", "configmaps", "-A"); !strings.Contains(errs, "removed") {
+		t.Errorf("history says nothing of what was removed:\n%s", errs)
+	}
+	succeeds(t, w.Env, "state", "roles", "-A")
+	mendedBy(t, w, writer, 1)
+
+	runFor(t, w.Env, func() {
+		w.AwaitComplete(t, writer, removedKinds)
+		remove()
+		awaitControls(t, w, 2, ConfigMaps.Stream(), change.ControlGap)
+		w.AwaitComplete(t, writer, removedKinds)
+	})
+	wantMended(t, w, 2)
+}
+
+// mendedBy runs an exporter until it has recorded the loss.
+func mendedBy(t *testing.T, w *World, writer *Writer, losses int) {
+	t.Helper()
+	runFor(t, w.Env, func() {
+		awaitControls(t, w, losses, ConfigMaps.Stream(), change.ControlGap)
+		w.AwaitComplete(t, writer, removedKinds)
+		if out, errs, code := offline(t, w.Env, "status"); code == 0 || !strings.Contains(out, "configmaps") {
+			t.Errorf("the status after a loss ends with %d:\n%s%s", code, out, errs)
+		}
+	})
+	wantMended(t, w, losses)
+}
+
+// wantMended demands a gap record for each loss, of the resource alone, and that the log has what lives.
+func wantMended(t *testing.T, w *World, losses int) {
+	t.Helper()
+	log := w.Read(t)
+	gaps := log.ControlsOf(ConfigMaps.Stream(), change.ControlGap)
+	for _, c := range gaps {
+		if c.Gap.From != change.UnknownVersion || c.Gap.Complete || !strings.Contains(c.Cause, "removed") {
+			t.Errorf("the gap record is %+v, because %s", c.Gap, c.Cause)
+		}
+	}
+	if others := log.ControlsOf(Roles.Stream(), change.ControlGap); len(gaps) != losses || len(others) > 0 {
+		t.Errorf("%d gap records of what was removed, want %d, and %d of the rest", len(gaps), losses, len(others))
+	}
+	WantState(t, w, log, removedKinds...)
+	wantAnswered(t, w)
+}
+
+// wantAnswered demands that the log answers for now, and has all objects.
+func wantAnswered(t *testing.T, w *World) {
+	t.Helper()
+	for _, kind := range removedKinds {
+		listed, err := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(kind.GVR).List(context.Background(), metav1.ListOptions{})
+		must(t, err)
+		out := asJSON[struct{ Items []any }](t, succeeds(t, w.Env, "state", kind.ID(), "-A", "-o", "json"))
+		if len(out.Items) != len(listed.Items) {
+			t.Errorf("the log has %d %s, and the cluster %d", len(out.Items), kind.ID(), len(listed.Items))
+		}
+	}
+}
+
+// removeTopicRecords removes what a kind's topic has, as kafka-delete-records does.
+func removeTopicRecords(t *testing.T, w *World, kind Kind) {
+	t.Helper()
+	a := admin(t, w)
+	ends, err := a.ListEndOffsets(context.Background(), w.Prefix+"."+kind.ID())
+	must(t, err)
+	_, err = a.DeleteRecords(context.Background(), ends.Offsets())
+	must(t, err)
+}
+
+// The same with rows of tables, as docs/security.md has it.
+func TestWhatIsRemovedFromPostgresIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	testRemoved(t, w, func() {
+		execute(t, w, `delete from kubecdc_log.changes where resource = 'configmaps' and api_group = '';
+			delete from kubecdc_log.objects where resource = 'configmaps' and api_group = ''`)
+	})
+}
+
+func TestWhatIsRemovedFromAFileIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	w := NewFileWorld(t)
+	testRemoved(t, w, func() {
+		db, err := sql.Open("sqlite", w.File)
+		must(t, err)
+		defer db.Close()
+		_, err = db.ExecContext(t.Context(), `pragma busy_timeout = 30000; delete from log_objects where resource =
+			(select id from log_resources where resource = 'configmaps')`)
+		must(t, err)
+	})
+}
+
+func execute(t *testing.T, w *World, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
+	must(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(context.Background(), statement)
+	must(t, err)
+}
+
+// A stream is forgotten, an object of it is deleted, and the stream is selected again: the log has the deletion, also if it has lost its
+// control records meanwhile.
+func TestAForgottenStreamIsSelectedAgain(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t testing.TB) *World{"kafka": NewWorld, "file": NewFileWorld,
+		"postgres": func(t testing.TB) *World { return NewPostgresWorld(t, servers.PostgresOptions{}) }} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t)
+			both := w.With("KUBECDC_RESOURCES", Resources(removedKinds))
+			one := w.With("KUBECDC_RESOURCES", Resources([]Kind{Roles}))
+			w.Env = both
+			writer := w.Writer(t, removedKinds)
+			writer.Fill(40)
+			runFor(t, both, func() { w.AwaitComplete(t, writer, removedKinds) })
+			for round, expired := range []bool{false, true} {
+				runFor(t, one, func() {
+					awaitControls(t, w, round+1, ConfigMaps.Stream(), change.ControlStreamEnd)
+					w.AwaitComplete(t, writer, []Kind{Roles})
+				})
+				if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 0 {
+					t.Fatalf("exporter forget: %d, %s", code, out)
+				}
+				writer.Run(100)
+				if expired && w.Kafka != nil {
+					expireControl(t, w)
+				} else if expired {
+					break
+				}
+				runFor(t, both, func() { w.AwaitComplete(t, writer, removedKinds) })
+				WantState(t, w, w.Read(t), removedKinds...)
+			}
+		})
+	}
+}
