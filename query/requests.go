@@ -170,7 +170,9 @@ func (q *Requests) who(t *transition) *Who {
 		}
 	}
 	unused := func(r *audit.Record) bool { return !q.used[r] && t.fits(r) && t.allows(r) }
-	made := func(r *audit.Record) bool { return unused(r) && (r.Effect == audit.Wrote || r.VersionAfter == t.version) }
+	made := func(r *audit.Record) bool {
+		return unused(r) && (r.Effect == audit.Wrote || r.VersionAfter == t.version)
+	}
 	if found := among(versioned, made); len(found) > 0 {
 		return whoOf(found, Probable)
 	}

@@ -113,7 +113,7 @@ func TestWhatIsWrong(t *testing.T) {
 }
 
 func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
-	stored := &Stored{Owners: []checkpoint.SlotOwner{{Slot: 0, Owner: "a", Held: true, Selected: []change.StreamID{}}, 
+	stored := &Stored{Owners: []checkpoint.SlotOwner{{Slot: 0, Owner: "a", Held: true, Selected: []change.StreamID{}},
 		{Slot: 1, Selected: []change.StreamID{}}, {Slot: 2, Owner: "b"}}}
 	want := "slot 1: nobody owns it, so its streams are not read\n" +
 		"slot 2: nobody owns it, so its streams are not read: the lease of b has ended"

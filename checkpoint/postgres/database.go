@@ -38,7 +38,7 @@ var dialect = tables.Dialect{
 		where c.cluster = $1 and c.slot = $2 and c.time <= $3 order by p.key, c.second desc`,
 	// Tables of an older release, which OpenPast leaves as they are, have no such column.
 	Selected: `select slot, coalesce(to_jsonb(s)->>'selected', '') from kubecdc.slots s where cluster = $1`,
-	Second: `date_trunc('second', clock_timestamp())`,
+	Second:   `date_trunc('second', clock_timestamp())`,
 	// A table that was just filled has no statistics.
 	ByKey: `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
 		set_config('enable_sort', 'off', true)`,

@@ -24,8 +24,8 @@ var dialect = tables.Dialect{
 	PositionsAt: `select value from (select p.key, p.value, max(c.second) from checkpoints c, json_each(c.positions) p
 		where c.cluster = $1 and c.slot = $2 and c.time <= $3 group by p.key) order by key`,
 	Selected: `select slot, selected from slots where cluster = $1`,
-	Second: `clock_timestamp() / 1000000`,
-	Rebase: rebase,
+	Second:   `clock_timestamp() / 1000000`,
+	Rebase:   rebase,
 	Offsets: func(o change.Offsets) json.RawMessage {
 		text, _ := json.Marshal(change.Offsets{}.Merge(o)) // strings and numbers only: can't fail
 		return text

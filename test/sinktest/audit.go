@@ -26,7 +26,9 @@ var auditContract = []part{
 }
 
 // auditRecord is the n-th record, with all that one can have.
-func auditRecord(n int) audit.Record { return auditRecordAt(n, time.Date(2026, 3, 1, 10, 0, 0, n*1000, time.UTC)) }
+func auditRecord(n int) audit.Record {
+	return auditRecordAt(n, time.Date(2026, 3, 1, 10, 0, 0, n*1000, time.UTC))
+}
 
 func auditRecordAt(n int, at time.Time) audit.Record {
 	return audit.Record{ID: fmt.Sprintf("%012x%020x", at.UnixMilli(), n), AuditID: fmt.Sprint("request ", n), Time: at, Answered: at.Add(time.Millisecond),
