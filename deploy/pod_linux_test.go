@@ -92,32 +92,35 @@ func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 // The state folder is all that a Pod may write to. Each sink and checkpoint has room there for what does not fit in memory: new
 // versions of a large object, and its redaction by a stricter rule.
 func TestInAPodLargeObjectsNeedNoOtherFolder(t *testing.T) {
-	kube := servers.Kube(t)
-	apply(t, kube.Config, build(t, "base"))
-	exporter := pod(t, kube, accountToken(t, clientset(t, kube.Config), "kubecdc", "kubecdc"))
+	largeObjectsInAPod(t, map[string]func(*testing.T) []string{
+		"stdout": func(*testing.T) []string { return []string{"KUBECDC_SINK=stdout"} },
+		"sqlite": func(*testing.T) []string { return []string{"KUBECDC_SINK=sqlite"} },
+	})
+}
+
+func TestSlowInAPodLargeObjectsNeedNoOtherFolder(t *testing.T) {
+	servers.Slow(t)
 	kafka := func(t *testing.T) []string {
 		return []string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + strings.Join(servers.SharedKafka(t).Brokers, ","),
 			"KUBECDC_KAFKA_TOPIC_PREFIX=" + servers.UniqueName()}
 	}
-	for _, tc := range []struct {
-		name     string
-		slow     bool
-		settings func(*testing.T) []string
-	}{
-		{"stdout", false, func(*testing.T) []string { return []string{"KUBECDC_SINK=stdout"} }},
-		{"sqlite", false, func(*testing.T) []string { return []string{"KUBECDC_SINK=sqlite"} }},
-		{"kafka", true, kafka},
-		{"kafka with postgres", true, func(t *testing.T) []string { return append(kafka(t), "KUBECDC_CHECKPOINT="+servers.Database(t)) }},
-		{"postgres", true, func(t *testing.T) []string {
+	largeObjectsInAPod(t, map[string]func(*testing.T) []string{
+		"kafka":               kafka,
+		"kafka with postgres": func(t *testing.T) []string { return append(kafka(t), "KUBECDC_CHECKPOINT="+servers.Database(t)) },
+		"postgres": func(t *testing.T) []string {
 			url := servers.Database(t)
 			return []string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=" + url, "KUBECDC_CHECKPOINT=" + url}
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if tc.slow && os.Getenv("KUBECDC_TEST_SLOW") == "" {
-				t.Skip("make slow runs it")
-			}
-			p := &podWithLargeObject{exporter: exporter, settings: tc.settings(t), reads: tc.name != "stdout",
+		},
+	})
+}
+
+func largeObjectsInAPod(t *testing.T, logs map[string]func(*testing.T) []string) {
+	kube := servers.Kube(t)
+	apply(t, kube.Config, build(t, "base"))
+	exporter := pod(t, kube, accountToken(t, clientset(t, kube.Config), "kubecdc", "kubecdc"))
+	for name, settings := range logs {
+		t.Run(name, func(t *testing.T) {
+			p := &podWithLargeObject{exporter: exporter, settings: settings(t), reads: name != "stdout",
 				api: clientset(t, kube.Config).CoreV1().ConfigMaps(servers.Namespace(t))}
 			p.run(t, 1, 6)
 			p.settings = append(p.settings, "KUBECDC_REDACT=configmaps:data.large")

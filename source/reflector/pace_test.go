@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,10 +97,8 @@ func TestPagesFitIntoTheServersTimeout(t *testing.T) {
 
 // The same on a real API server, which gives a list eight seconds, over a slow network: a continue token takes another limit, and each
 // object is listed once.
-func TestPagesFitIntoARealServersTimeout(t *testing.T) {
-	if os.Getenv("KUBECDC_TEST_SLOW") == "" {
-		t.Skip("make slow runs it")
-	}
+func TestSlowPagesFitIntoARealServersTimeout(t *testing.T) {
+	servers.Slow(t)
 	k := ownKubernetes(t, servers.KubernetesOptions{APIServerFlags: []string{"--request-timeout=8s"}})
 	const objects, size, perSecond = 600, 20_000, 400_000
 	core := kubernetes.NewForConfigOrDie(k.Config).CoreV1().ConfigMaps("default")
