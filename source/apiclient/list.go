@@ -47,7 +47,11 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 			objects++
 			return each(p, o, err)
 		}
-		defer func() { o.Pace.note(o.Limit, objects, time.Since(began), err) }()
+		defer func() {
+			if ctx.Err() == nil { // else the page was given up
+				o.Pace.note(o.Limit, objects, time.Since(began), err)
+			}
+		}()
 	}
 	body, _, err := c.get(ctx, CollectionPath(s, o.Namespace), o.query(s), accept)
 	if err != nil {

@@ -85,7 +85,7 @@ func TestASnapshotOfAllObjectsGoesToAPlaceOfItsOwn(t *testing.T) {
 	}, &reflector.Snapshot{All: true, Labels: "x=y", After: "default/a"})
 	expect(t, l, "r b@20 r c@30", "200")
 	for _, c := range l.changes {
-		if topic := change.Topic("p", c.Stream.Resource); topic != "p.snapshot.configmaps" || change.TopicOf("p", c.Stream.ID()) != topic {
+		if topic := change.Topic("p", c.Stream.Resource); topic != "p.snapshot_of.configmaps" || change.TopicOf("p", c.Stream.ID()) != topic {
 			t.Errorf("topics %s, %s", topic, change.TopicOf("p", c.Stream.ID()))
 		}
 	}

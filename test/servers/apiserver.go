@@ -53,7 +53,9 @@ func (a *APIServer) args() []string {
 }
 
 // Start starts the server on the port it had before, and waits until it is ready and the first namespaces exist.
-func (a *APIServer) Start(ctx context.Context) (err error) {
+func (a *APIServer) Start(ctx context.Context) error { return oneAtATime(ctx, a.start) }
+
+func (a *APIServer) start(ctx context.Context) (err error) {
 	a.proc, err = startProcess(command{
 		name: a.name,
 		path: a.kube.binary,

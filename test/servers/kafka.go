@@ -132,7 +132,9 @@ func (k *Kafka) listen() error {
 }
 
 // Start starts the broker after a kill or stop, with the data it had.
-func (k *Kafka) Start(ctx context.Context) error {
+func (k *Kafka) Start(ctx context.Context) error { return oneAtATime(ctx, k.start) }
+
+func (k *Kafka) start(ctx context.Context) error {
 	err := writeProperties(k.instance.path("server.properties"), k.properties())
 	if err != nil {
 		return err

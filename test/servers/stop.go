@@ -3,7 +3,6 @@ package servers
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"sync"
 )
@@ -26,27 +25,12 @@ func launch(ctx context.Context, s stopper, i *instance, start func(context.Cont
 	ctx, cancel := Patient(ctx)
 	defer cancel()
 	register(s)
-	err := oneAtATime(ctx, start)
+	err := start(ctx)
 	if err != nil {
 		i.keep = true
 		err = errors.Join(err, s.Stop())
 	}
 	return err
-}
-
-// oneAtATime starts a server while no other process starts one: a start keeps a processor busy for seconds, and several at once would take
-// it from the tests that run.
-func oneAtATime(ctx context.Context, start func(context.Context) error) error {
-	dir, err := Dir()
-	if err != nil {
-		return err
-	}
-	unlock, err := lockFile(filepath.Join(dir, "start.lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return start(ctx)
 }
 
 // unregister reports whether s was still registered: a second Stop does nothing.

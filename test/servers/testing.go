@@ -138,6 +138,7 @@ func Need(t testing.TB) {
 	if testing.Short() {
 		t.Skip("this test needs real servers: make test runs it")
 	}
+	admit(t)
 }
 
 func shared[S any](t testing.TB, name string, start func() (S, error)) S {

@@ -1,0 +1,130 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	atOnce  = 6   // tests of all packages that use servers
+	toSpare = 0.2 // of the processors' time, for one more
+)
+
+// admitted are the tests of this process that may use servers, by the name of the outermost one. Its subtests need no admission.
+var admitted struct {
+	sync.Mutex
+	tests map[string]*admission
+}
+
+type admission struct {
+	users int // the test and its subtests that have asked
+	wait  func() (release func())
+}
+
+// admit waits until the machine has room for one more test that uses servers: fewer than atOnce run in all processes, and the processors
+// have time to spare; or no other one runs. So tests never take more than the machine has, and one goes on where others load it.
+func admit(t testing.TB) {
+	t.Helper()
+	root, _, _ := strings.Cut(t.Name(), "/")
+	admitted.Lock()
+	a := admitted.tests[root]
+	if a == nil {
+		a = &admission{wait: sync.OnceValue(awaitRoom)}
+		if admitted.tests == nil {
+			admitted.tests = map[string]*admission{}
+		}
+		admitted.tests[root] = a
+	}
+	a.users++
+	admitted.Unlock()
+	release := a.wait()
+	t.Cleanup(func() {
+		admitted.Lock()
+		defer admitted.Unlock()
+		if a.users--; a.users == 0 {
+			delete(admitted.tests, root)
+			release()
+		}
+	})
+}
+
+func awaitRoom() (release func()) {
+	dir, err := Dir()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		return func() {} // the server's start says so
+	}
+	unlock, err := lockFile(filepath.Join(dir, "admit.lock")) // one waits; the others wait for it
+	if err != nil {
+		return func() {}
+	}
+	defer unlock()
+	for {
+		place, running := freePlace(dir)
+		if place != nil && (running == 0 || spare() > toSpare) {
+			return func() { place.Close() }
+		}
+		if place != nil {
+			place.Close()
+		} else {
+			time.Sleep(spareWindow)
+		}
+	}
+}
+
+// freePlace locks a place that no running test has, if there is one, and counts those that are taken. A lock ends with its process.
+func freePlace(dir string) (free *os.File, taken int) {
+	for n := range atOnce {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("test-%d.lock", n)), os.O_CREATE|os.O_RDWR, 0o644)
+		if err != nil {
+			continue
+		}
+		switch {
+		case syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil:
+			taken++
+			f.Close()
+		case free != nil:
+			f.Close()
+		default:
+			free = f
+		}
+	}
+	return free, taken
+}
+
+const spareWindow = 500 * time.Millisecond
+
+// spare is which part of the processors' time nobody needs now. It takes spareWindow to find out.
+func spare() float64 {
+	before, known := idled()
+	time.Sleep(spareWindow)
+	after, _ := idled()
+	if !known {
+		return 1
+	}
+	return float64(after-before) / float64(spareWindow) / float64(runtime.NumCPU())
+}
+
+// oneAtATime starts a server while no other process starts one: a start keeps a processor busy for seconds.
+func oneAtATime(ctx context.Context, start func(context.Context) error) error {
+	dir, err := Dir()
+	if err != nil {
+		return err
+	}
+	unlock, err := lockFile(filepath.Join(dir, "start.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return start(ctx)
+}
