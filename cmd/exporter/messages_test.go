@@ -17,11 +17,11 @@ import (
 // noMessage are quotes of docs/operations.md that no program says.
 var noMessage = regexp.MustCompile(`^(exporter |etcdutl |signals list$|complete: (true|false)$)`)
 
-// varies are the parts of quotes that are values, or that other programs say: Kafka, Postgres, PgBouncer, Go's library.
+// varies are the parts of quotes that are values, or that other programs say: an API server, Kafka, Postgres, PgBouncer, Go's library.
 var varies = regexp.MustCompile(`(CA|uid) …|…|http://|"[^"]*"|\S*\d\S*|PREFIX|CN=|SASL Authentication Failed|` +
 	`(Topic|Group|Transactional ID) Authorization Failed|certificate signed by unknown authority|lock timeout|unexpected EOF|` +
 	`connection timed out|must be owner of table|password authentication failed|unsupported startup parameter|` +
-	`transaction blocks not allowed`)
+	`transaction blocks not allowed|corrupt object|object not decodable`)
 
 // Who searches docs/operations.md for a message must find it: each one that the page quotes is in the source.
 func TestThePageOfOperationsQuotesTheSource(t *testing.T) {

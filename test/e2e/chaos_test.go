@@ -88,7 +88,7 @@ func report(t *testing.T, c *Chaos) {
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
-	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, 20), failpoint.All)
+	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, 14), failpoint.All)
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
 		if c.Faults["  "+step] == 0 {

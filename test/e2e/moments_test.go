@@ -34,7 +34,8 @@ func TestTimesInAFile(t *testing.T) {
 	testTimes(t, NewFileWorld(t))
 }
 
-func TestTimesInPostgres(t *testing.T) {
+func TestSlowTimesInPostgres(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	testTimes(t, postgresWorld(t, servers.Lend(t), servers.PostgresOptions{}))
 }
@@ -155,6 +156,13 @@ func (p *timesTest) judge() {
 	p.t.Helper()
 	reader := (&pastTest{World: p.World, t: p.t}).reader()
 	asked, answered := map[string]int{}, map[string]int{}
+	controls := p.controls(p.t)
+	late := func(s momentSample) bool { // the log says so: the machine was too slow
+		return slices.ContainsFunc(controls, func(c change.Control) bool {
+			since, read := time.UnixMilli(c.SinceMs).Truncate(time.Second), time.UnixMilli(c.TimeMs)
+			return c.Type == change.ControlBehind && c.Stream == s.kind.Stream() && !s.at.Before(since) && !s.at.After(read)
+		})
+	}
 	for _, s := range p.samples {
 		for _, logged := range []bool{false, true} {
 			at := query.TargetOf(moment.Moment{Time: s.at}, logged)
@@ -164,7 +172,11 @@ func (p *timesTest) judge() {
 				s.known = p.at(s.kind, states[0].Coverage[0].At)
 			}
 			name := fmt.Sprint(s.phase, map[bool]string{true: " (logged)"}[logged])
-			if asked[name]++; len(states[0].Missing) > 0 {
+			missing := len(states[0].Missing) > 0
+			if missing && late(s) {
+				continue
+			}
+			if asked[name]++; missing {
 				continue
 			}
 			answered[name]++
@@ -176,7 +188,7 @@ func (p *timesTest) judge() {
 	}
 	for _, name := range []string{"live", "outage", "recovered", "pause", "live (logged)", "outage (logged)",
 		"after (logged)", "again (logged)"} {
-		if answered[name] == 0 {
+		if answered[name] == 0 && asked[name] > 0 {
 			p.t.Errorf("nothing is answered: %s", name)
 		}
 	}

@@ -91,7 +91,7 @@ func (t *tally) ended(e event, id string) {
 	if e.Action == "fail" && (e.Test != "" || e.FailedBuild == "" && !t.hasFailed(e.Package)) {
 		f := failure{name: strings.TrimSpace(short(e.Package) + " " + e.Test), output: t.output[id]}
 		if !slices.ContainsFunc(t.failures, func(inner failure) bool { return strings.HasPrefix(inner.name, f.name+"/") }) {
-			t.print("FAIL " + f.name)
+			t.print("FAIL " + firstLines(f, 10))
 		}
 		t.failures = append(t.failures, f)
 	}
@@ -169,7 +169,8 @@ func (t *tally) summary(usage *syscall.Rusage) {
 	}
 	for i, f := range t.failures {
 		if fmt.Printf("\nFAIL %s\n", f.name); i < 3 {
-			fmt.Print(strings.Join(f.output[max(0, len(f.output)-60):], ""))
+			fmt.Print(strings.Join(f.output[:min(len(f.output), 30)], ""))
+			fmt.Print(strings.Join(f.output[max(min(len(f.output), 30), len(f.output)-60):], ""))
 		}
 	}
 	took := time.Since(t.began)

@@ -267,7 +267,7 @@ func (k *Kubernetes) EtcdHistory(ctx context.Context, prefix string, from int64)
 	e := k.keeper(prefix)
 	record := e.record
 	if record == nil {
-		record = newRecorder(e.client, max(from, 1), true)
+		record = newRecorder(e.client, max(from, e.since, 1), true)
 		defer record.stop()
 	}
 	return record.history(ctx, e.client, prefix, from)

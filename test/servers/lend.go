@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type pool[S server] struct {
 type server interface {
 	Stop() error
 	processes() []*process
+	wake(context.Context) error // from how it is while nobody has it
 }
 
 var (
@@ -40,6 +42,10 @@ func (p *pool[S]) lend(t testing.TB, name string, start func(context.Context) (S
 	t.Helper()
 	Need(t)
 	s, found := p.take()
+	if found && s.wake(context.Background()) != nil {
+		_ = s.Stop()
+		found = false
+	}
 	if !found {
 		var err error
 		if s, err = start(context.Background()); err != nil {
@@ -47,7 +53,7 @@ func (p *pool[S]) lend(t testing.TB, name string, start func(context.Context) (S
 		}
 	}
 	t.Cleanup(func() {
-		report(t, s)
+		report(t, s.processes())
 		if t.Failed() || restore(s, context.Background()) != nil {
 			_ = s.Stop()
 			return
@@ -60,11 +66,11 @@ func (p *pool[S]) lend(t testing.TB, name string, start func(context.Context) (S
 }
 
 // report says of a test that has failed in what state it leaves a server.
-func report(t testing.TB, s server) {
+func report(t testing.TB, of []*process) {
 	if !t.Failed() {
 		return
 	}
-	for _, p := range s.processes() {
+	for _, p := range of {
 		if p != nil {
 			t.Logf("%s, running: %v, ends its log with\n%s", p.name, p.running(), lastLines(p.output(), 5))
 		}
@@ -89,11 +95,9 @@ func OwnPostgres(t testing.TB, opts PostgresOptions) *Postgres {
 	if err != nil {
 		t.Fatalf("this test needs a real Postgres server: %v\nto install what is missing: %s", err, howToInstall)
 	}
-	t.Cleanup(func() { report(t, p); _ = p.Stop() })
+	t.Cleanup(func() { report(t, []*process{p.proc}); _ = p.Stop() })
 	return p
 }
-
-func (p *Postgres) processes() []*process { return []*process{p.proc} }
 
 // LendKafka gives a broker to one test alone, which may kill, suspend and cut it off. Other tests' topics may be in it.
 func LendKafka(t testing.TB) *Kafka {
@@ -101,6 +105,28 @@ func LendKafka(t testing.TB) *Kafka {
 	return lentBrokers.lend(t, "Kafka", func(ctx context.Context) (*Kafka, error) {
 		return StartKafka(ctx, KafkaOptions{Properties: Impatient})
 	}, (*Kafka).restore)
+}
+
+func (k *Kafka) wake(context.Context) error { return nil }
+
+// wake undoes sleep.
+func (k *Kubernetes) wake(ctx context.Context) error {
+	if err := k.signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(k.Config)
+	if err != nil {
+		return err
+	}
+	return Until(ctx, "the API server to be awake", func() (bool, error) { return k.API.ready(ctx, client) == nil, nil })
+}
+
+// sleep suspends the servers: one that nobody uses takes a twentieth of a processor.
+func (k *Kubernetes) sleep() error { return k.signal(syscall.SIGSTOP) }
+
+// signal sends a signal to the store first, then to the API server.
+func (k *Kubernetes) signal(s syscall.Signal) error {
+	return errors.Join(k.etcd.proc.cmd.Process.Signal(s), k.API.proc.cmd.Process.Signal(s))
 }
 
 func (k *Kafka) processes() []*process { return []*process{k.proc} }
@@ -243,10 +269,11 @@ func (k *Kubernetes) clear(ctx context.Context) error {
 		return err
 	}
 	k.etcd.forget(revision + 1)
-	return Until(ctx, "the API server to serve what it served at its start", func() (bool, error) {
+	err = Until(ctx, "the API server to serve what it served at its start", func() (bool, error) {
 		groups, err := k.groups(ctx)
 		return slices.Equal(groups, k.new.groups), err
 	})
+	return errors.Join(err, k.sleep())
 }
 
 // ownOfAPIServer reports what an API server writes again and again, of itself.
