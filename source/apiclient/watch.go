@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -19,12 +20,18 @@ type Event struct {
 	Type   string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or one that is not known yet
 	Object Object
 	Line   []byte
-	Err    error // why the event can't be read; Line has it as it came
+	Err    error // why the event can't be read (Line has it as it came), or a *NotEventError
 	// Since is when all events before this one were known to be read, so that it happened later (arrivals.go); zero: not known.
 	Since time.Time
 }
 
+// NotEventError reports a line in the answer to a watch that is no event: something else than an API server has answered.
+type NotEventError struct{ text string }
+
+func (e *NotEventError) Error() string { return e.text }
+
 type Watch struct {
+	withhold   bool
 	body       io.ReadCloser
 	lines      *lines
 	arrivals   *arrivals
@@ -45,7 +52,7 @@ func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool,
 		return nil, err
 	}
 	a := newArrivals(body, multiplexed)
-	return &Watch{body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed)}, nil
+	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed)}, nil
 }
 
 func (w *Watch) Close() { _ = w.body.Close() }
@@ -76,6 +83,9 @@ func (w *Watch) Next() (Event, error) {
 				return e, nil
 			}
 			e := parseEvent(line)
+			if e.Err == errNotEvent {
+				e.Err = w.notEvent(line)
+			}
 			e.Since = w.arrivals.first
 			e.Object.Slab = w.lines.slab.Hold()
 			if e.Type == "BOOKMARK" { // about once a minute
@@ -101,21 +111,38 @@ func largeEvent(begin []byte, size int64) Event {
 	return e
 }
 
-// parseEvent reads type and object in one pass and ignores unknown members.
+var errNotEvent = errors.New("it is no event")
+
+func (w *Watch) notEvent(line []byte) *NotEventError {
+	begin := "it is not shown since objects of this stream are redacted"
+	if !w.withhold {
+		begin = fmt.Sprintf("it begins with %q", snippet(line))
+	}
+	return &NotEventError{fmt.Sprintf("a gateway or proxy answers, and no API server: a line of %d bytes is no event of a watch; %s", len(line), begin)}
+}
+
+// parseEvent reads type and object in one pass and ignores unknown members. Err is errNotEvent if one of the two is missing.
 func parseEvent(line []byte) Event {
-	e := Event{Line: line}
+	e, hasObject := Event{Line: line}, false
 	s := rawjson.New(line)
 	for name, more := s.First(); more; name, more = s.Next() {
 		switch {
 		case string(name) == "type":
 			e.Type = eventType(s.Skip())
-		case string(name) == "object" && s.AtObject():
-			e.Object.scan(&s)
+		case string(name) == "object":
+			if hasObject = true; s.AtObject() {
+				e.Object.scan(&s)
+			} else {
+				s.Skip()
+			}
 		default:
 			s.Skip()
 		}
 	}
-	if !s.AtEnd() || e.Type == "" {
+	switch {
+	case e.Type == "" || !hasObject:
+		e.Err = errNotEvent
+	case !s.AtEnd():
 		e.Err = fmt.Errorf("read a watch event: %w", rawjson.ErrMalformed)
 	}
 	return e

@@ -59,7 +59,7 @@ const (
 func (w *watching) endedEmpty(ctx context.Context, differed bool) (state, error) {
 	if differed {
 		reason := fmt.Sprintf("the watch from resourceVersion %s does not deliver changes that a list shows", w.cursor)
-		return w.enter(&expired{w}, reason), nil
+		return w.enter(&expired{w, RelistEmptyWatch}, reason), nil
 	}
 	w.client, w.bookmarks = w.shared, false
 	w.empty.watches++

@@ -9,16 +9,22 @@ import (
 )
 
 // expired answers a 410: first with a fresh connection, which may reach another API server that still has the position,
-// then with recovery or a list.
-type expired struct{ *watching }
+// then with recovery or a list. It answers also what else keeps the watch from going on.
+type expired struct {
+	*watching
+	why RelistReason
+}
 
 func (e *expired) name() change.StreamState { return change.StateExpired }
 
 func (e *expired) step(ctx context.Context) (state, error) {
-	tries, reason := e.options.FreshTries, RelistExpired
+	tries := e.options.FreshTries
 	e.compacted = e.compacted || e.empty.watches > 0
-	if e.empty.differs {
-		tries, reason = min(tries, 1), RelistEmptyWatch // each try takes a whole watch
+	switch e.why {
+	case RelistEmptyWatch:
+		tries = min(tries, 1) // each try takes a whole watch
+	case RelistDeletion:
+		tries = 0 // it would come again
 	}
 	if e.freshTries < tries && e.renewClient() {
 		e.freshTries++
@@ -26,7 +32,7 @@ func (e *expired) step(ctx context.Context) (state, error) {
 	}
 	e.backOffRelist(ctx)
 	e.log.Warn("relist", "reason", e.reason, "position", e.position)
-	e.observer.Relisted(e.ID(), reason)
+	e.observer.Relisted(e.ID(), e.why)
 	if l := e.catchUp; l != nil {
 		l.restart()
 		return e.enter(l, "the list begins again: "+e.reason), nil

@@ -25,13 +25,14 @@ type Inventory interface {
 type RelistReason string
 
 const (
-	RelistExpired         RelistReason = "410"                    // the server does not have the position any more
-	RelistEmptyWatch      RelistReason = "the watch is empty"     // it does not deliver what a list shows
-	RelistHistoryWentBack RelistReason = "history went backwards" // etcd was restored from a backup
-	RelistInterrupted     RelistReason = "a list was interrupted" // the log has a part of what it showed
+	RelistExpired         RelistReason = "410"                      // the server does not have the position any more
+	RelistEmptyWatch      RelistReason = "the watch is empty"       // it does not deliver what a list shows
+	RelistDeletion        RelistReason = "a deletion can't be read" // of which object it is, is not known
+	RelistHistoryWentBack RelistReason = "history went backwards"   // etcd was restored from a backup
+	RelistInterrupted     RelistReason = "a list was interrupted"   // the log has a part of what it showed
 )
 
-var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistHistoryWentBack, RelistInterrupted}
+var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistDeletion, RelistHistoryWentBack, RelistInterrupted}
 
 // Observer receives what streams do. Its methods are called by many goroutines and must be quick.
 type Observer interface {

@@ -146,7 +146,6 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 		`{"type":"ADDED","object":{"metadata":{"name":"x","uid":"u","resourceVersion":"101","managedFields":[{"a" 1}]},"data":{}}}`, // deep
 		`{"type":"ADDED","object":{"metadata":{"name":"` + strings.Repeat("x", 70_000) + `","uid":"u","resourceVersion":"101"}}}`,   // as a Role's may be
 		`{"type":"BOOKMARK","object":{"metadata":{}}}`,
-		`this is no JSON`,
 	}
 	l := resumed("100", "a a 99")
 	play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", stay: true,
@@ -158,6 +157,65 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of which object a deletion is that can't be read, what the server has tells.
+func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
+	for name, bad := range map[string]string{
+		"without uid and version": `{"type":"DELETED","object":{"kind":"ConfigMap","metadata":{"namespace":"default","name":"b"}}}`,
+		"without a name":          `{"type":"DELETED","object":{"kind":"ConfigMap","metadata":{}}}`,
+		"malformed":               `{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"b","uid":"b","resourceVersion":"150"},"data":{"k":tru}}}`,
+		"no object":               `{"type":"DELETED","object":null}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := resumed("100", "a a 99", "b b 90")
+			play(t, l, plain(), steps(holds("100", "a a 99"), []step{
+				{want: "watch rv=100", body: modified("a a 101") + bad + "\n", stay: true},
+				{want: "list limit=2", body: listed("200", "", "a a 101")},
+				{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) {
+				expect(t, l, "u a@101 d b@90?", "200")
+				if len(l.raws) != 1 {
+					t.Errorf("%d dead letters", len(l.raws))
+				}
+			})
+		})
+	}
+	t.Run("of an object that the log does not have", func(t *testing.T) {
+		l := resumed("100", "a a 99")
+		play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", stay: true,
+			body: `{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"other"}}}` + "\n" + modified("a a 101")}}),
+			func(t *testing.T, _ *script) { expect(t, l, "u a@101", "101") })
+	})
+}
+
+// What answers a watch with 200 and no event is no API server: the watch has failed, and nothing of the answer is a dead letter.
+func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
+	for name, answer := range map[string]string{
+		"text":              "upstream connect error\n",
+		"a gateway's error": `{"type":"about:blank","title":"Bad Gateway","status":502}` + "\n",
+		"a Status":          failure(502, "BadGateway") + "\n",
+		"a list":            listed("200", "", "c c 150") + "\n",
+		"gzip":              "\x1f\x8b\x08\x00\n\xff\n",
+		"null":              "null\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, o := resumed("100", "a a 99"), &quietObserver{}
+			history := holds("100", "a a 99")
+			bad := []step{{want: "watch rv=100", body: answer}}
+			playObserved(t, l, plain(), o, steps(history, bad, history, bad, history, bad, history,
+				[]step{{want: "watch rv=100", body: modified("a a 101"), stay: true}}), func(t *testing.T, s *script) {
+				expect(t, l, "u a@101", "101")
+				if len(l.raws) > 0 || !o.was(change.StateWaiting) || s.wait(6) < 100*time.Millisecond {
+					t.Errorf("%d dead letters, states %v, the third try after %s", len(l.raws), o.states, s.wait(6))
+				}
+				for _, err := range o.errs {
+					if !strings.Contains(err.Error(), "no API server") {
+						t.Errorf("it says: %v", err)
+					}
+				}
+			})
+		})
+	}
 }
 
 // Discovery may report a change in any state: another version is read from the same position; a removed resource's objects

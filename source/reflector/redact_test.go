@@ -74,7 +74,6 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 		`{"type":"ADDED","object":{"kind":"Secret","metadata":{"uid":"u","resourceVersion":"` + canary + `"}}}`,
 		`{"type":"ADDED","object":{"metadata":{"name":"x","uid":"u","resourceVersion":"101"},"data":{"a":"` + canary + `",}}}`,
 		`{"type":"BOOKMARK","object":{"metadata":{},"data":{"a":"` + canary + `"}}}`,
-		canary,
 	}
 	secret := `{"kind":"Secret","metadata":{"name":"x","namespace":"default","uid":"u","resourceVersion":"103"},"data":{"a":"` + canary + `"}}`
 	steps := []step{
@@ -86,6 +85,8 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 		{want: "list limit=2", body: `{"kind":"SecretList","metadata":{"resourceVersion":"100"},"items":[{"data":` + canary + `}]}`},
 		{want: "list limit=2", body: `{"kind":"SecretList","metadata":{"resourceVersion":"100"},"items":[{"metadata":{"resourceVersion":"` + canary + `"},"data":{"a":"` + canary + `"}}]}`},
 		{want: "watch rv=100", body: strings.Join(bad, "\n") + "\n" + `{"type":"ERROR","object":` + strings.Replace(secret, `"103"`, `17`, 1) + "}\n"},
+		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
+		{want: "watch rv=100", body: canary + "\n"},
 		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
 		{want: "watch rv=100", body: `{"type":"ERROR","object":{"kind":"Token","message":"` + canary + `"}}` + "\n"},
 		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},

@@ -20,8 +20,9 @@ type watching struct {
 	*Reflector
 	catchUp    *listing // an inconsistent list whose end the watch has to pass; nil: none
 	empty      emptyWatches
-	freshTries int  // fresh connections tried since the last event
-	bookmarked bool // a bookmark came on this connection
+	freshTries int    // fresh connections tried since the last event
+	bookmarked bool   // a bookmark came on this connection
+	unknown    string // the last type of an event that is not known
 }
 
 // watch follows the collection from the cursor. list is inconsistent and must be caught up with; nil: there is none.
@@ -103,8 +104,10 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 	whole := run.timeout * 9 / 10
 	empty := run.events == 0 || w.empty.compared
 	switch {
+	case errors.Is(run.err, errDeletion):
+		return w.enter(&expired{w, RelistDeletion}, run.err.Error()), nil
 	case apiclient.IsGone(run.err):
-		return w.enter(&expired{w}, fmt.Sprintf("410 at resourceVersion %s: %s", w.cursor, apiclient.Reason(run.err))), nil
+		return w.enter(&expired{w, RelistExpired}, fmt.Sprintf("410 at resourceVersion %s: %s", w.cursor, apiclient.Reason(run.err))), nil
 	case eof && empty && run.lasted >= min(whole, longEnough):
 		return w.endedEmpty(ctx, run.differed)
 	case eof && run.lasted >= whole:
@@ -161,8 +164,11 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 }
 
 func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
+	if _, is := errors.AsType[*apiclient.NotEventError](e.Err); is {
+		return e.Err
+	}
 	if e.Err != nil {
-		return w.sendMalformed(ctx, e.Line, e.Err)
+		return w.sendUnreadable(ctx, &e, e.Err)
 	}
 	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED":
@@ -181,7 +187,10 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 	case "ERROR":
 		return e.Status()
 	default:
-		w.log.Warn("an event of an unknown type is ignored", "type", e.Type)
+		if w.unknown != e.Type {
+			w.unknown = e.Type
+			w.log.Warn("events of an unknown type are ignored", "type", e.Type)
+		}
 	}
 	w.freshTries = 0
 	w.resetBackoff()
@@ -201,7 +210,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) && w.known.Len() == 0 {
 		return err // no object of the resource was ever usable
 	} else if err != nil {
-		return w.sendMalformed(ctx, e.Line, err)
+		return w.sendUnreadable(ctx, &e, err)
 	}
 	w.participant.Wrote(o.Version)
 	d := w.known.Compare(o.Key(), o.UID, o.Version)
@@ -230,6 +239,21 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 		w.lately.note(&w.stream.Resource, &o)
 	}
 	return w.send(ctx, w.newChange(op, &o), w.watched(o.Version))
+}
+
+// errDeletion reports a deletion of which it is not known whose it is.
+var errDeletion = errors.New("a deletion can't be read")
+
+// sendUnreadable emits an event that can't be read. If it may be the deletion of an object that the log has, the watch ends, and what the API
+// server has decides.
+func (w *watching) sendUnreadable(ctx context.Context, e *apiclient.Event, why error) error {
+	if err := w.sendMalformed(ctx, e.Line, why); err != nil || e.Type != "DELETED" {
+		return err
+	}
+	if _, logged := w.known.Get(e.Object.Key()); e.Err == nil && e.Object.Name != "" && !logged {
+		return nil
+	}
+	return errDeletion
 }
 
 // handleDeleted emits a deletion, unless the log already has it or something newer, as another object under the name.
