@@ -90,7 +90,10 @@ func Run(ctx context.Context, config Config, given Parts) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, work := range []func(){
 		func() {
-			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, selected.publish)
+			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, func(s discovery.Selection) {
+				parts.Observer.SelectionLacks(s.Lacking())
+				selected.publish(s)
+			})
 		},
 		func() { stall.Watch(ctx) },
 		func() { parts.sinkReach.Probe(ctx, parts.Sink) },

@@ -27,6 +27,8 @@ type Observer interface {
 	StreamObjects(slot int, stream change.StreamID, known func() int64)
 	// RemovalUnknown gives the reason why it is unknown whether a stream's resource was removed; nil when it is known.
 	RemovalUnknown(stream change.StreamID, err error)
+	// SelectionLacks gives what the settings select that the API server does not show; nil when all is there.
+	SelectionLacks(err error)
 	// StreamsKnown is called once StreamAdded was called for all streams of a slot.
 	StreamsKnown(slot int)
 	// SlotHeld is called when this process starts and stops to own a slot.

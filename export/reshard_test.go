@@ -42,6 +42,7 @@ func (quiet) RollingForward(int, uint64, uint64) {}
 func (quiet) ReplicaStatus(ownership.Status)     {}
 func (quiet) CheckpointSize(int64)               {}
 func (quiet) SlotStreams(int, []change.Position) {}
+func (quiet) SelectionLacks(error)               {}
 
 // partsFor are the parts of an exporter with a log in Postgres.
 func partsFor(t *testing.T, slots int) *watchedParts { return partsIn(t, servers.Database(t), slots) }

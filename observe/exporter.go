@@ -93,6 +93,14 @@ func (e *Exporter) Checkpointed(_ int, took time.Duration) {
 	e.Health.Checkpointed()
 }
 
+func (e *Exporter) SelectionLacks(err error) {
+	if err == nil {
+		e.Health.Clear(selectionComponent)
+		return
+	}
+	e.Health.Problem(selectionComponent, err)
+}
+
 // Problem attributes an error to its dependency, if it has one.
 func (e *Exporter) Problem(slot int, err error) {
 	from := dependency.Of(err)

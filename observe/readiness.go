@@ -12,7 +12,7 @@ import (
 
 // Report is the answer of /readyz.
 //
-// The process is ready if it holds a slot, knows the streams of its slots, no component has a problem, and every stream has had
+// The process is ready if it holds a slot, knows the streams of its slots, no component but the selection has a problem, and every stream has had
 // its first position or an error. Neither a stream's error nor another slot's makes the process unready, because the other
 // streams and slots continue; both are listed. A stream that was ready once stays so, also during a relist. A replica on
 // standby is ready.
@@ -48,6 +48,9 @@ func (h *Health) Report() Report {
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(rank(a), rank(b)) })
 	return r
 }
+
+// selectionComponent has what is selected and not there. What is there is exported meanwhile.
+const selectionComponent = "selection"
 
 // streamComponent begins the component of a stream's problems.
 const streamComponent = "stream "
@@ -96,7 +99,7 @@ func (h *Health) reportComponents(r *Report) {
 	for _, problems := range []map[string]*problem{h.problems, h.stalls} {
 		for _, name := range slices.Sorted(maps.Keys(problems)) {
 			p := problems[name]
-			r.Problems = append(r.Problems, Problem{status.Problem{Component: name, Text: p.text, Since: p.since}, true})
+			r.Problems = append(r.Problems, Problem{status.Problem{Component: name, Text: p.text, Since: p.since}, name != selectionComponent})
 		}
 	}
 }

@@ -114,6 +114,7 @@ var byComponent = map[string]advice{
 	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", "docs/operations.md#kafka"},
 	dependency.Checkpoint: {"exporter check tries the checkpoint's database; a lost one is rebuilt from the log", "docs/operations.md#the-checkpoint"},
 	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
+	"selection":           {"mend the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/status.md#what-counts-as-wrong"},
 	"slots":               {"start an exporter", "docs/operations.md#the-start"},
 }
 

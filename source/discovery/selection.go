@@ -1,8 +1,11 @@
 package discovery
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"kubecdc/change"
 )
@@ -52,6 +55,32 @@ func Select(patterns []Pattern, served Served) (selected []change.Resource, unkn
 		selected = append(selected, picked[id])
 	}
 	return selected, unknown
+}
+
+// Lacking says what the patterns select that is not there: a group that can't be read, or a pattern that matches nothing; nil: all is there.
+// A resource that was there is its streams' concern.
+func (s *Selection) Lacking() error {
+	var lacks []string
+	for _, p := range s.patterns {
+		switch {
+		case p.not:
+		case p.all:
+			for _, group := range slices.Sorted(maps.Keys(s.Unsure)) {
+				if leftOut(s.patterns, change.Resource{Group: group, Plural: "*"}) {
+					continue
+				}
+				lacks = append(lacks, fmt.Sprintf("%q: the API group %s can't be read, since its API server does not answer", p.text, group))
+			}
+		case s.Unsure[p.group]:
+			lacks = append(lacks, fmt.Sprintf("%q: the API group can't be read, since its API server does not answer", p.text))
+		case p.wild() && !slices.ContainsFunc(s.Resources, p.names):
+			lacks = append(lacks, fmt.Sprintf("%q selects nothing: the API server serves no such resource", p.text))
+		}
+	}
+	if lacks == nil {
+		return nil
+	}
+	return errors.New("KUBECDC_RESOURCES: " + strings.Join(lacks, "; "))
 }
 
 // Unmatched returns the patterns without a wildcard that match nothing that is served.

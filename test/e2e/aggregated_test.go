@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,16 +24,23 @@ var (
 )
 
 // The APIService of an aggregated API server is deleted while no exporter runs: its objects live on there, so the log has no deletion.
+// A group whose API server is away from the first start on is selected, and not there: that is said, and all else is exported.
 func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	client := dynamic.NewForConfigOrDie(w.Kube.Config)
 	aggregate(t, client)
-	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+","+gadgets.ID())
+	register(t, client, "away.example.com", 443)
+	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+","+gadgets.ID()+",things.away.example.com")
 	told := func() int { return len(w.Read(t).ByKey(w.Prefix, gadgets)) }
-	runFor(t, env, func() {
-		Await(t, "the gadgets", func() (bool, error) { return told() == 2, nil })
-	})
+	first := StartExporter(t, "the first exporter", env)
+	Await(t, "the gadgets", func() (bool, error) { return told() == 2, nil })
+	first.AwaitReady(t)
+	first.awaitWrong(t, "selection: ", "things.away.example.com")
+	if code, out := command(t, env, "status"); code != 1 || !strings.Contains(out, "things.away.example.com") {
+		t.Errorf("status ends with %d:\n%s", code, out)
+	}
+	first.stop(t)
 	must(t, client.Resource(apiServices).Delete(context.Background(), "v1.other.example.com", metav1.DeleteOptions{}))
 	e := StartExporter(t, "the next exporter", env)
 	e.awaitWrong(t, "stream "+gadgets.ID()+": ", "aggregated API server")
@@ -69,18 +77,25 @@ func aggregate(t *testing.T, client dynamic.Interface) {
 	must(t, err)
 	port, err := strconv.Atoi(address.Port())
 	must(t, err)
+	register(t, client, "other.example.com", port)
+	Await(t, "the aggregated server", func() (bool, error) {
+		_, err := client.Resource(gadgets.GVR).List(context.Background(), metav1.ListOptions{})
+		return err == nil, nil
+	})
+}
+
+// register lets a server on this machine serve the version v1 of a group.
+func register(t *testing.T, client dynamic.Interface, group string, port int) {
+	t.Helper()
 	create := func(r schema.GroupVersionResource, namespace, apiVersion, kind, name string, spec map[string]any) {
 		_, err := client.Resource(r).Namespace(namespace).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec}}, metav1.CreateOptions{})
 		must(t, err)
 	}
-	create(schema.GroupVersionResource{Version: "v1", Resource: "services"}, "default", "v1", "Service", "gadgets",
+	service, _, _ := strings.Cut(group, ".")
+	create(schema.GroupVersionResource{Version: "v1", Resource: "services"}, "default", "v1", "Service", service,
 		map[string]any{"type": "ExternalName", "externalName": "localhost"})
-	create(apiServices, "", "apiregistration.k8s.io/v1", "APIService", "v1.other.example.com", map[string]any{"group": "other.example.com",
+	create(apiServices, "", "apiregistration.k8s.io/v1", "APIService", "v1."+group, map[string]any{"group": group,
 		"version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(10), "insecureSkipTLSVerify": true,
-		"service": map[string]any{"namespace": "default", "name": "gadgets", "port": int64(port)}})
-	Await(t, "the aggregated server", func() (bool, error) {
-		_, err := client.Resource(gadgets.GVR).List(context.Background(), metav1.ListOptions{})
-		return err == nil, nil
-	})
+		"service": map[string]any{"namespace": "default", "name": service, "port": int64(port)}})
 }
