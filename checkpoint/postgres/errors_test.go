@@ -67,6 +67,15 @@ func TestMalformedURLsDoNotShowThePassword(t *testing.T) {
 	}
 }
 
+func TestOptionsThatCantWorkAreRefused(t *testing.T) {
+	for option, says := range map[string]string{"default_query_exec_mode=exec": "cache_describe", "default_query_exec_mode=simple_protocol": "cache_describe",
+		"pool_max_conns=1": "less than the 2"} {
+		if err := openError(t, "postgres://u@h/d?"+option); !errors.Is(err, pgdb.ErrURL) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: error is %v", option, err)
+		}
+	}
+}
+
 func TestErrorsSayWhatToDo(t *testing.T) {
 	database := servers.Database(t)
 	name := strings.TrimPrefix(with(t, database, func(u *url.URL) { *u = url.URL{Path: u.Path} }), "/")
@@ -86,7 +95,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"no such database", with(t, database, func(u *url.URL) { u.Path = "/nowhere" }), "", "create the database"},
 		{"too many connections", with(t, database, login), "", "pool_max_conns"},
 		{"no rights", with(t, database, login), "alter role " + role.Sanitize() + " connection limit -1", "right to create a schema"},
-		{"read-only", database, "alter database " + pgx.Identifier{name}.Sanitize() + " set default_transaction_read_only = on", "read-only"},
+		{"read-only", database, "alter database " + pgx.Identifier{name}.Sanitize() + " set default_transaction_read_only = on", "default_transaction_read_only"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.before != "" {

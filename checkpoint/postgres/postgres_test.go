@@ -17,7 +17,7 @@ func TestContract(t *testing.T) {
 
 // A pooler by transaction keeps nothing of a session from one statement to the next.
 func TestContractBehindAPooler(t *testing.T) {
-	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.PooledDatabase(t)) })
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.OddDatabase(t)) })
 }
 
 func open(t testing.TB, url string) *postgres.Store {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -30,15 +32,57 @@ func parse(o Options) (*pgxpool.Config, error) {
 	}
 	params := config.ConnConfig.RuntimeParams
 	delete(params, "search_path")
+	for name, value := range pinned {
+		params[name] = value
+	}
 	if params["application_name"] == "" {
 		params["application_name"] = "kubecdc"
 	}
 	if config.ConnConfig.DialFunc, err = o.dial(params); err != nil {
 		return nil, err
 	}
-	config.MaxConns = max(config.MaxConns, o.MaxConns)
+	if !o.says("pool_max_conns") {
+		config.MaxConns = max(config.MaxConns, o.MaxConns)
+	} else if config.MaxConns < leastConns {
+		return nil, &urlError{setting: o.Setting, hint: fmt.Sprintf("pool_max_conns=%d is less than the %d that are needed", config.MaxConns, leastConns)}
+	}
+	if mode := config.ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
+		return nil, &urlError{setting: o.Setting, hint: "default_query_exec_mode=exec and =simple_protocol don't tell the types of arrays, which " +
+			"batches are written as: leave it out, or take cache_describe, which does for poolers"}
+	}
 	config.BeforeConnect = o.renew
 	return config, nil
+}
+
+// leastConns is how many connections of a pool there must be: some statements are run while the rows of another one are read.
+const leastConns = 2
+
+// says reports whether the URL, or the words in its place, set an option.
+func (o Options) says(option string) bool { return strings.Contains(o.URL, option+"=") }
+
+// pinned are the settings of a session that texts and dates depend on: a role or a database may have others. Poolers know these, and give
+// each client what it has asked for.
+var pinned = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO, MDY", "timezone": "UTC", "standard_conforming_strings": "on"}
+
+// verifyPinned reports a session that is not as it was asked for, and a database that can't hold all texts.
+func verifyPinned(ctx context.Context, conn *pgx.Conn) error {
+	names := slices.Sorted(maps.Keys(pinned))
+	rows, err := conn.Query(ctx, "select name, current_setting(name) from unnest($1::text[]) name", append(names, "server_encoding"))
+	if err != nil {
+		return err
+	}
+	var name, value string
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+		switch want := pinned[name]; {
+		case name == "server_encoding" && value != "UTF8":
+			return fmt.Errorf("the database's encoding is %s: make one with encoding UTF8", value)
+		case want != "" && value != want:
+			return fmt.Errorf("the session has %s %q although %q was asked for: a pooler in between does not pass it on; "+
+				"alter role … set %s = '%s'", name, value, want, name, want)
+		}
+		return nil
+	})
+	return err
 }
 
 // renew runs before each connection. It reads again what may have changed since the start: the password's file, and the files

@@ -68,6 +68,9 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 		return err
 	}
 	defer conn.Close(ctx)
+	if err := verifyPinned(ctx, conn); err != nil {
+		return err
+	}
 	if o.ReadOnly {
 		err = refuseNewer(ctx, conn, o)
 	} else {

@@ -27,7 +27,7 @@ func (db *DB) Fail(op string, err error) error {
 // hints are by error code: https://www.postgresql.org/docs/current/errcodes-appendix.html. Two digits stand for all codes that
 // begin with them.
 var hints = map[string]string{
-	"25006": "this server is read-only: a standby, or a failover is under way; the URL should name the primary",
+	"25006": "no session may write: the server is a standby or fails over, and the URL should name the primary; or this role or database has default_transaction_read_only",
 	"53100": "the database server's disk is full: make room; it goes on by itself",
 	"53200": "the database server is out of memory",
 	"53300": "raise max_connections, or lower pool_max_conns in the URL",
@@ -59,7 +59,7 @@ var poolerHints = []struct{ text, hint string }{
 	{"query_wait_timeout", "the pooler in between has no connection to Postgres free: " +
 		"raise its pool size, or see whether Postgres runs"},
 	{"prepared statement", "a pooler that was not there at the start? " +
-		"Restart the exporter, or put default_query_exec_mode=exec in the URL"},
+		"Restart the exporter, or put default_query_exec_mode=cache_describe in the URL"},
 }
 
 func hint(err error) string {

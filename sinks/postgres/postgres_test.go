@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func TestContract(t *testing.T) { contract(t, servers.Database) }
 
 // A pooler by transaction keeps nothing of a session from one statement to the next.
-func TestContractBehindAPooler(t *testing.T) { contract(t, servers.PooledDatabase) }
+func TestContractBehindAPooler(t *testing.T) { contract(t, servers.OddDatabase) }
 
 func contract(t *testing.T, database func(testing.TB) string) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Place {
@@ -41,12 +41,7 @@ func contract(t *testing.T, database func(testing.TB) string) {
 }
 
 func malformed(t *testing.T, url string) []change.Malformed {
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'test' and slot = 3")
+	rows, _ := connect(t, url).Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'test' and slot = 3")
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[change.Malformed])
 	if err != nil {
 		t.Fatal(err)

@@ -67,23 +67,7 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 	s := &Sink{db: db, cluster: c.Cluster, uid: c.ClusterUID, uids: c.ClusterIDs, history: cmp.Or(c.History, sinks.Forever),
 		upkeep: cmp.Or(c.Upkeep, time.Hour), log: cmp.Or(c.Logger, slog.Default())}
 	s.open, s.close = context.WithCancel(context.Background())
-	if err := s.checkEncoding(ctx); err != nil {
-		db.Close()
-		return nil, s.db.Fail("open the log", err)
-	}
 	return s, nil
-}
-
-// checkEncoding refuses a database that can't hold every character that an object may have.
-func (s *Sink) checkEncoding(ctx context.Context) error {
-	var encoding string
-	if err := s.db.QueryRow(ctx, "show server_encoding").Scan(&encoding); err != nil {
-		return err
-	}
-	if encoding != "UTF8" {
-		return fmt.Errorf("the database's encoding is %s: make one with encoding UTF8", encoding)
-	}
-	return nil
 }
 
 // Identity names the tables, wherever their server is found now.

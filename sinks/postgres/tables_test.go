@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -67,13 +68,24 @@ func write(t *testing.T, log sinks.Log, b *change.Batch) {
 }
 
 // rows gives a query's rows as text.
-func rows(t *testing.T, url, query string) (lines []string) {
+func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
+	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	config.ConnConfig.RuntimeParams["client_encoding"] = "utf8"
+	conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+func rows(t *testing.T, url, query string) (lines []string) {
+	t.Helper()
+	conn := connect(t, url)
 	if _, err := conn.Exec(t.Context(), "set search_path = kubecdc_log; set time zone 'UTC'"); err != nil {
 		t.Fatal(err)
 	}

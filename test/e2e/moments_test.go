@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ type timesTest struct {
 	t       *testing.T
 	writer  *Writer
 	kinds   []Kind
+	began   map[string]map[string]string // what the cluster had before, by kind
 	random  *rand.Rand
 	samples []momentSample
 }
@@ -61,7 +63,11 @@ func testTimes(t *testing.T, w *World) {
 	InstallWidgets(t, w.Kube.Config)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	p := &timesTest{World: w, t: t, kinds: Kinds, writer: NewWriter(t, w.Kube.Config, seed, Kinds), random: rand.New(rand.NewPCG(seed, 9))}
+	p := &timesTest{World: w, t: t, kinds: Kinds, writer: NewWriter(t, w.Kube.Config, seed, Kinds), random: rand.New(rand.NewPCG(seed, 9)),
+		began: map[string]map[string]string{}}
+	for _, kind := range Kinds {
+		p.began[kind.ID()] = p.versions(kind)
+	}
 	p.writer.Fill(5)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
@@ -202,7 +208,7 @@ func (p *timesTest) at(kind Kind, version change.ResourceVersion) map[string]str
 	p.t.Helper()
 	events, err := p.Kube.EtcdHistory(context.Background(), kind.Prefix, 1)
 	must(p.t, err)
-	known := map[string]string{}
+	known := maps.Clone(p.began[kind.ID()])
 	for _, e := range events {
 		key := strings.TrimPrefix(e.Key, kind.Prefix)
 		switch v := change.VersionOf(uint64(e.Revision)); {

@@ -10,9 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
-const fetchedPostgres = "postgres"
+// askedPostgres is the release that a test asks for, such as 13.23.0; empty: whichever this machine has.
+func askedPostgres() string { return os.Getenv("KUBECDC_TEST_POSTGRES") }
+
+// fetchedPostgres is the folder of a Postgres from Maven Central.
+func fetchedPostgres() string { return strings.TrimSuffix("postgres-"+askedPostgres(), "-") }
 
 // fetchPostgres gets Postgres' server binaries from Maven Central into dir: a jar that holds a compressed tar.
 func (i *installer) fetchPostgres(ctx context.Context, dir string) error {
@@ -23,7 +28,11 @@ func (i *installer) fetchPostgres(ctx context.Context, dir string) error {
 		return replaceDir(dir, func(tmp string) error {
 			jars := filepath.Join(tmp, "jars")
 			defer os.RemoveAll(jars)
-			if err := i.mavenJars(ctx, "postgres.xml", jars, "-Dplatform="+postgresPlatform()); err != nil {
+			properties := []string{"-Dplatform=" + postgresPlatform()}
+			if release := askedPostgres(); release != "" {
+				properties = append(properties, "-Drelease="+release)
+			}
+			if err := i.mavenJars(ctx, "postgres.xml", jars, properties...); err != nil {
 				return err
 			}
 			return unpackJar(ctx, jars, tmp)

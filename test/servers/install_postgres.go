@@ -46,12 +46,18 @@ func postgresBinaries(base string) (string, error) {
 	if named := os.Getenv("KUBECDC_POSTGRES_BIN"); named != "" {
 		return named, nil
 	}
+	if askedPostgres() != "" {
+		if bin := filepath.Join(base, fetchedPostgres(), "bin"); exists(bin) {
+			return bin, nil
+		}
+		return "", errNoPostgres
+	}
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin/initdb",
 		"/usr/pgsql-*/bin/initdb",
 		"/opt/homebrew/opt/postgresql*/bin/initdb",
 		"/usr/local/opt/postgresql*/bin/initdb",
-		filepath.Join(base, fetchedPostgres, "bin", "initdb"),
+		filepath.Join(base, fetchedPostgres(), "bin", "initdb"),
 	} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
 			return filepath.Dir(slices.Max(found)), nil
@@ -87,7 +93,7 @@ func (i *installer) installPostgres(ctx context.Context) error {
 
 // bringPostgres fetches Postgres into the folder of all servers, which stays, and copies it to base where that is another one.
 func (i *installer) bringPostgres(ctx context.Context, base string) error {
-	fetched := filepath.Join(i.dir, fetchedPostgres)
+	fetched := filepath.Join(i.dir, fetchedPostgres())
 	if !exists(fetched) {
 		if err := i.fetchPostgres(ctx, fetched); err != nil {
 			return err
@@ -96,7 +102,7 @@ func (i *installer) bringPostgres(ctx context.Context, base string) error {
 	if base == i.dir {
 		return nil
 	}
-	return replaceDir(filepath.Join(base, fetchedPostgres), func(tmp string) error {
+	return replaceDir(filepath.Join(base, fetchedPostgres()), func(tmp string) error {
 		return os.CopyFS(tmp, os.DirFS(fetched))
 	})
 }

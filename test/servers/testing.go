@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -177,6 +178,31 @@ func PooledDatabase(t testing.TB) string {
 	t.Helper()
 	p := SharedPostgres(t)
 	return p.URLAt(shared(t, "PgBouncer", sharedPgBouncer).Address, database(t, p))
+}
+
+// OddDatabase is PooledDatabase where the database has settings that nobody would expect: what a statement relies on must be
+// asked for. Its URL is as the hints of errors recommend it for poolers, and where connections are few.
+func OddDatabase(t testing.TB) string {
+	t.Helper()
+	p := SharedPostgres(t)
+	name := database(t, p)
+	conn, err := pgx.Connect(t.Context(), p.URLAt(p.Address, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, odd := range []string{"client_encoding = latin1", "standard_conforming_strings = off", "datestyle = 'SQL, DMY'",
+		"timezone = 'Asia/Kathmandu'", "intervalstyle = sql_standard", "bytea_output = escape", "search_path = ''", "array_nulls = off",
+		"transform_null_equals = on", "quote_all_identifiers = on", "extra_float_digits = -15", "xmloption = document",
+		"default_transaction_deferrable = on", "row_security = off",
+		"check_function_bodies = off", "plan_cache_mode = force_generic_plan", "enable_seqscan = off", "enable_indexscan = off",
+		"work_mem = '64kB'", "join_collapse_limit = 1", "plpgsql.extra_errors = 'shadowed_variables, too_many_rows'",
+		"plpgsql.variable_conflict = use_column", "client_min_messages = debug5", "synchronous_commit = off"} {
+		if _, err := conn.Exec(t.Context(), "alter database "+pgx.Identifier{name}.Sanitize()+" set "+odd); err != nil {
+			t.Fatal(odd, err)
+		}
+	}
+	return p.URLAt(shared(t, "PgBouncer", sharedPgBouncer).Address, name) + "&pool_max_conns=2&default_query_exec_mode=cache_describe"
 }
 
 func database(t testing.TB, p *Postgres) (name string) {

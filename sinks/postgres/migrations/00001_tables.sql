@@ -261,11 +261,11 @@ begin
 end
 $$;
 
--- lz4 is much cheaper than the default. Not every build has it.
+-- lz4 is much cheaper than the default. Not every build has it; to Postgres 13 it is a syntax error.
 do $$
 begin
-  alter table changes alter column before set compression lz4, alter column after set compression lz4;
-  alter table objects alter column body set compression lz4;
+  execute 'alter table changes alter column before set compression lz4, alter column after set compression lz4';
+  execute 'alter table objects alter column body set compression lz4';
 exception when feature_not_supported or invalid_parameter_value or syntax_error then
   null;
 end
