@@ -72,7 +72,7 @@ registry: servers ## Avro with a real schema registry, Apicurio (the first time:
 	$(GO) run ./test/servers/cmd/servers install registry
 	KUBECDC_TEST_REGISTRY=on $(GO) test -count=1 -v -timeout 20m -run Registry ./sinks/kafka/... ./test/e2e
 
-matrix: servers ## the tests that depend on the API server, on each version in test/kube: what came of it stands in docs/compatibility.md (ONLY=1.36; builds take minutes)
+matrix: servers ## the tests that depend on the API server or on Postgres, on each version: what came of it stands in docs/compatibility.md (ONLY=1.36, ONLY=postgres-13; builds take minutes)
 	ONLY='$(ONLY)' test/kube/matrix.sh
 
 upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)

@@ -23,8 +23,9 @@ has now, and compared with:
   inventory   what the checkpoint holds of each object
 Objects that are missing there, stale (another version, or another object of that
 name), extra, changed (the right version with another content; not looked for in the
-inventory) or apart (on several partitions) are printed, and the exit code is 1; it
-is above 1 if they can't be compared. An exporter may run meanwhile: newer changes are left out, and what differs is looked at
+inventory) or apart (on several partitions: "exporter replay" to other topics puts
+each key on one) are printed, and the exit code is 1; it is above 1 if they can't be
+compared. An exporter may run meanwhile: newer changes are left out, and what differs is looked at
 twice. BEHIND is how long ago the log was last known to be complete, by an event or a
 bookmark, of which the API server sends one a minute: if it grows, no exporter runs.
 With --identities only metadata is listed, and no content compared. IGNORED are

@@ -195,7 +195,7 @@ func TestEveryBodyIsKeptAsItWas(t *testing.T) {
 func TestADatabaseThatCannotHoldAllCharactersIsRefused(t *testing.T) {
 	name := servers.UniqueName()
 	server := servers.SharedPostgres(t)
-	rows(t, server.URL, `create database "`+name+`" encoding latin1 locale_provider libc locale 'C' template template0`)
+	rows(t, server.URL, `create database "`+name+`" encoding latin1 lc_collate 'C' lc_ctype 'C' template template0`)
 	t.Cleanup(func() { server.DropDatabase(context.Background(), name) })
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: server.URLAt(server.Address, name), Cluster: "prod"})
 	if err == nil || !strings.Contains(err.Error(), "LATIN1: make one with encoding UTF8") {

@@ -77,10 +77,8 @@ func exactly(at change.ResourceVersion, visit Visit) Visit {
 	}
 }
 
-// ListAll reads all pages, of one resourceVersion, which it returns: that of o.Exact, or the present one. After each page it calls
-// read, if that is not nil, with the options that have read the page.
-func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, visit Visit,
-	read func(page ListOptions)) (change.ResourceVersion, error) {
+// ListAll reads all pages, of one resourceVersion, which it returns: that of o.Exact, or the present one.
+func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (change.ResourceVersion, error) {
 	for {
 		if o.Pace != nil {
 			o.Limit = o.Pace.Limit()
@@ -88,9 +86,6 @@ func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, v
 		p, err := c.List(ctx, s, o, visit)
 		if err != nil {
 			return "", err
-		}
-		if read != nil {
-			read(o)
 		}
 		if o.Continue, o.Exact = p.Continue, p.Version; o.Continue == "" {
 			return p.Version, nil

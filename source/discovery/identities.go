@@ -43,6 +43,6 @@ func (d *Server) Bodies(ctx context.Context, s *change.Stream, at change.Resourc
 			visit(o.Key(), o.Version, o.Raw)
 		}
 		return nil
-	}, nil)
+	})
 	return compacted(err)
 }

@@ -56,7 +56,7 @@ func (d *Server) apiServices(ctx context.Context) (map[string]services, error) {
 		s.versions, s.origin = append(s.versions, version), max(s.origin, originIn(o.Raw))
 		groups[group] = s
 		return nil
-	}, nil)
+	})
 	return groups, err
 }
 

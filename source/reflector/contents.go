@@ -99,8 +99,12 @@ func (p *prover) correct(ctx context.Context) error {
 			continue
 		}
 		err := p.borrowAtPosition(ctx, func() error {
-			o, err := x.correct(ctx, key, c.differ[key], func(body []byte) uint64 { return rawjson.Sum(c.seed, body) })
-			if o != nil && err == nil {
+			o, err := c.readOne(ctx, key)
+			if err != nil {
+				return err
+			}
+			changed, err := x.correct(ctx, o, key, c.differ[key], func(body []byte) uint64 { return rawjson.Sum(c.seed, body) })
+			if changed && err == nil {
 				c.corrected[id] = struct{}{}
 			}
 			return err
@@ -175,25 +179,23 @@ type corrections struct {
 	written       int
 }
 
-// correct reads an object again, and emits it if its body is not the one that was emitted. It returns what it has emitted.
-func (x *corrections) correct(ctx context.Context, key string, emitted bodyHash,
-	hash func(body []byte) uint64) (*apiclient.Object, error) {
-	o, err := x.readOne(ctx, key)
-	if err != nil || o == nil || o.Version != emitted.version || o.Prepare(x.options.Redactor, &x.stream.Resource) != nil {
-		return nil, err // the watch delivers what is newer
+// correct emits an object, as it was read again, if its body is not the one that was emitted. It reports whether it has emitted it.
+func (x *corrections) correct(ctx context.Context, o *apiclient.Object, key string, emitted bodyHash, hash func(body []byte) uint64) (bool, error) {
+	if o == nil || o.Version != emitted.version || o.Prepare(x.options.Redactor, &x.stream.Resource) != nil {
+		return false, nil // the watch delivers what is newer
 	}
 	if x.known.Compare(key, o.UID, o.Version) != known.Same || hash(o.Raw) == emitted.hash {
-		return nil, nil
+		return false, nil
 	}
 	if x.written == 0 {
 		x.gap = change.Gap{ID: string(x.ID()) + ":" + x.cause + ":" + string(x.position), From: x.position, To: x.position,
 			Complete: true, Reason: x.reason}
 		if err := x.sendControl(ctx, change.GapControl(x.ID(), x.position, x.gap, x.reason)); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
 	x.written++
-	return o, x.sendRepaired(ctx, change.Update, o, x.gap.ID)
+	return true, x.sendRepaired(ctx, change.Update, o, x.gap.ID)
 }
 
 // readTimeout limits how long the watch has to wait for the read of an object.
@@ -205,13 +207,15 @@ func (r *Reflector) readOne(ctx context.Context, key string) (found *apiclient.O
 	defer cancel()
 	namespace, name := change.SplitKey(key)
 	options := apiclient.ListOptions{MetadataOnly: r.options.MetadataOnly, Namespace: namespace, Name: name}
-	_, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-		if err == nil && o.Key() == key {
-			kept := *o
-			kept.Raw = bytes.Clone(o.Raw)
-			found = &kept
-		}
-		return err
+	_, err = apiclient.Repeat(ctx, func() (apiclient.Page, error) {
+		return r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+			if err == nil && o.Key() == key {
+				kept := *o
+				kept.Raw = bytes.Clone(o.Raw)
+				found = &kept
+			}
+			return err
+		})
 	})
 	return found, err
 }

@@ -235,20 +235,17 @@ var errNoList = errors.New("the answer is no list")
 // listIdentities lists the metadata of the collection. Each request waits for the limiter; nil: it does not wait.
 func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter,
 	visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
-	options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize}
+	options := apiclient.ListOptions{Limit: r.options.PageSize}
 	for {
-		var p apiclient.Page
 		var unreadable error
-		err := limiter.Do(ctx, false, func() (err error) {
-			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-				if apiclient.IsUnloggable(o, err) {
-					err = nil // a recovery finds its changes, too
-				}
-				if unreadable = err; err == nil {
-					visit(*o)
-				}
-				return err
-			})
+		admit := func(request func() error) error { return limiter.Do(ctx, false, request) }
+		p, err := r.client.IdentityPage(ctx, r.stream, options, admit, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+			if apiclient.IsUnloggable(o, err) {
+				err = nil // a recovery finds its changes, too
+			}
+			if unreadable = err; err == nil {
+				visit(*o)
+			}
 			return err
 		})
 		switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,25 +91,73 @@ func (w *watching) followSchema(ctx context.Context) error {
 	return nil
 }
 
-// correctLately reads the objects that were delivered lately, and emits those that differ from what was emitted.
+// correctLately reads the objects that were delivered lately, and emits those that differ from what was emitted. After an error it goes on with
+// those that are left.
 func (w *watching) correctLately(ctx context.Context) error {
-	x, c := &w.lately, corrections{Reflector: w.Reflector, cause: "schema",
-		reason: "the schema of its CRD has changed while objects were watched: they were read again"}
-	all := map[string]bodyHash{}
-	maps.Copy(all, x.old)
-	maps.Copy(all, x.new) // each key once
-	for key, emitted := range all {
-		o, err := c.correct(ctx, key, emitted, func(body []byte) uint64 { return x.hash(&w.stream.Resource, body) })
+	x := &w.lately
+	c := corrections{Reflector: w.Reflector, cause: "schema", reason: "the schema of its CRD has changed while objects were watched: they were read again"}
+	left := map[string]bodyHash{}
+	maps.Copy(left, x.old)
+	maps.Copy(left, x.new) // each key once
+	x.old, x.new = left, map[string]bodyHash{}
+	check := func(key string, o *apiclient.Object) error {
+		emitted, was := left[key]
+		if !was {
+			return nil
+		}
+		changed, err := c.correct(ctx, o, key, emitted, func(body []byte) uint64 { return x.hash(&w.stream.Resource, body) })
 		if err != nil {
 			return err
 		}
-		if o != nil {
+		if delete(left, key); changed {
 			x.note(&w.stream.Resource, o)
 		}
+		return nil
 	}
+	if err := w.readAgain(ctx, left, check); err != nil {
+		return err
+	}
+	clear(left) // what is not there any more
 	if c.written > 0 {
 		w.log.Warn("the schema of the CRD has changed: wrote objects again that the watch delivered without their new members",
 			"objects", c.written)
 	}
 	return nil
+}
+
+// readAgain reads the present states of objects: by a list if that takes fewer requests than to read each.
+func (w *watching) readAgain(ctx context.Context, keys map[string]bodyHash, visit func(key string, o *apiclient.Object) error) error {
+	if len(keys) < 2+w.known.Len()/w.pace.Limit() {
+		for _, key := range slices.Collect(maps.Keys(keys)) {
+			o, err := w.readOne(ctx, key)
+			if err == nil && o != nil {
+				err = visit(key, o)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	options := apiclient.ListOptions{MetadataOnly: w.options.MetadataOnly, Pace: w.pace}
+	for {
+		options.Limit = w.pace.Limit()
+		p, err := apiclient.Repeat(ctx, func() (apiclient.Page, error) {
+			return w.client.List(ctx, w.stream, options, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
+				if _, wanted := keys[o.Key()]; unreadable != nil || !wanted {
+					return nil
+				}
+				kept := *o
+				kept.Raw = bytes.Clone(o.Raw)
+				return visit(o.Key(), &kept)
+			})
+		})
+		if apiclient.IsGone(err) { // the version of the first page was compacted
+			options.Continue, options.Exact = "", ""
+			continue
+		}
+		if options.Continue, options.Exact = p.Continue, p.Version; err != nil || options.Continue == "" {
+			return err
+		}
+	}
 }

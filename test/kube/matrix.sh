@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests whose outcome depends on the API server on each version of it that test/kube has, or on ONLY=1.36. What came of it
-# stands in docs/compatibility.md.
+# Runs the tests whose outcome depends on the API server on each version of it that test/kube has, or on ONLY=1.36, and those of SQL on
+# each version of Postgres, or on ONLY=postgres-13. What came of it stands in docs/compatibility.md.
 set -u
 cd "$(dirname "$0")/../.."
 
@@ -16,8 +16,23 @@ tests() { # of a package: parts of their names
 	esac
 }
 
+postgres() { # its releases in Maven Central
+	echo 13.23.0 14.20.0 15.15.0 16.11.0 17.7.0 18.1.0
+}
+
 failed=
+for release in $(postgres); do
+	case " ${ONLY:-postgres-${release%%.*}} " in *" postgres-${release%%.*} "*) ;; *) continue ;; esac
+	export KUBECDC_TEST_POSTGRES="$release"
+	go run ./test/servers/cmd/servers install postgres || exit 1
+	for package in internal/pgdb checkpoint/postgres sinks/postgres; do
+		echo "Postgres $release: $package"
+		go test -count=1 -timeout 20m "./$package" || failed="$failed $release:$package"
+	done
+	unset KUBECDC_TEST_POSTGRES
+done
 for version in ${ONLY:-$(versions)}; do
+	case $version in postgres-*) continue ;; esac
 	export KUBECDC_TEST_KUBE="$version" KUBECDC_TEST_HISTORIES=40
 	go run ./test/servers/cmd/servers install kubernetes || exit 1
 	for package in source/reflector source/discovery schema test/e2e; do
