@@ -107,8 +107,8 @@ func fieldsOf(setting config.List) (all []export.Field, err error) {
 // firstQPS is how many requests a second a recovery begins with.
 const firstQPS = 100
 
-// backfillParallel is the most requests of one gap that run at once; the limiter paces those of all gaps.
-const backfillParallel = 4
+// backfillParallel is the most requests of one gap that run at once; the limiter paces those of all gaps, by the latency of the server.
+const backfillParallel = 32
 
 // listsAtOnce is the number of lists that run at once. Enough of them keep the sink busy while some wait for the server; too many
 // would fill the seats of a small API server: a list takes up to ten of some hundred (API Priority and Fairness).

@@ -26,12 +26,16 @@ type ExactReads struct {
 	aggregated   bool
 	limiter      *Limiter
 	requests     atomic.Int64
-	bodyBytes    atomic.Int64 // of a body, about
-	unreadable   atomic.Bool  // a revision was found that the server fails to read
+	bodyBytes    atomic.Int64  // of a body, about
+	large        chan struct{} // an element for each read of large bodies that runs
+	unreadable   atomic.Bool   // a revision was found that the server fails to read
 
 	// Failed is called after each request that failed. nil: nobody is told.
 	Failed func()
 }
+
+// Bodies of largeBody bytes and more are read largeAtOnce at a time, since they are held in memory.
+const largeBody, largeAtOnce = 64 << 10, 4
 
 // errUnreadable reports a revision that the server has and can't read, while it lists the present: an object was stored there
 // in a version of its resource that the server has no more.
@@ -45,7 +49,7 @@ func IsLost(err error) bool { return apiclient.IsGone(err) || errors.Is(err, err
 func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool,
 	limiter *Limiter) *ExactReads {
 	h := &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated,
-		limiter: limiter}
+		limiter: limiter, large: make(chan struct{}, largeAtOnce)}
 	h.bodyBytes.Store(firstBodyBytes)
 	return h
 }
@@ -184,6 +188,10 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 	full := !o.MetadataOnly || h.metadataOnly
 	singleRead := o.Limit <= 1 // of one object: by its name, or any
 	internal := 0
+	if full && h.bodyBytes.Load() >= largeBody {
+		h.large <- struct{}{}
+		defer func() { <-h.large }()
+	}
 	read := func() (p apiclient.Page, err error) {
 		err = h.limiter.Do(ctx, singleRead, func() error {
 			h.requests.Add(1)

@@ -16,7 +16,7 @@ import (
 // server, and then all streams have one. A recovery begins at a low rate, which rises while answers are fast (additive
 // increase). A 429, a 5xx or a cut connection halves the rate, and a slow answer, which may be only a pause of the server,
 // takes a quarter of it (multiplicative decrease). A 500 that comes fast says nothing of the load. The number of concurrent
-// requests follows the rate.
+// requests follows the rate and the latency of the server: one that is far away may have more of them on their way.
 //
 // After a Retry-After no stream makes a request until that time is over.
 type Limiter struct {
@@ -37,9 +37,9 @@ type Limiter struct {
 }
 
 const (
-	// One concurrent request is admitted for each ratePerRequest requests a second. If answers take more than 20 ms, this bounds
-	// the rate.
-	ratePerRequest = 50
+	// As many requests are admitted at once as come at the rate within the time of an answer: twice that of the fastest, at least nearAnswer.
+	// If answers take longer, this bounds the rate.
+	nearAnswer = 20 * time.Millisecond
 	// riseAfterFall is the part of the first rate by which the rate grows each second after it was lowered. Before, it grows by the
 	// whole first rate.
 	riseAfterFall = 0.2
@@ -115,7 +115,7 @@ func (l *Limiter) tryStart(now time.Time) (wait time.Duration, started bool) {
 	if wait = l.notBefore.Sub(now); wait > 0 {
 		return wait, false
 	}
-	if l.running >= max(1, int(l.bucket.Limit()/ratePerRequest)) {
+	if atOnce := float64(l.bucket.Limit()) * max(nearAnswer, 2*l.fastest).Seconds(); l.running >= max(1, int(atOnce)) {
 		return time.Minute, false
 	}
 	l.running++

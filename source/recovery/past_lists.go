@@ -103,6 +103,9 @@ func (s *search) readPastLists(ctx context.Context) error {
 	return nil
 }
 
+// listsAtOnce bounds the lists of the past that are read at once, since each holds a page in memory.
+const listsAtOnce = 4
+
 // unbounded reports that lists do not bound where an object was deleted: several objects may change at a revision, or an
 // object can leave the collection and come back under one uid.
 func (s *search) unbounded() bool { return s.Aggregated || s.Leased || s.Selected }
@@ -115,7 +118,7 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 		s.newcomers[namespace] = 0
 		middles, lists := make([]uint64, len(level)), 0
 		group, inner := errgroup.WithContext(ctx)
-		group.SetLimit(s.Parallel)
+		group.SetLimit(min(s.Parallel, listsAtOnce))
 		for i, n := range level {
 			at, bodies := s.middle(namespace, n, ends, newcomers)
 			if middles[i] = at; at != 0 {

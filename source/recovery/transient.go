@@ -15,7 +15,7 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 	runs := s.mostTransient()
 	unknown, lost := make([][]identity, len(runs)), make([]bool, len(runs))
 	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(s.Parallel)
+	group.SetLimit(min(s.Parallel, listsAtOnce))
 	for i, run := range runs {
 		group.Go(func() (err error) {
 			at := run.from
