@@ -27,6 +27,7 @@ type ExactReads struct {
 	limiter      *Limiter
 	requests     atomic.Int64
 	bodyBytes    atomic.Int64  // of a body, about
+	bodies       atomic.Int64  // that were read
 	large        chan struct{} // an element for each read of large bodies that runs
 	unreadable   atomic.Bool   // a revision was found that the server fails to read
 
@@ -145,26 +146,36 @@ func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, ne
 	})
 }
 
-// The server counts, for each page, all objects that follow. So the larger the pages, the less a list costs; but the server
-// reads a page at once, so a page is of about pageBytes.
-const smallestPage, largestPage, pageBytes = 500, 10_000, 4 << 20
+// The server counts, for each page, all objects that follow. So the larger the pages, the less a list costs; but a page is read at once, by the
+// server and by whoever wants bodies, so it is of about pageBytes.
+const smallestPage, largestPage, pageBytes = 4, 10_000, 4 << 20
+
+// firstPage is how many bodies are read until it is known how large they are.
+const firstPage = 16
 
 const firstBodyBytes = 2000
 
-func (h *ExactReads) pageLimit() int {
-	return int(min(max(pageBytes/max(h.bodyBytes.Load(), 1), smallestPage), largestPage))
+func (h *ExactReads) pageLimit(full bool) int {
+	size := max(h.bodyBytes.Load(), 1)
+	if !full {
+		size = min(size, firstBodyBytes)
+	}
+	return int(min(max(pageBytes/size, smallestPage), largestPage))
 }
 
 func (h *ExactReads) noteBody(o *apiclient.Object) {
 	about := h.bodyBytes.Load()
-	h.bodyBytes.Store(about + (int64(len(o.Raw))-about)/16)
+	h.bodyBytes.Store(about + (int64(len(o.Raw))-about)/min(h.bodies.Add(1), 16))
 }
 
 // pages reads all pages of the past. The objects that body selects have their bodies.
 func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.ListOptions, body func(*apiclient.Object) bool,
 	visit func(apiclient.Object) error) error {
-	o.Limit = h.pageLimit() // the same for all pages: a token is for one query
+	full := !o.MetadataOnly || h.metadataOnly
 	for {
+		if o.Limit = h.pageLimit(full); full && h.bodies.Load() == 0 {
+			o.Limit = firstPage
+		}
 		p, err := h.page(ctx, change.VersionOf(revision), o, body, visit)
 		if err != nil || p.Continue == "" {
 			return err

@@ -16,7 +16,7 @@ import (
 
 // A list of small objects has large pages, since each page costs a count of all that follow, and one of large objects small ones.
 func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
-	for body, want := range map[int]string{300: "10000", 40_000: "500"} {
+	for body, want := range map[int]string{300: "10000", 40_000: "104", 900_000: "4"} {
 		var limits []string
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			limit := r.URL.Query().Get("limit")
@@ -37,6 +37,13 @@ func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
 		}
 		resource := change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}
 		h := NewExactReads(client, change.NewStream(resource, "", "", ""), false, nil, false, nil)
+		if err := h.Objects(t.Context(), "", 20, 15, func(apiclient.Object) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if limits[0] != "16" || limits[1] != want {
+			t.Errorf("with bodies of %d bytes the first pages have the limits %v, want 16 and %s", body, limits, want)
+		}
+		limits = nil
 		for range 100 {
 			if _, _, err := h.Object(t.Context(), "default/a", 20); err != nil {
 				t.Fatal(err)
