@@ -238,23 +238,25 @@ func (r *Reflector) resetBackoff() {
 // pause reports an error and waits: for the server's Retry-After, or longer each time.
 func (r *Reflector) pause(ctx context.Context, err error) {
 	delay := r.retry.NextBackOff()
-	if apiclient.IsRefused(err) {
+	r.failures++
+	refused := apiclient.IsRefused(err)
+	if refused && r.failures > 1 {
 		delay = max(delay, min(5*time.Second, r.options.MaxBackoff))
 	}
 	if after := apiclient.RetryAfter(err); after > 0 {
 		delay = after + time.Duration(rand.Int64N(int64(after/4)+1))
 	}
-	r.failures++
 	if errors.Is(err, apiclient.ErrIdle) {
 		r.renewClient() // what is sent on the connection is lost
 	}
 	if errors.Is(err, apiclient.ErrUnsupported) {
 		delay = r.unsupported(err)
-	} else if apiclient.IsConnectionEnd(err) && r.failures == 1 { // connections end; only a second end in a row is a failure
-		r.log.Info("the connection was lost", "state", r.state.name(), "again in", delay.Round(time.Millisecond), "error", err)
+	} else if r.failures == 1 && (refused || apiclient.IsConnectionEnd(err)) {
+		// Connections end, and what was just installed is not served for a moment: only the second time in a row is a failure.
+		r.log.Info("a request has failed once", "state", r.state.name(), "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
 		state := change.StateWaiting
-		if apiclient.IsRefused(err) {
+		if refused {
 			state = change.StateRefused
 		}
 		r.observer.StreamState(r.ID(), state, r.reason, err)
