@@ -83,7 +83,7 @@ func (w *Watch) Next() (Event, error) {
 				return e, nil
 			}
 			e := parseEvent(line)
-			if e.Err == errNotEvent {
+			if errors.Is(e.Err, errNotEvent) {
 				e.Err = w.notEvent(line)
 			}
 			e.Since = w.arrivals.first
