@@ -47,7 +47,7 @@ func TestPostgresInTrouble(t *testing.T) {
 	var release func()
 	who.endure(t, writer, trouble{name: "out of connections", hint: "raise max_connections",
 		make: func() { release = hogConnections(t, w.Postgres.URL) }, mend: func() { release() }})
-	who.endure(t, writer, trouble{name: "read-only", hint: "this server is read-only",
+	who.endure(t, writer, trouble{name: "read-only", hint: "no session may write",
 		make: func() { readOnly(t, w.Postgres.URL, "on") }, mend: func() { readOnly(t, w.Postgres.URL, "off") }})
 	if fill != nil {
 		var empty func()
