@@ -93,13 +93,7 @@ func (e *Exporter) Checkpointed(_ int, took time.Duration) {
 	e.Health.Checkpointed()
 }
 
-func (e *Exporter) SelectionLacks(err error) {
-	if err == nil {
-		e.Health.Clear(selectionComponent)
-		return
-	}
-	e.Health.Problem(selectionComponent, err)
-}
+func (e *Exporter) SelectionLacks(err error) { e.Health.Problem(selectionComponent, err) }
 
 // Problem attributes an error to its dependency, if it has one.
 func (e *Exporter) Problem(slot int, err error) {
@@ -126,10 +120,7 @@ func (e *Exporter) Stalled(server string, err error) {
 
 // SinkStuck gives the error that the sink retries; nil when a retry succeeded.
 func (e *Exporter) SinkStuck(err error) {
-	if err == nil {
-		e.Health.Clear(dependency.Sink)
-		return
+	if e.Health.Problem(dependency.Sink, err); err != nil {
+		e.Metrics.Error(StageSink)
 	}
-	e.Health.Problem(dependency.Sink, err)
-	e.Metrics.Error(StageSink)
 }

@@ -235,8 +235,12 @@ func (h *Health) Forget(id change.StreamID) {
 	delete(h.streams, id)
 }
 
-// Problem reports that a component ("sink", "start", …) can't work for now.
+// Problem reports that a component ("sink", "start", …) can't work for now; nil: it works again.
 func (h *Health) Problem(component string, err error) {
+	if err == nil {
+		h.Clear(component)
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.judgeServers()

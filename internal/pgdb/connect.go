@@ -32,9 +32,8 @@ func parse(o Options) (*pgxpool.Config, error) {
 	}
 	params := config.ConnConfig.RuntimeParams
 	delete(params, "search_path")
-	for name, value := range pinned {
-		params[name] = value
-	}
+	maps.DeleteFunc(params, func(name, _ string) bool { return pinned[strings.ToLower(name)] != "" }) // TimeZone is timezone
+	maps.Copy(params, pinned)
 	if params["application_name"] == "" {
 		params["application_name"] = "kubecdc"
 	}

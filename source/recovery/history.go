@@ -155,10 +155,16 @@ const firstPage = 16
 
 const firstBodyBytes = 2000
 
+// isFull reports whether a request reads objects as they are exported, and not only their identities.
+func (h *ExactReads) isFull(o *apiclient.ListOptions) bool { return !o.MetadataOnly || h.metadataOnly }
+
 func (h *ExactReads) pageLimit(full bool) int {
 	size := max(h.bodyBytes.Load(), 1)
-	if !full {
+	switch {
+	case !full:
 		size = min(size, firstBodyBytes)
+	case h.bodies.Load() == 0:
+		return firstPage
 	}
 	return int(min(max(pageBytes/size, smallestPage), largestPage))
 }
@@ -171,11 +177,8 @@ func (h *ExactReads) noteBody(o *apiclient.Object) {
 // pages reads all pages of the past. The objects that body selects have their bodies.
 func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.ListOptions, body func(*apiclient.Object) bool,
 	visit func(apiclient.Object) error) error {
-	full := !o.MetadataOnly || h.metadataOnly
 	for {
-		if o.Limit = h.pageLimit(full); full && h.bodies.Load() == 0 {
-			o.Limit = firstPage
-		}
+		o.Limit = h.pageLimit(h.isFull(&o))
 		p, err := h.page(ctx, change.VersionOf(revision), o, body, visit)
 		if err != nil || p.Continue == "" {
 			return err
@@ -196,12 +199,16 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items []item
-	full := !o.MetadataOnly || h.metadataOnly
+	full := h.isFull(&o)
 	singleRead := o.Limit <= 1 // of one object: by its name, or any
 	internal := 0
 	if full && h.bodyBytes.Load() >= largeBody {
-		h.large <- struct{}{}
-		defer func() { <-h.large }()
+		select {
+		case h.large <- struct{}{}:
+			defer func() { <-h.large }()
+		case <-ctx.Done():
+			return apiclient.Page{}, ctx.Err()
+		}
 	}
 	read := func() (p apiclient.Page, err error) {
 		err = h.limiter.Do(ctx, singleRead, func() error {

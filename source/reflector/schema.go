@@ -101,11 +101,7 @@ func (w *watching) correctLately(ctx context.Context) error {
 	maps.Copy(left, x.new) // each key once
 	x.old, x.new = left, map[string]bodyHash{}
 	check := func(key string, o *apiclient.Object) error {
-		emitted, was := left[key]
-		if !was {
-			return nil
-		}
-		changed, err := c.correct(ctx, o, key, emitted, func(body []byte) uint64 { return x.hash(&w.stream.Resource, body) })
+		changed, err := c.correct(ctx, o, key, left[key], func(body []byte) uint64 { return x.hash(&w.stream.Resource, body) })
 		if err != nil {
 			return err
 		}

@@ -202,7 +202,7 @@ func OddDatabase(t testing.TB) string {
 			t.Fatal(odd, err)
 		}
 	}
-	return p.URLAt(shared(t, "PgBouncer", sharedPgBouncer).Address, name) + "&pool_max_conns=2&default_query_exec_mode=cache_describe"
+	return p.URLAt(shared(t, "PgBouncer", sharedPgBouncer).Address, name) + "&pool_max_conns=2&default_query_exec_mode=cache_describe&TimeZone=Asia/Kathmandu"
 }
 
 func database(t testing.TB, p *Postgres) (name string) {
