@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -144,4 +145,53 @@ func (r *reader) configure(t *testing.T, topic, setting, value string) {
 	_, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: setting, Value: &value}}, topic)
 	mustDo(t, err)
 	awaitTopicConfig(t, r, topic, setting, value)
+}
+
+// A limit that is raised while the exporter runs holds for the next record: it is no dead letter.
+func TestALimitThatIsRaisedIsNoticed(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	r, topic := newReader(t, cfg.Brokers), cfg.TopicPrefix+".pods"
+	r.makeTopic(t, topic, "max.message.bytes", "100000")
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{huge("first", 20, 500_000)}})
+	r.configure(t, topic, "max.message.bytes", "1000000")
+	second := &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{huge("second", 21, 500_000)}}
+	mustWrite(t, log, second)
+	if letters := deadLetters(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter")); len(letters) != 1 {
+		t.Errorf("there are %d dead letters, want one", len(letters))
+	}
+	if change.IsStub(second.Changes[0].After) {
+		t.Error("the second record is a stub, though its topic takes it")
+	}
+}
+
+// A topic that takes only times near the broker's clock refuses its resource: an object may be older. The hint names what to set.
+func TestATopicThatRefusesTimesRefusesOneResource(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	r, topic := newReader(t, cfg.Brokers), cfg.TopicPrefix+".pods"
+	r.makeTopic(t, topic, "message.timestamp.before.max.ms", "60000")
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	old := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}}
+	old.Changes[0].Time = time.Now().Add(-time.Hour)
+	_, err := log.Write(servers.Context(t), old)
+	if refusal := refusalOf(t, err); !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "message.timestamp.type=LogAppendTime") {
+		t.Errorf("refused: %v", err)
+	}
+	mustDo(t, log.Close())
+	r.configure(t, topic, "message.timestamp.type", "LogAppendTime")
+	log, _ = openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
+	old.Epoch = 2
+	mustWrite(t, log, old)
+}
+
+// A check finds what a start would fail by: a time-out of transactions that the broker does not grant.
+func TestCheckFindsATransactionTimeoutThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.TransactionTimeout = time.Hour
+	if _, err := newSink(t, cfg).Check(servers.Context(t), nil); err == nil || !strings.Contains(err.Error(), "transaction.max.timeout.ms") {
+		t.Errorf("a check finds %v", err)
+	}
 }

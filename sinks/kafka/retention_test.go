@@ -178,3 +178,23 @@ func TestATopicThatExpiresIsRefused(t *testing.T) {
 		t.Errorf("the report is\n%s", text)
 	}
 }
+
+// A prefix that another one begins with has topics of the same name: none of them is written to.
+func TestATopicOfALongerPrefixIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	longer := cfg
+	longer.TopicPrefix += ".v2"
+	writeOne(t, longer)
+	v2 := change.Resource{Group: "pods", Version: "v1", Plural: "v2", Kind: "V2"} // its topic would be PREFIX.v2.pods
+	batch := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}}
+	batch.Changes[0].Stream = change.NewStream(v2, "", "", "")
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	_, err := log.Write(servers.Context(t), batch)
+	if refused, is := errors.AsType[*sinks.RefusedError](err); !is || !refused.Refusals[0].Of(v2) || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {
+		t.Errorf("a write to the topic of another log: %v", err)
+	}
+	if _, err := newSink(t, cfg).Check(servers.Context(t), []change.Resource{v2}); err == nil || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {
+		t.Errorf("a check finds %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
@@ -19,6 +20,9 @@ type stub struct {
 // TooLarge writes the whole record to the dead-letter topic, in parts, and puts a stub in the place of the object after the
 // change. The object before it is what the log has in an earlier record, and so it is replaced only if the record is refused again.
 func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int32, size int, cause error) error {
+	if raised, err := l.raised(ctx, p.Topic, cause); raised || err != nil {
+		return err
+	}
 	c, topic := &l.batch.Changes[index], p.Topic.Name
 	s := l.stubs[index]
 	if s == nil {
@@ -41,6 +45,15 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 	var err error
 	c.Before, err = change.Stub(c.Before)
 	return err
+}
+
+// raised reports whether somebody has raised the topic's limit since it was read. A record that the broker itself has refused is not tried again.
+func (l *slotLog) raised(ctx context.Context, t *producer.Topic, cause error) (bool, error) {
+	if !fault.Is[producer.LimitError](cause) {
+		return false, nil
+	}
+	limit, err := l.sink.topics.Limit(ctx, t.Name)
+	return err == nil && t.Raise(limit), err
 }
 
 // omitAfter replaces the object after a change by its stub, in the batch: so the checkpoint gets what the log has, and the object's

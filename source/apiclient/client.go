@@ -119,7 +119,7 @@ func (c *Client) send(ctx context.Context, path string, query url.Values, accept
 		return nil, err
 	}
 	req.Header.Set("Accept", accept)
-	return c.http.Do(req)
+	return c.roundTrip(req)
 }
 
 // readStatus returns the error of any response but a 200, and of a page that a proxy sends as 200. A body that is not a Status

@@ -37,6 +37,11 @@ func (a *Admin) Check(ctx context.Context, resources []change.Resource) (r sinks
 	for _, r := range resources {
 		names = append(names, change.Topic(a.cfg.TopicPrefix, r))
 	}
+	for _, name := range names {
+		if err := a.topics.collides(ctx, name); err != nil {
+			c.wrong = append(c.wrong, err)
+		}
+	}
 	for _, step := range []func(context.Context) error{
 		c.version, c.protocol,
 		func(ctx context.Context) error { return c.describe(ctx, names) },

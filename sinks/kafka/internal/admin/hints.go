@@ -43,6 +43,8 @@ var hints = map[kafka.Error]string{
 	kafka.OffsetNotAvailable:           "start the brokers that hold the replicas",
 	kafka.LeaderNotAvailable:           "start the broker that leads the partition",
 	kafka.MessageSizeTooLarge:          HintTooLarge,
+	kafka.InvalidTimestamp: "a record has the time of its change, and the topic takes only times near the broker's clock: set the topic's " +
+		"message.timestamp.type=LogAppendTime, or raise its message.timestamp.before.max.ms",
 }
 
 // isTimeout reports a connection on which nothing came in time. It was made, so TLS and login are in order; a broker that throttles

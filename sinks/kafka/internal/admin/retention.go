@@ -163,12 +163,9 @@ func (a *Admin) Retention(ctx context.Context) (differences []string, err error)
 	return differences, nil
 }
 
-// isOf reports whether a topic is of the prefix, and not of a longer one that begins with it: such a one has a control topic too.
+// isOf reports whether a topic is of the prefix, and not of a longer one.
 func isOf(prefix, name string, all []string) bool {
-	return strings.HasPrefix(name, prefix+".") && !slices.ContainsFunc(all, func(other string) bool {
-		longer, is := strings.CutSuffix(other, ".control")
-		return is && strings.HasPrefix(longer, prefix+".") && strings.HasPrefix(name, longer+".")
-	})
+	return strings.HasPrefix(name, prefix+".") && longerPrefix(prefix, name, all) == ""
 }
 
 // readConfigs reads the settings of topics that a plan has. Where one may not be read, the error is

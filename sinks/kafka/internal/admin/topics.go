@@ -42,6 +42,7 @@ type Topics struct {
 
 	mu     sync.Mutex
 	known  map[string]topicInfo
+	all    []string          // the names of all topics
 	warned map[string]string // the retention that was warned of, by topic
 }
 
@@ -91,6 +92,9 @@ func (t *Topics) Topic(ctx context.Context, known map[string]*producer.Topic, na
 func (t *Topics) ensure(ctx context.Context, name string) (info topicInfo, err error) {
 	if info, ok := t.get(name); ok {
 		return info, nil
+	}
+	if err := t.collides(ctx, name); err != nil {
+		return info, err
 	}
 	plan, found, created := t.plan(name), 0, false // several slots may do this at the same time: the broker creates the topic once
 	err = t.client.Try(ctx, "prepare topic "+name, func(ctx context.Context) error {
@@ -147,17 +151,23 @@ func (t *Topics) Forget(names ...string) {
 	}
 	if len(names) == 0 {
 		clear(t.known)
+		t.all = nil
 	}
 }
 
 // TryTransaction adds topics to a transaction of its own, and aborts it. Its transactional id is not a slot's, which would fence the
 // slot's owner.
 func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...string) error {
-	p, err := producer.New(ctx, t.client, producer.Options{
-		TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who,
-		Timeout:         min(t.cfg.TransactionTimeout, tryTimeout), Protocol1: true})
+	o := producer.Options{TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who, Timeout: t.cfg.TransactionTimeout, Protocol1: true}
+	p, err := producer.New(ctx, t.client, o) // a broker may refuse the time-out
 	if err != nil {
 		return err
+	}
+	if o.Timeout > tryTimeout {
+		o.Timeout = tryTimeout
+		if p, err = producer.New(ctx, t.client, o); err != nil {
+			return err
+		}
 	}
 	var partitions []*producer.Partition
 	for _, name := range topics {
@@ -205,6 +215,18 @@ func (t *Topics) create(ctx context.Context, name string, plan *topicPlan) (made
 		return false, fmt.Errorf("create: %w", err)
 	}
 	return err == nil, nil
+}
+
+// Limit reads again how large a topic's record batches may be, in bytes.
+func (t *Topics) Limit(ctx context.Context, name string) (int, error) {
+	limit, err := t.settings(ctx, name, t.plan(name))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if info, known := t.known[name]; known && err == nil {
+		info.maxBatch = limit
+		t.known[name] = info
+	}
+	return limit, err
 }
 
 // settings reads a topic's settings and returns the limit of its record batches: the topic's or the configured one, whichever is

@@ -175,13 +175,17 @@ var ofOneTopic = map[kafka.Error]bool{
 	kafka.InvalidConfiguration:     true, // the next three: it can't be created as configured; others may exist already
 	kafka.InvalidReplicationFactor: true,
 	kafka.InvalidPartitionNumber:   true,
+	kafka.InvalidTimestamp:         true, // message.timestamp.before.max.ms: objects may be older
 }
 
 // ErrExpires says that a topic's settings let Kafka remove what must stay.
 var ErrExpires = errors.New("Kafka may remove records of objects that live")
 
+// ErrCollides says that a topic's name belongs to another log.
+var ErrCollides = errors.New("both logs would write to this topic")
+
 // OfOneTopic reports whether an error concerns one topic only.
 func OfOneTopic(err error) bool {
 	code, _ := errors.AsType[kafka.Error](err)
-	return ofOneTopic[code] || errors.Is(err, ErrExpires)
+	return ofOneTopic[code] || errors.Is(err, ErrExpires) || errors.Is(err, ErrCollides)
 }

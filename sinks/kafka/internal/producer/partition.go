@@ -69,6 +69,15 @@ func (t *Topic) learn(plain, sent int) {
 	t.ratio = ratio
 }
 
+// Raise notes that the topic takes larger record batches by now. It reports whether that is so.
+func (t *Topic) Raise(limit int) bool {
+	if limit <= t.limit {
+		return false
+	}
+	t.limit, t.aim = limit, limit
+	return true
+}
+
 // learnRefused notes that a batch of this size was too large for the broker.
 func (t *Topic) learnRefused(size int) {
 	t.limit = max(min(t.limit, size-1), MinLimit)
