@@ -173,16 +173,22 @@ func (c *Client) Strictly() *Client {
 	return &strict
 }
 
-// get makes one request, as ask does, and checks the cluster that the answer came from.
+// get makes one request, as ask does, and checks the cluster that the answer came from. Servers end connections all the time (GOAWAY), so an
+// answer that nothing follows from, since a connection was made meanwhile, is asked for again.
 func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
-	body, multiplexed, err := c.ask(ctx, path, query, accept)
-	if notChecked := c.checkAnswer(ctx, multiplexed, err); notChecked != nil {
+	for try := 1; ; try++ {
+		body, multiplexed, err := c.ask(ctx, path, query, accept)
+		notChecked := c.checkAnswer(ctx, multiplexed, err)
+		if notChecked == nil {
+			return body, multiplexed, err
+		}
 		if body != nil {
 			_ = body.Close()
 		}
-		return nil, multiplexed, notChecked
+		if try == checkTries || !errors.Is(notChecked, errMoved) {
+			return nil, multiplexed, notChecked
+		}
 	}
-	return body, multiplexed, err
 }
 
 // checkAnswer checks the cluster that an answer came from. The check of a multiplexed connection (HTTP/2) goes over the same

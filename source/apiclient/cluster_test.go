@@ -24,6 +24,7 @@ type clusters struct {
 	uid    atomic.Value
 	status atomic.Int32 // of the identity; 0: it can be read
 	asked  atomic.Int32 // how often
+	ends   atomic.Int32 // so many lists end their connection, as --goaway-chance does
 }
 
 func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,6 +45,9 @@ func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"kind":"Status","code":404,"reason":"NotFound"}`)
 	default:
+		if c.ends.Add(-1) >= 0 {
+			w.Header().Set("Connection", "close")
+		}
 		fmt.Fprint(w, `{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}]}`)
 	}
 }
@@ -118,6 +122,15 @@ func TestAnIdentityThatCantBeReadProvesNothing(t *testing.T) {
 		if n, err := listOf("pods", client); n != 1 || err != nil {
 			t.Errorf("after %d: %d items, %v", code, n, err)
 		}
+	}
+}
+
+// A server that ends the connection with its answer (GOAWAY) costs another request, and no error.
+func TestAConnectionThatEndsWithItsAnswerIsNoError(t *testing.T) {
+	c, client := newClusters(t)
+	c.ends.Store(2)
+	if n, err := listOf("pods", client); n != 1 || err != nil {
+		t.Errorf("%d items, %v", n, err)
 	}
 }
 
