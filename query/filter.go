@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/cel-go/cel"
+	"cel.dev/cel-go/cel"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"kubecdc/change"
