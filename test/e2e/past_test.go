@@ -63,7 +63,8 @@ func testThePast(t *testing.T, w *World) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	p := &pastTest{World: w, t: t, writer: NewWriter(t, w.Kube.Config, seed, Kinds), random: rand.New(rand.NewPCG(seed, 5))}
-	p.writer.Fill(5)
+	p.writer.Fill(25)
+	w.Env = w.With("KUBECDC_BATCH_MAX_CHANGES", "1") // the first lists take a hundred batches, as large ones do
 	e := StartExporter(t, "before the gaps", w.Env)
 	e.AwaitReady(t)
 	log := w.AwaitComplete(t, p.writer, Kinds)
