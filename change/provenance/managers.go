@@ -25,7 +25,12 @@ func (e *entry) same(other *entry) bool {
 		bytes.Equal(e.apiVersion, other.apiVersion) && bytes.Equal(e.subresource, other.subresource)
 }
 
-// readChanged reads the entries of both states that the other one does not have. The API server writes no entry twice.
+// mostEntries bounds how many entries of each state are compared, each with each. The API server keeps ten of updates, and one of each manager
+// that applies; a client may write thousands.
+const mostEntries = 500
+
+// readChanged reads the entries of both states that the other one does not have, or none if there are too many to compare. The API server
+// writes no entry twice.
 func (r *Reader) readChanged(p *pair) {
 	r.before, r.after = r.before[:0], r.after[:0]
 	was, is := managedFields(&p.was), managedFields(&p.is)
@@ -37,6 +42,10 @@ func (r *Reader) readChanged(p *pair) {
 		r.before = append(r.before, entry{raw: raw})
 	}
 	for raw := range elements(is, same) {
+		if max(len(r.before), len(r.after)) >= mostEntries {
+			r.before, r.after = r.before[:0], r.after[:0]
+			return
+		}
 		if i := slices.IndexFunc(r.before, func(e entry) bool { return rawjson.Same(e.raw, raw) }); i >= 0 {
 			r.before = slices.Delete(r.before, i, i+1)
 		} else {

@@ -24,6 +24,13 @@ func TestManyMembers(t *testing.T) {
 		return []byte("{" + strings.Join(members, ",") + "}")
 	}
 	nested := func(image []byte) []byte { return fmt.Appendf(nil, `{"data":%s}`, image) }
+	managed := func(prefix string, n int) []byte {
+		var entries []string
+		for i := range n / 3 {
+			entries = append(entries, fmt.Sprintf(`{"manager":"%s%06d","operation":"Apply","apiVersion":"v1","time":"2026-11-26T10:00:00Z"}`, prefix, i))
+		}
+		return fmt.Appendf(nil, `{"metadata":{"managedFields":[%s],"name":"a"}}`, strings.Join(entries, ","))
+	}
 	for _, tc := range []struct {
 		name    string
 		was, is func(n int) []byte
@@ -33,6 +40,7 @@ func TestManyMembers(t *testing.T) {
 		{"in another order", func(n int) []byte { return image("k", n, false) }, func(n int) []byte { return image("k", n, true) }, ""},
 		{"in another order within data", func(n int) []byte { return nested(image("k", n, false)) },
 			func(n int) []byte { return nested(image("k", n, true)) }, ""},
+		{"other managers", func(n int) []byte { return managed("old", n) }, func(n int) []byte { return managed("new", n) }, ""},
 	} {
 		const members = 30_000
 		c := change.Change{Stream: deployments, Op: change.Update, Time: seen, Before: tc.was(members), After: tc.is(members)}
