@@ -27,7 +27,7 @@ import (
 func TestSlowTimesInKafka(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
-	testTimes(t, NewWorld(t))
+	testTimes(t, NewFragileWorld(t))
 }
 
 func TestTimesInAFile(t *testing.T) {
@@ -80,6 +80,9 @@ func testTimes(t *testing.T, w *World) {
 		w.AwaitComplete(t, p.writer, Kinds)
 		p.phase("live", 2)
 	}
+	slowly(t, w, func() { p.phase("slow sink", 4) })
+	w.AwaitComplete(t, p.writer, Kinds)
+	p.phase("live", 2)
 	e.Kill()
 	p.phase("outage", 4)
 	e = StartExporter(t, "after an outage", w.Env)
@@ -116,6 +119,21 @@ func testTimes(t *testing.T, w *World) {
 	e.Kill()
 	p.phase("future", 2)
 	p.judge()
+}
+
+// slowly has the sink take seconds for each batch: Postgres by a trigger, Kafka since its broker is suspended meanwhile. A file is never slow.
+func slowly(t *testing.T, w *World, do func()) {
+	t.Helper()
+	switch {
+	case w.Kafka != nil:
+		must(t, w.Kafka.Pause())
+		defer func() { must(t, w.Kafka.Resume()) }()
+	case w.File == "":
+		execute(t, w, `create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+			create trigger slow after insert on kubecdc_log.batches for each statement execute function slow()`)
+		defer execute(t, w, "drop function slow cascade")
+	}
+	do()
 }
 
 // phase writes and takes samples, at whole seconds as people name them and in between. Of an outage the ones in between have no answer, since
