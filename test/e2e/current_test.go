@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"kubecdc/query"
 	"kubecdc/sinks"
 	"kubecdc/test/servers"
@@ -34,6 +36,17 @@ func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 			t.Fatalf("while the network is cut, only this is lacking: %q", lacks)
 		}
 	}
+	api, err := kubernetes.NewForConfig(w.Kube.Config)
+	must(t, err)
+	c := &configs{t, api}
+	c.delete("fill0")
+	must(t, lane.Restore())
+	w.AwaitComplete(t, writer, kinds)
+	if lacks := w.lackingAt(t, []Kind{ConfigMaps}, cut.Add(2*time.Second)); len(lacks) == 0 {
+		t.Error("after the network was cut, it is known when an object was deleted meanwhile")
+	}
+	at := time.Now()
+	Await(t, "an answer about a moment after the cut", func() (bool, error) { return len(w.lackingAt(t, kinds, at)) == 0, nil })
 }
 
 // lackingAt is what the log lacks of the state at a time.
