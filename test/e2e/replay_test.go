@@ -182,6 +182,20 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 	t.Logf("31,000 records without a kill: %.1f s, %.0f a second", whole.Seconds, 31_000/whole.Seconds)
 }
 
+// A topic that refuses the records' times ends the replay with an error that says what to set; none of them is said to be written.
+func TestAReplayThatATopicRefuses(t *testing.T) {
+	t.Parallel()
+	l := newReplayLog(t)
+	l.write(t, replayPods, 100)
+	to, least := l.prefix+"-refused", "1"
+	_, err := admin(t, &World{Kafka: servers.SharedKafka(t)}).CreateTopic(t.Context(), 3, 1, map[string]*string{"message.timestamp.before.max.ms": &least}, to+".pods")
+	must(t, err)
+	fails(t, l.env, 1, "message.timestamp.type=LogAppendTime", "replay", "--from", "start", "--to-prefix", to, "--execute")
+	if records, _ := l.told(t, to, "pods"); len(records) > 0 {
+		t.Errorf("the topic has records of %d objects", len(records))
+	}
+}
+
 // killReplay runs a replay, slowly enough to be seen, and kills it once it has written so many records.
 func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
 	t.Helper()
