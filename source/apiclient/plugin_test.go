@@ -3,6 +3,9 @@ package apiclient_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -15,11 +18,20 @@ import (
 // A request ends with its context, though the kubeconfig's credential plugin hangs: client-go would wait for the plugin.
 func TestARequestEndsThoughThePluginHangs(t *testing.T) {
 	t.Parallel()
+	silent := filepath.Join(t.TempDir(), "silent") // whoever opens it waits for a writer
+	if err := syscall.Mkfifo(silent, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	c, err := apiclient.New(&rest.Config{Host: "https://127.0.0.1:1", ExecProvider: &clientcmdapi.ExecConfig{
-		APIVersion: "client.authentication.k8s.io/v1", Command: "sleep", Args: []string{"90"}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}})
+		APIVersion: "client.authentication.k8s.io/v1", Command: "cat", Args: []string{silent}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // ends the plugin
+		if writer, err := os.OpenFile(silent, os.O_RDWR, 0); err == nil {
+			_ = writer.Close()
+		}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
