@@ -1,0 +1,202 @@
+package reflector_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+)
+
+// streamingPlain are the options of scripted tests whose lists are streaming lists.
+func streamingPlain() reflector.Options {
+	o := plain()
+	o.Streaming = reflector.NewStreamingLists(false)
+	return o
+}
+
+const streamed = "watch match=NotOlderThan initial=true"
+
+// initialEnd is the bookmark that ends a streaming list.
+func initialEnd(version string) string {
+	return strings.Replace(bookmark(version), `"}}}`, `","annotations":{"k8s.io/initial-events-end":"true"}}}}`, 1)
+}
+
+// A streaming list comes in any order, with changes in between, and goes on as the watch.
+func TestAStreamingListGoesOnAsTheWatch(t *testing.T) {
+	l := newLedger()
+	play(t, l, streamingPlain(), []step{{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20") + modified("a a 160") +
+		added("d d 170") + deleted("d d 180") + initialEnd("200") + modified("b b 210") + bookmark("250"), stay: true}},
+		func(t *testing.T, _ *script) {
+			expect(t, l, "r c@30 r a@10 r b@20 u a@160? r d@170 d d@180 u b@210", "250")
+			if c := l.controls; len(c) != 2 || c[0].Type != change.ControlSnapshotBegin || c[1].Type != change.ControlSnapshotEnd || *c[1].Objects != 3 {
+				t.Errorf("control records %+v, want the snapshot's begin and its end with 3 objects", c)
+			}
+		})
+}
+
+// After a 410 a streaming list has the effect of pages: what differs is emitted, a name that has another uid is deleted before it is created,
+// and what the list does not have is deleted at its end.
+func TestAStreamingListFindsWhatAWatchMissed(t *testing.T) {
+	l := resumed("100", "a a 10", "b b 20", "c c 99", "e e 30")
+	play(t, l, streamingPlain(), steps(holds("100", "c c 99"), expired("100"), []step{
+		{want: streamed, body: added("e q 140") + added("c c 150") + added("a a 10") + initialEnd("200"), stay: true}}),
+		func(t *testing.T, _ *script) {
+			expect(t, l, "d e@30? c e@140? u c@150? d b@20?", "200")
+			if g := onlyGap(t, l); g.From != "100" || g.To != "200" || g.Created != 1 || g.Updated != 1 || g.Deleted != 2 {
+				t.Errorf("gap record %+v", g)
+			}
+		})
+}
+
+// Whatever a server sends in the place of a streaming list, pages follow, and no deletion is inferred from it. Where the server has no
+// streaming lists, the next list of the resource is read in pages at once.
+func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
+	invalid := func(status int, reason string) step { return step{status: status, body: failure(status, reason)} }
+	for name, c := range map[string]struct {
+		answer  step
+		refused bool // the server has no streaming lists
+	}{
+		"400":                        {invalid(400, "BadRequest"), true},
+		"403":                        {invalid(403, "Forbidden"), true},
+		"405":                        {invalid(405, "MethodNotAllowed"), true},
+		"422":                        {invalid(422, "Invalid"), true},
+		"422 as an event":            {step{body: errorEvent(failure(422, "Invalid"))}, true},
+		"500 as an event":            {step{body: errorEvent(failure(500, "InternalError"))}, false},
+		"429":                        {step{status: 429, after: "2", body: failure(429, "TooManyRequests")}, false},
+		"401":                        {invalid(401, "Unauthorized"), false},
+		"410":                        {step{status: 410, body: gone("")}, false},
+		"cut":                        {step{body: added("c c 150"), cut: true}, false},
+		"ended early":                {step{body: added("c c 150")}, false},
+		"silent":                     {step{stay: true}, true},
+		"silent after objects":       {step{body: added("a a 10") + added("c c 150"), stay: true}, true},
+		"bookmarks that end nothing": {step{body: added("a a 10") + bookmark("120"), stay: true}, true},
+		"events from now on":         {step{body: modified("c c 150"), lasts: 9 * time.Second, later: modified("c c 151"), stay: true}, true},
+		"objects until its timeout":  {step{body: added("a a 10"), lasts: 9 * time.Second}, true},
+		"an older object":            {step{body: added("c c 98") + initialEnd("200"), stay: true}, false},
+		"an object that the log had": {step{body: added("d d 90") + initialEnd("200"), stay: true}, false},
+		"an older deletion":          {step{body: deleted("c c 98") + initialEnd("200"), stay: true}, false},
+		"a deletion without a uid":   {step{body: strings.Replace(deleted("c c 150"), `"uid"`, `"x"`, 1), stay: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, o := resumed("100", "a a 10", "b b 20", "c c 99"), streamingPlain()
+			o.WatchTimeout = 4 * time.Second
+			c.answer.want = streamed
+			next := []step{{want: streamed, body: added("a a 10") + added("c c 199") + added("b b 20") + initialEnd("300"), stay: true}}
+			if c.refused {
+				next = []step{{want: "list limit=2", body: listed("300", "", "a a 10", "b b 20", "c c 199")}, {want: "watch rv=300", stay: true}}
+			}
+			play(t, l, o, steps(holds("100", "c c 99"), expired("100"), one(c.answer), []step{
+				{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 199")},
+				{want: "watch rv=200", status: 410, body: gone("")},
+			}, next), func(t *testing.T, _ *script) {
+				if got := says(l); strings.Contains(got, "d ") || !strings.HasSuffix(got, "u c@199?") || l.position != "300" {
+					t.Errorf("the log says %q, at %s", got, l.position)
+				}
+			})
+		})
+	}
+}
+
+// A streaming list that ends older than the log: nothing was emitted of it, nothing is deleted, and the history is verified.
+func TestAStaleStreamingListIsNotTold(t *testing.T) {
+	l, newest := resumed("100", "a a 99", "b b 20"), "a a 99"
+	play(t, l, streamingPlain(), steps(holds("100", newest), expired("100"), []step{
+		{want: streamed, body: added("a a 99") + initialEnd("90"), stay: true},
+	}, holds("100", newest), []step{{want: "watch rv=100", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
+}
+
+// A first snapshot that is cut in the middle goes on in pages. It is one snapshot, and tells no object twice.
+func TestAStreamingListThatIsCutGoesOnInPages(t *testing.T) {
+	l := newLedger()
+	play(t, l, streamingPlain(), []step{
+		{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20")[:80], cut: true},
+		{want: "list limit=2", body: listed("200", "next", "a a 10", "b b 20")},
+		{want: "list continue=next limit=2", cut: true},
+		{want: "list continue=next limit=2", body: listed("200", "", "d d 40")},
+		{want: "watch rv=200", stay: true},
+	}, func(t *testing.T, _ *script) {
+		expect(t, l, "r c@30 r a@10 r b@20 r d@40 d c@30?", "200")
+		if c := l.controls; len(c) != 2 || *c[1].Objects != 3 {
+			t.Errorf("control records %+v, want the snapshot's begin and its end with 3 objects", c)
+		}
+	})
+}
+
+// What an earlier process has emitted of a list, and what was emitted before a restore of etcd, is compared with pages: a streaming list could
+// not be told from one of an older state.
+func TestPagesFollowWhatIsAheadOfTheServer(t *testing.T) {
+	t.Run("an interrupted list", func(t *testing.T) {
+		l := resumed("", "a a 10", "c c 30")
+		play(t, l, streamingPlain(), []step{
+			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 30")},
+			{want: "watch rv=200", stay: true},
+		}, func(t *testing.T, _ *script) { expect(t, l, "r b@20", "200") })
+	})
+	t.Run("a restore", func(t *testing.T) {
+		l := resumed("1000", "a a 10", "b b 980")
+		play(t, l, streamingPlain(), []step{
+			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
+			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
+			{want: "list limit=2", body: listed("905", "", "a a 10", "b b 880")},
+			{want: "watch rv=905", stay: true},
+		}, func(t *testing.T, _ *script) { expect(t, l, "u b@880?", "905") })
+	})
+}
+
+// Objects and deletions of a streaming list that can't be read exist nevertheless.
+func TestWhatCantBeReadOfAStreamingListIsNotDeleted(t *testing.T) {
+	l := resumed("100", "a a 10", "b b 20", "c c 30")
+	nameless := strings.Replace(added("x x 150"), `"name"`, `"y"`, 1)
+	play(t, l, streamingPlain(), steps(holds("100", "c c 30"), expired("100"), []step{
+		{want: streamed, body: added("a a 10") + nameless + initialEnd("200"), stay: true}}),
+		func(t *testing.T, _ *script) {
+			if expect(t, l, "", "200"); len(l.raws) != 1 {
+				t.Errorf("%d dead letters, want 1", len(l.raws))
+			}
+		})
+}
+
+// Events are read in pages, unless streaming lists are asked for; then their watch is another one, since it must be short.
+func TestStreamingListsOfEvents(t *testing.T) {
+	events := func(always bool, steps []step) {
+		l, o := newLedger(), plain()
+		o.Streaming = reflector.NewStreamingLists(always)
+		playStream(t, l, change.NewStream(eventsResource, "", "", ""), o, &quietObserver{}, steps,
+			func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+	}
+	events(false, []step{{want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}})
+	events(true, []step{{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true}, {want: "watch rv=200", stay: true}})
+}
+
+func TestStreamingListsOfMetadataAndSelectors(t *testing.T) {
+	l, o := newLedger(), streamingPlain()
+	o.MetadataOnly = true
+	playStream(t, l, change.NewStream(configMaps, "", "app=a", "metadata.name!=x"), o, &quietObserver{}, []step{
+		{want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a", body: added("a a 10") + initialEnd("200"), stay: true},
+	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+}
+
+// The watch of a streaming list ends as another watch does.
+func TestTheWatchOfAStreamingListEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   step
+		after []step
+	}{
+		"410":     {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, body: added("a a 10") + added("b b 220") + initialEnd("300"), stay: true}}},
+		"timeout": {step{lasts: 161 * time.Second}, []step{{want: "watch rv=210", stay: true}}},
+		"cut":     {step{cut: true, lasts: time.Second}, steps(holds("210", "a a 10"), []step{{want: "watch rv=210", stay: true}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, o := newLedger(), streamingPlain()
+			o.WatchTimeout = 80 * time.Second
+			c.end.want, c.end.body = streamed, added("a a 10")+initialEnd("200")+bookmark("210")
+			play(t, l, o, append(one(c.end), c.after...), func(t *testing.T, _ *script) {
+				if l.position < "210" || strings.Contains(says(l), "d ") {
+					t.Errorf("the log says %q, at %s", says(l), l.position)
+				}
+			})
+		})
+	}
+}
