@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubecdc/change"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/discovery"
 	"kubecdc/source/known"
@@ -172,7 +171,11 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 	case d == known.Older, d == known.Predecessor, d != known.Same && o.Version.Compare(l.floor) <= 0:
 		return fmt.Errorf("%w: %q at resourceVersion %s", errSuspect, o.Key(), o.Version)
 	case e.Type == "DELETED":
-		return l.initialDelete(ctx, o, d)
+		if d == known.Newer { // emitted at the end: until then an object that the log has is what shows an interrupted list
+			l.known.Unmark(o.Key())
+			l.objects--
+		}
+		return nil
 	case d == known.Same:
 		l.known.Mark(o.Key())
 		o.Slab.Release()
@@ -188,15 +191,6 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 		l.observer.ListProgress(l.ID(), int64(l.objects), int64(max(l.objects, l.known.Len())))
 	}
 	return nil
-}
-
-// initialDelete emits a deletion that came before the end of the list.
-func (l *listing) initialDelete(ctx context.Context, o *apiclient.Object, d known.Difference) error {
-	if d != known.Newer {
-		return nil
-	}
-	l.objects--
-	return l.send(ctx, l.newChange(change.Delete, o), stays)
 }
 
 // fallsBack decides what follows a streaming list that has failed: true says that pages are read now. Otherwise they are read after a pause.
