@@ -35,8 +35,8 @@ type StreamingLists struct {
 	since  map[string]time.Time // resources of which the server had none, and when
 }
 
-// NewStreamingLists tries streaming lists of all resources, or only of those whose API server certainly answers from a watch cache: not of
-// Events, nor of aggregated resources.
+// NewStreamingLists tries streaming lists of all resources, or only where they are faster and surely answered from a watch cache: of a server
+// that is far away, but neither of Events nor of aggregated resources. Near a server pages cost it less, if objects are large.
 func NewStreamingLists(all bool) *StreamingLists {
 	return &StreamingLists{always: all, since: map[string]time.Time{}}
 }
@@ -68,11 +68,11 @@ func (l *listing) streams(ctx context.Context) bool {
 	if s == nil || l.rewinds || l.ahead != "" || !s.offered(l.stream.Resource.ID()) {
 		return false
 	}
-	if s.always {
-		return true
+	if s.always || leased(l.stream.Resource) || !l.client.FarAway() {
+		return s.always
 	}
 	aggregated, err := discovery.Aggregated(ctx, l.client, l.stream.Resource)
-	return err == nil && !aggregated && !leased(l.stream.Resource)
+	return err == nil && !aggregated
 }
 
 var (
@@ -212,11 +212,12 @@ func (l *listing) fallsBack(err error) bool {
 }
 
 // goOn lets the watch of a streaming list go on as that of the stream. A new watch is opened where the timeout of the first one is too long: for
-// Events and where watermarks are due more often than bookmarks, and for custom resources, whose schema has to be known before.
+// Events, and where watermarks are due more often than bookmarks. Custom resources need one since their schema has to be known before it, and a
+// list in gzip since an ordinary watch comes without (apiclient).
 func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (state, error) {
 	w, r := next.(*watching), l.stream.Resource
 	often := l.options.Watermark > 0 && l.options.Watermark < time.Minute
-	if often || leased(r) || mayHaveCRD(r) && !l.lately.builtIn {
+	if often || open.Compressed() || leased(r) || mayHaveCRD(r) && !l.lately.builtIn {
 		return w, nil
 	}
 	l.Reflector.state = w

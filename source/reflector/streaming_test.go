@@ -1,18 +1,27 @@
 package reflector_test
 
 import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
 
 // streamingPlain are the options of scripted tests whose lists are streaming lists.
 func streamingPlain() reflector.Options {
 	o := plain()
-	o.Streaming = reflector.NewStreamingLists(false)
+	o.Streaming = reflector.NewStreamingLists(true)
 	return o
 }
 
@@ -56,28 +65,30 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 	invalid := func(status int, reason string) step { return step{status: status, body: failure(status, reason)} }
 	for name, c := range map[string]struct {
 		answer  step
-		refused bool // the server has no streaming lists
+		refused bool          // the server has no streaming lists
+		after   time.Duration // pages are read; 0: it depends
 	}{
-		"400":                        {invalid(400, "BadRequest"), true},
-		"403":                        {invalid(403, "Forbidden"), true},
-		"405":                        {invalid(405, "MethodNotAllowed"), true},
-		"422":                        {invalid(422, "Invalid"), true},
-		"422 as an event":            {step{body: errorEvent(failure(422, "Invalid"))}, true},
-		"500 as an event":            {step{body: errorEvent(failure(500, "InternalError"))}, false},
-		"429":                        {step{status: 429, after: "2", body: failure(429, "TooManyRequests")}, false},
-		"401":                        {invalid(401, "Unauthorized"), false},
-		"410":                        {step{status: 410, body: gone("")}, false},
-		"cut":                        {step{body: added("c c 150"), cut: true}, false},
-		"ended early":                {step{body: added("c c 150")}, false},
-		"silent":                     {step{stay: true}, true},
-		"silent after objects":       {step{body: added("a a 10") + added("c c 150"), stay: true}, true},
-		"bookmarks that end nothing": {step{body: added("a a 10") + bookmark("120"), stay: true}, true},
-		"events from now on":         {step{body: modified("c c 150"), lasts: 9 * time.Second, later: modified("c c 151"), stay: true}, true},
-		"objects until its timeout":  {step{body: added("a a 10"), lasts: 9 * time.Second}, true},
-		"an older object":            {step{body: added("c c 98") + initialEnd("200"), stay: true}, false},
-		"an object that the log had": {step{body: added("d d 90") + initialEnd("200"), stay: true}, false},
-		"an older deletion":          {step{body: deleted("c c 98") + initialEnd("200"), stay: true}, false},
-		"a deletion without a uid":   {step{body: strings.Replace(deleted("c c 150"), `"uid"`, `"x"`, 1), stay: true}, false},
+		"400":                        {invalid(400, "BadRequest"), true, 0},
+		"403":                        {invalid(403, "Forbidden"), true, 0},
+		"405":                        {invalid(405, "MethodNotAllowed"), true, 0},
+		"422":                        {invalid(422, "Invalid"), true, 0},
+		"422 as an event":            {step{body: errorEvent(failure(422, "Invalid"))}, true, 0},
+		"500 as an event":            {step{body: errorEvent(failure(500, "InternalError"))}, false, 0},
+		"429":                        {step{status: 429, after: "2", body: failure(429, "TooManyRequests")}, false, 0},
+		"401":                        {invalid(401, "Unauthorized"), false, 0},
+		"410":                        {step{status: 410, body: gone("")}, false, 0},
+		"cut":                        {step{body: added("c c 150"), cut: true}, false, 0},
+		"ended early":                {step{body: added("c c 150")}, false, 0},
+		"silent":                     {step{stay: true}, true, 0},
+		"silent after objects":       {step{body: added("a a 10") + added("c c 150"), stay: true}, true, 0},
+		"bookmarks that end nothing": {step{body: added("a a 10") + bookmark("120"), stay: true}, true, 0},
+		"events from now on":         {step{body: modified("c c 150"), lasts: 9 * time.Second, later: modified("c c 151"), stay: true}, true, 10 * time.Second},
+		"silent after two objects":   {step{body: added("a a 10"), lasts: 9 * time.Second, later: added("c c 150"), stay: true}, true, 19 * time.Second},
+		"objects until its timeout":  {step{body: added("a a 10"), lasts: 9 * time.Second}, true, 0},
+		"an older object":            {step{body: added("c c 98") + initialEnd("200"), stay: true}, false, 0},
+		"an object that the log had": {step{body: added("d d 90") + initialEnd("200"), stay: true}, false, 0},
+		"an older deletion":          {step{body: deleted("c c 98") + initialEnd("200"), stay: true}, false, 0},
+		"a deletion without a name":  {step{body: strings.Replace(deleted("c c 150"), `"name"`, `"x"`, 1), stay: true}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, o := resumed("100", "a a 10", "b b 20", "c c 99"), streamingPlain()
@@ -90,7 +101,10 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 			play(t, l, o, steps(holds("100", "c c 99"), expired("100"), one(c.answer), []step{
 				{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 199")},
 				{want: "watch rv=200", status: 410, body: gone("")},
-			}, next), func(t *testing.T, _ *script) {
+			}, next), func(t *testing.T, s *script) {
+				if c.after > 0 && s.wait(4) != c.after {
+					t.Errorf("pages were read after %s, want %s", s.wait(4), c.after)
+				}
 				if got := says(l); strings.Contains(got, "d ") || !strings.HasSuffix(got, "u c@199?") || l.position != "300" {
 					t.Errorf("the log says %q, at %s", got, l.position)
 				}
@@ -158,16 +172,63 @@ func TestWhatCantBeReadOfAStreamingListIsNotDeleted(t *testing.T) {
 		})
 }
 
-// Events are read in pages, unless streaming lists are asked for; then their watch is another one, since it must be short.
-func TestStreamingListsOfEvents(t *testing.T) {
-	events := func(always bool, steps []step) {
-		l, o := newLedger(), plain()
-		o.Streaming = reflector.NewStreamingLists(always)
-		playStream(t, l, change.NewStream(eventsResource, "", "", ""), o, &quietObserver{}, steps,
-			func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+// The watch of Events is short, since it has no bookmarks, so it is not the one that a streaming list has begun with.
+func TestAStreamingListOfEventsIsFollowedByAnotherWatch(t *testing.T) {
+	l := newLedger()
+	playStream(t, l, change.NewStream(eventsResource, "", "", ""), streamingPlain(), &quietObserver{}, []step{
+		{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true},
+		{want: "watch rv=200", stay: true},
+	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+}
+
+// identified answers who it is after a while, and is a script for all else.
+type identified struct {
+	*script
+	after time.Duration
+}
+
+func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != apiclient.KubeSystem {
+		return i.script.RoundTrip(r)
 	}
-	events(false, []step{{want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}})
-	events(true, []step{{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true}, {want: "watch rv=200", stay: true}})
+	time.Sleep(i.after)
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(strings.NewReader(`{"metadata":{"name":"kube-system","uid":"first","resourceVersion":"1"}}`))}, nil
+}
+
+// Without a setting lists are streaming lists where the server is far away, but for Events.
+func TestListsOfAFarServerAreStreamingLists(t *testing.T) {
+	pages := []step{{want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}}
+	stream := []step{{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true}}
+	for name, c := range map[string]struct {
+		resource change.Resource
+		trip     time.Duration
+		steps    []step
+	}{
+		"near":        {configMaps, 19 * time.Millisecond, pages},
+		"far":         {configMaps, 20 * time.Millisecond, stream},
+		"far, Events": {eventsResource, 20 * time.Millisecond, pages},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, l, o := &script{steps: c.steps}, newLedger(), plain()
+				server := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://far", Transport: identified{s, c.trip}, QPS: -1}))
+				server.Client().Expect("first")
+				ok(t, server.Client().SameCluster(t.Context()))
+				o.Streaming = reflector.NewStreamingLists(false)
+				ctx, cancel := context.WithCancel(t.Context())
+				r := reflector.New(change.NewStream(c.resource, "", "", ""), server.Client(), o, l, l, &quietObserver{}, slog.New(slog.DiscardHandler))
+				done := make(chan error)
+				go func() { done <- r.Run(ctx) }()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				cancel()
+				<-done
+				s.check(t)
+				expect(t, l, "r a@10", "200")
+			})
+		})
+	}
 }
 
 func TestStreamingListsOfMetadataAndSelectors(t *testing.T) {
