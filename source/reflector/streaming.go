@@ -26,7 +26,7 @@ import (
 // bookmark has come, and none if it is older than the log.
 //
 // A server without streaming lists refuses them, or sends something else and no such bookmark: then pages are read at once, and the
-// streams of the process ask for no other streaming list of that resource for an hour.
+// streams of the process ask for no other streaming list of that resource for half an hour.
 
 // StreamingLists decides of which resources lists are read as streaming lists. The streams of a process share it.
 type StreamingLists struct {
@@ -42,7 +42,7 @@ func NewStreamingLists(all bool) *StreamingLists {
 }
 
 const (
-	streamingRetry = time.Hour
+	streamingRetry = 30 * time.Minute
 	// streamSilence is how long the next object, or the end of the list, may take to come. A server that has answered has all objects
 	// in memory.
 	streamSilence = 10 * time.Second

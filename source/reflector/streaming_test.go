@@ -181,6 +181,47 @@ func TestAStreamingListOfEventsIsFollowedByAnotherWatch(t *testing.T) {
 	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
 }
 
+// Half an hour after it was refused a streaming list is asked for again.
+func TestAStreamingListIsAskedForAgain(t *testing.T) {
+	for lasts, again := range map[time.Duration][]step{
+		29 * time.Minute: {{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", stay: true}},
+		31 * time.Minute: {{want: streamed, body: added("a a 10") + initialEnd("300"), stay: true}},
+	} {
+		l, o := newLedger(), streamingPlain()
+		o.Quiet = time.Hour
+		play(t, l, o, append([]step{
+			{want: streamed, status: 422, body: failure(422, "Invalid")},
+			{want: "list limit=2", body: listed("200", "", "a a 10")},
+			{want: "watch rv=200", body: bookmark("210"), lasts: lasts, later: errorEvent(gone(""))},
+		}, again...), func(t *testing.T, _ *script) { expect(t, l, "r a@10", "300") })
+	}
+}
+
+// behind is a log that remembers since when what it is sent may have waited.
+type behind struct {
+	*ledger
+	since map[string]time.Time // by name; zero: it is no longer than a moment ago
+}
+
+func (b *behind) Send(ctx context.Context, item change.Item) error {
+	if item.Change != nil {
+		b.since[item.Change.Name] = item.Behind
+	}
+	return b.ledger.Send(ctx, item)
+}
+
+// What happens while a streaming list is sent comes after it, and may have happened at any time since the list began.
+func TestWhatFollowsAStreamingListMayHaveWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []step{{want: streamed, body: added("a a 10"), lasts: 5 * time.Second, later: initialEnd("200") + added("b b 201"), stay: true}}}
+		l, began := &behind{newLedger(), map[string]time.Time{}}, time.Now()
+		runFor(t, s, l, configMaps, streamingPlain())
+		if !l.since["a"].IsZero() || !l.since["b"].Equal(began) {
+			t.Errorf("waited since %v; want a not to have waited, and b since %s", l.since, began)
+		}
+	})
+}
+
 // identified answers who it is after a while, and is a script for all else.
 type identified struct {
 	*script
@@ -212,23 +253,34 @@ func TestListsOfAFarServerAreStreamingLists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, l, o := &script{steps: c.steps}, newLedger(), plain()
-				server := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://far", Transport: identified{s, c.trip}, QPS: -1}))
-				server.Client().Expect("first")
-				ok(t, server.Client().SameCluster(t.Context()))
 				o.Streaming = reflector.NewStreamingLists(false)
-				ctx, cancel := context.WithCancel(t.Context())
-				r := reflector.New(change.NewStream(c.resource, "", "", ""), server.Client(), o, l, l, &quietObserver{}, slog.New(slog.DiscardHandler))
-				done := make(chan error)
-				go func() { done <- r.Run(ctx) }()
-				time.Sleep(time.Second)
-				synctest.Wait()
-				cancel()
-				<-done
+				runFor(t, identified{s, c.trip}, l, c.resource, o)
 				s.check(t)
 				expect(t, l, "r a@10", "200")
 			})
 		})
 	}
+}
+
+// runFor runs a stream for ten seconds.
+func runFor(t *testing.T, api http.RoundTripper, l interface {
+	reflector.Inventory
+	reflector.Output
+}, resource change.Resource, o reflector.Options) {
+	t.Helper()
+	server := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://far", Transport: api, QPS: -1}))
+	if _, says := api.(identified); says {
+		server.Client().Expect("first")
+		ok(t, server.Client().SameCluster(t.Context()))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := reflector.New(change.NewStream(resource, "", "", ""), server.Client(), o, l, l, &quietObserver{}, slog.New(slog.DiscardHandler))
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	cancel()
+	<-done
 }
 
 func TestStreamingListsOfMetadataAndSelectors(t *testing.T) {
@@ -245,7 +297,9 @@ func TestTheWatchOfAStreamingListEnds(t *testing.T) {
 		end   step
 		after []step
 	}{
-		"410":     {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, body: added("a a 10") + added("b b 220") + initialEnd("300"), stay: true}}},
+		"410": {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, body: added("a a 10") + added("b b 220") + initialEnd("300"), stay: true}}},
+		"410, and another server refuses": {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, status: 422, body: failure(422, "Invalid")},
+			{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", stay: true}}},
 		"timeout": {step{lasts: 161 * time.Second}, []step{{want: "watch rv=210", stay: true}}},
 		"cut":     {step{cut: true, lasts: time.Second}, steps(holds("210", "a a 10"), []step{{want: "watch rv=210", stay: true}})},
 	} {
