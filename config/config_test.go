@@ -56,6 +56,7 @@ var wrong = []struct {
 	{[]string{"KUBECDC_LABEL_SELECTOR=a in"}, "KUBECDC_LABEL_SELECTOR", "app=shop"},
 	{[]string{"KUBECDC_FIELD_SELECTOR=a"}, "KUBECDC_FIELD_SELECTOR", "metadata.name=web"},
 	{[]string{"KUBECDC_PAGE_SIZE=0"}, "KUBECDC_PAGE_SIZE", "from 1 to 10000"},
+	{[]string{"KUBECDC_LIST=perhaps"}, "KUBECDC_LIST", "auto"},
 	{[]string{"KUBECDC_PAGE_SIZE=many"}, "KUBECDC_PAGE_SIZE", "from 1 to 10000"},
 	{[]string{"KUBECDC_WATERMARK_INTERVAL=10"}, "KUBECDC_WATERMARK_INTERVAL", "with its unit"},
 	{[]string{"KUBECDC_WATERMARK_INTERVAL=1ms"}, "KUBECDC_WATERMARK_INTERVAL", "from 1s to 1h"},
@@ -312,7 +313,7 @@ func samples(t *testing.T) map[string]string {
 	}
 	return map[string]string{
 		"KUBECONFIG": "/k", "KUBECDC_CONTEXT": "c", "KUBECDC_CLUSTER": "n", "KUBECDC_RESOURCES": "pods, deployments.apps",
-		"KUBECDC_NAMESPACES": "a,b", "KUBECDC_LABEL_SELECTOR": "a=b", "KUBECDC_FIELD_SELECTOR": "a=b", "KUBECDC_PAGE_SIZE": "7",
+		"KUBECDC_NAMESPACES": "a,b", "KUBECDC_LABEL_SELECTOR": "a=b", "KUBECDC_FIELD_SELECTOR": "a=b", "KUBECDC_PAGE_SIZE": "7", "KUBECDC_LIST": "pages", "KUBECDC_COMPRESSION": "none",
 		"KUBECDC_WATERMARK_INTERVAL": "3s", "KUBECDC_SINK": "kafka", "KUBECDC_SINK_POSTGRES": "postgres://h/d", "KUBECDC_SINK_POSTGRES_HISTORY": "720h", "KUBECDC_SQLITE_HISTORY": "100h", "KUBECDC_SQLITE_MAX_SIZE": "1GiB",
 		"KUBECDC_KAFKA_BROKERS": "h:1,[::1]:2", "KUBECDC_KAFKA_TOPIC_PREFIX": "p", "KUBECDC_KAFKA_PARTITIONS": "3", "KUBECDC_KAFKA_TOPIC_CONFIG": "segment.bytes=1048576",
 		"KUBECDC_KAFKA_REPLICATION_FACTOR": "3", "KUBECDC_KAFKA_COMPRESSION": "lz4", "KUBECDC_KAFKA_DELIVERY": "at-least-once",

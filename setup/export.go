@@ -118,6 +118,9 @@ func sourceOptions(c *config.Config) reflector.Options {
 	options := reflector.DefaultOptions()
 	options.PageSize = c.Source.PageSize
 	options.Watermark, options.Proofs = c.Source.Watermarks, c.Source.Proofs
+	if list := c.Source.List; list != "pages" {
+		options.Streaming = reflector.NewStreamingLists(list == "stream")
+	}
 	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
 		most := c.Recovery.BackfillMaxQPS

@@ -119,6 +119,7 @@ func exportTo(
 	}
 	plan.Cluster = cluster.Cluster
 	cluster.Server.Namespaces = plan.Namespaces
+	cluster.Server.Client().Compress(settings.Source.Compression)
 	for {
 		err := exportOnce(ctx, settings, plan, cluster, start, watch, log)
 		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {

@@ -31,6 +31,11 @@ func newArrivals(body io.Reader, multiplexed bool) *arrivals {
 	return &arrivals{from: body, multiplexed: multiplexed, settled: time.Now().Add(settling), wasEmpty: true}
 }
 
+// restart begins anew, with a buffer in which what happened since current may wait.
+func (a *arrivals) restart(current time.Time) {
+	a.empty, a.since, a.settled = current, current, time.Now().Add(settling)
+}
+
 // line begins another line, of which the last read may have returned the beginning.
 func (a *arrivals) line(begun bool) {
 	if a.first = (time.Time{}); begun {

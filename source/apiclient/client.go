@@ -36,6 +36,7 @@ type Client struct {
 	withhold bool          // errors quote a response only if it is a Status: else it could be an object
 
 	contact    *contact      // with the server (contact.go)
+	road       *road         // to the server (road.go)
 	cluster    *cluster      // that is read (cluster.go)
 	checks     *checks       // whether it still is, over these connections
 	checkedFor time.Duration // how long a check is worth something; 0: each answer needs its own
@@ -44,7 +45,7 @@ type Client struct {
 // New prepares a client. It makes no request.
 func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
-	config.DisableCompression = true // gzip costs both sides CPU, and the network is fast
+	config.DisableCompression = true // road.go decides
 	if config.UserAgent == "" {
 		config.UserAgent = "kubecdc"
 	}
@@ -58,7 +59,7 @@ func New(config *rest.Config) (*Client, error) {
 	}
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
-		contact: newContact(), cluster: &cluster{found: make(chan struct{})}, checks: &checks{}}, nil
+		contact: newContact(), road: &road{}, cluster: &cluster{found: make(chan struct{})}, checks: &checks{}}, nil
 }
 
 // ProxyName returns the name of the proxy in between, for messages; empty if there is none.
@@ -119,7 +120,14 @@ func (c *Client) send(ctx context.Context, path string, query url.Values, accept
 		return nil, err
 	}
 	req.Header.Set("Accept", accept)
-	return c.roundTrip(req)
+	if c.compresses(query) {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	resp, err := c.roundTrip(req)
+	if err == nil {
+		decompress(resp)
+	}
+	return resp, err
 }
 
 // readStatus returns the error of any response but a 200, and of a page that a proxy sends as 200. A body that is not a Status
@@ -205,7 +213,7 @@ func (c *Client) Fresh() (*Client, error) {
 		s.newest, s.newestSince = newest, time.Now()
 	}
 	fresh := *s.newest
-	fresh.idle, fresh.withhold, fresh.contact, fresh.cluster, fresh.checkedFor = c.idle, c.withhold, c.contact, c.cluster, c.checkedFor
+	fresh.idle, fresh.withhold, fresh.contact, fresh.cluster, fresh.checkedFor, fresh.road = c.idle, c.withhold, c.contact, c.cluster, c.checkedFor, c.road
 	return &fresh, nil
 }
 

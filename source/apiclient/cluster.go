@@ -227,8 +227,10 @@ func (c *Client) check() error {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
+		began := time.Now()
 		raw, err := c.askAll(ctx, KubeSystem)
 		if err == nil {
+			c.road.note(time.Since(began))
 			return c.compareWith(raw)
 		}
 		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) ||

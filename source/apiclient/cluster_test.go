@@ -86,6 +86,10 @@ func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 			_, err := c.Watch(t.Context(), change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", ""), false, "7", 60)
 			return 0, err
 		},
+		"a streaming list": func(c *Client) (int, error) {
+			_, err := c.Watch(t.Context(), change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", ""), false, "", 60)
+			return 0, err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, client := newClusters(t)

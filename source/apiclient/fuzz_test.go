@@ -23,7 +23,7 @@ func FuzzParseEvent(f *testing.F) {
 			return
 		}
 		_ = e.Status()
-		_, _ = e.Bookmark()
+		_, _, _ = e.Bookmark()
 		o := e.Object
 		if o.Check() != nil {
 			return

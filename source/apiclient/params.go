@@ -70,11 +70,19 @@ func (o ListOptions) query(s *change.Stream) url.Values {
 
 // watchParams asks for every event after the version, with bookmarks, until the server's timeout. In a watch, resourceVersion
 // means "start exactly after it", and resourceVersionMatch must not be set.
+//
+// Without a version it asks for a streaming list: every object, and then every event after them (KEP-3157). Such a watch must set
+// resourceVersionMatch=NotOlderThan. Without a resourceVersion it is a consistent read, as a list is.
 func watchParams(s *change.Stream, version change.ResourceVersion, timeoutSeconds int) url.Values {
 	q := selectors(s)
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
-	q.Set("resourceVersion", string(version))
 	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
+	if version == "" {
+		q.Set("sendInitialEvents", "true")
+		q.Set("resourceVersionMatch", "NotOlderThan")
+		return q
+	}
+	q.Set("resourceVersion", string(version))
 	return q
 }

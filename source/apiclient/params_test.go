@@ -15,6 +15,8 @@ func TestParametersOfEachRequest(t *testing.T) {
 		"the next pages carry the version in their token":             {ListOptions{Limit: 500, Continue: "t", Exact: "7"}.query(plain).Encode(), "continue=t&limit=500"},
 		"a watch starts exactly after its version": {watchParams(plain, "7", 300).Encode(),
 			"allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=300&watch=1"},
+		"a streaming list is a consistent read that goes on as a watch": {watchParams(chosen, "", 300).Encode(),
+			"allowWatchBookmarks=true&fieldSelector=status.phase%3DRunning&labelSelector=app%3Da&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=300&watch=1"},
 		"the past is read at one version and no other": {ListOptions{Exact: "7", Limit: 1}.query(plain).Encode(), "limit=1&resourceVersion=7&resourceVersionMatch=Exact"},
 		"selectors are in every list":                  {ListOptions{Limit: 2, Continue: "t"}.query(chosen).Encode(), "continue=t&fieldSelector=status.phase%3DRunning&labelSelector=app%3Da&limit=2"},
 		"selectors are in every watch":                 {watchParams(chosen, "7", 1).Encode(), "allowWatchBookmarks=true&fieldSelector=status.phase%3DRunning&labelSelector=app%3Da&resourceVersion=7&timeoutSeconds=1&watch=1"},

@@ -36,10 +36,11 @@ type Watch struct {
 	lines      *lines
 	arrivals   *arrivals
 	connection *Connection
+	compressed bool
 }
 
-// Watch opens a watch that begins after the version. A server sends a bookmark about once a minute, so a connection that is
-// idle for longer than the client's timeout is half open.
+// Watch opens a watch that begins after the version; without a version, a streaming list, which begins with all objects. A server
+// sends a bookmark about once a minute, so a connection that is idle for longer than the client's timeout is half open.
 func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion,
 	timeoutSeconds int) (*Watch, error) {
 	accept := acceptJSON
@@ -47,21 +48,32 @@ func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool,
 		accept = acceptWatchMeta
 	}
 	ctx, used := withConnection(ctx)
-	body, multiplexed, err := c.get(ctx, CollectionPath(s, ""), watchParams(s, version, timeoutSeconds), accept)
+	params := watchParams(s, version, timeoutSeconds)
+	compressed := c.compresses(params)
+	body, multiplexed, err := c.get(ctx, CollectionPath(s, ""), params, accept)
 	if err != nil {
 		return nil, err
 	}
 	a := newArrivals(body, multiplexed)
-	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed)}, nil
+	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed), compressed: compressed}, nil
 }
 
-func (w *Watch) Close() { _ = w.body.Close() }
+// Close ends the watch, also while another goroutine waits in Next. A nil watch has nothing to close.
+func (w *Watch) Close() {
+	if w != nil {
+		_ = w.body.Close()
+	}
+}
+
+// Compressed reports whether the watch was asked for in gzip, as a streaming list may be.
+func (w *Watch) Compressed() bool { return w.compressed }
 
 // Connection is the watch's; nil if nothing else can be asked over it.
 func (w *Watch) Connection() *Connection { return w.connection }
 
-// GoesOn tells the watch when all that had happened was last known to be read, on a connection before.
-func (w *Watch) GoesOn(current time.Time) { w.arrivals.empty = current }
+// GoesOn tells the watch when all that had happened was last known to be read: on an earlier connection, or before the initial events of
+// this one, behind which the later events have waited.
+func (w *Watch) GoesOn(current time.Time) { w.arrivals.restart(current) }
 
 // Current returns when all that had happened was last known to be read; zero: not known.
 func (w *Watch) Current() time.Time { return w.arrivals.empty }
@@ -173,9 +185,12 @@ func (e Event) Status() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-func (e Event) Bookmark() (change.ResourceVersion, error) {
+// Bookmark returns the version of a BOOKMARK event. initialEnd says that the server has sent all objects of a streaming list.
+func (e Event) Bookmark() (version change.ResourceVersion, initialEnd bool, err error) {
 	if !e.Object.Version.Valid() {
-		return "", fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
+		return "", false, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
 	}
-	return e.Object.Version, nil
+	annotations := rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations")
+	end, _ := rawjson.Text(rawjson.Member(annotations, metav1.InitialEventsAnnotationKey))
+	return e.Object.Version, end == "true", nil
 }

@@ -202,6 +202,13 @@ func (s *Set) Mark(key string) {
 	}
 }
 
+// Unmark records that the running list does not have the key any more.
+func (s *Set) Unmark(key string) {
+	if slot, found := s.find(key); found {
+		s.entry(s.at(slot)).seen = s.pass - 1
+	}
+}
+
 // StartPass begins a list. Unseen then returns the keys that were neither marked nor put since.
 func (s *Set) StartPass() { s.pass++ }
 

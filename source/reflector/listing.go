@@ -15,7 +15,7 @@ import (
 	"kubecdc/source/known"
 )
 
-// listing reads the whole collection and emits what differs from the known objects: everything, the first time; after a 410,
+// listing reads the whole collection, in pages or as a streaming list (streaming.go), and emits what differs from the known objects: everything, the first time; after a 410,
 // what the watch missed. Known objects that the list does not have are deleted. Only the known objects are held in memory.
 // After an error the list goes on at the page that failed, so one value lasts until the list is complete, and it counts
 // everything that was emitted.
@@ -29,16 +29,18 @@ import (
 // before the first page. After a crash the list starts again from the old position.
 type listing struct {
 	*Reflector
-	gap      *change.Gap // the gap that the list closes; nil: this is the first snapshot
-	rewinds  bool        // the server's history went back: older versions are emitted too
-	begun    bool
-	floor    change.ResourceVersion // the log has something of this version, so a list that is older is stale
-	token    string                 // continue token of the next page
-	version  change.ResourceVersion // of the first page, and so of the list
-	until    change.ResourceVersion // of the last page of an inconsistent list; else empty
-	restarts int
-	objects  int        // on complete pages
-	slab     *slab.Slab // has room for the next objects; nil: none
+	gap        *change.Gap // the gap that the list closes; nil: this is the first snapshot
+	rewinds    bool        // the server's history went back: older versions are emitted too
+	begun      bool
+	floor      change.ResourceVersion // the log has something of this version, so a list that is older is stale
+	token      string                 // continue token of the next page
+	version    change.ResourceVersion // of the first page, and so of the list
+	until      change.ResourceVersion // of the last page of an inconsistent list; else empty
+	restarts   int
+	paged      bool       // the list is read in pages, since it could not be streamed
+	streamEnds time.Time  // when the server ends the watch of a streaming list
+	objects    int        // on complete pages
+	slab       *slab.Slab // has room for the next objects; nil: none
 
 	missed   missed // what was emitted
 	rewound  bool   // an object is older than in the log
@@ -60,29 +62,41 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	if err != nil {
 		return l, err
 	}
-	defer done()
-	if err := l.begin(ctx); err != nil {
-		return l, err
+	next, open, err := l.readOnce(ctx)
+	done()
+	if open == nil {
+		return next, err
 	}
-	err = l.read(ctx)
+	defer open.Close()
+	return l.goOn(ctx, next, open)
+}
+
+// readOnce reads the list, or what is left of it. After a streaming list it also returns the watch, which is still open.
+func (l *listing) readOnce(ctx context.Context) (state, *apiclient.Watch, error) {
+	if err := l.begin(ctx); err != nil {
+		return l, nil, err
+	}
+	open, err := l.read(ctx)
 	switch {
 	case errors.Is(err, errStale) && l.rewound:
-		return l.rewind(ctx, l.gap, err.Error())
+		next, err := l.rewind(ctx, l.gap, err.Error())
+		return next, nil, err
 	case errors.Is(err, errStale):
 		l.cursor = l.position // the list that the stream was catching up with is dropped
 		v := l.verify(l.watch(nil))
 		v.gap = l.gap
-		return l.enter(v, err.Error()), err
+		return l.enter(v, err.Error()), nil, err
 	case err != nil:
-		return l, fmt.Errorf("list %s: %w", l.ID(), err)
+		return l, nil, fmt.Errorf("list %s: %w", l.ID(), err)
 	case l.until != "":
 		l.cursor = l.version
-		return l.enter(l.watch(l), fmt.Sprintf("the list ran from resourceVersion %s to %s: catching up", l.version, l.until)), nil
+		return l.enter(l.watch(l), fmt.Sprintf("the list ran from resourceVersion %s to %s: catching up", l.version, l.until)), nil, nil
 	}
 	if err := l.finish(ctx, l.version); err != nil {
-		return l, err
+		open.Close()
+		return l, nil, err
 	}
-	return l.enter(l.watch(nil), "listed at resourceVersion "+string(l.version)), nil
+	return l.enter(l.watch(nil), "listed at resourceVersion "+string(l.version)), open, nil
 }
 
 func (l *listing) snapshot() bool { return l.gap == nil }
@@ -99,6 +113,11 @@ func (l *listing) gapID() string {
 func (l *listing) restart() {
 	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.restarts++
+	l.startPass()
+}
+
+// startPass makes the list begin with its first object. A list that is older than what the log has now is stale.
+func (l *listing) startPass() {
 	l.floor, l.upToDate = l.newestEmitted(), time.Now()
 	l.known.StartPass()
 }
@@ -107,8 +126,7 @@ func (l *listing) begin(ctx context.Context) error {
 	if l.begun {
 		return nil
 	}
-	l.floor, l.upToDate = l.newestEmitted(), time.Now()
-	l.known.StartPass()
+	l.startPass()
 	if l.snapshot() {
 		if err := l.sendControl(ctx, change.SnapshotBeginControl(l.ID(), l.reason)); err != nil {
 			return err
@@ -118,7 +136,18 @@ func (l *listing) begin(ctx context.Context) error {
 	return nil
 }
 
-func (l *listing) read(ctx context.Context) error {
+func (l *listing) read(ctx context.Context) (*apiclient.Watch, error) {
+	if !l.paged && l.streams(ctx) {
+		open, err := l.streamed(ctx)
+		if !l.fallsBack(err) {
+			return open, err
+		}
+	}
+	l.paged = true
+	return nil, l.readPages(ctx)
+}
+
+func (l *listing) readPages(ctx context.Context) error {
 	for {
 		err := l.page(ctx)
 		if apiclient.IsGone(err) {
@@ -253,7 +282,7 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)
 	}
-	if &o.Raw[0] == &raw[0] { // only what is emitted is kept
+	if &o.Raw[0] == &raw[0] && o.Slab == nil { // only what is emitted is kept
 		o.Raw = append(l.room(o, len(raw)), raw...)
 	}
 	if l.snapshot() && d == known.Absent {

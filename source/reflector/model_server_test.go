@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// modelServer is an API server in memory, before an etcd in memory: lists in pages, reads of the past, watches,
+// modelServer is an API server in memory, before an etcd in memory: lists in pages, streaming lists, reads of the past, watches,
 // compaction, and restores from a backup. At random a watch gets 410, ends early or repeats events, and objects change between
 // two pages.
 type modelServer struct {
@@ -122,6 +122,8 @@ func (m *modelServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case parts[0] != "api":
 		return answer(404, io.NopCloser(strings.NewReader(failure(404, "NotFound"))))
+	case q.Get("sendInitialEvents") != "" && m.random.IntN(6) == 0:
+		return answer(422, io.NopCloser(strings.NewReader(failure(422, "Invalid"))))
 	case q.Get("watch") != "":
 		seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
 		from, _ := strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
@@ -129,7 +131,7 @@ func (m *modelServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(seconds)*time.Second)
 		go func() {
 			defer cancel()
-			m.watch(ctx, writer, resource, from)
+			m.watch(ctx, writer, resource, from, q.Get("sendInitialEvents") != "")
 			writer.Close()
 		}()
 		return answer(200, reader)
@@ -186,12 +188,38 @@ func (m *modelServer) list(resource string, query func(string) string) (status i
 	return 200, fmt.Sprintf(`{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":[%s]}`, revision, more, strings.Join(items, ","))
 }
 
-// watch delivers what follows a revision until the context ends or the watches are cut.
-func (m *modelServer) watch(ctx context.Context, w io.Writer, resource string, from uint64) {
+// initialEvents returns the events of a streaming list, which end at the version that is returned. As on servers before 1.34 objects may be
+// written before its end. At random the server does not know such lists, and sends what is written from now on.
+func (m *modelServer) initialEvents(resource string) (lines []string, until uint64) {
+	if m.random.IntN(6) == 0 {
+		return nil, m.now
+	}
+	from := m.now
+	for _, o := range m.at(resource, from) {
+		lines = append(lines, `{"type":"ADDED","object":`+o.object()+"}\n")
+	}
+	m.random.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+	if m.random.Float64() < m.between {
+		m.writeLocked(1+m.random.IntN(4), resource)
+	}
+	for _, w := range m.writes {
+		if w.resource == resource && w.revision > from {
+			lines = append(lines, `{"type":"`+eventTypes[w.op]+`","object":`+w.object()+"}\n")
+		}
+	}
+	return append(lines, initialEnd(strconv.FormatUint(m.now, 10))), m.now
+}
+
+// watch delivers what follows a revision, or all objects first, until the context ends or the watches are cut.
+func (m *modelServer) watch(ctx context.Context, w io.Writer, resource string, from uint64, initial bool) {
 	m.mu.Lock()
 	cut := m.cut
 	var lines []string
-	if from < m.compacted || m.random.Float64() < m.expires {
+	if initial {
+		if lines, from = m.initialEvents(resource); m.random.IntN(6) == 0 {
+			lines, cut = lines[:m.random.IntN(len(lines)+1)], closedChannel
+		}
+	} else if from < m.compacted || m.random.Float64() < m.expires {
 		lines, cut = []string{errorEvent(gone(""))}, closedChannel
 	}
 	m.mu.Unlock()

@@ -168,6 +168,9 @@ func modelled(t *testing.T, histories int, run func(t *testing.T, random *rand.R
 
 func newModelStream(t *testing.T, m *modelServer, resource string, options reflector.Options) *modelStream {
 	options.PageSize, options.MaxBackoff = 2, time.Second
+	if m.random.IntN(2) == 0 {
+		options.Streaming = reflector.NewStreamingLists(true)
+	}
 	return &modelStream{t: t, resource: resource, config: &rest.Config{Host: "http://model", Transport: m, QPS: -1}, options: options,
 		log: newLedger()}
 }

@@ -121,15 +121,17 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 	})
 }
 
-// Listed, watched, recovered after a gap: on each way an object passes the redactor.
+// Listed or streamed, watched, recovered after a gap: on each way an object passes the redactor.
 func TestRedactedOnEveryWay(t *testing.T) {
 	k := servers.Kube(t)
 	for _, mode := range []redact.Mode{redact.Hash, redact.Metadata} {
-		t.Run(string(mode), func(t *testing.T) { redactedOnEveryWay(t, k, mode) })
+		for name, streaming := range map[string]*reflector.StreamingLists{"pages": nil, "stream": reflector.NewStreamingLists(true)} {
+			t.Run(string(mode)+", "+name, func(t *testing.T) { redactedOnEveryWay(t, k, mode, streaming) })
+		}
 	}
 }
 
-func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode) {
+func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode, streaming *reflector.StreamingLists) {
 	ns := servers.Namespace(t)
 	api, g, l, o := kubernetes.NewForConfigOrDie(k.Config).CoreV1().Secrets(ns), newGateway(t, k.Config), newLedger(), &recorder{}
 	put := func(name, value string) {
@@ -145,7 +147,7 @@ func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode) {
 	}
 	put("listed", canary)
 	options := testOptions()
-	options.Redactor, options.MetadataOnly = redactor(mode), mode == redact.Metadata
+	options.Redactor, options.MetadataOnly, options.Streaming = redactor(mode), mode == redact.Metadata, streaming
 	startStream(t, g.config(), change.NewStream(secrets, ns, "", ""), options, l, o)
 	l.awaitStarted(t)
 	put("watched", canary)

@@ -36,6 +36,7 @@ type Options struct {
 	Masked       bool             // updates may be left out of the log
 	Recovery     *Recovery        // nil: off
 	Lists        *ListLimiter     // nil: all streams may list at once
+	Streaming    *StreamingLists  // nil: every list is read in pages
 	Restores     Restores         // nil: a stream tells no other one that etcd was restored
 	Proofs       time.Duration    // how often a stream is compared with the API server (proving.go); 0: never
 	Stored       StoredBodies     // nil: the checkpoint has no bodies that can be compared

@@ -57,9 +57,9 @@ func describe(r *http.Request) string {
 	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
 		text += " metadata"
 	}
-	for _, p := range []string{"resourceVersion", "resourceVersionMatch", "continue", "limit", "fieldSelector", "labelSelector"} {
+	for _, p := range []string{"resourceVersion", "resourceVersionMatch", "sendInitialEvents", "continue", "limit", "fieldSelector", "labelSelector"} {
 		if v := q.Get(p); v != "" {
-			text += " " + map[string]string{"resourceVersion": "rv", "resourceVersionMatch": "match",
+			text += " " + map[string]string{"resourceVersion": "rv", "resourceVersionMatch": "match", "sendInitialEvents": "initial",
 				"fieldSelector": "fields", "labelSelector": "labels"}[p]
 			if p == "continue" || p == "limit" {
 				text += p

@@ -54,28 +54,26 @@ func (w *watching) step(ctx context.Context) (state, error) {
 		return w, err
 	}
 	seconds := watchSeconds(w.options, w.bookmarks, rand.Float64())
-	run := watchRun{timeout: time.Duration(seconds) * time.Second, differed: w.empty.differs}
-	started := time.Now()
-	w.bookmarked = false
+	run := watchRun{started: time.Now(), timeout: time.Duration(seconds) * time.Second, differed: w.empty.differs}
 	conn, err := w.client.Watch(ctx, w.stream, w.options.MetadataOnly, w.cursor, seconds)
-	if err == nil {
-		defer conn.Close()
-		conn.GoesOn(w.upToDate)
-		w.connection.Store(w.confirmable(ctx, conn))
-		if err = w.endRefusal(ctx); err == nil {
-			run.events, err = w.readEvents(ctx, conn, w.scheduleComparison(ctx, run.timeout))
-		}
+	if err != nil {
+		run.err = err
+		return w.ended(ctx, run)
+	}
+	defer conn.Close()
+	return w.follow(ctx, conn, run)
+}
+
+// follow emits the events of an open watch until it ends.
+func (w *watching) follow(ctx context.Context, conn *apiclient.Watch, run watchRun) (state, error) {
+	w.bookmarked = false
+	conn.GoesOn(w.upToDate)
+	w.connection.Store(w.confirmable(ctx, conn))
+	if run.err = w.endRefusal(ctx); run.err == nil {
+		run.events, run.err = w.readEvents(ctx, conn, w.scheduleComparison(ctx, run.timeout))
 	}
 	w.connection.Store(nil)
 	w.since = time.Time{}
-	run.err, run.lasted = err, time.Since(started)
-	w.lately.ended = w.lately.ended || errors.Is(err, io.EOF) && run.lasted < run.timeout*9/10
-	if w.empty.compared && run.lasted < run.timeout { // the watch may have ended before the list
-		w.empty.reset()
-	}
-	if run.events > 0 || run.lasted > time.Second {
-		w.relists = 0
-	}
 	return w.ended(ctx, run)
 }
 
@@ -93,27 +91,34 @@ func (w *watching) confirmable(ctx context.Context, conn *apiclient.Watch) *apic
 }
 
 type watchRun struct {
-	err             error // that ended it
-	events          int
-	lasted, timeout time.Duration
-	differed        bool // the list before it differed from the log
+	started  time.Time
+	timeout  time.Duration // after which the server ends it
+	events   int
+	differed bool  // the list before it differed from the log
+	err      error // that ended it
 }
 
 func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
-	eof := errors.Is(run.err, io.EOF)
-	whole := run.timeout * 9 / 10
+	eof, lasted, whole := errors.Is(run.err, io.EOF), time.Since(run.started), run.timeout*9/10
+	w.lately.ended = w.lately.ended || eof && lasted < whole
+	if w.empty.compared && lasted < run.timeout { // the watch may have ended before the list
+		w.empty.reset()
+	}
+	if run.events > 0 || lasted > time.Second {
+		w.relists = 0
+	}
 	empty := run.events == 0 || w.empty.compared
 	switch {
 	case errors.Is(run.err, errDeletion):
 		return w.enter(&expired{w, RelistDeletion}, run.err.Error()), nil
 	case apiclient.IsGone(run.err):
 		return w.enter(&expired{w, RelistExpired}, fmt.Sprintf("410 at resourceVersion %s: %s", w.cursor, apiclient.Reason(run.err))), nil
-	case eof && empty && run.lasted >= min(whole, longEnough):
+	case eof && empty && lasted >= min(whole, longEnough):
 		return w.endedEmpty(ctx, run.differed)
-	case eof && run.lasted >= whole:
+	case eof && lasted >= whole:
 		w.client, w.bookmarks = w.shared, w.bookmarked
 		return w.enter(w, "the watch ran into its timeout"), nil
-	case eof && (run.events > 0 || run.lasted > time.Second):
+	case eof && (run.events > 0 || lasted > time.Second):
 		w.observer.WatchRestarted(w.ID())
 		return w.enter(w.verify(w), "the server ended the watch"), nil
 	}
@@ -176,7 +181,7 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 			return err
 		}
 	case "BOOKMARK":
-		version, err := e.Bookmark()
+		version, _, err := e.Bookmark()
 		if err != nil {
 			return w.sendMalformed(ctx, e.Line, err)
 		}

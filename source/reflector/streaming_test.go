@@ -1,0 +1,317 @@
+package reflector_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
+)
+
+// streamingPlain are the options of scripted tests whose lists are streaming lists.
+func streamingPlain() reflector.Options {
+	o := plain()
+	o.Streaming = reflector.NewStreamingLists(true)
+	return o
+}
+
+const streamed = "watch match=NotOlderThan initial=true"
+
+// initialEnd is the bookmark that ends a streaming list.
+func initialEnd(version string) string {
+	return strings.Replace(bookmark(version), `"}}}`, `","annotations":{"k8s.io/initial-events-end":"true"}}}}`, 1)
+}
+
+// A streaming list comes in any order, with changes in between, and goes on as the watch.
+func TestAStreamingListGoesOnAsTheWatch(t *testing.T) {
+	l := newLedger()
+	play(t, l, streamingPlain(), []step{{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20") + modified("a a 160") +
+		added("d d 170") + deleted("d d 180") + initialEnd("200") + modified("b b 210") + bookmark("250"), stay: true}},
+		func(t *testing.T, _ *script) {
+			expect(t, l, "r c@30 r a@10 r b@20 u a@160? r d@170 d d@170? u b@210", "250")
+			if c := l.controls; len(c) != 2 || c[0].Type != change.ControlSnapshotBegin || c[1].Type != change.ControlSnapshotEnd || *c[1].Objects != 3 {
+				t.Errorf("control records %+v, want the snapshot's begin and its end with 3 objects", c)
+			}
+		})
+}
+
+// After a 410 a streaming list has the effect of pages: what differs is emitted, a name that has another uid is deleted before it is created,
+// and what the list does not have is deleted at its end.
+func TestAStreamingListFindsWhatAWatchMissed(t *testing.T) {
+	l := resumed("100", "a a 10", "b b 20", "c c 99", "e e 30")
+	play(t, l, streamingPlain(), steps(holds("100", "c c 99"), expired("100"), []step{
+		{want: streamed, body: added("e q 140") + added("c c 150") + added("a a 10") + initialEnd("200"), stay: true}}),
+		func(t *testing.T, _ *script) {
+			expect(t, l, "d e@30? c e@140? u c@150? d b@20?", "200")
+			if g := onlyGap(t, l); g.From != "100" || g.To != "200" || g.Created != 1 || g.Updated != 1 || g.Deleted != 2 {
+				t.Errorf("gap record %+v", g)
+			}
+		})
+}
+
+// Whatever a server sends in the place of a streaming list, pages follow, and no deletion is inferred from it. Where the server has no
+// streaming lists, the next list of the resource is read in pages at once.
+func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
+	invalid := func(status int, reason string) step { return step{status: status, body: failure(status, reason)} }
+	for name, c := range map[string]struct {
+		answer  step
+		refused bool          // the server has no streaming lists
+		after   time.Duration // pages are read; 0: it depends
+	}{
+		"400":                        {invalid(400, "BadRequest"), true, 0},
+		"403":                        {invalid(403, "Forbidden"), true, 0},
+		"405":                        {invalid(405, "MethodNotAllowed"), true, 0},
+		"422":                        {invalid(422, "Invalid"), true, 0},
+		"422 as an event":            {step{body: errorEvent(failure(422, "Invalid"))}, true, 0},
+		"500 as an event":            {step{body: errorEvent(failure(500, "InternalError"))}, false, 0},
+		"429":                        {step{status: 429, after: "2", body: failure(429, "TooManyRequests")}, false, 0},
+		"401":                        {invalid(401, "Unauthorized"), false, 0},
+		"410":                        {step{status: 410, body: gone("")}, false, 0},
+		"cut":                        {step{body: added("c c 150"), cut: true}, false, 0},
+		"ended early":                {step{body: added("c c 150")}, false, 0},
+		"silent":                     {step{stay: true}, true, 0},
+		"silent after objects":       {step{body: added("a a 10") + added("c c 150"), stay: true}, true, 0},
+		"bookmarks that end nothing": {step{body: added("a a 10") + bookmark("120"), stay: true}, true, 0},
+		"events from now on":         {step{body: modified("c c 150"), lasts: 9 * time.Second, later: modified("c c 151"), stay: true}, true, 10 * time.Second},
+		"silent after two objects":   {step{body: added("a a 10"), lasts: 9 * time.Second, later: added("c c 150"), stay: true}, true, 19 * time.Second},
+		"objects until its timeout":  {step{body: added("a a 10"), lasts: 9 * time.Second}, true, 0},
+		"an older object":            {step{body: added("c c 98") + initialEnd("200"), stay: true}, false, 0},
+		"an object that the log had": {step{body: added("d d 90") + initialEnd("200"), stay: true}, false, 0},
+		"an older deletion":          {step{body: deleted("c c 98") + initialEnd("200"), stay: true}, false, 0},
+		"a deletion without a name":  {step{body: strings.Replace(deleted("c c 150"), `"name"`, `"x"`, 1), stay: true}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, o := resumed("100", "a a 10", "b b 20", "c c 99"), streamingPlain()
+			o.WatchTimeout = 4 * time.Second
+			c.answer.want = streamed
+			next := []step{{want: streamed, body: added("a a 10") + added("c c 199") + added("b b 20") + initialEnd("300"), stay: true}}
+			if c.refused {
+				next = []step{{want: "list limit=2", body: listed("300", "", "a a 10", "b b 20", "c c 199")}, {want: "watch rv=300", stay: true}}
+			}
+			play(t, l, o, steps(holds("100", "c c 99"), expired("100"), one(c.answer), []step{
+				{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 199")},
+				{want: "watch rv=200", status: 410, body: gone("")},
+			}, next), func(t *testing.T, s *script) {
+				if c.after > 0 && s.wait(4) != c.after {
+					t.Errorf("pages were read after %s, want %s", s.wait(4), c.after)
+				}
+				if got := says(l); strings.Contains(got, "d ") || !strings.HasSuffix(got, "u c@199?") || l.position != "300" {
+					t.Errorf("the log says %q, at %s", got, l.position)
+				}
+			})
+		})
+	}
+}
+
+// A streaming list that ends older than the log: nothing was emitted of it, nothing is deleted, and the history is verified.
+func TestAStaleStreamingListIsNotTold(t *testing.T) {
+	l, newest := resumed("100", "a a 99", "b b 20"), "a a 99"
+	play(t, l, streamingPlain(), steps(holds("100", newest), expired("100"), []step{
+		{want: streamed, body: added("a a 99") + initialEnd("90"), stay: true},
+	}, holds("100", newest), []step{{want: "watch rv=100", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
+}
+
+// A first snapshot that is cut in the middle goes on in pages. It is one snapshot, and tells no object twice.
+func TestAStreamingListThatIsCutGoesOnInPages(t *testing.T) {
+	l := newLedger()
+	play(t, l, streamingPlain(), []step{
+		{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20")[:80], cut: true},
+		{want: "list limit=2", body: listed("200", "next", "a a 10", "b b 20")},
+		{want: "list continue=next limit=2", cut: true},
+		{want: "list continue=next limit=2", body: listed("200", "", "d d 40")},
+		{want: "watch rv=200", stay: true},
+	}, func(t *testing.T, _ *script) {
+		expect(t, l, "r c@30 r a@10 r b@20 r d@40 d c@30?", "200")
+		if c := l.controls; len(c) != 2 || *c[1].Objects != 3 {
+			t.Errorf("control records %+v, want the snapshot's begin and its end with 3 objects", c)
+		}
+	})
+}
+
+// What an earlier process has emitted of a list, and what was emitted before a restore of etcd, is compared with pages: a streaming list could
+// not be told from one of an older state.
+func TestPagesFollowWhatIsAheadOfTheServer(t *testing.T) {
+	t.Run("an interrupted list", func(t *testing.T) {
+		l := resumed("", "a a 10", "c c 30")
+		play(t, l, streamingPlain(), []step{
+			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 30")},
+			{want: "watch rv=200", stay: true},
+		}, func(t *testing.T, _ *script) { expect(t, l, "r b@20", "200") })
+	})
+	t.Run("a restore", func(t *testing.T) {
+		l := resumed("1000", "a a 10", "b b 980")
+		play(t, l, streamingPlain(), []step{
+			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
+			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
+			{want: "list limit=2", body: listed("905", "", "a a 10", "b b 880")},
+			{want: "watch rv=905", stay: true},
+		}, func(t *testing.T, _ *script) { expect(t, l, "u b@880?", "905") })
+	})
+}
+
+// Objects and deletions of a streaming list that can't be read exist nevertheless.
+func TestWhatCantBeReadOfAStreamingListIsNotDeleted(t *testing.T) {
+	l := resumed("100", "a a 10", "b b 20", "c c 30")
+	nameless := strings.Replace(added("x x 150"), `"name"`, `"y"`, 1)
+	play(t, l, streamingPlain(), steps(holds("100", "c c 30"), expired("100"), []step{
+		{want: streamed, body: added("a a 10") + nameless + initialEnd("200"), stay: true}}),
+		func(t *testing.T, _ *script) {
+			if expect(t, l, "", "200"); len(l.raws) != 1 {
+				t.Errorf("%d dead letters, want 1", len(l.raws))
+			}
+		})
+}
+
+// The watch of Events is short, since it has no bookmarks, so it is not the one that a streaming list has begun with.
+func TestAStreamingListOfEventsIsFollowedByAnotherWatch(t *testing.T) {
+	l := newLedger()
+	playStream(t, l, change.NewStream(eventsResource, "", "", ""), streamingPlain(), &quietObserver{}, []step{
+		{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true},
+		{want: "watch rv=200", stay: true},
+	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+}
+
+// Half an hour after it was refused a streaming list is asked for again.
+func TestAStreamingListIsAskedForAgain(t *testing.T) {
+	for lasts, again := range map[time.Duration][]step{
+		29 * time.Minute: {{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", stay: true}},
+		31 * time.Minute: {{want: streamed, body: added("a a 10") + initialEnd("300"), stay: true}},
+	} {
+		l, o := newLedger(), streamingPlain()
+		o.Quiet = time.Hour
+		play(t, l, o, append([]step{
+			{want: streamed, status: 422, body: failure(422, "Invalid")},
+			{want: "list limit=2", body: listed("200", "", "a a 10")},
+			{want: "watch rv=200", body: bookmark("210"), lasts: lasts, later: errorEvent(gone(""))},
+		}, again...), func(t *testing.T, _ *script) { expect(t, l, "r a@10", "300") })
+	}
+}
+
+// behind is a log that remembers since when what it is sent may have waited.
+type behind struct {
+	*ledger
+	since map[string]time.Time // by name; zero: it is no longer than a moment ago
+}
+
+func (b *behind) Send(ctx context.Context, item change.Item) error {
+	if item.Change != nil {
+		b.since[item.Change.Name] = item.Behind
+	}
+	return b.ledger.Send(ctx, item)
+}
+
+// What happens while a streaming list is sent comes after it, and may have happened at any time since the list began.
+func TestWhatFollowsAStreamingListMayHaveWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []step{{want: streamed, body: added("a a 10"), lasts: 5 * time.Second, later: initialEnd("200") + added("b b 201"), stay: true}}}
+		l, began := &behind{newLedger(), map[string]time.Time{}}, time.Now()
+		runFor(t, s, l, configMaps, streamingPlain())
+		if !l.since["a"].IsZero() || !l.since["b"].Equal(began) {
+			t.Errorf("waited since %v; want a not to have waited, and b since %s", l.since, began)
+		}
+	})
+}
+
+// identified answers who it is after a while, and is a script for all else.
+type identified struct {
+	*script
+	after time.Duration
+}
+
+func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != apiclient.KubeSystem {
+		return i.script.RoundTrip(r)
+	}
+	time.Sleep(i.after)
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(strings.NewReader(`{"metadata":{"name":"kube-system","uid":"first","resourceVersion":"1"}}`))}, nil
+}
+
+// Without a setting lists are streaming lists where the server is far away, but for Events.
+func TestListsOfAFarServerAreStreamingLists(t *testing.T) {
+	pages := []step{{want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}}
+	stream := []step{{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true}}
+	for name, c := range map[string]struct {
+		resource change.Resource
+		trip     time.Duration
+		steps    []step
+	}{
+		"near":        {configMaps, 19 * time.Millisecond, pages},
+		"far":         {configMaps, 20 * time.Millisecond, stream},
+		"far, Events": {eventsResource, 20 * time.Millisecond, pages},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, l, o := &script{steps: c.steps}, newLedger(), plain()
+				o.Streaming = reflector.NewStreamingLists(false)
+				runFor(t, identified{s, c.trip}, l, c.resource, o)
+				s.check(t)
+				expect(t, l, "r a@10", "200")
+			})
+		})
+	}
+}
+
+// runFor runs a stream for ten seconds.
+func runFor(t *testing.T, api http.RoundTripper, l interface {
+	reflector.Inventory
+	reflector.Output
+}, resource change.Resource, o reflector.Options) {
+	t.Helper()
+	server := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://far", Transport: api, QPS: -1}))
+	if _, says := api.(identified); says {
+		server.Client().Expect("first")
+		ok(t, server.Client().SameCluster(t.Context()))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := reflector.New(change.NewStream(resource, "", "", ""), server.Client(), o, l, l, &quietObserver{}, slog.New(slog.DiscardHandler))
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	cancel()
+	<-done
+}
+
+func TestStreamingListsOfMetadataAndSelectors(t *testing.T) {
+	l, o := newLedger(), streamingPlain()
+	o.MetadataOnly = true
+	playStream(t, l, change.NewStream(configMaps, "", "app=a", "metadata.name!=x"), o, &quietObserver{}, []step{
+		{want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a", body: added("a a 10") + initialEnd("200"), stay: true},
+	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+}
+
+// The watch of a streaming list ends as another watch does.
+func TestTheWatchOfAStreamingListEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   step
+		after []step
+	}{
+		"410": {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, body: added("a a 10") + added("b b 220") + initialEnd("300"), stay: true}}},
+		"410, and another server refuses": {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, status: 422, body: failure(422, "Invalid")},
+			{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", stay: true}}},
+		"timeout": {step{lasts: 161 * time.Second}, []step{{want: "watch rv=210", stay: true}}},
+		"cut":     {step{cut: true, lasts: time.Second}, steps(holds("210", "a a 10"), []step{{want: "watch rv=210", stay: true}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, o := newLedger(), streamingPlain()
+			o.WatchTimeout = 80 * time.Second
+			c.end.want, c.end.body = streamed, added("a a 10")+initialEnd("200")+bookmark("210")
+			play(t, l, o, append(one(c.end), c.after...), func(t *testing.T, _ *script) {
+				if l.position < "210" || strings.Contains(says(l), "d ") {
+					t.Errorf("the log says %q, at %s", says(l), l.position)
+				}
+			})
+		})
+	}
+}
