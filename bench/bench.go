@@ -90,7 +90,7 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	if b.kafka, err = servers.StartKafka(ctx, servers.KafkaOptions{}); err != nil {
 		return err
 	}
-	b.postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{})
+	b.postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Fsync: true})
 	return err
 }
 

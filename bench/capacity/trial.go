@@ -88,7 +88,7 @@ func (t *trial) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	postgres, err := servers.StartPostgres(ctx, servers.PostgresOptions{})
+	postgres, err := servers.StartPostgres(ctx, servers.PostgresOptions{Fsync: true})
 	if err != nil {
 		return err
 	}

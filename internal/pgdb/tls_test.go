@@ -19,7 +19,7 @@ import (
 // is wrong with a certificate is said, with what to do.
 func TestCertificatesAreRenewed(t *testing.T) {
 	servers.Need(t)
-	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{NoFsync: true, TLS: true})
+	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{TLS: true})
 	must(t, err)
 	t.Cleanup(func() { server.Stop() })
 	superuser, err := pgx.Connect(t.Context(), server.URL)

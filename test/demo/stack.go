@@ -145,7 +145,7 @@ func (k *stack) startCheckpoint(ctx context.Context) (err error) {
 		return nil
 	}
 	began := time.Now()
-	if k.sql, err = servers.StartPostgres(ctx, servers.PostgresOptions{}); err != nil {
+	if k.sql, err = servers.StartPostgres(ctx, servers.PostgresOptions{Fsync: true}); err != nil {
 		return err
 	}
 	k.checkpoint = k.sql.URL

@@ -62,7 +62,7 @@ func (w *auditWorld) inKafka(t *testing.T) (topic kafkatopics.Wanted, brokers []
 // inPostgres lets the log and the checkpoint be in Postgres, for several replicas.
 func (w *auditWorld) inPostgres(t *testing.T) {
 	t.Helper()
-	url := postgresWorld(t, w.kube, servers.PostgresOptions{NoFsync: true}).Postgres.URL
+	url := postgresWorld(t, w.kube, servers.PostgresOptions{}).Postgres.URL
 	w.env["KUBECDC_SINK"], w.env["KUBECDC_SINK_POSTGRES"], w.env["KUBECDC_CHECKPOINT"] = "postgres", url, url
 	w.read = func(t *testing.T) auditReader {
 		r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "e2e"})

@@ -88,9 +88,24 @@ func report(t *testing.T, c *Chaos) {
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
-	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, 14), failpoint.All)
+	var some []string
+	for _, i := range rand.Perm(len(failpoint.All))[:4] {
+		some = append(some, failpoint.All[i])
+	}
+	chaosExactlyOnce(t, 6, some)
+}
+
+// The same, for longer, and a process dies at each step.
+func TestSlowChaosAtEachStep(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	chaosExactlyOnce(t, 14, failpoint.All)
+}
+
+func chaosExactlyOnce(t *testing.T, faults int, steps []string) {
+	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, faults), steps)
 	v.Demand(t, 0)
-	for _, step := range failpoint.All {
+	for _, step := range steps {
 		if c.Faults["  "+step] == 0 {
 			t.Errorf("no process died at failpoint %s", step)
 		}

@@ -61,7 +61,7 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 		return at
 	}
 	w.awaitCurrent(t, "the start", positions)
-	for i := range chaosFaults(t, 12) {
+	for i := range chaosFaults(t, 8) {
 		switch random.IntN(6) {
 		case 0:
 			r.exporter().Kill()

@@ -8,10 +8,12 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
 )
 
 // The number of slots changes from 1 to 4 to 2 while changes are made, and every process but the last is killed.
-func TestTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
+func TestSlowTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)

@@ -54,7 +54,8 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 
 // Topics are deleted and made again, with as many partitions or more, under an exporter that has nothing to write, or much, and
 // while none runs: it says so in the log, and each object is in its topic again.
-func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
+func TestSlowTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)

@@ -74,7 +74,7 @@ func (w *whoWorld) newLog(t *testing.T, name string) *whoLog {
 			"KUBECONFIG": w.kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_SINK": "sqlite", "KUBECDC_WATERMARK_INTERVAL": "1s"}}
 		on.Env["KUBECDC_CHECKPOINT"] = "sqlite:" + on.File
 	default:
-		if on = postgresWorld(t, w.kube, servers.PostgresOptions{NoFsync: true}); name == "kafka" {
+		if on = postgresWorld(t, w.kube, servers.PostgresOptions{}); name == "kafka" {
 			on = on.on(servers.SharedKafka(t), servers.UniqueName())
 		}
 	}

@@ -63,7 +63,7 @@ func newStage(t testing.TB, kind e2e.Kind, all []contestant) *stage {
 	s.kafka, err = servers.StartKafka(t.Context(), servers.KafkaOptions{})
 	must(t, err)
 	t.Cleanup(func() { _ = s.kafka.Stop() })
-	s.postgres, err = servers.StartPostgres(t.Context(), servers.PostgresOptions{})
+	s.postgres, err = servers.StartPostgres(t.Context(), servers.PostgresOptions{Fsync: true})
 	must(t, err)
 	t.Cleanup(func() { _ = s.postgres.Stop() })
 	if kind == e2e.Widgets {

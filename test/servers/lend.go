@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -33,8 +34,9 @@ type server interface {
 }
 
 var (
-	lentClusters pool[*Kubernetes]
-	lentBrokers  pool[*Kafka]
+	lentClusters  pool[*Kubernetes]
+	lentBrokers   pool[*Kafka]
+	lentDatabases pool[*Postgres]
 )
 
 // lend gives a server that is free, or a new one, to a test. If the test passes, and the server can be made as it was, the next test gets it.
@@ -87,16 +89,44 @@ func (p *pool[S]) take() (s S, found bool) {
 	return s, false
 }
 
-// OwnPostgres starts a database server for one test alone, which may kill, suspend and cut it off.
+// OwnPostgres gives a database server to one test alone, which may kill, suspend and cut it off. Without options the next test gets it then,
+// with an empty database.
 func OwnPostgres(t testing.TB, opts PostgresOptions) *Postgres {
 	t.Helper()
-	Need(t)
-	p, err := StartPostgres(context.Background(), opts)
-	if err != nil {
-		t.Fatalf("this test needs a real Postgres server: %v\nto install what is missing: %s", err, howToInstall)
+	start := func(ctx context.Context) (*Postgres, error) { return StartPostgres(ctx, opts) }
+	if opts.Settings != nil || opts.TLS || opts.Fsync {
+		return new(pool[*Postgres]).lend(t, "Postgres", start, func(*Postgres, context.Context) error { return errChanged })
 	}
-	t.Cleanup(func() { report(t, []*process{p.proc}); _ = p.Stop() })
-	return p
+	return lentDatabases.lend(t, "Postgres", start, (*Postgres).empty)
+}
+
+func (p *Postgres) processes() []*process { return []*process{p.proc} }
+
+func (p *Postgres) wake(context.Context) error { return nil }
+
+// empty has the server run with an empty database, and without the roles and settings of a test.
+func (p *Postgres) empty(ctx context.Context) error {
+	if !p.proc.running() {
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+	}
+	conn, err := pgx.Connect(ctx, p.URLAt(p.Address, "postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	rows, _ := conn.Query(ctx, `select format('drop database %I with (force)', datname) from pg_database where not datistemplate and datname <> 'postgres'
+		union all select format('drop role %I', rolname) from pg_roles where oid >= 16384
+		union all select 'drop replication slot ' || slot_name from pg_replication_slots`)
+	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	slices.Sort(statements) // databases first, and no statement drops a replication slot
+	for _, statement := range slices.Concat(statements, []string{"alter role " + postgresUser + " reset all", "alter system reset all", "create database " + postgresDatabase, "select pg_reload_conf()"}) {
+		if err == nil {
+			_, err = conn.Exec(ctx, statement)
+		}
+	}
+	return err
 }
 
 // LendKafka gives a broker to one test alone, which may kill, suspend and cut it off. Other tests' topics may be in it.

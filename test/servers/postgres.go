@@ -17,7 +17,7 @@ import (
 
 // PostgresOptions are all optional.
 type PostgresOptions struct {
-	NoFsync  bool              // faster; a kill -9 still loses nothing, only a crash of the machine would
+	Fsync    bool              // slower: without it a kill -9 still loses nothing, only a crash of the machine would
 	Settings map[string]string // more settings, as in postgresql.conf
 	TLS      bool              // speaks TLS too; the role client logs in by its certificate
 }
@@ -117,7 +117,7 @@ func (p *Postgres) args() []string {
 		"max_connections":         "200",
 		"search_path":             "public", // without "$user": the role is called as a schema is, and statements must name theirs
 	}
-	if p.opts.NoFsync {
+	if !p.opts.Fsync {
 		settings["fsync"], settings["full_page_writes"] = "off", "off"
 	}
 	maps.Copy(settings, p.tlsSettings())

@@ -21,7 +21,7 @@ func TestPostgresRunsWhereOthersMayNotEnterTheCheckout(t *testing.T) {
 
 	t.Setenv("TMPDIR", tmp)
 	installPostgres(t)
-	p, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{NoFsync: true})
+	p, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{})
 	check(t, err)
 	check(t, p.Stop())
 

@@ -54,7 +54,7 @@ var (
 		return StartKafka(context.Background(), KafkaOptions{Lanes: 8, Properties: Impatient})
 	})
 	sharedPostgres = sync.OnceValues(func() (*Postgres, error) {
-		return StartPostgres(context.Background(), PostgresOptions{NoFsync: true})
+		return StartPostgres(context.Background(), PostgresOptions{})
 	})
 )
 
