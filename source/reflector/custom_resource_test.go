@@ -114,6 +114,11 @@ func waitAndCreate(t *testing.T, crds dynamic.ResourceInterface, u *unstructured
 // follow runs one stream of what discovery selects, as the exporter does.
 func follow(t *testing.T, config *rest.Config, pattern string, l *ledger) {
 	t.Helper()
+	followBy(t, config, pattern, testOptions(), l)
+}
+
+func followBy(t *testing.T, config *rest.Config, pattern string, options reflector.Options, l *ledger) {
+	t.Helper()
 	api := must[*discovery.Server](t)(discovery.Connect(config))
 	patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{pattern}))
 	var stream *reflector.Reflector
@@ -129,7 +134,7 @@ func follow(t *testing.T, config *rest.Config, pattern string, l *ledger) {
 			case len(s.Resources) == 1 && stream != nil:
 				stream.SetResource(&s.Resources[0])
 			case len(s.Resources) == 1:
-				stream, _ = startStream(t, config, change.NewStream(s.Resources[0], "", "", ""), testOptions(), l, &quietObserver{})
+				stream, _ = startStream(t, config, change.NewStream(s.Resources[0], "", "", ""), options, l, &quietObserver{})
 			}
 		})
 	}()

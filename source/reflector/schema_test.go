@@ -3,14 +3,24 @@ package reflector_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
 	"kubecdc/test/servers"
@@ -95,4 +105,64 @@ func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 		}
 	}
 	t.Skip("the server pruned nothing in ten rounds")
+}
+
+// badRoad fails one request of twenty, but not watches, and counts those that come for widgets.
+type badRoad struct {
+	next  http.RoundTripper
+	asked *atomic.Int64
+}
+
+func (b badRoad) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/widgets") {
+		b.asked.Add(1)
+	}
+	if !r.URL.Query().Has("watch") && rand.IntN(20) == 0 {
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	}
+	return b.next.RoundTrip(r)
+}
+
+// The schema changes again and again while thousands of objects are written, and one request of twenty fails: the stream follows, and asks
+// for little more than a list takes.
+func TestSlowASchemaChangesOnABadRoad(t *testing.T) {
+	servers.Slow(t)
+	k, ns := servers.Lend(t), servers.Namespace(t)
+	group := ns + ".example.com"
+	client := dynamic.NewForConfigOrDie(k.Config)
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	widgets := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace("default")
+	made := must[*unstructured.Unstructured](t)(crds.Create(t.Context(), withMembers(crd(group, []string{"v1"}, "v1"), 0), metav1.CreateOptions{}))
+	var asked atomic.Int64
+	config := rest.CopyConfig(k.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return badRoad{next, &asked} })
+	l, options := newLedger(), testOptions()
+	options.PageSize = 500
+	followBy(t, config, "*."+group, options, l)
+	l.awaitStarted(t)
+	const objects, rounds = 4000, 5
+	began := time.Now()
+	for round := range rounds {
+		var writers errgroup.Group
+		for n := range 8 {
+			writers.Go(func() error {
+				for i := n; i < objects/rounds; i += 8 {
+					o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": fmt.Sprintf("w%d-%d", round, i)}, "m1": "x"}}
+					if _, err := widgets.Create(t.Context(), o, metav1.CreateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		now := must[*unstructured.Unstructured](t)(crds.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
+		must[*unstructured.Unstructured](t)(crds.Update(t.Context(), withMembers(now, round+1), metav1.UpdateOptions{}))
+		ok(t, writers.Wait())
+	}
+	written := time.Since(began)
+	l.awaitPosition(t, strconv.FormatInt(revision(t, k), 10))
+	t.Logf("written in %s, followed %s later with %d requests", written.Round(time.Second), (time.Since(began) - written).Round(time.Second), asked.Load())
+	if n := asked.Load(); n > objects/10 {
+		t.Errorf("%d requests for %d objects", n, objects)
+	}
 }
