@@ -41,6 +41,9 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 		case <-time.After(delay):
 		}
 		served, err := d.Served(ctx)
+		if ctx.Err() != nil {
+			return
+		}
 		if err != nil {
 			log.Warn("discovery failed; the resources stay as they are", "error", err)
 			continue
