@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -90,6 +91,9 @@ func (t *tally) add(line []byte) {
 func (t *tally) ended(e event, id string) {
 	if e.Action == "fail" && (e.Test != "" || e.FailedBuild == "" && !t.hasFailed(e.Package)) {
 		f := failure{name: strings.TrimSpace(short(e.Package) + " " + e.Test), output: t.output[id]}
+		if e.Test == "" {
+			f.output = append(t.unfinished(e.Package), f.output...)
+		}
 		if !slices.ContainsFunc(t.failures, func(inner failure) bool { return strings.HasPrefix(inner.name, f.name+"/") }) {
 			t.print("FAIL " + firstLines(f, 10))
 		}
@@ -111,6 +115,18 @@ func (t *tally) ended(e event, id string) {
 		t.tests = append(t.tests, r)
 		t.done(e.Package)
 	}
+}
+
+// unfinished has what the tests have said that were running when their package ended.
+func (t *tally) unfinished(pkg string) (output []string) {
+	for _, id := range slices.Sorted(maps.Keys(t.output)) {
+		if of, test, _ := strings.Cut(id, " "); of == pkg && test != "" {
+			output = append(output, "had not ended: "+test+"\n")
+			output = append(output, t.output[id]...)
+			delete(t.output, id)
+		}
+	}
+	return output
 }
 
 func (t *tally) done(pkg string) {
