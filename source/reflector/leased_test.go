@@ -34,14 +34,18 @@ func TestACrashBetweenDeletionsOfOneRevisionLosesNone(t *testing.T) {
 	l.await(t, "the other deletions", func() bool { return len(l.objects) == 0 })
 	changes, controls := l.snapshot()
 	noneTwice(t, changes)
+	own := 0
 	at := map[string]int{}
 	for _, c := range changes {
+		if len(c.Name) == len("e0") { // an API server that starts slowly has Events of its own
+			own++
+		}
 		if c.Op == change.Delete {
 			at[string(c.ResourceVersion)]++
 		}
 	}
-	if len(changes) != 10 || len(gaps(controls)) > 0 {
-		t.Errorf("%d changes and gap records %+v, want 5 and their deletions, and none", len(changes), gaps(controls))
+	if own != 10 || len(gaps(controls)) > 0 {
+		t.Errorf("%d changes and gap records %+v, want 5 and their deletions, and none: %v", own, gaps(controls), changes)
 	}
 	most := 0
 	for _, n := range at {
