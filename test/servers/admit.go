@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	atOnce  = 6   // tests of all packages that use servers
-	toSpare = 0.2 // of the processors' time, for one more
+	atLeast = 2   // tests of all packages that use servers run at once, however busy the processors are
+	atOnce  = 6   // tests at most
+	toSpare = 0.2 // of the processors' time, for one more than atLeast
 )
 
 // admitted are the tests of this process that may use servers, by the name of the outermost one. Its subtests need no admission.
@@ -30,7 +31,7 @@ type admission struct {
 }
 
 // admit waits until the machine has room for one more test that uses servers: fewer than atOnce run in all processes, and the processors
-// have time to spare; or no other one runs. So tests never take more than the machine has, and one goes on where others load it.
+// have time to spare; or fewer than atLeast run. So tests hardly take more than the machine has, and go on where others load it.
 func admit(t testing.TB) {
 	t.Helper()
 	root, _, _ := strings.Cut(t.Name(), "/")
@@ -71,7 +72,7 @@ func awaitRoom() (release func()) {
 	defer unlock()
 	for {
 		place, running := freePlace(dir)
-		if place != nil && (running == 0 || spare() > toSpare) {
+		if place != nil && (running < atLeast || spare() > toSpare) {
 			return func() { place.Close() }
 		}
 		if place != nil {
