@@ -37,14 +37,10 @@ func (a *Admin) Check(ctx context.Context, resources []change.Resource) (r sinks
 	for _, r := range resources {
 		names = append(names, change.Topic(a.cfg.TopicPrefix, r))
 	}
-	for _, name := range names {
-		if err := a.topics.collides(ctx, name); err != nil {
-			c.wrong = append(c.wrong, err)
-		}
-	}
 	for _, step := range []func(context.Context) error{
 		c.version, c.protocol,
 		func(ctx context.Context) error { return c.describe(ctx, names) },
+		func(ctx context.Context) error { return c.collisions(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
 		func(ctx context.Context) error { return a.checkEncoding(ctx, resources) },
@@ -147,6 +143,16 @@ func (c *checking) protocol(ctx context.Context) error {
 		c.how = "transactions by protocol 1, since " + why
 	}
 	return err
+}
+
+// collisions finds topics that belong to another log.
+func (c *checking) collisions(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if err := c.topics.collides(ctx, name); err != nil {
+			c.wrong = append(c.wrong, err)
+		}
+	}
+	return ctx.Err()
 }
 
 // describe finds out which topics exist.
