@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ type Coordinator struct {
 	log  *slog.Logger
 	line *rate.Sometimes // of the log
 
+	witnessing  sync.Mutex                    // held while witnesses are asked
+	testimonies map[change.StreamID]testimony // of this round
+
 	asking    sync.Mutex // held while the API server is asked for its etcds
 	overrides *int       // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
 	last      *int       // what it said last
@@ -44,6 +48,7 @@ type Participant struct {
 	coordinator *Coordinator
 	stream      *change.Stream
 	leased      bool      // several objects expire at one revision
+	witness     bool      // no stream of the process exports it (witnesses.go)
 	writes      revisions // at which its objects are known to have been written
 
 	// All below is guarded by coordinator.mu.
@@ -79,7 +84,8 @@ const (
 )
 
 func NewCoordinator(log *slog.Logger) *Coordinator {
-	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
+	return &Coordinator{participants: map[change.StreamID]*Participant{},
+		testimonies: map[change.StreamID]testimony{}, moved: make(chan struct{}), log: log,
 		line: &rate.Sometimes{Interval: logInterval}}
 }
 
@@ -88,9 +94,22 @@ func NewCoordinator(log *slog.Logger) *Coordinator {
 func (c *Coordinator) Join(s *change.Stream, leased bool) *Participant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p := c.join(s, leased)
+	p.witness = false
+	return p
+}
+
+// joinWitness returns the participant of a resource that no stream exports.
+func (c *Coordinator) joinWitness(s *change.Stream, leased bool) *Participant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.join(s, leased)
+}
+
+func (c *Coordinator) join(s *change.Stream, leased bool) *Participant {
 	p := c.participants[s.ID()]
 	if p == nil {
-		p = &Participant{coordinator: c, writes: revisions{limit: writePages}}
+		p = &Participant{coordinator: c, writes: revisions{limit: writePages}, witness: true}
 		c.participants[s.ID()] = p
 	}
 	p.stream, p.leased = s, leased
@@ -145,7 +164,7 @@ func (p *Participant) locked(do func(c *Coordinator)) {
 func (p *Participant) HasCompany() (has bool) {
 	p.locked(func(c *Coordinator) {
 		for _, q := range c.participants {
-			has = has || q.stream.Resource.ID() != p.stream.Resource.ID()
+			has = has || !q.witness && q.stream.Resource.ID() != p.stream.Resource.ID()
 		}
 	})
 	return has
@@ -175,6 +194,7 @@ func (p *Participant) Begin() {
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
 	c.overrides = nil
+	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
 	for _, q := range c.participants {
 		q.until, q.apart = 0, false
 	}
@@ -313,6 +333,40 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 	}
 	overrides := p.coordinator.overrides
 	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.apart && q.apart)
+}
+
+// waiting returns how many other recoveries have yet to read sizes, or still do, and learn what this one learns.
+func (p *Participant) waiting() (n int) {
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if q.stage != idle && p.inOneEtcd(q) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// mayAsk reports whether no stream exports the witness, and it was not asked for these revisions in this round.
+func (p *Participant) mayAsk(witness *change.Stream, from uint64) (may bool) {
+	p.locked(func(c *Coordinator) {
+		t, asked := c.testimonies[witness.ID()]
+		may = !asked || t.refused.IsZero() && from < t.from
+		for _, q := range c.participants {
+			may = may && (q.witness || q.stream.Resource.ID() != witness.Resource.ID())
+		}
+	})
+	return may
+}
+
+func (p *Participant) noteAsked(witness *change.Stream, from uint64, refused bool) {
+	p.locked(func(c *Coordinator) {
+		t := testimony{from: from}
+		if refused {
+			t.refused = time.Now()
+		}
+		c.testimonies[witness.ID()] = t
+	})
 }
 
 // addPartners adds the revisions of the page that are explained by other streams' changes.

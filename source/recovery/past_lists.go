@@ -80,7 +80,7 @@ func (s *search) readPastLists(ctx context.Context) error {
 		s.sight(o, version, s.To, nil)
 	}
 	all, costs := span{s.From, s.To}, s.meter.now()
-	if float64(len(s.Changed))*costs.read > max(costs.listCost(s.Listed, true), s.tuning.worthwhile*costs.read) {
+	if !s.witness && float64(len(s.Changed))*costs.read > max(costs.listCost(s.Listed, true), s.tuning.worthwhile*costs.read) {
 		if err := s.readPastList(ctx, "", all, s.To, true); err != nil {
 			return err
 		}
@@ -181,6 +181,9 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 	}
 	u, costs, best := len(unexplained), s.meter.now(), 0.0
 	for _, full := range []bool{false, true} {
+		if full && s.witness { // it has no use for bodies
+			break
+		}
 		listed := s.Listed
 		if namespace != "" {
 			listed = s.ListedIn[namespace]
@@ -219,7 +222,7 @@ func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bod
 		changes = float64(known.count(n.from, n.to))
 	}
 	saved := min(float64(deleted), float64(u)) + 0.6*changes/float64(u)
-	if bodies {
+	if bodies || s.witness {
 		saved += 0.6 * min(changes, float64(max(u-deleted, 0)))
 	}
 	return saved
@@ -390,7 +393,7 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 }
 
 func (s *search) keep(body []byte) []byte {
-	if s.bytes.Add(int64(len(body))) > bodiesKept {
+	if s.witness || s.bytes.Add(int64(len(body))) > bodiesKept {
 		return nil
 	}
 	return body

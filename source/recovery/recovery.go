@@ -81,6 +81,9 @@ type Gap struct {
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
 
+	// Witnesses returns resources that explain revisions, those that change most first. nil: there are none.
+	Witnesses func() []Witness
+
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
 
@@ -114,15 +117,20 @@ func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) 
 	if gap.tuning == nil {
 		gap.tuning = &production
 	}
+	s := newSearch(history, log, gap)
+	if err := s.run(ctx); err != nil {
+		return nil, "", err
+	}
+	return s.plan(), s.reason, nil
+}
+
+func newSearch(history History, log *known.Set, gap Gap) *search {
 	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
 		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}},
 		newcomers: map[string]float64{}, meter: newMeter(gap.tuning, gap.Listed)}
 	s.history = &answered{history, s.answer, s.meter}
-	if err := s.run(ctx); err != nil {
-		return nil, "", err
-	}
-	return s.plan(), s.reason, nil
+	return s
 }
 
 type search struct {
@@ -131,6 +139,7 @@ type search struct {
 	log       *known.Set    // what it has at From
 	oldest    atomic.Uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
+	witness   bool // only revisions are looked for (witnesses.go)
 
 	oldestMu     sync.Mutex // held while a new oldest revision is searched
 	mu           sync.Mutex
@@ -196,6 +205,9 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	if err := s.walkBefore(ctx, changed, deleted); err != nil {
+		return err
+	}
+	if err := s.askWitnesses(ctx); err != nil {
 		return err
 	}
 	if err := s.readSizes(ctx); err != nil {

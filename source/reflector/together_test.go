@@ -12,6 +12,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,10 +38,11 @@ type togetherStream struct {
 	from     int64
 }
 
-func startTogether(t *testing.T, k *servers.Kubernetes, resources []change.Resource) (streams []*togetherStream) {
+func startTogether(t *testing.T, k *servers.Kubernetes, resources, leftOut []change.Resource) (streams []*togetherStream) {
 	t.Helper()
 	options := testOptions() // of all streams
 	options.PageSize = 500
+	options.Recovery.SetServed(slices.Concat(resources, leftOut))
 	for _, r := range resources {
 		s := &togetherStream{resource: r, gateway: newGateway(t, k.Config), log: newLedger()}
 		startStream(t, s.gateway.config(), change.NewStream(r, "", "", ""), options, s.log, &quietObserver{})
@@ -66,8 +68,47 @@ func awaitRest(t *testing.T, k *servers.Kubernetes) {
 // ask for little more than the busiest one alone, which has to account for each revision. Each log is etcd's own history.
 func TestStreamsThatRecoverTogetherAskLittleMoreThanTheBusiest(t *testing.T) {
 	t.Parallel()
-	t.Run("one etcd", func(t *testing.T) { recoverTogether(t, servers.KubernetesOptions{}) })
-	t.Run("another one for Events", func(t *testing.T) { recoverTogether(t, servers.KubernetesOptions{OwnEtcd: []string{"/events"}}) })
+	busiest := func(options servers.KubernetesOptions) func(*testing.T) {
+		return func(t *testing.T) {
+			k := ownKubernetes(t, options)
+			w := newWriter(t, k.Config, 21, []string{"default", "kube-public"})
+			w.names = 20
+			requests, revisions := recoverTogether(t, k, manyResources(), nil, w, func() { changeUnseen(t, w.client, w) })
+			if requests > 2*revisions {
+				t.Error("that is more than twice what the busiest one needs")
+			}
+		}
+	}
+	t.Run("one etcd", busiest(servers.KubernetesOptions{}))
+	t.Run("another one for Events", busiest(servers.KubernetesOptions{OwnEtcd: []string{"/events"}}))
+}
+
+// What is left out and readable explains revisions too: the 150 of Leases need not be read by each of 60 streams.
+func TestWhatIsLeftOutExplainsRevisions(t *testing.T) {
+	t.Parallel()
+	k := ownKubernetes(t, servers.KubernetesOptions{})
+	w := newWriter(t, k.Config, 22, []string{"default", "kube-public"})
+	isLease := func(r change.Resource) bool { return r.Plural == "leases" }
+	resources := slices.DeleteFunc(allResources(t, w.client), isLease)
+	leases, held := w.client.CoordinationV1().Leases("default"), make([]*coordinationv1.Lease, 5)
+	for i := range held {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}
+		held[i] = must[*coordinationv1.Lease](t)(leases.Create(context.Background(), lease, metav1.CreateOptions{}))
+	}
+	renew := func() {
+		for i := range 150 {
+			lease := held[i%5]
+			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+			held[i%5] = must[*coordinationv1.Lease](t)(leases.Update(context.Background(), lease, metav1.UpdateOptions{}))
+			if i%15 == 0 {
+				w.one()
+			}
+		}
+	}
+	requests, _ := recoverTogether(t, k, resources, slices.DeleteFunc(allResources(t, w.client), func(r change.Resource) bool { return !isLease(r) }), w, renew)
+	if requests > 700 {
+		t.Error("more than 700 are too many")
+	}
 }
 
 // changeUnseen changes ConfigMaps most, and Events and Deployments besides.
@@ -118,24 +159,23 @@ func allResources(t *testing.T, client kubernetes.Interface) []change.Resource {
 	return all
 }
 
-func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
-	k, ctx := ownKubernetes(t, options), context.Background()
-	client := kubernetes.NewForConfigOrDie(k.Config)
-	resources := manyResources()
+// recoverTogether returns how many requests the recoveries of the resources made, and over how many revisions, when w and change
+// have changed what their watches did not deliver.
+func recoverTogether(t *testing.T, k *servers.Kubernetes, resources, leftOut []change.Resource, w *writer, change func()) (requests, revisions int) {
+	t.Helper()
+	ctx := context.Background()
 	if os.Getenv("KUBECDC_TEST_STREAMS") == "all" {
-		resources = allResources(t, client)
+		resources = allResources(t, w.client)
 	}
 	awaitRest(t, k)
-	streams := startTogether(t, k, resources)
-	w := newWriter(t, k.Config, 21, []string{"default", "kube-public"})
-	w.names = 20
+	streams := startTogether(t, k, resources, leftOut)
 	w.run(50) // while the positions of quiet streams stay
 	streams[0].log.awaitPosition(t, strconv.FormatInt(revision(t, k), 10))
 	for _, s := range streams {
 		s.gateway.hold()
 		s.from = position(s.log)
 	}
-	changeUnseen(t, client, w)
+	change()
 	to := revision(t, k)
 	last := map[string]string{} // by resource; later writes, such as the API server's lease, would need a bookmark
 	for _, s := range streams {
@@ -146,7 +186,6 @@ func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
 		released.Go(func() { s.gateway.release(true) })
 	}
 	released.Wait()
-	total := 0
 	for _, s := range streams {
 		prefix := "/registry/" + s.resource.Plural + "/"
 		s.log.awaitPosition(t, last[s.resource.Plural])
@@ -164,18 +203,16 @@ func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
 			}
 			equalLogs(t, got, want)
 		}
-		requests := 0
+		own := 0
 		for _, g := range gaps(controls) {
-			if requests += g.Requests; !g.Complete {
+			if own += g.Requests; !g.Complete {
 				t.Errorf("%s: %+v, want it complete", s.resource.ID(), g)
 			}
 		}
-		t.Logf("%-28s %3d requests, %d gaps, of them %d of the past", s.resource.ID(), requests, len(gaps(controls)), s.gateway.exact)
-		total += requests
+		t.Logf("%-28s %3d requests, %d gaps, of them %d of the past", s.resource.ID(), own, len(gaps(controls)), s.gateway.exact)
+		requests += own
 	}
-	revisions := int(to - streams[0].from)
-	t.Logf("%d streams made %d requests over %d revisions", len(streams), total, revisions)
-	if total > 2*revisions {
-		t.Error("that is more than twice what the busiest one needs")
-	}
+	revisions = int(to - streams[0].from)
+	t.Logf("%d streams made %d requests over %d revisions", len(streams), requests, revisions)
+	return requests, revisions
 }
