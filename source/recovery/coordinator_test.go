@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"kubecdc/change"
 )
 
@@ -76,6 +79,7 @@ type peer struct {
 	apart       bool
 	overrides   int
 	participant *Participant
+	witnesses   []Witness
 	untrue      []uint64 // a revision that it told other streams, and did not write
 }
 
@@ -85,6 +89,22 @@ func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bo
 	p.participant = c.Join(change.NewStream(resource, namespace, "", ""), leased)
 	p.onRead = p.checkTold
 	return p
+}
+
+// newWitness leaves a resource out: no stream exports it. Every tenth may not be read, and every tenth is compacted while it is read.
+func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, leased, local, apart bool) Witness {
+	p := newPeer(c, s, name, "", leased, local)
+	delete(c.participants, p.participant.stream.ID())
+	p.participant = c.joinWitness(p.participant.stream, leased)
+	var err error
+	switch random.IntN(10) {
+	case 0:
+		err = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	case 1:
+		p.then, p.after = uint64(10+random.IntN(80)), random.IntN(30)
+	}
+	return Witness{Stream: p.participant.stream, Leased: leased, History: p,
+		Store: func(context.Context) (bool, bool, error) { return local, apart, err }}
 }
 
 // checkTold looks, whenever the stream reads something, whether what it has told others is true: they go on with it at once.
@@ -119,11 +139,14 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	}
 	g.Leased, g.Selected, g.Namespaced, g.Parallel, g.Participant = p.leased, p.selected, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
+	g.Witnesses = func() []Witness { return p.witnesses }
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
 	got := told(plan)
 	p.checkTold()
-	if len(p.untrue) > 0 {
-		return fmt.Errorf("%s from %d to %d tells others that it wrote at %d, and did not: %v", p.name, from, to, p.untrue, p.server.writes)
+	for _, q := range append([]*peer{p}, p.asked()...) {
+		if len(q.untrue) > 0 {
+			return fmt.Errorf("%s from %d to %d tells others that it wrote at %d, and did not: %v", q.name, from, to, q.untrue, q.server.writes)
+		}
 	}
 	if want := p.between(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
 		return fmt.Errorf("%s from %d to %d: recovered\n%s\n%v %s\nwant\n%s", p.name, from, to, strings.Join(got, "\n"), err, incomplete,
@@ -132,13 +155,23 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	return nil
 }
 
+func (p *peer) asked() (all []*peer) {
+	for _, w := range p.witnesses {
+		all = append(all, w.History.(*peer))
+	}
+	return all
+}
+
 // Streams that recover at the same time, and learn from each other, find each what happened to it, whatever the others wrote: over two etcds
-// with the same numbers, with several streams of a resource, with what is known of earlier tries and of watches before the gap.
+// with the same numbers, with several streams of a resource, with what is known of earlier tries and of watches before the gap, and with
+// resources that are left out and explain revisions.
 func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	histories, seed := modelHistories(t, 300)
-	wrong := 0
+	wrong, testified := 0, 0
 	for i := range histories {
-		if errs := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i)))); len(errs) > 0 {
+		errs, asked := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i))))
+		testified += asked
+		if len(errs) > 0 {
 			if wrong++; wrong <= 3 {
 				t.Errorf("history %d: %v", i, errors.Join(errs...))
 			}
@@ -147,10 +180,14 @@ func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	if wrong > 0 {
 		t.Errorf("%d of %d histories are recovered wrongly", wrong, histories)
 	}
+	if t.Logf("%d objects of what is left out were read", testified); testified < histories/10 {
+		t.Error("what is left out is hardly asked")
+	}
 }
 
-// recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results.
-func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
+// recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results, and
+// how many objects were read of what is left out.
+func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified int) {
 	tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
 	c := NewCoordinator(slog.New(slog.DiscardHandler))
 	first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
@@ -160,7 +197,8 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
 	}
 	var wg sync.WaitGroup
 	failed := make(chan error)
-	for _, p := range newPeers(c, random, first, second) {
+	peers := newPeers(c, random, first, second)
+	for _, p := range peers {
 		p.tuning = tuning
 		tries, from, pause := 1+random.IntN(3), uint64(5+random.IntN(25)), time.Duration(random.IntN(3))*100*time.Microsecond
 		to, common := first.revision-uint64(random.IntN(5)), random.IntN(2) == 0
@@ -183,30 +221,46 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
 	for err := range failed {
 		errs = append(errs, err)
 	}
-	return errs
+	for _, w := range peers[0].asked() {
+		testified += w.objects
+	}
+	return errs, testified
 }
 
-// newPeers are the streams of both etcds, in any order; those of some resources are of one namespace each.
+// newPeers are the streams of both etcds, in any order; those of some resources are of one namespace each, and some resources are left out.
 func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*peer) {
-	for i, s := range first.resources {
-		name, namespaces := fmt.Sprint("r", i), []string{""}
-		if random.IntN(3) == 0 {
+	var witnesses []Witness
+	overrides := random.IntN(4) - 1
+	apart := overrides == 1 // the second etcd is the API server's, with Events in it
+	add := func(s *server, name string, leased, local, apart bool) {
+		namespaces := []string{""}
+		switch random.IntN(3) {
+		case 0:
 			namespaces = []string{"ns-0", "ns-1"}
+		case 1:
+			if len(peers) > 0 {
+				witnesses = append(witnesses, newWitness(c, random, s, name, leased, local, apart))
+				return
+			}
 		}
 		for _, ns := range namespaces {
-			peers = append(peers, newPeer(c, s, name, ns, i == leasedResource, true))
+			p := newPeer(c, s, name, ns, leased, local)
+			p.overrides, p.apart, p.selected = overrides, apart, first.selected || second.selected
+			peers = append(peers, p)
+		}
+		if leased { // the same objects by another name, as those of events
+			witnesses = append(witnesses, newWitness(c, random, s, name+"-again", leased, local, apart))
 		}
 	}
-	for i, s := range second.resources {
-		peers = append(peers, newPeer(c, s, fmt.Sprint("other", i), "", i == leasedResource, false))
+	for _, i := range random.Perm(len(first.resources)) {
+		add(first.resources[i], fmt.Sprint("r", i), i == leasedResource, true, apart)
+	}
+	for _, i := range random.Perm(len(second.resources)) {
+		add(second.resources[i], fmt.Sprint("other", i), i == leasedResource, apart, false)
 	}
 	random.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
-	overrides := random.IntN(4) - 1
 	for _, p := range peers {
-		p.selected = first.selected || second.selected
-		if p.overrides = overrides; overrides == 1 { // the second etcd is the API server's, with Events in it
-			p.apart, p.local = strings.HasPrefix(p.name, "r"), true
-		}
+		p.witnesses = witnesses
 	}
 	return peers
 }

@@ -49,7 +49,7 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	c := s.Participant.coordinator
 	c.witnessing.Lock()
 	defer c.witnessing.Unlock()
-	witnesses := slices.DeleteFunc(s.Witnesses(), func(w Witness) bool { return !s.Participant.mayAsk(w.Stream, s.oldest.Load()) })
+	witnesses := slices.DeleteFunc(slices.Clone(s.Witnesses()), func(w Witness) bool { return !s.Participant.mayAsk(w.Stream, s.oldest.Load()) })
 	for i, w := range witnesses {
 		saves := s.sizesToRead()
 		if saves <= askingCosts*float64(len(witnesses)-i) {
