@@ -35,8 +35,9 @@ type Coordinator struct {
 	log  *slog.Logger
 	line *rate.Sometimes // of the log
 
-	witnessing  sync.Mutex                    // held while witnesses are asked
-	testimonies map[change.StreamID]testimony // of this round
+	witnessing  sync.Mutex // held while witnesses are asked
+	testimonies map[change.StreamID]testimony
+	wholes      map[string]*whole // by id of the resource, in this round
 
 	asking    sync.Mutex // held while the API server is asked for its etcds
 	overrides *int       // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
@@ -56,6 +57,7 @@ type Participant struct {
 	apart   bool // in another etcd than Events, as was found in this round
 	stage   stage
 	changed int       // objects that the list shows to be changed
+	wrote   int       // how many of its writes were known when it was listed
 	until   uint64    // the end of its gap, in this round
 	listed  time.Time // when it was listed
 	active  time.Time // its last answer
@@ -68,6 +70,7 @@ type stage int
 const (
 	idle    stage = iota
 	walking       // it lists, or walks its changed objects
+	dating        // it lets others explain revisions, and dates deletions
 	sizing        // it reads sizes, and what they lead to
 )
 
@@ -85,7 +88,7 @@ const (
 
 func NewCoordinator(log *slog.Logger) *Coordinator {
 	return &Coordinator{participants: map[change.StreamID]*Participant{},
-		testimonies: map[change.StreamID]testimony{}, moved: make(chan struct{}), log: log,
+		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*whole{}, moved: make(chan struct{}), log: log,
 		line: &rate.Sometimes{Interval: logInterval}}
 }
 
@@ -124,6 +127,7 @@ func (c *Coordinator) Forget() {
 		p.writes.clear()
 		p.until = 0
 	}
+	c.wholes = map[string]*whole{}
 }
 
 // Overrides returns how many etcds hold resources besides the default one; -1: it is not known. The API server is asked once a
@@ -193,7 +197,7 @@ func (p *Participant) Begin() {
 
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
-	c.overrides = nil
+	c.overrides, c.wholes = nil, map[string]*whole{}
 	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
 	for _, q := range c.participants {
 		q.until, q.apart = 0, false
@@ -244,7 +248,7 @@ func (p *Participant) Answered() {
 
 // Listed records the end of the stream's gap and how many objects the list shows to be changed.
 func (p *Participant) Listed(until uint64, changed int) {
-	p.locked(func(*Coordinator) { p.until, p.listed, p.changed = until, time.Now(), changed })
+	p.locked(func(*Coordinator) { p.until, p.listed, p.changed, p.wrote = until, time.Now(), changed, p.writes.len() })
 }
 
 // Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round
@@ -265,13 +269,13 @@ func (p *Participant) Progress(done, total, requests int) {
 	})
 }
 
-// awaitTurn waits until no other recovery has to go first.
-func (p *Participant) awaitTurn(ctx context.Context) error {
+// awaitTurn waits until no other recovery has to go first with the stage.
+func (p *Participant) awaitTurn(ctx context.Context, s stage) error {
 	for {
 		blocked, moved := false, (chan struct{})(nil)
 		p.locked(func(c *Coordinator) {
-			if p.stage != sizing {
-				p.enter(sizing)
+			if p.stage != s {
+				p.enter(s)
 			}
 			p.active = time.Now() // who waits is not stuck
 			moved, blocked = c.moved, p.mustWait()
@@ -305,15 +309,15 @@ func (p *Participant) mustWait() bool {
 	return false
 }
 
-// goesBefore orders the recoveries: those that list or walk first, then the one that changed most, by its list or before.
+// goesBefore orders the recoveries: those of an earlier stage first, then the one that changed most, by its list or before.
 func (p *Participant) goesBefore(q *Participant) bool {
 	switch {
-	case p.stage == walking || q.stage == walking:
-		return q.stage != walking
+	case p.stage != q.stage:
+		return p.stage < q.stage
 	case p.changed != q.changed:
 		return p.changed > q.changed
-	case p.writes.len() != q.writes.len():
-		return p.writes.len() > q.writes.len()
+	case p.wrote != q.wrote:
+		return p.wrote > q.wrote
 	}
 	return p.stream.ID() < q.stream.ID()
 }
@@ -329,7 +333,7 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 	case p == q:
 		return false
 	case p.stream.Resource.ID() == q.stream.Resource.ID():
-		return p.stream.Namespace != "" && q.stream.Namespace != ""
+		return p.stream.Namespace != "" && q.stream.Namespace != "" && p.stream.Namespace != q.stream.Namespace
 	}
 	overrides := p.coordinator.overrides
 	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.apart && q.apart)
@@ -345,6 +349,44 @@ func (p *Participant) waiting() (n int) {
 		}
 	})
 	return n
+}
+
+// whole returns the resource in all namespaces, of which the stream has one; nil: it has all.
+func (p *Participant) whole() (w *whole) {
+	p.locked(func(c *Coordinator) {
+		if p.stream.Namespace == "" {
+			return
+		}
+		id := p.stream.Resource.ID()
+		if w = c.wholes[id]; w == nil {
+			w = &whole{sizes: map[uint64]*sizeRead{}, listed: map[uint64]bool{}}
+			c.wholes[id] = w
+		}
+	})
+	return w
+}
+
+// sharers returns how many other recoveries of the resource have yet to read sizes, or still do.
+func (p *Participant) sharers() (n int) {
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if q.stage != idle && q.stream.Resource.ID() == p.stream.Resource.ID() && p.inOneEtcd(q) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// sibling returns the participant of the resource in another namespace, whether a stream exports that or not.
+func (p *Participant) sibling(namespace string) (q *Participant) {
+	p.locked(func(c *Coordinator) {
+		q = c.join(change.NewStream(p.stream.Resource, namespace, "", ""), p.leased)
+		if q.witness {
+			q.local, q.apart = p.local, p.apart
+		}
+	})
+	return q
 }
 
 // mayAsk reports whether no stream exports the witness, and it was not asked for these revisions in this round.

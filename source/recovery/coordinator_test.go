@@ -25,6 +25,7 @@ type etcd struct {
 	revision  uint64
 	resources []*server
 	unread    float64 // share of revisions that no stream reads
+	spaces    int     // namespaces
 	selected  bool    // objects leave the selection and return under their uid
 	purged    bool    // somebody deletes several keys at one revision
 }
@@ -33,7 +34,7 @@ type etcd struct {
 const leasedResource = 0
 
 func newEtcd(random *rand.Rand, resources int, unread float64) *etcd {
-	e := &etcd{random: random, unread: unread, selected: random.IntN(2) == 0, purged: random.IntN(2) == 0}
+	e := &etcd{random: random, unread: unread, spaces: 2 + random.IntN(2)*random.IntN(7), selected: random.IntN(2) == 0, purged: random.IntN(2) == 0}
 	for range resources {
 		e.resources = append(e.resources, &server{})
 	}
@@ -54,7 +55,7 @@ func (e *etcd) write(keys int) {
 		m.expire(e.revision, all)
 		return
 	}
-	key := fmt.Sprintf("ns-%d/%c", max(e.random.IntN(2), e.random.IntN(2)), 'a'+rune(e.random.IntN(keys)))
+	key := fmt.Sprintf("ns-%d/%c", max(e.random.IntN(e.spaces), e.random.IntN(e.spaces)), 'a'+rune(e.random.IntN(keys)))
 	m.write(e.revision, key, all)
 }
 
@@ -80,6 +81,7 @@ type peer struct {
 	overrides   int
 	participant *Participant
 	witnesses   []Witness
+	whole       *server  // in all namespaces, if the stream has one of them
 	untrue      []uint64 // a revision that it told other streams, and did not write
 }
 
@@ -88,6 +90,9 @@ func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bo
 	resource := change.Resource{Version: "v1", Plural: name, Namespaced: true}
 	p.participant = c.Join(change.NewStream(resource, namespace, "", ""), leased)
 	p.onRead = p.checkTold
+	if namespace != "" {
+		p.whole = s
+	}
 	return p
 }
 
@@ -139,6 +144,9 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	}
 	g.Leased, g.Selected, g.Namespaced, g.Parallel, g.Participant = p.leased, p.selected, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
+	if p.whole != nil {
+		g.Whole = p.whole
+	}
 	g.Witnesses = func() []Witness { return p.witnesses }
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
 	got := told(plan)
@@ -167,10 +175,10 @@ func (p *peer) asked() (all []*peer) {
 // resources that are left out and explain revisions.
 func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	histories, seed := modelHistories(t, 300)
-	wrong, testified := 0, 0
+	wrong, testified, shared := 0, 0, 0
 	for i := range histories {
-		errs, asked := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i))))
-		testified += asked
+		errs, asked, whole := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i))))
+		testified, shared = testified+asked, shared+whole
 		if len(errs) > 0 {
 			if wrong++; wrong <= 3 {
 				t.Errorf("history %d: %v", i, errors.Join(errs...))
@@ -180,14 +188,15 @@ func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	if wrong > 0 {
 		t.Errorf("%d of %d histories are recovered wrongly", wrong, histories)
 	}
-	if t.Logf("%d objects of what is left out were read", testified); testified < histories/10 {
-		t.Error("what is left out is hardly asked")
+	t.Logf("read: %d objects of what is left out, %d sizes and names of all namespaces", testified, shared)
+	if testified < histories/10 || shared < histories/10 {
+		t.Error("what is left out, or whole resources are hardly read")
 	}
 }
 
 // recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results, and
-// how many objects were read of what is left out.
-func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified int) {
+// how often what is left out was read, and whole resources for streams of single namespaces.
+func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, shared int) {
 	tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
 	c := NewCoordinator(slog.New(slog.DiscardHandler))
 	first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
@@ -224,7 +233,14 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified int) {
 	for _, w := range peers[0].asked() {
 		testified += w.objects
 	}
-	return errs, testified
+	whole := map[*server]bool{}
+	for _, p := range peers {
+		if p.whole != nil && !whole[p.whole] {
+			whole[p.whole] = true
+			shared += p.whole.sizes + p.whole.names
+		}
+	}
+	return errs, testified, shared
 }
 
 // newPeers are the streams of both etcds, in any order; those of some resources are of one namespace each, and some resources are left out.
@@ -232,11 +248,14 @@ func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*
 	var witnesses []Witness
 	overrides := random.IntN(4) - 1
 	apart := overrides == 1 // the second etcd is the API server's, with Events in it
-	add := func(s *server, name string, leased, local, apart bool) {
+	add := func(s *server, spaces int, name string, leased, local, apart bool) {
 		namespaces := []string{""}
 		switch random.IntN(3) {
 		case 0:
-			namespaces = []string{"ns-0", "ns-1"}
+			namespaces = nil
+			for i := range max(2, spaces-random.IntN(2)) { // all, or all but one
+				namespaces = append(namespaces, fmt.Sprint("ns-", i))
+			}
 		case 1:
 			if len(peers) > 0 {
 				witnesses = append(witnesses, newWitness(c, random, s, name, leased, local, apart))
@@ -253,10 +272,10 @@ func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*
 		}
 	}
 	for _, i := range random.Perm(len(first.resources)) {
-		add(first.resources[i], fmt.Sprint("r", i), i == leasedResource, true, apart)
+		add(first.resources[i], first.spaces, fmt.Sprint("r", i), i == leasedResource, true, apart)
 	}
 	for _, i := range random.Perm(len(second.resources)) {
-		add(second.resources[i], fmt.Sprint("other", i), i == leasedResource, apart, false)
+		add(second.resources[i], second.spaces, fmt.Sprint("other", i), i == leasedResource, apart, false)
 	}
 	random.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 	for _, p := range peers {

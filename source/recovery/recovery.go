@@ -84,6 +84,10 @@ type Gap struct {
 	// Witnesses returns resources that explain revisions, those that change most first. nil: there are none.
 	Witnesses func() []Witness
 
+	// Whole is the history of the resource in all namespaces, without bodies, of a stream of one. A refusal is an error at once. nil: it
+	// is not read.
+	Whole History
+
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
 
@@ -208,6 +212,9 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	if err := s.askWitnesses(ctx); err != nil {
+		return err
+	}
+	if err := s.dateByGrowth(ctx); err != nil {
 		return err
 	}
 	if err := s.readSizes(ctx); err != nil {

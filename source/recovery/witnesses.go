@@ -43,7 +43,7 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	if s.Witnesses == nil || s.Participant == nil {
 		return nil
 	}
-	if err := s.Participant.awaitTurn(ctx); err != nil {
+	if err := s.Participant.awaitTurn(ctx, dating); err != nil {
 		return err
 	}
 	c := s.Participant.coordinator

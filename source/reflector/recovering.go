@@ -112,6 +112,9 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
 	}
 	gap.Witnesses = func() []recovery.Witness { return r.witnesses(f.history) }
+	if r.stream.Namespace != "" {
+		gap.Whole = f.history.Besides(change.NewStream(r.stream.Resource, "", "", ""))
+	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
 	if err == nil {
 		err = f.history.SameCluster(ctx)

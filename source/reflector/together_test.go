@@ -240,6 +240,7 @@ func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, 
 		}
 	}
 	var released sync.WaitGroup
+	releasedAt := time.Now()
 	for _, s := range streams {
 		released.Go(func() { s.gateway.release(true) })
 	}
@@ -273,6 +274,6 @@ func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, 
 		requests += own
 	}
 	revisions = int(to - streams[0].from)
-	t.Logf("%d streams made %d requests over %d revisions", len(streams), requests, revisions)
+	t.Logf("%d streams made %d requests over %d revisions in %s", len(streams), requests, revisions, time.Since(releasedAt))
 	return requests, revisions
 }
