@@ -72,6 +72,7 @@ const (
 	walking       // it lists, or walks its changed objects
 	dating        // it lets others explain revisions, and dates deletions
 	sizing        // it reads sizes, and what they lead to
+	listed        // past lists show most of its changes: it walks last
 )
 
 const (

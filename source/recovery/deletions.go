@@ -57,7 +57,7 @@ func (s *search) noteDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision
 	s.mu.Unlock()
-	s.explainHere(revision)
+	s.explainDeletion(revision)
 	s.sizes.deletion(revision)
 }
 

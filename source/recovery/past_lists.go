@@ -103,6 +103,15 @@ func (s *search) readPastLists(ctx context.Context) error {
 	return nil
 }
 
+// listsShowMost reports whether past lists show more changes than they leave to be found.
+func (s *search) listsShowMost() bool {
+	shown := 0
+	for _, x := range s.sightings {
+		shown += len(x.revisions)
+	}
+	return len(s.pastLists) > 0 && shown > 2*len(s.Changed)
+}
+
 // listsAtOnce bounds the lists of the past that are read at once, since each holds a page in memory.
 const listsAtOnce = 4
 

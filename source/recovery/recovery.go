@@ -203,6 +203,12 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.readPastLists(ctx); err != nil {
 		return err
 	}
+	if s.listsShowMost() { // once the others have explained their changes, there is little left to read between the lists
+		if err := s.Participant.awaitTurn(ctx, listed); err != nil {
+			return err
+		}
+		s.Participant.locked(func(*Coordinator) { s.Participant.enter(walking) })
+	}
 	changed := s.newChanged()
 	deleted := s.noteDeleted()
 	if err := s.dateDeletions(ctx); err != nil {
@@ -374,14 +380,17 @@ func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.ended = append(s.ended, l)
 }
 
-// explain records that the collection's change at the revision is known, for other streams too.
+// explain records that an object was written at the revision, for other streams too. A revision that writes one writes no other one,
+// whatever expires.
 func (s *search) explain(revision uint64) {
-	s.explainHere(revision)
+	if !s.Aggregated {
+		s.explained.own.add(revision)
+	}
 	s.wrote(revision)
 }
 
-// explainHere records a change that may turn out to be another: this search ends then, but others would go on with it.
-func (s *search) explainHere(revision uint64) {
+// explainDeletion records a deletion that may turn out to be another: this search ends then, but others would go on with it.
+func (s *search) explainDeletion(revision uint64) {
 	if s.oneKey() {
 		s.explained.own.add(revision)
 	}
