@@ -39,9 +39,10 @@ type Coordinator struct {
 	testimonies map[change.StreamID]testimony
 	wholes      map[string]*whole // by id of the resource, in this round
 
-	asking    sync.Mutex // held while the API server is asked for its etcds
-	overrides *int       // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
-	last      *int       // what it said last
+	asking     sync.Mutex      // held while the API server is asked for its etcds
+	overrides  *int            // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
+	last       *int            // what it said last
+	aggregated map[string]bool // by group and version, in this round
 }
 
 // Participant is one stream, as it takes part in the recoveries of its process. A nil *Participant shares nothing.
@@ -70,9 +71,10 @@ type stage int
 const (
 	idle    stage = iota
 	walking       // it lists, or walks its changed objects
+	listed        // past lists show most of its changes: it walks when the others have walked, or later
 	dating        // it lets others explain revisions, and dates deletions
 	sizing        // it reads sizes, and what they lead to
-	listed        // past lists show most of its changes: it walks last
+	late          // it walks when the others have ended
 )
 
 const (
@@ -156,6 +158,26 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	return overrides, nil
 }
 
+// Aggregated returns whether an aggregated API server may keep the resources of a group. The API server is asked once a round.
+func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource, ask func(context.Context) (bool, error)) (bool, error) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	group := r.Group + "/" + r.Version
+	c.mu.Lock()
+	aggregated, known := c.aggregated[group]
+	c.mu.Unlock()
+	if known {
+		return aggregated, nil
+	}
+	aggregated, err := ask(ctx)
+	if err == nil {
+		c.mu.Lock()
+		c.aggregated[group] = aggregated
+		c.mu.Unlock()
+	}
+	return aggregated, err
+}
+
 // locked calls do while it holds the coordinator's lock; of a participant that shares nothing it calls nothing.
 func (p *Participant) locked(do func(c *Coordinator)) {
 	if p == nil {
@@ -198,7 +220,7 @@ func (p *Participant) Begin() {
 
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
-	c.overrides, c.wholes = nil, map[string]*whole{}
+	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*whole{}
 	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
 	for _, q := range c.participants {
 		q.until, q.apart = 0, false

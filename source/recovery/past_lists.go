@@ -103,13 +103,31 @@ func (s *search) readPastLists(ctx context.Context) error {
 	return nil
 }
 
-// listsShowMost reports whether past lists show more changes than they leave to be found.
-func (s *search) listsShowMost() bool {
-	shown := 0
+// shown returns how many changes past lists show, if these are more than they leave to be found; else 0.
+func (s *search) shown() (n int) {
 	for _, x := range s.sightings {
-		shown += len(x.revisions)
+		n += len(x.revisions)
 	}
-	return len(s.pastLists) > 0 && shown > 2*len(s.Changed)
+	if len(s.pastLists) == 0 || n <= 2*len(s.Changed) {
+		return 0
+	}
+	return n
+}
+
+// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's: little is left to be read
+// between the lists then. It lets them end, if they read fewer sizes at what this one has not found than it reads objects before they
+// have explained their deletions.
+func (s *search) letOthersWalk(ctx context.Context) error {
+	shown := s.shown()
+	if shown == 0 {
+		return nil
+	}
+	err := s.Participant.awaitTurn(ctx, listed)
+	if err == nil && s.sizesToRead() < float64(shown) {
+		err = s.Participant.awaitTurn(ctx, late)
+	}
+	s.Participant.locked(func(*Coordinator) { s.Participant.enter(walking) })
+	return err
 }
 
 // listsAtOnce bounds the lists of the past that are read at once, since each holds a page in memory.

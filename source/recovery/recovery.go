@@ -203,11 +203,8 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.readPastLists(ctx); err != nil {
 		return err
 	}
-	if s.listsShowMost() { // once the others have explained their changes, there is little left to read between the lists
-		if err := s.Participant.awaitTurn(ctx, listed); err != nil {
-			return err
-		}
-		s.Participant.locked(func(*Coordinator) { s.Participant.enter(walking) })
+	if err := s.letOthersWalk(ctx); err != nil {
+		return err
 	}
 	changed := s.newChanged()
 	deleted := s.noteDeleted()

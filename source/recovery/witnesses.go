@@ -115,7 +115,7 @@ func (s *search) testify(ctx context.Context) error {
 	if err := s.readPastLists(ctx); err != nil {
 		return err
 	}
-	if s.listsShowMost() { // to walk would ask once for each change that they show
+	if s.shown() > 0 { // to walk would ask once for each change that they show
 		return nil
 	}
 	if err := s.walkBefore(ctx, s.newChanged(), s.noteDeleted()); err != nil {

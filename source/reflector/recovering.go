@@ -31,7 +31,11 @@ func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
 }
 
 // SetServed tells what the API server serves: what no stream exports explains revisions by its metadata (recovery.Witness).
-func (r *Recovery) SetServed(served []change.Resource) { r.served.Store(&served) }
+func (r *Recovery) SetServed(served []change.Resource) {
+	if r != nil {
+		r.served.Store(&served)
+	}
+}
 
 // recovering recovers what the watch missed, change by change; if that is not possible, a list closes the gap (listing.go).
 // It emits nothing before it has found everything. From then on the position moves with every change, so after a crash the
@@ -88,7 +92,7 @@ type found struct {
 func (r *recovering) find(ctx context.Context) (f found, err error) {
 	r.participant.Begin()
 	defer r.participant.End()
-	aggregated, err := discovery.Aggregated(ctx, r.client, r.stream.Resource)
+	aggregated, err := r.aggregated(ctx, r.stream.Resource)
 	if err != nil {
 		return f, err
 	}
@@ -125,6 +129,12 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	}
 	r.refused = refused
 	return f, err
+}
+
+func (r *recovering) aggregated(ctx context.Context, resource change.Resource) (bool, error) {
+	return r.options.Recovery.coordinator.Aggregated(ctx, resource, func(ctx context.Context) (bool, error) {
+		return discovery.Aggregated(ctx, r.client, resource)
+	})
 }
 
 // meet finds out which streams of other resources this one can learn from, and tells them what the log knows of the time before the
@@ -167,7 +177,7 @@ func (r *recovering) witnesses(history *recovery.ExactReads) (all []recovery.Wit
 		s := change.NewStream(resource, "", "", "")
 		all = append(all, recovery.Witness{Stream: s, Leased: leased(resource), History: history.Besides(s),
 			Store: func(ctx context.Context) (local, apart bool, err error) {
-				aggregated, err := discovery.Aggregated(ctx, r.client, resource)
+				aggregated, err := r.aggregated(ctx, resource)
 				if err == nil {
 					apart, err = r.keptApart(ctx, s, aggregated)
 				}

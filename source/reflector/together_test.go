@@ -236,7 +236,7 @@ func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, 
 	for _, s := range streams {
 		if keys := "/registry/" + s.Resource.Plural + "/"; ends[keys] == "" {
 			ends[keys] = strconv.FormatInt(must[int64](t)(k.RevisionOf(ctx, keys)), 10)
-			history[keys] = must[[]servers.EtcdEvent](t)(k.EtcdHistory(ctx, keys, started))
+			history[keys] = must[[]servers.EtcdEvent](t)(k.EtcdHistory(ctx, keys, 1))
 		}
 	}
 	var released sync.WaitGroup
