@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 )
 
 // etcd is one etcd with several resources.
@@ -82,6 +83,7 @@ type peer struct {
 	participant *Participant
 	witnesses   []Witness
 	whole       *server  // in all namespaces, if the stream has one of them
+	forbidden   bool     // whole may not be read
 	untrue      []uint64 // a revision that it told other streams, and did not write
 }
 
@@ -104,7 +106,7 @@ func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, lease
 	var err error
 	switch random.IntN(10) {
 	case 0:
-		err = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+		err = errForbidden
 	case 1:
 		p.then, p.after = uint64(10+random.IntN(80)), random.IntN(30)
 	}
@@ -147,6 +149,9 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	if p.whole != nil {
 		g.Whole = p.whole
 	}
+	if p.forbidden {
+		g.Whole = forbidden{}
+	}
 	g.Witnesses = func() []Witness { return p.witnesses }
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
 	got := told(plan)
@@ -162,6 +167,15 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	}
 	return nil
 }
+
+// forbidden is a History that may not be read.
+type forbidden struct{ History }
+
+var errForbidden = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+
+func (forbidden) Size(context.Context, uint64) (int64, error) { return 0, errForbidden }
+
+func (forbidden) Names(context.Context, string, uint64, func(apiclient.Object) error) error { return errForbidden }
 
 func (p *peer) asked() (all []*peer) {
 	for _, w := range p.witnesses {
@@ -264,6 +278,7 @@ func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*
 		}
 		for _, ns := range namespaces {
 			p := newPeer(c, s, name, ns, leased, local)
+			p.forbidden = ns != "" && random.IntN(5) == 0
 			p.overrides, p.apart, p.selected = overrides, apart, first.selected || second.selected
 			peers = append(peers, p)
 		}

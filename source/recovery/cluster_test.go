@@ -161,57 +161,79 @@ func newCluster(random *rand.Rand, parts []part, seconds float64) (all []*inClus
 	return all, to
 }
 
-// What a minute of a large cluster costs: KUBECDC_TEST_MEASURE=1 go test ./source/recovery -run TestCostOfACluster -v
-func TestCostOfACluster(t *testing.T) {
+// minute is what a recovery of a minute costs.
+type minute struct {
+	revisions, requests int
+	seconds             float64
+	each                string
+}
+
+// minuteOf recovers the streams of a cluster together. Resources that are left out explain revisions, unless nobody may read them.
+func minuteOf(t *testing.T, nodes float64, leftOut string, readable bool) (m minute) {
+	all, to := newCluster(rand.New(rand.NewPCG(1, 2)), clusterOf(nodes), 60)
+	c := NewCoordinator(slog.New(slog.DiscardHandler))
+	var witnesses []Witness
+	var recoveries []func()
+	var wg, begun sync.WaitGroup
+	for _, one := range all {
+		s := change.NewStream(change.Resource{Version: "v1", Plural: one.name, Namespaced: true}, "", "", "")
+		if one.name == leftOut {
+			if readable {
+				witnesses = append(witnesses, Witness{Stream: s, Leased: one.leased, History: one,
+					Store: func(context.Context) (bool, bool, error) { return true, false, nil }})
+			}
+			continue
+		}
+		begun.Add(1)
+		recoveries = append(recoveries, func() {
+			p := c.Join(s, one.leased)
+			p.Begin()
+			defer p.End()
+			_, _ = c.Overrides(t.Context(), func(context.Context) (int, error) { return 0, nil })
+			p.SetStore(true, false)
+			log, g := one.gap(clusterFrom, to)
+			g.Leased, g.Participant, g.Parallel = one.leased, p, 8
+			g.Witnesses = func() []Witness { return witnesses }
+			p.Listed(to, len(g.Changed)+len(g.Missing))
+			begun.Done()
+			begun.Wait()
+			if _, incomplete, err := Recover(t.Context(), one, log, g); err != nil || incomplete != "" {
+				t.Error(one.name, incomplete, err)
+			}
+		})
+	}
+	for _, one := range recoveries {
+		wg.Go(one)
+	}
+	wg.Wait()
+	m.revisions = int(to - clusterFrom)
+	for _, one := range all {
+		m.requests, m.seconds = m.requests+one.requests(), m.seconds+one.seconds()
+		m.each += fmt.Sprintf("  %s %d (%d sizes, %d objects)", one.name, one.requests(), one.sizeReads, one.collection.objects)
+	}
+	return m
+}
+
+// A minute of a cluster of 500 nodes is recovered by fewer requests than it has revisions, whether its Leases are exported or not.
+func TestAMinuteOfAClusterCostsLessThanItsRevisions(t *testing.T) {
+	for _, leftOut := range []string{"", "leases"} {
+		if m := minuteOf(t, 500, leftOut, true); m.requests > m.revisions {
+			t.Errorf("left out %q: %d requests over %d revisions:%s", leftOut, m.requests, m.revisions, m.each)
+		}
+	}
+}
+
+// What a minute costs: KUBECDC_TEST_MEASURE=1 go test ./source/recovery -run TestCostOfAMinute -v
+func TestCostOfAMinute(t *testing.T) {
 	if os.Getenv("KUBECDC_TEST_MEASURE") == "" {
 		t.Skip("a table, no test; set KUBECDC_TEST_MEASURE=1")
 	}
-	for _, nodes := range []float64{50, 500, 5000} {
-		for _, leftOut := range []string{"", "leases", "leases events", "unread"} {
-			all, to := newCluster(rand.New(rand.NewPCG(1, 2)), clusterOf(nodes), 60)
-			coordinator := NewCoordinator(slog.New(slog.DiscardHandler))
-			var witnesses []Witness
-			var recoveries []func()
-			var wg, begun sync.WaitGroup
-			for _, c := range all {
-				s := change.NewStream(change.Resource{Version: "v1", Plural: c.name, Namespaced: true}, "", "", "")
-				if leftOut == "unread" && c.name == "leases" {
-					continue
-				}
-				if slices.Contains([]string{"leases", "leases events"}, leftOut) && (c.name == "leases" || c.leased && leftOut != "leases") {
-					witnesses = append(witnesses, Witness{Stream: s, Leased: c.leased, History: c,
-						Store: func(context.Context) (bool, bool, error) { return true, false, nil }})
-					continue
-				}
-				p := coordinator.Join(s, c.leased)
-				log, g := c.gap(clusterFrom, to)
-				g.Leased, g.Participant, g.Parallel = c.leased, p, 8
-				g.Witnesses = func() []Witness { return witnesses }
-				begun.Add(1)
-				recoveries = append(recoveries, func() {
-					p.Begin()
-					defer p.End()
-					_, _ = coordinator.Overrides(t.Context(), func(context.Context) (int, error) { return 0, nil })
-					p.SetStore(true, false)
-					p.Listed(to, len(g.Changed)+len(g.Missing))
-					begun.Done()
-					begun.Wait()
-					plan, incomplete, err := Recover(t.Context(), c, log, g)
-					if err != nil || incomplete != "" {
-						t.Error(c.name, len(plan), incomplete, err)
-					}
-				})
+	for _, nodes := range []float64{50, 500, 1000, 5000} {
+		for _, leftOut := range []string{"", "leases", "events"} {
+			for _, readable := range []bool{true, false}[:min(2, 1+len(leftOut))] {
+				m := minuteOf(t, nodes, leftOut, readable)
+				t.Logf("%5.0f nodes, left out %q, readable %v, %6d revisions: %6d requests, %4.0f s:%s", nodes, leftOut, readable, m.revisions, m.requests, m.seconds, m.each)
 			}
-			for _, one := range recoveries {
-				wg.Go(one)
-			}
-			wg.Wait()
-			requests, seconds, each := 0, 0.0, ""
-			for _, c := range all {
-				requests, seconds = requests+c.requests(), seconds+c.seconds()
-				each += fmt.Sprintf("  %s %d (%d sizes, %d objects)", c.name, c.requests(), c.sizeReads, c.objects)
-			}
-			t.Logf("%5.0f nodes, left out %-14q %6d revisions: %6d requests, %4.0f s:%s", nodes, leftOut, to-clusterFrom, requests, seconds, each)
 		}
 	}
 }
