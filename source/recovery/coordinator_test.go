@@ -175,7 +175,9 @@ var errForbidden = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 
 func (forbidden) Size(context.Context, uint64) (int64, error) { return 0, errForbidden }
 
-func (forbidden) Names(context.Context, string, uint64, func(apiclient.Object) error) error { return errForbidden }
+func (forbidden) Names(context.Context, string, uint64, func(apiclient.Object) error) error {
+	return errForbidden
+}
 
 func (p *peer) asked() (all []*peer) {
 	for _, w := range p.witnesses {
