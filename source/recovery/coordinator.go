@@ -19,8 +19,9 @@ import (
 //
 // Recoveries that overlap are a round. Its streams end their gaps at one revision, so that no stream has to read revisions
 // that another one has not looked at. None reads sizes while another one lists or walks its changed objects, since each change
-// found saves a read of every other stream. Then they read sizes, one after another, the busiest first. The quiet ones come last,
-// when nearly all revisions are explained.
+// found saves a read of every other stream. Then what no stream exports is asked (witnesses.go), and the streams of one resource date
+// their deletions (whole.go). Then they read sizes, one after another, the busiest first. The quiet ones come last, when nearly all
+// revisions are explained.
 //
 // All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides), and aggregated
 // servers have their own stores, with other revisions in the same range of numbers. So streams of several resources learn from

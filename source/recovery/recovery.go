@@ -30,7 +30,8 @@
 // Three things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). Where
 // deletions explain most of the revisions that are left, they are dated before step 1 too, by reads of the objects (deletions.go,
 // dateDeletions), so that few sizes are read. And streams of one etcd that recover together explain revisions for each other
-// (coordinator.go).
+// (coordinator.go), as do resources that no stream exports (witnesses.go); streams of single namespaces share the sizes of the whole
+// resource (whole.go).
 //
 // The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery
