@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,6 +61,7 @@ type Participant struct {
 	stage   stage
 	changed int       // objects that the list shows to be changed
 	wrote   int       // how many of its writes were known when it was listed
+	from    uint64    // where its gap begins; 0: it is not known yet
 	until   uint64    // the end of its gap, in this round
 	listed  time.Time // when it was listed
 	active  time.Time // its last answer
@@ -214,7 +216,7 @@ func (p *Participant) Begin() {
 		if c.active++; c.active == 1 {
 			c.beginRound()
 		}
-		p.requests = 0
+		p.requests, p.from = 0, 0
 		p.enter(walking)
 	})
 }
@@ -414,15 +416,31 @@ func (p *Participant) sibling(namespace string) (q *Participant) {
 }
 
 // mayAsk reports whether no stream exports the witness, and it was not asked for these revisions in this round.
-func (p *Participant) mayAsk(witness *change.Stream, from uint64) (may bool) {
+func (p *Participant) mayAsk(w Witness, from uint64) (may bool) {
 	p.locked(func(c *Coordinator) {
-		t, asked := c.testimonies[witness.ID()]
+		t, asked := c.testimonies[w.Stream.ID()]
 		may = !asked || t.refused.IsZero() && from < t.from
 		for _, q := range c.participants {
-			may = may && (q.witness || q.stream.Resource.ID() != witness.Resource.ID())
+			same := q.stream.Resource.ID() == w.Stream.Resource.ID() || q.leased && w.Leased
+			may = may && (q.witness || !same)
 		}
 	})
 	return may
+}
+
+// sharedFrom returns where the gaps of at least two recoveries of the round have begun, this one and others that learn the same: what is
+// older would help one only.
+func (p *Participant) sharedFrom() uint64 {
+	var all []uint64
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if q == p || q.stage != idle && !q.witness && q.from > 0 && p.inOneEtcd(q) {
+				all = append(all, q.from)
+			}
+		}
+	})
+	slices.Sort(all)
+	return all[min(1, len(all)-1)]
 }
 
 func (p *Participant) noteAsked(witness *change.Stream, from uint64, refused bool) {

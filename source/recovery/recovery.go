@@ -122,6 +122,7 @@ func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) 
 	if gap.tuning == nil {
 		gap.tuning = &production
 	}
+	gap.Participant.locked(func(*Coordinator) { gap.Participant.from = gap.From })
 	s := newSearch(history, log, gap)
 	if err := s.run(ctx); err != nil {
 		return nil, "", err

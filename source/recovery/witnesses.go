@@ -16,7 +16,7 @@ import (
 // not read, since what nobody exports need not be complete.
 //
 // Resources that are two names of the same objects must not explain each other. kube-apiserver has one such pair, events and
-// events.events.k8s.io, both of which are leased.
+// events.events.k8s.io, both of which are leased: none is asked while a stream exports the other.
 type Witness struct {
 	Stream  *change.Stream // the whole resource
 	Leased  bool
@@ -49,17 +49,21 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	c := s.Participant.coordinator
 	c.witnessing.Lock()
 	defer c.witnessing.Unlock()
-	witnesses := slices.DeleteFunc(slices.Clone(s.Witnesses()), func(w Witness) bool { return !s.Participant.mayAsk(w.Stream, s.oldest.Load()) })
+	from := s.Participant.sharedFrom()
+	if oldest := s.oldest.Load(); oldest > s.From { // the rest is compacted
+		from = max(from, oldest)
+	}
+	witnesses := slices.DeleteFunc(slices.Clone(s.Witnesses()), func(w Witness) bool { return !s.Participant.mayAsk(w, from) })
 	for i, w := range witnesses {
 		saves := s.sizesToRead()
 		if saves <= askingCosts*float64(len(witnesses)-i) {
 			break
 		}
-		err := s.ask(ctx, w, saves)
+		err := s.ask(ctx, w, from, saves)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Participant.noteAsked(w.Stream, s.oldest.Load(), apiclient.IsRefused(err))
+		s.Participant.noteAsked(w.Stream, from, apiclient.IsRefused(err))
 		if err != nil {
 			c.log.Debug("a resource that is not exported explains no revisions", "resource", w.Stream.ID(), "error", err)
 		}
@@ -74,7 +78,7 @@ func (s *search) sizesToRead() float64 {
 }
 
 // ask lists the witness at the end of the gap, and walks back what has changed in it.
-func (s *search) ask(ctx context.Context, w Witness, saves float64) error {
+func (s *search) ask(ctx context.Context, w Witness, from uint64, saves float64) error {
 	p := s.Participant.coordinator.joinWitness(w.Stream, w.Leased)
 	p.Begin()
 	defer p.End()
@@ -89,7 +93,7 @@ func (s *search) ask(ctx context.Context, w Witness, saves float64) error {
 	if costs := s.meter.now(); err != nil || costs.listCost(listed, false) > saves*costs.read {
 		return err
 	}
-	gap := Gap{From: s.oldest.Load(), To: s.To, Listed: listed, ListedIn: map[string]int64{}, Leased: w.Leased, Parallel: s.Parallel,
+	gap := Gap{From: from, To: s.To, Listed: listed, ListedIn: map[string]int64{}, Leased: w.Leased, Parallel: s.Parallel,
 		Participant: p, tuning: s.tuning}
 	err = w.History.Names(ctx, "", s.To, func(o apiclient.Object) error {
 		version, err := o.Version.Revision()
