@@ -60,7 +60,7 @@ type Participant struct {
 	apart   bool // in another etcd than Events, as was found in this round
 	stage   stage
 	changed int       // objects that the list shows to be changed
-	wrote   int       // how many of its writes were known when it was listed
+	before  int       // how many of its writes were known when it was listed
 	from    uint64    // where its gap begins; 0: it is not known yet
 	until   uint64    // the end of its gap, in this round
 	listed  time.Time // when it was listed
@@ -72,12 +72,12 @@ type Participant struct {
 type stage int
 
 const (
-	idle    stage = iota
-	walking       // it lists, or walks its changed objects
-	listed        // past lists show most of its changes: it walks when the others have walked, or later
-	dating        // it lets others explain revisions, and dates deletions
-	sizing        // it reads sizes, and what they lead to
-	late          // it walks when the others have ended
+	idle      stage = iota
+	walking         // it lists, or walks its changed objects
+	deferring       // past lists show most of its changes: it walks when the others have walked, or later
+	dating          // it lets others explain revisions, and dates deletions
+	sizing          // it reads sizes, and what they lead to
+	late            // it walks when the others have ended
 )
 
 const (
@@ -274,7 +274,9 @@ func (p *Participant) Answered() {
 
 // Listed records the end of the stream's gap and how many objects the list shows to be changed.
 func (p *Participant) Listed(until uint64, changed int) {
-	p.locked(func(*Coordinator) { p.until, p.listed, p.changed, p.wrote = until, time.Now(), changed, p.writes.len() })
+	p.locked(func(*Coordinator) {
+		p.until, p.listed, p.changed, p.before = until, time.Now(), changed, p.writes.len()
+	})
 }
 
 // Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round
@@ -342,8 +344,8 @@ func (p *Participant) goesBefore(q *Participant) bool {
 		return p.stage < q.stage
 	case p.changed != q.changed:
 		return p.changed > q.changed
-	case p.wrote != q.wrote:
-		return p.wrote > q.wrote
+	case p.before != q.before:
+		return p.before > q.before
 	}
 	return p.stream.ID() < q.stream.ID()
 }

@@ -122,7 +122,7 @@ func (s *search) letOthersWalk(ctx context.Context) error {
 	if shown == 0 {
 		return nil
 	}
-	err := s.Participant.awaitTurn(ctx, listed)
+	err := s.Participant.awaitTurn(ctx, deferring)
 	if err == nil && s.sizesToRead() < float64(shown) {
 		err = s.Participant.awaitTurn(ctx, late)
 	}
