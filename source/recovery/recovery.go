@@ -82,7 +82,7 @@ type Gap struct {
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
 
-	// Witnesses returns resources that may explain revisions. nil: there are none.
+	// Witnesses returns resources that may explain revisions, the busiest first. nil: there are none.
 	Witnesses func() []Witness
 
 	// Whole is the history of the resource in all namespaces, without bodies, of a stream of one. A refusal is an error at once. nil: it

@@ -34,8 +34,9 @@ type testimony struct {
 // refusalHolds is how long a witness that may not be read is not asked again.
 const refusalHolds = time.Hour
 
-// askingCosts is how many requests it takes to find out that a witness has written nothing.
-const askingCosts = 3
+// askingCosts is how many requests it takes to find out that a witness has written nothing. At most a quarter of what the sizes would cost
+// is spent so.
+const askingCosts, ofSizes = 3, 4
 
 // askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, as long as that asks less than
 // the sizes would. Of a witness that can't be read nothing follows.
@@ -56,7 +57,7 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	witnesses := slices.DeleteFunc(slices.Clone(s.Witnesses()), func(w Witness) bool { return !s.Participant.mayAsk(w, from) })
 	for i, w := range witnesses {
 		saves := s.sizesToRead()
-		if saves <= askingCosts*float64(len(witnesses)-i) {
+		if saves <= ofSizes*askingCosts*float64(i+1) {
 			break
 		}
 		err := s.ask(ctx, w, from, saves)

@@ -163,8 +163,8 @@ func (r *recovering) keptApart(ctx context.Context, s *change.Stream, aggregated
 	return r.apart(ctx, s, allEvents)
 }
 
-// witnesses are all resources that are served. Only those that no stream exports are asked; Secrets never are, since an attempt to list
-// them is noticed.
+// witnesses are all resources that are served, Leases first: these write most. Only those that no stream exports are asked; Secrets never
+// are, since an attempt to list them is noticed.
 func (r *recovering) witnesses(history *recovery.ExactReads) (all []recovery.Witness) {
 	served := r.options.Recovery.served.Load()
 	if served == nil {
@@ -175,14 +175,17 @@ func (r *recovering) witnesses(history *recovery.ExactReads) (all []recovery.Wit
 			continue
 		}
 		s := change.NewStream(resource, "", "", "")
-		all = append(all, recovery.Witness{Stream: s, Leased: leased(resource), History: history.Besides(s),
+		w := recovery.Witness{Stream: s, Leased: leased(resource), History: history.Besides(s),
 			Store: func(ctx context.Context) (local, apart bool, err error) {
 				aggregated, err := r.aggregated(ctx, resource)
 				if err == nil {
 					apart, err = r.keptApart(ctx, s, aggregated)
 				}
 				return !aggregated, apart, err
-			}})
+			}}
+		if all = append(all, w); resource.ID() == "leases.coordination.k8s.io" {
+			all[0], all[len(all)-1] = w, all[0]
+		}
 	}
 	return all
 }
