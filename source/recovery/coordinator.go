@@ -39,6 +39,7 @@ type Coordinator struct {
 
 	witnessing  sync.Mutex // held while witnesses are asked
 	testimonies map[change.StreamID]testimony
+	asked       int               // witnesses, in this round
 	wholes      map[string]*whole // by id of the resource, in this round
 
 	asking     sync.Mutex      // held while the API server is asked for its etcds
@@ -223,6 +224,7 @@ func (p *Participant) Begin() {
 
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
+	c.asked = 0
 	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*whole{}
 	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
 	for _, q := range c.participants {
@@ -445,6 +447,7 @@ func (p *Participant) sharedFrom() uint64 {
 	return all[min(1, len(all)-1)]
 }
 
+// noteAsked is called while witnesses are asked.
 func (p *Participant) noteAsked(witness *change.Stream, from uint64, refused bool) {
 	p.locked(func(c *Coordinator) {
 		t := testimony{from: from}
@@ -452,6 +455,7 @@ func (p *Participant) noteAsked(witness *change.Stream, from uint64, refused boo
 			t.refused = time.Now()
 		}
 		c.testimonies[witness.ID()] = t
+		c.asked++
 	})
 }
 

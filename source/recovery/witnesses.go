@@ -55,9 +55,9 @@ func (s *search) askWitnesses(ctx context.Context) error {
 		from = max(from, oldest)
 	}
 	witnesses := slices.DeleteFunc(slices.Clone(s.Witnesses()), func(w Witness) bool { return !s.Participant.mayAsk(w, from) })
-	for i, w := range witnesses {
+	for _, w := range witnesses {
 		saves := s.sizesToRead()
-		if saves <= ofSizes*askingCosts*float64(i+1) {
+		if saves <= ofSizes*askingCosts*float64(1+c.asked) {
 			break
 		}
 		err := s.ask(ctx, w, from, saves)
