@@ -92,6 +92,7 @@ func Run(ctx context.Context, config Config, given Parts) error {
 		func() {
 			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, func(s discovery.Selection) {
 				parts.Observer.SelectionLacks(s.Lacking())
+				config.Source.Recovery.SetServed(s.Served())
 				selected.publish(s)
 			})
 		},

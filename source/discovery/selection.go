@@ -57,6 +57,11 @@ func Select(patterns []Pattern, served Served) (selected []change.Resource, unkn
 	return selected, unknown
 }
 
+// Served returns all resources that the API server serves, selected or not, each in the version to read.
+func (s *Selection) Served() []change.Resource {
+	return slices.DeleteFunc(slices.Clone(s.served.all), func(r change.Resource) bool { return !s.served.preferred(r) })
+}
+
 // Lacking says what the patterns select that is not there: a group that can't be read, or a pattern that matches nothing; nil: all is there.
 // A resource that was there is its streams' concern.
 func (s *Selection) Lacking() error {

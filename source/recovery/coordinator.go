@@ -3,6 +3,8 @@ package recovery
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +20,9 @@ import (
 //
 // Recoveries that overlap are a round. Its streams end their gaps at one revision, so that no stream has to read revisions
 // that another one has not looked at. None reads sizes while another one lists or walks its changed objects, since each change
-// found saves a read of every other stream. Then they read sizes, one after another, the busiest first. The quiet ones come last,
-// when nearly all revisions are explained.
+// found saves a read of every other stream. Then what no stream exports is asked (witnesses.go), and the streams of one resource date
+// their deletions (whole.go). Then they read sizes, one after another, the busiest first. The quiet ones come last, when nearly all
+// revisions are explained.
 //
 // All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides), and aggregated
 // servers have their own stores, with other revisions in the same range of numbers. So streams of several resources learn from
@@ -34,9 +37,15 @@ type Coordinator struct {
 	log  *slog.Logger
 	line *rate.Sometimes // of the log
 
-	asking    sync.Mutex // held while the API server is asked for its etcds
-	overrides *int       // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
-	last      *int       // what it said last
+	witnessing  sync.Mutex // held while witnesses are asked
+	testimonies map[change.StreamID]testimony
+	asked       int               // witnesses, in this round
+	wholes      map[string]*whole // by id of the resource, in this round
+
+	asking     sync.Mutex      // held while the API server is asked for its etcds
+	overrides  *int            // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
+	last       *int            // what it said last
+	aggregated map[string]bool // by group and version, in this round
 }
 
 // Participant is one stream, as it takes part in the recoveries of its process. A nil *Participant shares nothing.
@@ -44,6 +53,7 @@ type Participant struct {
 	coordinator *Coordinator
 	stream      *change.Stream
 	leased      bool      // several objects expire at one revision
+	witness     bool      // no stream of the process exports it (witnesses.go)
 	writes      revisions // at which its objects are known to have been written
 
 	// All below is guarded by coordinator.mu.
@@ -51,6 +61,8 @@ type Participant struct {
 	apart   bool // in another etcd than Events, as was found in this round
 	stage   stage
 	changed int       // objects that the list shows to be changed
+	before  int       // how many of its writes were known when it was listed
+	from    uint64    // where its gap begins; 0: it is not known yet
 	until   uint64    // the end of its gap, in this round
 	listed  time.Time // when it was listed
 	active  time.Time // its last answer
@@ -61,9 +73,12 @@ type Participant struct {
 type stage int
 
 const (
-	idle    stage = iota
-	walking       // it lists, or walks its changed objects
-	sizing        // it reads sizes, and what they lead to
+	idle      stage = iota
+	walking         // it lists, or walks its changed objects
+	deferring       // past lists show most of its changes: it walks when the others have walked, or later
+	dating          // it lets others explain revisions, and dates deletions
+	sizing          // it reads sizes, and what they lead to
+	late            // it walks when the others have ended
 )
 
 const (
@@ -79,7 +94,8 @@ const (
 )
 
 func NewCoordinator(log *slog.Logger) *Coordinator {
-	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
+	return &Coordinator{participants: map[change.StreamID]*Participant{},
+		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*whole{}, moved: make(chan struct{}), log: log,
 		line: &rate.Sometimes{Interval: logInterval}}
 }
 
@@ -88,9 +104,22 @@ func NewCoordinator(log *slog.Logger) *Coordinator {
 func (c *Coordinator) Join(s *change.Stream, leased bool) *Participant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p := c.join(s, leased)
+	p.witness = false
+	return p
+}
+
+// joinWitness returns the participant of a resource that no stream exports.
+func (c *Coordinator) joinWitness(s *change.Stream, leased bool) *Participant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.join(s, leased)
+}
+
+func (c *Coordinator) join(s *change.Stream, leased bool) *Participant {
 	p := c.participants[s.ID()]
 	if p == nil {
-		p = &Participant{coordinator: c, writes: revisions{limit: writePages}}
+		p = &Participant{coordinator: c, writes: revisions{limit: writePages}, witness: true}
 		c.participants[s.ID()] = p
 	}
 	p.stream, p.leased = s, leased
@@ -105,6 +134,7 @@ func (c *Coordinator) Forget() {
 		p.writes.clear()
 		p.until = 0
 	}
+	c.wholes = map[string]*whole{}
 }
 
 // Overrides returns how many etcds hold resources besides the default one; -1: it is not known. The API server is asked once a
@@ -132,6 +162,26 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	return overrides, nil
 }
 
+// Aggregated returns whether an aggregated API server may keep the resources of a group. The API server is asked once a round.
+func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource, ask func(context.Context) (bool, error)) (bool, error) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	group := r.Group + "/" + r.Version
+	c.mu.Lock()
+	aggregated, known := c.aggregated[group]
+	c.mu.Unlock()
+	if known {
+		return aggregated, nil
+	}
+	aggregated, err := ask(ctx)
+	if err == nil {
+		c.mu.Lock()
+		c.aggregated[group] = aggregated
+		c.mu.Unlock()
+	}
+	return aggregated, err
+}
+
 // locked calls do while it holds the coordinator's lock; of a participant that shares nothing it calls nothing.
 func (p *Participant) locked(do func(c *Coordinator)) {
 	if p == nil {
@@ -145,7 +195,7 @@ func (p *Participant) locked(do func(c *Coordinator)) {
 func (p *Participant) HasCompany() (has bool) {
 	p.locked(func(c *Coordinator) {
 		for _, q := range c.participants {
-			has = has || q.stream.Resource.ID() != p.stream.Resource.ID()
+			has = has || !q.witness && q.stream.Resource.ID() != p.stream.Resource.ID()
 		}
 	})
 	return has
@@ -167,14 +217,16 @@ func (p *Participant) Begin() {
 		if c.active++; c.active == 1 {
 			c.beginRound()
 		}
-		p.requests = 0
+		p.requests, p.from = 0, 0
 		p.enter(walking)
 	})
 }
 
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
-	c.overrides = nil
+	c.asked = 0
+	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*whole{}
+	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
 	for _, q := range c.participants {
 		q.until, q.apart = 0, false
 	}
@@ -224,7 +276,9 @@ func (p *Participant) Answered() {
 
 // Listed records the end of the stream's gap and how many objects the list shows to be changed.
 func (p *Participant) Listed(until uint64, changed int) {
-	p.locked(func(*Coordinator) { p.until, p.listed, p.changed = until, time.Now(), changed })
+	p.locked(func(*Coordinator) {
+		p.until, p.listed, p.changed, p.before = until, time.Now(), changed, p.writes.len()
+	})
 }
 
 // Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round
@@ -245,13 +299,13 @@ func (p *Participant) Progress(done, total, requests int) {
 	})
 }
 
-// awaitTurn waits until no other recovery has to go first.
-func (p *Participant) awaitTurn(ctx context.Context) error {
+// awaitTurn waits until no other recovery has to go first with the stage.
+func (p *Participant) awaitTurn(ctx context.Context, s stage) error {
 	for {
 		blocked, moved := false, (chan struct{})(nil)
 		p.locked(func(c *Coordinator) {
-			if p.stage != sizing {
-				p.enter(sizing)
+			if p.stage != s {
+				p.enter(s)
 			}
 			p.active = time.Now() // who waits is not stuck
 			moved, blocked = c.moved, p.mustWait()
@@ -285,15 +339,15 @@ func (p *Participant) mustWait() bool {
 	return false
 }
 
-// goesBefore orders the recoveries: those that list or walk first, then the one that changed most, by its list or before.
+// goesBefore orders the recoveries: those of an earlier stage first, then the one that changed most, by its list or before.
 func (p *Participant) goesBefore(q *Participant) bool {
 	switch {
-	case p.stage == walking || q.stage == walking:
-		return q.stage != walking
+	case p.stage != q.stage:
+		return p.stage < q.stage
 	case p.changed != q.changed:
 		return p.changed > q.changed
-	case p.writes.len() != q.writes.len():
-		return p.writes.len() > q.writes.len()
+	case p.before != q.before:
+		return p.before > q.before
 	}
 	return p.stream.ID() < q.stream.ID()
 }
@@ -309,10 +363,100 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 	case p == q:
 		return false
 	case p.stream.Resource.ID() == q.stream.Resource.ID():
-		return p.stream.Namespace != "" && q.stream.Namespace != ""
+		return p.stream.Namespace != "" && q.stream.Namespace != "" && p.stream.Namespace != q.stream.Namespace
 	}
 	overrides := p.coordinator.overrides
 	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.apart && q.apart)
+}
+
+// waiting returns how many other recoveries have yet to read sizes, or still do, and learn what this one learns.
+func (p *Participant) waiting() (n int) {
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if q.stage != idle && p.inOneEtcd(q) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// whole returns the resource in all namespaces, of which the stream has one; nil: it has all.
+func (p *Participant) whole() (w *whole) {
+	p.locked(func(c *Coordinator) {
+		if p.stream.Namespace == "" {
+			return
+		}
+		id := p.stream.Resource.ID()
+		if w = c.wholes[id]; w == nil {
+			w = &whole{sizes: map[uint64]*sizeRead{}, listed: map[uint64]bool{}}
+			c.wholes[id] = w
+		}
+	})
+	return w
+}
+
+// sharers returns how many other recoveries of the resource have yet to read sizes, or still do.
+func (p *Participant) sharers() (n int) {
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if q.stage != idle && q.stream.Resource.ID() == p.stream.Resource.ID() && p.inOneEtcd(q) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// sibling returns the participant of the resource in another namespace, whether a stream exports that or not.
+func (p *Participant) sibling(namespace string) (q *Participant) {
+	p.locked(func(c *Coordinator) {
+		q = c.join(change.NewStream(p.stream.Resource, namespace, "", ""), p.leased)
+		if q.witness {
+			q.local, q.apart = p.local, p.apart
+		}
+	})
+	return q
+}
+
+// mayAsk reports whether no stream exports the witness, and it was not asked for these revisions in this round.
+func (p *Participant) mayAsk(w Witness, from uint64) (may bool) {
+	p.locked(func(c *Coordinator) {
+		t, asked := c.testimonies[w.Stream.ID()]
+		may = !asked || t.refused.IsZero() && from < t.from
+		for _, q := range c.participants {
+			same := q.stream.Resource.ID() == w.Stream.Resource.ID() || q.leased && w.Leased
+			may = may && (q.witness || !same)
+		}
+	})
+	return may
+}
+
+// sharedFrom returns where the gaps of at least two recoveries of the round have begun, this one and others that learn the same: what is
+// older would help one only.
+func (p *Participant) sharedFrom() uint64 {
+	var all []uint64
+	p.locked(func(c *Coordinator) {
+		for _, q := range c.participants {
+			if q == p || q.stage != idle && !q.witness && q.from > 0 && p.inOneEtcd(q) {
+				all = append(all, q.from)
+			}
+		}
+	})
+	slices.Sort(all)
+	return all[min(1, len(all)-1)]
+}
+
+// noteAsked is called while witnesses are asked.
+func (p *Participant) noteAsked(witness *change.Stream, from uint64, refused bool) {
+	p.locked(func(c *Coordinator) {
+		t := testimony{from: from}
+		if refused {
+			t.refused = time.Now()
+		}
+		c.testimonies[witness.ID()] = t
+		c.asked++
+	})
 }
 
 // addPartners adds the revisions of the page that are explained by other streams' changes.

@@ -13,7 +13,11 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 )
 
 // etcd is one etcd with several resources.
@@ -22,6 +26,7 @@ type etcd struct {
 	revision  uint64
 	resources []*server
 	unread    float64 // share of revisions that no stream reads
+	spaces    int     // namespaces
 	selected  bool    // objects leave the selection and return under their uid
 	purged    bool    // somebody deletes several keys at one revision
 }
@@ -30,7 +35,7 @@ type etcd struct {
 const leasedResource = 0
 
 func newEtcd(random *rand.Rand, resources int, unread float64) *etcd {
-	e := &etcd{random: random, unread: unread, selected: random.IntN(2) == 0, purged: random.IntN(2) == 0}
+	e := &etcd{random: random, unread: unread, spaces: 2 + random.IntN(2)*random.IntN(7), selected: random.IntN(2) == 0, purged: random.IntN(2) == 0}
 	for range resources {
 		e.resources = append(e.resources, &server{})
 	}
@@ -51,7 +56,7 @@ func (e *etcd) write(keys int) {
 		m.expire(e.revision, all)
 		return
 	}
-	key := fmt.Sprintf("ns-%d/%c", max(e.random.IntN(2), e.random.IntN(2)), 'a'+rune(e.random.IntN(keys)))
+	key := fmt.Sprintf("ns-%d/%c", max(e.random.IntN(e.spaces), e.random.IntN(e.spaces)), 'a'+rune(e.random.IntN(keys)))
 	m.write(e.revision, key, all)
 }
 
@@ -76,6 +81,9 @@ type peer struct {
 	apart       bool
 	overrides   int
 	participant *Participant
+	witnesses   []Witness
+	whole       *server  // in all namespaces, if the stream has one of them
+	forbidden   bool     // whole may not be read
 	untrue      []uint64 // a revision that it told other streams, and did not write
 }
 
@@ -84,7 +92,26 @@ func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bo
 	resource := change.Resource{Version: "v1", Plural: name, Namespaced: true}
 	p.participant = c.Join(change.NewStream(resource, namespace, "", ""), leased)
 	p.onRead = p.checkTold
+	if namespace != "" {
+		p.whole = s
+	}
 	return p
+}
+
+// newWitness leaves a resource out: no stream exports it. Every tenth may not be read, and every tenth is compacted while it is read.
+func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, leased, local, apart bool) Witness {
+	p := newPeer(c, s, name, "", leased, local)
+	delete(c.participants, p.participant.stream.ID())
+	p.participant = c.joinWitness(p.participant.stream, leased)
+	var err error
+	switch random.IntN(10) {
+	case 0:
+		err = errForbidden
+	case 1:
+		p.then, p.after = uint64(10+random.IntN(80)), random.IntN(30)
+	}
+	return Witness{Stream: p.participant.stream, Leased: leased, History: p,
+		Store: func(context.Context) (bool, bool, error) { return local, apart, err }}
 }
 
 // checkTold looks, whenever the stream reads something, whether what it has told others is true: they go on with it at once.
@@ -119,11 +146,20 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	}
 	g.Leased, g.Selected, g.Namespaced, g.Parallel, g.Participant = p.leased, p.selected, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
+	if p.whole != nil {
+		g.Whole = p.whole
+	}
+	if p.forbidden {
+		g.Whole = forbidden{}
+	}
+	g.Witnesses = func() []Witness { return p.witnesses }
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
 	got := told(plan)
 	p.checkTold()
-	if len(p.untrue) > 0 {
-		return fmt.Errorf("%s from %d to %d tells others that it wrote at %d, and did not: %v", p.name, from, to, p.untrue, p.server.writes)
+	for _, q := range append([]*peer{p}, p.asked()...) {
+		if len(q.untrue) > 0 {
+			return fmt.Errorf("%s from %d to %d tells others that it wrote at %d, and did not: %v", q.name, from, to, q.untrue, q.server.writes)
+		}
 	}
 	if want := p.between(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
 		return fmt.Errorf("%s from %d to %d: recovered\n%s\n%v %s\nwant\n%s", p.name, from, to, strings.Join(got, "\n"), err, incomplete,
@@ -132,13 +168,34 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	return nil
 }
 
+// forbidden is a History that may not be read.
+type forbidden struct{ History }
+
+var errForbidden = apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+
+func (forbidden) Size(context.Context, uint64) (int64, error) { return 0, errForbidden }
+
+func (forbidden) Names(context.Context, string, uint64, func(apiclient.Object) error) error {
+	return errForbidden
+}
+
+func (p *peer) asked() (all []*peer) {
+	for _, w := range p.witnesses {
+		all = append(all, w.History.(*peer))
+	}
+	return all
+}
+
 // Streams that recover at the same time, and learn from each other, find each what happened to it, whatever the others wrote: over two etcds
-// with the same numbers, with several streams of a resource, with what is known of earlier tries and of watches before the gap.
+// with the same numbers, with several streams of a resource, with what is known of earlier tries and of watches before the gap, and with
+// resources that are left out and explain revisions.
 func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	histories, seed := modelHistories(t, 300)
-	wrong := 0
+	wrong, testified, shared := 0, 0, 0
 	for i := range histories {
-		if errs := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i)))); len(errs) > 0 {
+		errs, asked, whole := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i))))
+		testified, shared = testified+asked, shared+whole
+		if len(errs) > 0 {
 			if wrong++; wrong <= 3 {
 				t.Errorf("history %d: %v", i, errors.Join(errs...))
 			}
@@ -147,10 +204,15 @@ func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	if wrong > 0 {
 		t.Errorf("%d of %d histories are recovered wrongly", wrong, histories)
 	}
+	t.Logf("read: %d objects of what is left out, %d sizes and names of all namespaces", testified, shared)
+	if testified < histories/10 || shared < histories/10 {
+		t.Error("what is left out, or whole resources are hardly read")
+	}
 }
 
-// recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results.
-func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
+// recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results, and
+// how often what is left out was read, and whole resources for streams of single namespaces.
+func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, shared int) {
 	tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
 	c := NewCoordinator(slog.New(slog.DiscardHandler))
 	first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
@@ -160,7 +222,8 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
 	}
 	var wg sync.WaitGroup
 	failed := make(chan error)
-	for _, p := range newPeers(c, random, first, second) {
+	peers := newPeers(c, random, first, second)
+	for _, p := range peers {
 		p.tuning = tuning
 		tries, from, pause := 1+random.IntN(3), uint64(5+random.IntN(25)), time.Duration(random.IntN(3))*100*time.Microsecond
 		to, common := first.revision-uint64(random.IntN(5)), random.IntN(2) == 0
@@ -183,30 +246,57 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
 	for err := range failed {
 		errs = append(errs, err)
 	}
-	return errs
+	for _, w := range peers[0].asked() {
+		testified += w.objects
+	}
+	whole := map[*server]bool{}
+	for _, p := range peers {
+		if p.whole != nil && !whole[p.whole] {
+			whole[p.whole] = true
+			shared += p.whole.sizes + p.whole.names
+		}
+	}
+	return errs, testified, shared
 }
 
-// newPeers are the streams of both etcds, in any order; those of some resources are of one namespace each.
+// newPeers are the streams of both etcds, in any order; those of some resources are of one namespace each, and some resources are left out.
 func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*peer) {
-	for i, s := range first.resources {
-		name, namespaces := fmt.Sprint("r", i), []string{""}
-		if random.IntN(3) == 0 {
-			namespaces = []string{"ns-0", "ns-1"}
+	var witnesses []Witness
+	overrides := random.IntN(4) - 1
+	apart := overrides == 1 // the second etcd is the API server's, with Events in it
+	add := func(s *server, spaces int, name string, leased, local, apart bool) {
+		namespaces := []string{""}
+		switch random.IntN(3) {
+		case 0:
+			namespaces = nil
+			for i := range max(2, spaces-random.IntN(2)) { // all, or all but one
+				namespaces = append(namespaces, fmt.Sprint("ns-", i))
+			}
+		case 1:
+			if len(peers) > 0 {
+				witnesses = append(witnesses, newWitness(c, random, s, name, leased, local, apart))
+				return
+			}
 		}
 		for _, ns := range namespaces {
-			peers = append(peers, newPeer(c, s, name, ns, i == leasedResource, true))
+			p := newPeer(c, s, name, ns, leased, local)
+			p.forbidden = ns != "" && random.IntN(5) == 0
+			p.overrides, p.apart, p.selected = overrides, apart, first.selected || second.selected
+			peers = append(peers, p)
+		}
+		if leased { // the same objects by another name, as those of events
+			witnesses = append(witnesses, newWitness(c, random, s, name+"-again", leased, local, apart))
 		}
 	}
-	for i, s := range second.resources {
-		peers = append(peers, newPeer(c, s, fmt.Sprint("other", i), "", i == leasedResource, false))
+	for _, i := range random.Perm(len(first.resources)) {
+		add(first.resources[i], first.spaces, fmt.Sprint("r", i), i == leasedResource, true, apart)
+	}
+	for _, i := range random.Perm(len(second.resources)) {
+		add(second.resources[i], second.spaces, fmt.Sprint("other", i), i == leasedResource, apart, false)
 	}
 	random.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
-	overrides := random.IntN(4) - 1
 	for _, p := range peers {
-		p.selected = first.selected || second.selected
-		if p.overrides = overrides; overrides == 1 { // the second etcd is the API server's, with Events in it
-			p.apart, p.local = strings.HasPrefix(p.name, "r"), true
-		}
+		p.witnesses = witnesses
 	}
 	return peers
 }

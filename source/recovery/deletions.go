@@ -57,7 +57,7 @@ func (s *search) noteDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision
 	s.mu.Unlock()
-	s.explainHere(revision)
+	s.explainDeletion(revision)
 	s.sizes.deletion(revision)
 }
 
@@ -253,16 +253,20 @@ func (s *search) dateDeletions(ctx context.Context) error {
 		return cmp.Or(cmp.Compare(x.lastSeen, y.lastSeen), cmp.Compare(x.firstMissing, y.firstMissing), cmp.Compare(x.key, y.key))
 	})
 	s.ended = late
-	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error {
-		deleted, err := s.deletionAmong(ctx, l, l.lastSeen, l.firstMissing, s.explained.upTo)
-		switch {
-		case IsLost(err) || err == nil && deleted == 0:
-			s.noteEnd(l, l.lastSeen, l.firstMissing) // the sizes decide
-			return nil
-		case err != nil:
-			return err
-		}
-		s.noteDeletion(l, deleted)
+	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error { return s.dateAmong(ctx, l, s.explained.upTo) })
+}
+
+// dateAmong finds when the incarnation was deleted, among those of the revisions between two that may have done so. If it does not find
+// that, the sizes decide.
+func (s *search) dateAmong(ctx context.Context, l *incarnation, among func(lo, hi uint64) []uint64) error {
+	deleted, err := s.deletionAmong(ctx, l, l.lastSeen, l.firstMissing, among)
+	switch {
+	case IsLost(err) || err == nil && deleted == 0:
+		s.noteEnd(l, l.lastSeen, l.firstMissing)
 		return nil
-	})
+	case err != nil:
+		return err
+	}
+	s.noteDeletion(l, deleted)
+	return nil
 }

@@ -4,11 +4,11 @@ package recovery
 // is known, in this collection or in another one of the same etcd (coordinator.go), nothing else changed there. No read is
 // needed at that revision: every other object is in the same state as at the revision before.
 //
-// Several Events expire at one revision, so an Event's change says nothing of other Events; it does of other resources, and
-// these of it. Nothing is known of aggregated servers: for them no revision is explained.
+// Several Events expire at one revision, so an Event's deletion says nothing of other Events. It does of other resources, and these of it;
+// and a revision that writes an Event deletes none. Nothing is known of aggregated servers: for them no revision is explained.
 type explained struct {
 	from, to uint64
-	own      revisions    // changes that this recovery found; unused if a revision may write several keys of the collection
+	own      revisions    // changes that this recovery found, but for deletions where a revision may delete several objects
 	others   *Participant // whose partners explain revisions too; nil: there are none
 }
 

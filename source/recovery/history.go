@@ -25,7 +25,8 @@ type ExactReads struct {
 	redactor     *redact.Redactor
 	aggregated   bool
 	limiter      *Limiter
-	requests     atomic.Int64
+	requests     *atomic.Int64
+	optional     bool          // a refusal is not waited out
 	bodyBytes    atomic.Int64  // of a body, about
 	bodies       atomic.Int64  // that were read
 	large        chan struct{} // an element for each read of large bodies that runs
@@ -50,7 +51,7 @@ func IsLost(err error) bool { return apiclient.IsGone(err) || errors.Is(err, err
 func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool,
 	limiter *Limiter) *ExactReads {
 	h := &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated,
-		limiter: limiter, large: make(chan struct{}, largeAtOnce)}
+		limiter: limiter, requests: &atomic.Int64{}, large: make(chan struct{}, largeAtOnce)}
 	h.bodyBytes.Store(firstBodyBytes)
 	return h
 }
@@ -60,6 +61,14 @@ func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly
 func (h *ExactReads) SameCluster(ctx context.Context) error {
 	h.client = h.client.Strictly()
 	return h.client.SameCluster(ctx)
+}
+
+// Besides returns the history of another collection, without bodies, that is read only if it may be: a refusal is not waited out. Its requests
+// are among those of h.
+func (h *ExactReads) Besides(s *change.Stream) *ExactReads {
+	other := NewExactReads(h.client, s, true, nil, false, h.limiter)
+	other.requests, other.optional = h.requests, true
+	return other
 }
 
 func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
@@ -241,7 +250,7 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		case errors.Is(err, apiclient.ErrNotExact):
 			return p, backoff.Permanent(fmt.Errorf("%w: %w", ErrNotPossible, err))
-		case apiclient.IsGone(err) || apiclient.IsInvalid(err) || errors.Is(err, apiclient.ErrUnsupported):
+		case h.optional && apiclient.IsRefused(err), apiclient.IsGone(err), apiclient.IsInvalid(err), errors.Is(err, apiclient.ErrUnsupported):
 			return p, backoff.Permanent(err)
 		}
 		return p, err

@@ -80,7 +80,7 @@ func (s *search) readPastLists(ctx context.Context) error {
 		s.sight(o, version, s.To, nil)
 	}
 	all, costs := span{s.From, s.To}, s.meter.now()
-	if float64(len(s.Changed))*costs.read > max(costs.listCost(s.Listed, true), s.tuning.worthwhile*costs.read) {
+	if !s.witness && float64(len(s.Changed))*costs.read > max(costs.listCost(s.Listed, true), s.tuning.worthwhile*costs.read) {
 		if err := s.readPastList(ctx, "", all, s.To, true); err != nil {
 			return err
 		}
@@ -101,6 +101,33 @@ func (s *search) readPastLists(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// shown returns how many changes past lists show, if these are more than they leave to be found; else 0.
+func (s *search) shown() (n int) {
+	for _, x := range s.sightings {
+		n += len(x.revisions)
+	}
+	if len(s.pastLists) == 0 || n <= 2*len(s.Changed) {
+		return 0
+	}
+	return n
+}
+
+// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's: little is left to be read
+// between the lists then. It lets them end, if they read fewer sizes at what this one has not found than it reads objects before they
+// have explained their deletions.
+func (s *search) letOthersWalk(ctx context.Context) error {
+	shown := s.shown()
+	if shown == 0 {
+		return nil
+	}
+	err := s.Participant.awaitTurn(ctx, deferring)
+	if err == nil && s.sizesToRead() < float64(shown) {
+		err = s.Participant.awaitTurn(ctx, late)
+	}
+	s.Participant.locked(func(*Coordinator) { s.Participant.enter(walking) })
+	return err
 }
 
 // listsAtOnce bounds the lists of the past that are read at once, since each holds a page in memory.
@@ -181,6 +208,9 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 	}
 	u, costs, best := len(unexplained), s.meter.now(), 0.0
 	for _, full := range []bool{false, true} {
+		if full && s.witness { // it has no use for bodies
+			break
+		}
 		listed := s.Listed
 		if namespace != "" {
 			listed = s.ListedIn[namespace]
@@ -219,7 +249,7 @@ func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bod
 		changes = float64(known.count(n.from, n.to))
 	}
 	saved := min(float64(deleted), float64(u)) + 0.6*changes/float64(u)
-	if bodies {
+	if bodies || s.witness {
 		saved += 0.6 * min(changes, float64(max(u-deleted, 0)))
 	}
 	return saved
@@ -390,7 +420,7 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 }
 
 func (s *search) keep(body []byte) []byte {
-	if s.bytes.Add(int64(len(body))) > bodiesKept {
+	if s.witness || s.bytes.Add(int64(len(body))) > bodiesKept {
 		return nil
 	}
 	return body

@@ -30,7 +30,8 @@
 // Three things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). Where
 // deletions explain most of the revisions that are left, they are dated before step 1 too, by reads of the objects (deletions.go,
 // dateDeletions), so that few sizes are read. And streams of one etcd that recover together explain revisions for each other
-// (coordinator.go).
+// (coordinator.go), as do resources that no stream exports (witnesses.go); streams of single namespaces share the sizes of the whole
+// resource (whole.go).
 //
 // The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery
@@ -81,6 +82,13 @@ type Gap struct {
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
 
+	// Witnesses returns resources that may explain revisions, the busiest first. nil: there are none.
+	Witnesses func() []Witness
+
+	// Whole is the history of the resource in all namespaces, without bodies, of a stream of one. A refusal is an error at once. nil: it
+	// is not read.
+	Whole History
+
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
 
@@ -114,15 +122,21 @@ func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) 
 	if gap.tuning == nil {
 		gap.tuning = &production
 	}
+	gap.Participant.locked(func(*Coordinator) { gap.Participant.from = gap.From })
+	s := newSearch(history, log, gap)
+	if err := s.run(ctx); err != nil {
+		return nil, "", err
+	}
+	return s.plan(), s.reason, nil
+}
+
+func newSearch(history History, log *known.Set, gap Gap) *search {
 	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
 		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}},
 		newcomers: map[string]float64{}, meter: newMeter(gap.tuning, gap.Listed)}
 	s.history = &answered{history, s.answer, s.meter}
-	if err := s.run(ctx); err != nil {
-		return nil, "", err
-	}
-	return s.plan(), s.reason, nil
+	return s
 }
 
 type search struct {
@@ -131,6 +145,7 @@ type search struct {
 	log       *known.Set    // what it has at From
 	oldest    atomic.Uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
+	witness   bool // only revisions are looked for (witnesses.go)
 
 	oldestMu     sync.Mutex // held while a new oldest revision is searched
 	mu           sync.Mutex
@@ -190,12 +205,21 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.readPastLists(ctx); err != nil {
 		return err
 	}
+	if err := s.letOthersWalk(ctx); err != nil {
+		return err
+	}
 	changed := s.newChanged()
 	deleted := s.noteDeleted()
 	if err := s.dateDeletions(ctx); err != nil {
 		return err
 	}
 	if err := s.walkBefore(ctx, changed, deleted); err != nil {
+		return err
+	}
+	if err := s.askWitnesses(ctx); err != nil {
+		return err
+	}
+	if err := s.dateByGrowth(ctx); err != nil {
 		return err
 	}
 	if err := s.readSizes(ctx); err != nil {
@@ -355,14 +379,17 @@ func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.ended = append(s.ended, l)
 }
 
-// explain records that the collection's change at the revision is known, for other streams too.
+// explain records that an object was written at the revision, for other streams too. A revision that writes one writes no other one,
+// whatever expires.
 func (s *search) explain(revision uint64) {
-	s.explainHere(revision)
+	if !s.Aggregated {
+		s.explained.own.add(revision)
+	}
 	s.wrote(revision)
 }
 
-// explainHere records a change that may turn out to be another: this search ends then, but others would go on with it.
-func (s *search) explainHere(revision uint64) {
+// explainDeletion records a deletion that may turn out to be another: this search ends then, but others would go on with it.
+func (s *search) explainDeletion(revision uint64) {
 	if s.oneKey() {
 		s.explained.own.add(revision)
 	}

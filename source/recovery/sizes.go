@@ -93,16 +93,21 @@ func (s *search) readSizes(ctx context.Context) error {
 
 // readUnexplained reads the size at each revision that is not explained when its turn comes.
 func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
+	return s.eachUnexplained(ctx, sizing, func(ctx context.Context, r uint64) error { return s.readShared(ctx, c, r) })
+}
+
+// eachUnexplained calls read with each revision within the gap that is not explained when its turn comes, several of them concurrently.
+func (s *search) eachUnexplained(ctx context.Context, in stage, read func(context.Context, uint64) error) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)
 	for r := s.oldest.Load(); inner.Err() == nil; {
-		if err := s.Participant.awaitTurn(inner); err != nil {
+		if err := s.Participant.awaitTurn(inner, in); err != nil {
 			break
 		}
 		if r = s.explained.lowest(max(r, s.oldest.Load()) + 1); r >= s.To {
 			break
 		}
-		group.Go(func() error { return s.readSize(inner, c, r) })
+		group.Go(func() error { return read(inner, r) })
 	}
 	return cmp.Or(group.Wait(), ctx.Err())
 }

@@ -55,7 +55,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 			at = oldest // the object is in the same state there
 		}
 		version, body := at, []byte(nil)
-		if seen, ok := l.seenAt(at); ok && seen.version == at && (seen.body != nil || s.full()) {
+		if seen, ok := l.seenAt(at); ok && seen.version == at && (seen.body != nil || s.full() || s.witness) {
 			body = seen.body
 		} else {
 			o, exists, err := s.history.Object(ctx, l.key, at)

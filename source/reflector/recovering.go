@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"kubecdc/change"
@@ -21,11 +22,19 @@ type Recovery struct {
 	MaxRevisions uint64 // a gap of more revisions is closed by comparing a list
 	limiter      *recovery.Limiter
 	coordinator  *recovery.Coordinator
+	served       atomic.Pointer[[]change.Resource]
 }
 
 // NewRecovery paces recoveries: each begins with start requests a second, and may reach most.
 func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
 	return &Recovery{limiter: recovery.NewLimiter(start, most, log), coordinator: recovery.NewCoordinator(log)}
+}
+
+// SetServed tells what the API server serves: what no stream exports explains revisions by its metadata (recovery.Witness).
+func (r *Recovery) SetServed(served []change.Resource) {
+	if r != nil {
+		r.served.Store(&served)
+	}
 }
 
 // recovering recovers what the watch missed, change by change; if that is not possible, a list closes the gap (listing.go).
@@ -83,7 +92,7 @@ type found struct {
 func (r *recovering) find(ctx context.Context) (f found, err error) {
 	r.participant.Begin()
 	defer r.participant.End()
-	aggregated, err := discovery.Aggregated(ctx, r.client, r.stream.Resource)
+	aggregated, err := r.aggregated(ctx, r.stream.Resource)
 	if err != nil {
 		return f, err
 	}
@@ -106,6 +115,10 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		r.participant.Progress(done, total, f.history.Requests())
 		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
 	}
+	gap.Witnesses = func() []recovery.Witness { return r.witnesses(f.history) }
+	if r.stream.Namespace != "" {
+		gap.Whole = f.history.Besides(change.NewStream(r.stream.Resource, "", "", ""))
+	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
 	if err == nil {
 		err = f.history.SameCluster(ctx)
@@ -118,14 +131,16 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	return f, err
 }
 
+func (r *recovering) aggregated(ctx context.Context, resource change.Resource) (bool, error) {
+	return r.options.Recovery.coordinator.Aggregated(ctx, resource, func(ctx context.Context) (bool, error) {
+		return discovery.Aggregated(ctx, r.client, resource)
+	})
+}
+
 // meet finds out which streams of other resources this one can learn from, and tells them what the log knows of the time before the
 // gap, since their gaps may begin earlier.
 func (r *recovering) meet(ctx context.Context, aggregated bool) {
-	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
-	apart := false
-	if err == nil && overrides == 1 && !aggregated && !leased(r.stream.Resource) {
-		apart, err = r.apartFrom(ctx, allEvents)
-	}
+	apart, err := r.keptApart(ctx, r.stream, aggregated)
 	if err != nil {
 		r.log.Debug("it is not known which resources are in one etcd; what other streams find does not help", "error", err)
 	}
@@ -137,6 +152,42 @@ func (r *recovering) meet(ctx context.Context, aggregated bool) {
 			r.participant.Wrote(k.Version)
 		}
 	}
+}
+
+// keptApart reports whether the resource of a stream is certainly kept in another etcd than Events.
+func (r *recovering) keptApart(ctx context.Context, s *change.Stream, aggregated bool) (bool, error) {
+	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
+	if err != nil || overrides != 1 || aggregated || leased(s.Resource) {
+		return false, err
+	}
+	return r.apart(ctx, s, allEvents)
+}
+
+// witnesses are all resources that are served, Leases first: these write most. Only those that no stream exports are asked; Secrets never
+// are, since an attempt to list them is noticed.
+func (r *recovering) witnesses(history *recovery.ExactReads) (all []recovery.Witness) {
+	served := r.options.Recovery.served.Load()
+	if served == nil {
+		return nil
+	}
+	for _, resource := range *served {
+		if resource.ID() == "secrets" {
+			continue
+		}
+		s := change.NewStream(resource, "", "", "")
+		w := recovery.Witness{Stream: s, Leased: leased(resource), History: history.Besides(s),
+			Store: func(ctx context.Context) (local, apart bool, err error) {
+				aggregated, err := r.aggregated(ctx, resource)
+				if err == nil {
+					apart, err = r.keptApart(ctx, s, aggregated)
+				}
+				return !aggregated, apart, err
+			}}
+		if all = append(all, w); resource.ID() == "leases.coordination.k8s.io" {
+			all[0], all[len(all)-1] = w, all[0]
+		}
+	}
+	return all
 }
 
 // allEvents is where Events are. A cluster with two etcds most often has them in the second.

@@ -152,7 +152,12 @@ func (r *Reflector) contradicts(o *apiclient.Object, d known.Difference) bool {
 // never goes back, so a consistent read that begins after another one has ended can't be older, if both are of one etcd. Where the
 // API server refuses to tell, nothing is certain.
 func (r *Reflector) apartFrom(ctx context.Context, other *change.Stream) (bool, error) {
-	if other.Resource.ID() == r.stream.Resource.ID() {
+	return r.apart(ctx, r.stream, other)
+}
+
+// apart says it of two streams.
+func (r *Reflector) apart(ctx context.Context, one, other *change.Stream) (bool, error) {
+	if other.Resource.ID() == one.Resource.ID() {
 		return false, nil
 	}
 	var limiter *recovery.Limiter
@@ -161,7 +166,7 @@ func (r *Reflector) apartFrom(ctx context.Context, other *change.Stream) (bool, 
 	}
 	whole := func(s *change.Stream) *change.Stream { return change.NewStream(s.Resource, s.Namespace, "", "") }
 	var versions []change.ResourceVersion
-	for _, s := range []*change.Stream{whole(other), whole(r.stream), whole(other)} {
+	for _, s := range []*change.Stream{whole(other), whole(one), whole(other)} {
 		var version change.ResourceVersion
 		err := limiter.Do(ctx, false, func() (err error) {
 			version, err = r.client.First(ctx, s)

@@ -1,0 +1,191 @@
+package recovery
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+)
+
+// whole is a resource in all namespaces, for the streams of single namespaces that recover together. A revision writes one key, so if
+// the size of the whole resource is the same at a revision and before it, nothing was created or deleted there in any namespace: two
+// reads answer for all streams. Where it differs, two lists of names tell all streams but one that it was none of theirs.
+type whole struct {
+	mu         sync.Mutex
+	sizes      map[uint64]*sizeRead
+	unreadable bool            // a user who may read single namespaces only
+	listed     map[uint64]bool // revisions whose writer was looked for
+	objects    int64           // about as many as it has
+}
+
+// sizeRead is a size that some stream reads.
+type sizeRead struct {
+	done chan struct{}
+	size int64
+	err  error
+}
+
+// size returns the size at a revision. The first stream that asks reads it.
+func (w *whole) size(ctx context.Context, h History, revision uint64) (int64, error) {
+	w.mu.Lock()
+	r := w.sizes[revision]
+	if r == nil {
+		r = &sizeRead{done: make(chan struct{})}
+		w.sizes[revision] = r
+		w.mu.Unlock()
+		r.size, r.err = h.Size(ctx, revision)
+		w.mu.Lock()
+		if r.err != nil {
+			delete(w.sizes, revision)
+			w.unreadable = w.unreadable || !IsLost(r.err) && ctx.Err() == nil
+		} else {
+			w.objects = r.size
+		}
+		close(r.done)
+	}
+	w.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.size, r.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// knows reports whether the sizes at a revision and before it are known, or being read.
+func (w *whole) knows(revision uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sizes[revision] != nil && w.sizes[revision-1] != nil
+}
+
+// shares returns the whole resource, if the stream may learn from its sizes; else nil.
+func (s *search) shares() *whole {
+	if s.Whole == nil || s.unbounded() {
+		return nil
+	}
+	return s.Participant.whole()
+}
+
+// growth returns by how much the whole resource grew at a revision. ok is false if that is not known, and is not worth two reads.
+func (s *search) growth(ctx context.Context, w *whole, revision uint64) (n int64, ok bool, err error) {
+	if revision <= s.oldest.Load() || !w.knows(revision) && !s.saveMoreThan(2*w.sizeCost(s.tuning)) {
+		return 0, false, nil
+	}
+	before, err := w.size(ctx, s.Whole, revision-1)
+	if err == nil {
+		n, err = w.size(ctx, s.Whole, revision)
+	}
+	s.answer()
+	switch n -= before; {
+	case err != nil:
+		return 0, false, ctx.Err() // the stream reads its own sizes
+	case n < -1:
+		return 0, false, errSeveralKeys
+	}
+	return n, true, nil
+}
+
+func (w *whole) sizeCost(t *tuning) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unreadable {
+		return math.Inf(1)
+	}
+	return t.costs.size + t.costs.counted*float64(w.objects)
+}
+
+// saveMoreThan reports whether a size less for each stream that waits and shares the resource is worth so much.
+func (s *search) saveMoreThan(cost float64) bool {
+	return float64(s.Participant.sharers())*s.meter.now().size > cost
+}
+
+// dateByGrowth dates, before sizes are read, the deletions that are left: among the revisions at which the whole resource shrank. All
+// streams do that before any of them reads its sizes, since each deletion found saves a read of every other stream.
+func (s *search) dateByGrowth(ctx context.Context) error {
+	w := s.shares()
+	if w == nil || len(s.ended) == 0 || !s.saveMoreThan(0) {
+		return nil
+	}
+	var mu sync.Mutex
+	grew := map[uint64]int64{}
+	err := s.eachUnexplained(ctx, dating, func(ctx context.Context, r uint64) error {
+		n, ok, err := s.growth(ctx, w, r)
+		if ok {
+			mu.Lock()
+			grew[r] = n
+			mu.Unlock()
+		}
+		return err
+	})
+	if err != nil || len(grew) == 0 {
+		return err
+	}
+	shrank := func(lo, hi uint64) []uint64 {
+		return slices.DeleteFunc(s.explained.upTo(lo, hi), func(r uint64) bool { n, ok := grew[r]; return ok && n >= 0 })
+	}
+	ended := s.ended
+	s.ended = nil
+	return s.each(ctx, ended, func(ctx context.Context, l *incarnation) error {
+		if l.lastSeen < s.oldest.Load() || s.bound(l) {
+			s.noteEnd(l, l.lastSeen, l.firstMissing)
+			return nil
+		}
+		if err := s.dateAmong(ctx, l, shrank); err != nil || l.deleted == 0 {
+			return err
+		}
+		return s.walkDated(ctx, l)
+	})
+}
+
+// readShared reads the stream's size at a revision, unless the whole resource shows that the stream's is as before.
+func (s *search) readShared(ctx context.Context, c *sizes, r uint64) error {
+	if w := s.shares(); w != nil {
+		n, ok, err := s.growth(ctx, w, r)
+		if ok && n != 0 {
+			err = s.findWriter(ctx, w, r)
+		}
+		if err != nil {
+			return err
+		}
+		if ok && (n == 0 || s.explained.lowest(r) != r) {
+			s.read.add(r)
+			return nil
+		}
+	}
+	return s.readSize(ctx, c, r)
+}
+
+// findWriter finds out in which namespace a revision created or deleted an object, and tells all streams, if that is worth the lists.
+func (s *search) findWriter(ctx context.Context, w *whole, r uint64) error {
+	w.mu.Lock()
+	known, objects := w.listed[r], w.objects
+	w.mu.Unlock()
+	if costs := s.meter.now(); known || !s.saveMoreThan(2*costs.listCost(objects, false)) {
+		return nil
+	}
+	changed, err := map[string]bool{}, error(nil)
+	for _, at := range []uint64{r - 1, r} {
+		if err == nil {
+			err = s.Whole.Names(ctx, "", at, func(o apiclient.Object) error {
+				if changed[o.Key()] = !changed[o.Key()]; !changed[o.Key()] {
+					delete(changed, o.Key())
+				}
+				return nil
+			})
+		}
+	}
+	s.answer()
+	w.mu.Lock()
+	w.listed[r] = true
+	w.mu.Unlock()
+	for key := range changed {
+		if namespace, _ := change.SplitKey(key); err == nil && len(changed) == 1 {
+			s.Participant.sibling(namespace).writes.add(r)
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,130 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/known"
+)
+
+// Witness is a resource that no stream of the process exports. Its writes explain revisions for those that do, if both are in one
+// etcd: a list shows which of its objects changed in the gap, and these are walked back, as those of a stream are. Its sizes are
+// not read, since what nobody exports need not be complete.
+//
+// Resources that are two names of the same objects must not explain each other. kube-apiserver has one such pair, events and
+// events.events.k8s.io, both of which are leased: none is asked while a stream exports the other.
+type Witness struct {
+	Stream  *change.Stream // the whole resource
+	Leased  bool
+	History History // metadata is enough; a refusal is an error at once
+	// Store finds out where the resource is kept, as Participant.SetStore is told.
+	Store func(context.Context) (local, apart bool, err error)
+}
+
+// testimony is what a witness was asked for.
+type testimony struct {
+	from    uint64    // it was asked for the revisions after this one, in this round
+	refused time.Time // it may not be read; zero: it may, as far as is known
+}
+
+// refusalHolds is how long a witness that may not be read is not asked again.
+const refusalHolds = time.Hour
+
+// askingCosts is how many requests it takes to find out that a witness has written nothing. At most a quarter of what the sizes would cost
+// is spent so.
+const askingCosts, ofSizes = 3, 4
+
+// askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, as long as that asks less than
+// the sizes would. Of a witness that can't be read nothing follows.
+func (s *search) askWitnesses(ctx context.Context) error {
+	if s.Witnesses == nil || s.Participant == nil {
+		return nil
+	}
+	if err := s.Participant.awaitTurn(ctx, dating); err != nil {
+		return err
+	}
+	c := s.Participant.coordinator
+	c.witnessing.Lock()
+	defer c.witnessing.Unlock()
+	from := s.Participant.sharedFrom()
+	if oldest := s.oldest.Load(); oldest > s.From { // the rest is compacted
+		from = max(from, oldest)
+	}
+	witnesses := slices.DeleteFunc(slices.Clone(s.Witnesses()), func(w Witness) bool { return !s.Participant.mayAsk(w, from) })
+	for _, w := range witnesses {
+		saves := s.sizesToRead()
+		if saves <= ofSizes*askingCosts*float64(1+c.asked) {
+			break
+		}
+		err := s.ask(ctx, w, from, saves)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.Participant.noteAsked(w.Stream, from, apiclient.IsRefused(err))
+		if err != nil {
+			c.log.Debug("a resource that is not exported explains no revisions", "resource", w.Stream.ID(), "error", err)
+		}
+	}
+	return nil
+}
+
+// sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change: none, if this one
+// is alone.
+func (s *search) sizesToRead() float64 {
+	return float64(s.Participant.waiting()) * float64(len(s.explained.between(s.oldest.Load(), s.To)))
+}
+
+// ask lists the witness at the end of the gap, and walks back what has changed in it.
+func (s *search) ask(ctx context.Context, w Witness, from uint64, saves float64) error {
+	p := s.Participant.coordinator.joinWitness(w.Stream, w.Leased)
+	p.Begin()
+	defer p.End()
+	local, apart, err := w.Store(ctx)
+	if err != nil {
+		return err
+	}
+	if p.SetStore(local, apart); !s.Participant.learnsFrom(p) {
+		return nil
+	}
+	listed, err := w.History.Size(ctx, s.To)
+	if costs := s.meter.now(); err != nil || costs.listCost(listed, false) > saves*costs.read {
+		return err
+	}
+	gap := Gap{From: from, To: s.To, Listed: listed, ListedIn: map[string]int64{}, Leased: w.Leased, Parallel: s.Parallel,
+		Participant: p, tuning: s.tuning}
+	err = w.History.Names(ctx, "", s.To, func(o apiclient.Object) error {
+		version, err := o.Version.Revision()
+		if version > gap.From {
+			gap.Changed = append(gap.Changed, o)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	x := newSearch(w.History, known.New(), gap)
+	x.witness = true
+	return x.testify(ctx)
+}
+
+// testify finds the writes of the objects that a list shows, at the end of the gap or before.
+func (s *search) testify(ctx context.Context) error {
+	s.oldest.Store(s.From)
+	if err := s.explainChanged(); err != nil {
+		return err
+	}
+	if err := s.readPastLists(ctx); err != nil {
+		return err
+	}
+	if s.shown() > 0 { // to walk would ask once for each change that they show
+		return nil
+	}
+	if err := s.walkBefore(ctx, s.newChanged(), s.noteDeleted()); err != nil {
+		return fmt.Errorf("walk back what changed of %s: %w", s.Participant.stream.ID(), err)
+	}
+	return nil
+}
