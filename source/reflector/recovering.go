@@ -116,7 +116,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
 	}
 	gap.Witnesses = func() []recovery.Witness { return r.witnesses(f.history) }
-	if r.stream.Namespace != "" {
+	if r.stream.Namespace != "" && !unasked(r.stream.Resource) {
 		gap.Whole = f.history.Besides(change.NewStream(r.stream.Resource, "", "", ""))
 	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
@@ -163,15 +163,17 @@ func (r *recovering) keptApart(ctx context.Context, s *change.Stream, aggregated
 	return r.apart(ctx, s, allEvents)
 }
 
-// witnesses are all resources that are served, Leases first: these write most. Only those that no stream exports are asked; Secrets never
-// are, since an attempt to list them is noticed.
+// unasked reports a resource that is never read beyond what is exported: an attempt to list Secrets is noticed.
+func unasked(resource change.Resource) bool { return resource.ID() == "secrets" }
+
+// witnesses are all resources that are served, Leases first: these write most. Only those that no stream exports are asked.
 func (r *recovering) witnesses(history *recovery.ExactReads) (all []recovery.Witness) {
 	served := r.options.Recovery.served.Load()
 	if served == nil {
 		return nil
 	}
 	for _, resource := range *served {
-		if resource.ID() == "secrets" {
+		if unasked(resource) {
 			continue
 		}
 		s := change.NewStream(resource, "", "", "")
