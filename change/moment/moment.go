@@ -45,8 +45,8 @@ var forms = []struct {
 	written, means string
 }{
 	{Times, "2026-11-22T10:53:56Z", "a time; without Z or an offset in the zone of this machine"},
-	{Times, "2026-11-22", "the start of a day; also 2026-11-22T10:53, or 10:53 of today"},
-	{Times, "2h", "how long ago: 30s, 90m, 7d, 1w"},
+	{Times, "2026-11-22", "the start of a day; also yesterday, monday, 2026-11-22 10:53 +0200, or 10:53 of today"},
+	{Times, "2h", "how long ago: 30s, 90m, 7d, 1w, 2h ago"},
 	{Versions, "123456", "a resourceVersion"},
 	{Checkpoints, "0/1234", "a checkpoint, as exporter checkpoints list names it"},
 	{Start, "start", "the start of the log"},
@@ -102,7 +102,7 @@ func read(text string, now time.Time) (Moment, Form, error) {
 			return Moment{Batch: &Batch{n, b}}, Checkpoints, nil
 		}
 	}
-	if back, err := model.ParseDuration(text); err == nil {
+	if back, err := model.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil {
 		return Moment{Time: now.Add(-time.Duration(back)).Truncate(time.Second)}, Times, nil
 	}
 	t, err := parseTime(text, now)
@@ -115,21 +115,37 @@ func read(text string, now time.Time) (Moment, Form, error) {
 	return Moment{Time: t}, Times, nil
 }
 
-// layouts are those of times in the zone of the machine. A blank may stand for the T.
-var layouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly}
+// layouts are those of times after a date. A blank may stand for the T.
+var layouts = []string{"T15:04:05", "T15:04", "", "T15:04:05Z07:00", "T15:04Z07:00", "T15:04:05T-0700", "T15:04T-0700"}
 
 // parseTime reads a time. One without a zone is in that of now, and one without a date on its day.
 func parseTime(text string, now time.Time) (t time.Time, err error) {
-	text = strings.Replace(text, " ", "T", 1)
-	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {
+	if t, err = time.Parse(time.RFC3339Nano, strings.Replace(text, " ", "T", 1)); err == nil {
 		return t, nil
 	}
+	word, rest, _ := strings.Cut(strings.ReplaceAll(text, " ", "T"), "T")
+	if day, is := dayOf(strings.ToLower(word), now); is {
+		text = day.Format(time.DateOnly) + strings.TrimRight("T"+rest, "T")
+	}
+	text = strings.ReplaceAll(text, " ", "T")
 	for _, layout := range layouts {
 		for _, dated := range []string{text, now.Format(time.DateOnly) + "T" + text} {
-			if t, err = time.ParseInLocation(layout, dated, now.Location()); err == nil {
+			if t, err = time.ParseInLocation(time.DateOnly+layout, dated, now.Location()); err == nil {
 				return t, nil
 			}
 		}
 	}
 	return t, err
+}
+
+// dayOf returns the day that a word names: today, yesterday, or the last one of a weekday's name, which may be today.
+func dayOf(word string, now time.Time) (day time.Time, is bool) {
+	for ago := range 7 {
+		day := now.AddDate(0, 0, -ago)
+		weekday := strings.ToLower(day.Weekday().String())
+		if word == weekday || word == weekday[:3] || ago == 0 && word == "today" || ago == 1 && word == "yesterday" {
+			return day, true
+		}
+	}
+	return day, false
 }

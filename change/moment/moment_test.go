@@ -36,6 +36,19 @@ func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 		"2026-06-01":           {moment.Times, isAt("2026-05-31T22:00:00Z")},
 		"09:00":                {moment.Times, isAt("2026-06-01T07:00:00Z")},
 		"11:59:59":             {moment.Times, isAt("2026-06-01T09:59:59Z")},
+
+		"2h ago":                   {moment.Times, isAt("2026-06-01T08:00:00Z")},
+		"today":                    {moment.Times, isAt("2026-05-31T22:00:00Z")},
+		"yesterday":                {moment.Times, isAt("2026-05-30T22:00:00Z")},
+		"Yesterday 10:30":          {moment.Times, isAt("2026-05-31T08:30:00Z")},
+		"mon":                      {moment.Times, isAt("2026-05-31T22:00:00Z")}, // the day itself
+		"tuesday":                  {moment.Times, isAt("2026-05-25T22:00:00Z")},
+		"sun 10:30:01":             {moment.Times, isAt("2026-05-31T08:30:01Z")},
+		"2026-05-25 10:30 +0200":   {moment.Times, isAt("2026-05-25T08:30:00Z")},
+		"2026-05-25T10:30+02:00":   {moment.Times, isAt("2026-05-25T08:30:00Z")},
+		"2026-05-25T10:30Z":        {moment.Times, isAt("2026-05-25T10:30:00Z")},
+		"10:30 +0300":              {moment.Times, isAt("2026-06-01T07:30:00Z")},
+		"yesterday 10:30:00 -0100": {moment.Times, isAt("2026-05-31T11:30:00Z")},
 	} {
 		m, err := want.form.Parse(text, noon)
 		if err != nil || !want.means(m) {
@@ -55,7 +68,7 @@ func isAt(text string) func(moment.Moment) bool {
 }
 
 func TestNoMoment(t *testing.T) {
-	for _, text := range []string{"", "yesterday", "-2h", "0/x", "0/0", "-1/3", "0", "2026-06-01T10:00:01Z",
+	for _, text := range []string{"", "tomorrow", "ago", "2 ago", "yesterday ago", "monx", "today 13:00", "yesterday 25:00", "mon tue", "-2h", "0/x", "0/0", "-1/3", "0", "2026-06-01T10:00:01Z",
 		"12:01", "2026-06-02", "2026-06-31", "7 d", "-7d", "2026-06-01T"} {
 		if m, err := all.Parse(text, noon); err == nil {
 			t.Errorf("%q is read as %+v", text, m)
