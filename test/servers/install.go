@@ -31,8 +31,9 @@ const (
 	KubernetesPart Part = "kubernetes"
 	KafkaPart      Part = "kafka"
 	PostgresPart   Part = "postgres"
-	PgBouncerPart  Part = "pgbouncer" // for tests alone
-	RegistryPart   Part = "registry"  // for make registry alone: only if it is named
+	PgBouncerPart  Part = "pgbouncer"   // for tests alone
+	RegistryPart   Part = "registry"    // for make registry alone: only if it is named
+	OlderKafkaPart Part = "older-kafka" // for a test of an upgrade: only if it is named
 )
 
 // Install makes the servers ready to start: all of them, or the parts named. It tells log about steps that take time, and about
@@ -65,7 +66,7 @@ func (i *installer) install(ctx context.Context, parts []Part) (Missing, error) 
 		parts = []Part{PostgresPart, PgBouncerPart, KafkaPart, KubernetesPart}
 	}
 	how := map[Part]func(context.Context) error{KubernetesPart: i.installKube, KafkaPart: i.installKafka, PostgresPart: i.installPostgres,
-		PgBouncerPart: i.installPgBouncer, RegistryPart: i.installRegistry}
+		PgBouncerPart: i.installPgBouncer, RegistryPart: i.installRegistry, OlderKafkaPart: i.installOlderKafka}
 	missing := Missing{}
 	for _, part := range parts {
 		if how[part] == nil {

@@ -11,14 +11,20 @@ import (
 // A broker takes any cluster id of 16 bytes in base64.
 const kafkaClusterID = "a3ViZWNkYy10ZXN0LTAwMA"
 
-// kafkaFolder holds the jars, a formatted data folder and an archive of loaded classes.
-func kafkaFolder(dir string) (string, error) {
-	version, err := pomVersion("kafka.xml")
+// The releases of Kafka: the POMs that name them.
+const (
+	newestKafka = "kafka.xml"
+	olderKafka  = "kafka-older.xml" // to be upgraded from
+)
+
+// kafkaFolder holds a release's jars, a formatted data folder and an archive of loaded classes.
+func kafkaFolder(dir, pom string) (string, error) {
+	version, err := pomVersion(pom)
 	return filepath.Join(dir, "kafka-"+version), err
 }
 
-func kafkaHome(dir string) (string, error) {
-	home, err := kafkaFolder(dir)
+func kafkaHome(dir, pom string) (string, error) {
+	home, err := kafkaFolder(dir, pom)
 	if err == nil && !exists(home) {
 		err = fmt.Errorf("no Kafka at %s: %s", home, howToInstall)
 	}
@@ -26,34 +32,41 @@ func kafkaHome(dir string) (string, error) {
 }
 
 func (i *installer) installKafka(ctx context.Context) error {
-	home, err := kafkaFolder(i.dir)
-	if err != nil {
+	home, err := i.fetchKafka(ctx, newestKafka)
+	if err != nil || exists(classArchive(home)) {
 		return err
-	}
-	if exists(classArchive(home)) {
-		return i.ensure(ctx, javaTool)
-	}
-	if err := i.ensure(ctx, javaTool, mvnTool); err != nil {
-		return err
-	}
-	if err := checkJava(ctx); err != nil {
-		return err
-	}
-	if !exists(home) {
-		err := i.step("get Kafka's jars from Maven Central", func() error {
-			return replaceDir(home, func(tmp string) error { return i.makeKafka(ctx, tmp) })
-		})
-		if err != nil {
-			return err
-		}
 	}
 	return i.step("start Kafka once and archive its classes, to start faster", func() error {
 		return archiveClasses(ctx, classArchive(home))
 	})
 }
 
-func (i *installer) makeKafka(ctx context.Context, home string) error {
-	if err := i.mavenJars(ctx, "kafka.xml", filepath.Join(home, "libs")); err != nil {
+// installOlderKafka archives no classes: few tests start it.
+func (i *installer) installOlderKafka(ctx context.Context) error {
+	_, err := i.fetchKafka(ctx, olderKafka)
+	return err
+}
+
+func (i *installer) fetchKafka(ctx context.Context, pom string) (home string, err error) {
+	if home, err = kafkaFolder(i.dir, pom); err != nil {
+		return "", err
+	}
+	if exists(home) {
+		return home, i.ensure(ctx, javaTool)
+	}
+	if err := i.ensure(ctx, javaTool, mvnTool); err != nil {
+		return "", err
+	}
+	if err := checkJava(ctx); err != nil {
+		return "", err
+	}
+	return home, i.step("get Kafka's jars from Maven Central", func() error {
+		return replaceDir(home, func(tmp string) error { return i.makeKafka(ctx, pom, tmp) })
+	})
+}
+
+func (i *installer) makeKafka(ctx context.Context, pom, home string) error {
+	if err := i.mavenJars(ctx, pom, filepath.Join(home, "libs")); err != nil {
 		return err
 	}
 	return formatKafka(ctx, home)

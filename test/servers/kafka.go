@@ -22,6 +22,8 @@ type KafkaOptions struct {
 	Guarded    bool // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
 	Joined     bool // others join it: one of them that is silent is soon taken for dead
 	Lanes      int  // for so many tests at once: see Lane. 0 is 1
+	Older      bool // it begins as the release before: see Upgrade
+	TwoDisks   bool // its data is in two folders, of which FailDisk breaks the second
 }
 
 // The one user of the SASL listener.
@@ -83,7 +85,7 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	home, err := kafkaHome(dir)
+	home, err := kafkaHome(dir, map[bool]string{true: olderKafka, false: newestKafka}[opts.Older])
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +163,27 @@ func (k *Kafka) Restart(ctx context.Context) error {
 		return err
 	}
 	return k.Start(ctx)
+}
+
+// Upgrade ends the broker by SIGTERM and starts the newest release with its data.
+func (k *Kafka) Upgrade(ctx context.Context) error {
+	if err := k.proc.stop(syscall.SIGTERM); err != nil {
+		return err
+	}
+	dir, err := Dir()
+	if err == nil {
+		k.home, err = kafkaHome(dir, newestKafka)
+	}
+	if err != nil {
+		return err
+	}
+	return k.Start(ctx)
+}
+
+// FailDisk takes the second folder of a broker's data away (KafkaOptions.TwoDisks): the broker notices it once it needs a new file there.
+func (k *Kafka) FailDisk() error {
+	disk := k.instance.path("data-2")
+	return errors.Join(os.Rename(disk, disk+"-gone"), os.WriteFile(disk, nil, 0o600))
 }
 
 // Kill is kill -9.

@@ -4,15 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
 // Join starts another broker of the same cluster; k stays the controller. So there can be two replicas of a partition, and a
 // leader that moves. Stop it before k.
 func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
-	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties})
+	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties, Older: k.opts.Older, TwoDisks: k.opts.TwoDisks})
 	if err != nil {
 		return nil, err
 	}
@@ -23,13 +25,23 @@ func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 	return other, launch(ctx, other, other.instance, other.Start)
 }
 
-// format makes the data folder that of a node of its own.
+// format makes the data folders those of a node of its own.
 func (k *Kafka) format() error {
-	text := fmt.Sprintf("version=1\nnode.id=%d\ndirectory.id=%s\ncluster.id=%s\n", k.id, kafkaID(), k.ClusterID)
-	if err := os.WriteFile(k.instance.path("data/meta.properties"), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("prepare Kafka's data folder: %w", err)
+	for _, data := range k.data() {
+		text := fmt.Sprintf("version=1\nnode.id=%d\ndirectory.id=%s\ncluster.id=%s\n", k.id, kafkaID(), k.ClusterID)
+		err := errors.Join(os.MkdirAll(data, 0o755), os.WriteFile(filepath.Join(data, "meta.properties"), []byte(text), 0o644))
+		if err != nil {
+			return fmt.Errorf("prepare Kafka's data folder: %w", err)
+		}
 	}
 	return nil
+}
+
+func (k *Kafka) data() []string {
+	if k.opts.TwoDisks {
+		return []string{k.instance.path("data"), k.instance.path("data-2")}
+	}
+	return []string{k.instance.path("data")}
 }
 
 // kafkaID is a new id as Kafka makes them.

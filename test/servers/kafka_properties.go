@@ -19,6 +19,7 @@ func (k *Kafka) properties() map[string]string {
 		session = kafkaSessionShort
 	}
 	all := kafkaBasics(k.instance.path("data"), k.control, session)
+	all["log.dirs"] = strings.Join(k.data(), ",")
 	k.addListeners(all)
 	if k.opts.SASL {
 		addSASL(all, "sasl")

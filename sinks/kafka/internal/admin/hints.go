@@ -37,6 +37,8 @@ var hints = map[kafka.Error]string{
 	kafka.UnsupportedCompressionType:   "choose another compression: zstd needs Kafka 2.1",
 	kafka.NotEnoughReplicas:            "start the brokers that hold the replicas, or lower min.insync.replicas",
 	kafka.NotEnoughReplicasAfterAppend: "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.RequestTimedOut: "replicas do not acknowledge in time: a broker or one of its disks is slow or has failed; after replica.lag.time.max.ms " +
+		"(30 s) Kafka goes on without it, where min.insync.replicas allows that",
 	kafka.ConcurrentTransactions:       "the previous transaction can't be completed: start the brokers that hold the replicas of its partitions, or lower min.insync.replicas",
 	kafka.GroupCoordinatorNotAvailable: "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the number of brokers",
 	kafka.UnknownTopicOrPartition:      "the topic does not exist, or may not be described: create it, or grant Create or Describe",
