@@ -39,6 +39,7 @@ var hints = map[kafka.Error]string{
 	kafka.NotEnoughReplicasAfterAppend: "start the brokers that hold the replicas, or lower min.insync.replicas",
 	kafka.RequestTimedOut: "replicas do not acknowledge in time: a broker or one of its disks is slow or has failed; after replica.lag.time.max.ms " +
 		"(30 s) Kafka goes on without it, where min.insync.replicas allows that",
+	kafka.ThrottlingQuotaExceeded:      cluster.HintQuota,
 	kafka.ConcurrentTransactions:       "the previous transaction can't be completed: start the brokers that hold the replicas of its partitions, or lower min.insync.replicas",
 	kafka.GroupCoordinatorNotAvailable: "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the number of brokers",
 	kafka.UnknownTopicOrPartition:      "the topic does not exist, or may not be described: create it, or grant Create or Describe",
@@ -74,8 +75,8 @@ func Hint(c *settings.Config, readOnly bool, err error) string {
 	case cluster.IsTrustError(err):
 		return "check the TLS settings: the authority, the server name, and whether the listener speaks TLS"
 	case isTimeout(err):
-		return "the broker does not answer in time: check that it runs and can be reached at the address it advertises, and whether a quota " +
-			"of this user or client throttles it (the broker's metric throttle-time; kafka-configs.sh --describe --entity-type users)"
+		return "the broker does not answer in time: check that it runs and can be reached at the address it advertises, and whether the log says " +
+			"that a quota throttles this client"
 	}
 	return "check that the brokers run and can be reached at the addresses they advertise, and whether the listener wants TLS or SASL"
 }

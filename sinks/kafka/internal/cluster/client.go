@@ -46,6 +46,7 @@ type Client struct {
 	mu        sync.Mutex
 	refreshed time.Time          // when the view of the cluster was last dropped
 	stuck     map[*Attempts]bool // operations that have been retried for long
+	throttled time.Time          // when the log last said that a quota holds up requests
 
 	connections atomic.Int64
 
@@ -83,6 +84,7 @@ func (c *Client) RoundTrip(ctx context.Context, req protocol.Message) (m protoco
 	defer cancel()
 	if c.moved.Load() == nil {
 		m, err = c.transport.RoundTrip(ctx, c.addr, req)
+		c.noteThrottle(m)
 	}
 	if moved := c.moved.Load(); moved != nil {
 		return nil, moved

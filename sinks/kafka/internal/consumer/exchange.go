@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
@@ -32,7 +33,11 @@ type answer struct {
 	highWatermark int64
 	records       *slab.Slab // record batches, of which the last may be cut
 	capped        bool       // there were more than maxAnswer bytes of them
+	throttled     int        // in milliseconds, by a quota
 }
+
+// ThrottledFor is of cluster.Throttled.
+func (a *answer) ThrottledFor() time.Duration { return time.Duration(a.throttled) * time.Millisecond }
 
 // ApiKey is part of protocol.Message.
 func (*answer) ApiKey() protocol.ApiKey { return protocol.Fetch }
@@ -71,7 +76,7 @@ type answerReader struct {
 func (r *answerReader) answer(version int16) *answer {
 	a := &answer{}
 	r.skip(4) // the correlation id: a connection has one request at a time
-	r.skip(4) // throttled for so long
+	a.throttled = r.int32()
 	if version >= 7 {
 		a.code = r.int16()
 		r.skip(4) // the session
