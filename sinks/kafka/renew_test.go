@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,38 @@ func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
 	broker.Proxy.Drop()
 	mustWrite(t, log, three)
 	wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods"), one, two, three)
+}
+
+// An authority is replaced as people do it: the client trusts both, then the broker gets a certificate of the new one, then the client
+// trusts that alone. No write fails.
+func TestAnAuthorityIsReplacedStepByStep(t *testing.T) {
+	t.Parallel()
+	broker := startKafka(t, servers.KafkaOptions{TLS: true})
+	trusted := filepath.Join(t.TempDir(), "ca.crt")
+	trust := func(authorities ...[]byte) { mustDo(t, os.WriteFile(trusted, slices.Concat(authorities...), 0o600)) }
+	authority := func() []byte {
+		text, err := os.ReadFile(broker.CACertFile)
+		mustDo(t, err)
+		return text
+	}
+	was := authority()
+	trust(was)
+	o := &owner{cfg: newConfig(t, broker.TLSBrokers)}
+	o.cfg.TLS = (&config.Kafka{TLS: true, TLSCA: trusted}).TLSConfig
+	mustDo(t, o.open(t))
+	o.write(t, 9)
+	mustDo(t, broker.Reissue(time.Now().Add(time.Hour)))
+	for _, step := range []func(){
+		func() { trust(was, authority()) },
+		func() { mustDo(t, broker.Restart(servers.Context(t))) },
+		func() { trust(authority()) },
+	} {
+		step()
+		o.write(t, 9)        // the open session
+		mustDo(t, o.open(t)) // and one with connections of its own
+		o.write(t, 9)
+	}
+	wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, o.cfg.TopicPrefix+".pods"), o.batches...)
 }
 
 // The error says what is wrong with a certificate, and ends as soon as that is renewed.

@@ -46,7 +46,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	sink.endure(t, writer, trouble{name: "the broker's certificate has expired", hint: "'s certificate: CN=kafka, " + expired,
 		make: func() { must(t, w.Kafka.Recertify(ctx, past)) },
 		mend: func() { must(t, w.Kafka.Recertify(ctx, good)) }})
-	sink.endure(t, writer, trouble{name: "another password in Kafka", hint: "check the SASL user and password",
+	sink.endure(t, writer, trouble{name: "another password in Kafka", hint: "check KUBECDC_KAFKA_SASL_USERNAME",
 		make: func() { must(t, w.Kafka.ChangePassword(ctx, "another-pw")); w.Kafka.Proxy.Drop() },
 		mend: func() { renew(t, kafkaPassword, "another-pw") }})
 	store.endure(t, writer, trouble{name: "another password in Postgres", hint: "check user and password, in the URL or in the file",

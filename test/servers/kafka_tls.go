@@ -38,8 +38,11 @@ func (k *Kafka) certifyBroker(end time.Time) error {
 // Recertify replaces the authority and all that it issued, in the files that they had, and restarts the broker with a certificate
 // that is good until end. The broker trusts the new authority alone.
 func (k *Kafka) Recertify(ctx context.Context, end time.Time) error {
-	return errors.Join(k.certify(), k.certifyBroker(end), k.Restart(ctx))
+	return errors.Join(k.Reissue(end), k.Restart(ctx))
 }
+
+// Reissue does so without the restart: the broker goes on with what it has read.
+func (k *Kafka) Reissue(end time.Time) error { return errors.Join(k.certify(), k.certifyBroker(end)) }
 
 // CertifyClient replaces the client's certificate by one that is good until end.
 func (k *Kafka) CertifyClient(end time.Time) error {

@@ -21,11 +21,12 @@ const (
 
 // hints has what the user can do about a broker's error.
 var hints = map[kafka.Error]string{
-	kafka.SASLAuthenticationFailed:     "check the SASL user and password, or what the broker demands of a token: issuer, audience, scope, and that it has not expired",
-	kafka.UnsupportedSASLMechanism:     "check the SASL mechanism: the broker's listener has not enabled it",
-	kafka.IllegalSASLState:             "check that the listener wants SASL",
-	kafka.InvalidReplicationFactor:     "set a replication factor no larger than the number of brokers",
-	kafka.InvalidPartitionNumber:       "set a number of partitions above 0",
+	kafka.SASLAuthenticationFailed:     "check KUBECDC_KAFKA_SASL_USERNAME and its password, or what the broker demands of a token: issuer, audience, scope, and that it has not expired",
+	kafka.UnsupportedSASLMechanism:     "check KUBECDC_KAFKA_SASL_MECHANISM: the broker's listener has not enabled it",
+	kafka.IllegalSASLState:             "check that the listener wants SASL: without it, unset KUBECDC_KAFKA_SASL_MECHANISM",
+	kafka.InvalidReplicationFactor:     "set KUBECDC_KAFKA_REPLICATION_FACTOR, or if that is -1 the brokers' default.replication.factor, no larger than the number of brokers",
+	kafka.InvalidPartitionNumber:       "set KUBECDC_KAFKA_PARTITIONS above 0",
+	kafka.InvalidConfiguration:         "correct KUBECDC_KAFKA_TOPIC_CONFIG",
 	kafka.PolicyViolation:              "the broker's policy refuses the topic: create it by hand",
 	kafka.InvalidTransactionTimeout:    "the broker's transaction.max.timeout.ms is below KUBECDC_KAFKA_TRANSACTION_TIMEOUT: lower that, or raise the broker's",
 	kafka.ProducerFenced:               lateHint,
@@ -34,7 +35,7 @@ var hints = map[kafka.Error]string{
 	kafka.InvalidProducerIDMapping:     expiredHint,
 	kafka.UnknownProducerId:            expiredHint,
 	kafka.UnsupportedVersion:           "Kafka 2.8 or newer is needed",
-	kafka.UnsupportedCompressionType:   "choose another compression: zstd needs Kafka 2.1",
+	kafka.UnsupportedCompressionType:   "choose another KUBECDC_KAFKA_COMPRESSION: zstd needs Kafka 2.1",
 	kafka.NotEnoughReplicas:            "start the brokers that hold the replicas, or lower min.insync.replicas",
 	kafka.NotEnoughReplicasAfterAppend: "start the brokers that hold the replicas, or lower min.insync.replicas",
 	kafka.RequestTimedOut: "replicas do not acknowledge in time: a broker or one of its disks is slow or has failed; after replica.lag.time.max.ms " +
