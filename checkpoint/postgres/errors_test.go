@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -67,35 +68,57 @@ func TestMalformedURLsDoNotShowThePassword(t *testing.T) {
 	}
 }
 
+// An option that can't work is refused with one in its place that does.
 func TestOptionsThatCantWorkAreRefused(t *testing.T) {
-	for option, says := range map[string]string{"default_query_exec_mode=exec": "cache_describe", "default_query_exec_mode=simple_protocol": "cache_describe",
-		"pool_max_conns=1": "less than the 2"} {
-		if err := openError(t, "postgres://u@h/d?"+option); !errors.Is(err, pgdb.ErrURL) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: error is %v", option, err)
+	database := servers.Database(t)
+	for _, test := range []struct{ option, says, instead string }{
+		{"default_query_exec_mode=exec", "cache_describe", "default_query_exec_mode=cache_describe"},
+		{"default_query_exec_mode=simple_protocol", "leave it out", ""},
+		{"pool_max_conns=1", "less than the 2", "pool_max_conns=2"},
+	} {
+		if err := openError(t, database+"&"+test.option); !errors.Is(err, pgdb.ErrURL) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: error is %v", test.option, err)
 		}
+		openBound(t, database+"&"+test.instead)
 	}
 }
 
+// Each error says what to do, and who does that gets in.
 func TestErrorsSayWhatToDo(t *testing.T) {
-	database := servers.Database(t)
-	name := strings.TrimPrefix(with(t, database, func(u *url.URL) { *u = url.URL{Path: u.Path} }), "/")
 	role := pgx.Identifier{servers.UniqueName()}
+	ofRole := role.Sanitize()
+	exec(t, "create role "+ofRole+" login password 'secret-pw'")
+	t.Cleanup(func() { exec(t, "drop role "+ofRole) }) // after its databases
+	named := func(database string) string {
+		u, err := url.Parse(database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
+	}
 	login := func(u *url.URL) { u.User = url.UserPassword(role[0], "secret-pw") }
-	exec(t, "create role "+role.Sanitize()+" login password 'secret-pw' connection limit 0")
-	t.Cleanup(func() { exec(t, "drop role "+role.Sanitize()) })
+	database, another, empty := servers.Database(t), servers.Database(t), servers.Database(t)
+	mine, missing := with(t, another, login), servers.UniqueName()
+	t.Cleanup(func() { exec(t, "drop database if exists "+pgx.Identifier{missing}.Sanitize()) })
 
 	for _, test := range []struct {
 		name, url string
 		before    string
 		hint      string
+		remedy    string // a statement; empty: another URL
+		again     string // the URL after it; empty: the same
 	}{
-		{"nothing listens", with(t, database, func(u *url.URL) { u.Host = unusedAddress(t) }), "", "is the database running"},
-		{"no such host", with(t, database, func(u *url.URL) { u.Host = "no-such-host.invalid" }), "", "is the database running"},
-		{"wrong password", with(t, database, func(u *url.URL) { u.User = url.UserPassword("kubecdc", "secret-pw-2") }), "", "check user and password"},
-		{"no such database", with(t, database, func(u *url.URL) { u.Path = "/nowhere" }), "", "create the database"},
-		{"too many connections", with(t, database, login), "", "pool_max_conns"},
-		{"no rights", with(t, database, login), "alter role " + role.Sanitize() + " connection limit -1", "right to create a schema"},
-		{"read-only", database, "alter database " + pgx.Identifier{name}.Sanitize() + " set default_transaction_read_only = on", "default_transaction_read_only"},
+		{"nothing listens", with(t, database, func(u *url.URL) { u.Host = unusedAddress(t) }), "", "is the database running", "", database},
+		{"no such host", with(t, database, func(u *url.URL) { u.Host = "no-such-host.invalid" }), "", "is the database running", "", database},
+		{"no TLS", with(t, database, func(u *url.URL) { u.RawQuery = "sslmode=require" }), "", "which sslmode in the URL demands", "", database},
+		{"wrong password", with(t, database, func(u *url.URL) { u.User = url.UserPassword("kubecdc", "secret-pw-2") }), "", "check user and password", "", database},
+		{"no such database", with(t, database, func(u *url.URL) { u.Path = "/" + missing }), "", "create the database",
+			"create database " + pgx.Identifier{missing}.Sanitize(), ""},
+		{"no right to create", mine, "", "grant create on database " + named(another) + " to " + ofRole, "grant create on database " + named(another) + " to " + ofRole, ""},
+		{"the schema of another user", with(t, database, login), "", "grant OWNER to " + ofRole, "grant kubecdc to " + ofRole, ""},
+		{"too many connections", mine, "alter role " + ofRole + " connection limit 0", "connection limit", "alter role " + ofRole + " connection limit -1", ""},
+		{"read-only", empty, "alter database " + named(empty) + " set default_transaction_read_only = on", "default_transaction_read_only",
+			"alter database " + named(empty) + " set default_transaction_read_only = off", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.before != "" {
@@ -105,6 +128,14 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			if !strings.Contains(err.Error(), test.hint) {
 				t.Errorf("no hint in %v", err)
 			}
+			if test.remedy != "" {
+				exec(t, test.remedy)
+			}
+			store, err := postgres.Open(t.Context(), postgres.Config{URL: cmp.Or(test.again, test.url)})
+			if err != nil {
+				t.Fatalf("after the remedy: %v", err)
+			}
+			store.Close()
 		})
 	}
 }

@@ -148,3 +148,26 @@ func TestHintsOnSettingsHelp(t *testing.T) {
 		})
 	}
 }
+
+// A topic wants more replicas than it has. What is reported while the write is retried names the setting, and the write goes on once that
+// is lowered.
+func TestTheHintOnMissingReplicasHelps(t *testing.T) {
+	t.Parallel()
+	cfg, h := newConfig(t, servers.SharedKafka(t).Brokers), &heard{stuck: make(chan error, 100)}
+	cfg.Observer = h
+	r, topic := newReader(t, cfg.Brokers), cfg.TopicPrefix+".pods"
+	r.makeTopic(t, topic, "min.insync.replicas", "2")
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	go func() {
+		if err := <-h.stuck; err == nil || !strings.Contains(err.Error(), "lower min.insync.replicas") {
+			t.Errorf("it is reported that %v", err)
+		}
+		one := "1"
+		if _, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: "min.insync.replicas", Value: &one}}, topic); err != nil {
+			t.Error(err)
+		}
+	}()
+	b := lives(1, 3, 2)
+	mustWrite(t, log, b)
+	wantOnce(t, r.committed(t, cfg.Brokers, topic), b)
+}
