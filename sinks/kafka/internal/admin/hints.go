@@ -15,7 +15,7 @@ import (
 
 const (
 	lateHint = "unless another process has acquired the slot, Kafka aborted the transaction since it was open for longer than " +
-		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT: nothing is lost by that; raise it if outages usually last longer"
+		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT: nothing is lost by that; raise it if outages usually last longer, or if the log says that a quota throttles this client"
 	expiredHint = "the broker has forgotten the producer, after transactional.id.expiration.ms or a loss of data: a new one is created"
 )
 
