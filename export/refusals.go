@@ -149,7 +149,7 @@ func (st *streams) stillRefused(r *refusal, err error) {
 	}
 	r.Err = err
 	for _, id := range st.refusedBy(r) {
-		st.slot.parts.Observer.StreamState(id, change.StateRefused, "", err)
+		st.slot.parts.State.StreamState(id, change.StateRefused, "", err)
 	}
 }
 

@@ -122,9 +122,7 @@ func (st *streams) run(ctx context.Context) {
 		}
 	}
 	st.wg.Wait()
-	for id := range st.all {
-		st.slot.parts.Observer.StreamRemoved(id)
-	}
+	st.slot.parts.State.StreamsStopped(st.slot.number)
 }
 
 // apply starts new streams, updates those that are read with what the API server serves now, and ends unselected ones. A selection
@@ -170,7 +168,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.setRemovalUnknown(id, nil)
 		}
 	}
-	st.slot.parts.Observer.StreamsKnown(st.slot.number)
+	st.slot.parts.State.StreamsKnown(st.slot.number)
 	if err := st.record(ctx, slices.Sorted(maps.Keys(selected))); err != nil {
 		return err
 	}
@@ -222,26 +220,23 @@ func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 
 // leaveOut reports a selected stream that is not read.
 func (st *streams) leaveOut(id change.StreamID, state change.StreamState, why error) {
-	observer := st.slot.parts.Observer
-	observer.StreamAdded(id)
-	observer.StreamObjects(st.slot.number, id, nil)
-	observer.StreamState(id, state, "", why)
+	st.slot.parts.State.StreamAdded(st.slot.number, id, nil)
+	st.slot.parts.State.StreamState(id, state, "", why)
 }
 
 // start reads a stream. If its resource is not served any more, what the log has of its objects is deleted.
 func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
 	id, parts := s.ID(), st.slot.parts
-	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.reads, st.queue, parts.Observer, parts.Logger),
+	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.reads, st.queue, parts.State, parts.Logger),
 		done: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	parts.Observer.StreamAdded(id)
+	parts.State.StreamAdded(st.slot.number, id, r.Objects)
 	st.enter(id, r)
 	for _, g := range st.open {
 		if g.Kind == change.SignalRestore && g.Stream == id {
 			r.followRestore(g)
 		}
 	}
-	parts.Observer.StreamObjects(st.slot.number, id, r.Objects)
 	if !served {
 		r.SetResource(nil)
 	}

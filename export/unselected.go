@@ -99,7 +99,7 @@ func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
 		return
 	}
 	st.all[id] = stream{st.all[id].state, text}
-	st.slot.parts.Observer.RemovalUnknown(id, err)
+	st.slot.parts.State.RemovalUnknown(st.slot.number, id, err)
 	if err != nil {
 		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
 	}

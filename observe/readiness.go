@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"kubecdc/export/live"
 	"kubecdc/status"
 )
 
@@ -36,24 +37,16 @@ type Problem struct {
 	Blocks bool `json:"blocks_ready"`
 }
 
-// Report returns whether the process is ready, and all problems.
-func (h *Health) Report() Report {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := Report{Problems: []Problem{}, Standby: h.standby}
-	h.reportSlots(&r)
-	h.reportComponents(&r)
-	h.reportStreams(&r)
+// ReportOf returns whether the process is ready, and all problems.
+func ReportOf(s *live.Snapshot) Report {
+	r := Report{Problems: []Problem{}, Standby: s.Replica.Standby}
+	r.addSlots(s)
+	r.addComponents(s)
+	r.addStreams(s)
 	r.Ready = !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Blocks })
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(rank(a), rank(b)) })
 	return r
 }
-
-// selectionComponent has what is selected and not there. What is there is exported meanwhile.
-const selectionComponent = "selection"
-
-// streamComponent begins the component of a stream's problems.
-const streamComponent = "stream "
 
 func rank(p Problem) int {
 	if p.Blocks {
@@ -62,69 +55,74 @@ func rank(p Problem) int {
 	return 1
 }
 
-func (h *Health) reportSlots(r *Report) {
-	for _, s := range h.slots {
-		if s.held {
+func (r *Report) addSlots(s *live.Snapshot) {
+	for _, v := range s.Slots {
+		if v.Held {
 			r.Slots.OK++
 		}
 	}
-	r.Slots.All = len(h.slots)
-	for _, number := range slices.Sorted(maps.Keys(h.slots)) {
-		s := h.slots[number]
-		p := Problem{status.Problem{Component: fmt.Sprintf("slot %d", number)}, r.Slots.OK == 0 && h.standby == ""}
+	r.Slots.All = len(s.Slots)
+	for _, number := range slices.Sorted(maps.Keys(s.Slots)) {
+		v, owner := s.Slots[number], s.Replica.Owners[number]
+		p := Problem{status.Problem{Component: fmt.Sprintf("slot %d", number)}, r.Slots.OK == 0 && r.Standby == ""}
 		switch {
-		case s.err != nil:
-			p.Text, p.Since = s.err.text, s.err.since
-			if s.dependency != "" {
-				p.Component, p.Text = s.dependency, p.Component+": "+p.Text
+		case v.Problem != nil:
+			p.Text, p.Since = v.Problem.Text, v.Problem.Since
+			if v.Server != "" {
+				p.Component, p.Text = v.Server, p.Component+": "+p.Text
 			}
-		case s.held && s.streamsKnown:
+		case v.Held && v.StreamsKnown:
 			continue
-		case s.held:
+		case v.Held:
 			p.Text, p.Blocks = "its streams are not known yet", true
-		case s.activity != "":
-			p.Text = s.activity
-		case s.owner == "":
+		case v.Delay != "":
+			p.Text = v.Delay
+		case owner == "" || owner == s.Replica.Self:
 			p.Text = "not held yet"
 		case !p.Blocks:
 			continue // another replica works on it
 		default:
-			p.Text = "held by " + s.owner
+			p.Text = "held by " + owner
 		}
 		r.Problems = append(r.Problems, p)
 	}
 }
 
-func (h *Health) reportComponents(r *Report) {
-	for _, problems := range []map[string]*problem{h.problems, h.stalls} {
+func (r *Report) addComponents(s *live.Snapshot) {
+	for _, problems := range []map[string]*live.Problem{s.Problems, s.Stalls} {
 		for _, name := range slices.Sorted(maps.Keys(problems)) {
 			p := problems[name]
-			r.Problems = append(r.Problems, Problem{status.Problem{Component: name, Text: p.text, Since: p.since}, name != selectionComponent})
+			r.Problems = append(r.Problems, Problem{status.Problem{Component: name, Text: p.Text, Since: p.Since}, name != live.Selection})
 		}
 	}
 }
 
-func (h *Health) reportStreams(r *Report) {
-	for _, id := range slices.Sorted(maps.Keys(h.streams)) {
-		s := h.streams[id]
+// addStreams adds the streams that a session works on, and those of which it is not known whether their resource was removed.
+func (r *Report) addStreams(s *live.Snapshot) {
+	for _, id := range slices.Sorted(maps.Keys(s.Streams)) {
+		v := s.Streams[id]
+		if !v.Added && v.RemovalUnknown == nil {
+			continue
+		}
 		r.Streams.All++
 		add := func(text string, since time.Time, blocks bool) {
-			p := status.Problem{Component: streamComponent + string(id), Text: text, Since: since, Stream: id}
+			p := status.Problem{Component: "stream " + string(id), Text: text, Since: since, Stream: id}
 			r.Problems = append(r.Problems, Problem{p, blocks})
 		}
-		if s.removalUnknown != nil {
-			add(s.removalUnknown.text, s.removalUnknown.since, false)
+		if v.RemovalUnknown != nil {
+			add(v.RemovalUnknown.Text, v.RemovalUnknown.Since, false)
 		}
 		switch {
-		case s.err != nil:
-			add(s.err.text, s.err.since, false)
-		case s.recovering != "":
-			add(s.recovering, s.since, !s.settled)
-		case !s.settled:
-			add("no position yet: "+string(s.state), s.since, true)
-		case s.proof != nil:
-			add(s.proof.text, s.proof.since, false)
-		case s.removalUnknown == nil:
+		case !v.Added:
+		case v.Problem != nil:
+			add(v.Problem.Text, v.Problem.Since, false)
+		case v.Recovering != "":
+			add(v.Recovering, v.Since, !v.Settled)
+		case !v.Settled:
+			add("no position yet: "+string(v.State), v.Since, true)
+		case v.Differs != nil:
+			add(v.Differs.Text, v.Differs.Since, false)
+		case v.RemovalUnknown == nil:
 			r.Streams.OK++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/plain"
 )
 
 // recent is how long an incomplete gap counts as something wrong.
@@ -199,7 +200,7 @@ func (m *maker) hide(text string, about change.StreamID) string {
 			text = hideSelectors(text, id)
 		}
 	}
-	return HideNames(text)
+	return plain.HideNames(text)
 }
 
 func (m *maker) judge() {

@@ -4,7 +4,6 @@
 package status
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
@@ -138,7 +137,7 @@ func (s *Stream) show(c *change.Control) {
 	switch {
 	case c.Gap != nil && (s.Gap == nil || !at.Before(s.Gap.Time)):
 		g := c.Gap
-		s.Gap = &Gap{Time: at, From: g.From, To: g.To, Complete: g.Complete, Reason: HideNames(hideSelectors(g.Reason, s.id)),
+		s.Gap = &Gap{Time: at, From: g.From, To: g.To, Complete: g.Complete, Reason: plain.HideNames(hideSelectors(g.Reason, s.id)),
 			Recovered: g.Recovered, Inferred: g.Inferred}
 	case c.Proof != nil && (s.Proof == nil || !at.Before(s.Proof.Time)):
 		p := c.Proof
@@ -165,21 +164,4 @@ func hideSelectors(text string, id change.StreamID) string {
 		return text
 	}
 	return strings.ReplaceAll(text, string(id), Label(id))
-}
-
-// hidden matches selectors in a request's URL, and the name of an object in a field selector or in an error about the object.
-var hidden = regexp.MustCompile(`((?:label|field)Selector=|metadata\.name!?==?|\(name ")[^\s&"',)\]]+`)
-
-// quoted matches what an error quotes of an object or a record: its key, or the beginning of its bytes.
-var quoted = regexp.MustCompile(`((?:repair|object|record (?:key|value|row)|CloudEvent|body:) )?"(?:[^"\\]|\\.)*"( is not in the wire format)?`)
-
-// HideNames hides selectors, and the names and bytes of objects, in the text of an error, and returns it on one line.
-func HideNames(text string) string {
-	text = quoted.ReplaceAllStringFunc(text, func(match string) string {
-		if parts := quoted.FindStringSubmatch(match); parts[1]+parts[2] != "" {
-			return parts[1] + `"…"` + parts[2]
-		}
-		return match
-	})
-	return plain.Escape(hidden.ReplaceAllString(text, "${1}…"))
 }

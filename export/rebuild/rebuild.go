@@ -27,9 +27,8 @@ const (
 )
 
 type Observer interface {
-	// Rebuilding gives how many records a slot has read to rebuild its checkpoint, and how many there are; total is 0 when the
-	// rebuild has ended.
-	Rebuilding(slot int, done, total int64)
+	// Delayed gives how far the rebuild of a slot's checkpoint is; empty when it has ended.
+	Delayed(slot int, by string)
 }
 
 type Slot struct {
@@ -79,7 +78,7 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 		return nil, errors.New("the checkpoint is damaged, and can't be rebuilt: the log has nothing that could be read back")
 	}
 	r.logStart()
-	defer s.Observer.Rebuilding(s.Number, 0, 0)
+	defer s.Observer.Delayed(s.Number, "")
 	if err := r.run(ctx); err != nil {
 		return nil, err
 	}
@@ -179,7 +178,10 @@ func (r *rebuild) flush(ctx context.Context) error {
 }
 
 func (r *rebuild) progress(f sinks.Progress) {
-	r.pacer.Report(func() { r.Observer.Rebuilding(r.Number, f.Records, max(r.found.Records, f.Records)) }, func() {
+	r.pacer.Report(func() {
+		r.Observer.Delayed(r.Number, fmt.Sprintf("its checkpoint is being rebuilt from the log: %d of %d records read", f.Records,
+			max(r.found.Records, f.Records)))
+	}, func() {
 		r.Logger.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.found.Records, "bytes", f.Bytes)
 	})
 }

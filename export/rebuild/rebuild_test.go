@@ -69,7 +69,7 @@ func (l *log) State(context.Context, sinks.Selection) (*sinks.State, error) {
 
 type quiet struct{}
 
-func (quiet) Rebuilding(int, int64, int64) {}
+func (quiet) Delayed(int, string) {}
 
 // run rebuilds slot 0, which has all streams but nodes.
 func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, loss *sinks.LostTailError, known ...change.Position) error {
