@@ -39,7 +39,7 @@ type committer struct {
 
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
-	done := live.Committed{Collect: b.Waited(), Bytes: int(b.Bytes)}
+	done := live.Committed{Collect: b.Waited()}
 	began := time.Now()
 	batch := c.prepare(b)
 	name := fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot)

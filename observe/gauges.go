@@ -10,6 +10,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
+	"kubecdc/status"
 )
 
 // gauges are computed from one Snapshot when they are scraped, so that nothing has to be updated for every change, and a lag grows while
@@ -48,7 +49,7 @@ func (g *gauges) registerProcess(r *registry) {
 	one := func(name, help string, value func(*live.Snapshot) float64) {
 		g.add(r, name, help, func(s *live.Snapshot, emit func(float64, ...string)) { emit(value(s)) })
 	}
-	one("ready", "1 while /readyz answers 200.", func(s *live.Snapshot) float64 { return boolValue(ReportOf(s).Ready) })
+	one("ready", "1 while /readyz answers 200.", func(s *live.Snapshot) float64 { return boolValue(status.ReportOf(s).Ready) })
 	g.add(r, "dependency_up", "0 while the dependency (apiserver, sink, checkpoint) does not answer, or fails, or the start waits for it.",
 		func(s *live.Snapshot, emit func(float64, ...string)) {
 			for _, d := range dependency.All {

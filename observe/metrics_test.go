@@ -137,10 +137,10 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 		t.Error("the failing sink is not shown")
 	}
 
-	e.StreamState("pods", change.StateBackfilling, "", nil)
+	e.StreamState("pods", change.StateBackfilling, nil)
 	e.RecoveryProgress("pods", 10, 40, 1)
 	lag("pods", time.Hour+time.Minute)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	lag("pods", 0)
 
 	// The sink takes nothing any more. The session fails, and the next one can't open the log.
@@ -198,7 +198,7 @@ func TestTheLagDoesNotFollowBookmarks(t *testing.T) {
 	e, _ := observed(t, 1)
 	now := time.Unix(1_800_000_000, 0)
 	e.Now = func() time.Time { return now }
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	for range 5 {
 		e.Exporter.Committed(live.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Time: now}}}})
 		confirmed := float64(now.Unix())

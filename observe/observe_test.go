@@ -20,6 +20,7 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/source/reflector"
+	"kubecdc/status"
 	"kubecdc/test/hostile"
 )
 
@@ -63,13 +64,13 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 // readyz returns whether the process is ready, and a line for each problem.
 func readyz(t *testing.T, s *Server) (ready bool, wrong string) {
 	t.Helper()
-	status, body := get(t, s, "/readyz")
-	var r Report
+	code, body := get(t, s, "/readyz")
+	var r status.Report
 	if err := json.Unmarshal([]byte(body), &r); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	if r.Ready != (status == http.StatusOK) {
-		t.Errorf("status %d, ready %v", status, r.Ready)
+	if r.Ready != (code == http.StatusOK) {
+		t.Errorf("status %d, ready %v", code, r.Ready)
 	}
 	var lines []string
 	for _, p := range r.Problems {
@@ -98,14 +99,14 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	e.StreamAdded(0, "pods", nil)
 	e.StreamAdded(0, "secrets", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateListing, "first snapshot", nil)
+	e.StreamState("pods", change.StateListing, nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
-	e.StreamState("pods", change.StateWatching, "", nil)
-	e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403 forbidden"))
+	e.StreamState("pods", change.StateWatching, nil)
+	e.StreamState("secrets", change.StateWaiting, errors.New("403 forbidden"))
 	expect(true, "stream secrets: 403 forbidden")
-	e.StreamState("pods", change.StateListing, "relist: 410", nil)
+	e.StreamState("pods", change.StateListing, nil)
 	expect(true, "stream secrets: 403 forbidden") // a relist does not affect readiness
-	e.StreamState("secrets", change.StateWatching, "", nil)
+	e.StreamState("secrets", change.StateWatching, nil)
 	expect(true, "")
 	e.SlotHeld(0, 1, false)
 	e.Problem(0, errors.New("dial postgres://u:s3cr@h/d: refused"))
@@ -118,7 +119,7 @@ func TestAFailedProofIsListed(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	prove := func(p change.Proof) (bool, string) {
 		control := change.Control{Type: change.ControlProof, Stream: "pods", ResourceVersion: "7", Proof: &p}
 		e.Exporter.Committed(live.Committed{Batch: &change.Batch{Controls: []change.Control{control}}})
@@ -139,7 +140,7 @@ func TestUnknownRemovalIsListed(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	e.RemovalUnknown(0, "widgets.example.com", errors.New("get CRDs"))
 	e.RemovalUnknown(0, "pods", errors.New("not shown"))
 	if ready, wrong := readyz(t, s); !ready || wrong != "stream pods: not shown\nstream widgets.example.com: get CRDs" {
@@ -151,7 +152,7 @@ func TestUnknownRemovalIsListed(t *testing.T) {
 	if ready, wrong := readyz(t, s); !ready || wrong != "" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
-	if r := ReportOf(e.Snapshot()); r.Streams.OK != 1 || r.Streams.All != 1 {
+	if r := status.ReportOf(e.Snapshot()); r.Streams.OK != 1 || r.Streams.All != 1 {
 		t.Errorf("streams %+v", r.Streams)
 	}
 }
@@ -161,7 +162,7 @@ func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
 	e.SlotHeld(1, 1, true)
 	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(1)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "slot 0: not held yet" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
@@ -193,13 +194,13 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateWatching, "", nil)
-	e.StreamState("pods", change.StateBackfilling, "410", nil)
+	e.StreamState("pods", change.StateWatching, nil)
+	e.StreamState("pods", change.StateBackfilling, nil)
 	e.RecoveryProgress("pods", 650, 2600, 412)
 	if ready, text := readyz(t, s); !ready || text != "stream pods: recovers what its watch missed: 650 of 2600 revisions accounted for, 412 requests" {
 		t.Errorf("%v, %q", ready, text)
 	}
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	if ready, text := readyz(t, s); !ready || text != "" {
 		t.Errorf("%v, %q", ready, text)
 	}
@@ -216,8 +217,8 @@ func TestMetrics(t *testing.T) {
 			{Type: change.ControlProof, Stream: pods.ID(), Proof: differs}},
 	}})
 	e.Exporter.Checkpointed(time.Millisecond)
-	e.StreamState(pods.ID(), change.StateListing, "", nil)
-	e.StreamState(pods.ID(), change.StateWatching, "", nil)
+	e.StreamState(pods.ID(), change.StateListing, nil)
+	e.StreamState(pods.ID(), change.StateWatching, nil)
 	e.Exporter.Relisted(pods.ID(), reflector.RelistExpired)
 	e.Exporter.WatchRestarted(pods.ID())
 	e.SlotHeld(0, 7, true)

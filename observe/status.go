@@ -2,8 +2,6 @@ package observe
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -62,8 +60,9 @@ func (s *Status) Now() *status.Status {
 		return s.made
 	}
 	err := s.readStored(now)
-	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter}
-	s.made, s.madeAt = status.Make(options, s.stored, s.live()), now
+	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter,
+		Version: s.Version, Addresses: s.at.Addresses}
+	s.made, s.madeAt = status.Make(options, s.stored, s.Exporter.Snapshot()), now
 	switch {
 	case s.stored == nil:
 		s.made.Notes = append(s.made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")
@@ -91,35 +90,4 @@ func (s *Status) readStored(now time.Time) error {
 	}
 	s.tried, s.failed = time.Now(), err
 	return err
-}
-
-// live is what this process adds.
-func (s *Status) live() *status.Live {
-	now := s.Exporter.Snapshot()
-	report := ReportOf(now)
-	l := &status.Live{Slots: len(now.Slots), Owners: now.Replica.Owners}
-	l.Process = status.Process{Name: now.Replica.Self, Version: s.Version, Started: now.Started, Ready: report.Ready, Standby: report.Standby,
-		Replicas: now.Replica.Replicas}
-	for _, p := range report.Problems {
-		l.Problems = append(l.Problems, p.Problem)
-	}
-	for _, p := range now.Past {
-		l.Past = append(l.Past, status.Past{Component: p.Component, Text: p.Text, Since: p.Since, Until: p.Until, Stream: p.Stream})
-	}
-	for _, name := range slices.Sorted(maps.Keys(now.Servers)) {
-		v := now.Servers[name]
-		l.Servers = append(l.Servers, status.Server{Name: name, Address: s.at.Addresses[name], Up: v.Up, Since: v.Since.UTC()})
-	}
-	for number, v := range now.Slots {
-		if v.Held {
-			l.Held = append(l.Held, number)
-		}
-	}
-	for id, v := range now.Streams {
-		if v.Added {
-			l.Streams = append(l.Streams, status.LiveStream{ID: id, State: v.State, Since: v.Since.UTC(), Position: v.Position, Rate: v.Rate,
-				Controls: slices.Collect(maps.Values(v.Controls))})
-		}
-	}
-	return l
 }

@@ -60,12 +60,12 @@ func TestTheAPIServerIsAServer(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
 	e.ReplicaStatus(ownership.Status{Replicas: 1, Self: "me", Owners: map[int]string{0: "me"}})
-	if up, _ := server(e.Exporter, dependency.APIServer); !up || !ReportOf(e.Snapshot()).Ready {
-		t.Errorf("it is up: %v; %+v", up, ReportOf(e.Snapshot()))
+	if up, _ := server(e.Exporter, dependency.APIServer); !up || !status.ReportOf(e.Snapshot()).Ready {
+		t.Errorf("it is up: %v; %+v", up, status.ReportOf(e.Snapshot()))
 	}
 	e.Stalled(dependency.APIServer, errors.New("no answer since 12:00"))
-	if up, _ := server(e.Exporter, dependency.APIServer); up || ReportOf(e.Snapshot()).Ready {
-		t.Errorf("without an answer it is up: %v; %+v", up, ReportOf(e.Snapshot()))
+	if up, _ := server(e.Exporter, dependency.APIServer); up || status.ReportOf(e.Snapshot()).Ready {
+		t.Errorf("without an answer it is up: %v; %+v", up, status.ReportOf(e.Snapshot()))
 	}
 	e.Stalled(dependency.APIServer, nil)
 	past := e.Snapshot().Past
@@ -102,7 +102,7 @@ func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { r
 func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	e := observing(1)
 	e.StreamAdded(0, "pods", nil)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	e.ReplicaStatus(ownership.Status{Replicas: 2, Self: "me", Owners: map[int]string{0: "me"}})
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
@@ -156,7 +156,7 @@ func TestAStatusOutlivesAClockThatIsSetBack(t *testing.T) {
 func TestReadyzNamesNoObject(t *testing.T) {
 	h := observing(1).Exporter
 	h.Problem(0, errors.New(`repair "shop/hunter2": no answer`))
-	if text := ReportOf(h.Snapshot()).Problems[0].Text; text != `repair "…": no answer` {
+	if text := status.ReportOf(h.Snapshot()).Problems[0].Text; text != `repair "…": no answer` {
 		t.Errorf("it says %q", text)
 	}
 }

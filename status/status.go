@@ -1,6 +1,6 @@
 // Package status says at a glance whether the exporter is healthy and complete. The status page, its JSON and the command
 // exporter status show one Status. It is made from the checkpoint, which knows all replicas, and from what the process that
-// answers adds (Live). It knows no object: neither what is in it nor its name.
+// answers adds (a live.Snapshot). It knows no object: neither what is in it nor its name.
 package status
 
 import (
@@ -107,28 +107,6 @@ type Proof struct {
 	Result      change.ProofResult     `json:"result"`
 	Objects     int                    `json:"objects"`
 	Differences int                    `json:"differences"`
-}
-
-// Live is what only the process knows that answers.
-type Live struct {
-	Process  Process
-	Servers  []Server
-	Owners   map[int]string // of slots; nil: not known
-	Slots    int            // of the layout
-	Held     []int          // slots that this process holds
-	Streams  []LiveStream
-	Problems []Problem
-	Past     []Past // oldest first
-}
-
-// LiveStream is a stream of a slot that this process holds.
-type LiveStream struct {
-	ID       change.StreamID
-	State    change.StreamState
-	Since    time.Time
-	Position change.Position // empty: none since the process began
-	Rate     float64         // changes a second, over the last minute or so
-	Controls []change.Control
 }
 
 // show takes from a control record what is shown of it.

@@ -22,9 +22,9 @@ func TestProgressIsLogged(t *testing.T) {
 		p.ListProgress("nodes", 1, 1) // not a first snapshot
 		time.Sleep(2 * logInterval)
 		p.ListProgress("pods", 500, 500)
-		p.StreamState("pods", change.StateWatching, "", nil)
+		p.StreamState("pods", change.StateWatching, nil)
 		p.ListProgress("secrets", 200, 300)
-		p.StreamState("secrets", change.StateWatching, "", nil)
+		p.StreamState("secrets", change.StateWatching, nil)
 		text := out.String()
 		if !strings.Contains(text, "snapshot objects=600 of=800 streams_left=2") || !strings.Contains(text, `"snapshot complete" streams=2 objects=700`) ||
 			strings.Count(text, "msg=snapshot ") != 1 {
@@ -42,10 +42,10 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	for _, stream := range []string{"pods", "nodes"} {
 		e.SnapshotStarted(change.StreamID(stream))
 		e.ListProgress(change.StreamID(stream), 2, 2)
-		e.StreamState(change.StreamID(stream), change.StateWatching, "", nil)
+		e.StreamState(change.StreamID(stream), change.StateWatching, nil)
 	}
-	e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))
-	e.StreamState("services", change.StateWatching, "resumed", nil)
+	e.StreamState("secrets", change.StateWaiting, errors.New("403"))
+	e.StreamState("services", change.StateWatching, nil)
 	if strings.Count(out.String(), `"snapshot complete" streams=2 objects=4`) != 1 || strings.Count(out.String(), "resumed streams=1") != 1 {
 		t.Error(out.String())
 	}
@@ -54,7 +54,7 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 		e.StreamAdded(0, change.StreamID(stream), nil)
 	}
 	for _, stream := range []string{"pods", "nodes"} {
-		e.StreamState(change.StreamID(stream), change.StateWatching, "resumed", nil)
+		e.StreamState(change.StreamID(stream), change.StateWatching, nil)
 	}
 	e.StreamsStopped(0)
 	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "resumed streams=2") {
@@ -63,7 +63,7 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	out.Reset()
 	for range 3 { // a stream that is refused begins again every few seconds
 		e.SnapshotStarted("secrets")
-		e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))
+		e.StreamState("secrets", change.StateWaiting, errors.New("403"))
 	}
 	if out.Len() > 0 {
 		t.Errorf("a refused stream has no snapshot: %s", out.String())

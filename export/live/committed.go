@@ -15,7 +15,6 @@ import (
 // Committed is a committed batch, and what its commit took.
 type Committed struct {
 	Batch   *change.Batch
-	Bytes   int
 	Ignored map[string]int // updates that were not written, by resource
 	// How long each stage took; 0: the batch has not passed it. Collect is the time from the batch's first record.
 	Collect, BeforeImages, Prepare, Sink time.Duration

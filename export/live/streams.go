@@ -11,7 +11,7 @@ import (
 
 // Stream is a stream, as this process sees it. It stays over failed sessions of its slot, until the slot is another replica's.
 type Stream struct {
-	session
+	Session
 	Slot          int
 	Ended         bool // there, the log has its end
 	Confirmed     time.Time
@@ -24,8 +24,8 @@ type Stream struct {
 	Differs       *Problem                              // the last proof found that objects differ
 }
 
-// session is what is known of a stream only while a session works on it.
-type session struct {
+// Session is what is known of a stream only while a session works on it.
+type Session struct {
 	Added          bool // a session works on it
 	State          change.StreamState
 	Since          time.Time // when it entered the state
@@ -57,7 +57,7 @@ type stream struct {
 func (e *Exporter) stream(id change.StreamID) *stream {
 	s := e.streams[id]
 	if s == nil {
-		s = &stream{Stream: Stream{session: session{State: StateNew}, Slot: -1, Objects: -1}, seen: e.Now()}
+		s = &stream{Stream: Stream{Session: Session{State: StateNew}, Slot: -1, Objects: -1}, seen: e.Now()}
 		e.streams[id] = s
 	}
 	return s
@@ -175,7 +175,7 @@ func (e *Exporter) StreamsStopped(slot int) {
 		}
 		e.beginning.end(s, false)
 		s.left = s.completeUntil(now, read[id])
-		if s.session = (session{State: StateNew}); s.known != nil {
+		if s.Session = (Session{State: StateNew}); s.known != nil {
 			n := s.known()
 			s.known = func() int64 { return n } // the session's memory is not held
 		}
@@ -183,7 +183,7 @@ func (e *Exporter) StreamsStopped(slot int) {
 }
 
 // StreamState reports a stream's state, and its error, or nil.
-func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, _ string, err error) {
+func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, err error) {
 	e.mu.Lock()
 	defer e.unlock()
 	s := e.stream(id)
@@ -231,23 +231,25 @@ func (e *Exporter) RecoveryProgress(id change.StreamID, done, total, requests in
 }
 
 // RemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known. The stream may be one that is
-// not read: then only this is shown of it.
-func (e *Exporter) RemovalUnknown(slot int, id change.StreamID, err error) {
+// not read: then only this is shown of it. It returns whether this is new.
+func (e *Exporter) RemovalUnknown(slot int, id change.StreamID, err error) (isNew bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.streams[id]
 	switch {
 	case s == nil && err == nil:
-		return
+		return false
 	case s == nil:
 		s = e.stream(id)
 		s.Slot, s.Ended = slot, true
 	}
+	before := s.RemovalUnknown
 	if err == nil {
 		s.RemovalUnknown = nil
-		return
+		return before != nil
 	}
-	s.RemovalUnknown = e.problem(s.RemovalUnknown, err)
+	s.RemovalUnknown = e.problem(before, err)
+	return before == nil || before.Text != s.RemovalUnknown.Text
 }
 
 // Relisted reports that a watch can't resume, and that its collection is listed.

@@ -163,7 +163,7 @@ type quietObserver struct {
 	progress []int // revisions accounted for, in each report
 }
 
-func (q *quietObserver) StreamState(stream change.StreamID, state change.StreamState, _ string, err error) {
+func (q *quietObserver) StreamState(stream change.StreamID, state change.StreamState, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.states = append(q.states, state)

@@ -221,6 +221,6 @@ func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (
 		return w, nil
 	}
 	l.Reflector.state = w
-	l.observer.StreamState(w.ID(), w.name(), w.reason, nil)
+	l.observer.StreamState(w.ID(), w.name(), nil)
 	return w.follow(ctx, open, watchRun{started: time.Now(), timeout: time.Until(l.streamEnds)})
 }

@@ -1,4 +1,4 @@
-package observe
+package status
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"kubecdc/export/live"
-	"kubecdc/status"
 )
 
 // Report is the answer of /readyz.
@@ -18,11 +17,11 @@ import (
 // streams and slots continue; both are listed. A stream that was ready once stays so, also during a relist. A replica on
 // standby is ready.
 type Report struct {
-	Ready    bool      `json:"ready"`
-	Standby  string    `json:"standby,omitempty"` // why this replica holds no slot, if that is as intended
-	Slots    Count     `json:"slots"`
-	Streams  Count     `json:"streams"`
-	Problems []Problem `json:"wrong"` // those that block readiness first
+	Ready    bool       `json:"ready"`
+	Standby  string     `json:"standby,omitempty"` // why this replica holds no slot, if that is as intended
+	Slots    Count      `json:"slots"`
+	Streams  Count      `json:"streams"`
+	Problems []Reported `json:"wrong"` // those that block readiness first
 }
 
 // Count says how many of all are in order.
@@ -31,24 +30,24 @@ type Count struct {
 	All int `json:"all"`
 }
 
-// Problem is a problem of one component, and whether the process is ready with it.
-type Problem struct {
-	status.Problem
+// Reported is a problem of one component, and whether the process is ready with it.
+type Reported struct {
+	Problem
 	Blocks bool `json:"blocks_ready"`
 }
 
 // ReportOf returns whether the process is ready, and all problems.
 func ReportOf(s *live.Snapshot) Report {
-	r := Report{Problems: []Problem{}, Standby: s.Replica.Standby}
+	r := Report{Problems: []Reported{}, Standby: s.Replica.Standby}
 	r.addSlots(s)
 	r.addComponents(s)
 	r.addStreams(s)
-	r.Ready = !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Blocks })
-	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(rank(a), rank(b)) })
+	r.Ready = !slices.ContainsFunc(r.Problems, func(p Reported) bool { return p.Blocks })
+	slices.SortStableFunc(r.Problems, func(a, b Reported) int { return cmp.Compare(rank(a), rank(b)) })
 	return r
 }
 
-func rank(p Problem) int {
+func rank(p Reported) int {
 	if p.Blocks {
 		return 0
 	}
@@ -64,7 +63,7 @@ func (r *Report) addSlots(s *live.Snapshot) {
 	r.Slots.All = len(s.Slots)
 	for _, number := range slices.Sorted(maps.Keys(s.Slots)) {
 		v, owner := s.Slots[number], s.Replica.Owners[number]
-		p := Problem{status.Problem{Component: fmt.Sprintf("slot %d", number)}, r.Slots.OK == 0 && r.Standby == ""}
+		p := Reported{Problem{Component: fmt.Sprintf("slot %d", number)}, r.Slots.OK == 0 && r.Standby == ""}
 		switch {
 		case v.Problem != nil:
 			p.Text, p.Since = v.Problem.Text, v.Problem.Since
@@ -92,7 +91,7 @@ func (r *Report) addComponents(s *live.Snapshot) {
 	for _, problems := range []map[string]*live.Problem{s.Problems, s.Stalls} {
 		for _, name := range slices.Sorted(maps.Keys(problems)) {
 			p := problems[name]
-			r.Problems = append(r.Problems, Problem{status.Problem{Component: name, Text: p.Text, Since: p.Since}, name != live.Selection})
+			r.Problems = append(r.Problems, Reported{Problem{Component: name, Text: p.Text, Since: p.Since}, name != live.Selection})
 		}
 	}
 }
@@ -106,8 +105,8 @@ func (r *Report) addStreams(s *live.Snapshot) {
 		}
 		r.Streams.All++
 		add := func(text string, since time.Time, blocks bool) {
-			p := status.Problem{Component: "stream " + string(id), Text: text, Since: since, Stream: id}
-			r.Problems = append(r.Problems, Problem{p, blocks})
+			p := Problem{Component: "stream " + string(id), Text: text, Since: since, Stream: id}
+			r.Problems = append(r.Problems, Reported{p, blocks})
 		}
 		if v.RemovalUnknown != nil {
 			add(v.RemovalUnknown.Text, v.RemovalUnknown.Since, false)
