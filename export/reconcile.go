@@ -81,7 +81,7 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 		return s.owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(stream))
 	}
 	return rebuild.Slot{Number: s.number, Mine: mine, Partial: partial, Unknown: loss.Reason == "", Known: known, Bodies: s.storesBodies(), Redactor: cached(s.bodyRedactorOf),
-		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.State, Logger: s.logger}.Run(ctx, log, state, loss)
+		Damaged: damaged, Store: s.parts.Store, Delayed: s.parts.State.Delayed, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 
 // recordLoss makes this slot's streams of the resources that the log has lost be compared with a snapshot, of which what the log

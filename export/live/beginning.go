@@ -77,35 +77,24 @@ func (b *beginning) end(s *stream, watches bool) {
 	*b = beginning{due: b.due}
 }
 
-// SnapshotStarted reports that the first list of a stream starts.
-func (e *Exporter) SnapshotStarted(id change.StreamID) {
+// ListProgress reports how many objects of a stream's first list were read; 0 when it starts.
+func (e *Exporter) ListProgress(id change.StreamID, done, total int64) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	b, s := &e.beginning, e.stream(id)
 	b.begin(s)
 	if b.lines == nil {
 		b.lines = &rate.Sometimes{Interval: logInterval}
 		b.lines.Do(func() {}) // the first line follows an interval later
 	}
-	s.lists = true
-}
-
-// ListProgress reports how many objects of a first list were read. Other lists are ignored.
-func (e *Exporter) ListProgress(id change.StreamID, done, total int64) {
-	e.mu.Lock()
-	defer e.unlock()
-	s := e.streams[id]
-	if s == nil || !s.begins || !s.lists {
-		return
-	}
-	s.done, s.total = done, max(done, total)
-	e.beginning.lines.Do(func() {
-		read, of := e.beginning.objects, e.beginning.objects
+	s.lists, s.done, s.total = true, done, max(done, total)
+	b.lines.Do(func() {
+		read, of := b.objects, b.objects
 		for _, s := range e.streams {
 			if s.begins {
 				read, of = read+s.done, of+s.total
 			}
 		}
-		e.beginning.log("snapshot", "objects", read, "of", of, "streams_left", e.beginning.left)
+		b.log("snapshot", "objects", read, "of", of, "streams_left", b.left)
 	})
 }

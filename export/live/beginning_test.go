@@ -16,10 +16,9 @@ func TestProgressIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		p := New(slog.New(slog.NewTextHandler(&out, nil)), 0)
-		p.SnapshotStarted("pods")
-		p.SnapshotStarted("secrets")
+		p.ListProgress("pods", 0, 0)
+		p.ListProgress("secrets", 0, 0)
 		p.ListProgress("secrets", 100, 300)
-		p.ListProgress("nodes", 1, 1) // not a first snapshot
 		time.Sleep(2 * logInterval)
 		p.ListProgress("pods", 500, 500)
 		p.StreamState("pods", change.StateWatching, nil)
@@ -40,7 +39,7 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 		e.StreamAdded(0, change.StreamID(stream), nil)
 	}
 	for _, stream := range []string{"pods", "nodes"} {
-		e.SnapshotStarted(change.StreamID(stream))
+		e.ListProgress(change.StreamID(stream), 0, 0)
 		e.ListProgress(change.StreamID(stream), 2, 2)
 		e.StreamState(change.StreamID(stream), change.StateWatching, nil)
 	}
@@ -62,7 +61,7 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	}
 	out.Reset()
 	for range 3 { // a stream that is refused begins again every few seconds
-		e.SnapshotStarted("secrets")
+		e.ListProgress("secrets", 0, 0)
 		e.StreamState("secrets", change.StateWaiting, errors.New("403"))
 	}
 	if out.Len() > 0 {

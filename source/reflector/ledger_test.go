@@ -188,8 +188,6 @@ func (q *quietObserver) RecoveryProgress(_ change.StreamID, done, _, _ int) {
 	defer q.mu.Unlock()
 	q.progress = append(q.progress, done)
 }
-func (q *quietObserver) SnapshotStarted(change.StreamID) {}
-
 func (q *quietObserver) Relisted(s change.StreamID, _ reflector.RelistReason) { q.WatchRestarted(s) }
 func (q *quietObserver) WatchRestarted(change.StreamID) {
 	q.mu.Lock()

@@ -49,8 +49,6 @@ func (o *recorder) StreamState(stream change.StreamID, state change.StreamState,
 	fmt.Fprintln(o, stream, state, err)
 }
 
-func (o *recorder) SnapshotStarted(stream change.StreamID) { fmt.Fprintln(o, stream) }
-
 func (o *recorder) Relisted(stream change.StreamID, reason reflector.RelistReason) {
 	fmt.Fprintln(o, stream, reason)
 }
