@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -130,7 +129,6 @@ func (s *slot) reportStreams(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended != "" })
 	if newest, _ := s.selected.latest(); newest != nil {
 		for _, r := range newest.Resources {
 			for _, stream := range s.config.StreamsOf(r) {

@@ -15,56 +15,17 @@ import (
 	"kubecdc/status"
 )
 
-// server returns what a status says of a server: up or down, and for how many seconds.
-func server(h *live.Exporter, name string) (up bool, seconds int) {
-	s, used := h.Snapshot().Servers[name]
-	if !used {
-		return false, -1
-	}
-	return s.Up, int(h.Now().Sub(s.Since).Seconds())
-}
-
-func TestSinceWhenAServerIsUp(t *testing.T) {
-	now := time.Now()
-	h := observing(1).Exporter
-	h.Now = func() time.Time { return now }
-	want := func(when string, up bool, seconds int) {
-		t.Helper()
-		if gotUp, got := server(h, dependency.Sink); gotUp != up || got != seconds {
-			t.Errorf("%s: up %v for %d s, not %v for %d s", when, gotUp, got, up, seconds)
-		}
-		now = now.Add(10 * time.Second)
-	}
-	want("before it is used", false, -1)
-	h.SlotHeld(0, 1, true)
-	want("read", true, 0)
-	h.Fails(dependency.Sink, errors.New("no leader"))
-	want("a problem", false, 0)
-	h.Problem(0, dependency.Tag(dependency.Sink, errors.New("no leader")))
-	want("the session fails too", false, 10)
-	h.Fails(dependency.Sink, nil)
-	want("one of the two is over", false, 20)
-	h.Problem(0, nil)
-	want("both are over", true, 0)
-	h.Stalled(dependency.Sink, errors.New("no answer"))
-	want("no answer", false, 0)
-	h.Stalled(dependency.Sink, nil)
-	h.Committed(live.Committed{Batch: &change.Batch{}})
-	want("an answer", true, 0)
-	want("later", true, 10)
-}
-
 // The API server has a tile as the others have, from the first heartbeat on; without its answer the process is not ready.
 func TestTheAPIServerIsAServer(t *testing.T) {
 	e := observing(1)
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
 	e.ReplicaStatus(ownership.Status{Replicas: 1, Self: "me", Owners: map[int]string{0: "me"}})
-	if up, _ := server(e.Exporter, dependency.APIServer); !up || !status.ReportOf(e.Snapshot()).Ready {
+	if up := e.Snapshot().Servers[dependency.APIServer].Up; !up || !status.ReportOf(e.Snapshot()).Ready {
 		t.Errorf("it is up: %v; %+v", up, status.ReportOf(e.Snapshot()))
 	}
 	e.Stalled(dependency.APIServer, errors.New("no answer since 12:00"))
-	if up, _ := server(e.Exporter, dependency.APIServer); up || status.ReportOf(e.Snapshot()).Ready {
+	if up := e.Snapshot().Servers[dependency.APIServer].Up; up || status.ReportOf(e.Snapshot()).Ready {
 		t.Errorf("without an answer it is up: %v; %+v", up, status.ReportOf(e.Snapshot()))
 	}
 	e.Stalled(dependency.APIServer, nil)

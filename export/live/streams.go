@@ -109,15 +109,7 @@ func isCurrent(state change.StreamState) bool {
 
 // StreamsFound gives the streams of the checkpoint, before the start waits for the sink. Until it is over nobody knows whose they are, and
 // they fall behind.
-func (e *Exporter) StreamsFound(positions []change.Position) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, p := range positions {
-		if p.Ended == "" {
-			e.place(notAssigned, p)
-		}
-	}
-}
+func (e *Exporter) StreamsFound(positions []change.Position) { e.SlotStreams(notAssigned, positions) }
 
 // SlotStreams gives the position of each stream of a slot that this process works on, before a session reads them; without a time, if
 // the log has nothing of the stream. None: the slot is another replica's.
@@ -126,9 +118,13 @@ func (e *Exporter) SlotStreams(slot int, positions []change.Position) {
 	defer e.mu.Unlock()
 	mine := map[change.StreamID]bool{}
 	for _, p := range positions {
+		if p.Ended != "" {
+			continue
+		}
 		mine[p.Stream] = true
-		e.place(slot, p)
-		e.Count.StreamKnown(p.Stream)
+		if e.place(slot, p); slot != notAssigned {
+			e.Count.StreamKnown(p.Stream)
+		}
 	}
 	e.forget(slot, mine)
 }
