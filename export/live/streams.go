@@ -202,9 +202,9 @@ func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, err
 	case isCurrent(state), resumed:
 		e.over("stream", id, s.Problem)
 		s.Problem, s.Refused = nil, false
-	}
-	if err == nil && isCurrent(state) {
-		e.beginning.end(s, true)
+		if isCurrent(state) {
+			e.beginning.end(s, true)
+		}
 	}
 	s.Settled = s.Settled || isCurrent(state) || err != nil
 }
