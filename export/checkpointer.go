@@ -150,7 +150,7 @@ func (c *checkpointer) flush(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	if err == nil {
-		c.Observer.Checkpointed(c.slot, time.Since(started))
+		c.State.Checkpointed(time.Since(started))
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/provenance"
 	"kubecdc/export/batching"
+	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
@@ -38,7 +39,7 @@ type committer struct {
 
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
-	done := Committed{Collect: b.Waited(), Bytes: int(b.Bytes)}
+	done := live.Committed{Collect: b.Waited()}
 	began := time.Now()
 	batch := c.prepare(b)
 	name := fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot)
@@ -85,7 +86,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Written)
 	c.seq = batch.Seq
 	done.Batch, done.Sink = batch, time.Since(start)
-	c.Observer.Committed(done)
+	c.State.Committed(done)
 	effect := c.touched.effect(batch, offsets)
 	if c.beforeImages != nil {
 		c.beforeImages.written(effect.objects)

@@ -33,7 +33,7 @@ func (st *streams) refuseUnread(ctx context.Context, selection discovery.Selecti
 	for _, r := range selection.Resources {
 		for _, s := range st.slot.config.StreamsOf(r) {
 			id := s.ID()
-			if !st.slot.owns(id) || st.all[id].state != nil || st.slot.readBack[id] || st.slot.refusals.of(r) != nil ||
+			if !st.slot.owns(id) || st.all[id] != nil || st.slot.readBack[id] || st.slot.refusals.of(r) != nil ||
 				slices.ContainsFunc(stored, func(p change.Position) bool { return p.Stream == id }) {
 				continue
 			}

@@ -18,6 +18,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/stall"
@@ -59,11 +60,11 @@ type Config struct {
 
 // Parts are what the exporter works with.
 type Parts struct {
-	Server   *discovery.Server
-	Store    checkpoint.Store // bound to the cluster
-	Sink     sinks.Sink
-	Observer Observer
-	Logger   *slog.Logger
+	Server *discovery.Server
+	Store  checkpoint.Store // bound to the cluster
+	Sink   sinks.Sink
+	State  *live.Exporter // is told what happens
+	Logger *slog.Logger
 
 	Start           *startup.Steps // may be nil
 	StoreAt, SinkAt string         // addresses, for messages
@@ -77,7 +78,7 @@ type watchedParts struct {
 }
 
 func watch(lease time.Duration, p Parts) *watchedParts {
-	w := dependency.NewWatchdog(p.Observer, p.Logger)
+	w := dependency.NewWatchdog(p.State, p.Logger)
 	return &watchedParts{p, w, ownership.NewReachability(lease, dependency.Sink, w), ownership.NewReachability(lease, dependency.APIServer, w)}
 }
 
@@ -91,7 +92,7 @@ func Run(ctx context.Context, config Config, given Parts) error {
 	for _, work := range []func(){
 		func() {
 			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, func(s discovery.Selection) {
-				parts.Observer.SelectionLacks(s.Lacking())
+				parts.State.Fails(live.Selection, s.Lacking())
 				config.Source.Recovery.SetServed(s.Served())
 				selected.publish(s)
 			})
@@ -191,7 +192,7 @@ func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Patte
 
 func measure(ctx context.Context, parts *Parts) {
 	if size, err := parts.Store.Size(ctx); err == nil {
-		parts.Observer.CheckpointSize(size)
+		parts.State.CheckpointSize(size)
 	} else {
 		parts.Logger.Debug("failed to measure the checkpoint; trying again in a minute", "error", err)
 	}

@@ -92,8 +92,6 @@ func (l *silent) Acquire(ctx context.Context, slot int, _ string, _ time.Duratio
 	return checkpoint.SlotState{}, &checkpoint.HeldError{Slot: slot}
 }
 
-func (quiet) Problem(int, error) {}
-
 // A call to a checkpoint that never answers times out, and the next session calls again.
 func TestACallToASilentCheckpointTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (st *streams) loadPaused(ctx context.Context) (err error) {
 	st.open, err = st.openSignals(ctx)
 	for _, g := range st.open {
 		if g.Kind == change.SignalPause && g.State == change.SignalPaused && st.paused(g.Stream) == nil {
-			st.enter(g.Stream, &pausedByUser{g})
+			st.all[g.Stream] = &pausedByUser{g}
 			st.jobs[g.ID] = st.newJob(g)
 		}
 	}
@@ -45,7 +45,7 @@ func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begu
 	if err != nil {
 		return false, err
 	}
-	st.enter(g.Stream, &pausedByUser{g})
+	st.all[g.Stream] = &pausedByUser{g}
 	st.leaveOut(g.Stream, change.StatePaused, pausedBy(g))
 	st.slot.logger.Info("a stream is paused", "stream", g.Stream, "signal", g.ID, "position", position)
 	return true, st.send(ctx, change.StreamPausedControl(g.Stream, position, nameOf(g)),

@@ -15,6 +15,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
+	"kubecdc/export/live"
 	"kubecdc/sinks"
 	"kubecdc/test/checkpointtest"
 )
@@ -50,7 +51,7 @@ func committerAt(store checkpoint.Store, seq uint64) *committer {
 
 // quietParts are parts that report nothing.
 func quietParts(store checkpoint.Store) *watchedParts {
-	return watch(time.Minute, Parts{Store: store, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)})
+	return watch(time.Minute, Parts{Store: store, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
@@ -76,11 +77,7 @@ func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, erro
 	return change.Offsets{}, nil
 }
 
-type quiet struct{ Observer }
-
-func (quiet) Committed(Committed)             {}
-func (quiet) Checkpointed(int, time.Duration) {}
-func (quiet) Stalled(string, error)           {}
+func unseen() *live.Exporter { return live.New(slog.New(slog.DiscardHandler), 0) }
 
 // A batch that depends on a read is not written if the store has forgotten the batch before it.
 func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {

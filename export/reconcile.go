@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/live"
 	"kubecdc/export/rebuild"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
@@ -80,7 +81,7 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 		return s.owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(stream))
 	}
 	return rebuild.Slot{Number: s.number, Mine: mine, Partial: partial, Unknown: loss.Reason == "", Known: known, Bodies: s.storesBodies(), Redactor: cached(s.bodyRedactorOf),
-		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
+		Damaged: damaged, Store: s.parts.Store, Delayed: s.parts.State.Delayed, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 
 // recordLoss makes this slot's streams of the resources that the log has lost be compared with a snapshot, of which what the log
@@ -148,7 +149,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 		return dependency.OfCheckpoint(err)
 	}
 	state.Seq, state.Offsets = batch.Seq, state.Offsets.Merge(moved)
-	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took})
-	s.parts.Observer.Checkpointed(s.number, time.Since(started)-took)
+	s.parts.State.Committed(live.Committed{Batch: batch, Sink: took})
+	s.parts.State.Checkpointed(time.Since(started) - took)
 	return nil
 }

@@ -30,7 +30,7 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newSlot(0, config, &watchedParts{Parts: Parts{Server: server, Store: store, Logger: slog.New(slog.DiscardHandler), Observer: quiet{}}}, nil)
+	return newSlot(0, config, &watchedParts{Parts: Parts{Server: server, Store: store, Logger: slog.New(slog.DiscardHandler), State: unseen()}}, nil)
 }
 
 // storePlain commits the plain Secret, as an owner without redaction does.

@@ -94,7 +94,7 @@ func (rs refusals) due() <-chan time.Time {
 
 // refuse leaves a stream out of the session, and writes a stream-error record.
 func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) error {
-	st.enter(id, refusedBySink{})
+	st.all[id] = refusedBySink{}
 	st.leaveOut(id, change.StateRefused, r.Err)
 	p, _, err := st.reads.Position(ctx, id)
 	if err != nil {
@@ -105,7 +105,7 @@ func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) e
 
 func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
 	for id, s := range st.all {
-		if _, refused := s.state.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
+		if _, refused := s.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
 			ids = append(ids, id)
 		}
 	}
@@ -149,7 +149,7 @@ func (st *streams) stillRefused(r *refusal, err error) {
 	}
 	r.Err = err
 	for _, id := range st.refusedBy(r) {
-		st.slot.parts.Observer.StreamState(id, change.StateRefused, "", err)
+		st.slot.parts.State.StreamState(id, change.StateRefused, err)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected *selections) error {
 	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration,
 		Leases: parts.Store, Sink: parts.sinkReach, APIServer: parts.apiReach,
-		Watchdog: parts.watchdog, Observer: parts.Observer, Logger: parts.Logger,
+		Watchdog: parts.watchdog, Observer: parts.State, Logger: parts.Logger,
 		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selected).run(ctx) }}
 	for ctx.Err() == nil {
 		if err := newResharder(config, parts).Run(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 // newResharder makes the resharder of this process, which acquires and opens slots as sessions do.
 func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
 	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration,
-		Timeout: checkpointTimeout(config), Topology: parts.Store, Observer: parts.Observer, Logger: parts.Logger,
+		Timeout: checkpointTimeout(config), Topology: parts.Store, Observer: parts.State, Logger: parts.Logger,
 		Acquire: func(ctx context.Context, n, slots int) (resharding.Slot, error) {
 			config := config
 			config.Slots = slots

@@ -37,13 +37,6 @@ func (f *killedAtCommit) Commit(ctx context.Context, c checkpoint.Commit) error 
 	return f.Store.Commit(ctx, c)
 }
 
-func (quiet) Rebuilding(int, int64, int64)       {}
-func (quiet) RollingForward(int, uint64, uint64) {}
-func (quiet) ReplicaStatus(ownership.Status)     {}
-func (quiet) CheckpointSize(int64)               {}
-func (quiet) SlotStreams(int, []change.Position) {}
-func (quiet) SelectionLacks(error)               {}
-
 // partsFor are the parts of an exporter with a log in Postgres.
 func partsFor(t *testing.T, slots int) *watchedParts { return partsIn(t, servers.Database(t), slots) }
 
@@ -62,7 +55,7 @@ func partsIn(t *testing.T, url string, slots int) *watchedParts {
 	if _, err := store.Slots(t.Context(), slots); err != nil {
 		t.Fatal(err)
 	}
-	return watch(time.Minute, Parts{Store: store, Sink: sink, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)})
+	return watch(time.Minute, Parts{Store: store, Sink: sink, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
 }
 
 func configFor(slots int) Config {
@@ -134,7 +127,6 @@ func TestALossOfAnUnusedSlotIsNoneOfItsNextStreams(t *testing.T) {
 
 // statuses records a replica's status and problems.
 type statuses struct {
-	quiet
 	reported  []string
 	onProblem func()
 }
@@ -156,12 +148,13 @@ func TestAFailedLayoutChangeIsReported(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	seen := &statuses{onProblem: stop}
-	parts.Observer = seen
 	if _, err := parts.Store.Heartbeat(t.Context(), "b", 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	parts.Sink.Close()
-	if err := newResharder(configFor(2), parts).Run(ctx); err != nil {
+	r := newResharder(configFor(2), parts)
+	r.Observer = seen
+	if err := r.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	n := len(seen.reported)

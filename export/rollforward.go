@@ -34,7 +34,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 		started: time.Now(), pacer: progress.NewPacer()}
 	if r.last > state.Seq {
 		r.observe()
-		defer s.parts.Observer.RollingForward(s.number, 0, 0)
+		defer s.parts.State.Delayed(s.number, "")
 	}
 	err := opened.Tail(ctx, func(b *sinks.Recovered) error { return r.commit(ctx, b) })
 	if r.batches > 0 {
@@ -60,7 +60,7 @@ func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {
 }
 
 func (r *rollForward) observe() {
-	r.parts.Observer.RollingForward(r.number, r.state.Seq, max(r.last, r.state.Seq))
+	r.parts.State.Delayed(r.number, fmt.Sprintf("its checkpoint is being rolled forward: at batch %d of %d", r.state.Seq, max(r.last, r.state.Seq)))
 }
 
 func (r *rollForward) logProgress(message string) {

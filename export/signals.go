@@ -118,7 +118,7 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	case st.newest == nil || st.hasJob(g.Stream):
 		return nil, nil
 	}
-	switch now := st.all[g.Stream].state.(type) {
+	switch now := st.all[g.Stream].(type) {
 	case *beingRead:
 		j.stream = now
 	case *pausedByUser, refusedBySink:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -14,6 +13,7 @@ import (
 	"kubecdc/change/provenance"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
@@ -53,7 +53,7 @@ func newSlot(number int, config Config, parts *watchedParts, selected *selection
 // run starts one session after another, until the context ends (nil: drained), another replica holds the slot (nil), or an
 // error makes another session pointless: above all, the checkpoint says that another owner has fenced this one.
 func (s *slot) run(ctx context.Context) error {
-	defer s.parts.Observer.SlotStreams(s.number, nil)
+	defer s.parts.State.SlotStreams(s.number, nil)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 200*time.Millisecond, 10*time.Second
 	for {
@@ -75,7 +75,7 @@ func (s *slot) run(ctx context.Context) error {
 			retry.Reset()
 		}
 		delay := retry.NextBackOff()
-		s.parts.Observer.Problem(s.number, err)
+		s.parts.State.Problem(s.number, err)
 		s.logger.Error("the session failed: starting the next one from what is durable",
 			"in", delay.Round(time.Millisecond), "error", err)
 		if wait.For(ctx, delay) != nil {
@@ -102,9 +102,9 @@ func (s *slot) session(ctx context.Context) error {
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
 	}
-	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
-	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
-	s.parts.Observer.Problem(s.number, nil)
+	s.parts.State.SlotHeld(s.number, state.Epoch, true)
+	defer s.parts.State.SlotHeld(s.number, state.Epoch, false)
+	s.parts.State.Problem(s.number, nil)
 	err = s.verifyFencing(ctx, state.Epoch, s.work(ctx, state, log, rules))
 	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
 	s.loss, _ = errors.AsType[*sinks.LostTailError](err)
@@ -129,7 +129,6 @@ func (s *slot) reportStreams(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended != "" })
 	if newest, _ := s.selected.latest(); newest != nil {
 		for _, r := range newest.Resources {
 			for _, stream := range s.config.StreamsOf(r) {
@@ -139,7 +138,7 @@ func (s *slot) reportStreams(ctx context.Context) {
 			}
 		}
 	}
-	s.parts.Observer.SlotStreams(s.number, positions)
+	s.parts.State.SlotStreams(s.number, positions)
 }
 
 // maxPassed is how many records of others the next owner may have to read again. A slot that has no stream writes no batch by itself,
@@ -193,13 +192,12 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
 	checkpoints := newCheckpointer(s.number, state.Epoch, state.Seq, s.parts)
 	checkpoints.interval, checkpoints.maxBytes = s.config.CheckpointInterval, s.config.CheckpointBytes
-	s.parts.Observer.Buffering(s.number, func() (f Fill) {
+	s.parts.State.Buffering(s.number, func() (f live.Fill) {
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
 		f.Pending, f.Streams = checkpoints.objects(), q.Since()
 		return f
 	})
-	defer s.parts.Observer.Buffering(s.number, nil)
 	reads := &readTracker{store: s.parts.Store, checkpoints: checkpoints, writing: writing, log: s.bodies}
 	streams := newStreams(s, q, reads, rules, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)

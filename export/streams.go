@@ -22,24 +22,18 @@ type streams struct {
 	queue  *batching.Queue
 	reads  *readTracker
 	rules  *storedRules
-	fail   context.CancelCauseFunc    // ends the session
-	all    map[change.StreamID]stream // those that have ended, or were never begun, are not there
-	open   []checkpoint.Signal        // the open signals, when they were last read
-	jobs   map[int64]*signalJob       // those that were begun (signals.go)
-	newest *discovery.Selection       // nil: none was followed yet
-	stored []change.StreamID          // the selected streams, as the checkpoint has them; nil: none were recorded yet
+	fail   context.CancelCauseFunc         // ends the session
+	all    map[change.StreamID]streamState // those that have ended, or were never begun, are not there
+	open   []checkpoint.Signal             // the open signals, when they were last read
+	jobs   map[int64]*signalJob            // those that were begun (signals.go)
+	newest *discovery.Selection            // nil: none was followed yet
+	stored []change.StreamID               // the selected streams, as the checkpoint has them; nil: none were recorded yet
 	wg     sync.WaitGroup
 
 	confirming confirming
 }
 
-// stream is a stream of the slot, in one state.
-type stream struct {
-	state streamState
-	doubt string // why it is unknown whether its resource was removed, as last reported
-}
-
-// streamState is one of the following.
+// streamState is the state of a stream of the slot: one of the following.
 type streamState interface{ isStreamState() }
 
 type (
@@ -64,28 +58,24 @@ func (refusedBySink) isStreamState() {}
 func (undecided) isStreamState()     {}
 
 func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]stream{}, jobs: map[int64]*signalJob{},
+	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
 		confirming: confirming{queue: q, every: cmp.Or(s.config.Limits.Watermark, time.Minute) / 6}}
 }
 
 func (st *streams) reading(id change.StreamID) *beingRead {
-	r, _ := st.all[id].state.(*beingRead)
+	r, _ := st.all[id].(*beingRead)
 	return r
 }
 
 func (st *streams) paused(id change.StreamID) *pausedByUser {
-	p, _ := st.all[id].state.(*pausedByUser)
+	p, _ := st.all[id].(*pausedByUser)
 	return p
-}
-
-func (st *streams) enter(id change.StreamID, state streamState) {
-	st.all[id] = stream{state, st.all[id].doubt}
 }
 
 // reconsider takes a stream out of its state. The next selection that is followed decides what becomes of it.
 func (st *streams) reconsider(id change.StreamID, position change.Position, stored bool) {
 	if stored {
-		st.enter(id, undecided{position})
+		st.all[id] = undecided{position}
 	} else {
 		delete(st.all, id)
 	}
@@ -122,9 +112,7 @@ func (st *streams) run(ctx context.Context) {
 		}
 	}
 	st.wg.Wait()
-	for id := range st.all {
-		st.slot.parts.Observer.StreamRemoved(id)
-	}
+	st.slot.parts.State.StreamsStopped(st.slot.number)
 }
 
 // apply starts new streams, updates those that are read with what the API server serves now, and ends unselected ones. A selection
@@ -139,8 +127,8 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		return err
 	}
 	for _, p := range stored {
-		if st.newest == nil && st.slot.owns(p.Stream) && st.all[p.Stream].state == nil {
-			st.enter(p.Stream, undecided{p})
+		if st.newest == nil && st.slot.owns(p.Stream) && st.all[p.Stream] == nil {
+			st.all[p.Stream] = undecided{p}
 		}
 	}
 	if err := st.refuseUnread(ctx, selection, stored); err != nil {
@@ -170,7 +158,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.setRemovalUnknown(id, nil)
 		}
 	}
-	st.slot.parts.Observer.StreamsKnown(st.slot.number)
+	st.slot.parts.State.StreamsKnown(st.slot.number)
 	if err := st.record(ctx, slices.Sorted(maps.Keys(selected))); err != nil {
 		return err
 	}
@@ -205,7 +193,7 @@ func (st *streams) send(ctx context.Context, c change.Control, durable func(cont
 // selectStream starts a stream, unless something keeps it from being read.
 func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 	refused := st.slot.refusals.of(s.Resource)
-	switch now := st.all[s.ID()].state.(type) {
+	switch now := st.all[s.ID()].(type) {
 	case *beingRead:
 		now.SetResource(&s.Resource)
 	case *pausedByUser:
@@ -222,26 +210,23 @@ func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 
 // leaveOut reports a selected stream that is not read.
 func (st *streams) leaveOut(id change.StreamID, state change.StreamState, why error) {
-	observer := st.slot.parts.Observer
-	observer.StreamAdded(id)
-	observer.StreamObjects(st.slot.number, id, nil)
-	observer.StreamState(id, state, "", why)
+	st.slot.parts.State.StreamAdded(st.slot.number, id, nil)
+	st.slot.parts.State.StreamState(id, state, why)
 }
 
 // start reads a stream. If its resource is not served any more, what the log has of its objects is deleted.
 func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
 	id, parts := s.ID(), st.slot.parts
-	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.reads, st.queue, parts.Observer, parts.Logger),
+	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.reads, st.queue, parts.State, parts.Logger),
 		done: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	parts.Observer.StreamAdded(id)
-	st.enter(id, r)
+	parts.State.StreamAdded(st.slot.number, id, r.Objects)
+	st.all[id] = r
 	for _, g := range st.open {
 		if g.Kind == change.SignalRestore && g.Stream == id {
 			r.followRestore(g)
 		}
 	}
-	parts.Observer.StreamObjects(st.slot.number, id, r.Objects)
 	if !served {
 		r.SetResource(nil)
 	}
@@ -275,7 +260,7 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 // end of one that it refuses.
 func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection) error {
 	for _, id := range slices.Sorted(maps.Keys(st.all)) {
-		u, is := st.all[id].state.(undecided)
+		u, is := st.all[id].(undecided)
 		if !is || st.slot.refusals.of(change.ResourceOf(id)) != nil {
 			continue
 		}

@@ -91,16 +91,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 
 // setRemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known.
 func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if st.all[id].doubt == text {
-		return
-	}
-	st.all[id] = stream{st.all[id].state, text}
-	st.slot.parts.Observer.RemovalUnknown(id, err)
-	if err != nil {
+	if st.slot.parts.State.RemovalUnknown(st.slot.number, id, err) && err != nil {
 		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
 	}
 }

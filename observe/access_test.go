@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 func protected(t *testing.T, o ServerOptions) *Server {
 	t.Helper()
 	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.DiscardHandler)
-	h := NewHealth(0)
-	s, err := Serve(o, NewMetrics("test"), &Status{Health: h, StaleAfter: time.Minute})
+	e := observing(1)
+	s, err := Serve(o, e.Metrics, &Status{Exporter: e.Exporter, StaleAfter: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,8 @@ func serveVictim(dir string) {
 	if os.Getenv("KUBECDC_TEST_SCHEME") == "https" {
 		o.TLSCert, o.TLSKey = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	}
-	s, err := Serve(o, NewMetrics("test"), &Status{Health: NewHealth(0), StaleAfter: time.Minute})
+	e := observing(1)
+	s, err := Serve(o, e.Metrics, &Status{Exporter: e.Exporter, StaleAfter: time.Minute})
 	if err != nil {
 		panic(err)
 	}

@@ -1,5 +1,5 @@
-// Package observe has the exporter's log, metrics and readiness, and the progress of first snapshots. It receives events and decides
-// nothing: nothing here can stop a stream or a batch.
+// Package observe has the exporter's log, metrics and readiness, and serves them. What a running exporter knows of itself is in
+// export/live.
 package observe
 
 import (

@@ -13,23 +13,17 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
+	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 	"kubecdc/source/reflector"
 )
 
-// The stages of the metrics commit_seconds and errors_total.
+// The stages of the metric commit_seconds, besides the sink and the checkpoint.
 const (
-	StageSource       = "source"              // errors of lists and watches
-	StageCollect      = "collect"             // time from a batch's first record until its commit begins
-	StageBeforeImages = "before-images"       // time to read before-images from the checkpoint
-	StagePrepare      = "prepare"             // time for everything else before the write
-	StageSink         = dependency.Sink       // time to write a batch; errors that the sink retries, or that end a session
-	StageCheckpoint   = dependency.Checkpoint // time of a commit of the checkpoint; errors that end a session
-	StageCommit       = "commit"              // other errors that end a session
+	stageCollect      = "collect"       // time from a batch's first record until its commit begins
+	stageBeforeImages = "before-images" // time to read before-images from the checkpoint
+	stagePrepare      = "prepare"       // time for everything else before the write
 )
-
-// GapLogLost is the cause of a gap that no watch has: what the log had is lost, or it is not known how far it is complete.
-const GapLogLost = "the log has lost records"
 
 // Metrics are the exporter's metrics. The methods may be called from any goroutine, and do not block. A counter is there from the
 // start, at zero; a counter of a resource from when the resource is known.
@@ -52,17 +46,7 @@ type Metrics struct {
 	errors        *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	sessions      *prometheus.CounterVec
-	slotEpoch     *prometheus.GaugeVec
-	slotHeld      *prometheus.GaugeVec
-	lastCommit    *prometheus.GaugeVec
-	replicas      prometheus.Gauge
-	slotShare     prometheus.Gauge
-	standby       prometheus.Gauge
-	checkpoint    prometheus.Gauge
-	buffers       *buffers
-	streams       *streamGauges
 
-	health     atomic.Pointer[Health]
 	unanswered atomic.Bool // the last request to the API server had no answer
 
 	mu        sync.Mutex
@@ -72,55 +56,38 @@ type Metrics struct {
 // resourceCounters are the counters of a stream's resource, so that a batch needs no look-up by labels.
 type resourceCounters map[change.Op]prometheus.Counter
 
-// NewMetrics registers all metrics, and those of the Go runtime and the process. The slots are those of the layout.
-func NewMetrics(version string, slots ...int) *Metrics {
+// NewMetrics registers all metrics, and those of the Go runtime and the process. It counts what the exporter does from now on.
+func NewMetrics(version string, exporter *live.Exporter) *Metrics {
 	r := &registry{Registry: prometheus.NewRegistry()}
 	m := &Metrics{registry: r, resources: map[change.StreamID]resourceCounters{}}
 	r.gauges("build_info", "1, with the version as a label.", "version").WithLabelValues(version).Set(1)
+	gauges := &gauges{exporter: exporter, unanswered: &m.unanswered}
+	gauges.registerProcess(r)
 	m.registerProcess(r)
 	m.registerSlots(r)
-	m.streams = newStreamGauges(r, m.buffers.since)
+	gauges.registerSlots(r)
+	gauges.registerStreams(r)
 	m.registerStreams(r)
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.startAtZero(slots)
+	r.MustRegister(gauges, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.startAtZero(exporter.Snapshot().Slots)
+	exporter.Count = m
 	return m
 }
 
 func (m *Metrics) registerProcess(r *registry) {
-	ready := r.scraped("ready", "1 while /readyz answers 200.")
-	up := r.scraped("dependency_up", "0 while the dependency (apiserver, sink, checkpoint) does not answer, or fails, or the start waits for it.",
-		"dependency")
-	r.MustRegister(&scraped{[]*prometheus.Desc{ready, up}, func(emit func(*prometheus.Desc, float64, ...string)) {
-		h := m.health.Load()
-		if h == nil {
-			return
-		}
-		emit(ready, boolValue(h.Report().Ready))
-		for _, d := range dependency.All {
-			emit(up, boolValue(!h.isDown(d) && (d != dependency.APIServer || !m.unanswered.Load())), d)
-		}
-	}})
-	m.replicas = r.gauge("replicas", "Live replicas, as this one sees it.")
-	m.standby = r.gauge("standby", "1 while this replica holds no slot because others hold them all.")
-	m.slotShare = r.gauge("slots_share", "Slots that this replica should hold. kubecdc_slot_held says which it holds.")
 	m.errors = r.counters("errors_total", "Errors that were retried, by stage: source (lists and watches), sink, checkpoint, commit (all others).",
 		"stage")
 	m.requests = r.counters("apiserver_requests_total", "Requests to the API server, by verb and by the answer's HTTP status; error: there was no answer.",
 		"verb", "code")
-	m.checkpoint = r.gauge("checkpoint_size_bytes", "Size of the checkpoint's tables, or of its file, with those of other clusters in them.")
 }
 
 func (m *Metrics) registerSlots(r *registry) {
-	m.slotHeld = r.gauges("slot_held", "1 while this replica owns the slot.", "slot")
-	m.slotEpoch = r.gauges("slot_epoch", "Epoch of the slot when this replica held it last. It grows with each change of owner.", "slot")
-	m.lastCommit = r.gauges("slot_last_commit_timestamp_seconds", "When this replica last wrote a batch of the slot to the sink; 0: never.", "slot")
 	m.sessions = r.counters("session_failures_total", "Sessions of the slot that an error has ended. The next one starts from what is durable.", "slot")
 	m.batches = r.counters("batches_total", "Batches written to the sink.", "slot")
 	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
 	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
 	m.commit = r.histograms("commit_seconds", "Duration of a stage of a commit: collect (from the batch's first record), before-images, prepare, "+
 		"sink, checkpoint (which may be of several batches).", prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
-	m.buffers = newBuffers(r)
 }
 
 func (m *Metrics) registerStreams(r *registry) {
@@ -137,14 +104,15 @@ func (m *Metrics) registerStreams(r *registry) {
 }
 
 // startAtZero makes all counters present whose labels are known, so that an alert sees the first increase.
-func (m *Metrics) startAtZero(slots []int) {
-	for _, slot := range slots {
-		m.addSlot(strconv.Itoa(slot))
+func (m *Metrics) startAtZero(slots map[int]live.Slot) {
+	for number := range slots {
+		m.sessions.WithLabelValues(strconv.Itoa(number))
+		m.batches.WithLabelValues(strconv.Itoa(number))
 	}
-	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageCommit} {
+	for _, stage := range []string{live.StageSource, dependency.Sink, dependency.Checkpoint, live.StageCommit} {
 		m.errors.WithLabelValues(stage)
 	}
-	for _, stage := range []string{StageCollect, StageBeforeImages, StagePrepare, StageSink, StageCheckpoint} {
+	for _, stage := range []string{stageCollect, stageBeforeImages, stagePrepare, dependency.Sink, dependency.Checkpoint} {
 		m.commit.WithLabelValues(stage)
 	}
 	m.AuditEvents(audit.Tally{})
@@ -152,7 +120,7 @@ func (m *Metrics) startAtZero(slots []int) {
 		m.relists.WithLabelValues(string(reason))
 		m.addGap(string(reason))
 	}
-	m.addGap(GapLogLost)
+	m.addGap(live.GapLogLost)
 	for _, result := range []change.ProofResult{change.ProofEqual, change.ProofDifferent, change.ProofUnsupported} {
 		m.proofs.WithLabelValues(string(result))
 	}
@@ -179,15 +147,6 @@ func (m *Metrics) addGap(cause string) {
 	}
 }
 
-func (m *Metrics) addSlot(name string) {
-	m.slotHeld.WithLabelValues(name)
-	m.slotEpoch.WithLabelValues(name)
-	m.lastCommit.WithLabelValues(name)
-	m.sessions.WithLabelValues(name)
-	m.batches.WithLabelValues(name)
-	m.buffers.add(name)
-}
-
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
@@ -210,7 +169,29 @@ func (m *Metrics) of(stream change.StreamID) resourceCounters {
 	return c
 }
 
-func (m *Metrics) Batch(b *change.Batch) {
+// StreamKnown makes the counters of a stream's resource present.
+func (m *Metrics) StreamKnown(stream change.StreamID) { m.of(stream) }
+
+func (m *Metrics) Committed(c live.Committed) {
+	m.batch(c.Batch)
+	m.took(stageCollect, c.Collect)
+	m.took(stageBeforeImages, c.BeforeImages)
+	m.took(stagePrepare, c.Prepare)
+	m.took(dependency.Sink, c.Sink)
+	for resource, n := range c.Ignored {
+		m.ignored.WithLabelValues(resource).Add(float64(n))
+	}
+	for _, malformed := range c.Batch.Malformed {
+		m.DeadLetter(change.ResourceOf(malformed.Stream).ID())
+	}
+	for _, control := range c.Batch.Controls {
+		if control.Proof != nil {
+			m.proofs.WithLabelValues(string(control.Proof.Result)).Inc()
+		}
+	}
+}
+
+func (m *Metrics) batch(b *change.Batch) {
 	size := 0
 	for from := 0; from < len(b.Changes); { // neighbours of one stream and one operation are counted at once
 		first, n := &b.Changes[from], 0
@@ -226,62 +207,31 @@ func (m *Metrics) Batch(b *change.Batch) {
 	}
 	slot := strconv.Itoa(b.Slot)
 	m.batches.WithLabelValues(slot).Inc()
-	m.lastCommit.WithLabelValues(slot).SetToCurrentTime()
 	m.batchChanges.Observe(float64(len(b.Changes)))
 	m.batchBytes.Observe(float64(size))
 }
 
-func (m *Metrics) Ignored(updates map[string]int) {
-	for resource, n := range updates {
-		m.ignored.WithLabelValues(resource).Add(float64(n))
-	}
-}
-
-// Commit records the duration of a stage of a commit; 0: the batch has not passed it.
-func (m *Metrics) Commit(stage string, took time.Duration) {
+// took records the duration of a stage of a commit; 0: the batch has not passed it.
+func (m *Metrics) took(stage string, took time.Duration) {
 	if took > 0 {
 		m.commit.WithLabelValues(stage).Observe(took.Seconds())
 	}
 }
 
-func (m *Metrics) Relisted(stream change.StreamID, reason reflector.RelistReason) {
+func (m *Metrics) Checkpointed(took time.Duration) { m.took(dependency.Checkpoint, took) }
+
+func (m *Metrics) Relisted(reason reflector.RelistReason) {
 	m.relists.WithLabelValues(string(reason)).Inc()
-	m.streams.relisted(stream, reason)
 }
 
-func (m *Metrics) Gap(stream change.StreamID, g *change.Gap) {
-	cause := GapLogLost
-	if g.From != change.UnknownVersion {
-		cause = string(m.streams.relistReason(stream))
-	}
-	m.gaps.WithLabelValues(cause, strconv.FormatBool(g.Complete)).Inc()
+func (m *Metrics) Gap(cause string, complete bool) {
+	m.gaps.WithLabelValues(cause, strconv.FormatBool(complete)).Inc()
 }
 
-func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
-	m.proofs.WithLabelValues(string(p.Result)).Inc()
-	if p.Result != change.ProofUnsupported {
-		m.streams.proven(stream, p.Differences())
-	}
-}
-
-func (m *Metrics) WatchRestarted(change.StreamID) { m.watchRestarts.Inc() }
+func (m *Metrics) WatchRestarted() { m.watchRestarts.Inc() }
 
 func (m *Metrics) Error(stage string) { m.errors.WithLabelValues(stage).Inc() }
 
 func (m *Metrics) SessionFailed(slot int) { m.sessions.WithLabelValues(strconv.Itoa(slot)).Inc() }
 
 func (m *Metrics) DeadLetter(resource string) { m.deadLetters.WithLabelValues(resource).Inc() }
-
-func (m *Metrics) CheckpointSize(bytes int64) { m.checkpoint.Set(float64(bytes)) }
-
-func (m *Metrics) Slot(slot int, epoch int64, held bool) {
-	name := strconv.Itoa(slot)
-	m.slotEpoch.WithLabelValues(name).Set(float64(epoch))
-	m.slotHeld.WithLabelValues(name).Set(boolValue(held))
-}
-
-func (m *Metrics) Replicas(live, share int, standby bool) {
-	m.replicas.Set(float64(live))
-	m.slotShare.Set(float64(share))
-	m.standby.Set(boolValue(standby))
-}

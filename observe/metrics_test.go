@@ -14,7 +14,7 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
-	"kubecdc/export"
+	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
 )
@@ -48,7 +48,7 @@ func value(t *testing.T, m *Metrics, name string, labels ...string) float64 {
 }
 
 func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
-	e, _ := observed(t, 0)
+	e, _ := observed(t, 1)
 	showAll(e, "pods")
 	families, err := e.Metrics.registry.Gather()
 	if err != nil {
@@ -66,17 +66,17 @@ func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
 }
 
 // showAll lets a stream have every metric that a stream can have.
-func showAll(e *Exporter, stream change.StreamID) {
-	e.StreamAdded(stream)
+func showAll(e *observedExporter, stream change.StreamID) {
+	e.StreamAdded(0, stream, func() int64 { return 3 })
 	e.RecoveryProgress(stream, 1, 2, 1)
-	e.Metrics.Proof(stream, &change.Proof{Result: change.ProofEqual})
-	e.StreamObjects(0, stream, func() int64 { return 3 })
+	proof := change.Control{Type: change.ControlProof, Stream: stream, Proof: &change.Proof{Result: change.ProofEqual}}
+	e.Exporter.Committed(live.Committed{Batch: &change.Batch{Controls: []change.Control{proof}}})
 }
 
 // Before anything has happened every metric is there, but those of streams, of which the exporter learns later, and the page
 // docs/metrics.md has all of them.
 func TestEveryMetricIsThereFromTheStart(t *testing.T) {
-	e, _ := observed(t, 0)
+	e, _ := observed(t, 1)
 	m := e.Metrics
 	showAll(e, "pods")
 	families, err := m.registry.Gather()
@@ -118,9 +118,9 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 
 // While the sink fails from the start, no session reads a stream; its lag grows all the same, over failed sessions too.
 func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
-	e, _ := observed(t, 0)
+	e, _ := observed(t, 1)
 	now := time.Now()
-	e.Metrics.streams.now = func() time.Time { return now }
+	e.Now = func() time.Time { return now }
 	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now.Add(-time.Hour)}, {Stream: "nodes"}})
 	lag := func(stream string, want time.Duration) {
 		t.Helper()
@@ -137,20 +137,20 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 		t.Error("the failing sink is not shown")
 	}
 
-	e.StreamState("pods", change.StateBackfilling, "", nil)
+	e.StreamState("pods", change.StateBackfilling, nil)
 	e.RecoveryProgress("pods", 10, 40, 1)
 	lag("pods", time.Hour+time.Minute)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	lag("pods", 0)
 
 	// The sink takes nothing any more. The session fails, and the next one can't open the log.
 	read := now
-	e.Buffering(0, func() export.Fill {
-		return export.Fill{Streams: map[change.StreamID]time.Time{"pods": read}}
+	e.Buffering(0, func() live.Fill {
+		return live.Fill{Streams: map[change.StreamID]time.Time{"pods": read}}
 	})
 	now = now.Add(time.Minute)
 	lag("pods", time.Minute)
-	e.StreamRemoved("pods")
+	e.StreamsStopped(0)
 	e.Buffering(0, nil)
 	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now.Add(-time.Hour)}, {Stream: "nodes"}})
 	now = now.Add(time.Minute)
@@ -160,11 +160,11 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 // While the start waits for the sink, the streams of the checkpoint fall behind. Once the slots are shared, those of other replicas
 // are dropped.
 func TestTheLagGrowsWhileTheStartWaits(t *testing.T) {
-	e, _ := observed(t, 0, 1)
+	e, _ := observed(t, 2)
 	now := time.Now()
-	e.Metrics.streams.now = func() time.Time { return now }
+	e.Now = func() time.Time { return now }
 	e.StreamsFound([]change.Position{{Stream: "pods", Time: now}, {Stream: "nodes", Time: now}, {Stream: "gone", Ended: change.EndedDeselected}})
-	e.Health.Waits(dependency.Sink, errors.New("waiting for the sink"))
+	e.Waits(dependency.Sink, errors.New("waiting for the sink"))
 	now = now.Add(time.Hour)
 	for _, stream := range []string{"pods", "nodes"} {
 		if lag := value(t, e.Metrics, "stream_lag_seconds", "stream="+stream); lag != 3600 {
@@ -183,24 +183,24 @@ func TestTheLagGrowsWhileTheStartWaits(t *testing.T) {
 
 // A stream that the checkpoint has and the settings do not select is not shown once the log has its end.
 func TestADeselectedStreamIsNotShown(t *testing.T) {
-	e, _ := observed(t, 0)
+	e, _ := observed(t, 1)
 	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: time.Now()}})
 	for _, want := range []float64{1, 0} {
 		if n := value(t, e.Metrics, "streams", "state=new"); n != want {
 			t.Errorf("%v streams are shown, want %v", n, want)
 		}
-		e.Committed(export.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Ended: change.EndedDeselected}}}})
+		e.Exporter.Committed(live.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Ended: change.EndedDeselected}}}})
 	}
 }
 
 // The lag of a quiet stream is 0 between its bookmarks. When it was confirmed last is another metric.
 func TestTheLagDoesNotFollowBookmarks(t *testing.T) {
-	e, _ := observed(t, 0)
+	e, _ := observed(t, 1)
 	now := time.Unix(1_800_000_000, 0)
-	e.Metrics.streams.now = func() time.Time { return now }
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.Now = func() time.Time { return now }
+	e.StreamState("pods", change.StateWatching, nil)
 	for range 5 {
-		e.Committed(export.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Time: now}}}})
+		e.Exporter.Committed(live.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Time: now}}}})
 		confirmed := float64(now.Unix())
 		now = now.Add(time.Minute)
 		if lag := value(t, e.Metrics, "stream_lag_seconds"); lag != 0 {
@@ -217,7 +217,7 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestRequestsAreCountedByAnswer(t *testing.T) {
-	e, _ := observed(t)
+	e, _ := observed(t, 0)
 	answer, failure := &http.Response{StatusCode: 200}, error(nil)
 	counted := e.Metrics.CountRequests(transport(func(*http.Request) (*http.Response, error) { return answer, failure }))
 	ask := func(query string) {
@@ -251,20 +251,20 @@ func TestRequestsAreCountedByAnswer(t *testing.T) {
 
 // A batch's changes are counted without a look-up by labels for each.
 func BenchmarkBatch(b *testing.B) {
-	m := NewMetrics("")
+	m := observing(0).Metrics
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "", "", "")
 	batch := &change.Batch{Changes: make([]change.Change, 1000)}
 	for i := range batch.Changes {
 		batch.Changes[i] = change.Change{Stream: pods, Op: change.Update}
 	}
 	for b.Loop() {
-		m.Batch(batch)
+		m.batch(batch)
 	}
 }
 
 // The metrics say whether audit events arrive: what became of each, and when the last ones came.
 func TestAuditEventsAreCounted(t *testing.T) {
-	m := NewMetrics("test")
+	m := observing(0).Metrics
 	if m.AuditEvents(audit.Tally{}); value(t, m, "audit_last_event_timestamp_seconds") != 0 {
 		t.Error("there is a time without an event")
 	}

@@ -17,17 +17,29 @@ import (
 	"unicode"
 
 	"kubecdc/change"
-	"kubecdc/export"
+	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/source/reflector"
+	"kubecdc/status"
 	"kubecdc/test/hostile"
 )
 
-// observed makes an Exporter and its HTTP server as the command line does.
-func observed(t *testing.T, slots ...int) (*Exporter, *Server) {
+// observedExporter is a running exporter and its metrics.
+type observedExporter struct {
+	*live.Exporter
+	*Metrics
+}
+
+func observing(slots int) *observedExporter {
+	e := live.New(slog.New(slog.DiscardHandler), slots)
+	return &observedExporter{e, NewMetrics("test", e)}
+}
+
+// observed makes an exporter and its HTTP server as the command line does.
+func observed(t *testing.T, slots int) (*observedExporter, *Server) {
 	t.Helper()
-	e := &Exporter{Metrics: NewMetrics("test", slots...), Health: NewHealth(slots...), Progress: NewProgress(slog.New(slog.DiscardHandler))}
-	s, err := Serve(ServerOptions{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, e.Metrics, &Status{Health: e.Health})
+	e := observing(slots)
+	s, err := Serve(ServerOptions{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, e.Metrics, &Status{Exporter: e.Exporter})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +64,13 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 // readyz returns whether the process is ready, and a line for each problem.
 func readyz(t *testing.T, s *Server) (ready bool, wrong string) {
 	t.Helper()
-	status, body := get(t, s, "/readyz")
-	var r Report
+	code, body := get(t, s, "/readyz")
+	var r status.Report
 	if err := json.Unmarshal([]byte(body), &r); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	if r.Ready != (status == http.StatusOK) {
-		t.Errorf("status %d, ready %v", status, r.Ready)
+	if r.Ready != (code == http.StatusOK) {
+		t.Errorf("status %d, ready %v", code, r.Ready)
 	}
 	var lines []string
 	for _, p := range r.Problems {
@@ -68,7 +80,7 @@ func readyz(t *testing.T, s *Server) (ready bool, wrong string) {
 }
 
 func TestReadyFollowsTheExporter(t *testing.T) {
-	e, s := observed(t, 0)
+	e, s := observed(t, 1)
 	expect := func(ready bool, wrong string) {
 		t.Helper()
 		gotReady, gotWrong := readyz(t, s)
@@ -84,17 +96,17 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	expect(false, "slot 0: held by one that died")
 	e.SlotHeld(0, 1, true)
 	expect(false, "slot 0: its streams are not known yet")
-	e.StreamAdded("pods")
-	e.StreamAdded("secrets")
+	e.StreamAdded(0, "pods", nil)
+	e.StreamAdded(0, "secrets", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateListing, "first snapshot", nil)
+	e.StreamState("pods", change.StateListing, nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
-	e.StreamState("pods", change.StateWatching, "", nil)
-	e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403 forbidden"))
+	e.StreamState("pods", change.StateWatching, nil)
+	e.StreamState("secrets", change.StateWaiting, errors.New("403 forbidden"))
 	expect(true, "stream secrets: 403 forbidden")
-	e.StreamState("pods", change.StateListing, "relist: 410", nil)
+	e.StreamState("pods", change.StateListing, nil)
 	expect(true, "stream secrets: 403 forbidden") // a relist does not affect readiness
-	e.StreamState("secrets", change.StateWatching, "", nil)
+	e.StreamState("secrets", change.StateWatching, nil)
 	expect(true, "")
 	e.SlotHeld(0, 1, false)
 	e.Problem(0, errors.New("dial postgres://u:s3cr@h/d: refused"))
@@ -103,14 +115,14 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 
 // A stream whose objects differ from the API server's is listed until a proof finds them equal.
 func TestAFailedProofIsListed(t *testing.T) {
-	e, s := observed(t, 0)
+	e, s := observed(t, 1)
 	e.SlotHeld(0, 1, true)
-	e.StreamAdded("pods")
+	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	prove := func(p change.Proof) (bool, string) {
 		control := change.Control{Type: change.ControlProof, Stream: "pods", ResourceVersion: "7", Proof: &p}
-		e.Committed(export.Committed{Batch: &change.Batch{Controls: []change.Control{control}}})
+		e.Exporter.Committed(live.Committed{Batch: &change.Batch{Controls: []change.Control{control}}})
 		return readyz(t, s)
 	}
 	differs := change.Proof{Result: change.ProofDifferent, Missing: change.Differing{Objects: 3}}
@@ -124,40 +136,40 @@ func TestAFailedProofIsListed(t *testing.T) {
 
 // A resource of which it is unknown whether it was removed is listed, and does not affect readiness.
 func TestUnknownRemovalIsListed(t *testing.T) {
-	e, s := observed(t, 0)
+	e, s := observed(t, 1)
 	e.SlotHeld(0, 1, true)
-	e.StreamAdded("pods")
+	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateWatching, "", nil)
-	e.RemovalUnknown("widgets.example.com", errors.New("get CRDs"))
-	e.RemovalUnknown("pods", errors.New("not shown"))
+	e.StreamState("pods", change.StateWatching, nil)
+	e.RemovalUnknown(0, "widgets.example.com", errors.New("get CRDs"))
+	e.RemovalUnknown(0, "pods", errors.New("not shown"))
 	if ready, wrong := readyz(t, s); !ready || wrong != "stream pods: not shown\nstream widgets.example.com: get CRDs" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
-	e.RemovalUnknown("pods", nil)
-	e.RemovalUnknown("widgets.example.com", nil)
-	e.RemovalUnknown("unknown", nil)
+	e.RemovalUnknown(0, "pods", nil)
+	e.RemovalUnknown(0, "widgets.example.com", nil)
+	e.RemovalUnknown(0, "unknown", nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
-	if r := e.Health.Report(); r.Streams.OK != 1 || r.Streams.All != 1 {
+	if r := status.ReportOf(e.Snapshot()); r.Streams.OK != 1 || r.Streams.All != 1 {
 		t.Errorf("streams %+v", r.Streams)
 	}
 }
 
 func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
-	e, s := observed(t, 0, 1)
+	e, s := observed(t, 2)
 	e.SlotHeld(1, 1, true)
-	e.StreamAdded("pods")
+	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(1)
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "slot 0: not held yet" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
 }
 
 func TestAReplicaOnStandbyIsReady(t *testing.T) {
-	e, s := observed(t, 0)
+	e, s := observed(t, 1)
 	owners := map[int]string{0: "another"}
 	e.ReplicaStatus(ownership.Status{Replicas: 2, Owners: owners})
 	if ready, wrong := readyz(t, s); ready || wrong != "slot 0: held by another" {
@@ -178,37 +190,37 @@ func TestAReplicaOnStandbyIsReady(t *testing.T) {
 
 // How far a recovery is can be seen until the stream watches again. It does not affect readiness.
 func TestARecoveryIsShownWhileItRuns(t *testing.T) {
-	e, s := observed(t, 0)
+	e, s := observed(t, 1)
 	e.SlotHeld(0, 1, true)
-	e.StreamAdded("pods")
+	e.StreamAdded(0, "pods", nil)
 	e.StreamsKnown(0)
-	e.StreamState("pods", change.StateWatching, "", nil)
-	e.StreamState("pods", change.StateBackfilling, "410", nil)
+	e.StreamState("pods", change.StateWatching, nil)
+	e.StreamState("pods", change.StateBackfilling, nil)
 	e.RecoveryProgress("pods", 650, 2600, 412)
 	if ready, text := readyz(t, s); !ready || text != "stream pods: recovers what its watch missed: 650 of 2600 revisions accounted for, 412 requests" {
 		t.Errorf("%v, %q", ready, text)
 	}
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	if ready, text := readyz(t, s); !ready || text != "" {
 		t.Errorf("%v, %q", ready, text)
 	}
 }
 
 func TestMetrics(t *testing.T) {
-	e, s := observed(t, 0)
+	e, s := observed(t, 1)
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "shop", "app=web", "")
 	differs := &change.Proof{Result: change.ProofDifferent, Stale: change.Differing{Objects: 2}}
-	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Batch: &change.Batch{
+	e.Exporter.Committed(live.Committed{Sink: 3 * time.Millisecond, Batch: &change.Batch{
 		Changes:   []change.Change{{Stream: pods, Op: change.Create, After: []byte("{}")}, {Stream: pods, Op: change.Create}},
 		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},
-		Controls: []change.Control{{Type: change.ControlGap, Gap: &change.Gap{From: "5", Complete: true}},
+		Controls: []change.Control{{Type: change.ControlGap, Stream: pods.ID(), Gap: &change.Gap{From: "5", Complete: true}},
 			{Type: change.ControlProof, Stream: pods.ID(), Proof: differs}},
 	}})
-	e.Checkpointed(0, time.Millisecond)
-	e.StreamState(pods.ID(), change.StateListing, "", nil)
-	e.StreamState(pods.ID(), change.StateWatching, "", nil)
-	e.Relisted(pods.ID(), reflector.RelistExpired)
-	e.WatchRestarted(pods.ID())
+	e.Exporter.Checkpointed(time.Millisecond)
+	e.StreamState(pods.ID(), change.StateListing, nil)
+	e.StreamState(pods.ID(), change.StateWatching, nil)
+	e.Exporter.Relisted(pods.ID(), reflector.RelistExpired)
+	e.Exporter.WatchRestarted(pods.ID())
 	e.SlotHeld(0, 7, true)
 	_, text := get(t, s, "/metrics")
 	for _, want := range []string{
@@ -237,7 +249,7 @@ func TestMetrics(t *testing.T) {
 	if strings.Contains(text, `state="listing",stream`) {
 		t.Error("/metrics shows a former state")
 	}
-	e.StreamRemoved(pods.ID())
+	e.StreamsStopped(0)
 	e.SlotStreams(0, nil)
 	if _, text := get(t, s, "/metrics"); strings.Contains(text, "stream_lag_seconds{") {
 		t.Error("/metrics shows a stream of a slot that another replica has")
@@ -245,9 +257,9 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestBufferAndDeadLetters(t *testing.T) {
-	e, s := observed(t, 0)
-	e.Buffering(3, func() export.Fill { return export.Fill{Changes: 7, Bytes: 800, Pending: 5} })
-	e.Committed(export.Committed{Batch: &change.Batch{Malformed: []change.Malformed{{Stream: "pods@shop"}}}})
+	e, s := observed(t, 4)
+	e.Buffering(3, func() live.Fill { return live.Fill{Changes: 7, Bytes: 800, Pending: 5} })
+	e.Exporter.Committed(live.Committed{Batch: &change.Batch{Malformed: []change.Malformed{{Stream: "pods@shop"}}}})
 	e.DeadLetter("secrets")
 	_, text := get(t, s, "/metrics")
 	for _, want := range []string{`kubecdc_buffer_changes{slot="3"} 7`, `kubecdc_buffer_bytes{slot="3"} 800`,
@@ -257,14 +269,14 @@ func TestBufferAndDeadLetters(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
-	e.Buffering(3, nil)
+	e.SlotHeld(3, 1, false)
 	if _, text := get(t, s, "/metrics"); !strings.Contains(text, `kubecdc_buffer_changes{slot="3"} 0`) {
 		t.Error("/metrics shows no empty buffer of a slot without a session")
 	}
 }
 
 func TestARetryingSinkIsNotReady(t *testing.T) {
-	e, s := observed(t, 0)
+	e, s := observed(t, 1)
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
 	e.SinkStuck(errors.New("not enough replicas"))
@@ -281,12 +293,12 @@ func TestARetryingSinkIsNotReady(t *testing.T) {
 }
 
 func TestAPortInUseIsAnErrorOfItsOwn(t *testing.T) {
-	_, s := observed(t)
-	_, err := Serve(ServerOptions{Listen: s.Addr()}, NewMetrics(""), &Status{Health: NewHealth()})
+	_, s := observed(t, 0)
+	_, err := Serve(ServerOptions{Listen: s.Addr()}, observing(0).Metrics, &Status{Exporter: observing(0).Exporter})
 	if _, ok := errors.AsType[*net.OpError](err); !ok || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Error(err)
 	}
-	if s, err := Serve(ServerOptions{Listen: "off"}, NewMetrics(""), &Status{Health: NewHealth()}); err != nil || s.Close() != nil {
+	if s, err := Serve(ServerOptions{Listen: "off"}, observing(0).Metrics, &Status{Exporter: observing(0).Exporter}); err != nil || s.Close() != nil {
 		t.Error("off", err)
 	}
 }

@@ -48,28 +48,6 @@ func (r *registry) histograms(name, help string, buckets []float64, labels ...st
 	return v
 }
 
-// scraped are gauges that are computed when they are scraped, so that nothing has to be updated for every change.
-type scraped struct {
-	descs   []*prometheus.Desc
-	collect func(emit func(desc *prometheus.Desc, value float64, labels ...string))
-}
-
-func (r *registry) scraped(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(r.describe(name, "gauge", help, labels), help, labels, nil)
-}
-
-func (s *scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range s.descs {
-		ch <- d
-	}
-}
-
-func (s *scraped) Collect(ch chan<- prometheus.Metric) {
-	s.collect(func(desc *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
-	})
-}
-
 func boolValue(b bool) float64 {
 	if b {
 		return 1

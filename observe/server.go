@@ -109,11 +109,10 @@ func (s *Server) Close() error {
 const detailsPath = "/kubecdc/readyz"
 
 func (s *Server) handler(m *Metrics, page *Status) http.Handler {
-	m.health.Store(page.Health)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		report := page.Health.Report()
+		report := status.ReportOf(page.Exporter.Snapshot())
 		if may(s.access, r, detailsPath) == nil {
 			answerReady(w, report.Ready, report)
 			return

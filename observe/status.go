@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/live"
 	"kubecdc/status"
 )
 
 // Status makes the status that the HTTP server shows: of this process, and of all replicas while the checkpoint is open.
 type Status struct {
-	Health     *Health
+	Exporter   *live.Exporter
 	Version    string
 	StaleAfter time.Duration
 
@@ -21,8 +22,6 @@ type Status struct {
 	read   time.Time // when stored was read
 	tried  time.Time // when a read ended last, and its error
 	failed error
-	made   *status.Status
-	madeAt time.Time // unlike the time in it, not moved when the clock is set
 }
 
 // Place is what the exporter works on, once the checkpoint is open.
@@ -33,7 +32,6 @@ type Place struct {
 }
 
 const (
-	madeFor     = time.Second // a status is shown again for so long
 	storedFor   = 2 * time.Second
 	readTimeout = time.Second
 )
@@ -50,30 +48,23 @@ func (s *Status) Open(at Place) (closed func()) {
 	}
 }
 
-// Now returns the status as it was at most a second ago.
+// Now makes the status.
 func (s *Status) Now() *status.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.made != nil && now.Sub(s.madeAt) < madeFor {
-		return s.made
-	}
 	err := s.readStored(now)
-	live := s.Health.Live()
-	live.Process.Version = s.Version
-	for i := range live.Servers {
-		live.Servers[i].Address = s.at.Addresses[live.Servers[i].Name]
-	}
-	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter}
-	s.made, s.madeAt = status.Make(options, s.stored, live), now
+	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter,
+		Version: s.Version, Addresses: s.at.Addresses}
+	made := status.Make(options, s.stored, s.Exporter.Snapshot())
 	switch {
 	case s.stored == nil:
-		s.made.Notes = append(s.made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")
+		made.Notes = append(made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")
 	case err != nil:
-		s.made.Notes = append(s.made.Notes, "The checkpoint could not be read: what belongs to other replicas is shown as of "+
+		made.Notes = append(made.Notes, "The checkpoint could not be read: what belongs to other replicas is shown as of "+
 			s.read.UTC().Format(time.RFC3339)+".")
 	}
-	return s.made
+	return made
 }
 
 // readStored reads the checkpoint, on its own time: a browser that goes away must not break off what other pages wait for. If it

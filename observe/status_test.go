@@ -3,74 +3,33 @@ package observe
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export"
+	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
 	"kubecdc/status"
 )
 
-// server returns what a status says of a server: up or down, and for how many seconds.
-func server(h *Health, name string) (up bool, seconds int) {
-	for _, s := range h.Live().Servers {
-		if s.Name == name {
-			return s.Up, int(h.now().Sub(s.Since).Seconds())
-		}
-	}
-	return false, -1
-}
-
-func TestSinceWhenAServerIsUp(t *testing.T) {
-	now := time.Now()
-	h := NewHealth(0)
-	h.now = func() time.Time { return now }
-	want := func(when string, up bool, seconds int) {
-		t.Helper()
-		if gotUp, got := server(h, dependency.Sink); gotUp != up || got != seconds {
-			t.Errorf("%s: up %v for %d s, not %v for %d s", when, gotUp, got, up, seconds)
-		}
-		now = now.Add(10 * time.Second)
-	}
-	want("before it is used", false, -1)
-	h.SlotHeld(0, true)
-	want("read", true, 0)
-	h.Problem(dependency.Sink, errors.New("no leader"))
-	want("a problem", false, 0)
-	h.SlotProblem(0, dependency.Sink, errors.New("no leader"))
-	want("the session fails too", false, 10)
-	h.Clear(dependency.Sink)
-	want("one of the two is over", false, 20)
-	h.SlotProblem(0, "", nil)
-	want("both are over", true, 0)
-	h.Stalled(dependency.Sink, errors.New("no answer"))
-	want("no answer", false, 0)
-	h.Stalled(dependency.Sink, nil)
-	h.Committed(export.Committed{Batch: &change.Batch{}})
-	want("an answer", true, 0)
-	want("later", true, 10)
-}
-
 // The API server has a tile as the others have, from the first heartbeat on; without its answer the process is not ready.
 func TestTheAPIServerIsAServer(t *testing.T) {
-	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(slog.New(slog.DiscardHandler))}
+	e := observing(1)
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
 	e.ReplicaStatus(ownership.Status{Replicas: 1, Self: "me", Owners: map[int]string{0: "me"}})
-	if up, _ := server(e.Health, dependency.APIServer); !up || !e.Health.Report().Ready {
-		t.Errorf("it is up: %v; %+v", up, e.Health.Report())
+	if up := e.Snapshot().Servers[dependency.APIServer].Up; !up || !status.ReportOf(e.Snapshot()).Ready {
+		t.Errorf("it is up: %v; %+v", up, status.ReportOf(e.Snapshot()))
 	}
 	e.Stalled(dependency.APIServer, errors.New("no answer since 12:00"))
-	if up, _ := server(e.Health, dependency.APIServer); up || e.Health.Report().Ready {
-		t.Errorf("without an answer it is up: %v; %+v", up, e.Health.Report())
+	if up := e.Snapshot().Servers[dependency.APIServer].Up; up || status.ReportOf(e.Snapshot()).Ready {
+		t.Errorf("without an answer it is up: %v; %+v", up, status.ReportOf(e.Snapshot()))
 	}
 	e.Stalled(dependency.APIServer, nil)
-	past := e.Health.Live().Past
+	past := e.Snapshot().Past
 	if len(past) != 1 || past[0].Component != dependency.APIServer || past[0].Text != "no answer since 12:00" {
 		t.Errorf("what was wrong is %+v", past)
 	}
@@ -102,9 +61,9 @@ func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { r
 // A stream is shown with what the process knows of it, and others with what the checkpoint has. A checkpoint that hangs keeps no
 // page waiting.
 func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
-	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(slog.New(slog.DiscardHandler))}
-	e.StreamAdded("pods")
-	e.StreamState("pods", change.StateWatching, "", nil)
+	e := observing(1)
+	e.StreamAdded(0, "pods", nil)
+	e.StreamState("pods", change.StateWatching, nil)
 	e.ReplicaStatus(ownership.Status{Replicas: 2, Self: "me", Owners: map[int]string{0: "me"}})
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
@@ -113,11 +72,11 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	for i := range changes {
 		changes[i] = change.Change{Op: change.Create, Stream: stream}
 	}
-	e.Committed(export.Committed{Batch: &change.Batch{Changes: changes,
+	e.Exporter.Committed(live.Committed{Batch: &change.Batch{Changes: changes,
 		Positions: []change.Position{{Stream: "pods", ResourceVersion: "9", Time: time.Now()}},
 		Controls:  []change.Control{{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{Complete: true, Recovered: 7}}}}})
 	store := &stored{}
-	s := &Status{Health: e.Health, StaleAfter: time.Hour}
+	s := &Status{Exporter: e.Exporter, StaleAfter: time.Hour}
 	defer s.Open(Place{Cluster: "prod", Store: store})()
 	got := s.Now()
 	if len(got.Streams) != 2 || !got.Healthy || got.Cluster != "prod" || !got.Slots[0].Mine || got.Process.Replicas != 2 {
@@ -133,7 +92,6 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	store.hangs, store.asked, s.tried = true, 0, time.Time{}
 	var late *status.Status
 	for range 10 { // pages, one after another
-		s.made = nil
 		late = s.Now()
 	}
 	if store.asked > 5 {
@@ -144,21 +102,10 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	}
 }
 
-// A clock that is set back must not keep the page as it was for as long.
-func TestAStatusOutlivesAClockThatIsSetBack(t *testing.T) {
-	s := &Status{Health: NewHealth(0), StaleAfter: time.Hour}
-	before := s.Now()
-	before.Time = before.Time.Add(time.Hour)
-	s.madeAt = s.madeAt.Add(-madeFor)
-	if s.Now() == before {
-		t.Error("it is as it was")
-	}
-}
-
 func TestReadyzNamesNoObject(t *testing.T) {
-	h := NewHealth(0)
-	h.SlotProblem(0, "", errors.New(`repair "shop/hunter2": no answer`))
-	if text := h.Report().Problems[0].Text; text != `repair "…": no answer` {
+	h := observing(1).Exporter
+	h.Problem(0, errors.New(`repair "shop/hunter2": no answer`))
+	if text := status.ReportOf(h.Snapshot()).Problems[0].Text; text != `repair "…": no answer` {
 		t.Errorf("it says %q", text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 )
 
@@ -160,24 +161,25 @@ const mostPast = 5
 
 // Past is a problem that went away.
 type Past struct {
-	Component string          `json:"component"`
-	Text      string          `json:"problem"`
-	Since     time.Time       `json:"since"`
-	Until     time.Time       `json:"until"`
-	Count     int             `json:"streams,omitempty"` // that had it
-	Stream    change.StreamID `json:"-"`
+	Component string    `json:"component"`
+	Text      string    `json:"problem"`
+	Since     time.Time `json:"since"`
+	Until     time.Time `json:"until"`
+	Count     int       `json:"streams,omitempty"` // that had it
+
+	stream change.StreamID
 }
 
 // addPast groups what went away by cause, the latest first.
-func (m *maker) addPast(all []Past) {
+func (m *maker) addPast(all []live.Past) {
 	groups := map[string]*Past{}
-	for _, p := range all {
-		p.Text = m.hide(p.Text, p.Stream)
-		if p.Stream != "" {
-			p.Component, p.Count = "stream "+Label(p.Stream), 1
+	for _, gone := range all {
+		p := Past{Component: gone.Component, Text: m.hide(gone.Text, gone.Stream), Since: gone.Since, Until: gone.Until, stream: gone.Stream}
+		if p.stream != "" {
+			p.Component, p.Count = "stream "+Label(p.stream), 1
 		}
 		key := p.Component
-		if p.Stream != "" {
+		if p.stream != "" {
 			key = "stream"
 		}
 		key += cause(p.Text)
@@ -195,7 +197,7 @@ func (m *maker) addPast(all []Past) {
 }
 
 func (p *Past) join(other Past) {
-	if p.Stream != "" && p.Stream != other.Stream {
+	if p.stream != "" && p.stream != other.stream {
 		p.Component, p.Text = "streams", cause(p.Text)
 		p.Count++
 	}

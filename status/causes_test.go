@@ -9,18 +9,17 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/live"
 )
 
 // failing is a status of streams that each have an error, one for each text; the text may have the stream's number.
 func failing(streams int, servers []Problem, text string) *Status {
-	live := &Live{Problems: servers}
+	all := servers
 	for i := range streams {
 		id := change.StreamID(fmt.Sprintf("kind%d.example.com", i))
-		live.Streams = append(live.Streams, LiveStream{ID: id, State: "waiting"})
-		live.Problems = append(live.Problems, Problem{Component: "stream " + string(id), Stream: id,
-			Text: strings.ReplaceAll(text, "#", fmt.Sprint(i)), Since: now.Add(time.Duration(-i) * time.Second)})
+		all = append(all, Problem{Stream: id, Text: strings.ReplaceAll(text, "#", fmt.Sprint(i)), Since: now.Add(time.Duration(-i) * time.Second)})
 	}
-	return Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, live)
+	return Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, running(all...))
 }
 
 // Streams that fail for one reason are one problem, whatever each of them asked for.
@@ -70,16 +69,16 @@ func TestTheServerComesBeforeItsVictims(t *testing.T) {
 
 // What went away is shown for a while, by cause, the latest first.
 func TestWhatWasWrong(t *testing.T) {
-	live := &Live{}
+	process := &live.Snapshot{}
 	for i := range 300 {
-		live.Past = append(live.Past, Past{Stream: change.StreamID(fmt.Sprintf("kind%d", i)), Component: "stream ",
+		process.Past = append(process.Past, live.Past{Stream: change.StreamID(fmt.Sprintf("kind%d", i)), Component: "stream ",
 			Text: fmt.Sprintf(`Get "https://k/kind%d": EOF`, i), Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)})
 	}
 	for i := range 8 {
-		live.Past = append(live.Past, Past{Component: "sink", Text: fmt.Sprint("no leader of topic t", i), Since: now.Add(-time.Hour),
+		process.Past = append(process.Past, live.Past{Component: "sink", Text: fmt.Sprint("no leader of topic t", i), Since: now.Add(-time.Hour),
 			Until: now.Add(time.Duration(-10-i) * time.Minute)})
 	}
-	s := Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, live)
+	s := Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, process)
 	if len(s.Past) != mostPast || s.Past[0].Count != 300 || s.Past[0].Text != "EOF" || s.Past[1].Text != "no leader of topic t0" || !s.Healthy {
 		t.Errorf("it shows %+v", s.Past)
 	}

@@ -27,9 +27,18 @@ type pages struct {
 	loading atomic.Int32
 
 	making sync.Mutex
-	html   []byte // which all open pages share
-	tag    string
+	status *Status // which all requests share
 	made   time.Time
+	html   []byte // of the status; nil: not written yet
+	tag    string
+}
+
+// latest returns the status as it was at most madeFor ago.
+func (p *pages) latest() *Status {
+	if p.status == nil || time.Since(p.made) > madeFor {
+		p.status, p.made, p.html = p.now(), time.Now(), nil
+	}
+	return p.status
 }
 
 const (
@@ -45,12 +54,12 @@ func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")
 	p.answer(w, func() ([]byte, error) {
-		if time.Since(p.made) > madeFor {
+		if s := p.latest(); p.html == nil {
 			var b bytes.Buffer
-			if err := p.now().writePage(&b); err != nil {
+			if err := s.writePage(&b); err != nil {
 				return nil, err
 			}
-			p.html, p.tag, p.made = b.Bytes(), `"`+hash(b.String())+`"`, time.Now()
+			p.html, p.tag = b.Bytes(), `"`+hash(b.String())+`"`
 		}
 		header.Set("ETag", p.tag)
 		if r.Header.Get("If-None-Match") == p.tag {
@@ -88,7 +97,7 @@ func (p *pages) json(w http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
 		e := json.NewEncoder(plain.JSONWriter(&b))
 		e.SetIndent("", "  ")
-		err := e.Encode(p.now())
+		err := e.Encode(p.latest())
 		return b.Bytes(), err
 	})
 }

@@ -11,6 +11,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/live"
+	"kubecdc/internal/plain"
 )
 
 // recent is how long an incomplete gap counts as something wrong.
@@ -22,6 +24,8 @@ type Options struct {
 	Now     time.Time
 	// StaleAfter is how long ago a stream may have been confirmed.
 	StaleAfter time.Duration
+	Version    string            // of the process
+	Addresses  map[string]string // of its servers, by dependency
 }
 
 // StaleAfter returns how long a stream may be unconfirmed, given the interval between watermarks.
@@ -63,20 +67,20 @@ func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
 
 // Make makes a Status of what the checkpoint and the process know; either may be nil. It is by the process's clock or, without a
 // process, by that of the checkpoint's store: the clock of whoever asks may be wrong.
-func Make(o Options, stored *Stored, live *Live) *Status {
-	if stored != nil && live == nil {
+func Make(o Options, stored *Stored, process *live.Snapshot) *Status {
+	if stored != nil && process == nil {
 		o.Now = o.Now.Add(-stored.Ahead)
 	}
 	m := &maker{Options: o, streams: map[change.StreamID]*Stream{}, owned: map[change.StreamID]bool{}}
 	m.status = &Status{Cluster: o.Cluster, Time: o.Now.UTC(), Problems: []Problem{}, Slots: []Slot{}, Streams: []Stream{}}
 	if stored != nil {
-		if live != nil {
+		if process != nil {
 			m.ahead = stored.Ahead
 		}
 		m.addStored(stored)
 	}
-	if live != nil {
-		m.addLive(live)
+	if process != nil {
+		m.addProcess(process)
 	}
 	m.judge()
 	return m.status
@@ -152,41 +156,53 @@ func (m *maker) confirm(s *Stream, p change.Position) {
 	s.Position, s.Confirmed = p.ResourceVersion, p.Time.UTC()
 }
 
-func (m *maker) addLive(live *Live) {
-	m.status.Process, m.status.Servers = &live.Process, live.Servers
-	for _, l := range live.Streams {
-		s := m.stream(l.ID)
-		if l.Position.ResourceVersion != "" {
-			s.Confirmed = time.Time{} // the process's own, by its clock
-		}
-		m.confirm(s, l.Position)
-		s.State, s.StateSince, s.Rate, m.owned[l.ID] = l.State, l.Since, &l.Rate, true
-		s.Problem, s.Since = "", time.Time{} // what the process says of the stream is newer
-		for i := range l.Controls {
-			s.show(&l.Controls[i])
+func (m *maker) addProcess(p *live.Snapshot) {
+	report := ReportOf(p)
+	m.status.Process = &Process{Name: p.Replica.Self, Version: m.Version, Started: p.Started, Ready: report.Ready, Standby: report.Standby,
+		Replicas: p.Replica.Replicas}
+	for _, name := range slices.Sorted(maps.Keys(p.Servers)) {
+		v := p.Servers[name]
+		m.status.Servers = append(m.status.Servers, Server{Name: name, Address: m.Addresses[name], Up: v.Up, Since: v.Since.UTC()})
+	}
+	for id, v := range p.Streams {
+		if v.Added {
+			m.addStream(m.stream(id), &v)
 		}
 	}
-	for _, p := range live.Problems {
+	for _, p := range report.Problems {
 		p.Text = m.hide(p.Text, p.Stream)
 		if p.Stream != "" {
 			s := m.stream(p.Stream)
 			s.Problem, s.Since = p.Text, p.Since
 			continue
 		}
-		m.status.Problems = append(m.status.Problems, p)
+		m.status.Problems = append(m.status.Problems, p.Problem)
 	}
-	m.addPast(live.Past)
-	for n := len(m.status.Slots); n < live.Slots; n++ {
+	m.addPast(p.Past)
+	for n := len(m.status.Slots); n < len(p.Slots); n++ {
 		m.status.Slots = append(m.status.Slots, Slot{Number: n})
 	}
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]
-		if owner, ok := live.Owners[s.Number]; ok {
+		if owner, ok := p.Replica.Owners[s.Number]; ok {
 			s.Owner, s.Held = owner, true
 		}
-		if slices.Contains(live.Held, s.Number) {
+		if p.Slots[s.Number].Held {
 			s.Held, s.Mine = true, true
 		}
+	}
+}
+
+// addStream adds what the process says of a stream that it reads. It is newer than what the checkpoint has.
+func (m *maker) addStream(s *Stream, v *live.Stream) {
+	if v.Position.ResourceVersion != "" {
+		s.Confirmed = time.Time{} // the process's own, by its clock
+	}
+	m.confirm(s, v.Position)
+	s.State, s.StateSince, s.Rate, m.owned[s.id] = v.State, v.Since.UTC(), &v.Rate, true
+	s.Problem, s.Since = "", time.Time{}
+	for _, c := range v.Controls {
+		s.show(&c)
 	}
 }
 
@@ -199,7 +215,7 @@ func (m *maker) hide(text string, about change.StreamID) string {
 			text = hideSelectors(text, id)
 		}
 	}
-	return HideNames(text)
+	return plain.HideNames(text)
 }
 
 func (m *maker) judge() {

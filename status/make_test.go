@@ -9,6 +9,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/live"
+	"kubecdc/export/ownership"
 )
 
 var now = time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
@@ -32,6 +34,29 @@ func proofAt(stream change.StreamID, ago time.Duration, result change.ProofResul
 	return change.Control{Type: change.ControlProof, Stream: stream, ResourceVersion: "9", TimeMs: now.Add(-ago).UnixMilli(), Proof: p}
 }
 
+// running is a process that has problems: of components, or of streams.
+func running(problems ...Problem) *live.Snapshot {
+	s := &live.Snapshot{Problems: map[string]*live.Problem{}, Stalls: map[string]*live.Problem{}, Streams: map[change.StreamID]live.Stream{}}
+	for _, p := range problems {
+		v := &live.Problem{Text: p.Text, Since: p.Since}
+		switch {
+		case p.Stream != "":
+			s.Streams[p.Stream] = live.Stream{Session: live.Session{Added: true, State: "waiting", Problem: v}}
+		case s.Problems[p.Component] != nil:
+			s.Stalls[p.Component] = v
+		default:
+			s.Problems[p.Component] = v
+		}
+	}
+	return s
+}
+
+// watching is a process that watches a stream.
+func watching(p change.Position) *live.Snapshot {
+	session := live.Session{Added: true, State: "watching", Settled: true, Position: p}
+	return &live.Snapshot{Streams: map[change.StreamID]live.Stream{p.Stream: {Session: session}}}
+}
+
 // problems returns a line for each problem.
 func problems(s *Status) string {
 	var lines []string
@@ -46,7 +71,7 @@ func TestWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		stored Stored
-		live   *Live
+		live   *live.Snapshot
 		want   string // problems; empty: all is well
 	}{
 		{"all streams were confirmed", Stored{Positions: []change.Position{confirmed("pods", time.Minute)}}, nil, ""},
@@ -76,29 +101,28 @@ func TestWhatIsWrong(t *testing.T) {
 			{ID: 7, Kind: change.SignalPause, Stream: "pods", SignalAnswer: checkpoint.SignalAnswer{State: change.SignalPaused}}}}, nil,
 			"stream pods: paused by signal 7"},
 		{"the process says what is wrong with its stream", Stored{Positions: []change.Position{confirmed("pods", time.Hour)}},
-			&Live{Streams: []LiveStream{{ID: "pods", State: "waiting"}}, Problems: []Problem{{Component: "stream pods", Text: "403", Stream: "pods"}}},
+			running(Problem{Text: "403", Stream: "pods"}),
 			"stream pods: 403"},
 		{"the process has confirmed it since", Stored{Positions: []change.Position{confirmed("pods", time.Hour)}},
-			&Live{Streams: []LiveStream{{ID: "pods", State: "watching", Position: confirmed("pods", 0)}}}, ""},
-		{"the sink is down", Stored{}, &Live{Problems: []Problem{{Component: "sink", Text: "no answer"}}}, "sink: no answer"},
-		{"a request names an object", Stored{}, &Live{Problems: []Problem{{Component: "start", Text: `Get "https://k/x?fieldSelector=metadata.name%3Dhunter2&limit=1": EOF`}}},
+			watching(confirmed("pods", 0)), ""},
+		{"the sink is down", Stored{}, running(Problem{Component: "sink", Text: "no answer"}), "sink: no answer"},
+		{"a request names an object", Stored{}, running(Problem{Component: "start", Text: `Get "https://k/x?fieldSelector=metadata.name%3Dhunter2&limit=1": EOF`}),
 			`start: Get "https://k/x?fieldSelector=…&limit=1": EOF`},
-		{"an error has selectors", Stored{}, &Live{
-			Streams: []LiveStream{{ID: "pods?labels=app=hunter2&fields=metadata.name!=hunter2"}},
-			Problems: []Problem{{Component: "sink", Text: "write pods?labels=app=hunter2&fields=metadata.name!=hunter2: no leader"},
-				{Component: "stream", Stream: "pods?labels=app=hunter2&fields=metadata.name!=hunter2", Text: "compare " +
-					"pods?labels=app=hunter2&fields=metadata.name!=hunter2: " +
-					`Get "https://k/x?fieldSelector=metadata.name%21%3Dhunter2&labelSelector=app%3Dhunter2&limit=1": EOF`}}},
+		{"an error has selectors", Stored{}, running(
+			Problem{Component: "sink", Text: "write pods?labels=app=hunter2&fields=metadata.name!=hunter2: no leader"},
+			Problem{Stream: "pods?labels=app=hunter2&fields=metadata.name!=hunter2", Text: "compare " +
+				"pods?labels=app=hunter2&fields=metadata.name!=hunter2: " +
+				`Get "https://k/x?fieldSelector=metadata.name%21%3Dhunter2&labelSelector=app%3Dhunter2&limit=1": EOF`}),
 			"sink: write pods (by selectors): no leader\nstream pods (by selectors): compare pods (by selectors): " +
 				`Get "https://k/x?fieldSelector=…&labelSelector=…&limit=1": EOF`},
-		{"an object lacks its uid", Stored{}, &Live{Problems: []Problem{{Component: "start",
-			Text: `its metadata lacks name, uid or a numeric resourceVersion (name "hunter2", uid "")`}}},
+		{"an object lacks its uid", Stored{}, running(Problem{Component: "start",
+			Text: `its metadata lacks name, uid or a numeric resourceVersion (name "hunter2", uid "")`}),
 			`start: its metadata lacks name, uid or a numeric resourceVersion (name "…", uid "")`},
-		{"an object can't be repaired", Stored{}, &Live{Problems: []Problem{{Component: "slot 0", Text: `repair "shop/hunter2": commit batch 7 to "pg-1": EOF`}}},
+		{"an object can't be repaired", Stored{}, running(Problem{Component: "slot 0", Text: `repair "shop/hunter2": commit batch 7 to "pg-1": EOF`}),
 			`slot 0: repair "…": commit batch 7 to "pg-1": EOF`},
-		{"a record is not the exporter's", Stored{}, &Live{Problems: []Problem{
-			{Component: "sink", Text: fmt.Sprintf("read topic %q: offset 7: decode record key %.80q: not a key of kubecdc's", "kubecdc.pods", `{"name":"hunter2"}`)},
-			{Component: "sink", Text: fmt.Sprintf("%.40q is not in the wire format of a schema registry", "\x00hunter2")}}},
+		{"a record is not the exporter's", Stored{}, running(
+			Problem{Component: "sink", Text: fmt.Sprintf("read topic %q: offset 7: decode record key %.80q: not a key of kubecdc's", "kubecdc.pods", `{"name":"hunter2"}`)},
+			Problem{Component: "sink", Text: fmt.Sprintf("%.40q is not in the wire format of a schema registry", "\x00hunter2")}),
 			`sink: read topic "kubecdc.pods": offset 7: decode record key "…": not a key of kubecdc's` + "\n" +
 				`sink: "…" is not in the wire format of a schema registry`},
 	} {
@@ -120,8 +144,9 @@ func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
 	if got := problems(Make(options, stored, nil)); got != want {
 		t.Errorf("got %q", got)
 	}
-	live := &Live{Slots: 3, Held: []int{2}, Owners: map[int]string{1: "c", 2: "b"}}
-	s := Make(options, stored, live)
+	process := &live.Snapshot{Slots: map[int]live.Slot{0: {}, 1: {}, 2: {Held: true, StreamsKnown: true}},
+		Replica: ownership.Status{Owners: map[int]string{0: "a", 1: "c", 2: "b"}, Self: "b"}}
+	s := Make(options, stored, process)
 	if got := problems(s); got != "" || s.Slots[1].Owner != "c" || !s.Slots[2].Mine || s.Slots[1].Mine {
 		t.Errorf("the process knows the owners: %q, %+v", got, s.Slots)
 	}
@@ -160,9 +185,9 @@ func TestTheReadersClockMayBeWrong(t *testing.T) {
 	wrong := options
 	wrong.Now = now.Add(skew)
 	for name, c := range map[string]struct {
-		live *Live
+		live *live.Snapshot
 		pods time.Duration
-	}{"the command": {nil, 0}, "a replica": {&Live{Streams: []LiveStream{{ID: "pods", Position: own}}}, 3 * time.Minute}} {
+	}{"the command": {nil, 0}, "a replica": {watching(own), 3 * time.Minute}} {
 		s := Make(wrong, stored, c.live)
 		nodes, pods := s.Streams[0], s.Streams[1]
 		if got := *nodes.LagSeconds; got != 60 || !s.Healthy {
@@ -201,9 +226,9 @@ func TestASlowAnswerIsNoWrongClock(t *testing.T) {
 }
 
 func TestAnErrorDoesNotControlTheTerminal(t *testing.T) {
-	live := &Live{Problems: []Problem{{Component: "sink", Text: "a proxy answers:\n\x1b]0;owned\a\tnö"}}}
+	process := running(Problem{Component: "sink", Text: "a proxy answers:\n\x1b]0;owned\a\tnö"})
 	var table strings.Builder
-	Make(options, nil, live).WriteTable(&table)
+	Make(options, nil, process).WriteTable(&table)
 	if want := `✕ sink: a proxy answers:\n\u001b]0;owned\u0007\tnö` + "\n"; !strings.Contains(table.String(), want) {
 		t.Errorf("it is written as %q", table.String())
 	}

@@ -17,6 +17,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/live"
 	"kubecdc/test/hostile"
 )
 
@@ -29,9 +30,11 @@ func manyStreams() *Status {
 	stored.Positions = append(stored.Positions, confirmed("secrets@shop?labels=app=hunter2&fields=metadata.name=hunter2", time.Hour))
 	stored.Controls = []change.Control{gapAt("kind1.example.com@ns-1", time.Hour, true), proofAt("kind1.example.com@ns-1", time.Minute, change.ProofEqual),
 		proofAt("kind2.example.com@ns-2", time.Minute, change.ProofDifferent)}
-	return Make(options, stored, &Live{Process: Process{Version: "v1", Started: now, Ready: true},
-		Servers:  []Server{{Name: "sink", Up: true, Since: now}, {Name: "checkpoint", Since: now}},
-		Problems: []Problem{{Component: "checkpoint", Text: `dial <script>alert("x")</script>`, Since: now}}})
+	process := running(Problem{Component: "checkpoint", Text: `dial <script>alert("x")</script>`, Since: now})
+	process.Started, process.Servers = now, map[string]live.Server{"sink": {Up: true, Since: now}, "checkpoint": {Since: now}}
+	shown := options
+	shown.Version = "v1"
+	return Make(shown, stored, process)
 }
 
 func serve(t *testing.T, now func() *Status) *httptest.Server {
@@ -64,7 +67,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 			gap := gapAt("pods", time.Hour, false)
 			gap.Gap.Reason = "lost " + c.Text
 			return Make(options, &Stored{Positions: []change.Position{confirmed("pods", time.Second)}, Controls: []change.Control{gap}},
-				&Live{Problems: []Problem{{Component: "stream pods", Stream: "pods", Text: c.Text, Since: now}}})
+				running(Problem{Stream: "pods", Text: c.Text, Since: now}))
 		}
 		s := serve(t, made)
 		_, page := get(t, s.URL+"/")

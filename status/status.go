@@ -1,10 +1,9 @@
 // Package status says at a glance whether the exporter is healthy and complete. The status page, its JSON and the command
 // exporter status show one Status. It is made from the checkpoint, which knows all replicas, and from what the process that
-// answers adds (Live). It knows no object: neither what is in it nor its name.
+// answers adds (a live.Snapshot). It knows no object: neither what is in it nor its name.
 package status
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
@@ -110,35 +109,13 @@ type Proof struct {
 	Differences int                    `json:"differences"`
 }
 
-// Live is what only the process knows that answers.
-type Live struct {
-	Process  Process
-	Servers  []Server
-	Owners   map[int]string // of slots; nil: not known
-	Slots    int            // of the layout
-	Held     []int          // slots that this process holds
-	Streams  []LiveStream
-	Problems []Problem
-	Past     []Past // oldest first
-}
-
-// LiveStream is a stream of a slot that this process holds.
-type LiveStream struct {
-	ID       change.StreamID
-	State    change.StreamState
-	Since    time.Time
-	Position change.Position // empty: none since the process began
-	Rate     float64         // changes a second, over the last minute or so
-	Controls []change.Control
-}
-
 // show takes from a control record what is shown of it.
 func (s *Stream) show(c *change.Control) {
 	at := time.UnixMilli(c.TimeMs).UTC()
 	switch {
 	case c.Gap != nil && (s.Gap == nil || !at.Before(s.Gap.Time)):
 		g := c.Gap
-		s.Gap = &Gap{Time: at, From: g.From, To: g.To, Complete: g.Complete, Reason: HideNames(hideSelectors(g.Reason, s.id)),
+		s.Gap = &Gap{Time: at, From: g.From, To: g.To, Complete: g.Complete, Reason: plain.HideNames(hideSelectors(g.Reason, s.id)),
 			Recovered: g.Recovered, Inferred: g.Inferred}
 	case c.Proof != nil && (s.Proof == nil || !at.Before(s.Proof.Time)):
 		p := c.Proof
@@ -165,21 +142,4 @@ func hideSelectors(text string, id change.StreamID) string {
 		return text
 	}
 	return strings.ReplaceAll(text, string(id), Label(id))
-}
-
-// hidden matches selectors in a request's URL, and the name of an object in a field selector or in an error about the object.
-var hidden = regexp.MustCompile(`((?:label|field)Selector=|metadata\.name!?==?|\(name ")[^\s&"',)\]]+`)
-
-// quoted matches what an error quotes of an object or a record: its key, or the beginning of its bytes.
-var quoted = regexp.MustCompile(`((?:repair|object|record (?:key|value|row)|CloudEvent|body:) )?"(?:[^"\\]|\\.)*"( is not in the wire format)?`)
-
-// HideNames hides selectors, and the names and bytes of objects, in the text of an error, and returns it on one line.
-func HideNames(text string) string {
-	text = quoted.ReplaceAllStringFunc(text, func(match string) string {
-		if parts := quoted.FindStringSubmatch(match); parts[1]+parts[2] != "" {
-			return parts[1] + `"…"` + parts[2]
-		}
-		return match
-	})
-	return plain.Escape(hidden.ReplaceAllString(text, "${1}…"))
 }

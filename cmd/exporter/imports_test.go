@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"verify":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
-	"status":     {"change", "checkpoint"},
+	"status":     {"change", "checkpoint", "export"},
 	"observe":    {"audit", "change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},

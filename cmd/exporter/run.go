@@ -17,6 +17,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/sqlitefile"
@@ -67,9 +68,9 @@ func run(ctx context.Context, c *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	watch := &lifecycle{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
-		Health: observe.NewHealth(slotNumbers(settings)...), Progress: observe.NewProgress(log)}}
-	watch.status = &observe.Status{Health: watch.Health, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
+	exporter := live.New(log, settings.Slots.Count)
+	watch := &lifecycle{Exporter: exporter, Metrics: observe.NewMetrics(versionText(), exporter)}
+	watch.status = &observe.Status{Exporter: exporter, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
 	if watch.audit, err = setup.AuditIntake(settings, watch.Metrics.AuditEvents); err != nil {
 		return err
@@ -191,13 +192,13 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		watch.hint.Do(func() { plain.Fprintf(os.Stderr, askInAnotherTerminal, strings.TrimPrefix(where, "sqlite:")) })
 	}
 	defer context.AfterFunc(ctx, func() {
-		if !watch.begun.Load() {
+		if !watch.HasHeld() {
 			return
 		}
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Observer: watch,
+	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, State: watch.Exporter,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
@@ -222,11 +223,4 @@ func newLog(settings *config.Config) *slog.Logger {
 	stdlog.SetOutput(io.Discard) // SetDefault has directed it to this log: see main
 	klog.SetSlogLogger(log.With("from", "client-go"))
 	return log
-}
-
-func slotNumbers(settings *config.Config) (numbers []int) {
-	for n := range settings.Slots.Count {
-		numbers = append(numbers, n)
-	}
-	return numbers
 }

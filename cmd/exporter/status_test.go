@@ -16,6 +16,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/export/live"
 	"kubecdc/status"
 	"kubecdc/test/checkpointtest"
 )
@@ -76,7 +77,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := status.Handler(func() *status.Status {
-		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{})
+		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &live.Snapshot{})
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer a-token-of-some-length" {
@@ -117,7 +118,7 @@ func TestAWatchOfTheStatusOutlastsAFailedRequest(t *testing.T) {
 			http.Error(w, "no", http.StatusServiceUnavailable)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{}))
+		_ = json.NewEncoder(w).Encode(status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &live.Snapshot{}))
 		stop()
 	}))
 	defer server.Close()

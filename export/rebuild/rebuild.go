@@ -26,12 +26,6 @@ const (
 	pageBytes   = 4 << 20
 )
 
-type Observer interface {
-	// Rebuilding gives how many records a slot has read to rebuild its checkpoint, and how many there are; total is 0 when the
-	// rebuild has ended.
-	Rebuilding(slot int, done, total int64)
-}
-
 type Slot struct {
 	Number   int
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
@@ -42,7 +36,7 @@ type Slot struct {
 	Damaged  bool                                                              // only a log that has something replaces what is left
 	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
 	Store    checkpoint.Rebuilder
-	Observer Observer
+	Delayed  func(slot int, by string) // says how far the rebuild is; empty when it has ended
 	Logger   *slog.Logger
 }
 
@@ -79,7 +73,7 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 		return nil, errors.New("the checkpoint is damaged, and can't be rebuilt: the log has nothing that could be read back")
 	}
 	r.logStart()
-	defer s.Observer.Rebuilding(s.Number, 0, 0)
+	defer s.Delayed(s.Number, "")
 	if err := r.run(ctx); err != nil {
 		return nil, err
 	}
@@ -179,7 +173,10 @@ func (r *rebuild) flush(ctx context.Context) error {
 }
 
 func (r *rebuild) progress(f sinks.Progress) {
-	r.pacer.Report(func() { r.Observer.Rebuilding(r.Number, f.Records, max(r.found.Records, f.Records)) }, func() {
+	r.pacer.Report(func() {
+		r.Delayed(r.Number, fmt.Sprintf("its checkpoint is being rebuilt from the log: %d of %d records read", f.Records,
+			max(r.found.Records, f.Records)))
+	}, func() {
 		r.Logger.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.found.Records, "bytes", f.Bytes)
 	})
 }

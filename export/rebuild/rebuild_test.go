@@ -67,10 +67,6 @@ func (l *log) State(context.Context, sinks.Selection) (*sinks.State, error) {
 	return &past, nil
 }
 
-type quiet struct{}
-
-func (quiet) Rebuilding(int, int64, int64) {}
-
 // run rebuilds slot 0, which has all streams but nodes.
 func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, loss *sinks.LostTailError, known ...change.Position) error {
 	_, err := slotOf(p, known...).Run(t.Context(), l, state, loss)
@@ -79,7 +75,7 @@ func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, loss *sink
 
 func slotOf(p *pages, known ...change.Position) Slot {
 	p.ended = -1
-	return Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler),
+	return Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Delayed: func(int, string) {}, Logger: slog.New(slog.DiscardHandler),
 		Known: known,
 		Redactor: func(stream change.StreamID) func(string, []byte) []byte {
 			if stream != "secrets" {

@@ -163,7 +163,7 @@ type quietObserver struct {
 	progress []int // revisions accounted for, in each report
 }
 
-func (q *quietObserver) StreamState(stream change.StreamID, state change.StreamState, _ string, err error) {
+func (q *quietObserver) StreamState(stream change.StreamID, state change.StreamState, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.states = append(q.states, state)
@@ -188,8 +188,6 @@ func (q *quietObserver) RecoveryProgress(_ change.StreamID, done, _, _ int) {
 	defer q.mu.Unlock()
 	q.progress = append(q.progress, done)
 }
-func (q *quietObserver) SnapshotStarted(change.StreamID) {}
-
 func (q *quietObserver) Relisted(s change.StreamID, _ reflector.RelistReason) { q.WatchRestarted(s) }
 func (q *quietObserver) WatchRestarted(change.StreamID) {
 	q.mu.Lock()

@@ -55,9 +55,7 @@ func (l *listing) name() change.StreamState { return change.StateListing }
 func (l *listing) gapBack() *change.Gap { return l.gap }
 
 func (l *listing) step(ctx context.Context) (state, error) {
-	if l.gap == nil {
-		l.observer.SnapshotStarted(l.ID())
-	}
+	l.report(l.objects)
 	done, err := l.options.Lists.acquire(ctx)
 	if err != nil {
 		return l, err
@@ -69,6 +67,13 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	}
 	defer open.Close()
 	return l.goOn(ctx, next, open)
+}
+
+// report says how many objects of a first list were read, of how many.
+func (l *listing) report(total int) {
+	if l.gap == nil {
+		l.observer.ListProgress(l.ID(), int64(l.objects), int64(total))
+	}
 }
 
 // readOnce reads the list, or what is left of it. After a streaming list it also returns the watch, which is still open.
@@ -219,7 +224,7 @@ func (l *listing) page(ctx context.Context) error {
 		l.until = p.Version
 	}
 	l.token = p.Continue
-	l.observer.ListProgress(l.ID(), int64(l.objects), int64(l.objects)+max(p.Remaining, 0))
+	l.report(l.objects + int(max(p.Remaining, 0)))
 	return nil
 }
 

@@ -36,8 +36,8 @@ var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistDeleti
 
 // Observer receives what streams do. Its methods are called by many goroutines and must be quick.
 type Observer interface {
-	StreamState(stream change.StreamID, state change.StreamState, reason string, err error)
-	SnapshotStarted(stream change.StreamID) // a list that closes no gap starts; again after an error
+	StreamState(stream change.StreamID, state change.StreamState, err error)
+	// ListProgress: a list that closes no gap has shown so many objects; 0 when it starts.
 	ListProgress(stream change.StreamID, done, total int64)
 	// RecoveryProgress: so many of the revisions of a gap are accounted for, after so many requests.
 	RecoveryProgress(stream change.StreamID, done, total, requests int)

@@ -45,11 +45,9 @@ func (o *recorder) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-func (o *recorder) StreamState(stream change.StreamID, state change.StreamState, reason string, err error) {
-	fmt.Fprintln(o, stream, state, reason, err)
+func (o *recorder) StreamState(stream change.StreamID, state change.StreamState, err error) {
+	fmt.Fprintln(o, stream, state, err)
 }
-
-func (o *recorder) SnapshotStarted(stream change.StreamID) { fmt.Fprintln(o, stream) }
 
 func (o *recorder) Relisted(stream change.StreamID, reason reflector.RelistReason) {
 	fmt.Fprintln(o, stream, reason)

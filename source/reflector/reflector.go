@@ -181,7 +181,7 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 	if err := r.followRestores(ctx); err != nil {
 		return err
 	}
-	r.observer.StreamState(r.ID(), r.state.name(), r.reason, nil)
+	r.observer.StreamState(r.ID(), r.state.name(), nil)
 	next, err := r.state.step(ctx)
 	if cause := context.Cause(ctx); (errors.Is(cause, errResourceChanged) || errors.Is(cause, errRestored)) && parent.Err() == nil {
 		return nil // the next step applies it
@@ -220,7 +220,7 @@ const unsupportedPause = 10 * time.Minute
 func (r *Reflector) unsupported(err error) (pause time.Duration) {
 	err = fmt.Errorf("%s can't be exported, since the order of its changes is not known: leave it out of KUBECDC_RESOURCES: %w",
 		r.stream.Resource.ID(), err)
-	r.observer.StreamState(r.ID(), change.StateUnsupported, r.reason, err)
+	r.observer.StreamState(r.ID(), change.StateUnsupported, err)
 	if r.rejected != err.Error() {
 		r.rejected = err.Error()
 		r.log.Error("the resource can't be exported; it is tried again, the others go on", "every", unsupportedPause, "error", err)
@@ -260,7 +260,7 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 		if refused {
 			state = change.StateRefused
 		}
-		r.observer.StreamState(r.ID(), state, r.reason, err)
+		r.observer.StreamState(r.ID(), state, err)
 		if due, skipped := r.warned.due(err); due {
 			r.log.Warn("will try again", "state", r.state.name(), "in", delay.Round(time.Millisecond), "error", err,
 				"not logged since", skipped)

@@ -147,7 +147,7 @@ func (l *listing) initial(ctx context.Context, e *apiclient.Event) (done bool, e
 		}
 		l.version = version
 		l.resetBackoff()
-		l.observer.ListProgress(l.ID(), int64(l.objects), int64(l.objects))
+		l.report(l.objects)
 		return true, nil
 	}
 	return false, nil
@@ -188,7 +188,7 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 		l.objects++
 	}
 	if l.objects%500 == 0 {
-		l.observer.ListProgress(l.ID(), int64(l.objects), int64(max(l.objects, l.known.Len())))
+		l.report(max(l.objects, l.known.Len()))
 	}
 	return nil
 }
@@ -221,6 +221,6 @@ func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (
 		return w, nil
 	}
 	l.Reflector.state = w
-	l.observer.StreamState(w.ID(), w.name(), w.reason, nil)
+	l.observer.StreamState(w.ID(), w.name(), nil)
 	return w.follow(ctx, open, watchRun{started: time.Now(), timeout: time.Until(l.streamEnds)})
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubecdc/status"
+	hide "kubecdc/internal/plain"
 )
 
 // A server that is behind the log, and then catches up: nothing of its old state is emitted.
@@ -85,7 +85,7 @@ func TestAnotherHistoryIsToldByItsNewestObject(t *testing.T) {
 		if g := onlyGap(t, l); !strings.Contains(g.Reason, "history went backwards") {
 			t.Errorf("gap record %+v, want one that says that history went backwards", g)
 		}
-		if text := status.HideNames(o.errs[0].Error()); !strings.Contains(text, "behind the log") || strings.Contains(text, "hunter2") {
+		if text := hide.HideNames(o.errs[0].Error()); !strings.Contains(text, "behind the log") || strings.Contains(text, "hunter2") {
 			t.Errorf("a status shows %q", text)
 		}
 	})

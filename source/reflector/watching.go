@@ -280,7 +280,7 @@ func (w *watching) finishCatchUp(ctx context.Context) error {
 		return err
 	}
 	w.catchUp = nil
-	w.observer.StreamState(w.ID(), w.name(), w.reason, nil)
+	w.observer.StreamState(w.ID(), w.name(), nil)
 	return nil
 }
 

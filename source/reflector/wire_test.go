@@ -132,8 +132,8 @@ type watched struct {
 	entered func(change.StreamState)
 }
 
-func (w *watched) StreamState(stream change.StreamID, state change.StreamState, reason string, err error) {
-	w.quietObserver.StreamState(stream, state, reason, err)
+func (w *watched) StreamState(stream change.StreamID, state change.StreamState, err error) {
+	w.quietObserver.StreamState(stream, state, err)
 	if w.entered != nil {
 		w.entered(state)
 	}

@@ -1,4 +1,4 @@
-package observe
+package live
 
 import (
 	"bytes"
@@ -15,16 +15,15 @@ import (
 func TestProgressIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := NewProgress(slog.New(slog.NewTextHandler(&out, nil)))
-		p.SnapshotStarted("pods")
-		p.SnapshotStarted("secrets")
+		p := New(slog.New(slog.NewTextHandler(&out, nil)), 0)
+		p.ListProgress("pods", 0, 0)
+		p.ListProgress("secrets", 0, 0)
 		p.ListProgress("secrets", 100, 300)
-		p.ListProgress("nodes", 1, 1) // not a first snapshot
 		time.Sleep(2 * logInterval)
 		p.ListProgress("pods", 500, 500)
-		p.Done("pods")
+		p.StreamState("pods", change.StateWatching, nil)
 		p.ListProgress("secrets", 200, 300)
-		p.Done("secrets")
+		p.StreamState("secrets", change.StateWatching, nil)
 		text := out.String()
 		if !strings.Contains(text, "snapshot objects=600 of=800 streams_left=2") || !strings.Contains(text, `"snapshot complete" streams=2 objects=700`) ||
 			strings.Count(text, "msg=snapshot ") != 1 {
@@ -35,35 +34,35 @@ func TestProgressIsLogged(t *testing.T) {
 
 func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	var out bytes.Buffer
-	e := &Exporter{Metrics: NewMetrics(""), Health: NewHealth(), Progress: NewProgress(slog.New(slog.NewTextHandler(&out, nil)))}
+	e := New(slog.New(slog.NewTextHandler(&out, nil)), 1)
 	for _, stream := range []string{"pods", "secrets", "nodes", "services"} {
-		e.StreamAdded(change.StreamID(stream))
+		e.StreamAdded(0, change.StreamID(stream), nil)
 	}
 	for _, stream := range []string{"pods", "nodes"} {
-		e.SnapshotStarted(change.StreamID(stream))
+		e.ListProgress(change.StreamID(stream), 0, 0)
 		e.ListProgress(change.StreamID(stream), 2, 2)
-		e.StreamState(change.StreamID(stream), change.StateWatching, "", nil)
+		e.StreamState(change.StreamID(stream), change.StateWatching, nil)
 	}
-	e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))
-	e.StreamState("services", change.StateWatching, "resumed", nil)
+	e.StreamState("secrets", change.StateWaiting, errors.New("403"))
+	e.StreamState("services", change.StateWatching, nil)
 	if strings.Count(out.String(), `"snapshot complete" streams=2 objects=4`) != 1 || strings.Count(out.String(), "resumed streams=1") != 1 {
 		t.Error(out.String())
 	}
 	out.Reset()
 	for _, stream := range []string{"pods", "nodes", "services"} {
-		e.StreamAdded(change.StreamID(stream))
+		e.StreamAdded(0, change.StreamID(stream), nil)
 	}
 	for _, stream := range []string{"pods", "nodes"} {
-		e.StreamState(change.StreamID(stream), change.StateWatching, "resumed", nil)
+		e.StreamState(change.StreamID(stream), change.StateWatching, nil)
 	}
-	e.StreamRemoved("services")
+	e.StreamsStopped(0)
 	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "resumed streams=2") {
 		t.Errorf("two streams were resumed, and one ended before: %s", text)
 	}
 	out.Reset()
 	for range 3 { // a stream that is refused begins again every few seconds
-		e.SnapshotStarted("secrets")
-		e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))
+		e.ListProgress("secrets", 0, 0)
+		e.StreamState("secrets", change.StateWaiting, errors.New("403"))
 	}
 	if out.Len() > 0 {
 		t.Errorf("a refused stream has no snapshot: %s", out.String())

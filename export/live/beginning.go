@@ -1,0 +1,100 @@
+package live
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"kubecdc/change"
+)
+
+// beginning logs how streams begin: while their first lists run a line in logInterval, and one when all streams are watching.
+type beginning struct {
+	left    int             // streams that were added and do not watch yet
+	started time.Time       // of the first of these
+	objects int64           // of the first lists that have ended
+	listed  int             // first lists that have ended
+	resumed int             // streams that watch again
+	lines   *rate.Sometimes // of first lists; nil: none has begun
+	due     [][]any         // lines to log once the lock is free
+}
+
+const logInterval = 5 * time.Second
+
+// first is how a stream begins.
+type first struct {
+	begins      bool // it does not watch yet
+	lists       bool // its first list has begun
+	done, total int64
+}
+
+// unlock logs what is due, without the lock: whoever reads the log may be slow.
+func (e *Exporter) unlock() {
+	lines := e.beginning.due
+	e.beginning.due = nil
+	e.mu.Unlock()
+	for _, line := range lines {
+		e.logger.Info(line[0].(string), line[1:]...)
+	}
+}
+
+func (b *beginning) log(line ...any) { b.due = append(b.due, line) }
+
+// begin notes a stream that is about to start, maybe with a first list.
+func (b *beginning) begin(s *stream) {
+	if s.begins {
+		return
+	}
+	if b.left == 0 {
+		b.started = time.Now()
+	}
+	b.left++
+	s.first = first{begins: true}
+}
+
+// end notes that a stream watches or, if it does not, that the others need not wait for it.
+func (b *beginning) end(s *stream, watches bool) {
+	if !s.begins {
+		return
+	}
+	s.begins = false
+	switch {
+	case watches && s.lists:
+		b.objects, b.listed = b.objects+s.done, b.listed+1
+	case watches:
+		b.resumed++
+	}
+	if b.left--; b.left > 0 {
+		return
+	}
+	took := time.Since(b.started).Round(time.Millisecond).String()
+	if b.listed > 0 { // or all were held up: a refused stream begins again every few seconds
+		b.log("snapshot complete", "streams", b.listed, "objects", b.objects, "took", took)
+	}
+	if b.resumed > 0 {
+		b.log("resumed", "streams", b.resumed, "took", took)
+	}
+	*b = beginning{due: b.due}
+}
+
+// ListProgress reports how many objects of a stream's first list were read; 0 when it starts.
+func (e *Exporter) ListProgress(id change.StreamID, done, total int64) {
+	e.mu.Lock()
+	defer e.unlock()
+	b, s := &e.beginning, e.stream(id)
+	b.begin(s)
+	if b.lines == nil {
+		b.lines = &rate.Sometimes{Interval: logInterval}
+		b.lines.Do(func() {}) // the first line follows an interval later
+	}
+	s.lists, s.done, s.total = true, done, max(done, total)
+	b.lines.Do(func() {
+		read, of := b.objects, b.objects
+		for _, s := range e.streams {
+			if s.begins {
+				read, of = read+s.done, of+s.total
+			}
+		}
+		b.log("snapshot", "objects", read, "of", of, "streams_left", b.left)
+	})
+}

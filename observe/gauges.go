@@ -1,0 +1,154 @@
+package observe
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kubecdc/change"
+	"kubecdc/export/live"
+	"kubecdc/internal/dependency"
+	"kubecdc/status"
+)
+
+// gauges are computed from one Snapshot when they are scraped, so that nothing has to be updated for every change, and a lag grows while
+// nothing happens.
+type gauges struct {
+	exporter   *live.Exporter
+	unanswered *atomic.Bool // the last request to the API server had no answer
+	all        []gauge
+}
+
+type gauge struct {
+	*prometheus.Desc
+	values func(s *live.Snapshot, emit func(value float64, labels ...string))
+}
+
+func (g *gauges) add(r *registry, name, help string, values func(*live.Snapshot, func(float64, ...string)), labels ...string) {
+	g.all = append(g.all, gauge{prometheus.NewDesc(r.describe(name, "gauge", help, labels), help, labels, nil), values})
+}
+
+func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
+	for _, one := range g.all {
+		ch <- one.Desc
+	}
+}
+
+func (g *gauges) Collect(ch chan<- prometheus.Metric) {
+	now := g.exporter.Snapshot()
+	for _, one := range g.all {
+		one.values(now, func(value float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(one.Desc, prometheus.GaugeValue, value, labels...)
+		})
+	}
+}
+
+func (g *gauges) registerProcess(r *registry) {
+	one := func(name, help string, value func(*live.Snapshot) float64) {
+		g.add(r, name, help, func(s *live.Snapshot, emit func(float64, ...string)) { emit(value(s)) })
+	}
+	one("ready", "1 while /readyz answers 200.", func(s *live.Snapshot) float64 { return boolValue(status.ReportOf(s).Ready) })
+	g.add(r, "dependency_up", "0 while the dependency (apiserver, sink, checkpoint) does not answer, or fails, or the start waits for it.",
+		func(s *live.Snapshot, emit func(float64, ...string)) {
+			for _, d := range dependency.All {
+				emit(boolValue(!s.Down[d] && (d != dependency.APIServer || !g.unanswered.Load())), d)
+			}
+		}, "dependency")
+	one("replicas", "Live replicas, as this one sees it.", func(s *live.Snapshot) float64 { return float64(s.Replica.Replicas) })
+	one("standby", "1 while this replica holds no slot because others hold them all.",
+		func(s *live.Snapshot) float64 { return boolValue(s.Replica.Standby != "") })
+	one("slots_share", "Slots that this replica should hold. kubecdc_slot_held says which it holds.",
+		func(s *live.Snapshot) float64 { return float64(s.Replica.Share) })
+	one("checkpoint_size_bytes", "Size of the checkpoint's tables, or of its file, with those of other clusters in them.",
+		func(s *live.Snapshot) float64 { return float64(s.CheckpointBytes) })
+}
+
+func (g *gauges) registerSlots(r *registry) {
+	slot := func(name, help string, value func(*live.Slot) float64) {
+		g.add(r, name, help, func(s *live.Snapshot, emit func(float64, ...string)) {
+			for number, v := range s.Slots {
+				emit(value(&v), strconv.Itoa(number))
+			}
+		}, "slot")
+	}
+	slot("slot_held", "1 while this replica owns the slot.", func(s *live.Slot) float64 { return boolValue(s.Held) })
+	slot("slot_epoch", "Epoch of the slot when this replica held it last. It grows with each change of owner.",
+		func(s *live.Slot) float64 { return float64(s.Epoch) })
+	slot("slot_last_commit_timestamp_seconds", "When this replica last wrote a batch of the slot to the sink; 0: never.",
+		func(s *live.Slot) float64 { return seconds(s.LastCommit) })
+	slot("buffer_changes", "Changes and control records that were read and are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Changes) })
+	slot("buffer_bytes", "Bytes of the changes that were read and are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Bytes) })
+	slot("buffer_limit_changes", "So many changes and control records the slot may have read that are not durable yet.",
+		func(s *live.Slot) float64 { return float64(s.Fill.MaxChanges) })
+	slot("buffer_limit_bytes", "So many bytes the slot may have read that are not durable yet. Then its streams wait.",
+		func(s *live.Slot) float64 { return float64(s.Fill.MaxBytes) })
+	slot("checkpoint_pending_objects", "Objects whose last state is in the log and not yet in the checkpoint.",
+		func(s *live.Slot) float64 { return float64(s.Fill.Pending) })
+}
+
+// registerStreams registers the gauges of streams. A stream whose log has its end has its state alone.
+func (g *gauges) registerStreams(r *registry) {
+	g.add(r, "streams", "Streams that this replica works on, by state.", countStates, "state")
+	g.add(r, "stream_state", "1 for the current state of the stream.", func(s *live.Snapshot, emit func(float64, ...string)) {
+		for id, v := range s.Streams {
+			if isShown(&v) {
+				emit(1, string(id), string(v.State))
+			}
+		}
+	}, "stream", "state")
+	stream := func(name, help string, value func(s *live.Snapshot, v *live.Stream) (_ float64, known bool)) {
+		g.add(r, name, help, func(s *live.Snapshot, emit func(float64, ...string)) {
+			for id, v := range s.Streams {
+				if n, known := value(s, &v); known && !v.Ended {
+					emit(n, string(id))
+				}
+			}
+		}, "stream")
+	}
+	stream("stream_confirmed_timestamp_seconds",
+		"Up to when the stream is known to be complete in the log. A quiet stream is confirmed by bookmarks, about once a minute.",
+		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return seconds(v.Confirmed), true })
+	stream("stream_lag_seconds",
+		"How far the log is behind: age of the oldest change that was read and is not durable, or the time since the stream followed its watch; else 0.",
+		func(s *live.Snapshot, v *live.Stream) (float64, bool) {
+			return max(s.Time.Sub(v.CompleteUntil).Seconds(), 0), true
+		})
+	stream("stream_objects", "Objects of the stream that the exporter knows.",
+		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return float64(v.Objects), v.Objects >= 0 })
+	stream("stream_refused", "1 while the API server or the sink refuses the stream, or it can't be exported. /readyz has the reason.",
+		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return boolValue(v.Refused), true })
+	stream("proof_timestamp_seconds", "When the stream's objects were last compared with the API server.",
+		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return seconds(v.Proven), !v.Proven.IsZero() })
+	stream("proof_differences", "Objects that differed from the API server in the stream's last proof.",
+		func(_ *live.Snapshot, v *live.Stream) (float64, bool) {
+			return float64(v.Differing), !v.Proven.IsZero()
+		})
+}
+
+// isShown is false of a stream that was only found in the checkpoint, and has ended.
+func isShown(s *live.Stream) bool { return !s.Ended || s.State != live.StateNew }
+
+func countStates(s *live.Snapshot, emit func(float64, ...string)) {
+	counts := map[change.StreamState]int{live.StateNew: 0}
+	for _, state := range change.StreamStates {
+		counts[state] = 0
+	}
+	for _, v := range s.Streams {
+		if isShown(&v) {
+			counts[v.State]++
+		}
+	}
+	for state, n := range counts {
+		emit(float64(n), string(state))
+	}
+}
+
+// seconds is a time in the unit of Prometheus; 0: never.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}

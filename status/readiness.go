@@ -1,0 +1,128 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"kubecdc/export/live"
+)
+
+// Report is the answer of /readyz.
+//
+// The process is ready if it holds a slot, knows the streams of its slots, no component but the selection has a problem, and every stream has had
+// its first position or an error. Neither a stream's error nor another slot's makes the process unready, because the other
+// streams and slots continue; both are listed. A stream that was ready once stays so, also during a relist. A replica on
+// standby is ready.
+type Report struct {
+	Ready    bool       `json:"ready"`
+	Standby  string     `json:"standby,omitempty"` // why this replica holds no slot, if that is as intended
+	Slots    Count      `json:"slots"`
+	Streams  Count      `json:"streams"`
+	Problems []Reported `json:"wrong"` // those that block readiness first
+}
+
+// Count says how many of all are in order.
+type Count struct {
+	OK  int `json:"ok"`
+	All int `json:"all"`
+}
+
+// Reported is a problem of one component, and whether the process is ready with it.
+type Reported struct {
+	Problem
+	Blocks bool `json:"blocks_ready"`
+}
+
+// ReportOf returns whether the process is ready, and all problems.
+func ReportOf(s *live.Snapshot) Report {
+	r := Report{Problems: []Reported{}, Standby: s.Replica.Standby}
+	r.addSlots(s)
+	r.addComponents(s)
+	r.addStreams(s)
+	r.Ready = !slices.ContainsFunc(r.Problems, func(p Reported) bool { return p.Blocks })
+	slices.SortStableFunc(r.Problems, func(a, b Reported) int { return cmp.Compare(rank(a), rank(b)) })
+	return r
+}
+
+func rank(p Reported) int {
+	if p.Blocks {
+		return 0
+	}
+	return 1
+}
+
+func (r *Report) addSlots(s *live.Snapshot) {
+	for _, v := range s.Slots {
+		if v.Held {
+			r.Slots.OK++
+		}
+	}
+	r.Slots.All = len(s.Slots)
+	for _, number := range slices.Sorted(maps.Keys(s.Slots)) {
+		v, owner := s.Slots[number], s.Replica.Owners[number]
+		p := Reported{Problem{Component: fmt.Sprintf("slot %d", number)}, r.Slots.OK == 0 && r.Standby == ""}
+		switch {
+		case v.Problem != nil:
+			p.Text, p.Since = v.Problem.Text, v.Problem.Since
+			if v.Server != "" {
+				p.Component, p.Text = v.Server, p.Component+": "+p.Text
+			}
+		case v.Held && v.StreamsKnown:
+			continue
+		case v.Held:
+			p.Text, p.Blocks = "its streams are not known yet", true
+		case v.Delay != "":
+			p.Text = v.Delay
+		case owner == "" || owner == s.Replica.Self:
+			p.Text = "not held yet"
+		case !p.Blocks:
+			continue // another replica works on it
+		default:
+			p.Text = "held by " + owner
+		}
+		r.Problems = append(r.Problems, p)
+	}
+}
+
+func (r *Report) addComponents(s *live.Snapshot) {
+	for _, problems := range []map[string]*live.Problem{s.Problems, s.Stalls} {
+		for _, name := range slices.Sorted(maps.Keys(problems)) {
+			p := problems[name]
+			r.Problems = append(r.Problems, Reported{Problem{Component: name, Text: p.Text, Since: p.Since}, name != live.Selection})
+		}
+	}
+}
+
+// addStreams adds the streams that a session works on, and those of which it is not known whether their resource was removed.
+func (r *Report) addStreams(s *live.Snapshot) {
+	for _, id := range slices.Sorted(maps.Keys(s.Streams)) {
+		v := s.Streams[id]
+		if !v.Added && v.RemovalUnknown == nil {
+			continue
+		}
+		r.Streams.All++
+		add := func(text string, since time.Time, blocks bool) {
+			p := Problem{Component: "stream " + string(id), Text: text, Since: since, Stream: id}
+			r.Problems = append(r.Problems, Reported{p, blocks})
+		}
+		if v.RemovalUnknown != nil {
+			add(v.RemovalUnknown.Text, v.RemovalUnknown.Since, false)
+		}
+		switch {
+		case !v.Added:
+		case v.Problem != nil:
+			add(v.Problem.Text, v.Problem.Since, false)
+		case v.Recovering != "":
+			add(v.Recovering, v.Since, !v.Settled)
+		case !v.Settled:
+			add("no position yet: "+string(v.State), v.Since, true)
+		case v.Differs != nil:
+			add(v.Differs.Text, v.Differs.Since, false)
+		case v.RemovalUnknown == nil:
+			r.Streams.OK++
+		}
+	}
+}
