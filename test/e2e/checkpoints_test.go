@@ -112,7 +112,7 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	wantLists(t, w, list, before)
 	wantShown(t, w, log, before, after)
 	wantGroupMoved(t, w, before)
-	fails(t, w.Env, 2, "is none of: a time", "checkpoints", "show", "yesterday")
+	fails(t, w.Env, 2, "is none of: a time", "checkpoints", "show", "tomorrow")
 	fails(t, w.Env, 2, "no checkpoint", "checkpoints", "show", "0/999999")
 	fails(t, w.Env, 2, "at or before", "checkpoints", "show", "900h")
 	fails(t, w.Env, 2, "use: exporter checkpoints show CHECKPOINT|TIME", "checkpoints", "show")
