@@ -424,7 +424,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 		"has not come yet":                             append([]string{"--from", "2999-01-01T00:00:00Z"}, again...),
 		"the operations are c (created)":               append([]string{"--from", "start", "--op", "x"}, again...),
 		"--selector":                                   append([]string{"--from", "start", "-l", "a in"}, again...),
-		"is none of: a time":                           append([]string{"--from", "yesterday"}, again...),
+		"is none of: a time":                           append([]string{"--from", "tomorrow"}, again...),
 		"would write into its topics":                  {"--from", "start", "--to-prefix", l.prefix},
 		"choose a prefix that is no part":              {"--from", "start", "--to-prefix", l.prefix + ".sub"},
 		"a number of records a second":                 append([]string{"--from", "start", "--rate", "-1"}, again...),
