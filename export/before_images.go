@@ -28,13 +28,12 @@ type beforeImages struct {
 	maxBytes    int64
 	changed     [2048]uint64 // hashes of objects that changed, each in its place
 	unpacked    unpacked
-	first       []*change.Change    // of each object in a batch
-	missing     map[objectID]wanted // in a batch
-	keepBases   bool                // it is not known yet which changes are written
+	first       []*change.Change // of each object in a batch
+	keepBases   bool             // it is not known yet which changes are written
 }
 
 func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID) bodyRedactor, maxBytes int64) *beforeImages {
-	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes, missing: map[objectID]wanted{}}
+	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes}
 	b.cache, _ = simplelru.NewLRU(1<<20, func(id objectID, body checkpoint.Body) { b.bytes -= cacheSize(id, body) })
 	return b
 }
@@ -46,7 +45,6 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		return b.ofLog(ctx, batch, objects)
 	}
 	keys := map[change.StreamID][]string{}
-	clear(b.missing)
 	for i := range objects.objects {
 		o := &objects.objects[i]
 		c, id := &batch.Changes[o.first], o.id
@@ -56,7 +54,7 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		body, ok := b.cache.Get(id)
 		if !ok {
 			if body, ok = b.store.checkpoints.body(id); !ok || body.KeepsBase() {
-				keys[id.stream], b.missing[id] = append(keys[id.stream], id.key), wanted{o, body.Delta}
+				keys[id.stream], o.loaded, o.delta = append(keys[id.stream], id.key), true, body.Delta
 				continue
 			}
 			b.put(id, body)
@@ -72,7 +70,7 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		o.setBase(batch, base, b.keepBases)
 	}
 	for stream, keys := range keys {
-		if err := b.load(ctx, batch, stream, keys); err != nil {
+		if err := b.load(ctx, batch, stream, keys, objects); err != nil {
 			return fmt.Errorf("read %d before-images of %s: %w", len(keys), stream, err)
 		}
 	}
@@ -96,21 +94,15 @@ func (b *beforeImages) ofLog(ctx context.Context, batch *change.Batch, objects *
 	return dependency.Tag(dependency.Sink, err)
 }
 
-// wanted is an object whose first change lacks its before-image.
-type wanted struct {
-	*touchedObject
-	delta []byte // is pending, and newer than the store's
-}
-
 // load reads the bodies of objects from the checkpoint, and sets Before of their changes.
-func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream change.StreamID, keys []string) error {
+func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream change.StreamID, keys []string, objects *touched) error {
 	redact := b.redactorFor(stream)
 	return b.store.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
 		id := objectID{stream, key}
-		w := b.missing[id]
-		first := &batch.Changes[w.first]
-		if w.delta != nil {
-			stored.Delta = w.delta
+		o := &objects.objects[objects.index[id]]
+		first := &batch.Changes[o.first]
+		if o.delta != nil {
+			stored.Delta = o.delta
 		}
 		base, body, err := b.unpacked.unpack(stored, b.keepBases)
 		if err != nil {
@@ -118,13 +110,14 @@ func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream cha
 		}
 		if redact != nil {
 			redacted := redact(key, body)
-			if first.Before = redacted; !bytes.Equal(redacted, body) {
-				delete(b.missing, id)
+			first.Before = redacted
+			if !bytes.Equal(redacted, body) {
+				o.loaded = false
 				return nil // and the object gets a new base
 			}
 		}
 		first.Before = body
-		w.setBase(batch, base, b.keepBases)
+		o.setBase(batch, base, b.keepBases)
 		if b.often(id) {
 			b.put(id, checkpoint.Body{Base: bytes.Clone(stored.Base), Delta: bytes.Clone(stored.Delta)})
 		}
@@ -147,16 +140,10 @@ func (b *beforeImages) written(objects []objectState) {
 		case body.KeepsBase() && known:
 			body.Base = former.Base
 			b.put(id, body)
-		case !body.KeepsBase() && (known || !b.loaded(id) && b.often(id)):
+		case !body.KeepsBase() && (known || !objects[i].loaded && b.often(id)):
 			b.put(id, body)
 		}
 	}
-}
-
-// loaded reports whether a body was read for the batch, so that often knows of the change.
-func (b *beforeImages) loaded(id objectID) bool {
-	_, loaded := b.missing[id]
-	return loaded
 }
 
 // often notes a change of an object, and reports whether one was noted before, and since then none of another object in its place. So

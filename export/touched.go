@@ -28,6 +28,8 @@ type touchedObject struct {
 	state       []byte                 // as the log has it; nil: it was deleted
 	deleted     bool
 	leftOut     bool            // the last change is not written
+	loaded      bool            // its body was read from the store, so it is known that the object changes
+	delta       []byte          // that is pending, and newer than the one that is read
 	base        []byte          // of the body in the store, if it is kept until it is known what is written
 	body        checkpoint.Body // of the state after the last change, made while the base was at hand
 }
@@ -65,7 +67,8 @@ func (t *touched) leaveOut(batch *change.Batch, f *filter, images bool) map[stri
 		}
 		o.uid, o.version = c.UID, c.ResourceVersion
 		if o.leftOut = f.leavesOut(c); o.leftOut {
-			if o.state = c.Before; !c.Logged {
+			o.state = c.Before
+			if !c.Logged {
 				ignored[c.Stream.Resource.ID()]++
 			}
 			continue
@@ -118,7 +121,7 @@ func (t *touched) effect(batch *change.Batch, offsets change.Offsets) effect {
 		if o.id.stream.IsSnapshot() {
 			continue
 		}
-		state := objectState{checkpoint.Object{Key: o.id.key, UID: o.uid, ResourceVersion: o.version}, o.id.stream, o.deleted}
+		state := objectState{checkpoint.Object{Key: o.id.key, UID: o.uid, ResourceVersion: o.version}, o.id.stream, o.deleted, o.loaded}
 		if t.stored && !o.deleted {
 			state.Body = o.newBody()
 		}
