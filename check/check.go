@@ -20,7 +20,6 @@ import (
 	"kubecdc/internal/startup"
 	"kubecdc/setup"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sqlite"
 	"kubecdc/source/discovery"
 )
 
@@ -171,8 +170,8 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	store, _, unopened := r.openStore(ctx) // an error is reported by checkCheckpoint
 	if unopened == nil {
 		defer store.Close()
-	} else if r.settings.Sink.Kind == sqlite.Kind.Name {
-		return "", unopened // the log is in the same file
+	} else if setup.SinkOf(r.settings).InCheckpoint {
+		return "", unopened
 	}
 	sink, err := setup.OpenSink(ctx, nil, r.settings, r.cluster, setup.SinkHelp{Log: slog.New(slog.DiscardHandler), Store: store})
 	if err != nil {
