@@ -2,11 +2,11 @@ package ask
 
 import (
 	"context"
-	"errors"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
 	"kubecdc/setup"
@@ -17,13 +17,11 @@ func (a *Requester) Forget(ctx context.Context, found []change.Position, untilDo
 	owner := export.Config{Slots: a.Settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.Settings.Slots.LeaseDuration}
 	var requests []checkpoint.Signal
 	for _, p := range found {
-		var not *checkpoint.NotEndedError
-		var held *checkpoint.HeldError
 		err := export.Forget(ctx, owner, a.Store, p.Stream)
 		switch {
-		case errors.As(err, &not):
+		case fault.Is[*checkpoint.NotEndedError](err):
 			return usage.Error(err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them")
-		case errors.As(err, &held):
+		case fault.Is[*checkpoint.HeldError](err):
 			requests = append(requests, checkpoint.Signal{Kind: change.SignalForget, Stream: p.Stream})
 		case err != nil:
 			return err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"kubecdc/internal/fault"
 	"kubecdc/internal/rawjson"
 )
 
@@ -59,7 +60,6 @@ func (w *Webhook) take(ctx context.Context, r *http.Request) error {
 		return err
 	}
 	body := rawjson.NewReader(r.Body)
-	var tooLarge *rawjson.TooLargeError
 	err = body.Object(func(name string) error {
 		if name != "items" {
 			_, err := body.Value()
@@ -67,7 +67,7 @@ func (w *Webhook) take(ctx context.Context, r *http.Request) error {
 		}
 		return body.Array(func() error {
 			event, err := body.Value()
-			if errors.As(err, &tooLarge) {
+			if fault.Is[*rawjson.TooLargeError](err) {
 				b.tally.Broken++
 				return nil
 			}

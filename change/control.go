@@ -121,5 +121,8 @@ type Gap struct {
 	ElapsedMs int64           `json:"elapsed_ms,omitempty"`
 }
 
+// Lost reports that the log itself has lost records of the stream, which is written again from here on.
+func (g *Gap) Lost() bool { return g.From == UnknownVersion }
+
 // GapID is the id of a stream's gap that begins at from. It stays the same when the recovery is restarted.
 func GapID(stream StreamID, from ResourceVersion) string { return string(stream) + ":" + string(from) }

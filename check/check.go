@@ -15,11 +15,11 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/setup"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sqlite"
 	"kubecdc/source/discovery"
 )
 
@@ -83,8 +83,7 @@ func (r *report) step(step startup.Step, run func(*report, context.Context) (str
 		text, err = run(&part, ctx)
 		return err
 	})
-	var silent *startup.SilentError
-	if !errors.As(err, &silent) && r.ctx.Err() == nil {
+	if !fault.Is[*startup.SilentError](err) && r.ctx.Err() == nil {
 		r.findings, r.selected = append(r.findings, part.findings...), part.selected
 	}
 	if err != nil {
@@ -99,9 +98,8 @@ func (r *report) step(step startup.Step, run func(*report, context.Context) (str
 func (r *report) checkCluster() {
 	cluster := r.cluster
 	step := startup.Step{For: "API server", At: cluster.REST.Host, Before: cluster.Before()}
-	var silent *startup.SilentError
 	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
-	if errors.As(err, &silent) {
+	if fault.Is[*startup.SilentError](err) {
 		r.cluster = setup.NewCluster(cluster.Connection)
 		r.line("resources", Failed, "not checked: the API server does not answer")
 		return
@@ -147,7 +145,10 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 		return "", err
 	}
 	plan, err := setup.ExportConfig(r.settings)
-	if err := cmp.Or(err, plan.RefuseOverlaps(r.selected, streams)); err != nil {
+	if err != nil {
+		return "", err
+	}
+	if err := plan.RefuseOverlaps(r.selected, streams); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
@@ -156,7 +157,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 // openStore opens the checkpoint as exporter run does, or shares the file of one that runs.
 func (r *report) openStore(ctx context.Context) (checkpoint.Store, string, error) {
 	store, where, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
-	if _, inUse := errors.AsType[*checkpoint.InUseError](err); inUse {
+	if fault.Is[*checkpoint.InUseError](err) {
 		return setup.ShareStore(ctx, r.settings, r.cluster)
 	}
 	return store, where, err
@@ -169,8 +170,8 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	store, _, unopened := r.openStore(ctx) // an error is reported by checkCheckpoint
 	if unopened == nil {
 		defer store.Close()
-	} else if r.settings.Sink.Kind == sqlite.Kind.Name {
-		return "", unopened // the log is in the same file
+	} else if setup.SinkOf(r.settings).InCheckpoint {
+		return "", unopened
 	}
 	sink, err := setup.OpenSink(ctx, nil, r.settings, r.cluster, setup.SinkHelp{Log: slog.New(slog.DiscardHandler), Store: store})
 	if err != nil {
@@ -181,9 +182,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 		return "", err
 	}
 	bound := r.bindLog(ctx, store, sink)
-	var other *sinks.OtherClusterError
-	var encoded *sinks.OtherEncodingError
-	if errors.As(bound, &other) || errors.As(bound, &encoded) {
+	if fault.Is[*sinks.OtherClusterError](bound) || fault.Is[*sinks.OtherEncodingError](bound) {
 		return "", bound // write nothing to another cluster's log
 	}
 	found, err := sink.Check(ctx, r.selected)

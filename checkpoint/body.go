@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"kubecdc/checkpoint/internal/compress"
 	"kubecdc/internal/delta"
 )
 
@@ -27,7 +26,7 @@ func Pack(body []byte) Body {
 	}
 	buffer := packBuffers.Get().(*[]byte)
 	defer packBuffers.Put(buffer)
-	*buffer = compress.Append((*buffer)[:0], body)
+	*buffer = appendCompressed((*buffer)[:0], body)
 	return Body{Base: append(make([]byte, 0, len(*buffer)), *buffer...)}
 }
 
@@ -66,7 +65,7 @@ func (b Body) UnpackIn(memory func(n int) []byte) (base, body []byte, err error)
 	if b.KeepsBase() {
 		return nil, nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)
 	}
-	if base, err = compress.Decode(memory(compress.DecodedLen(b.Base)), b.Base); err != nil {
+	if base, err = decompress(memory(decompressedLen(b.Base)), b.Base); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if b.Delta == nil {

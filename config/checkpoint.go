@@ -62,8 +62,7 @@ func (l *loader) checkPostgres(name string, d DSN) {
 		if err == nil {
 			l.checkPostgresTLS(name, c)
 		}
-		var file *fs.PathError
-		if errors.As(err, &file) {
+		if file, ok := errors.AsType[*fs.PathError](err); ok {
 			l.add(name, file.Error(), "name files that this user can read in sslrootcert, sslcert and sslkey")
 		} else if err != nil {
 			l.add(name, "the Postgres driver can't read its options",

@@ -135,8 +135,7 @@ func authorities(file string) (*x509.CertPool, error) {
 
 // fileError returns the reason of an error about a file, without the name of the system call.
 func fileError(err error) string {
-	var pe *os.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -16,6 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/homedir"
 
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/suggest"
 )
@@ -121,7 +121,4 @@ func kubeError(value, what, fix string) error {
 }
 
 // IsError reports whether err is about settings: the program then ends with exit code 2.
-func IsError(err error) bool {
-	var e *Error
-	return errors.As(err, &e)
-}
+func IsError(err error) bool { return fault.Is[*Error](err) }

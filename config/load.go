@@ -28,8 +28,7 @@ func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connecti
 	if conn, err = l.c.Source.Connect(); err == nil {
 		l.checkServer(conn)
 	}
-	var wrong *Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*Error](err); ok {
 		l.problems = append(wrong.Problems, l.problems...)
 	}
 	if err := l.err(); err != nil {
@@ -85,8 +84,7 @@ func (l *loader) parse() {
 	groups := reflect.ValueOf(l.c).Elem()
 	for i := range groups.NumField() {
 		err := env.ParseWithOptions(groups.Field(i).Addr().Interface(), env.Options{Environment: l.values})
-		var all env.AggregateError
-		if errors.As(err, &all) {
+		if all, ok := errors.AsType[env.AggregateError](err); ok {
 			for _, e := range all.Errors {
 				l.parseError(groups.Type().Field(i), e)
 			}
@@ -95,8 +93,8 @@ func (l *loader) parse() {
 }
 
 func (l *loader) parseError(group reflect.StructField, err error) {
-	var pe env.ParseError
-	if !errors.As(err, &pe) {
+	pe, ok := errors.AsType[env.ParseError](err)
+	if !ok {
 		panic("config: " + err.Error()) // a tag of Config is wrong
 	}
 	field, _ := group.Type.FieldByName(pe.Name)

@@ -28,13 +28,12 @@ type beforeImages struct {
 	maxBytes    int64
 	changed     [2048]uint64 // hashes of objects that changed, each in its place
 	unpacked    unpacked
-	first       []*change.Change    // of each object in a batch
-	missing     map[objectID]wanted // in a batch
-	keepBases   bool                // it is not known here which changes are written
+	first       []*change.Change // of each object in a batch
+	keepBases   bool             // it is not known yet which changes are written
 }
 
 func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID) bodyRedactor, maxBytes int64) *beforeImages {
-	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes, missing: map[objectID]wanted{}}
+	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes}
 	b.cache, _ = simplelru.NewLRU(1<<20, func(id objectID, body checkpoint.Body) { b.bytes -= cacheSize(id, body) })
 	return b
 }
@@ -42,21 +41,20 @@ func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID
 // attach sets Before of the first update or delete of each object in the batch, valid until written is called, and makes the object's
 // new body. The before-images of others come from the batch itself (touched.leaveOut).
 func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects *touched) error {
-	objects.forgetBodies()
 	if b.store.log != nil {
 		return b.ofLog(ctx, batch, objects)
 	}
 	keys := map[change.StreamID][]string{}
-	clear(b.missing)
-	for i := range batch.Changes {
-		c, id := &batch.Changes[i], objects.ids[i]
-		if c.Op != change.Update && c.Op != change.Delete || objects.before[i] >= 0 {
+	for i := range objects.objects {
+		o := &objects.objects[i]
+		c, id := &batch.Changes[o.first], o.id
+		if c.Op != change.Update && c.Op != change.Delete {
 			continue
 		}
 		body, ok := b.cache.Get(id)
 		if !ok {
 			if body, ok = b.store.checkpoints.body(id); !ok || body.KeepsBase() {
-				keys[id.stream], b.missing[id] = append(keys[id.stream], id.key), wanted{c, body.Delta}
+				keys[id.stream], o.loaded, o.delta = append(keys[id.stream], id.key), true, body.Delta
 				continue
 			}
 			b.put(id, body)
@@ -69,7 +67,7 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 			return err
 		}
 		c.Before = before
-		objects.based(batch, id, base, b.keepBases)
+		o.setBase(batch, base, b.keepBases)
 	}
 	for stream, keys := range keys {
 		if err := b.load(ctx, batch, stream, keys, objects); err != nil {
@@ -82,8 +80,8 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 // ofLog sets the before-images that the log has.
 func (b *beforeImages) ofLog(ctx context.Context, batch *change.Batch, objects *touched) error {
 	b.first = b.first[:0]
-	for i := range batch.Changes {
-		if c := &batch.Changes[i]; objects.before[i] < 0 && (c.Op == change.Update || c.Op == change.Delete) {
+	for i := range objects.objects {
+		if c := &batch.Changes[objects.objects[i].first]; c.Op == change.Update || c.Op == change.Delete {
 			b.first = append(b.first, c)
 		}
 	}
@@ -96,20 +94,15 @@ func (b *beforeImages) ofLog(ctx context.Context, batch *change.Batch, objects *
 	return dependency.Tag(dependency.Sink, err)
 }
 
-// wanted is a change that lacks its before-image.
-type wanted struct {
-	change *change.Change
-	delta  []byte // is pending, and newer than the store's
-}
-
 // load reads the bodies of objects from the checkpoint, and sets Before of their changes.
 func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream change.StreamID, keys []string, objects *touched) error {
 	redact := b.redactorFor(stream)
 	return b.store.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
 		id := objectID{stream, key}
-		w := b.missing[id]
-		if w.delta != nil {
-			stored.Delta = w.delta
+		o := &objects.objects[objects.index[id]]
+		first := &batch.Changes[o.first]
+		if o.delta != nil {
+			stored.Delta = o.delta
 		}
 		base, body, err := b.unpacked.unpack(stored, b.keepBases)
 		if err != nil {
@@ -117,13 +110,14 @@ func (b *beforeImages) load(ctx context.Context, batch *change.Batch, stream cha
 		}
 		if redact != nil {
 			redacted := redact(key, body)
-			if w.change.Before = redacted; !bytes.Equal(redacted, body) {
-				delete(b.missing, id)
+			first.Before = redacted
+			if !bytes.Equal(redacted, body) {
+				o.loaded = false
 				return nil // and the object gets a new base
 			}
 		}
-		w.change.Before = body
-		objects.based(batch, id, base, b.keepBases)
+		first.Before = body
+		o.setBase(batch, base, b.keepBases)
 		if b.often(id) {
 			b.put(id, checkpoint.Body{Base: bytes.Clone(stored.Base), Delta: bytes.Clone(stored.Delta)})
 		}
@@ -146,16 +140,10 @@ func (b *beforeImages) written(objects []objectState) {
 		case body.KeepsBase() && known:
 			body.Base = former.Base
 			b.put(id, body)
-		case !body.KeepsBase() && (known || !b.loaded(id) && b.often(id)):
+		case !body.KeepsBase() && (known || !objects[i].loaded && b.often(id)):
 			b.put(id, body)
 		}
 	}
-}
-
-// loaded reports whether a body was read for the batch, so that often knows of the change.
-func (b *beforeImages) loaded(id objectID) bool {
-	_, loaded := b.missing[id]
-	return loaded
 }
 
 // often notes a change of an object, and reports whether one was noted before, and since then none of another object in its place. So

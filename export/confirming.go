@@ -83,11 +83,13 @@ func (c *confirming) note(ctx context.Context, of []change.StreamID, at time.Tim
 		if err := c.write(ctx); err != nil {
 			return err
 		}
-		if c.since = at; others {
+		c.since = at
+		if others {
 			c.of, c.listed = of, time.Time{}
 		}
 	}
-	if c.last = at; at.Sub(c.written) < c.every {
+	c.last = at
+	if at.Sub(c.written) < c.every {
 		return nil
 	}
 	return c.write(ctx)

@@ -151,9 +151,9 @@ func TestABaseMayBeInFlight(t *testing.T) {
 	first := checkpoint.Pack(bytes.Repeat([]byte("0123456789"), 100))
 	second := checkpoint.Body{Delta: []byte("second")}
 	p, c := newPending(), &checkpointer{pending: newPending()}
-	p.put(objectState{checkpoint.Object{Key: "a", Body: first}, "pods", false})
+	p.put(objectState{checkpoint.Object{Key: "a", Body: first}, "pods", false, false})
 	c.inFlight = p
-	c.pending.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false})
+	c.pending.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
 	if got, ok := c.body(objectID{"pods", "a"}); !ok || !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
 		t.Errorf("the body is %v %v", got, ok)
 	}
@@ -161,7 +161,7 @@ func TestABaseMayBeInFlight(t *testing.T) {
 	if got, ok := c.body(objectID{"pods", "a"}); !ok || !got.KeepsBase() {
 		t.Errorf("then the body is %v %v", got, ok)
 	}
-	p.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false})
+	p.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
 	if got := p.objects[0].Body; !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
 		t.Errorf("one commit of both has the body %v", got)
 	}

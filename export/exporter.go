@@ -7,7 +7,6 @@
 package export
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -167,7 +166,10 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
 	err = parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which streams the log has", func(ctx context.Context) error {
 		stored, err := parts.Store.Streams(ctx)
-		return cmp.Or(err, config.RefuseOverlaps(selected, stored))
+		if err != nil {
+			return err
+		}
+		return config.RefuseOverlaps(selected, stored)
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 )
 
 // EndedStreams returns the streams that may be forgotten.
@@ -50,9 +51,8 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 	} else {
 		err = &checkpoint.NotEndedError{Stream: g.Stream}
 	}
-	var not *checkpoint.NotEndedError
 	switch {
-	case errors.As(err, &not):
+	case fault.Is[*checkpoint.NotEndedError](err):
 		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: err.Error()})
 	case err != nil:
 		return false, dependency.Tag(dependency.Checkpoint, err)

@@ -25,6 +25,7 @@ type objectState struct {
 	checkpoint.Object
 	stream  change.StreamID
 	deleted bool
+	loaded  bool // the former body was read for the batch
 }
 
 // stateBytes is about what an objectState takes here and in a commit, besides its body and its key.

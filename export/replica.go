@@ -2,11 +2,11 @@ package export
 
 import (
 	"context"
-	"errors"
 
 	"kubecdc/checkpoint"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 )
 
 // ownSlots works on this replica's share of the slots. When another replica has changed the layout, it waits until its own
@@ -22,8 +22,7 @@ func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected 
 		}
 		awaitLeases(ctx, config, &parts.Parts)
 		err := replica.Run(ctx)
-		var layout *checkpoint.LayoutError
-		if !errors.As(err, &layout) || isFenced(err) {
+		if !fault.Is[*checkpoint.LayoutError](err) || isFenced(err) {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/progress"
+	"kubecdc/export/rebuild"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
@@ -25,13 +26,13 @@ type rollForward struct {
 	last             uint64 // number of the tail's last batch
 	batches, changes int
 	started          time.Time
-	pacer            *progress.Pacer
+	pacer            *rebuild.Pacer
 }
 
 // rollForward returns what the log has lost, as far as that is known once the tail was read.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
 	r := &rollForward{slot: s, state: state, redactorFor: cached(s.bodyRedactorOf), last: opened.Last,
-		started: time.Now(), pacer: progress.NewPacer()}
+		started: time.Now(), pacer: rebuild.NewPacer()}
 	if r.last > state.Seq {
 		r.observe()
 		defer s.parts.State.Delayed(s.number, "")
@@ -40,8 +41,8 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 	if r.batches > 0 {
 		r.logProgress("rolled the checkpoint forward")
 	}
-	if loss := opened.Lost; err == nil || errors.As(err, &loss) {
-		return loss, nil
+	if loss, is := errors.AsType[*sinks.LostTailError](err); is || err == nil {
+		return cmp.Or(loss, opened.Lost), nil
 	}
 	return nil, dependency.Tag(dependency.Sink, err)
 }

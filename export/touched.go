@@ -11,132 +11,99 @@ type objectID struct {
 	key    string
 }
 
-// touched has the objects that a batch changes. Its memory is used again for each batch.
+// touched has the objects that a batch changes, each once. Its memory is used again for each batch.
 type touched struct {
-	ids    []objectID       // of the batch's changes
-	before []int            // the batch's change of the same object before each; -1: none
-	again  []bool           // the batch has another change of the same object after each
-	last   map[objectID]int // the last change of each object
-	bodies map[objectID]newBody
-	stored bool // the store has bodies
-	// The objects whose last change is left out, at that version, with the body that the log has.
-	leftOut map[objectID]checkpoint.Object
+	objects []touchedObject
+	changed []int            // by change: the number of its object
+	index   map[objectID]int // the number of an object
+	stored  bool             // the store has bodies
 }
 
+// touchedObject is an object that a batch changes. leaveOut finds out what the log has of it after each change.
+type touchedObject struct {
+	id          objectID
+	first, last int // of its changes, as the batch was collected
+	uid         string
+	version     change.ResourceVersion // as the API server has it
+	state       []byte                 // as the log has it; nil: it was deleted
+	deleted     bool
+	leftOut     bool            // the last change is not written
+	loaded      bool            // its body was read from the store, so it is known that the object changes
+	delta       []byte          // that is pending, and newer than the one that is read
+	base        []byte          // of the body in the store, if it is kept until it is known what is written
+	body        checkpoint.Body // of the state after the last change, made while the base was at hand
+}
+
+// read finds the objects of a batch.
 func (t *touched) read(batch *change.Batch) {
-	if t.last == nil {
-		t.last = make(map[objectID]int, len(batch.Changes))
+	if t.index == nil {
+		t.index = make(map[objectID]int, len(batch.Changes))
 	}
-	clear(t.last)
-	t.ids, t.before, t.again = t.ids[:0], t.before[:0], t.again[:0]
+	clear(t.index)
+	t.objects, t.changed = t.objects[:0], t.changed[:0]
 	for i := range batch.Changes {
 		c := &batch.Changes[i]
 		id := objectID{c.Stream.ID(), c.Key()}
-		before, again := t.last[id]
-		if again {
-			t.again[before] = true
-		} else {
-			before = -1
+		n, again := t.index[id]
+		if !again {
+			n = len(t.objects)
+			t.index[id], t.objects = n, append(t.objects, touchedObject{id: id, first: i})
 		}
-		t.ids, t.before, t.again = append(t.ids, id), append(t.before, before), append(t.again, false)
-		t.last[id] = i
+		t.objects[n].last, t.changed = i, append(t.changed, n)
 	}
 }
 
 // leaveOut sets the before-images that come from the batch itself, and takes out of it the changes that are not written. It returns
 // how many these are, by resource.
 func (t *touched) leaveOut(batch *change.Batch, f *filter, images bool) map[string]int {
-	clear(t.leftOut)
-	var out []bool
+	ignored, kept := map[string]int{}, 0
 	for i := range batch.Changes {
-		c := &batch.Changes[i]
-		if before := t.before[i]; before >= 0 && images && (c.Op == change.Update || c.Op == change.Delete) {
-			if former := &batch.Changes[before]; out != nil && out[before] {
-				c.Before = former.Before
-			} else if former.Op != change.Delete {
-				c.Before = former.After
-			}
+		c, o := &batch.Changes[i], &t.objects[t.changed[i]]
+		if i > o.first && images && (c.Op == change.Update || c.Op == change.Delete) {
+			c.Before = o.state
 		}
 		if c.Logged && c.Before == nil { // else the body was on its way when the store seemed to lack it
 			c.Before = c.After
 		}
-		if f.leavesOut(c) {
-			if out == nil {
-				out = make([]bool, len(batch.Changes))
+		o.uid, o.version = c.UID, c.ResourceVersion
+		if o.leftOut = f.leavesOut(c); o.leftOut {
+			o.state = c.Before
+			if !c.Logged {
+				ignored[c.Stream.Resource.ID()]++
 			}
-			out[i] = true
-		}
-	}
-	if out == nil {
-		return nil
-	}
-	return t.takeOut(batch, out)
-}
-
-// takeOut takes changes out of the batch.
-func (t *touched) takeOut(batch *change.Batch, out []bool) map[string]int {
-	if t.leftOut == nil {
-		t.leftOut = map[objectID]checkpoint.Object{}
-	}
-	ignored := map[string]int{}
-	kept := batch.Changes[:0]
-	for i := range batch.Changes {
-		c := &batch.Changes[i]
-		if !out[i] {
-			kept = append(kept, *c)
 			continue
 		}
-		if !c.Logged {
-			ignored[c.Stream.Resource.ID()]++
+		o.state, o.deleted = c.After, c.Op == change.Delete
+		if kept < i {
+			batch.Changes[kept] = *c
 		}
-		if id := t.ids[i]; t.last[id] == i {
-			t.leftOut[id] = checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion, Body: t.body(id, c.Before)}
-		}
+		kept++
 	}
-	clear(batch.Changes[len(kept):])
-	batch.Changes = kept
-	t.read(batch)
+	clear(batch.Changes[kept:])
+	batch.Changes = batch.Changes[:kept]
 	return ignored
 }
 
-// newBody is an object's new body, made while its base was at hand; or that base, if it is not known yet what the log gets.
-type newBody struct {
-	state []byte // of which it was made
-	body  checkpoint.Body
-	base  []byte
-}
-
-func (t *touched) forgetBodies() {
-	if t.bodies == nil {
-		t.bodies = map[objectID]newBody{}
-	}
-	clear(t.bodies)
-}
-
-// based makes the body that an object has after the batch, from the base that the store has, or will have of what is pending. If changes
-// may be left out it keeps the base.
-func (t *touched) based(batch *change.Batch, id objectID, base []byte, maybeLeftOut bool) {
-	switch last := &batch.Changes[t.last[id]]; {
-	case maybeLeftOut:
-		t.bodies[id] = newBody{base: base}
+// setBase takes the base that the store has of an object's body, or will have of what is pending. If all changes are written, the new body
+// is made of it at once, and the base need not be kept.
+func (o *touchedObject) setBase(batch *change.Batch, base []byte, keep bool) {
+	switch last := &batch.Changes[o.last]; {
+	case keep:
+		o.base = base
 	case last.Op != change.Delete:
-		t.bodies[id] = newBody{state: last.After, body: checkpoint.Update(base, last.After)}
+		o.body = checkpoint.Update(base, last.After)
 	}
 }
 
-// body returns what the store gets of an object's new body: a delta, if its base is known.
-func (t *touched) body(id objectID, state []byte) checkpoint.Body {
-	if !t.stored {
-		return checkpoint.Body{}
-	}
-	b := t.bodies[id]
+// newBody returns what the store gets of an object's new body: a delta, if its base is known.
+func (o *touchedObject) newBody() checkpoint.Body {
 	switch {
-	case b.base != nil:
-		return checkpoint.Update(b.base, state)
-	case len(state) > 0 && len(b.state) == len(state) && &b.state[0] == &state[0]:
-		return b.body
+	case o.base != nil:
+		return checkpoint.Update(o.base, o.state)
+	case !o.leftOut && !o.body.IsZero():
+		return o.body
 	}
-	return checkpoint.Pack(state)
+	return checkpoint.Pack(o.state)
 }
 
 // effect is what a batch does to the checkpoint.
@@ -148,26 +115,19 @@ type effect struct {
 
 // effect returns the effect of the batch on the inventory too. Snapshots on demand have no inventory.
 func (t *touched) effect(batch *change.Batch, offsets change.Offsets) effect {
-	all := make([]objectState, 0, len(t.last))
-	for i := range batch.Changes {
-		c, id := &batch.Changes[i], t.ids[i]
-		if t.again[i] || id.stream.IsSnapshot() {
+	all := make([]objectState, 0, len(t.objects))
+	for i := range t.objects {
+		o := &t.objects[i]
+		if o.id.stream.IsSnapshot() {
 			continue
 		}
-		o := objectState{checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion}, id.stream, c.Op == change.Delete}
-		if !o.deleted {
-			o.Body = t.body(id, c.After)
+		state := objectState{checkpoint.Object{Key: o.id.key, UID: o.uid, ResourceVersion: o.version}, o.id.stream, o.deleted, o.loaded}
+		if t.stored && !o.deleted {
+			state.Body = o.newBody()
 		}
-		if newer, ok := t.leftOut[id]; ok {
-			o.ResourceVersion = newer.ResourceVersion
-		}
-		all = append(all, o)
+		all = append(all, state)
 	}
-	for id, o := range t.leftOut {
-		if _, changed := t.last[id]; !changed {
-			all = append(all, objectState{o, id.stream, false})
-		}
-	}
+	clear(t.objects) // it holds no bodies until the next batch
 	return effect{batch, offsets, all}
 }
 
@@ -175,6 +135,7 @@ func (t *touched) effect(batch *change.Batch, offsets change.Offsets) effect {
 func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
 	t := touched{stored: bodies}
 	t.read(batch)
+	t.leaveOut(batch, nil, false)
 	return t.effect(batch, offsets).commit(epoch)
 }
 

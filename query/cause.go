@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -50,8 +49,11 @@ const deepest = 5
 // Causes finds out which deletions followed that of an owner, or of the namespace; and if it is asked by whom, with which a cascade began.
 func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 	known, err := r.Resources(ctx)
+	if err != nil {
+		return err
+	}
 	lives := map[string][]*life{}
-	for level, now := 0, deletions; level < deepest && len(now) > 0 && err == nil; level++ {
+	for level, now := 0, deletions; level < deepest && len(now) > 0; level++ {
 		names := map[string]map[string]bool{} // by resource
 		for _, d := range now {
 			for i := range d.owners {
@@ -60,7 +62,9 @@ func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 		}
 		asked := now[0].By != nil
 		for resource, names := range names {
-			err = cmp.Or(err, readLives(ctx, r, resource, names, lives, asked))
+			if err := readLives(ctx, r, resource, names, lives, asked); err != nil {
+				return err
+			}
 		}
 		var next []*Deletion
 		for _, d := range now {
@@ -73,7 +77,7 @@ func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 	for _, d := range deletions {
 		d.tell()
 	}
-	return err
+	return nil
 }
 
 // find finds the owner with which the object went.

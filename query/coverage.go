@@ -84,7 +84,7 @@ func (s *stories) coverage(st *story) Coverage {
 	}
 	s.reaches(&c, st, e, ended)
 	for _, g := range st.gaps {
-		if g.From == change.UnknownVersion && !g.passes(c.At) && g.To.Compare(c.Since) > 0 {
+		if g.Lost() && !g.passes(c.At) && g.To.Compare(c.Since) > 0 {
 			c.Since = g.To // what was lost was older
 		}
 		if s.target.Happened.IsZero() && g.From.Compare(c.At) < 0 && g.passes(c.At) {

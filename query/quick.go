@@ -42,7 +42,8 @@ func (f *stateReader) quick(ctx context.Context, log sinks.Reader, r sinks.State
 		f.add(&record{Logged: l})
 		return nil
 	}
-	if q.To = f.cut; f.cut != nil {
+	q.To = f.cut
+	if f.cut != nil {
 		return true, r.States(ctx, q, add)
 	}
 	base := f.base()
@@ -70,7 +71,8 @@ func (f *stateReader) quick(ctx context.Context, log sinks.Reader, r sinks.State
 		return true, r.Rest(ctx, q, add)
 	}
 	clear(f.objects)
-	if f.whole = false; errors.Is(err, errStop) {
+	f.whole = false
+	if errors.Is(err, errStop) {
 		return false, nil
 	}
 	return false, unlessNotKept(err)

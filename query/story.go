@@ -92,7 +92,7 @@ func (g *gap) passes(version change.ResourceVersion) bool { return g.open || g.T
 // gap notes a gap that was not recovered whole.
 func (st *story) gap(c *change.Control) {
 	g := gap{Gap: *c.Gap, since: st.last.Time}
-	if g.From == change.UnknownVersion {
+	if g.Lost() {
 		g.open, g.since = true, time.Time{}
 	}
 	st.gaps = append(st.gaps, g)

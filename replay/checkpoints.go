@@ -150,7 +150,8 @@ func (c *Checkpoint) merge() {
 			lowest, all := int64(-1), true
 			for _, i := range slots {
 				next, ok := c.Slots[i].offsets[topic][p]
-				if all = all && ok; lowest < 0 || next < lowest {
+				all = all && ok
+				if lowest < 0 || next < lowest {
 					lowest = next
 				}
 			}

@@ -14,7 +14,7 @@ import (
 	"kubecdc/export"
 	"kubecdc/export/batching"
 	"kubecdc/redact"
-	"kubecdc/sinks/sqlite"
+	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
@@ -29,10 +29,10 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 	if err != nil {
 		return export.Config{}, err
 	}
-	if path, _ := c.SQLitePath(""); c.Sink.Kind == sqlite.Kind.Name && path == "" {
+	if path, _ := c.SQLitePath(""); SinkOf(c).InCheckpoint && path == "" {
 		return export.Config{}, errTwoPlaces
 	}
-	cache, commit := checkpointMemory(c)
+	cache, commit := checkpointMemory(c, SinkOf(c).Kind)
 	return export.Config{
 		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full" || SinkOf(c).Deltas,
@@ -51,12 +51,12 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 // for the checkpoint comes to two commits, while one is in flight; beside the embedded log it has no bodies. Large commits save SQLite
 // work: an object that changes again and again is written once. Postgres gets a commit in one message, for which this process needs
 // twice its size.
-func checkpointMemory(c *config.Config) (cache, commit int64) {
+func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
 	switch {
 	case c.Checkpoint.Location.IsPostgres():
 		return 6 * eighth, eighth
-	case c.Sink.Kind == sqlite.Kind.Name:
+	case sink.InCheckpoint:
 		return 12 * eighth, 2 * eighth
 	}
 	return 6 * eighth, 2 * eighth

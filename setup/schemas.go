@@ -2,12 +2,12 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/schema"
 	"kubecdc/source/discovery"
 )
@@ -30,8 +30,7 @@ func (s *schemas) Value(ctx context.Context, topic string, of change.Resource) (
 			object = described
 		}
 	}
-	var undescribed *schema.UndescribedError
-	if err != nil && !errors.As(err, &undescribed) && !apierrors.IsNotFound(err) {
+	if err != nil && !fault.Is[*schema.UndescribedError](err) && !apierrors.IsNotFound(err) {
 		return "", err
 	}
 	return schema.Avro(topic, object.Redact(Redacted(s.redact, of))), nil

@@ -81,7 +81,7 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 	if !ok {
 		return nil, errTwoPlaces
 	}
-	cache, _ := checkpointMemory(c)
+	cache, _ := checkpointMemory(c, sqlite.Kind)
 	sink, err := sqlite.New(ctx, store.File(), sqlite.Config{Cluster: cluster.Cluster, ClusterUID: cluster.Binding.ID,
 		ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.SQLiteHistory), MaxSize: int64(c.Sink.SQLiteMaxSize), Logger: help.Log,
 		BodyCacheBytes: int(cache)})

@@ -8,6 +8,8 @@ type Kind struct {
 	CheckpointMayForget bool
 	// RebuildsCheckpoint: a lost checkpoint can be rebuilt from the log, which can be read back and is not in the checkpoint's file.
 	RebuildsCheckpoint bool
+	// InCheckpoint: the log is in the checkpoint's file.
+	InCheckpoint bool
 	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
 	SnapshotTopics bool
 	// Deltas: a state is written as what differs from an earlier one, which the log has too. So before-images are always read, and who

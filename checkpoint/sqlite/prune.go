@@ -23,14 +23,15 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 			oldest[slot] = second
 			return nil
 		})
+		if err != nil {
+			return err
+		}
 		for slot, second := range oldest {
-			if err == nil {
-				err = prune(t, slot, second)
+			if err := prune(t, slot, second); err != nil {
+				return err
 			}
 		}
-		if err == nil {
-			_, err = t.Do(signals+tables.IsOpen, t.Cluster, until)
-		}
+		_, err = t.Do(signals+tables.IsOpen, t.Cluster, until)
 		return err
 	})
 	if err == nil {
@@ -52,12 +53,13 @@ func prune(t *tables.Tx, slot int, oldest int64) error {
 		all = all.Merge(offsets)
 		return err
 	})
-	if err == nil {
-		_, err = t.Do(complete, t.Cluster, slot, oldest, dialect.Offsets(all))
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = t.Do(forget, t.Cluster, slot, oldest)
+	if _, err := t.Do(complete, t.Cluster, slot, oldest, dialect.Offsets(all)); err != nil {
+		return err
 	}
+	_, err = t.Do(forget, t.Cluster, slot, oldest)
 	return err
 }
 

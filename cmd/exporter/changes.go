@@ -103,18 +103,21 @@ func (t *changes) run(ctx context.Context, c *cobra.Command, args []string) erro
 	}
 	if t.history {
 		coverage, missing, err := query.Covered(ctx, r, &of)
-		if err = cmp.Or(err, t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing)); err != nil {
+		if err != nil {
+			return err
+		}
+		if err := t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing); err != nil {
 			return err
 		}
 	}
 	past, end, err := t.logged(ctx, c, r, of.Query(), query.TargetOf(since, true))
-	if err == nil && len(past) == 0 && t.history && len(of.Names) > 0 && !t.follow {
-		err = fmt.Errorf("the log has no such change of %s%s", strings.Join(of.Names, ", "), inNamespace(of.Namespace))
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = t.print(ctx, c, r, of.Query(), past, &end)
+	if len(past) == 0 && t.history && len(of.Names) > 0 && !t.follow {
+		return fmt.Errorf("the log has no such change of %s%s", strings.Join(of.Names, ", "), inNamespace(of.Namespace))
 	}
-	return err
+	return t.print(ctx, c, r, of.Query(), past, &end)
 }
 
 // logged reads what the log has, from where the flags say.
@@ -245,21 +248,26 @@ func (t *changes) caused(ctx context.Context, r sinks.Reader, all []line) ([]lin
 			deletions = append(deletions, l.deletion)
 		}
 	}
-	err := query.Causes(ctx, r, deletions)
+	if err := query.Causes(ctx, r, deletions); err != nil {
+		return nil, err
+	}
 	kept := all[:0]
 	for _, l := range all {
-		if l.deletion != nil && err == nil {
+		if l.deletion != nil {
 			if t.by != "" && !l.deletion.By.Is(t.by) {
 				continue
 			}
-			l.text, err = t.text(l.change, l.event)
+			var err error
+			if l.text, err = t.text(l.change, l.event); err != nil {
+				return nil, err
+			}
 			if l.deletion.Cause != "" && t.format == "diff" {
 				l.text += plain.Sprintf("  %s\n", l.deletion.Cause)
 			}
 		}
 		kept = append(kept, l)
 	}
-	return kept, err
+	return kept, nil
 }
 
 // owned returns a copy that stays valid, without the record, which no text has.
@@ -276,12 +284,14 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 		plain.Fprintf(c.ErrOrStderr(), "# %s\n", &t.untold)
 	}
 	out := c.OutOrStdout()
-	err := write(out, t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID"))
-	for _, l := range past {
-		err = cmp.Or(err, write(out, l.text))
+	header := line{text: t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID")}
+	for _, l := range slices.Insert(past, 0, header) {
+		if err := write(out, l.text); err != nil {
+			return err
+		}
 	}
-	if err != nil || !t.follow {
-		return err
+	if !t.follow {
+		return nil
 	}
 	q.After, q.Follow = end, true
 	return untilStopped(r.Changes(ctx, q, func(l *sinks.Logged) error {
@@ -297,7 +307,10 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 			return err
 		}
 		text, err := t.text(l, e)
-		return cmp.Or(err, write(out, text))
+		if err != nil {
+			return err
+		}
+		return write(out, text)
 	}))
 }
 

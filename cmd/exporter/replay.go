@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -129,13 +128,19 @@ func (f *replayFlags) check() error {
 			return usage.Errorf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)
 		}
 	}
-	err := f.objects.check()
-	if err == nil && f.resume == "" {
-		if f.begin, err = asked("--from", f.from, startForms); err == nil {
-			f.end, err = asked("--to", f.to, sinceForms)
+	if err := f.objects.check(); err != nil {
+		return err
+	}
+	if f.resume == "" {
+		var err error
+		if f.begin, err = asked("--from", f.from, startForms); err != nil {
+			return err
+		}
+		if f.end, err = asked("--to", f.to, sinceForms); err != nil {
+			return err
 		}
 	}
-	return cmp.Or(err, f.place.Check())
+	return f.place.Check()
 }
 
 func asked(flag, text string, forms moment.Form) (replay.Asked, error) {

@@ -25,7 +25,6 @@ import (
 	"kubecdc/internal/wait"
 	"kubecdc/observe"
 	"kubecdc/setup"
-	"kubecdc/sinks/sqlite"
 	"kubecdc/status"
 )
 
@@ -188,7 +187,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
-	if setup.SinkOf(settings).Name == sqlite.Kind.Name && observe.IsTerminal(os.Stderr) {
+	if setup.SinkOf(settings).InCheckpoint && observe.IsTerminal(os.Stderr) {
 		watch.hint.Do(func() { plain.Fprintf(os.Stderr, askInAnotherTerminal, strings.TrimPrefix(where, "sqlite:")) })
 	}
 	defer context.AfterFunc(ctx, func() {

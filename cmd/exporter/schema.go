@@ -131,8 +131,7 @@ func (f *schemaFlags) read(ctx context.Context, c *cobra.Command, name string) (
 func fromFile(path, name string) (found described, err error) {
 	file, err := os.ReadFile(path)
 	if err != nil {
-		var reason *fs.PathError
-		if errors.As(err, &reason) {
+		if reason, ok := errors.AsType[*fs.PathError](err); ok {
 			err = reason.Err
 		}
 		return found, usage.Errorf("read --crds %s: %v; name a file that this user can read", path, err)

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/observe"
 )
 
@@ -33,7 +34,7 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 		options.Listen = "127.0.0.1:0"
 		server, err = observe.Serve(options, watch.Metrics, watch.status)
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if fault.Is[*net.OpError](err) {
 		return nil, &config.Error{Problems: []config.Problem{listenProblem(options.Listen, err)}}
 	}
 	if server != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -54,7 +53,10 @@ func newVerify() *cobra.Command {
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		types, err := wholeTypes(c, args)
-		if err = cmp.Or(err, o.check()); err != nil {
+		if err != nil {
+			return err
+		}
+		if err := o.check(); err != nil {
 			return err
 		}
 		return verifyCopies(c, &out, ask.Verification{Resources: types, Namespace: o.namespace, Identities: *identities, Repair: *repair})

@@ -69,7 +69,7 @@ func (e *Exporter) committed(c *change.Control) {
 // cause is why the stream has a gap: a label of the metric kubecdc_gaps_total.
 func (s *stream) cause(g *change.Gap) string {
 	switch {
-	case g.From == change.UnknownVersion:
+	case g.Lost():
 		return GapLogLost
 	case s.relist == "":
 		return string(reflector.RelistExpired)

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 )
 
 // balancer works in rounds. In each round it sends a heartbeat, reads which other replicas are live and who owns which slot,
@@ -78,7 +79,7 @@ func (b *balancer) rounds(ctx, slots context.Context) error {
 func (b *balancer) round(ctx, slots context.Context) error {
 	excluded := b.isolation.update(b.Sink, b.APIServer)
 	replicas, err := b.sendHeartbeat(ctx, excluded)
-	if _, relaid := errors.AsType[*checkpoint.LayoutError](err); relaid || errors.Is(err, checkpoint.ErrGone) {
+	if fault.Is[*checkpoint.LayoutError](err) || errors.Is(err, checkpoint.ErrGone) {
 		return err
 	}
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/progress"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
@@ -54,7 +53,7 @@ type rebuild struct {
 	pages   int
 	seen    map[change.StreamID]bool // streams with objects
 	started time.Time
-	pacer   *progress.Pacer
+	pacer   *Pacer
 }
 
 // Run rebuilds the checkpoint, and updates the slot's state. The loss is the reason for the rebuild. Run returns what else
@@ -68,7 +67,7 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	}
 	r := &rebuild{Slot: s, state: state, found: found, loss: loss,
 		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
-		started: started, pacer: progress.NewPacer()}
+		started: started, pacer: NewPacer()}
 	if s.Damaged && r.empty() {
 		return nil, errors.New("the checkpoint is damaged, and can't be rebuilt: the log has nothing that could be read back")
 	}

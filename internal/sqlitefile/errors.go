@@ -10,12 +10,12 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"kubecdc/internal/dberror"
+	"kubecdc/internal/fault"
 )
 
 // Fail wraps err with what was tried on this file; nil stays nil.
 func (f *File) Fail(op string, err error) error {
-	var inUse *dberror.InUseError
-	if err == nil || errors.As(err, &inUse) {
+	if err == nil || fault.Is[*dberror.InUseError](err) {
 		return err
 	}
 	return &dberror.Error{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err), Gone: IsDamaged(err)}

@@ -30,12 +30,13 @@ func (f *File) migrate(ctx context.Context, files fs.FS, table string) error {
 		return err
 	}
 	current, known, err := p.GetVersions(ctx)
-	if err == nil && current > known {
-		err = dberror.Newer(int(current), int(known))
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = p.Up(ctx)
+	if current > known {
+		return dberror.Newer(int(current), int(known))
 	}
+	_, err = p.Up(ctx)
 	return err
 }
 

@@ -134,7 +134,8 @@ func (s *scan) object(ctx context.Context) error {
 // unchanged visits the objects whose changes were all dropped: the last of them is in the table objects.
 func (s *scan) unchanged(ctx context.Context) error {
 	since, err := s.reader.KeptSince(ctx, "")
-	if s.since = since; err != nil || since.IsZero() {
+	s.since = since
+	if err != nil || since.IsZero() {
 		return err
 	}
 	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream,

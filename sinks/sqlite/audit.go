@@ -21,13 +21,16 @@ var (
 func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	return s.file.Fail("write audit records", s.inTx(ctx, func(t *tx) error {
 		cluster, err := s.bind(t)
+		if err != nil {
+			return err
+		}
 		w := auditWriter{t, cluster, map[string]int64{}, map[string]int64{}}
 		for i := range records {
-			if err == nil {
-				err = w.add(&records[i])
+			if err := w.add(&records[i]); err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	}))
 }
 
@@ -91,14 +94,17 @@ func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 		return r.auditPages(ctx, &q, from, `and (?2 = 'null' or r.resource in (select value from json_each(?2)))`, list(q.Resources), visit)
 	}
 	ids, err := column[int64](ctx, r.db, `select r.id `+selected, r.cluster, list(q.Resources))
+	if err != nil {
+		return err
+	}
 	for _, id := range ids {
 		for _, name := range []string{q.Name, ""} {
-			if err == nil {
-				err = r.auditPages(ctx, &q, from, `and a.resource = ?2 and a.name = ?6`, id, visit, name)
+			if err := r.auditPages(ctx, &q, from, `and a.resource = ?2 and a.name = ?6`, id, visit, name); err != nil {
+				return err
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 // firstAudit is the number of the first record that was received at a time or later. Some that have come after it are older: writers take turns.
@@ -177,13 +183,12 @@ func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error
 func (s *Sink) removeAudit(ctx context.Context, since int64) error {
 	const look = `select coalesce((select n from log_audit where received >= ? order by received limit 1) - 1, (select max(n) from log_audit), 0)`
 	var to int64
-	err := s.file.DB().QueryRowContext(ctx, look, since*1000).Scan(&to)
-	if err == nil {
-		err = s.removeFrom(ctx, removal{"log_audit", "n", "true"}, to)
+	if err := s.file.DB().QueryRowContext(ctx, look, since*1000).Scan(&to); err != nil {
+		return err
 	}
-	if err == nil {
-		const unused = `not exists (select 1 from log_audit where requester = log_requesters.id)`
-		err = s.removeFrom(ctx, removal{"log_requesters", "id", unused}, 1<<62)
+	if err := s.removeFrom(ctx, removal{"log_audit", "n", "true"}, to); err != nil {
+		return err
 	}
-	return err
+	const unused = `not exists (select 1 from log_audit where requester = log_requesters.id)`
+	return s.removeFrom(ctx, removal{"log_requesters", "id", unused}, 1<<62)
 }

@@ -162,26 +162,10 @@ func (l *slotLog) beside(t *tx, at int64, b *change.Batch) (plain bool, err erro
 	return plain, nil
 }
 
-// positions notes what a batch does to positions, and returns its own as they are stored. A stream gets an empty one when its first list
-// begins, or when it is to be written again from the start.
+// positions notes what a batch does to positions, and returns its own as they are stored.
 func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosition, error) {
 	for i := range b.Controls {
-		c := &b.Controls[i]
-		lost := c.Type == change.ControlGap && c.Gap.From == change.UnknownVersion
-		if c.Type != change.ControlSnapshotBegin && !lost {
-			continue
-		}
-		of, err := l.stream(t, c.Stream)
-		if err == nil && lost {
-			err = t.do(`delete from log_positions where stream = ?`, of.id)
-		}
-		if err == nil && lost { // what is recorded is counted no more
-			err = t.do(`update log_streams set objects = (select count(*) from log_objects where stream = ?1 and gone is null) where id = ?1`, of.id)
-		}
-		if err == nil {
-			err = t.do(`insert into log_positions values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
-		}
-		if err != nil {
+		if err := l.beginStream(t, &b.Controls[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -189,10 +173,10 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosi
 	for i := range b.Positions {
 		p := &b.Positions[i]
 		of, err := l.stream(t, p.Stream)
-		if err == nil {
-			_, err = t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
-		}
 		if err != nil {
+			return nil, err
+		}
+		if _, err := t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended)); err != nil {
 			return nil, err
 		}
 		all = append(all, storedPosition{of.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
@@ -201,6 +185,28 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosi
 		}
 	}
 	return all, nil
+}
+
+// beginStream gives a stream an empty position when its first list begins, or when it is to be written again from the start.
+func (l *slotLog) beginStream(t *tx, c *change.Control) error {
+	lost := c.Type == change.ControlGap && c.Gap.Lost()
+	if c.Type != change.ControlSnapshotBegin && !lost {
+		return nil
+	}
+	of, err := l.stream(t, c.Stream)
+	if err != nil {
+		return err
+	}
+	if lost {
+		if err := t.do(`delete from log_positions where stream = ?`, of.id); err != nil {
+			return err
+		}
+		const recount = `update log_streams set objects = (select count(*) from log_objects where stream = ?1 and gone is null) where id = ?1`
+		if err := t.do(recount, of.id); err != nil {
+			return err
+		}
+	}
+	return t.do(`insert into log_positions values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
 }
 
 // stream returns the row of a stream, and makes it.

@@ -105,19 +105,19 @@ func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 			(select written + 1 from log_batches order by id desc limit 1), 0) where after < ?1`
 		return t.do(note, to)
 	})
+	if err != nil {
+		return err
+	}
 	for _, remove := range removals {
-		if err == nil {
-			err = s.removeFrom(ctx, remove, to)
+		if err := s.removeFrom(ctx, remove, to); err != nil {
+			return err
 		}
 	}
 	var since int64
-	if err == nil {
-		err = s.file.DB().QueryRowContext(ctx, `select since from log_kept`).Scan(&since)
+	if err := s.file.DB().QueryRowContext(ctx, `select since from log_kept`).Scan(&since); err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.removeAudit(ctx, since)
-	}
-	return err
+	return s.removeAudit(ctx, since)
 }
 
 // removal removes the rows of a table, up to a number, for which a condition holds.

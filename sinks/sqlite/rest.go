@@ -14,23 +14,26 @@ func (r *Reader) Rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logg
 
 func (s *scan) rest(ctx context.Context) error {
 	after, _, err := s.reader.kept(ctx)
-	var at int64
-	if err == nil {
-		at, err = s.start(ctx, after)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = s.round(ctx)
+	at, err := s.start(ctx, after)
+	if err != nil {
+		return err
 	}
-	var resources []int64
-	if err == nil {
-		resources, err = column[int64](ctx, s.reader.db, `select r.id `+selected, s.reader.cluster, list(s.Resources))
+	if _, err := s.round(ctx); err != nil {
+		return err
+	}
+	resources, err := column[int64](ctx, s.reader.db, `select r.id `+selected, s.reader.cluster, list(s.Resources))
+	if err != nil {
+		return err
 	}
 	for _, id := range resources {
-		if err == nil {
-			err = s.restOf(ctx, id, at)
+		if err := s.restOf(ctx, id, at); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // restOf reads a resource by its names.

@@ -31,7 +31,7 @@ var migrations embed.FS
 const migrated = "log_migrations"
 
 // Kind is the sink's. The checkpoint may forget its last batches: the log has them for as long as its history.
-var Kind = sinks.Kind{Name: "sqlite", CheckpointMayForget: true, Deltas: true}
+var Kind = sinks.Kind{Name: "sqlite", CheckpointMayForget: true, InCheckpoint: true, Deltas: true}
 
 // Config says which cluster's changes are written, and for how long they stay.
 type Config struct {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/rawjson"
 )
 
@@ -63,7 +64,7 @@ func IsUnloggable(o *Object, err error) bool { return errors.Is(err, ErrName) &&
 // IsUnreadable reports a response that is not a list, or that has an object that can't be read. A retry does not help.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrName) || errors.Is(err, ErrUnsupported) ||
-		errors.As(err, new(*TooLargeError))
+		fault.Is[*TooLargeError](err)
 }
 
 // IsInternal reports that the server failed: 500. What it failed at may be this one request, whoever makes it and however often, as
@@ -97,9 +98,8 @@ func RetryAfter(err error) time.Duration {
 // IsConnectionEnd reports that the connection ended: at the server's timeout, at its restart, or because it was cut. The stream
 // goes on from its position; only an end that repeats is a failure.
 func IsConnectionEnd(err error) bool {
-	var netErr net.Error
 	return errors.Is(err, ErrIdle) || errors.Is(err, errMoved) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.As(err, &netErr) && !errors.Is(err, context.Canceled)
+		fault.Is[net.Error](err) && !errors.Is(err, context.Canceled)
 }
 
 // Reason returns a short reason for logs: the message of the server's Status if it sent one.

@@ -162,7 +162,7 @@ func eachItem(r *rawjson.Reader, visit func(*Object, error) error) error {
 	var o Object
 	return r.Array(func() error {
 		raw, ok, err := r.Scan(o.scan)
-		if large := new(rawjson.TooLargeError); errors.As(err, &large) {
+		if large, ok := errors.AsType[*rawjson.TooLargeError](err); ok {
 			o.Raw = raw
 			return visit(&o, &TooLargeError{o.Key(), o.Version, large.Bytes})
 		}

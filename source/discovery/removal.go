@@ -164,8 +164,7 @@ func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []
 // passing reports whether one of the doubts may end soon: that of a missing right does not, nor one that lasts.
 func passing(doubts map[string]error) bool {
 	for _, err := range doubts {
-		var u *UnsureError
-		if !errors.As(err, &u) || u.Right == "" && !u.Lasting {
+		if u, ok := errors.AsType[*UnsureError](err); !ok || u.Right == "" && !u.Lasting {
 			return true
 		}
 	}

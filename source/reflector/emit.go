@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -163,7 +164,7 @@ func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error)
 	bytes := append([]byte(nil), raw...)
 	if redactor := r.options.Redactor; redactor.Hides() {
 		bytes = []byte(redactor.Describe(raw))
-		if !errors.As(reason, new(*apiclient.TooLargeError)) {
+		if !fault.Is[*apiclient.TooLargeError](reason) {
 			reason = errWithheld
 		}
 	}

@@ -157,11 +157,10 @@ func (r *Reflector) Run(ctx context.Context) error {
 		if apiclient.IsRefused(err) || errors.Is(err, apiclient.ErrUnsupported) {
 			err = r.noteRefusal(ctx, err)
 		}
-		var output *outputError
-		if errors.As(err, &output) {
+		if output, ok := errors.AsType[*outputError](err); ok {
 			return output.err
 		}
-		if other := (*apiclient.OtherClusterError)(nil); errors.As(err, &other) {
+		if other, ok := errors.AsType[*apiclient.OtherClusterError](err); ok {
 			return other
 		}
 		if err != nil && ctx.Err() == nil {

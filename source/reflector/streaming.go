@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kubecdc/internal/fault"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/discovery"
 	"kubecdc/source/known"
@@ -126,7 +127,7 @@ func (l *listing) readInitial(ctx context.Context, w *apiclient.Watch) error {
 
 // initial takes one event of a streaming list. done is true at the bookmark that ends the list.
 func (l *listing) initial(ctx context.Context, e *apiclient.Event) (done bool, err error) {
-	if _, is := errors.AsType[*apiclient.NotEventError](e.Err); is {
+	if fault.Is[*apiclient.NotEventError](e.Err) {
 		return false, e.Err
 	}
 	switch e.Type {

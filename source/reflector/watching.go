@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/discovery"
 	"kubecdc/source/known"
@@ -132,7 +133,8 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 	defer comparison.stop()
 	for {
 		e, err := w.next(conn, comparison)
-		if w.upToDate = conn.Current(); err != nil {
+		w.upToDate = conn.Current()
+		if err != nil {
 			return n, err
 		}
 		w.since = e.Since
@@ -169,7 +171,7 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 }
 
 func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
-	if _, is := errors.AsType[*apiclient.NotEventError](e.Err); is {
+	if fault.Is[*apiclient.NotEventError](e.Err) {
 		return e.Err
 	}
 	if e.Err != nil {

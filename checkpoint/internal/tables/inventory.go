@@ -61,13 +61,15 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 	ids, err := s.streamsThat(ctx, mine)
 	if err == nil {
 		err = s.Owned(ctx, slot, epoch, func(t *Tx) error {
-			_, err := t.Do(`update kubecdc.slots set pages = 0 where cluster = $1 and slot = $2`, t.Cluster, slot)
+			if _, err := t.Do(`update kubecdc.slots set pages = 0 where cluster = $1 and slot = $2`, t.Cluster, slot); err != nil {
+				return err
+			}
 			for _, id := range ids {
-				if err == nil {
-					_, err = t.Do(`delete from kubecdc.positions where stream = $1`, id)
+				if _, err := t.Do(`delete from kubecdc.positions where stream = $1`, id); err != nil {
+					return err
 				}
 			}
-			return err
+			return nil
 		})
 	}
 	for _, id := range ids {

@@ -234,13 +234,13 @@ func (c *checking) write(ctx context.Context) error {
 	left := slices.Clone(c.existing)
 	for {
 		err := c.topics.TryTransaction(ctx, who, names(left)...)
-		var denied producer.DeniedTopics
+		denied, ok := errors.AsType[producer.DeniedTopics](err)
 		switch {
 		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
 			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant Write on them:\n%s",
 				c.cfg.TransactionalPrefix(), grant(c.cfg, "--transactional-id", c.cfg.TransactionalPrefix(), toWrite)))
 			return nil
-		case !errors.As(err, &denied):
+		case !ok:
 			return err
 		}
 		c.denied[toWrite] = append(c.denied[toWrite], denied...)

@@ -236,7 +236,8 @@ func (t *Topics) settings(ctx context.Context, name string, plan *topicPlan) (li
 	var has map[string]string
 	err = t.client.Try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
 		all, err := readConfigs(ctx, t.client, name)
-		if has = all[name]; err == nil {
+		has = all[name]
+		if err == nil {
 			limit, err = strconv.Atoi(has[MaxMessageBytes])
 		}
 		return err

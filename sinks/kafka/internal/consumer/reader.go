@@ -195,11 +195,10 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 	defer s.decoder.Close()
 	for {
 		r, err := s.decoder.Next()
-		var large *recordbatch.TooLargeError
-		switch {
+		switch large, ok := errors.AsType[*recordbatch.TooLargeError](err); {
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.As(err, &large):
+		case ok:
 			if large.Offset >= from && large.Offset <= s.last {
 				s.passBy(large)
 				s.reach(large.Offset)

@@ -3,10 +3,10 @@ package logread
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
@@ -71,9 +71,8 @@ func (l *Log) Controls(
 func (l *Log) parseControl(partition int32, f *consumer.Record) (Control, error) {
 	c := Control{new(change.Control), partition, f.Offset}
 	err := json.Unmarshal(f.Value, c.Control)
-	var newer *change.NewerVersionError
 	switch own := c.Type != "" && string(c.Type) == f.Headers[change.HeaderType] && c.Cluster == l.Envelope.Cluster; {
-	case own && errors.As(err, &newer):
+	case own && fault.Is[*change.NewerVersionError](err):
 		return c, fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
 	case own && err == nil:
 		return c, nil

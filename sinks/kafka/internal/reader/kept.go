@@ -138,7 +138,8 @@ func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, fi
 	hole := first
 	reader = consumer.New(r.Client, consumer.Range{Topic: topic, Partition: partition, First: first, NoValues: true,
 		Wanted: func(f *consumer.Record) bool {
-			if newest = later(newest, f.Time); reader.Hole() > hole {
+			newest = later(newest, f.Time)
+			if reader.Hole() > hole {
 				hole, at = reader.Hole(), newest
 			}
 			return false
@@ -154,7 +155,8 @@ func (r *Reader) settings(ctx context.Context, topic string) (map[string]string,
 	var settings map[string]string
 	err := r.Client.Try(ctx, "read the configuration of "+topic, func(ctx context.Context) error {
 		all, unread, err := r.Client.TopicConfigs(ctx, []string{topic}, admin.CleanupPolicy, admin.RetentionTime, admin.CompactionLag)
-		if settings = all[topic]; len(unread) > 0 {
+		settings = all[topic]
+		if len(unread) > 0 {
 			settings = r.created
 		}
 		return err

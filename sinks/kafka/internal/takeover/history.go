@@ -90,7 +90,7 @@ func (h *history) note(c logread.Control) error {
 			h.setPosition(change.Position{Stream: c.Stream}, c)
 		}
 	case change.ControlGap:
-		if c.Gap != nil && c.Gap.From == change.UnknownVersion { // the stream is written again from there
+		if c.Gap != nil && c.Gap.Lost() { // the stream is written again from there
 			h.setPosition(change.Position{Stream: c.Stream}, c)
 		}
 	}

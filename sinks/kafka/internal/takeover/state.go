@@ -60,7 +60,8 @@ func (l *Slot) slotState(h *history, p *sinks.State) {
 	p.Offsets[l.ControlTopic()] = control
 	next := l.openOffset + 1 // before the first batch, tailStart looks for the open record
 	if last, ok := h.last[l.slot]; ok {
-		if p.Seq = last.Batch; last.Partition != l.control.Index {
+		p.Seq = last.Batch
+		if last.Partition != l.control.Index {
 			return // the control topic had another number of partitions then
 		}
 		next = last.Offset + 1

@@ -1,7 +1,6 @@
 package takeover
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +68,11 @@ func (l *Slot) beginTail(ctx context.Context, from sinks.Durable, end int64) (*t
 func (t *tail) end(ctx context.Context) error {
 	err := t.reader.ReadTo(ctx, t.log.openOffset-1)
 	if errors.Is(err, consumer.ErrGone) {
-		err, t.lost = nil, err
+		t.lost = err
+	} else if err != nil {
+		return err
 	}
-	return cmp.Or(err, t.log.checkEpoch())
+	return t.log.checkEpoch()
 }
 
 func (t *tail) note(c logread.Control) error {
@@ -125,7 +126,8 @@ func (l *Slot) tailStart(ctx context.Context, from sinks.Durable, start, end int
 	before.Committed = true // the last one is, and only it and what the checkpoint has count
 	l.seen.own = true       // of another cluster there may be an open record, which was passed by before
 	err := consumer.New(l.Client, before).ReadTo(ctx, next-1)
-	if l.seen.own = found; err != nil {
+	l.seen.own = found
+	if err != nil {
 		return 0, err
 	}
 	if !found {

@@ -1,4 +1,4 @@
-package compress
+package checkpoint
 
 import (
 	"bytes"
@@ -6,16 +6,16 @@ import (
 )
 
 // Whatever was compressed comes back, and what stood before it stays.
-func FuzzAppend(f *testing.F) {
+func FuzzAppendCompressed(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("{}"))
 	f.Add(bytes.Repeat([]byte(`{"metadata":{"name":"a"}}`), 1000))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		compressed := Append([]byte("before"), body)
+		compressed := appendCompressed([]byte("before"), body)
 		if !bytes.HasPrefix(compressed, []byte("before")) {
-			t.Fatalf("Append changed what stood before: %q", compressed[:6])
+			t.Fatalf("appendCompressed changed what stood before: %q", compressed[:6])
 		}
-		got, err := Decode(make([]byte, len(body)/2), compressed[len("before"):])
+		got, err := decompress(make([]byte, len(body)/2), compressed[len("before"):])
 		if err != nil || !bytes.Equal(got, body) {
 			t.Fatalf("%v: %d bytes came back as %d", err, len(body), len(got))
 		}
@@ -24,9 +24,9 @@ func FuzzAppend(f *testing.F) {
 
 // What is broken, or from somewhere else, is an error.
 func TestDecodeRefuses(t *testing.T) {
-	whole := Append(nil, []byte(`{"metadata":{"name":"a"}}`))
+	whole := appendCompressed(nil, []byte(`{"metadata":{"name":"a"}}`))
 	for _, compressed := range [][]byte{nil, {}, {0}, []byte("\x28\xb5\x2f\xfd"), whole[:len(whole)/2], append([]byte{1}, whole[1:]...)} {
-		if body, err := Decode(nil, compressed); err == nil {
+		if body, err := decompress(nil, compressed); err == nil {
 			t.Errorf("%.20q decodes to %.20q", compressed, body)
 		}
 	}

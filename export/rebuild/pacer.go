@@ -1,5 +1,4 @@
-// Package progress paces the reports of work that may take minutes: rolling a checkpoint forward, and rebuilding it.
-package progress
+package rebuild
 
 import (
 	"time"
@@ -7,7 +6,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Pacer limits how often progress is reported.
+// Pacer limits how often work reports that may take minutes: rebuilding a checkpoint, and rolling it forward.
 type Pacer struct{ observe, log rate.Sometimes }
 
 // NewPacer starts the work's time: the first log line is due only when the work has taken a while.
