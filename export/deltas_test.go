@@ -169,3 +169,31 @@ func TestABaseMayBeInFlight(t *testing.T) {
 		t.Errorf("%d bytes are counted, not %d", p.bytes, want)
 	}
 }
+
+// The checkpoint gets what the log has: a sink may write a stub in the place of an object, or an earlier change of it in the batch, after its
+// new body was made.
+func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
+	object := func(n int) []byte { return fmt.Appendf(nil, `{"metadata":{"name":"a","uid":"u"},"n":%d}`, n) }
+	update := func(n int) change.Change {
+		return change.Change{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n)), After: object(n)}
+	}
+	stub, err := change.Stub(object(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, keepBase := range map[string]bool{"made at once": false, "made of the base": true} {
+		batch := &change.Batch{Changes: []change.Change{update(1), update(2)}}
+		objects := touched{stored: true}
+		objects.read(batch)
+		objects.objects[0].setBase(batch, object(0), keepBase)
+		objects.leaveOut(batch, nil, true)
+		batch.Changes[1].After = stub // as a sink does
+		stored := objects.effect(batch, nil).objects[0].Body
+		if stored.KeepsBase() {
+			stored.Base = checkpoint.Pack(object(0)).Base
+		}
+		if body, err := stored.Unpack(); err != nil || !bytes.Equal(body, stub) {
+			t.Errorf("%s: the checkpoint gets %s, %v", name, body, err)
+		}
+	}
+}

@@ -25,7 +25,8 @@ type touchedObject struct {
 	first, last int // of its changes, as the batch was collected
 	uid         string
 	version     change.ResourceVersion // as the API server has it
-	state       []byte                 // as the log has it; nil: it was deleted
+	state       []byte                 // as the log has it before the batch is written; nil: it was deleted
+	written     int                    // its last change in the batch that is written; -1: none
 	deleted     bool
 	leftOut     bool            // the last change is not written
 	loaded      bool            // its body was read from the store, so it is known that the object changes
@@ -47,7 +48,7 @@ func (t *touched) read(batch *change.Batch) {
 		n, again := t.index[id]
 		if !again {
 			n = len(t.objects)
-			t.index[id], t.objects = n, append(t.objects, touchedObject{id: id, first: i})
+			t.index[id], t.objects = n, append(t.objects, touchedObject{id: id, first: i, written: -1})
 		}
 		t.objects[n].last, t.changed = i, append(t.changed, n)
 	}
@@ -73,7 +74,7 @@ func (t *touched) leaveOut(batch *change.Batch, f *filter, images bool) map[stri
 			}
 			continue
 		}
-		o.state, o.deleted = c.After, c.Op == change.Delete
+		o.state, o.deleted, o.written = c.After, c.Op == change.Delete, kept
 		if kept < i {
 			batch.Changes[kept] = *c
 		}
@@ -95,15 +96,19 @@ func (o *touchedObject) setBase(batch *change.Batch, base []byte, keep bool) {
 	}
 }
 
-// newBody returns what the store gets of an object's new body: a delta, if its base is known.
-func (o *touchedObject) newBody() checkpoint.Body {
+// newBody returns what the store gets of an object's new body: a delta, if its base is known. A sink may have written a stub in its place.
+func (o *touchedObject) newBody(batch *change.Batch) checkpoint.Body {
+	state := o.state
+	if o.written >= 0 {
+		state = batch.Changes[o.written].After
+	}
 	switch {
 	case o.base != nil:
-		return checkpoint.Update(o.base, o.state)
-	case !o.leftOut && !o.body.IsZero():
+		return checkpoint.Update(o.base, state)
+	case !o.leftOut && !o.body.IsZero() && !change.IsStub(state):
 		return o.body
 	}
-	return checkpoint.Pack(o.state)
+	return checkpoint.Pack(state)
 }
 
 // effect is what a batch does to the checkpoint.
@@ -123,7 +128,7 @@ func (t *touched) effect(batch *change.Batch, offsets change.Offsets) effect {
 		}
 		state := objectState{checkpoint.Object{Key: o.id.key, UID: o.uid, ResourceVersion: o.version}, o.id.stream, o.deleted, o.loaded}
 		if t.stored && !o.deleted {
-			state.Body = o.newBody()
+			state.Body = o.newBody(batch)
 		}
 		all = append(all, state)
 	}
