@@ -2,6 +2,7 @@ package pgdb
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -91,7 +92,11 @@ func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
 	if err != nil {
 		return o.unreadable(err)
 	}
-	c.Password, c.TLSConfig, c.Fallbacks = fresh.Password, fresh.TLSConfig, fresh.Fallbacks
+	c.Password = fresh.Password
+	trust(c.TLSConfig, fresh.TLSConfig)
+	for i := range min(len(c.Fallbacks), len(fresh.Fallbacks)) { // of the same URL
+		trust(c.Fallbacks[i].TLSConfig, fresh.Fallbacks[i].TLSConfig)
+	}
 	if o.PasswordFile == "" {
 		return nil
 	}
@@ -103,6 +108,13 @@ func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
 		return fmt.Errorf("read %s_PASSWORD_FILE: %s is empty", o.Setting, o.PasswordFile)
 	}
 	return nil
+}
+
+// trust has the connection trust the authorities that fresh does. Client certificates pgx reads again by itself, unless TLSConfig is replaced.
+func trust(c, fresh *tls.Config) {
+	if c != nil && fresh != nil {
+		c.RootCAs, c.VerifyPeerCertificate, c.VerifyConnection = fresh.RootCAs, fresh.VerifyPeerCertificate, fresh.VerifyConnection
+	}
 }
 
 // unreadable gives the error for a URL that could be read at the start: the fault is in one of its files.
