@@ -120,14 +120,14 @@ var layouts = []string{"T15:04:05", "T15:04", "", "T15:04:05Z07:00", "T15:04Z07:
 
 // parseTime reads a time. One without a zone is in that of now, and one without a date on its day.
 func parseTime(text string, now time.Time) (t time.Time, err error) {
-	if t, err = time.Parse(time.RFC3339Nano, strings.Replace(text, " ", "T", 1)); err == nil {
+	text = strings.ReplaceAll(text, " ", "T")
+	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {
 		return t, nil
 	}
-	word, rest, _ := strings.Cut(strings.ReplaceAll(text, " ", "T"), "T")
+	word, rest, _ := strings.Cut(text, "T")
 	if day, is := dayOf(strings.ToLower(word), now); is {
 		text = day.Format(time.DateOnly) + strings.TrimRight("T"+rest, "T")
 	}
-	text = strings.ReplaceAll(text, " ", "T")
 	for _, layout := range layouts {
 		for _, dated := range []string{text, now.Format(time.DateOnly) + "T" + text} {
 			if t, err = time.ParseInLocation(time.DateOnly+layout, dated, now.Location()); err == nil {
@@ -141,7 +141,7 @@ func parseTime(text string, now time.Time) (t time.Time, err error) {
 // dayOf returns the day that a word names: today, yesterday, or the last one of a weekday's name, which may be today.
 func dayOf(word string, now time.Time) (day time.Time, is bool) {
 	for ago := range 7 {
-		day := now.AddDate(0, 0, -ago)
+		day = now.AddDate(0, 0, -ago)
 		weekday := strings.ToLower(day.Weekday().String())
 		if word == weekday || word == weekday[:3] || ago == 0 && word == "today" || ago == 1 && word == "yesterday" {
 			return day, true

@@ -36,7 +36,6 @@ type Watch struct {
 	lines      *lines
 	arrivals   *arrivals
 	connection *Connection
-	compressed bool
 }
 
 // Watch opens a watch that begins after the version; without a version, a streaming list, which begins with all objects. A server
@@ -48,14 +47,12 @@ func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool,
 		accept = acceptWatchMeta
 	}
 	ctx, used := withConnection(ctx)
-	params := watchParams(s, version, timeoutSeconds)
-	compressed := c.compresses(params)
-	body, multiplexed, err := c.get(ctx, CollectionPath(s, ""), params, accept)
+	body, multiplexed, err := c.get(ctx, CollectionPath(s, ""), watchParams(s, version, timeoutSeconds), accept)
 	if err != nil {
 		return nil, err
 	}
 	a := newArrivals(body, multiplexed)
-	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed), compressed: compressed}, nil
+	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed)}, nil
 }
 
 // Close ends the watch, also while another goroutine waits in Next. A nil watch has nothing to close.
@@ -65,8 +62,14 @@ func (w *Watch) Close() {
 	}
 }
 
-// Compressed reports whether the watch was asked for in gzip, as a streaming list may be.
-func (w *Watch) Compressed() bool { return w.compressed }
+// Compressed reports whether the watch comes in gzip, as a streaming list may.
+func (w *Watch) Compressed() bool {
+	idle, is := w.body.(*idleBody)
+	if is {
+		_, is = idle.body.(*gzipBody)
+	}
+	return is
+}
 
 // Connection is the watch's; nil if nothing else can be asked over it.
 func (w *Watch) Connection() *Connection { return w.connection }

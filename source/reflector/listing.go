@@ -15,8 +15,9 @@ import (
 	"kubecdc/source/known"
 )
 
-// listing reads the whole collection, in pages or as a streaming list (streaming.go), and emits what differs from the known objects: everything, the first time; after a 410,
-// what the watch missed. Known objects that the list does not have are deleted. Only the known objects are held in memory.
+// listing reads the whole collection, in pages or as a streaming list (streaming.go), and emits what differs from the known objects:
+// everything, the first time; after a 410, what the watch missed. Known objects that the list does not have are deleted. Only the known
+// objects are held in memory.
 // After an error the list goes on at the page that failed, so one value lasts until the list is complete, and it counts
 // everything that was emitted.
 //

@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -40,16 +41,26 @@ func withMembers(u *unstructured.Unstructured, n int) *unstructured.Unstructured
 	return u
 }
 
+// growing makes a CRD of widgets whose schema has so many members, and returns what gives it others, and the widgets of a namespace.
+func growing(t *testing.T, config *rest.Config, group, namespace string, members int) (grow func(n int), widgets dynamic.ResourceInterface) {
+	t.Helper()
+	client := dynamic.NewForConfigOrDie(config)
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	made := must[*unstructured.Unstructured](t)(crds.Create(t.Context(), withMembers(crd(group, []string{"v1"}, "v1"), members), metav1.CreateOptions{}))
+	t.Cleanup(func() { _ = crds.Delete(context.WithoutCancel(t.Context()), made.GetName(), metav1.DeleteOptions{}) })
+	grow = func(n int) {
+		now := must[*unstructured.Unstructured](t)(crds.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
+		must[*unstructured.Unstructured](t)(crds.Update(t.Context(), withMembers(now, n), metav1.UpdateOptions{}))
+	}
+	return grow, client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(namespace)
+}
+
 // A CRD's schema gains a member, again and again, while its watch is open and objects are written with that member: what the watch
 // has delivered without it is corrected, and nothing else is.
 func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	group := ns + ".example.com"
-	client := dynamic.NewForConfigOrDie(k.Config)
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	widgets := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
-	made := must[*unstructured.Unstructured](t)(crds.Create(t.Context(), withMembers(crd(group, []string{"v1"}, "v1"), 0), metav1.CreateOptions{}))
-	t.Cleanup(func() { _ = crds.Delete(t.Context(), made.GetName(), metav1.DeleteOptions{}) })
+	grow, widgets := growing(t, k.Config, group, ns, 0)
 	l := newLedger()
 	follow(t, k.Config, "*."+group, l)
 	l.awaitStarted(t)
@@ -73,8 +84,7 @@ func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 		return false
 	}
 	for round := 1; round <= 10; round++ {
-		now := must[*unstructured.Unstructured](t)(crds.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
-		must[*unstructured.Unstructured](t)(crds.Update(t.Context(), withMembers(now, round), metav1.UpdateOptions{}))
+		grow(round)
 		member := fmt.Sprintf("m%d", round)
 		for i, until := 0, time.Now().Add(3*time.Second); time.Now().Before(until); i++ {
 			name := fmt.Sprintf("w%d-%d", round, i)
@@ -129,10 +139,7 @@ func TestSlowASchemaChangesOnABadRoad(t *testing.T) {
 	servers.Slow(t)
 	k, ns := servers.Lend(t), servers.Namespace(t)
 	group := ns + ".example.com"
-	client := dynamic.NewForConfigOrDie(k.Config)
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	widgets := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace("default")
-	made := must[*unstructured.Unstructured](t)(crds.Create(t.Context(), withMembers(crd(group, []string{"v1"}, "v1"), 0), metav1.CreateOptions{}))
+	grow, widgets := growing(t, k.Config, group, "default", 0)
 	var asked atomic.Int64
 	config := rest.CopyConfig(k.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return badRoad{next, &asked} })
@@ -155,8 +162,7 @@ func TestSlowASchemaChangesOnABadRoad(t *testing.T) {
 				return nil
 			})
 		}
-		now := must[*unstructured.Unstructured](t)(crds.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
-		must[*unstructured.Unstructured](t)(crds.Update(t.Context(), withMembers(now, round+1), metav1.UpdateOptions{}))
+		grow(round + 1)
 		ok(t, writers.Wait())
 	}
 	written := time.Since(began)

@@ -14,9 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -181,11 +179,7 @@ func TestStreamingListsOfCustomResourcesHaveTheEffectOfPages(t *testing.T) {
 	t.Parallel()
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	group := ns + ".example.com"
-	client := dynamic.NewForConfigOrDie(k.Config)
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	widgets := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
-	made := must[*unstructured.Unstructured](t)(crds.Create(t.Context(), withMembers(crd(group, []string{"v1"}, "v1"), 1), metav1.CreateOptions{}))
-	t.Cleanup(func() { _ = crds.Delete(t.Context(), made.GetName(), metav1.DeleteOptions{}) })
+	grow, widgets := growing(t, k.Config, group, ns, 1)
 	create := func(name string, members ...string) {
 		t.Helper()
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": name}}}
@@ -202,10 +196,7 @@ func TestStreamingListsOfCustomResourcesHaveTheEffectOfPages(t *testing.T) {
 	resource := change.Resource{Group: group, Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true}
 	w := startBothWays(t, k, change.NewStream(resource, ns, "", ""), options, 0)
 	w.meanwhile(t, k, func() {
-		old := must[*unstructured.Unstructured](t)(crds.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
-		changed := withMembers(crd(group, []string{"v1"}, "v1"), 2)
-		changed.SetResourceVersion(old.GetResourceVersion())
-		must[*unstructured.Unstructured](t)(crds.Update(t.Context(), changed, metav1.UpdateOptions{}))
+		grow(2)
 		ok(t, widgets.Delete(t.Context(), "w-00", metav1.DeleteOptions{}))
 		servers.Await(t, "the new schema", func() (bool, error) {
 			_ = widgets.Delete(t.Context(), "probe", metav1.DeleteOptions{})

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"kubecdc/sinks/kafka/internal/cluster"
@@ -48,6 +47,6 @@ func (t *Topics) names(ctx context.Context) (all []string, err error) {
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all = slices.Clip(all)
+	t.all = all
 	return all, err
 }
