@@ -232,8 +232,12 @@ func (c *checking) read(ctx context.Context) error {
 func (c *checking) write(ctx context.Context) error {
 	who := "check-" + rand.Text()[:8] // so that checks of several replicas do not fence each other
 	left := slices.Clone(c.existing)
+	granted := c.topics.TryTimeout(ctx, who)
 	for {
-		err := c.topics.TryTransaction(ctx, who, names(left)...)
+		err := granted
+		if err == nil {
+			err = c.topics.TryTransaction(ctx, who, names(left)...)
+		}
 		denied, ok := errors.AsType[producer.DeniedTopics](err)
 		switch {
 		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):

@@ -158,16 +158,9 @@ func (t *Topics) Forget(names ...string) {
 // TryTransaction adds topics to a transaction of its own, and aborts it. Its transactional id is not a slot's, which would fence the
 // slot's owner.
 func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...string) error {
-	o := producer.Options{TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who, Timeout: t.cfg.TransactionTimeout, Protocol1: true}
-	p, err := producer.New(ctx, t.client, o) // a broker may refuse the time-out
+	p, err := t.tryProducer(ctx, who, min(t.cfg.TransactionTimeout, tryTimeout))
 	if err != nil {
 		return err
-	}
-	if o.Timeout > tryTimeout {
-		o.Timeout = tryTimeout
-		if p, err = producer.New(ctx, t.client, o); err != nil {
-			return err
-		}
 	}
 	var partitions []*producer.Partition
 	for _, name := range topics {
@@ -177,6 +170,17 @@ func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...strin
 		return err
 	}
 	return p.End(ctx, false)
+}
+
+// TryTimeout finds out whether the brokers grant the timeout of transactions.
+func (t *Topics) TryTimeout(ctx context.Context, who string) error {
+	_, err := t.tryProducer(ctx, who, t.cfg.TransactionTimeout)
+	return err
+}
+
+func (t *Topics) tryProducer(ctx context.Context, who string, timeout time.Duration) (*producer.Producer, error) {
+	return producer.New(ctx, t.client, producer.Options{
+		TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who, Timeout: timeout, Protocol1: true})
 }
 
 // tryTimeout ends the transaction of a process that was killed meanwhile.
