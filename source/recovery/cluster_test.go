@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -67,59 +68,18 @@ func (c *inCluster) seconds() float64 {
 
 // newCluster writes for some seconds.
 func newCluster(random *rand.Rand, parts []part, seconds float64) (all []*inCluster, to uint64) {
-	type event struct {
-		at       float64
-		resource int
-		key      string
-		state    state
-	}
-	var events []event
+	var events []clusterEvent
 	for n, p := range parts {
 		c := &inCluster{collection: &collection{lives: map[string][]state{}}, part: p}
 		for i := range p.alive {
 			key := fmt.Sprintf("ns-%03d/n-%07d", i%200, i)
 			c.keys, c.lives[key] = append(c.keys, key), []state{{uint64(1 + random.IntN(clusterFrom-1)), 1}}
 		}
-		for turn := range int(p.turns * seconds) {
-			at := random.Float64() * seconds
-			if p.steps > 0 && p.name == "leases" { // each in its turn
-				at = float64(turn) / p.turns
-			}
-			write := func(key string, uid int, more float64) {
-				events = append(events, event{at + more, n, key, state{uid: uid}})
-			}
-			old := c.keys[(turn*7919)%max(p.alive, 1)]
-			if p.name == "leases" {
-				old = c.keys[turn%p.alive]
-			}
-			for i := range p.steps {
-				write(old, 1, float64(i))
-			}
-			for i := range p.begins {
-				write(fmt.Sprintf("ns-%03d/z-%07d", turn%200, turn), 1, float64(i))
-			}
-			if p.leased { // a lease has many Events, which expire at one revision
-				if turn%500 == 0 {
-					events = append(events, event{at: at, resource: n})
-				}
-				continue
-			}
-			for i := range p.ends {
-				write(old, min(1, p.ends-1-i), float64(i)*2)
-			}
-		}
+		events = append(events, c.events(random, n, seconds)...)
 		all = append(all, c)
 	}
-	slices.SortStableFunc(events, func(x, y event) int {
-		switch {
-		case x.at < y.at:
-			return -1
-		case x.at > y.at:
-			return 1
-		}
-		return 0
-	})
-	events = slices.DeleteFunc(events, func(e event) bool { return e.at > seconds })
+	slices.SortStableFunc(events, func(x, y clusterEvent) int { return cmp.Compare(x.at, y.at) })
+	events = slices.DeleteFunc(events, func(e clusterEvent) bool { return e.at > seconds })
 	for _, c := range all {
 		c.sizes = make([]int64, len(events)+1)
 		c.sizes[0] = int64(len(c.keys))
@@ -130,35 +90,81 @@ func newCluster(random *rand.Rand, parts []part, seconds float64) (all []*inClus
 		for _, c := range all {
 			c.sizes[i+1] = c.sizes[i]
 		}
-		c := all[e.resource]
-		if e.key == "" {
-			for range 500 {
-				c.lives[c.keys[c.expired]] = append(c.lives[c.keys[c.expired]], state{revision: to})
-				c.expired++
-				c.sizes[i+1]--
-			}
-			continue
-		}
-		lives := c.lives[e.key]
-		had := len(lives) > 0 && lives[len(lives)-1].uid != 0
-		switch {
-		case len(lives) == 0:
-			c.keys = append(c.keys, e.key)
-		case !had:
-			continue // another turn has ended it: an empty revision
-		}
-		if e.state.uid == 0 {
-			c.sizes[i+1]--
-		} else if !had {
-			c.sizes[i+1]++
-		}
-		e.state.revision = to
-		c.lives[e.key] = append(lives, e.state)
+		all[e.resource].apply(e, i+1, to)
 	}
 	for _, c := range all {
 		slices.Sort(c.keys)
 	}
 	return all, to
+}
+
+// clusterEvent is a write of one object, or without a key the end of a lease that many Events share.
+type clusterEvent struct {
+	at       float64
+	resource int
+	key      string
+	state    state
+}
+
+// events are what a minute changes of the resource n.
+func (c *inCluster) events(random *rand.Rand, n int, seconds float64) (events []clusterEvent) {
+	p := c.part
+	for turn := range int(p.turns * seconds) {
+		at := random.Float64() * seconds
+		if p.steps > 0 && p.name == "leases" { // each in its turn
+			at = float64(turn) / p.turns
+		}
+		write := func(key string, uid int, more float64) {
+			events = append(events, clusterEvent{at + more, n, key, state{uid: uid}})
+		}
+		old := c.keys[(turn*7919)%max(p.alive, 1)]
+		if p.name == "leases" {
+			old = c.keys[turn%p.alive]
+		}
+		for i := range p.steps {
+			write(old, 1, float64(i))
+		}
+		for i := range p.begins {
+			write(fmt.Sprintf("ns-%03d/z-%07d", turn%200, turn), 1, float64(i))
+		}
+		if p.leased { // a lease has many Events, which expire at one revision
+			if turn%500 == 0 {
+				events = append(events, clusterEvent{at: at, resource: n})
+			}
+			continue
+		}
+		for i := range p.ends {
+			write(old, min(1, p.ends-1-i), float64(i)*2)
+		}
+	}
+	return events
+}
+
+// apply makes the revision to, which is the i-th, of an event.
+func (c *inCluster) apply(e clusterEvent, i int, to uint64) {
+	if e.key == "" {
+		for range 500 {
+			c.lives[c.keys[c.expired]] = append(c.lives[c.keys[c.expired]], state{revision: to})
+			c.expired++
+			c.sizes[i]--
+		}
+		return
+	}
+	lives := c.lives[e.key]
+	had := len(lives) > 0 && lives[len(lives)-1].uid != 0
+	switch {
+	case len(lives) == 0:
+		c.keys = append(c.keys, e.key)
+	case !had:
+		return // another turn has ended it: an empty revision
+	}
+	if e.state.uid == 0 {
+		c.sizes[i]--
+	} else if !had {
+		c.sizes[i]++
+	}
+	e.state.revision = to
+	c.lives[e.key] = append(lives, e.state)
 }
 
 // minute is what a recovery of a minute costs.
