@@ -73,7 +73,11 @@ func newCluster(random *rand.Rand, parts []part, seconds float64) (all []*inClus
 		c := &inCluster{collection: &collection{lives: map[string][]state{}}, part: p}
 		for i := range p.alive {
 			key := fmt.Sprintf("ns-%03d/n-%07d", i%200, i)
-			c.keys, c.lives[key] = append(c.keys, key), []state{{uint64(1 + random.IntN(clusterFrom-1)), 1}}
+			written := uint64(1 + random.IntN(clusterFrom-1))
+			if p.leased { // objects expire in the order in which they were written
+				written = uint64(clusterFrom - p.alive + i)
+			}
+			c.keys, c.lives[key] = append(c.keys, key), []state{{written, 1}}
 		}
 		events = append(events, c.events(random, n, seconds)...)
 		all = append(all, c)
