@@ -65,9 +65,9 @@ func readRules() (r rules, err error) {
 	return r, err
 }
 
-// labelsOf returns the labels of each metric in docs/metrics.md.
+// labelsOf returns the labels of each metric in docs/monitoring.md.
 func labelsOf() (map[string][]string, error) {
-	page, err := os.ReadFile("../../docs/metrics.md")
+	page, err := os.ReadFile("../../docs/monitoring.md")
 	all := map[string][]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| (.*?) \\|").FindAllStringSubmatch(string(page), -1) {
 		var labels []string
