@@ -139,7 +139,7 @@ func TestPagesNameSettingsAndMetricsThatExist(t *testing.T) {
 			}
 		}
 		for _, match := range metricName.FindAllStringSubmatch(text, -1) {
-			if name := match[1]; name != "kubecdc_log" && !strings.Contains(metrics, "\n| `"+name+"` |") {
+			if name := match[1]; name != "kubecdc_log" && !strings.Contains(metrics, "\n- `"+name+"` (") {
 				t.Errorf("%s names the metric %s, which docs/monitoring.md does not have", page, name)
 			}
 		}

@@ -15,17 +15,9 @@ func TestRecipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"python/confluent.py", "console/kcat.sh", "console/kafka-console-consumer.sh",
-		"connect/jdbc.properties", "connect/flat.properties", "connect/worker.properties"} {
+	for _, name := range []string{"console/kcat.sh", "console/kafka-console-consumer.sh"} {
 		if !strings.Contains(string(page), "\n"+read(name)+"```\n") {
 			t.Errorf("docs/consumers.md does not show test/compat/%s as it is", name)
-		}
-	}
-	_, block, _ := strings.Cut(string(page), "```java\n")
-	block, _, _ = strings.Cut(block, "```")
-	for line := range strings.Lines(block) {
-		if !strings.Contains(read("java/Streams.java"), strings.TrimSpace(line)) {
-			t.Errorf("test/compat/java/Streams.java does not run %s", line)
 		}
 	}
 	command := "exporter schema pods --as connect --columns " + jdbcColumns + " > pods.properties\n"
