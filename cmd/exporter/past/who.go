@@ -1,0 +1,62 @@
+package past
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// readRequests reads what tells who made the changes of objects since a time, and says since when the log has it.
+func readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time) (*query.Requests, error) {
+	q, err := query.ReadRequests(ctx, r, of, since)
+	if err != nil {
+		return nil, err
+	}
+	if settings, _, err := config.Load(os.Environ(), c.Flags()); err == nil {
+		q.Ignores = func(resource string) bool { return ignores(&settings.Records, resource) }
+	}
+	if q.Known() {
+		plain.Fprintf(c.ErrOrStderr(), "# audit events are there from %s to %s\n", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339))
+	}
+	return q, nil
+}
+
+// ignores reports whether the log may lack updates of a resource.
+func ignores(r *config.Records, resource string) bool {
+	return !slices.Contains(r.Ops, change.Update.String()) || slices.ContainsFunc(r.IgnoreFields, func(field string) bool {
+		of, _, _ := strings.Cut(field, ":")
+		return of == resource || strings.Contains(of, "*")
+	})
+}
+
+// ask reads who made the changes.
+func (t *changes) ask(ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time) (err error) {
+	if t.follow && t.since == "" && !t.history && t.last == 0 {
+		since = time.Now()
+	}
+	if t.requests, err = readRequests(ctx, c, r, of, since); err == nil && t.by != "" && !t.requests.Known() {
+		err = usage.Error("--by: the log has no audit events, which tell who made a change: docs/who.md says how to have them")
+	}
+	t.refreshed = time.Now()
+	return err
+}
+
+// refresh reads the audit events that have come since, once in a second.
+func (t *changes) refresh(ctx context.Context) error {
+	if time.Since(t.refreshed) < time.Second {
+		return nil
+	}
+	t.refreshed = time.Now()
+	return t.requests.Refresh(ctx)
+}
