@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -224,7 +224,7 @@ func readStories(
 			if err != nil {
 				return nil, err
 			}
-			return nil, usage.Errorf("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
+			return nil, fault.Usagef("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
 		}
 	}
 	return s, nil

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // connect writes a sink connector's properties, with the schema of Kafka Connect's JsonConverter. The converter reads as text
@@ -16,7 +16,7 @@ func connect(t Table) (string, error) {
 	var left []string
 	object := readable(t.Object, &left)
 	if object == nil {
-		return "", usage.Error("JsonConverter can read none of these columns: " + strings.Join(left, ", "))
+		return "", fault.Usage("JsonConverter can read none of these columns: " + strings.Join(left, ", "))
 	}
 	topic := t.topic()
 	value := connectType(envelope(object))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 var flinkTypes = nested{record: "ROW", colon: " "}
@@ -121,7 +121,7 @@ func flinkNames(t *Type) error {
 	}
 	for _, f := range t.Fields {
 		if strings.ContainsAny(f.Name, "\n\r") {
-			return usage.Errorf("Flink can't name the member %q, which has a line break: leave it out with --without, or "+
+			return fault.Usagef("Flink can't name the member %q, which has a line break: leave it out with --without, or "+
 				"have what it is in as JSON with --json", f.Name)
 		}
 		if err := flinkNames(f.Type); err != nil {

@@ -11,7 +11,6 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/sqlitefile"
-	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
@@ -58,8 +57,8 @@ type SinkHelp struct {
 	Store    checkpoint.Store // nil: it is not open
 }
 
-func OpenSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	step := startup.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
+func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
+	step := dependency.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
 	var sink sinks.Sink
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		sink, err = SinkOf(c).open(ctx, c, cluster, help)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // short are kubectl's short names of built-in resources, for logs that are read without an API server. Whoever has one asks it for
@@ -51,7 +51,7 @@ func Like(name string, known []string) (ids []string) {
 
 // Several is the error for a name that stands for several resources.
 func Several(name string, ids []string) error {
-	return usage.Errorf("%q may be %s: name one of them", name, strings.Join(ids, " or "))
+	return fault.Usagef("%q may be %s: name one of them", name, strings.Join(ids, " or "))
 }
 
 // Resources finds the resource that each of some names stands for among those that are known. missing begins the error if there is none.
@@ -81,5 +81,5 @@ func noResource(name string, known []string, missing string) error {
 	if near != "" {
 		near = "did you mean " + cmp.Or(plurals[near], near) + "? "
 	}
-	return usage.Errorf("%s %q: %sit has %s", missing, name, near, cmp.Or(strings.Join(known, ", "), "none"))
+	return fault.Usagef("%s %q: %sit has %s", missing, name, near, cmp.Or(strings.Join(known, ", "), "none"))
 }

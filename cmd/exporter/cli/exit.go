@@ -11,7 +11,6 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/internal/fault"
-	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -33,7 +32,7 @@ func ExitCode(err error) int {
 		return ExitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return ExitFailed
-	case config.IsError(err), fault.Is[usage.Error](err), fault.Is[*discovery.UnknownError](err), fault.Is[*export.OverlapError](err), isForeign(err):
+	case config.IsError(err), fault.Is[fault.Usage](err), fault.Is[*discovery.UnknownError](err), fault.Is[*export.OverlapError](err), isForeign(err):
 		return ExitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return ExitFenced

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 )
 
 // ExitCodes ends the help of every command.
@@ -81,7 +81,7 @@ func UnknownCommand(c *cobra.Command, args []string) error {
 		names = append(names, command.Name())
 	}
 	hint := suggest.DidYouMean(args[0], names)
-	return usage.Errorf("unknown command %q\n%sexporter --help explains all", args[0], hint)
+	return fault.Usagef("unknown command %q\n%sexporter --help explains all", args[0], hint)
 }
 
 // Args returns the error for a wrong number of arguments.
@@ -92,7 +92,7 @@ func Args(least, most int) cobra.PositionalArgs {
 			if most == 0 && c.Flags().Lookup("resources") != nil { // a stray word is mostly a resource
 				hint = fmt.Sprintf("to select resources, use --resources %s\n", strings.Join(args, ","))
 			}
-			return usage.Errorf("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())
+			return fault.Usagef("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())
 		}
 		return nil
 	}
@@ -109,5 +109,5 @@ func FlagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		hint = suggest.DidYouMean("--"+name, names)
 	}
-	return usage.Error(text + "\n" + hint + c.CommandPath() + " --help explains all")
+	return fault.Usage(text + "\n" + hint + c.CommandPath() + " --help explains all")
 }

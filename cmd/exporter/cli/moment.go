@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"kubecdc/change/moment"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // ParseMoment reads a moment that a flag or an argument names.
 func ParseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
 	m, err := forms.Parse(text, time.Now())
 	if err != nil {
-		return m, usage.Error(name + ": " + err.Error())
+		return m, fault.Usage(name + ": " + err.Error())
 	}
 	return m, nil
 }

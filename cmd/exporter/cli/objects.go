@@ -11,8 +11,8 @@ import (
 
 	"kubecdc/ask"
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 )
 
@@ -51,10 +51,10 @@ func (o *Objects) Flags(c *cobra.Command, selects string) {
 // Check returns the error for flags that contradict each other, or can't be parsed.
 func (o *Objects) Check() error {
 	if o.everywhere && o.Namespace != "" {
-		return usage.Error("-A is all namespaces, and -n one of them: leave one of the two out")
+		return fault.Usage("-A is all namespaces, and -n one of them: leave one of the two out")
 	}
 	if _, err := labels.Parse(o.Selector); err != nil {
-		return usage.Errorf("--selector: %v: set it as for kubectl, such as app=web,tier!=test", err)
+		return fault.Usagef("--selector: %v: set it as for kubectl, such as app=web,tier!=test", err)
 	}
 	return nil
 }
@@ -65,9 +65,9 @@ func parseObjects(args []string) (types, names []string, err error) {
 		kind, name, paired := strings.Cut(arg, "/")
 		switch {
 		case paired != strings.Contains(args[0], "/"):
-			return nil, nil, usage.Errorf("%q and %q: name objects as TYPE NAME NAME, or as TYPE/NAME TYPE/NAME", args[0], arg)
+			return nil, nil, fault.Usagef("%q and %q: name objects as TYPE NAME NAME, or as TYPE/NAME TYPE/NAME", args[0], arg)
 		case paired && (name == "" || strings.ContainsAny(kind, ",") || strings.Contains(name, "/")):
-			return nil, nil, usage.Errorf("%q is no object: write TYPE/NAME, as deploy/web", arg)
+			return nil, nil, fault.Usagef("%q is no object: write TYPE/NAME, as deploy/web", arg)
 		case paired:
 			types, names = append(types, kind), append(names, name)
 		case i > 0 || len(args) == 1:
@@ -80,7 +80,7 @@ func parseObjects(args []string) (types, names []string, err error) {
 		}
 	}
 	if slices.Contains(types, "") || slices.Contains(names, "") {
-		err = usage.Errorf("%q names nothing: write TYPE, TYPE,TYPE, TYPE NAME or TYPE/NAME", args)
+		err = fault.Usagef("%q names nothing: write TYPE, TYPE,TYPE, TYPE NAME or TYPE/NAME", args)
 	}
 	return types, names, err
 }
@@ -89,7 +89,7 @@ func parseObjects(args []string) (types, names []string, err error) {
 func ParseTypes(c *cobra.Command, args []string) ([]string, error) {
 	types, names, err := parseObjects(args)
 	if err == nil && len(names) > 0 {
-		err = usage.Errorf("%s is about whole resources, and %q names an object", c.CommandPath(), args)
+		err = fault.Usagef("%s is about whole resources, and %q names an object", c.CommandPath(), args)
 	}
 	return types, err
 }
@@ -111,7 +111,7 @@ func (o *Objects) Select(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 	}
 	for i, name := range names {
 		if like := suggest.Like(name, known); len(args) > 1 && len(like) > 0 && strings.HasPrefix(like[0]+".", name+".") {
-			return found, usage.Errorf("%q is a type, too: write %s,%s for both, or %s/%s for the object", name, types[i], name, types[i], name)
+			return found, fault.Usagef("%q is a type, too: write %s,%s for both, or %s/%s for the object", name, types[i], name, types[i], name)
 		}
 		found.Names = append(found.Names, ids[i]+"/"+name)
 	}
@@ -154,7 +154,7 @@ func (o *Objects) OnStreams(c *cobra.Command, args []string, do func(*ask.Reques
 		return o.Namespace != "" && namespace != o.Namespace && (namespace != "" || c.Flags().Lookup("selector") == nil)
 	})
 	if len(found) == 0 {
-		return usage.Errorf("no stream of %s is of namespace %s alone: exporter status shows which there are", strings.Join(args, ", "), o.Namespace)
+		return fault.Usagef("no stream of %s is of namespace %s alone: exporter status shows which there are", strings.Join(args, ", "), o.Namespace)
 	}
 	return do(a, found)
 }

@@ -9,7 +9,7 @@ import (
 
 	"kubecdc/ask"
 	"kubecdc/config"
-	"kubecdc/internal/startup"
+	"kubecdc/internal/dependency"
 	"kubecdc/setup"
 	"kubecdc/sinks"
 )
@@ -39,8 +39,8 @@ func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 	}
 	cluster := setup.NewCluster(connection)
 	if cluster.Cluster == "" {
-		step := startup.Step{For: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
-		err = startup.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })
+		step := dependency.Step{For: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
+		err = dependency.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })
 	}
 	return settings, cluster.Cluster, err
 }

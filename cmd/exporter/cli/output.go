@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 )
 
 // Output is the flag -o.
@@ -38,14 +38,14 @@ func (o *Output) Flag(c *cobra.Command, formats ...string) {
 	c.PreRunE = func(*cobra.Command, []string) error {
 		format, expression, found := strings.Cut(o.Format, "=")
 		if !slices.Contains(formats, format) || found != (format == JSONPath) {
-			return usage.Errorf("-o %s: the output is one of %s", o.Format, all)
+			return fault.Usagef("-o %s: the output is one of %s", o.Format, all)
 		}
 		if o.Format = format; !found {
 			return nil
 		}
 		o.path = jsonpath.New("-o").AllowMissingKeys(true)
 		if err := o.path.Parse(expression); err != nil {
-			return usage.Errorf("-o jsonpath=%s: %v: write it as for kubectl, such as {.metadata.name}", expression, err)
+			return fault.Usagef("-o jsonpath=%s: %v: write it as for kubectl, such as {.metadata.name}", expression, err)
 		}
 		return nil
 	}

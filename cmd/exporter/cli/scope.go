@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/config"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // scope is the settings that a command can use: patterns of their names, or titles of whole groups. A flag of any other setting is
@@ -51,7 +51,7 @@ func (s scope) has(setting *config.Setting) bool {
 
 // notUsed is the error for the flag of a setting that a command can't use.
 func notUsed(c *cobra.Command, setting *config.Setting) error {
-	return usage.Error("--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + " can't use: " +
+	return fault.Usage("--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + " can't use: " +
 		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all")
 }
 

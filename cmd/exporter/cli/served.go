@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/config"
-	"kubecdc/internal/startup"
+	"kubecdc/internal/dependency"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
 )
@@ -24,8 +24,8 @@ func ServedNow(c *cobra.Command, limit time.Duration) (served discovery.Served, 
 	if err != nil {
 		return served, err
 	}
-	step := startup.Step{For: "the API server", At: server.Host(), Limit: limit, Before: cluster.Before()}
-	err = startup.Once(c.Context(), step, func(ctx context.Context) (err error) {
+	step := dependency.Step{For: "the API server", At: server.Host(), Limit: limit, Before: cluster.Before()}
+	err = dependency.Once(c.Context(), step, func(ctx context.Context) (err error) {
 		served, err = server.Served(ctx)
 		return err
 	})

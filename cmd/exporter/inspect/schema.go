@@ -14,9 +14,9 @@ import (
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
-	"kubecdc/internal/usage"
 	"kubecdc/schema"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
@@ -76,7 +76,7 @@ func NewSchema() *cobra.Command {
 
 func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {
 	if len(args) != 1 || f.as == "" {
-		return usage.Error("name one resource and a program, such as: exporter schema pods --as flink\n" +
+		return fault.Usage("name one resource and a program, such as: exporter schema pods --as flink\n" +
 			"exporter schema --help explains all")
 	}
 	if err := schema.CheckDialect(f.as); err != nil {
@@ -87,7 +87,7 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 		return err
 	}
 	if f.as == "flink" && settings.Records.Before == "none" {
-		return usage.Error("--as flink: it needs before-images, and the settings have KUBECDC_BEFORE=none; use --as flink-upsert")
+		return fault.Usage("--as flink: it needs before-images, and the settings have KUBECDC_BEFORE=none; use --as flink-upsert")
 	}
 	f.columns.Redacted = setup.Redacted(settings.Records.Redact, found.Resource)
 	object, err := found.object.Choose(f.columns)
@@ -135,11 +135,11 @@ func fromFile(path, name string) (found described, err error) {
 		if reason, ok := errors.AsType[*fs.PathError](err); ok {
 			err = reason.Err
 		}
-		return found, usage.Errorf("read --crds %s: %v; name a file that this user can read", path, err)
+		return found, fault.Usagef("read --crds %s: %v; name a file that this user can read", path, err)
 	}
 	crds, err := schema.ParseCRDs(file)
 	if err != nil {
-		return found, usage.Errorf("read --crds %s: %v", path, err)
+		return found, fault.Usagef("read --crds %s: %v", path, err)
 	}
 	found.Resource, found.object, err = crds.Find(name)
 	return found, err
@@ -150,8 +150,8 @@ func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (foun
 	if err != nil {
 		return found, err
 	}
-	step := startup.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Before: cluster.Before()}
-	err = startup.Once(ctx, step, func(ctx context.Context) error {
+	step := dependency.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Before: cluster.Before()}
+	err = dependency.Once(ctx, step, func(ctx context.Context) error {
 		served, err := server.Served(ctx)
 		if err != nil {
 			return err

@@ -18,8 +18,8 @@ import (
 
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/internal/wait"
 	"kubecdc/setup"
 	"kubecdc/status"
@@ -130,12 +130,12 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 	if f.url != "" {
 		u, err := url.Parse(f.url)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, usage.Errorf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", plain.Redact(f.url))
+			return nil, fault.Usagef("--url %s: write it as http://HOST:PORT or https://HOST:PORT", plain.Redact(f.url))
 		}
 		return f.fetch, nil
 	}
 	if f.tokenFile != "" {
-		return nil, usage.Error("--token-file is for --url")
+		return nil, fault.Usage("--token-file is for --url")
 	}
 	return f.found(c), nil
 }
@@ -186,7 +186,7 @@ func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {
 	if f.tokenFile != "" {
 		token, err := os.ReadFile(f.tokenFile)
 		if err != nil {
-			return nil, usage.Error("--token-file: " + err.Error())
+			return nil, fault.Usage("--token-file: " + err.Error())
 		}
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}

@@ -15,8 +15,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -83,7 +83,7 @@ func (t *changes) run(ctx context.Context, c *cobra.Command, args []string) erro
 	}
 	if t.where != "" {
 		if t.filter, err = query.NewFilter(t.where); err != nil {
-			return usage.Error("--where: " + err.Error())
+			return fault.Usage("--where: " + err.Error())
 		}
 	}
 	r, of, err := t.open(ctx, c, args)

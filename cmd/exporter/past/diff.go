@@ -11,8 +11,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/query"
 )
 
@@ -39,7 +39,7 @@ func NewDiff() *cobra.Command {
 		Annotations: cli.Compares,
 		RunE: func(c *cobra.Command, args []string) error {
 			if p.from == "" {
-				return usage.Error("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+				return fault.Usage("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 			}
 			return p.diff(c.Context(), c, args)
 		},

@@ -15,8 +15,8 @@ import (
 
 	"kubecdc/change/moment"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -74,7 +74,7 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 		return nil, found, err
 	}
 	if !slices.Contains([]string{"", "auto", "always", "never"}, p.colour) {
-		return nil, found, usage.Errorf("--color is %q, and can be auto, always or never", p.colour)
+		return nil, found, fault.Usagef("--color is %q, and can be auto, always or never", p.colour)
 	}
 	if r, err = cli.OpenReader(ctx, c); err != nil {
 		return nil, found, err
@@ -91,7 +91,7 @@ func (p *pastFlags) colours(out io.Writer) *colours {
 
 func (p *pastFlags) target(flag, text string) (query.Target, error) {
 	if p.clock != "happened" && p.clock != "logged" {
-		return query.Target{}, usage.Errorf("--clock is %q, and can be happened or logged", p.clock)
+		return query.Target{}, fault.Usagef("--clock is %q, and can be happened or logged", p.clock)
 	}
 	m, err := cli.ParseMoment(flag, text, endForms)
 	return query.TargetOf(m, p.clock == "logged"), err

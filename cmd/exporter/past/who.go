@@ -11,8 +11,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -46,7 +46,7 @@ func (t *changes) ask(ctx context.Context, c *cobra.Command, r sinks.Reader, of 
 		since = time.Now()
 	}
 	if t.requests, err = readRequests(ctx, c, r, of, since); err == nil && t.by != "" && !t.requests.Known() {
-		err = usage.Error("--by: the log has no audit events, which tell who made a change: docs/who.md says how to have them")
+		err = fault.Usage("--by: the log has no audit events, which tell who made a change: docs/who.md says how to have them")
 	}
 	t.refreshed = time.Now()
 	return err

@@ -15,8 +15,8 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/replay"
 )
 
@@ -66,7 +66,7 @@ func newCheckpointsList() *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", limit, "at most so many, the newest ones; 0: all")
 	return cli.OnCheckpoints(c, func(ctx context.Context, p *cli.Checkpoints, _ []string) error {
 		if limit < 0 {
-			return usage.Error("--limit: a number of checkpoints, or 0 for all")
+			return fault.Usage("--limit: a number of checkpoints, or 0 for all")
 		}
 		from, err1 := timeOf(p, "--since", since)
 		to, err2 := timeOf(p, "--until", until)

@@ -11,8 +11,8 @@ import (
 
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/setup"
 	"kubecdc/sinks/kafka"
@@ -55,7 +55,7 @@ func newCheckpointsOffsets() *cobra.Command {
 
 func moveGroup(ctx context.Context, p *cli.Checkpoints, text string, g groupFlags, out *cli.Output) error {
 	if g.group == "" {
-		return usage.Error("--group: name the consumer group")
+		return fault.Usage("--group: name the consumer group")
 	}
 	sink, err := openBroker(ctx, p.Settings, p.Cluster)
 	if err != nil {
@@ -122,7 +122,7 @@ func printGroup(p *cli.Checkpoints, out *cli.Output, name string, c *replay.Chec
 
 func openBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
 	if settings.Sink.Kind != kafka.Kind.Name {
-		return nil, usage.Error("consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
+		return nil, fault.Usage("consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
 			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS")
 	}
 	return setup.OpenKafka(ctx, settings, cluster)

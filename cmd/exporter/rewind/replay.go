@@ -15,8 +15,8 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 	"kubecdc/observe"
 	"kubecdc/query"
 	"kubecdc/replay"
@@ -116,17 +116,17 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 func (f *replayFlags) check() error {
 	switch {
 	case f.resume == "" && f.from == "":
-		return usage.Error("--from: say where the replay begins: a checkpoint, a time, or start")
+		return fault.Usage("--from: say where the replay begins: a checkpoint, a time, or start")
 	case f.resume != "" && (f.from != "" || f.to != "now" || len(f.args)+len(f.ops) > 0 || f.Objects != (cli.Objects{})):
-		return usage.Error("--resume: the replay has its bounds and its selection already; leave them out")
+		return fault.Usage("--resume: the replay has its bounds and its selection already; leave them out")
 	case f.resume != "" && f.place.Stdout:
-		return usage.Error("--resume: what was written to standard output can't be read back, so that replay can't go on")
+		return fault.Usage("--resume: what was written to standard output can't be read back, so that replay can't go on")
 	case f.rate < 0:
-		return usage.Error("--rate: a number of records a second, or 0 for no limit")
+		return fault.Usage("--rate: a number of records a second, or 0 for no limit")
 	}
 	for _, op := range f.ops {
 		if len(op) != 1 || !strings.Contains("cudr", op) {
-			return usage.Errorf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)
+			return fault.Usagef("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)
 		}
 	}
 	if err := f.Objects.Check(); err != nil {
@@ -198,7 +198,7 @@ func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) erro
 		return err
 	}
 	if run.Plan.Log != live || run.Plan.Cluster != r.cluster {
-		return usage.Errorf("replay %s reads %s of cluster %s, and the settings name %s of cluster %s", r.resume,
+		return fault.Usagef("replay %s reads %s of cluster %s, and the settings name %s of cluster %s", r.resume,
 			run.Plan.Log, run.Plan.Cluster, live, r.cluster)
 	}
 	if run.Ended() {

@@ -7,7 +7,7 @@ import (
 	"kubecdc/audit"
 	"kubecdc/export"
 	"kubecdc/export/live"
-	"kubecdc/internal/startup"
+	"kubecdc/internal/dependency"
 	"kubecdc/observe"
 )
 
@@ -22,7 +22,7 @@ type lifecycle struct {
 }
 
 // waitsFor shows in /readyz and /metrics what the start waits for, and clears it on nil.
-func (w *lifecycle) waitsFor(err error) { w.Waits(startup.WaitsOn(err), err) }
+func (w *lifecycle) waitsFor(err error) { w.Waits(dependency.WaitsOn(err), err) }
 
 const (
 	grace      = 2 * time.Second        // for closing connections after the shutdown timeout

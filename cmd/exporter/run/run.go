@@ -23,7 +23,6 @@ import (
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/sqlitefile"
-	"kubecdc/internal/startup"
 	"kubecdc/internal/wait"
 	"kubecdc/observe"
 	"kubecdc/setup"
@@ -82,7 +81,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	}
 	defer server.Close()
 	readAudit(ctx, settings, watch.audit, log)
-	start := startup.New(log, watch.waitsFor)
+	start := dependency.NewStart(log, watch.waitsFor)
 	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
 		return exportTo(ctx, settings, setup.NewCluster(cluster), start, watch, log)
@@ -110,7 +109,7 @@ func within(ctx context.Context, limit func() (time.Duration, error), work func(
 
 // exportTo exports until ctx ends or an error is final. It opens both ends anew after the loss of the checkpoint.
 func exportTo(
-	ctx context.Context, settings *config.Config, cluster *setup.Cluster, start *startup.Steps, watch *lifecycle, log *slog.Logger,
+	ctx context.Context, settings *config.Config, cluster *setup.Cluster, start *dependency.Steps, watch *lifecycle, log *slog.Logger,
 ) error {
 	plan, err := setup.ExportConfig(settings)
 	if err != nil {
@@ -162,7 +161,7 @@ const reopenAfter = time.Second
 
 // exportOnce opens the checkpoint and the sink, and exports until it fails.
 func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *setup.Cluster,
-	start *startup.Steps, watch *lifecycle, log *slog.Logger) error {
+	start *dependency.Steps, watch *lifecycle, log *slog.Logger) error {
 	store, where, err := setup.OpenStore(ctx, start, settings, cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)

@@ -7,7 +7,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/cmd/exporter/cli"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 const pauseHelp = `Pause streams: stop reading them, and keep their positions.
@@ -58,7 +58,7 @@ func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Co
 				}
 			}
 			if len(requests) == 0 {
-				return usage.Errorf("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)
+				return fault.Usagef("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)
 			}
 			return a.Ask(c.Context(), requests, !*noWait)
 		})
@@ -68,7 +68,7 @@ func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Co
 
 func needsStreams(c *cobra.Command, streams []string) error {
 	if len(streams) == 0 {
-		return usage.Error("no stream is named\nexporter " + c.Name() + " --help explains all")
+		return fault.Usage("no stream is named\nexporter " + c.Name() + " --help explains all")
 	}
 	return nil
 }

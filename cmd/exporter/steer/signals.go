@@ -12,8 +12,8 @@ import (
 	"kubecdc/ask"
 	"kubecdc/checkpoint"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/usage"
 )
 
 const signalsHelp = `Show and abort what running exporters were asked for.
@@ -68,7 +68,7 @@ func listSignals(ctx context.Context, p *cli.Checkpoints, out *cli.Output) error
 func abortSignal(c *cobra.Command, args []string) error {
 	id, err := strconv.ParseInt(args[0], 10, 64)
 	if err != nil {
-		return usage.Errorf("%q is no id of a signal: exporter signals list shows them", args[0])
+		return fault.Usagef("%q is no id of a signal: exporter signals list shows them", args[0])
 	}
 	a, err := cli.OpenRequester(c.Context(), c)
 	if err != nil {
@@ -77,7 +77,7 @@ func abortSignal(c *cobra.Command, args []string) error {
 	defer a.Close()
 	err = a.Store.AbortSignal(c.Context(), id)
 	if errors.Is(err, checkpoint.ErrSignalEnded) {
-		return usage.Errorf("signal %d: %v: exporter signals list shows which are open", id, err)
+		return fault.Usagef("signal %d: %v: exporter signals list shows which are open", id, err)
 	}
 	if err == nil {
 		plain.Fprintf(a.Out, "signal %d is to be aborted\n", id)

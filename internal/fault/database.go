@@ -1,6 +1,4 @@
-// Package dberror has the error of a failed call to a database: the checkpoint's, or the log's if that is in a database. It
-// knows no driver: the package of each database says what a failure means, and what the user can do.
-package dberror
+package fault
 
 import (
 	"errors"
@@ -10,8 +8,9 @@ import (
 // ErrGone means that tables were dropped or emptied since the database was opened.
 var ErrGone = errors.New("the tables are gone, or were emptied")
 
-// Error is a failed call: what was tried, on which database, why it failed and what the user can do.
-type Error struct {
+// Database is the error of a failed call to a database, the checkpoint's or the log's: what was tried, on which one, why it failed, and what
+// the user can do.
+type Database struct {
 	Op    string // "commit batch 7 of slot 2"
 	Where string // the database, without the password, or the file
 	Err   error
@@ -22,7 +21,7 @@ type Error struct {
 	Transient bool
 }
 
-func (e *Error) Error() string {
+func (e *Database) Error() string {
 	text := fmt.Sprintf("%s in %s: %v", e.Op, e.Where, e.Err)
 	if e.Hint != "" {
 		text += ": " + e.Hint
@@ -30,13 +29,13 @@ func (e *Error) Error() string {
 	return text
 }
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Database) Unwrap() error { return e.Err }
 
 // Is makes it an ErrGone.
-func (e *Error) Is(target error) bool { return e.Gone && target == ErrGone }
+func (e *Database) Is(target error) bool { return e.Gone && target == ErrGone }
 
-// Newer is the error about tables that were made by a release that knows more migrations than this one.
-func Newer(current, known int) error {
+// NewerTables returns the error about tables that were made by a release that knows more migrations than this one.
+func NewerTables(current, known int) error {
 	return fmt.Errorf("the tables are of version %d, made by a newer release, and this one knows up to version %d: "+
 		"run the newer release", current, known)
 }

@@ -1,7 +1,4 @@
-// Package startup runs the steps of a start, each of which needs one server. Every attempt at a step has a time limit,
-// whatever it hangs on. Failures that may pass by themselves are retried, and waits are reported. The package does not know
-// what the steps do.
-package startup
+package dependency
 
 import (
 	"context"
@@ -13,14 +10,12 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"kubecdc/internal/wait"
 )
 
 // Step is one thing that the start needs from one server.
 type Step struct {
 	For    string        // what is waited for: "the API server to say which cluster it is"
-	On     string        // the dependency that it is (package dependency)
+	On     string        // the dependency that it is
 	At     string        // the server's address, without passwords
 	Limit  time.Duration // of one attempt; 0: none
 	Before string        // what has to end before there is an answer; empty: nothing
@@ -110,11 +105,11 @@ func (a *attempt) judge(ctx context.Context, err error) error {
 // Steps runs the steps of one start. A nil *Steps makes one attempt at each, and leaves its limit to the caller.
 type Steps struct {
 	log    *slog.Logger
-	notify func(waiting error) // what the start waits for now; nil: nothing
+	notify func(waiting error)
 }
 
-// New begins a start. notify is called when what the start waits for changes, and with nil when a step is done.
-func New(log *slog.Logger, notify func(waiting error)) *Steps {
+// NewStart begins a start. notify is called when what the start waits for changes, and with nil when a step is done.
+func NewStart(log *slog.Logger, notify func(waiting error)) *Steps {
 	return &Steps{log: log, notify: notify}
 }
 
@@ -124,29 +119,23 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 	if s == nil {
 		return do(ctx)
 	}
-	w := &waiting{Steps: s, step: step, retry: backoff.NewExponentialBackOff()}
-	w.retry.InitialInterval, w.retry.MaxInterval = 200*time.Millisecond, 10*time.Second
+	w := &waiting{Steps: s, step: step}
 	s.notify(&waitError{step: step, reason: "just begun"})
 	defer s.notify(nil)
-	for {
-		err := w.attempt(ctx, do)
-		if err == nil || ctx.Err() != nil || !Passing(err) {
-			w.over(err)
-			return err
-		}
-		w.failed = true
-		w.report(err.Error())
-		if err := w.pause(ctx, err); err != nil {
-			return err
-		}
+	pace := backoff.NewExponentialBackOff()
+	pace.InitialInterval, pace.MaxInterval = 200*time.Millisecond, 10*time.Second
+	_, err := backoff.Retry(ctx, func() (any, error) { return nil, w.attempt(ctx, do) },
+		backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0))
+	if err == nil && !w.logged.IsZero() {
+		s.log.Info("no longer waiting for "+step.For, "at", step.At)
 	}
+	return err
 }
 
 // waiting is one step in progress.
 type waiting struct {
 	*Steps
 	step   Step
-	retry  *backoff.ExponentialBackOff
 	reason string
 	failed bool // an attempt failed, so the reason is more than silence
 	logged time.Time
@@ -157,8 +146,22 @@ const (
 	logEvery    = time.Minute     // a wait is logged again after this time, if its reason is the same
 )
 
-// attempt makes one attempt, and reports it if it takes long.
+// attempt makes one attempt, and reports its failure. The error is permanent if it can't pass, and says how long the server asks to wait.
 func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) error {
+	err := w.answer(ctx, do)
+	if err == nil || ctx.Err() != nil || !Passing(err) {
+		return backoff.Permanent(err)
+	}
+	w.failed = true
+	w.report(err.Error())
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		return backoff.RetryAfter(seconds)
+	}
+	return err
+}
+
+// answer waits for the answer of one attempt, and reports if it takes long.
+func (w *waiting) answer(ctx context.Context, do func(context.Context) error) error {
 	a := w.step.begin(ctx, do)
 	defer a.cancel()
 	look := time.NewTicker(silentAfter)
@@ -177,16 +180,6 @@ func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
-// pause waits before the next attempt, at least as long as the server asks for.
-func (w *waiting) pause(ctx context.Context, err error) error {
-	delay := w.retry.NextBackOff()
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		delay = max(delay, time.Duration(seconds)*time.Second)
-	}
-	_ = wait.For(ctx, delay)
-	return context.Cause(ctx)
-}
-
 // ownPort matches this side's address of a connection, which differs each time.
 var ownPort = regexp.MustCompile(`\S+->`)
 
@@ -200,13 +193,6 @@ func (w *waiting) report(reason string) {
 	}
 	w.logged = time.Now()
 	w.log.Warn("waiting for "+w.step.For, "at", w.step.At, "reason", reason)
-}
-
-// over logs the success of a step whose wait was logged.
-func (w *waiting) over(err error) {
-	if err == nil && !w.logged.IsZero() {
-		w.log.Info("no longer waiting for "+w.step.For, "at", w.step.At)
-	}
 }
 
 // WaitsOn returns the dependency that a start waits for, from the error that New's notify gets.

@@ -1,4 +1,4 @@
-package startup_test
+package dependency_test
 
 import (
 	"bytes"
@@ -18,11 +18,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubecdc/internal/dberror"
-	"kubecdc/internal/startup"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 )
 
-var step = startup.Step{For: "the server", At: "here:1", Limit: 20 * time.Second}
+var step = dependency.Step{For: "the server", At: "here:1", Limit: 20 * time.Second}
 
 // refused is an error answer of a server, with Retry-After in seconds.
 func refused(code int32, after int32) error {
@@ -31,9 +31,9 @@ func refused(code int32, after int32) error {
 }
 
 // waiting begins a start whose log and notifications can be read.
-func waiting() (s *startup.Steps, log *bytes.Buffer, told *[]string) {
+func waiting() (s *dependency.Steps, log *bytes.Buffer, told *[]string) {
 	log, told = &bytes.Buffer{}, &[]string{}
-	return startup.New(slog.New(slog.NewTextHandler(log, nil)), func(err error) { *told = append(*told, fmt.Sprint(err)) }), log, told
+	return dependency.NewStart(slog.New(slog.NewTextHandler(log, nil)), func(err error) { *told = append(*told, fmt.Sprint(err)) }), log, told
 }
 
 // A passing failure is retried, after the time that the server asks for, and logged once for each reason.
@@ -147,11 +147,11 @@ func TestWhatPasses(t *testing.T) {
 		{&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}, false},
 		{refused(401, 0), false},
 		{refused(504, 0), true},
-		{&dberror.Error{Err: dial, Transient: true}, true},
-		{&dberror.Error{Err: dial}, false},
+		{&fault.Database{Err: dial, Transient: true}, true},
+		{&fault.Database{Err: dial}, false},
 		{errors.New("no idea"), false},
 	} {
-		if got := startup.Passing(c.err); got != c.passes {
+		if got := dependency.Passing(c.err); got != c.passes {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}

@@ -1,13 +1,9 @@
-// Package stall finds out when this process did not run: it was suspended, its machine slept, or other processes had all processors. It knows
-// nothing of what the process does.
-package stall
+package wait
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"kubecdc/internal/wait"
 )
 
 const (
@@ -21,9 +17,10 @@ var process struct {
 	from, to time.Time // the last stall
 }
 
-// Watch notices stalls until the context ends.
-func Watch(ctx context.Context) {
-	wait.Every(ctx, tick, func() { note(true) })
+// WatchStalls notices until the context ends when this process did not run: it was suspended, its machine slept, or other processes had
+// all processors.
+func WatchStalls(ctx context.Context) {
+	Every(ctx, tick, func() { note(true) })
 	process.Lock()
 	defer process.Unlock()
 	process.ticked = time.Time{}
@@ -43,8 +40,8 @@ func note(watching bool) {
 	p.ticked = now
 }
 
-// Since returns when the last stall began, if it ended after a time.
-func Since(t time.Time) (from time.Time, stalled bool) {
+// StalledSince returns when the last stall began, if it ended after a time.
+func StalledSince(t time.Time) (from time.Time, stalled bool) {
 	note(false) // whoever waited may run before the next tick
 	process.Lock()
 	defer process.Unlock()

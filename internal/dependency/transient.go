@@ -1,4 +1,4 @@
-package startup
+package dependency
 
 import (
 	"context"
@@ -15,14 +15,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubecdc/internal/dberror"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/kubeapi"
 )
 
 // Passing reports whether a failure may pass by itself. Any other failure ends the process, since somebody has to act.
 func Passing(err error) bool {
-	if db, ok := errors.AsType[*dberror.Error](err); ok {
+	if db, ok := errors.AsType[*fault.Database](err); ok {
 		return db.Transient // classified by the database's package
 	}
 	if proxy, ok := errors.AsType[*kubeapi.ProxyError](err); ok {
