@@ -31,34 +31,26 @@ func updated(resource, name, before, after string) *sinks.Logged {
 	return &sinks.Logged{Change: c, Logged: time.Unix(1e9+1, 0)}
 }
 
-// printing is what a tail prints with.
-func printing(t *testing.T, format, colour string) *changes {
+// printing returns what a tail prints with.
+func printing(t *testing.T, format, colour string) *printer {
 	t.Helper()
-	c, p := &cobra.Command{}, &changes{titled: true, teller: query.Teller{NoPatch: format == "diff" || format == "wide"}}
+	c, p := &cobra.Command{}, &pastFlags{colour: colour}
 	p.Output.Flag(c, "table", "diff", "wide", "name", "json", "yaml", cli.JSONPath)
-	p.Format, p.colour = format, colour
+	p.Format = format
 	if err := c.PreRunE(c, nil); err != nil {
 		t.Fatal(err)
 	}
-	p.out = p.colours(io.Discard)
-	return p
+	return &printer{out: &p.Output, colours: p.newColours(io.Discard), titled: true, bodies: true,
+		teller: query.Teller{NoPatch: format == "diff" || format == "wide"}}
 }
 
-func printed(t *testing.T, p *changes, l *sinks.Logged) string {
+func printed(t *testing.T, p *printer, l *sinks.Logged) string {
 	t.Helper()
-	text, err := p.tell(l)
+	text, err := p.change(l, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func (t *changes) tell(l *sinks.Logged) (plain.Own, error) {
-	e, err := t.event(l, nil)
-	if err != nil {
-		return "", err
-	}
-	return t.text(l, e)
 }
 
 // A changelog of many lines takes memory and time by their number, not by its square.
@@ -109,7 +101,7 @@ func TestHostileObjectsArePrintedHarmlessly(t *testing.T) {
 		was, is := contents[i%len(contents)].Text, contents[(i+1)%len(contents)].Text
 		l := updated("roles.rbac.authorization.k8s.io", name.Text, was, is)
 		for _, format := range []string{"diff", "wide", "name", "json", "jsonpath={.name}{.after}{.patch}"} {
-			text, err := printing(t, format, "never").tell(l)
+			text, err := printing(t, format, "never").change(l, nil)
 			if err != nil && !strings.Contains(err.Error(), "exceeded max depth") {
 				t.Errorf("-o %s of %s: %v", format, name.What, err)
 			}

@@ -106,7 +106,7 @@ type difference struct {
 }
 
 func (p *differing) printDifferences(out io.Writer, states []*query.State) error {
-	w, colours, count := bufio.NewWriter(out), p.colours(out), 0
+	w, colours, count := bufio.NewWriter(out), p.newColours(out), 0
 	err := query.Differences(states[0], states[1], func(before, after *query.Object) error {
 		d, err := p.difference(before, after)
 		if err != nil || d == nil {

@@ -85,7 +85,7 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	return r, found, err
 }
 
-func (p *pastFlags) colours(out io.Writer) *colours {
+func (p *pastFlags) newColours(out io.Writer) *colours {
 	return newColours(p.colour == "always" || p.colour != "never" && cli.IsColourful(out))
 }
 

@@ -23,7 +23,7 @@ func TestAHistoryInYAMLIsTheOneInJSON(t *testing.T) {
 	stream := change.NewStream(change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}, "", "", "")
 	history := func(format, separator string) []string {
 		var out bytes.Buffer
-		p := &changes{history: true, teller: query.Teller{Remember: true}, pastFlags: pastFlags{Output: cli.Output{Format: format}}}
+		p := &printer{out: &cli.Output{Format: format}, teller: query.Teller{Remember: true}}
 		for i, body := range []string{`{"data":{"a":"1"}}`, `{"data":{"a":"yes","b":"2026-11-22"}}`} {
 			l := &sinks.Logged{Logged: time.Unix(100, 0), Change: change.Change{Stream: stream, Op: change.Create, Namespace: "default", Name: "app",
 				UID: "u", ResourceVersion: change.VersionOf(uint64(10 + i)), Time: time.Unix(99, 0), After: []byte(body)}}
@@ -84,15 +84,15 @@ func TestAHistoryWithoutImagesTellsEachLifeApart(t *testing.T) {
 	}
 	log := livesLog{past: []sinks.Logged{logged(change.Create, "u-1", 1, "1"), logged(change.Delete, "u-1", 2, ""), logged(change.Create, "u-2", 3, "2")},
 		next: []sinks.Logged{logged(change.Update, "u-2", 4, "3")}}
-	p := printing(t, "diff", "never")
-	p.history, p.follow, p.teller.Remember, p.refreshed = true, true, true, time.Now().Add(time.Hour)
+	p := history{changes{printer: *printing(t, "diff", "never"), follow: true, refreshed: time.Now().Add(time.Hour)}}
+	p.Format, p.teller.Remember = "diff", true
 	p.labelled, _ = new(sinks.Objects).Labelled()
 	var out bytes.Buffer
 	c := &cobra.Command{}
 	c.SetOut(&out)
 	past, err := p.past(t.Context(), c, log, sinks.Query{})
 	if err == nil {
-		err = p.print(t.Context(), c, log, sinks.Query{}, past, nil)
+		err = p.print(t.Context(), c, log, sinks.Query{}, past)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
-	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -38,25 +37,4 @@ func ignores(r *config.Records, resource string) bool {
 		of, _, _ := strings.Cut(field, ":")
 		return of == resource || strings.Contains(of, "*")
 	})
-}
-
-// ask reads who made the changes.
-func (t *changes) ask(ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time) (err error) {
-	if t.follow && t.since == "" && !t.history && t.last == 0 {
-		since = time.Now()
-	}
-	if t.requests, err = readRequests(ctx, c, r, of, since); err == nil && t.by != "" && !t.requests.Known() {
-		err = fault.Usage("--by: the log has no audit events, which tell who made a change: docs/who.md says how to have them")
-	}
-	t.refreshed = time.Now()
-	return err
-}
-
-// refresh reads the audit events that have come since, once in a second.
-func (t *changes) refresh(ctx context.Context) error {
-	if time.Since(t.refreshed) < time.Second {
-		return nil
-	}
-	t.refreshed = time.Now()
-	return t.requests.Refresh(ctx)
 }

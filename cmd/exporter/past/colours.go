@@ -2,11 +2,9 @@ package past
 
 import (
 	"strings"
-	"time"
 
 	"github.com/fatih/color"
 
-	"kubecdc/change"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
 )
@@ -29,34 +27,6 @@ func newColours(on bool) *colours {
 
 func (c *colours) of(sign byte) *color.Color {
 	return map[byte]*color.Color{'+': c.added, '-': c.removed, '~': c.changed}[sign]
-}
-
-// changelog is a change as text: a title, and what differs.
-func (t *changes) changelog(e *query.Event) (plain.Own, error) {
-	op, _ := change.ParseOp(e.Op)
-	title := plain.Sprintf("%s  ", e.Time.Format(time.RFC3339))
-	if t.titled {
-		title += plain.Sprintf("%s %s  ", e.Resource, change.ObjectKey(e.Namespace, e.Name))
-	}
-	title += plain.Sprintf("%s  resourceVersion %s", op.Past(), e.ResourceVersion)
-	if e.Gap != "" && e.TimeFrom == change.FromExporter {
-		title += "  (seen then: nothing tells when it happened)"
-	}
-	if by := e.By.Text(e.Managers); by != "" {
-		title += plain.Sprintf("  by %s", by)
-	}
-	if e.Inferred {
-		title += plain.Sprintf("  (inferred: it was not seen as an event, and may stand for several changes of gap %s)", e.Gap)
-	}
-	text := plain.Own(t.out.title.Sprint(title)) + "\n"
-	if e.Note != "" {
-		text += plain.Sprintf("  %s\n", e.Note)
-	}
-	if e.Op != "u" || e.Before == nil || e.After == nil {
-		return text, nil
-	}
-	lines, err := query.Lines(e.Before, e.After, t.all)
-	return text + t.out.lines(lines), err
 }
 
 // lines are what differs. Without colours brackets tell which words of a text are gone, and which are new.
