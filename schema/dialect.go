@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,6 +87,22 @@ func hidden(object *Type) []string {
 		open[i] = cmp.Or(path, "the object itself")
 	}
 	return []string{"The schema allows members that it does not name, and no column shows them, in: " + strings.Join(open, ", ")}
+}
+
+//go:embed programs
+var programs embed.FS
+
+// fill returns a program's text, with a value in place of each {name}. text/template would do that too, and make the program 10 MB larger:
+// the linker must keep every exported method of every type.
+func fill(program string, namesAndValues ...string) string {
+	text, err := programs.ReadFile("programs/" + program)
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	for i := 0; i < len(namesAndValues); i += 2 {
+		namesAndValues[i] = "{" + namesAndValues[i] + "}"
+	}
+	return strings.NewReplacer(namesAndValues...).Replace(string(text))
 }
 
 // comment puts the mark in front of each line of the paragraphs.
