@@ -55,6 +55,7 @@ type SinkHelp struct {
 	Pin      kafka.Pin
 	Version  string           // of the program
 	Store    checkpoint.Store // nil: it is not open
+	Show     stdout.Show      // what of the changes is shown on a terminal
 }
 
 func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
@@ -71,7 +72,7 @@ func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cl
 }
 
 func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
+	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}, Show: help.Show}), nil
 }
 
 // openSQLite opens the log in the checkpoint's file, which is open already, or for itself. On a terminal it prints the changes too.
@@ -84,10 +85,10 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 	sink, err := sqlite.New(ctx, store.File(), sqlite.Config{Cluster: cluster.Cluster, ClusterUID: cluster.Binding.ID,
 		ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.SQLiteHistory), MaxSize: int64(c.Sink.SQLiteMaxSize), Logger: help.Log,
 		BodyCacheBytes: int(cache)})
-	if err != nil || !stdout.OnTerminal() {
+	if err != nil || help.Show.Screen == nil {
 		return sink, err
 	}
-	return stdout.Beside(sink), nil
+	return stdout.Beside(sink, help.Show), nil
 }
 
 // errTwoPlaces: the log would be elsewhere than the checkpoint.

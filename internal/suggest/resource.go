@@ -20,6 +20,17 @@ var short = map[string]string{"cj": "cronjobs.batch", "cm": "configmaps", "cs": 
 	"quota": "resourcequotas", "rc": "replicationcontrollers", "rs": "replicasets.apps", "sa": "serviceaccounts",
 	"sc": "storageclasses.storage.k8s.io", "sts": "statefulsets.apps", "svc": "services"}
 
+// Short returns the short name of a resource, as Like takes it: deploy. One without has its plural, which is the name alone.
+func Short(id string) string {
+	best, _, _ := strings.Cut(id, ".")
+	for name, long := range short {
+		if long == id && (len(name) < len(best) || len(name) == len(best) && name < best) {
+			best = name
+		}
+	}
+	return best
+}
+
 // version is how kubectl tells a version from a group, in deployments.v1.apps.
 var version = regexp.MustCompile(`^v[1-9][0-9a-z]*(\.|$)`)
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/time/rate"
+	"kubecdc/internal/screen"
 )
 
 // progress shows how far a command is that reads or writes records: as a bar on a terminal, else as lines of a log.
@@ -22,7 +23,7 @@ type progress struct {
 // NewProgress begins to show how far a command is. of is the number of records; 0: not known yet.
 func NewProgress(errs io.Writer, what string, of int64, log *slog.Logger) *progress {
 	p := &progress{errs: errs, what: what, of: of, log: log, lines: rate.Sometimes{Interval: 5 * time.Second}}
-	if IsTerminal(errs) {
+	if screen.IsTerminal(errs) {
 		p.bar = progressbar.NewOptions64(of+1, progressbar.OptionSetWriter(errs), progressbar.OptionSetDescription(what),
 			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("records"),
 			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())

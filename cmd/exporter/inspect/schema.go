@@ -17,6 +17,7 @@ import (
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/schema"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
@@ -100,7 +101,7 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	if err != nil {
 		return err
 	}
-	if cli.IsTerminal(c.OutOrStdout()) {
+	if screen.IsTerminal(c.OutOrStdout()) {
 		text = plain.Lines(text) // elsewhere it is for a program, which wants the members' names as they are
 	}
 	return cli.Write(c.OutOrStdout(), plain.Own(text))

@@ -20,6 +20,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/internal/wait"
 	"kubecdc/setup"
 	"kubecdc/status"
@@ -113,7 +114,7 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 }
 
 func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
-	if f.watch && f.Format == "table" && cli.IsColourful(c.OutOrStdout()) {
+	if f.watch && f.Format == "table" && screen.IsTerminal(c.OutOrStdout()) {
 		plain.Fprintf(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
 	}
 	if err := f.Print(c.OutOrStdout(), s, s.WriteTable); err != nil {

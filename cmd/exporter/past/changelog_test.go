@@ -17,6 +17,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/query"
 	"kubecdc/sinks"
 	"kubecdc/test/hostile"
@@ -113,7 +114,7 @@ func TestHostileObjectsArePrintedHarmlessly(t *testing.T) {
 			}
 		}
 	}
-	lines := newColours(false).lines([]query.Line{{Sign: '~', Path: "a\x1b[2K", Parts: []query.Part{{Sign: '-', Text: "b\r\n"}}}})
+	lines := differences(screen.NewColours(false), []query.Line{{Sign: '~', Path: "a\x1b[2K", Parts: []query.Part{{Sign: '-', Text: "b\r\n"}}}})
 	if lines != plain.Own("  ~ a\\u001b[2K: b\\r\\n\n") {
 		t.Errorf("printed is %q", lines)
 	}

@@ -13,6 +13,7 @@ import (
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/query"
 )
 
@@ -156,7 +157,7 @@ func (d *difference) name(before, after *query.Object) {
 	}
 }
 
-func (p *differing) printDifference(w io.Writer, colours *colours, d *difference) error {
+func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *difference) error {
 	sign, versions := "~", d.From+" → "+d.To
 	switch d.Op {
 	case "c":
@@ -173,7 +174,7 @@ func (p *differing) printDifference(w io.Writer, colours *colours, d *difference
 		if len(d.By) > 0 {
 			title += plain.Sprintf("  by %s", strings.Join(d.By, ", "))
 		}
-		text = plain.Own(colours.of(sign[0]).Sprint(title)) + "\n" + colours.lines(d.lines)
+		text = plain.Own(colours.Of(sign[0]).Sprint(title)) + "\n" + differences(colours, d.lines)
 	default:
 		text, err = p.Document(d)
 	}

@@ -17,6 +17,7 @@ import (
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -85,8 +86,8 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	return r, found, err
 }
 
-func (p *pastFlags) newColours(out io.Writer) *colours {
-	return newColours(p.colour == "always" || p.colour != "never" && cli.IsColourful(out))
+func (p *pastFlags) newColours(out io.Writer) *screen.Colours {
+	return screen.NewColours(p.colour == "always" || p.colour != "never" && screen.IsColourful(out))
 }
 
 func (p *pastFlags) target(flag, text string) (query.Target, error) {

@@ -8,6 +8,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -15,7 +16,7 @@ import (
 // printer makes text of changes, in the order in which they are given to it.
 type printer struct {
 	out     *cli.Output
-	colours *colours
+	colours *screen.Colours
 	all     bool // what changes with every update, too
 	titled  bool // each change has the name of its object
 	bodies  bool // documents have the object before and after
@@ -97,7 +98,7 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 	if e.Inferred {
 		title += plain.Sprintf("  (inferred: it was not seen as an event, and may stand for several changes of gap %s)", e.Gap)
 	}
-	text := plain.Own(p.colours.title.Sprint(title)) + "\n"
+	text := plain.Own(p.colours.Title.Sprint(title)) + "\n"
 	if e.Note != "" {
 		text += plain.Sprintf("  %s\n", e.Note)
 	}
@@ -105,5 +106,5 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 		return text, nil
 	}
 	lines, err := query.Lines(e.Before, e.After, p.all)
-	return text + p.colours.lines(lines), err
+	return text + differences(p.colours, lines), err
 }

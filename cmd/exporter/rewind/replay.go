@@ -17,6 +17,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/observe"
 	"kubecdc/query"
 	"kubecdc/replay"
@@ -234,7 +235,7 @@ func (r *replaying) logger() *slog.Logger {
 
 // jsonOut is standard output for lines of JSON.
 func jsonOut() io.Writer {
-	if cli.IsTerminal(os.Stdout) {
+	if screen.IsTerminal(os.Stdout) {
 		return plain.JSONWriter(os.Stdout)
 	}
 	return os.Stdout

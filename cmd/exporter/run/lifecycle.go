@@ -1,7 +1,6 @@
 package run
 
 import (
-	"sync"
 	"time"
 
 	"kubecdc/audit"
@@ -9,6 +8,7 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 	"kubecdc/observe"
+	"kubecdc/sinks/stdout"
 )
 
 // lifecycle is a running exporter with what shows it.
@@ -17,8 +17,9 @@ type lifecycle struct {
 	*observe.Metrics
 	status *observe.Status
 	url    string // where it is served; empty: nowhere
-	hint   sync.Once
-	audit  *audit.Intake // nil: no audit events are taken in
+	*display
+	show  stdout.Show
+	audit *audit.Intake // nil: no audit events are taken in
 }
 
 // waitsFor shows in /readyz and /metrics what the start waits for, and clears it on nil.

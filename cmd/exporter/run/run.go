@@ -21,7 +21,7 @@ import (
 	"kubecdc/export"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
-	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/wait"
 	"kubecdc/observe"
@@ -48,28 +48,33 @@ Defaults are in [brackets].
 `
 
 func New() *cobra.Command {
-	return cli.WithSettingsHelp(allSettings+config.Usage(cli.Width), &cobra.Command{
+	all := false
+	c := &cobra.Command{
 		Use:   "run [flags]",
 		Long:  runHelp,
 		Short: "Export the changes of a cluster until stopped",
 		Args:  cli.Args(0, 0),
-		RunE:  func(c *cobra.Command, _ []string) error { return cli.UntilStopped(run(c.Context(), c)) },
-	}, nil)
+		RunE:  func(c *cobra.Command, _ []string) error { return cli.UntilStopped(run(c.Context(), c, all)) },
+	}
+	c.Flags().BoolVar(&all, "all", false, "on a terminal show Leases, Events and heartbeats of Nodes too; they are exported in any case")
+	return cli.WithSettingsHelp(allSettings+config.Usage(cli.Width), c, nil)
 }
 
 // run reads the settings, joins the parts and exports until ctx ends.
-func run(ctx context.Context, c *cobra.Command) error {
+func run(ctx context.Context, c *cobra.Command, all bool) error {
 	settings, cluster, warnings, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
 		return err
 	}
 	go returnMemory(ctx)
-	log := newLog(settings)
+	d := newDisplay(settings)
+	log := newLog(settings, d)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
 	exporter := live.New(log, settings.Slots.Count)
-	watch := &lifecycle{Exporter: exporter, Metrics: observe.NewMetrics(cli.Version, exporter)}
+	watch := &lifecycle{Exporter: exporter, Metrics: observe.NewMetrics(cli.Version, exporter), display: d, show: d.show(all)}
+	go d.follow(ctx, exporter)
 	watch.status = &observe.Status{Exporter: exporter, Version: cli.Version, StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
 	if watch.audit, err = setup.AuditIntake(settings, watch.Metrics.AuditEvents); err != nil {
@@ -174,7 +179,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	if streams, err := store.Streams(ctx); err == nil {
 		watch.StreamsFound(streams)
 	}
-	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: cli.Version, Store: store})
+	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Show: watch.show, Observer: watch, Pin: store.PinPartitions, Version: cli.Version, Store: store})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}
@@ -188,9 +193,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", cli.Version, "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
-	if setup.SinkOf(settings).InCheckpoint && observe.IsTerminal(os.Stderr) {
-		watch.hint.Do(func() { plain.Fprintf(os.Stderr, askInAnotherTerminal, strings.TrimPrefix(where, "sqlite:")) })
-	}
+	watch.title(cluster.Cluster, strings.TrimPrefix(where, "sqlite:"), watch.url, setup.SinkOf(settings).InCheckpoint)
 	defer context.AfterFunc(ctx, func() {
 		if !watch.HasHeld() {
 			return
@@ -206,19 +209,12 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	return err
 }
 
-const askInAnotherTerminal = `
-  The log is in %s
-  Ask it in another terminal, with the same settings:
-
-    exporter history deploy -n shop   what has changed, and who did it
-    exporter state po -A --at 1m      what there was a minute ago
-    exporter tail -n 20               the last changes, and the next ones
-
-`
-
 // newLog returns the logger of the process. client-go logs there too.
-func newLog(settings *config.Config) *slog.Logger {
-	log := observe.NewLogger(os.Stderr, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
+func newLog(settings *config.Config, d *display) *slog.Logger {
+	log := observe.NewLogger(os.Stderr, settings.Process.LogLevel, settings.Process.LogFormat, screen.IsTerminal(os.Stderr))
+	if d != nil {
+		log = slog.New(terminalLog{observe.NewLogger(d, settings.Process.LogLevel, "text", true).Handler()})
+	}
 	slog.SetDefault(log)
 	stdlog.SetOutput(io.Discard) // SetDefault has directed it to this log: see main
 	klog.SetSlogLogger(log.With("from", "client-go"))
