@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -92,5 +93,10 @@ func noResource(name string, known []string, missing string) error {
 	if near != "" {
 		near = "did you mean " + cmp.Or(plurals[near], near) + "? "
 	}
-	return fault.Usagef("%s %q: %sit has %s", missing, name, near, cmp.Or(strings.Join(known, ", "), "none"))
+	const most = 10
+	more := ""
+	if n := len(known) - most; n > 0 {
+		known, more = known[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return fault.Usagef("%s %q: %sit has %s%s", missing, name, near, cmp.Or(strings.Join(known, ", "), "none"), more)
 }

@@ -41,7 +41,7 @@ func printing(t *testing.T, format, colour string) *printer {
 	if err := c.PreRunE(c, nil); err != nil {
 		t.Fatal(err)
 	}
-	return &printer{out: &p.Output, colours: p.newColours(io.Discard), titled: true, bodies: true,
+	return &printer{flags: p, colours: p.newColours(io.Discard), titled: true, bodies: true,
 		teller: query.Teller{NoPatch: format == "diff" || format == "wide"}}
 }
 
@@ -114,7 +114,7 @@ func TestHostileObjectsArePrintedHarmlessly(t *testing.T) {
 			}
 		}
 	}
-	lines := differences(screen.NewColours(false), []query.Line{{Sign: '~', Path: "a\x1b[2K", Parts: []query.Part{{Sign: '-', Text: "b\r\n"}}}})
+	lines := differences(screen.NewColours(false), []query.Line{{Sign: '~', Path: "a\x1b[2K", Parts: []query.Part{{Sign: '-', Text: "b\r\n"}}}}, unlimited)
 	if lines != plain.Own("  ~ a\\u001b[2K: b\\r\\n\n") {
 		t.Errorf("printed is %q", lines)
 	}

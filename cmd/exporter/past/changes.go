@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
+	"kubecdc/change/provenance"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
@@ -27,7 +30,11 @@ A time means when the log got the changes.
 
 -o diff shows what differs: of long texts what is around it, of lists the items, by
 their name where they have one. It leaves out what changes with every update
-(managedFields, resourceVersion, generation), unless --all-fields is given. json is
+(managedFields, resourceVersion, generation) and copies of the object in annotations
+(last-applied-configuration), unless --all-fields is given. On a terminal long
+differences are folded, unless -o diff is given, and long answers go through the pager
+that PAGER names; Leases, Events and heartbeats of Nodes are left out where no TYPE is
+named, unless --all is given. json is
 one line for each change, with a JSON Patch (RFC 6902) from the object before to the
 object after it.
 
@@ -56,15 +63,21 @@ type changes struct {
 	requests     *query.Requests
 	untold       query.Untold
 	refreshed    time.Time
+	bookkeeping  bool // is shown too
+	typed        bool // resources are named
+	left         int  // changes that are bookkeeping, and not shown
 	printer
 }
+
+const allFields = "show managedFields, resourceVersion, generation and copies of the object too"
 
 func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
 	c.Flags().StringVar(&t.since, "since", "", "the moment to begin at")
 	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
 	c.Flags().StringVar(&t.by, "by", "", "only changes that this user has, or may have, made: alice, system:serviceaccount:shop:web")
 	c.Flags().BoolVarP(&t.follow, "follow", "f", t.follow, "go on with the changes that come")
-	c.Flags().BoolVar(&t.all, "all-fields", false, "show managedFields, resourceVersion and generation too")
+	c.Flags().BoolVar(&t.all, "all-fields", false, allFields)
+	c.Flags().BoolVar(&t.bookkeeping, "all", false, "on a terminal show Leases, Events and heartbeats of Nodes too, where no TYPE is named")
 	return t.pastFlags.flags(c, first, second, "wide", "name", "json", "yaml", cli.JSONPath)
 }
 
@@ -85,8 +98,9 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 		r.Close()
 		return nil, of, err
 	}
-	t.out, t.colours = &t.Output, t.newColours(c.OutOrStdout())
-	t.teller.NoPatch = t.Format == "diff" || t.Format == "wide"
+	t.printer.flags, t.colours = &t.pastFlags, t.newColours(c.OutOrStdout())
+	t.typed = len(of.Resources) > 0
+	t.teller.NoPatch = t.screen != nil || t.Format == "diff" || t.Format == "wide"
 	return r, of, nil
 }
 
@@ -111,7 +125,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		touches := t.requests.Touches(t.by)
 		q.Wanted = func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && touches(l) }
 	}
-	t.untold, q.Progress = query.Untold{}, show.At
+	t.untold, t.left, q.Progress = query.Untold{}, 0, show.At
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		by := t.requests.Who(l)
 		if t.untold.Count(t.requests, l, by); !t.selects(show, l, by) {
@@ -124,39 +138,52 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 // print prints what is past, and follows.
 func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line) error {
 	if t.untold.Changes > 0 && t.by == "" {
-		plain.Fprintf(c.ErrOrStderr(), "# %s\n", &t.untold)
+		t.remark(c.ErrOrStderr(), t.untold.String())
 	}
-	out := c.OutOrStdout()
+	if t.left > 0 {
+		t.remark(c.ErrOrStderr(), fmt.Sprintf("left out: %s changes of Leases, Events and heartbeats of Nodes (--all shows them)", humanize.Comma(int64(t.left))))
+	}
+	out, end := t.page(c.OutOrStdout(), t.follow)
 	header := line{text: t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID")}
 	for _, l := range slices.Insert(past, 0, header) {
 		if err := cli.Write(out, l.text); err != nil {
 			return err
 		}
 	}
-	if !t.follow {
-		return nil
+	if err := end(); err != nil || !t.follow {
+		return err
 	}
 	q.After, q.To, q.Follow = q.To, nil, true
-	return cli.UntilStopped(r.Changes(ctx, q, func(l *sinks.Logged) error {
-		if err := t.refresh(ctx); err != nil {
-			return err
-		}
-		by := t.requests.Who(l)
-		if !t.selects(c.ErrOrStderr(), l, by) || t.by != "" && !by.Is(t.by) {
-			return nil
-		}
-		text, err := t.change(l, by)
-		if err != nil {
-			return err
-		}
-		return cli.Write(out, text)
-	}))
+	return cli.UntilStopped(r.Changes(ctx, q, func(l *sinks.Logged) error { return t.next(ctx, c.ErrOrStderr(), out, l) }))
 }
 
-// selects decides by labels and by the expression. It says once that the expression does not apply to some change.
+// next prints a change that has come.
+func (t *changes) next(ctx context.Context, errs, out io.Writer, l *sinks.Logged) error {
+	if err := t.refresh(ctx); err != nil {
+		return err
+	}
+	by := t.requests.Who(l)
+	if !t.selects(errs, l, by) || t.by != "" && !by.Is(t.by) {
+		return nil
+	}
+	text, err := t.change(l, by)
+	if err != nil {
+		return err
+	}
+	return cli.Write(out, text)
+}
+
+// selects decides by labels, by the expression, and what is bookkeeping. It says once that the expression does not apply to some change.
 func (t *changes) selects(errs io.Writer, l *sinks.Logged, by *query.Who) bool {
-	if labelled := t.labelled.Selects(l); !labelled || t.filter == nil {
-		return labelled
+	if !t.labelled.Selects(l) {
+		return false
+	}
+	if t.screen != nil && !t.bookkeeping && !t.typed && provenance.IsBookkeeping(&l.Change) {
+		t.left++
+		return false
+	}
+	if t.filter == nil {
+		return true
 	}
 	selected, err := t.filter.Selects(l, by)
 	if err != nil && !t.warned {
@@ -169,7 +196,7 @@ func (t *changes) selects(errs io.Writer, l *sinks.Logged, by *query.Who) bool {
 
 // readRequests reads who made the changes since a time.
 func (t *changes) readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time) (err error) {
-	if t.requests, err = readRequests(ctx, c, r, of, since); err == nil && t.by != "" && !t.requests.Known() {
+	if t.requests, err = t.requestsSince(ctx, c, r, of, since); err == nil && t.by != "" && !t.requests.Known() {
 		err = fault.Usage("--by: the log has no audit events, which tell who made a change: docs/who.md says how to have them")
 	}
 	t.refreshed = time.Now()

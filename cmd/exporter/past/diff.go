@@ -2,7 +2,6 @@ package past
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -27,7 +26,9 @@ var diffHelp = `Show what differs between two moments, from the log alone.
 Without TYPE it compares all resources of the log. As with diff and kubectl diff
 the exit code is 0 if nothing differs, 1 if something does, and above 1 if there is
 no answer. The text leaves out what changes with every update (managedFields,
-resourceVersion, generation), unless --all-fields is given. json is one line for each
+resourceVersion, generation) and copies of the object in annotations, unless
+--all-fields is given. On a terminal long differences are folded, unless -o diff is
+given. json is one line for each
 object, with a JSON Patch (RFC 6902) from what it was to what it became.
 ` + pastHelp
 
@@ -47,7 +48,7 @@ func NewDiff() *cobra.Command {
 	}
 	c.Flags().StringVar(&p.from, "from", "", "the first moment")
 	c.Flags().StringVar(&p.to, "to", "now", "the second moment")
-	c.Flags().BoolVar(&p.all, "all-fields", false, "show managedFields, resourceVersion and generation too")
+	c.Flags().BoolVar(&p.all, "all-fields", false, allFields)
 	p.moments(c)
 	return p.flags(c, "diff", "name", "json", "yaml", cli.JSONPath)
 }
@@ -86,10 +87,18 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	if since.IsZero() {
 		since = first.Happened
 	}
-	if p.requests, err = readRequests(ctx, c, reader, &of, since); err != nil {
+	if p.requests, err = p.requestsSince(ctx, c, reader, &of, since); err != nil {
 		return err
 	}
-	return p.printDifferences(c.OutOrStdout(), states)
+	out, end := p.page(c.OutOrStdout(), false)
+	count, err := p.printDifferences(out, p.newColours(c.OutOrStdout()), states)
+	if err != nil {
+		return err
+	}
+	if err := end(); err != nil || count == 0 {
+		return err
+	}
+	return cli.ObjectsDiffer(count)
 }
 
 // difference is what became of an object, as json has it.
@@ -106,9 +115,9 @@ type difference struct {
 	lines []query.Line
 }
 
-func (p *differing) printDifferences(out io.Writer, states []*query.State) error {
-	w, colours, count := bufio.NewWriter(out), p.newColours(out), 0
-	err := query.Differences(states[0], states[1], func(before, after *query.Object) error {
+func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, states []*query.State) (count int, err error) {
+	w := bufio.NewWriter(out)
+	err = query.Differences(states[0], states[1], func(before, after *query.Object) error {
 		d, err := p.difference(before, after)
 		if err != nil || d == nil {
 			return err
@@ -117,10 +126,10 @@ func (p *differing) printDifferences(out io.Writer, states []*query.State) error
 		d.By = p.requests.Between(before, after)
 		return p.printDifference(w, colours, d)
 	})
-	if err = cmp.Or(err, w.Flush()); err == nil && count > 0 {
-		err = cli.ObjectsDiffer(count)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	return count, w.Flush()
 }
 
 // difference compares two states of an object; nil: only what each update changes differs.
@@ -166,15 +175,17 @@ func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *dif
 		sign, versions = "-", d.From
 	}
 	text, err := plain.Own(""), error(nil)
-	switch p.Format {
-	case "name":
+	switch {
+	case p.screen != nil:
+		text = p.entry(colours, sign, d)
+	case p.Format == "name":
 		text = plain.Sprintf("%s/%s\n", d.Resource, d.Name)
-	case "diff":
+	case p.Format == "diff":
 		title := plain.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions)
 		if len(d.By) > 0 {
 			title += plain.Sprintf("  by %s", strings.Join(d.By, ", "))
 		}
-		text = plain.Own(colours.Of(sign[0]).Sprint(title)) + "\n" + differences(colours, d.lines)
+		text = plain.Own(colours.Of(sign[0]).Sprint(title)) + "\n" + differences(colours, d.lines, unlimited)
 	default:
 		text, err = p.Document(d)
 	}
@@ -182,4 +193,16 @@ func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *dif
 		err = cli.Write(w, text)
 	}
 	return err
+}
+
+// entry makes the text of a difference for somebody at a terminal.
+func (p *differing) entry(colours *screen.Colours, sign string, d *difference) plain.Own {
+	parts := []screen.Part{{Text: sign + " ", Paint: colours.Of(sign[0])}, {Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
+	if d.Namespace != "" {
+		parts = append(parts, screen.Part{Text: " -n " + d.Namespace, Paint: colours.Dim})
+	}
+	if len(d.By) > 0 {
+		parts = append(parts, screen.Part{Text: "  by " + strings.Join(d.By, ", "), Paint: colours.Dim})
+	}
+	return screen.Line(p.screen.Columns(), parts...) + "\n" + p.below(colours, d.lines)
 }

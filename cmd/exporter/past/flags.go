@@ -52,6 +52,9 @@ type pastFlags struct {
 	clock      string
 	colour     string
 	incomplete bool
+	screen     *screen.Screen // of somebody who reads the answer in its usual form; nil: a pipe, or another form
+	folded     bool           // long differences are shortened there
+	remarks    []string       // to be written below the answer
 }
 
 func (p *pastFlags) flags(c *cobra.Command, outputs ...string) *cobra.Command {
@@ -77,13 +80,58 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	if !slices.Contains([]string{"", "auto", "always", "never"}, p.colour) {
 		return nil, found, fault.Usagef("--color is %q, and can be auto, always or never", p.colour)
 	}
+	p.look(c)
 	if r, err = cli.OpenReader(ctx, c); err != nil {
 		return nil, found, err
 	}
 	if found, err = p.Select(ctx, c, r, args); err != nil {
-		r.Close()
+		defer r.Close()
+		if len(args) == 1 && fault.Is[fault.Usage](err) { // a name alone is mostly that of an object
+			if question := near(ctx, r, nil, args[0]); question != "" {
+				err = fault.Usagef("no TYPE is called %q: %s", args[0], question)
+			}
+		}
+		return nil, found, err
 	}
-	return r, found, err
+	return r, found, nil
+}
+
+// look finds out whether somebody reads the answer at a terminal, in its usual form.
+func (p *pastFlags) look(c *cobra.Command) {
+	p.folded = !c.Flags().Changed("output")
+	if p.folded || p.Format == "diff" {
+		p.screen = screen.Of(c.OutOrStdout())
+	}
+}
+
+// page returns the writer of the answer, and what ends it: on a terminal a pager, and the remarks below the answer.
+func (p *pastFlags) page(out io.Writer, follow bool) (to io.Writer, end func() error) {
+	if p.screen == nil {
+		return out, func() error { return nil }
+	}
+	pager := cli.NewPager(p.screen)
+	end = func() error {
+		for _, text := range p.remarks {
+			line := screen.Line(p.screen.Columns(), screen.Part{Text: text, Paint: p.screen.Colours.Dim})
+			if err := cli.Write(pager, line+"\n"); err != nil {
+				return err
+			}
+		}
+		return pager.Close()
+	}
+	if follow {
+		return p.screen, func() error { return nil }
+	}
+	return pager, end
+}
+
+// remark writes a note about the answer: on a terminal below it, else at once.
+func (p *pastFlags) remark(errs io.Writer, text string) {
+	if p.screen != nil {
+		p.remarks = append(p.remarks, text)
+		return
+	}
+	plain.Fprintf(errs, "# %s\n", text)
 }
 
 func (p *pastFlags) newColours(out io.Writer) *screen.Colours {
@@ -101,8 +149,11 @@ func (p *pastFlags) target(flag, text string) (query.Target, error) {
 // manyStreams is above how many streams nobody reads a line of each.
 const manyStreams = 10
 
-// printCoverage writes how far an answer is complete, and refuses it if something may be missing.
+// printCoverage writes how far an answer is complete, on a terminal below it, and refuses it if something may be missing.
 func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
+	if p.screen != nil {
+		return p.remarkCoverage(at, coverage, missing)
+	}
 	if len(coverage) > manyStreams {
 		first := slices.MinFunc(coverage, func(a, b query.Coverage) int { return a.AtTime.Compare(b.AtTime) }).AtTime
 		plain.Fprintf(errs, "# %d streams, with watermarks of %s and later; of a resource that is named this says more\n", len(coverage),
@@ -123,12 +174,27 @@ func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []qu
 	if len(missing) == 0 {
 		return nil
 	}
-	incomplete := &query.IncompleteError{Missing: missing}
 	if !p.incomplete {
-		return fmt.Errorf("%s: %w\n--incomplete answers all the same", at, incomplete)
+		return refusal(at, missing)
 	}
+	incomplete := &query.IncompleteError{Missing: missing}
 	plain.Fprintf(errs, "# %s\n", plain.Own(strings.ReplaceAll(plain.Lines(incomplete.Error()), "\n", "\n# ")))
 	return nil
+}
+
+// remarkCoverage says below the answer how far it is complete.
+func (p *pastFlags) remarkCoverage(at query.Target, coverage []query.Coverage, missing []string) error {
+	if len(missing) > 0 && !p.incomplete {
+		return refusal(at, missing)
+	}
+	if text := completeness(coverage, missing, time.Now()); text != "" && !slices.Contains(p.remarks, text) {
+		p.remarks = append(p.remarks, text)
+	}
+	return nil
+}
+
+func refusal(at query.Target, missing []string) error {
+	return fmt.Errorf("%s: %w\n--incomplete answers all the same", at, &query.IncompleteError{Missing: missing})
 }
 
 // notKept says what to do about a log that does not go back far enough.

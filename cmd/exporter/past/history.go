@@ -75,7 +75,8 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 		return err
 	}
 	if len(past) == 0 && len(of.Names) > 0 && !t.follow {
-		return fmt.Errorf("the log has no such change of %s%s", strings.Join(of.Names, ", "), inNamespace(of.Namespace))
+		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(of.Names, ", "), inNamespace(of.Namespace))
+		return nothing(ctx, r, &of, coverage, text)
 	}
 	return t.print(ctx, c, r, q, past)
 }

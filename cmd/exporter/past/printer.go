@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
@@ -15,11 +14,12 @@ import (
 
 // printer makes text of changes, in the order in which they are given to it.
 type printer struct {
-	out     *cli.Output
+	flags   *pastFlags
 	colours *screen.Colours
 	all     bool // what changes with every update, too
 	titled  bool // each change has the name of its object
 	bodies  bool // documents have the object before and after
+	logged  bool // on a terminal the time is when the log got the change
 	teller  query.Teller
 }
 
@@ -41,7 +41,7 @@ type eventWithBodies struct {
 
 // event returns what the format tells of a change; nil: it needs nothing. It is called for all changes in their order, since it remembers.
 func (p *printer) event(l *sinks.Logged, by *query.Who) (*query.Event, error) {
-	if p.out.Format == "name" || p.out.Format == "table" {
+	if p.flags.Format == "name" || p.flags.Format == "table" && p.flags.screen == nil {
 		return nil, nil
 	}
 	e, err := p.teller.Event(l)
@@ -54,28 +54,31 @@ func (p *printer) text(l *sinks.Logged, e *query.Event) (plain.Own, error) {
 	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
 	logged := l.Logged.UTC().Format(time.RFC3339)
 	switch {
-	case p.out.Format == "name":
+	case p.flags.screen != nil:
+		return p.entry(e)
+	case p.flags.Format == "name":
 		return plain.Sprintf("%s/%s\n", resource, l.Name), nil
-	case p.out.Format == "table":
+	case p.flags.Format == "table":
 		return p.row(logged, l.Op.Past(), l.ResourceVersion, resource, object), nil
-	case p.out.Format == "wide":
+	case p.flags.Format == "wide":
 		return p.row(logged, l.Op.Past(), l.ResourceVersion, resource, object, cmp.Or(e.By.Text(e.Managers), "-"),
 			e.Time.Format(time.RFC3339), l.UID), nil
-	case p.out.Format == "diff":
+	case p.flags.Format == "diff":
 		return p.changelog(e)
 	case p.bodies:
-		return p.out.Document(&eventWithBodies{e, change.OrNull(l.Before), change.OrNull(l.After)})
+		return p.flags.Document(&eventWithBodies{e, change.OrNull(l.Before), change.OrNull(l.After)})
 	}
-	return p.out.Document(e)
+	return p.flags.Document(e)
 }
 
 // row returns a row of the table: the first five columns, and with wide all. Other formats have none.
 func (p *printer) row(columns ...any) plain.Own {
 	const narrow = "%-20s  %-8s  %-12s  %-30s  %s"
-	switch p.out.Format {
-	case "table":
+	switch {
+	case p.flags.screen != nil:
+	case p.flags.Format == "table":
 		return plain.Sprintf(narrow+"\n", columns[:5]...)
-	case "wide":
+	case p.flags.Format == "wide":
 		return plain.Sprintf(narrow+"  %s  %s  %s\n", columns...)
 	}
 	return ""
@@ -106,5 +109,36 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 		return text, nil
 	}
 	lines, err := query.Lines(e.Before, e.After, p.all)
-	return text + differences(p.colours, lines), err
+	return text + differences(p.colours, lines, unlimited), err
+}
+
+// entry makes a line of a change for somebody at a terminal: in a table with what changed, else with the differences below it.
+func (p *printer) entry(e *query.Event) (plain.Own, error) {
+	op, _ := change.ParseOp(e.Op)
+	line := screen.Change{At: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, By: e.By.Text(e.Managers)}
+	if p.logged {
+		line.At = e.Logged
+	}
+	if op == change.Read {
+		line.Notes = append(line.Notes, "listed")
+	}
+	if e.Gap != "" && e.TimeFrom == change.FromExporter {
+		line.Notes = append(line.Notes, "seen then: nothing tells when it happened")
+	}
+	if e.Inferred {
+		line.Notes = append(line.Notes, "inferred: it may stand for several changes")
+	}
+	if e.Note != "" {
+		line.Notes = append(line.Notes, e.Note)
+	}
+	var lines []query.Line
+	var err error
+	if e.Op == "u" && e.Before != nil && e.After != nil {
+		lines, err = query.Lines(e.Before, e.After, p.all)
+	}
+	if p.flags.Format == "table" {
+		line.What = inWords(lines)
+		return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n", err
+	}
+	return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" + p.flags.below(p.colours, lines), err
 }

@@ -3,7 +3,6 @@ package past
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -66,16 +66,24 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full
 	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
 		return err
 	}
+	out, end := p.page(c.OutOrStdout(), false)
 	count := 0
 	if err := state.Objects(func(*query.Object) error { count++; return nil }); err != nil {
 		return err
 	}
 	if len(of.Names) > 0 && count == 0 {
-		return fmt.Errorf("%s did not exist at %s%s", strings.Join(of.Names, ", "), target, inNamespace(of.Namespace))
+		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(of.Names, ", "), target, inNamespace(of.Namespace))
+		return nothing(ctx, reader, &of, state.Coverage, text)
 	}
-	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(c.OutOrStdout()), full: full, typed: len(of.Resources) > 1,
+	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(out), full: full, typed: len(of.Resources) > 1,
 		one: len(of.Names) == 1 && count == 1}
-	return cmp.Or(s.write(state), s.w.Flush())
+	if err := s.write(state); err != nil {
+		return err
+	}
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	return end()
 }
 
 // readStates reads states, and shows on a terminal how much of the log was read.
@@ -131,7 +139,10 @@ func (s *stateWriter) path(state *query.State) error {
 	var all bytes.Buffer
 	out := s.w
 	s.w = bufio.NewWriter(&all)
-	if err := cmp.Or(s.list(state), s.w.Flush()); err != nil {
+	if err := s.list(state); err != nil {
+		return err
+	}
+	if err := s.w.Flush(); err != nil {
 		return err
 	}
 	s.w = out
@@ -167,7 +178,12 @@ func (s *stateWriter) table(state *query.State) error {
 	if s.Format == "wide" {
 		more = "\tUID"
 	}
-	plain.Fprintf(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED%s\n", more)
+	if s.screen != nil {
+		plain.Fprintf(t, "NAMESPACE\tNAME\tLAST CHANGE LOGGED\n")
+	} else {
+		plain.Fprintf(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED%s\n", more)
+	}
+	now := time.Now()
 	err := state.Objects(func(o *query.Object) error {
 		name := o.Name
 		if s.typed {
@@ -176,10 +192,17 @@ func (s *stateWriter) table(state *query.State) error {
 		if s.Format == "wide" {
 			more = plain.Sprintf("\t%s", o.UID)
 		}
+		if s.screen != nil {
+			plain.Fprintf(t, "%s\t%s\t%s\n", o.Namespace, name, screen.Clock(o.Logged, now))
+			return nil
+		}
 		plain.Fprintf(t, "%s\t%s\t%s\t%s%s\n", o.Namespace, name, o.ResourceVersion, o.Logged.UTC().Format(time.RFC3339), more)
 		return nil
 	})
-	return cmp.Or(err, t.Flush())
+	if err != nil {
+		return err
+	}
+	return t.Flush()
 }
 
 // serverSet are the members of metadata that the API server sets.

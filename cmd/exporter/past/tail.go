@@ -56,7 +56,7 @@ func (n namespaceOrLines) Set(text string) error {
 
 // NewTail returns the command exporter tail.
 func NewTail() *cobra.Command {
-	t := &tail{changes: changes{follow: true, printer: printer{titled: true, bodies: true}}}
+	t := &tail{changes: changes{follow: true, printer: printer{titled: true, bodies: true, logged: true}}}
 	c := t.flags(&cobra.Command{Use: "tail " + cli.ObjectsUse + " [flags]", Short: "Show changes as the log gets them", Long: tailHelp},
 		"table", "diff")
 	c.RunE = func(c *cobra.Command, args []string) error { return notKept(t.run(c.Context(), c, args)) }

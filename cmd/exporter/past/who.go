@@ -2,6 +2,7 @@ package past
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -11,13 +12,14 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
-	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
 
-// readRequests reads what tells who made the changes of objects since a time, and says since when the log has it.
-func readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time) (*query.Requests, error) {
+// requestsSince reads what tells who made the changes of objects since a time, and says since when the log has it.
+func (p *pastFlags) requestsSince(
+	ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time,
+) (*query.Requests, error) {
 	q, err := query.ReadRequests(ctx, r, of, since)
 	if err != nil {
 		return nil, err
@@ -26,7 +28,7 @@ func readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, of *sin
 		q.Ignores = func(resource string) bool { return ignores(&settings.Records, resource) }
 	}
 	if q.Known() {
-		plain.Fprintf(c.ErrOrStderr(), "# audit events are there from %s to %s\n", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339))
+		p.remark(c.ErrOrStderr(), fmt.Sprintf("audit events are there from %s to %s", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339)))
 	}
 	return q, nil
 }
