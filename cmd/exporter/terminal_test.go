@@ -166,6 +166,8 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	namespace := servers.UniqueName()[:9]
 	client := story(t, kube, namespace)
 	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
+	early := onTerminal(t, 80, env, "history", "deploy")
+	t.Logf("before the first run: exit code %d\n%s", early.wait(t), early.screen())
 	run := onTerminal(t, 80, env, "run")
 	run.shows(t, `following \d+ resources`)
 	scale(t, client, namespace, `{"spec":{"replicas":5}}`)
@@ -173,7 +175,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	run.shows(t, `updated.*web|~ deploy/web`)
 	t.Logf("run\n%s", run.screen())
 	for _, line := range []string{"history deploy web -n " + namespace, "diff --from 1m deploy -n " + namespace, "tail -n 5 --follow=false", "tail -n 5 --follow=false -o diff",
-		"state deploy -n " + namespace, "status", "history web2 -n " + namespace, "history deploy web2", "history po/web"} {
+		"state deploy -n " + namespace, "status", "history web2 -n " + namespace, "history deploy web2", "history po/web", "status -o wide", "man", "get deploy", "history --reverse", "start", "log"} {
 		c := onTerminal(t, 80, env, strings.Fields(line)...)
 		t.Logf("$ exporter %s: exit code %d\n%s", line, c.wait(t), c.screen())
 	}

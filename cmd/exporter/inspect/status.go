@@ -43,6 +43,8 @@ was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
 paused, lacks its first list, differs in its last proof, or had a gap that could
 not be recovered completely in the last 24 hours.
 
+On a terminal all that is well is in one line each; -o wide shows every stream.
+
 --watch goes on until Ctrl-C, and then ends with exit code 0, whatever it has shown.
 What fails meanwhile is reported and tried again.
 
@@ -61,7 +63,7 @@ type statusFlags struct {
 func NewStatus() *cobra.Command {
 	var f statusFlags
 	c := cli.WithOutput(&cobra.Command{Use: "status [flags]", Short: "Show whether the export is healthy and complete", Long: statusHelp,
-		Args: cli.Args(0, 0)}, &f.Output)
+		Args: cli.Args(0, 0)}, &f.Output, "wide")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
 	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")
@@ -114,10 +116,15 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 }
 
 func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
-	if f.watch && f.Format == "table" && screen.IsTerminal(c.OutOrStdout()) {
+	terminal := screen.Of(c.OutOrStdout())
+	if f.watch && terminal != nil && (f.Format == "table" || f.Format == "wide") {
 		plain.Fprintf(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
 	}
-	if err := f.Print(c.OutOrStdout(), s, s.WriteTable); err != nil {
+	if terminal != nil && f.Format == "table" {
+		if err := cli.Write(terminal, s.Short(terminal.Columns(), terminal.Colours)); err != nil {
+			return err
+		}
+	} else if err := f.Print(c.OutOrStdout(), s, s.WriteTable); err != nil {
 		return err
 	}
 	for _, note := range s.Notes {
