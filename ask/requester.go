@@ -45,6 +45,9 @@ func Open(ctx context.Context, settings *config.Config, connection *config.Conne
 		if err := a.Cluster.Identify(ctx, nil); err != nil {
 			return err
 		}
+		if _, err := a.Cluster.ChooseLog(ctx, settings); err != nil {
+			return err
+		}
 		return a.OpenStore(ctx)
 	})
 	return a, err

@@ -98,7 +98,7 @@ func (r *report) step(step dependency.Step, run func(*report, context.Context) (
 func (r *report) checkCluster() {
 	cluster := r.cluster
 	step := dependency.Step{For: "API server", At: cluster.REST.Host, Before: cluster.Before()}
-	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
+	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster, r.settings) })
 	if fault.Is[*dependency.SilentError](err) {
 		r.cluster = setup.NewCluster(cluster.Connection)
 		r.line("resources", Failed, "not checked: the API server does not answer")
@@ -114,8 +114,11 @@ func (r *report) checkCluster() {
 	_ = r.step(step, (*report).checkResources)
 }
 
-func checkServer(ctx context.Context, cluster *setup.Cluster) (string, error) {
+func checkServer(ctx context.Context, cluster *setup.Cluster, settings *config.Config) (string, error) {
 	if err := cluster.Identify(ctx, nil); err != nil {
+		return "", err
+	}
+	if _, err := cluster.ChooseLog(ctx, settings); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.Identity), nil

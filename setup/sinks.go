@@ -2,6 +2,9 @@ package setup
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -104,6 +107,9 @@ func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Re
 		return nil, errTwoPlaces
 	}
 	file, err := sqlitefile.Share(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w (there is no file %s), or set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run has them", &NoLogError{Cluster: cluster}, path)
+	}
 	if err != nil {
 		return nil, err
 	}

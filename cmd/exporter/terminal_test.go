@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -175,11 +176,64 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	run.shows(t, `updated.*web|~ deploy/web`)
 	t.Logf("run\n%s", run.screen())
 	for _, line := range []string{"history deploy web -n " + namespace, "diff --from 1m deploy -n " + namespace, "tail -n 5 --follow=false", "tail -n 5 --follow=false -o diff",
-		"state deploy -n " + namespace, "status", "history web2 -n " + namespace, "history deploy web2", "history po/web", "status -o wide", "man", "get deploy", "history --reverse", "start", "log"} {
+		"state deploy -n " + namespace, "status", "history web2 -n " + namespace, "history deploy web2", "history po/web", "status -o wide", "man", "get deploy", "history --reverse", "start", "logs"} {
 		c := onTerminal(t, 80, env, strings.Fields(line)...)
 		t.Logf("$ exporter %s: exit code %d\n%s", line, c.wait(t), c.screen())
 	}
 	_ = run.Process.Signal(syscall.SIGINT)
 	run.wait(t)
 	t.Logf("run\n%s", run.screen())
+}
+
+// A cluster that is made again under the same name, as with kind, begins a log of its own. The old one can still be asked.
+func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
+	first, second := servers.Kube(t), servers.Lend(t)
+	story(t, first, "old-shop")
+	story(t, second, "new-shop")
+	home := t.TempDir()
+	env := func(kubeconfig string) []string {
+		return []string{"KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + home, "HOME=" + home, "KUBECDC_LISTEN=127.0.0.1:0", "KUBECDC_RESOURCES=deployments.apps"}
+	}
+	for i, kube := range []*servers.Kubernetes{first, second} {
+		run := onTerminal(t, 200, env(kube.Kubeconfig), "run")
+		run.shows(t, `following 1 resources`)
+		if again := strings.Contains(run.screen(), "an earlier cluster of this name has a log of its own"); again != (i == 1) {
+			t.Errorf("run %d shows %s", i, run.screen())
+		}
+		_ = run.Process.Signal(syscall.SIGINT)
+		if code := run.wait(t); code != 0 {
+			t.Errorf("run %d: exit code %d: %s", i, code, run.screen())
+		}
+	}
+	gone := kubeconfigOf(t, first, "https://127.0.0.1:1")
+	for _, c := range []struct {
+		kubeconfig, line, want string
+		code                   int
+	}{
+		{first.Kubeconfig, "history deploy web -n old-shop", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{second.Kubeconfig, "history deploy web -n new-shop", `deploy/web -n new-shop .*\ncomplete since`, 0},
+		{second.Kubeconfig, "history deploy web -n old-shop", `no such change`, 1},
+		{second.Kubeconfig, "history deploy web -n old-shop --cluster kubecdc-test", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{gone, "history deploy web -n new-shop", `newest of 2 logs of its name, of cluster kubecdc-test@[0-9a-f]{8} (.*\n)+.*deploy/web -n new-shop`, 0},
+		{gone, "logs", `kubecdc-test@[0-9a-f]{8} .*\nkubecdc-test `, 0},
+	} {
+		asked := onTerminal(t, 200, env(c.kubeconfig), strings.Fields(c.line)...)
+		if code := asked.wait(t); code != c.code || !regexp.MustCompile(c.want).MatchString(asked.screen()) {
+			t.Errorf("exporter %s: exit code %d, want %d and %s\n%s", c.line, code, c.code, c.want, asked.screen())
+		}
+	}
+}
+
+// kubeconfigOf returns a kubeconfig with another address of the API server.
+func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, server string) string {
+	t.Helper()
+	text, err := os.ReadFile(kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), kube.Config.Host, server)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

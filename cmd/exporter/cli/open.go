@@ -10,6 +10,7 @@ import (
 	"kubecdc/ask"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/plain"
 	"kubecdc/setup"
 	"kubecdc/sinks"
 )
@@ -38,6 +39,13 @@ func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 		return nil, "", err
 	}
 	cluster := setup.NewCluster(connection)
+	note, err := cluster.ChooseLogToRead(ctx, settings)
+	if err != nil {
+		return nil, "", err
+	}
+	if note != "" {
+		plain.Fprintf(c.ErrOrStderr(), "# %s\n", note)
+	}
 	if cluster.Cluster == "" {
 		step := dependency.Step{For: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
 		err = dependency.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })

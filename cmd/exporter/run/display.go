@@ -21,6 +21,7 @@ import (
 	"kubecdc/internal/screen"
 	"kubecdc/internal/suggest"
 	"kubecdc/internal/wait"
+	"kubecdc/setup"
 	"kubecdc/sinks/stdout"
 )
 
@@ -76,6 +77,18 @@ func (d *display) title(cluster, log, url string, inFile bool) {
 	}
 	if inFile {
 		_, _ = d.Write([]byte(commands))
+	}
+}
+
+// earlier says that there are logs of earlier clusters of the same name.
+func (d *display) earlier(logs []setup.EmbeddedLog, log *slog.Logger) {
+	for _, l := range logs {
+		if d == nil {
+			log.Info("an earlier cluster of this name has a log of its own: --cluster asks it", "cluster", l.Cluster, "file", l.Path)
+			continue
+		}
+		_, _ = d.Write([]byte(plain.Sprintf("an earlier cluster of this name has a log of its own, until %s: exporter history --cluster %s\n",
+			screen.Clock(l.Changed, time.Now()), l.Cluster)))
 	}
 }
 
