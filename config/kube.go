@@ -54,6 +54,15 @@ func (s *Source) Connect() (*Connection, error) {
 	return s.connection(restConfig, context, strings.Join(existing(paths), ", ")+", context "+context), nil
 }
 
+// Contexts returns the names of the kubeconfig's contexts; none if it can't be read.
+func (s *Source) Contexts() []string {
+	raw, err := (&clientcmd.ClientConfigLoadingRules{Precedence: s.kubeconfigs()}).Load()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(raw.Contexts))
+}
+
 // kubeconfigs returns the files to read, as kubectl does: all that KUBECONFIG names, else the one in the home folder.
 func (s *Source) kubeconfigs() []string {
 	if s.Kubeconfig != "" {

@@ -174,8 +174,10 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if code, out, _ := exporter(t, "version"); code != 0 || !strings.HasPrefix(out, "kubecdc exporter ") {
-		t.Error(code, out)
+	for _, arg := range []string{"version", "--version"} {
+		if code, out, _ := exporter(t, arg); code != 0 || !strings.HasPrefix(out, "kubecdc exporter ") {
+			t.Error(arg, code, out)
+		}
 	}
 }
 

@@ -19,9 +19,11 @@ func newVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cli.Args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := plain.Fprintln(c.OutOrStdout(), "kubecdc exporter "+cli.Version)
-			return err
-		},
+		RunE:  func(c *cobra.Command, _ []string) error { return printVersion(c) },
 	}
+}
+
+func printVersion(c *cobra.Command) error {
+	_, err := plain.Fprintln(c.OutOrStdout(), "kubecdc exporter "+cli.Version)
+	return err
 }

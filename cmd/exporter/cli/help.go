@@ -50,6 +50,7 @@ func WithSettings(c *cobra.Command, can scope) *cobra.Command {
 // WithSettingsHelp adds the flags of the settings that a command can use, and a help that explains them.
 func WithSettingsHelp(help string, c *cobra.Command, can scope) *cobra.Command {
 	config.AddFlags(c.Flags(), can.has)
+	completeSettings(c)
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		return Write(c.OutOrStdout(), plain.Own("Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+help+ExitCodes))
 	})
@@ -71,6 +72,11 @@ func ownFlags(c *cobra.Command) string {
 	return "Flags:\n" + own.FlagUsagesWrapped(Width) + "\n"
 }
 
+// synonyms are names that other programs have for commands and flags.
+var synonyms = map[string]string{"start": "run", "export": "run", "watch": "tail", "log": "tail, or logs", "events": "tail", "ls": "logs", "list": "state",
+	"describe": "history", "blame": "history", "show": "state", "man": "--help", "undo": "state -o yaml", "delete": "forget", "stop": "pause",
+	"reverse": "exporter tail -n 20, which has the newest changes", "last": "exporter tail -n 20", "until": "--to of exporter diff"}
+
 // UnknownCommand returns the error for arguments that name no command.
 func UnknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -81,6 +87,9 @@ func UnknownCommand(c *cobra.Command, args []string) error {
 		names = append(names, command.Name())
 	}
 	hint := suggest.DidYouMean(args[0], names)
+	if meant := synonyms[args[0]]; meant != "" {
+		hint = "did you mean " + meant + "? "
+	}
 	return fault.Usagef("unknown command %q\n%sexporter --help explains all", args[0], hint)
 }
 
@@ -106,8 +115,11 @@ func FlagError(c *cobra.Command, err error) error {
 			return notUsed(c, setting)
 		}
 		var names []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		hint = suggest.DidYouMean("--"+name, names)
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		hint = strings.Replace(suggest.DidYouMean(name, names), "mean ", "mean --", 1)
+		if meant := synonyms[name]; meant != "" && hint == "" {
+			hint = "did you mean " + meant + "? "
+		}
 	}
 	return fault.Usage(text + "\n" + hint + c.CommandPath() + " --help explains all")
 }

@@ -105,7 +105,11 @@ func (o *Objects) Select(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 	if err != nil {
 		return found, err
 	}
-	ids, err := suggest.Resources(longNames(c, types, known), known, "the log has no changes of")
+	long, unasked := longNames(c, types, known)
+	ids, err := suggest.Resources(long, known, "the log has no changes of")
+	if err != nil && unasked != nil {
+		err = fault.Usagef("%v\nthe API server, which knows the short names of custom resources, can't be asked: %v", err, unasked)
+	}
 	if err != nil {
 		return found, err
 	}
@@ -122,16 +126,17 @@ func (o *Objects) Select(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 // askLimit is how long the API server may take to tell short names.
 const askLimit = 5 * time.Second
 
-// longNames replaces short names that are not built in by what the API server says they stand for, if it can be reached.
-func longNames(c *cobra.Command, names, known []string) []string {
+// longNames replaces short names that are not built in by what the API server says they stand for. If it can't be asked, the names stay as
+// they are, and unasked says why.
+func longNames(c *cobra.Command, names, known []string) (long []string, unasked error) {
 	if !slices.ContainsFunc(names, func(name string) bool { return len(suggest.Like(name, known)) == 0 }) {
-		return names
+		return names, nil
 	}
 	served, err := ServedNow(c, askLimit)
 	if err != nil {
-		return names
+		return names, err
 	}
-	return served.Long(names)
+	return served.Long(names), nil
 }
 
 // OnStreams asks exporters for something about the streams that arguments name, by resource, or by stream (pods@shop). Streams of all
@@ -178,7 +183,8 @@ func named(c *cobra.Command, a *ask.Requester, args []string) ([]change.Position
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range longNames(c, types, known) {
+		long, _ := longNames(c, types, known)
+		for _, name := range long {
 			names = append(names, name+collection)
 		}
 	}

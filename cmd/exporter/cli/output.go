@@ -35,6 +35,7 @@ const JSONPath = "jsonpath"
 func (o *Output) Flag(c *cobra.Command, formats ...string) {
 	all := strings.Replace(strings.Join(formats, ", "), JSONPath, "jsonpath={...}", 1)
 	c.Flags().StringVarP(&o.Format, "output", "o", formats[0], "output format: "+all)
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	c.PreRunE = func(*cobra.Command, []string) error {
 		format, expression, found := strings.Cut(o.Format, "=")
 		if !slices.Contains(formats, format) || found != (format == JSONPath) {

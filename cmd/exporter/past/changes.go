@@ -26,7 +26,7 @@ var changesHelp = `
 --since is one of
 ` + cli.SinceForms.Help() + `
 
-A time means when the log got the changes.
+A time means when the log got the changes; with --clock happened, when they happened.
 
 -o diff shows what differs: of long texts what is around it, of lists the items, by
 their name where they have one. It leaves out what changes with every update
@@ -73,6 +73,7 @@ const allFields = "show managedFields, resourceVersion, generation and copies of
 
 func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
 	c.Flags().StringVar(&t.since, "since", "", "the moment to begin at")
+	t.clockFlag(c, "logged")
 	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
 	c.Flags().StringVar(&t.by, "by", "", "only changes that this user has, or may have, made: alice, system:serviceaccount:shop:web")
 	c.Flags().BoolVarP(&t.follow, "follow", "f", t.follow, "go on with the changes that come")
@@ -83,6 +84,9 @@ func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
 
 // open reads the flags, opens the log, and finds the objects in it that are asked about.
 func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.Reader, of sinks.Objects, err error) {
+	if err = t.checkClock(); err != nil {
+		return nil, of, err
+	}
 	if t.begin, err = cli.ParseMoment("--since", cmp.Or(t.since, "now"), cli.SinceForms); err != nil {
 		return nil, of, err
 	}
@@ -128,8 +132,9 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	t.untold, t.left, q.Progress = query.Untold{}, 0, show.At
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		by := t.requests.Who(l)
-		if t.untold.Count(t.requests, l, by); !t.selects(show, l, by) {
-			return nil
+		t.untold.Count(t.requests, l, by)
+		if at, _ := l.Happened(); t.clock == "happened" && at.Before(t.begin.Time) || !t.selects(show, l, by) {
+			return nil // what happened since a time was logged since then, too
 		}
 		return visit(l, by)
 	})

@@ -63,13 +63,27 @@ func (p *pastFlags) flags(c *cobra.Command, outputs ...string) *cobra.Command {
 		c.Flags().StringVar(&p.colour, "color", "auto", "auto (on a terminal, without NO_COLOR), always or never")
 	}
 	p.Output.Flag(c, outputs...)
+	cli.CompleteFromLog(c)
 	return cli.WithSettings(c, cli.OfLog)
 }
 
 // moments adds the flags of commands that ask about a moment.
 func (p *pastFlags) moments(c *cobra.Command) {
-	c.Flags().StringVar(&p.clock, "clock", "happened", "which clock times are by: happened or logged")
+	p.clockFlag(c, "happened")
 	c.Flags().BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
+}
+
+func (p *pastFlags) clockFlag(c *cobra.Command, usual string) {
+	c.Flags().StringVar(&p.clock, "clock", usual, "which clock times are by: happened or logged")
+	_ = c.RegisterFlagCompletionFunc("clock", cobra.FixedCompletions([]string{"happened", "logged"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkClock returns the error for a clock that there is not.
+func (p *pastFlags) checkClock() error {
+	if p.clock != "happened" && p.clock != "logged" {
+		return fault.Usagef("--clock is %q, and can be happened or logged", p.clock)
+	}
+	return nil
 }
 
 // open opens the log, and finds the objects in it that are asked about.
@@ -139,8 +153,8 @@ func (p *pastFlags) newColours(out io.Writer) *screen.Colours {
 }
 
 func (p *pastFlags) target(flag, text string) (query.Target, error) {
-	if p.clock != "happened" && p.clock != "logged" {
-		return query.Target{}, fault.Usagef("--clock is %q, and can be happened or logged", p.clock)
+	if err := p.checkClock(); err != nil {
+		return query.Target{}, err
 	}
 	m, err := cli.ParseMoment(flag, text, endForms)
 	return query.TargetOf(m, p.clock == "logged"), err

@@ -34,10 +34,11 @@ creationTimestamp). With --full objects are as they were.
 func NewState() *cobra.Command {
 	p, at, full := &pastFlags{}, "", false
 	c := &cobra.Command{
-		Use:   "state [--at TIME] TYPE[,TYPE...] [NAME...] | TYPE/NAME... [flags]",
-		Short: "Show what objects were at a moment",
-		Long:  stateHelp,
-		Args:  cli.Args(1, math.MaxInt),
+		Use:     "state [--at TIME] TYPE[,TYPE...] [NAME...] | TYPE/NAME... [flags]",
+		Short:   "Show what objects were at a moment",
+		Aliases: []string{"get"},
+		Long:    stateHelp,
+		Args:    cli.Args(1, math.MaxInt),
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.state(c.Context(), c, at, full, args)
 		},
