@@ -14,10 +14,13 @@ import (
 	"github.com/creack/pty"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
+	"kubecdc/internal/screen"
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
@@ -35,11 +38,7 @@ type terminal struct {
 // onTerminal starts a command line of the exporter on a terminal of some columns.
 func onTerminal(t *testing.T, columns uint16, env []string, args ...string) *terminal {
 	t.Helper()
-	program := os.Args[0]
-	if other := os.Getenv("CAPTURE"); other != "" {
-		program = other
-	}
-	s := &terminal{Cmd: exec.Command(program, args...), ended: make(chan error, 1)}
+	s := &terminal{Cmd: exec.Command(os.Args[0], args...), ended: make(chan error, 1)}
 	s.Env = append(append(child.Environ(), "TEST_AS_EXPORTER=1", "TERM=xterm-256color", "TZ=UTC"), env...)
 	var err error
 	if s.file, err = pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: 40, Cols: columns}); err != nil {
@@ -161,28 +160,118 @@ func scale(t *testing.T, client *kubernetes.Clientset, namespace, patch string) 
 	}
 }
 
-// The first five minutes of a new user.
+// The first five minutes of a new user: nothing that is shown is wider than the terminal, and nothing floods it.
 func TestATerminalShowsWhatMatters(t *testing.T) {
 	kube := servers.Kube(t)
 	namespace := servers.UniqueName()[:9]
 	client := story(t, kube, namespace)
 	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
-	early := onTerminal(t, 80, env, "history", "deploy")
-	t.Logf("before the first run: exit code %d\n%s", early.wait(t), early.screen())
+	wantTerminal(t, env, asked{"history deploy", 1, `^exporter: there is no log of cluster kubecdc-test yet: start exporter run$`})
 	run := onTerminal(t, 80, env, "run")
-	run.shows(t, `following \d+ resources`)
+	run.shows(t, `^✓ following \d+ resources, [\d,]+ objects`)
 	scale(t, client, namespace, `{"spec":{"replicas":5}}`)
-	scale(t, client, namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"a\":1}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
-	run.shows(t, `updated.*web|~ deploy/web`)
-	t.Logf("run\n%s", run.screen())
-	for _, line := range []string{"history deploy web -n " + namespace, "diff --from 1m deploy -n " + namespace, "tail -n 5 --follow=false", "tail -n 5 --follow=false -o diff",
-		"state deploy -n " + namespace, "status", "history web2 -n " + namespace, "history deploy web2", "history po/web", "status -o wide", "man", "get deploy", "history --reverse", "start", "logs"} {
-		c := onTerminal(t, 80, env, strings.Fields(line)...)
-		t.Logf("$ exporter %s: exit code %d\n%s", line, c.wait(t), c.screen())
+	scale(t, client, namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
+	run.shows(t, `\d ~ deploy/web -n `+namespace+`  metadata.annotations, spec.t\S*  by alice$`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Contains(shown, "leases/") || !strings.Contains(shown, "exporter history deploy") {
+		t.Errorf("run shows\n%s", shown)
 	}
-	_ = run.Process.Signal(syscall.SIGINT)
-	run.wait(t)
-	t.Logf("run\n%s", run.screen())
+	change := `\d\d:\d\d:\d\d ~ deploy/web -n ` + namespace
+	for _, c := range []asked{
+		{"history deploy web -n " + namespace, 0, `^` + change + `  by alice\n  ~ spec.replicas: 2 → 5\n` + change +
+			`  by alice\n  ~ spec.template.spec.containers\[web\].image: "web:1" → "web:2"\ncomplete since \d\d:\d\d:\d\d\n$`},
+		{"history deploy web --all-fields -n " + namespace, 0, `last-applied-configuration`},
+		{"history deploy web -o table -n " + namespace, 0, `^LOGGED +CHANGE`},
+		{"history deploy web --since 1h --clock happened -n " + namespace, 0, `spec.replicas: 2 → 5`},
+		{"tail -n 2 --follow=false deploy", 0, `^` + change + `  spec.replicas 2 → 5  by alice\n` + change + `  spec.template.spec.\S+…  by alice\n`},
+		{"tail -n 1 --follow=false -o diff deploy", 0, `^` + change + `  by alice\n  ~ spec.template`},
+		{"tail -n 500 --follow=false --all lease", 0, `leases/`},
+		{"state deploy -n " + namespace, 0, `^NAMESPACE +NAME +LAST CHANGE LOGGED\n` + namespace + ` +web +\d\d:\d\d:\d\d\ncomplete since`},
+		{"get deploy -n " + namespace + " -o name", 0, `^deployments.apps/web$`},
+		{"diff --from 1h deploy", 2, `the log has no complete list of it by then`},
+		{"status", 0, `^✓ kubecdc-test: all is well .*\n  ✓ \d+ streams, .*\n  exporter \S+ owns 1 of 1 slots\n  apiserver up for`},
+		{"history deploy web2", 1, `did you mean deploy/web -n ` + namespace + `\?`},
+		{"history web", 2, `no TYPE is called "web": did you mean deploy/web -n ` + namespace + `\?`},
+		{"history po/web", 1, `no such change of pods/web\n.*did you mean deploy/web -n `},
+		{"start", 2, `did you mean run\?`},
+		{"tail --reverse", 2, `did you mean exporter tail -n 20, which has the newest changes\?`},
+		{"__complete history deploy ", 0, `^web$`},
+		{"__complete history de", 0, `(?s)^deploy$.*^deployments.apps$`},
+		{"__complete history deploy -n " + namespace[:6], 0, `^` + namespace + `$`},
+	} {
+		wantTerminal(t, env, c)
+	}
+	if err := run.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := run.wait(t); code != 0 || !strings.Contains(run.screen(), "stopped; all that was read is in the sink") {
+		t.Errorf("exit code %d\n%s", code, run.screen())
+	}
+	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
+}
+
+// asked is a command line, its exit code, and what a terminal of 80 columns shows.
+type asked struct {
+	line string
+	code int
+	want string
+}
+
+func wantTerminal(t *testing.T, env []string, c asked) {
+	t.Helper()
+	args := strings.Fields(c.line)
+	if strings.HasSuffix(c.line, " ") {
+		args = append(args, "")
+	}
+	s := onTerminal(t, 80, env, args...)
+	code, shown := s.wait(t), s.screen()
+	if code != c.code || !regexp.MustCompile("(?m)"+c.want).MatchString(shown) {
+		t.Errorf("exporter %s: exit code %d, want %d and %s\n%s", c.line, code, c.code, c.want, shown)
+	}
+	for line := range strings.Lines(shown) {
+		if width := screen.Width(strings.TrimSpace(line)); code == 0 && width > 80 && !strings.Contains(c.line, "-o ") && !strings.HasPrefix(c.line, "__") {
+			t.Errorf("exporter %s shows %d columns: %s", c.line, width, line)
+		}
+	}
+}
+
+// What may not be read is one line, and not a warning for each resource; what to do about it can be copied.
+func TestRightsForAFewResourcesAreOneLine(t *testing.T) {
+	kube := servers.Kube(t)
+	config, err := clientcmd.LoadFromFile(kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := servers.UniqueName()
+	for _, info := range config.AuthInfos {
+		info.Impersonate = user
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(kube.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	may := &rbac.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbac.PolicyRule{
+		{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "services", "deployments"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}}}
+	_, err1 := client.RbacV1().ClusterRoles().Create(t.Context(), may, metav1.CreateOptions{})
+	_, err2 := client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects: []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: user}}}, metav1.CreateOptions{})
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	run := onTerminal(t, 100, []string{"KUBECONFIG=" + path, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}, "run")
+	run.shows(t, `^⚠ \d\d of \d\d resources can't be read with these rights; the others are exported\n.*exporter run --resources deployments.apps,pods,services\n.*exporter rbac`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Count(shown, "can't be read") != 1 {
+		t.Errorf("run shows\n%s", shown)
+	}
+	_ = run.Process.Signal(syscall.SIGTERM)
+	if code := run.wait(t); code != 0 {
+		t.Errorf("exit code %d\n%s", code, run.screen())
+	}
 }
 
 // A cluster that is made again under the same name, as with kind, begins a log of its own. The old one can still be asked.

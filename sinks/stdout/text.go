@@ -84,6 +84,9 @@ var words = map[change.ControlType]string{change.ControlStreamError: "error  ", 
 // control prints what a reader needs to understand the stream: gaps, errors, pauses.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	at := clock(time.UnixMilli(c.TimeMs))
+	if t.Screen != nil && c.Type == change.ControlStreamError && strings.Contains(c.Cause, "is forbidden") {
+		return dst // whoever has the screen says it once for all resources
+	}
 	switch c.Type {
 	case change.ControlGap:
 		return t.gap(dst, at, c)
