@@ -74,7 +74,7 @@ func (s *Status) streamsThatAreWell() string {
 	if well == 0 {
 		return ""
 	}
-	return fmt.Sprintf("✓ %d streams, all complete up to %s ago; changes: %s (-o wide shows each)", well, Age(s.Time.Sub(oldest)), perSecond(rate))
+	return fmt.Sprintf("✓ %d streams, complete up to %s ago; changes: %s (-o wide: each)", well, Age(s.Time.Sub(oldest)), perSecond(rate))
 }
 
 func (s *Status) slotsInShort() string {

@@ -274,6 +274,31 @@ func TestRightsForAFewResourcesAreOneLine(t *testing.T) {
 	}
 }
 
+// After a kill, changes and a restart of the API server no watch can resume: that is one line, and the changes that were missed follow.
+func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
+	kube := servers.Lend(t)
+	client := story(t, kube, "shop")
+	home := t.TempDir()
+	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + home, "HOME=" + home, "KUBECDC_LISTEN=127.0.0.1:0"}
+	run := onTerminal(t, 80, env, "run")
+	run.shows(t, `following \d+ resources`)
+	_ = run.Process.Kill()
+	run.wait(t)
+	scale(t, client, "shop", `{"spec":{"replicas":5}}`)
+	if err := client.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.RestartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run = onTerminal(t, 120, env, "run")
+	run.shows(t, `~ deploy/web -n shop  spec.replicas  by alice  \(recovered\)\n.* - deploy/web -n shop  \(recovered\)$`)
+	run.shows(t, `✓ the watches of \d+ resources could not resume \(410\): \d+ changes were missed, and all are in the log now$`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 20 {
+		t.Errorf("run shows\n%s", shown)
+	}
+}
+
 // A cluster that is made again under the same name, as with kind, begins a log of its own. The old one can still be asked.
 func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	first, second := servers.Kube(t), servers.Lend(t)

@@ -104,7 +104,7 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 }
 
 func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
-	if c.Gap == nil {
+	if c.Gap == nil || t.Screen != nil && c.Gap.Complete { // whoever has the screen says it once for all resources
 		return dst
 	}
 	verdict := "complete"

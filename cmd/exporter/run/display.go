@@ -99,19 +99,55 @@ func (d *display) follow(ctx context.Context, state *live.Exporter) {
 	}
 	defer d.Live()
 	began := time.Now()
+	var gaps gapReport
 	for listed := false; wait.For(ctx, time.Second/10) == nil; {
 		s := state.Snapshot()
 		if settled := isSettled(s); !settled {
 			d.Live(screen.Part{Text: progressOf(s)})
 			continue
 		}
-		d.Live(screen.Part{Text: recoveryOf(s)})
+		recovering := recoveryOf(s)
+		d.Live(screen.Part{Text: recovering})
 		if !listed {
 			listed = true
 			d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: summaryOf(s, time.Since(began))})
 		}
 		d.rights(s)
+		if text, complete := gaps.next(s); recovering == "" && text != "" {
+			sign, paint := "✓ ", d.Colours.Added
+			if !complete {
+				sign, paint = "⚠ ", d.Colours.Alert
+			}
+			d.Print(screen.Part{Text: sign, Paint: paint}, screen.Part{Text: text})
+		}
 	}
+}
+
+// gapReport tells of the gaps of all streams together: what has broken one watch has mostly broken the others.
+type gapReport struct{ told int64 } // when the last gap was that was told, in milliseconds
+
+// next returns what to say of gaps that nobody was told of, once no other one has followed for a second.
+func (g *gapReport) next(s *live.Snapshot) (text string, complete bool) {
+	resources, changes, complete, newest := 0, 0, true, g.told
+	for _, v := range s.Streams {
+		c, known := v.Controls[change.ControlGap]
+		if !known || c.Gap == nil || c.TimeMs <= g.told {
+			continue
+		}
+		resources++
+		changes += c.Gap.Recovered + c.Gap.Inferred
+		complete = complete && c.Gap.Complete
+		newest = max(newest, c.TimeMs)
+	}
+	if resources == 0 || s.Time.Sub(time.UnixMilli(newest)) < time.Second {
+		return "", complete
+	}
+	g.told = newest
+	text = fmt.Sprintf("the watches of %d resources could not resume (410): %d changes were missed, and all are in the log now", resources, changes)
+	if !complete {
+		text = fmt.Sprintf("the watches of %d resources could not resume (410): %d changes were recovered, and others may be missing", resources, changes)
+	}
+	return text, complete
 }
 
 // isSettled reports whether each stream follows its watch, or can't.
@@ -212,8 +248,8 @@ func (d *display) rights(s *live.Snapshot) {
 	_, _ = d.Write([]byte("  rights for all:         exporter rbac | kubectl apply -f -\n"))
 }
 
-// terminalLog is the log on a terminal with a display: warnings, and what concerns the end. That a stream is tried again is the display's to
-// say.
+// terminalLog is the log on a terminal with a display: warnings, and what concerns the end. What streams
+// have in common is the display's to say: that they are tried again, or could not resume.
 type terminalLog struct{ slog.Handler }
 
 func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {
@@ -221,7 +257,7 @@ func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h terminalLog) Handle(ctx context.Context, r slog.Record) error {
-	said := r.Level >= slog.LevelWarn && r.Message != "will try again"
+	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap"}, r.Message)
 	for _, about := range []string{"stopping", "stopped", "no longer waiting"} {
 		said = said || strings.HasPrefix(r.Message, about)
 	}
