@@ -28,6 +28,7 @@ that mends it.
   exporter check
   exporter check --sink kafka --kafka-brokers kafka-1:9092 -o json`
 
+// NewCheck returns the command exporter check.
 func NewCheck() *cobra.Command {
 	var out cli.Output
 	c := cli.WithOutput(&cobra.Command{

@@ -31,6 +31,7 @@ kubecdc/aggregate-to-exporter: "true".
   exporter rbac --resources pods,deployments.apps
   exporter rbac --resources '*' --namespace cdc --aggregate | kubectl apply -f -`
 
+// NewRBAC returns the command exporter rbac.
 func NewRBAC() *cobra.Command {
 	var a rbac.Account
 	var out cli.Output

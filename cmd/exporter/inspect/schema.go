@@ -56,6 +56,7 @@ type schemaFlags struct {
 	columns  schema.Columns
 }
 
+// NewSchema returns the command exporter schema.
 func NewSchema() *cobra.Command {
 	var f schemaFlags
 	own := pflag.NewFlagSet("schema", pflag.ContinueOnError)

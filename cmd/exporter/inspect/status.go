@@ -60,6 +60,7 @@ type statusFlags struct {
 	url, tokenFile string
 }
 
+// NewStatus returns the command exporter status.
 func NewStatus() *cobra.Command {
 	var f statusFlags
 	c := cli.WithOutput(&cobra.Command{Use: "status [flags]", Short: "Show whether the export is healthy and complete", Long: statusHelp,

@@ -44,6 +44,7 @@ again.
 -o name prints only which objects differ, and -o wide all of them in the table.
 ` + cli.TypesHelp
 
+// NewVerify returns the command exporter verify.
 func NewVerify() *cobra.Command {
 	var out cli.Output
 	c := cli.WithSettings(cli.WithOutput(&cobra.Command{Use: "verify [TYPE[,TYPE...]] [flags]", Short: "Compare what the log has with the cluster",

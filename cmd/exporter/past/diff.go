@@ -32,6 +32,7 @@ given. json is one line for each
 object, with a JSON Patch (RFC 6902) from what it was to what it became.
 ` + pastHelp
 
+// NewDiff returns the command exporter diff.
 func NewDiff() *cobra.Command {
 	p := &differing{}
 	c := &cobra.Command{

@@ -31,6 +31,7 @@ status, and what the server sets (managedFields, resourceVersion, uid, generatio
 creationTimestamp). With --full objects are as they were.
 ` + pastHelp
 
+// NewState returns the command exporter state.
 func NewState() *cobra.Command {
 	p, at, full := &pastFlags{}, "", false
 	c := &cobra.Command{

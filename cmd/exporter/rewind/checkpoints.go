@@ -36,6 +36,7 @@ They need no API server if KUBECDC_CLUSTER or a kubeconfig names the cluster.
   exporter checkpoints show 0/1234
   exporter checkpoints offsets 0/1234 --group shop-search`
 
+// NewCheckpoints returns the command exporter checkpoints.
 func NewCheckpoints() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "checkpoints",

@@ -66,6 +66,7 @@ type replayFlags struct {
 	format              cli.Output
 }
 
+// NewReplay returns the command exporter replay.
 func NewReplay() *cobra.Command {
 	f := &replayFlags{}
 	c := cli.WithOutput(&cobra.Command{

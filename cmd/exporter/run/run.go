@@ -47,6 +47,7 @@ const allSettings = `Each setting is a flag or an environment variable; the flag
 Defaults are in [brackets].
 `
 
+// New returns the command exporter run.
 func New() *cobra.Command {
 	all := false
 	c := &cobra.Command{

@@ -36,6 +36,7 @@ asked to forget them.
   exporter forget po,deploy -n shop
 ` + cli.TypesHelp
 
+// NewForget returns the command exporter forget.
 func NewForget() *cobra.Command {
 	c := cli.WithSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more",
 		Long: forgetHelp}, cli.OfRequests)

@@ -35,10 +35,12 @@ topic has a stream-resumed record.
   exporter resume pods
 ` + cli.TypesHelp
 
+// NewPause returns the command exporter pause.
 func NewPause() *cobra.Command {
 	return newStreamSignal("pause", "Pause streams, over restarts too", pauseHelp, change.SignalPause)
 }
 
+// NewResume returns the command exporter resume.
 func NewResume() *cobra.Command {
 	return newStreamSignal("resume", "Resume streams that were paused", resumeHelp, change.SignalResume)
 }

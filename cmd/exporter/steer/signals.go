@@ -38,6 +38,7 @@ const abortSignalHelp = `Abort a signal that has not ended: one without an owner
   exporter signals list       # shows the ids
   exporter signals abort 7`
 
+// NewSignals returns the command exporter signals.
 func NewSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: cli.UnknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}

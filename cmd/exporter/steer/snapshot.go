@@ -29,6 +29,7 @@ next owner goes on after the last object, with a new list.
   exporter snapshot cm -l app=web --all --no-wait
 ` + cli.TypesHelp
 
+// NewSnapshot returns the command exporter snapshot.
 func NewSnapshot() *cobra.Command {
 	c := cli.WithSettings(&cobra.Command{Use: "snapshot TYPE[,TYPE...] [flags]", Long: snapshotHelp, Args: cli.Args(1, 1),
 		Short: "Read the objects of resources again, while the exporter goes on"}, cli.OfRequests)
