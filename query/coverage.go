@@ -19,6 +19,7 @@ type Coverage struct {
 	// At is the resourceVersion that was asked about, or that the time stands for.
 	At      change.ResourceVersion `json:"resourceVersion,omitempty"`
 	AtTime  time.Time              `json:"watermark,omitzero"` // of the last position by then; zero if At was asked about
+	Known   time.Time              `json:"-"`                  // of the last position by then, whatever was asked about
 	Missing []string               `json:"missing,omitempty"`
 	// Unserved: the CRD of the resource did not exist then, so nothing of it did.
 	Unserved bool `json:"unserved,omitempty"`
@@ -60,8 +61,9 @@ func (s *stories) since(st *story, e *era) change.ResourceVersion {
 // coverage tells how far the answer is complete for one stream.
 func (s *stories) coverage(st *story) Coverage {
 	c := Coverage{Stream: st.stream, At: s.target.Version}
+	c.Known = st.base.Time
 	if c.At == "" {
-		c.At, c.AtTime = st.at.Version, st.at.Time
+		c.At, c.AtTime, c.Known = st.at.Version, st.at.Time, st.at.Time
 	}
 	if lost := s.kept[change.ResourceOf(st.stream).ID()].lost; lost != "" {
 		c.lacks("%s", lost)

@@ -68,6 +68,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	addGroup(root, "Export:", newRun(), newCheck(), newStatus(), newRBAC())
 	addGroup(root, "Ask a running exporter:", newSnapshot(), newPause(), newResume(), newForget(), newSignals())
 	addGroup(root, "Read the log:", newHistory(), newState(), newDiff(), newTail(), newVerify(), newSchema())
+	addGroup(root, "Serve the log as a Kubernetes API:", newServe(), newKubeconfig(), newKubectl())
 	addGroup(root, "Go back in the log:", newCheckpoints(), newReplay())
 	root.AddCommand(newVersion())
 	withExitCodes(root)
