@@ -20,8 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks/sqlite"
@@ -38,6 +40,7 @@ type past struct {
 	raw     rest.Interface
 	file    string
 	server  *Server
+	steps   int
 }
 
 const cluster = "served"
@@ -102,9 +105,18 @@ const (
 	asMetadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 )
 
-// Each list and object at a revision is what the real server answered then, in each form.
-func TestAnswersAreThoseOfThen(t *testing.T) {
+func TestALogIsServed(t *testing.T) {
 	p := newPast(t)
+	p.populate()
+	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "errors": (*past).errors} {
+		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
+			break
+		}
+	}
+}
+
+// Each list and object at a revision is what the real server answered then, in each form.
+func (p *past) answers(t *testing.T) {
 	type question struct{ path, accept string }
 	var questions []question
 	for _, of := range []string{"/api/v1/pods", "/api/v1/namespaces/default/configmaps", "/apis/apps/v1/namespaces/default/deployments", "/api/v1/services", "/api/v1/namespaces",
@@ -118,15 +130,14 @@ func TestAnswersAreThoseOfThen(t *testing.T) {
 		question{"/api/v1/configmaps?fieldSelector=metadata.name%21%3Dc1", asObjects}, question{"/api/v1/namespaces/default/configmaps/c1", asObjects},
 		question{"/api/v1/namespaces/default/configmaps/c1", asTable}, question{"/api/v1/namespaces/default/configmaps/none", asObjects},
 		question{"/apis/example.com/v1/widgets?fieldSelector=spec.colour%3Dred", asObjects}, question{"/api/v1/pods?fieldSelector=spec.none%3Dx", asObjects})
-	p.populate()
 	type recorded struct {
 		at string
 		question
 		answer
 	}
 	var all []recorded
-	for step := range 8 {
-		p.change(step)
+	for range 8 {
+		p.change()
 		at := fmt.Sprint(must[int64](t)(p.kube.Revision(t.Context())))
 		for _, q := range questions {
 			all = append(all, recorded{at, q, p.real(q.path, q.accept)})
@@ -208,7 +219,9 @@ func (p *past) populate() {
 }
 
 // change makes the changes of a step.
-func (p *past) change(n int) {
+func (p *past) change() {
+	n := p.steps
+	p.steps++
 	ctx, name := p.t.Context(), fmt.Sprint("c", n)
 	configs := p.client.CoreV1().ConfigMaps("default")
 	must[*corev1.ConfigMap](p.t)(configs.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": string(rune('a' + n%2))}},
@@ -260,4 +273,70 @@ func podStatusOf(n int) corev1.PodStatus {
 		of("Running", ended(0, "Completed"), running, ended(0, "Completed")), of("Pending", ended(2, "")), of("Succeeded", ended(0, "Completed"), ended(0, "Completed"), ended(0, "Completed")),
 		of("Failed", ended(0, "Completed"), ended(137, "OOMKilled"), ended(0, "Completed")), of("Pending", waits),
 	}[n%8]
+}
+
+// A client's informer follows the log as it would follow the API server, and stays at a moment.
+func (p *past) informers(t *testing.T) {
+	at := must[int64](t)(p.kube.Revision(t.Context()))
+	then := p.names(p.dynamic)
+	web := httptest.NewServer(p.server)
+	t.Cleanup(web.Close)
+	stores := map[string]cache.Store{}
+	for name, path := range map[string]string{"live": "", "then": fmt.Sprintf("/at/%d", at)} {
+		client := dynamic.NewForConfigOrDie(&rest.Config{Host: web.URL + path})
+		servers.Await(t, "the log up to then", func() (bool, error) { return slices.Equal(p.names(client), then), nil })
+		informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(configMaps).Informer()
+		go informer.Run(t.Context().Done())
+		servers.Await(t, "an informer in sync", func() (bool, error) { return informer.HasSynced(), nil })
+		stores[name] = informer.GetStore()
+	}
+	for range 4 {
+		p.change()
+	}
+	now := p.names(p.dynamic)
+	servers.Await(t, "the informer of the log's end to have what the API server has", func() (bool, error) { return slices.Equal(stored(stores["live"]), now), nil })
+	if got := stored(stores["then"]); !slices.Equal(got, then) {
+		t.Errorf("the informer of a moment has %v, and there was %v", got, then)
+	}
+}
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// names are the ConfigMaps that a server has, with their versions.
+func (p *past) names(client dynamic.Interface) (all []string) {
+	list, err := client.Resource(configMaps).List(p.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	for _, o := range list.Items {
+		all = append(all, o.GetNamespace()+"/"+o.GetName()+"@"+o.GetResourceVersion())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func stored(s cache.Store) (all []string) {
+	for _, o := range s.List() {
+		u := o.(*unstructured.Unstructured)
+		all = append(all, u.GetNamespace()+"/"+u.GetName()+"@"+u.GetResourceVersion())
+	}
+	slices.Sort(all)
+	return all
+}
+
+// What writes is refused, and what a log can't tell is named.
+func (p *past) errors(t *testing.T) {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		w := httptest.NewRecorder()
+		p.server.ServeHTTP(w, httptest.NewRequest(method, "/api/v1/namespaces/default/configmaps", strings.NewReader("{}")))
+		if w.Code != http.StatusMethodNotAllowed || !strings.Contains(w.Body.String(), "can only be read") {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+	for path, want := range map[string]int{"/at/5m/api/v1/namespaces": 410, "/at/soon/api/v1/pods": 400, "/api/v1/nothings": 404, "/at/99999999/api/v1/pods?resourceVersion=999999999": 504,
+		"/api/v1/pods?labelSelector=%3D%3D": 400, "/api/v1/pods?continue=x": 400, "/at/now/api/v1/namespaces": 200, "/api/v1/namespaces/default/pods/c1/log": 404} {
+		if got := p.ours(path, asObjects); got.code != want {
+			t.Errorf("GET %s: %d, want %d: %s", path, got.code, want, last(got.body, 300))
+		}
+	}
 }
