@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"os"
@@ -48,6 +49,7 @@ func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 			all = append(all, one)
 		}
 	}
+	slices.SortFunc(all, func(a, b *served) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Plural, b.Plural)) })
 	got := must[[]byte](t)(json.MarshalIndent(all, "", " "))
 	if *update {
 		if err := os.WriteFile("builtin.json", append(got, '\n'), 0o644); err != nil {

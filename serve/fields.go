@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -62,7 +61,7 @@ func (q *request) matcher(of *served) (func(o *query.Object) bool, error) {
 		}
 	}
 	return func(o *query.Object) bool {
-		if !q.labels.Matches(labels.Set(sinks.LabelsOf(o.Body))) {
+		if !q.labels.Matches(sinks.LabelsOf(o.Body)) {
 			return false
 		}
 		if q.fields.Empty() {

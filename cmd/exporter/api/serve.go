@@ -23,6 +23,8 @@ import (
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/serve"
+	"kubecdc/setup"
+	"kubecdc/sinks"
 )
 
 const serveHelp = `Serve the log as a Kubernetes API that can only be read: kubectl, k9s and any other
@@ -75,7 +77,7 @@ func listenLoopback(address string) (net.Listener, error) {
 
 // serveLog serves until the context ends.
 func serveLog(ctx context.Context, c *cobra.Command, l net.Listener) error {
-	reader, err := cli.OpenReader(ctx, c)
+	reader, err := openLog(ctx, c)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -88,6 +90,19 @@ func serveLog(ctx context.Context, c *cobra.Command, l net.Listener) error {
 		return err
 	}
 	return nil
+}
+
+// openLog opens the log, unless each question would read all of it.
+func openLog(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
+	settings, cluster, err := cli.ReaderSettings(ctx, c)
+	switch {
+	case err != nil:
+		return nil, err
+	case settings.Sink.Kind == "kafka":
+		return nil, fault.Usage("KUBECDC_SINK=kafka: a log in Kafka can't be served, since each question would read all of it: write what you ask about " +
+			"into a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)")
+	}
+	return setup.OpenLog(ctx, c.Name(), settings, cluster)
 }
 
 // ofLoopback refuses requests for other hosts: a page in a browser can make its own name lead here.
