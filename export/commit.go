@@ -13,6 +13,7 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
+	"kubecdc/internal/invariant"
 )
 
 // committer makes batches durable, one after another, in two steps: prepare the batch (number, before-images), and write it (all or
@@ -30,6 +31,7 @@ type committer struct {
 	prepared   batching.Prepared
 	filter     *filter            // nil: all changes are written
 	provenance *provenance.Reader // nil: the sink does not write it
+	invariants *invariants        // in builds that verify them
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -56,6 +58,9 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	}
 	if err := c.memory.Check(ctx, p); err != nil {
 		return err
+	}
+	if invariant.Verified {
+		c.invariants.verify(p, c.seq)
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()

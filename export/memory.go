@@ -10,6 +10,7 @@ import (
 	"kubecdc/export/inventory"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
+	"kubecdc/internal/invariant"
 	"kubecdc/sinks"
 )
 
@@ -107,6 +108,9 @@ func (m *logMemory) Write(ctx context.Context, p *batching.Prepared) error {
 		return err
 	}
 	failpoint.Hit(failpoint.Written)
+	if invariant.Verified {
+		m.remembered(ctx, p)
+	}
 	m.seq = p.Seq
 	m.blocks.Release()
 	clear(p.All) // it holds no bodies until the next batch

@@ -204,7 +204,8 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 
 func (s *slot) commitAll(ctx context.Context, epoch int64, memory Memory, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
-		images: s.config.Before, filter: s.filter(), watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
+		images: s.config.Before, filter: s.filter(), watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{},
+		invariants: newInvariants()}
 	if !s.config.TellsWhenRead {
 		c.provenance = new(provenance.Reader)
 	}
