@@ -1,7 +1,7 @@
 // Package checkpoint keeps what the exporter must remember: how far each stream is complete (positions), what was last emitted
 // of each live object (inventory), who owns each slot (epochs), and the history of checkpoints. It follows the sink's log and
-// never runs ahead of it. It calls neither the API server nor the sink: its callers tell it what it keeps of them (identities,
-// topics and their partitions, bodies).
+// never runs ahead of it. A log that remembers positions, objects and history itself leaves it the rest. It calls neither the API server
+// nor the sink: its callers tell it what it keeps of them (identities, topics and their partitions, bodies).
 package checkpoint
 
 import "context"

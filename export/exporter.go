@@ -3,7 +3,8 @@
 // package knows neither Kafka nor SQL nor the watch protocol.
 //
 // What does not need a session has a package of its own: the assignment of slots to replicas (ownership), another number of
-// slots (resharding), gathering batches (batching), a lost checkpoint (rebuild), and servers that do not answer (dependency).
+// slots (resharding), gathering and preparing batches (batching), what is kept beside a log that does not remember itself (inventory), a lost
+// checkpoint (rebuild), and servers that do not answer (dependency).
 package export
 
 import (

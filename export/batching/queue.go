@@ -1,5 +1,5 @@
-// Package batching gathers what the streams of a slot read into batches, and decides when each batch is due. It works with
-// memory and time alone: it knows no API server, sink or checkpoint.
+// Package batching gathers what the streams of a slot read into batches, and decides when each batch is due. A batch that is prepared
+// says what it does to each object. It works with memory and time alone: it knows no API server, sink or checkpoint.
 package batching
 
 import (
