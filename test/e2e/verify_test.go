@@ -248,12 +248,12 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Roles}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
 	writer := w.Writer(t, kinds)
-	writer.Names = 400
-	writer.Fill(300)
+	writer.Names = 100
+	writer.Fill(90)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
 	log := w.AwaitComplete(t, writer, kinds)
-	stop := writer.Start(100)
+	stop := writer.Start(40)
 	for range 6 {
 		wantOnly(t, w.verified(t, 0))
 	}
