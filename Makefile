@@ -139,7 +139,7 @@ lint: ## gofmt, no large files, and the linters of .golangci.yml (the first time
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && cd tools/release && GOWORK=off $$linter run ./...
 
-build: ## bin/exporter, a static binary
+build: ## bin/exporter, a static binary (two minutes the first time)
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
 
 docs: ## write the pages and manifests that are made from others: settings, metrics, the chart's schema, the kustomize base, prometheusrule.yaml

@@ -16,10 +16,10 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 	"kubecdc/internal/wait"
 	"kubecdc/setup"
 )
@@ -40,9 +40,12 @@ func New(settings *config.Config, connection *config.Connection, out, report io.
 
 func Open(ctx context.Context, settings *config.Config, connection *config.Connection, out, report io.Writer) (*Requester, error) {
 	a := New(settings, connection, out, report)
-	step := startup.Step{For: "the API server and the checkpoint", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
-	err := startup.Once(ctx, step, func(ctx context.Context) error {
+	step := dependency.Step{For: "the API server and the checkpoint", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
+	err := dependency.Once(ctx, step, func(ctx context.Context) error {
 		if err := a.Cluster.Identify(ctx, nil); err != nil {
+			return err
+		}
+		if _, err := a.Cluster.ChooseLog(ctx, settings); err != nil {
 			return err
 		}
 		return a.OpenStore(ctx)
@@ -126,7 +129,7 @@ func streamsNamed(name string, known []change.Position) (found []change.Position
 	}
 	if len(found) == 0 {
 		near := suggest.DidYouMean(name, slices.Concat(resources, streams))
-		return nil, usage.Errorf("the checkpoint has no stream %q\n%sit has: %s", name, near, cmp.Or(strings.Join(streams, ", "), "none yet"))
+		return nil, fault.Usagef("the checkpoint has no stream %q\n%sit has: %s", name, near, cmp.Or(strings.Join(streams, ", "), "none yet"))
 	}
 	return found, nil
 }

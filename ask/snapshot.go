@@ -6,14 +6,14 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/setup"
 )
 
 // Snapshots returns a signal for each of the streams that is exported.
 func (a *Requester) Snapshots(of []change.Position, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
 	if sink := setup.SinkOf(a.Settings); p.All && !sink.SnapshotTopics {
-		return nil, usage.Error("--all writes to a topic of its own, and KUBECDC_SINK is " + sink.Name + ", which has none: leave --all out")
+		return nil, fault.Usage("--all writes to a topic of its own, and KUBECDC_SINK is " + sink.Name + ", which has none: leave --all out")
 	}
 	params, err := json.Marshal(p)
 	if err != nil {
@@ -25,7 +25,7 @@ func (a *Requester) Snapshots(of []change.Position, p export.SnapshotParams) (re
 		}
 	}
 	if len(requests) == 0 {
-		return nil, usage.Errorf("stream %s is not exported any more: select it again first", of[0].Stream)
+		return nil, fault.Usagef("stream %s is not exported any more: select it again first", of[0].Stream)
 	}
 	return requests, nil
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 	"kubecdc/internal/wait"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
@@ -35,8 +35,8 @@ type verification struct {
 // Verify compares the copies of what is exported with the cluster. It opens the checkpoint.
 func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result, error) {
 	v := &verification{Requester: a}
-	step := startup.Step{For: "the API server", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
-	err := startup.Once(ctx, step, func(ctx context.Context) error {
+	step := dependency.Step{For: "the API server", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
+	err := dependency.Once(ctx, step, func(ctx context.Context) error {
 		if err := a.Cluster.Identify(ctx, nil); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (v *verification) selectStreams(ctx context.Context, o *Verification) error
 		}
 	}
 	if len(v.compare.Streams)+len(v.skipped) == 0 && o.Namespace != "" {
-		return usage.Errorf("no stream of these is of namespace %s alone: leave -n out", o.Namespace)
+		return fault.Usagef("no stream of these is of namespace %s alone: leave -n out", o.Namespace)
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
 	"kubecdc/setup"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -33,8 +33,8 @@ func Run(ctx context.Context, settings *config.Config, connection *config.Connec
 		r.warn("settings", w)
 	}
 	r.checkCluster()
-	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
-	_ = r.step(startup.Step{For: "sink", At: setup.SinkAddress(settings)}, (*report).checkSink)
+	_ = r.step(dependency.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
+	_ = r.step(dependency.Step{For: "sink", At: setup.SinkAddress(settings)}, (*report).checkSink)
 	r.checkDatabases()
 	if ctx.Err() != nil {
 		return nil, ErrStopped
@@ -74,16 +74,16 @@ func (r *report) line(what, state, text string) {
 func (r *report) warn(what, text string) { r.line(what, Warning, text) }
 
 // step runs one check and reports its text or its error. A check that exceeds its limit is abandoned, with what it finds later.
-func (r *report) step(step startup.Step, run func(*report, context.Context) (string, error)) error {
+func (r *report) step(step dependency.Step, run func(*report, context.Context) (string, error)) error {
 	step.Limit = cmp.Or(step.Limit, checkTimeout)
 	var text string
 	part := *r
 	part.findings = nil
-	err := startup.Once(r.ctx, step, func(ctx context.Context) (err error) {
+	err := dependency.Once(r.ctx, step, func(ctx context.Context) (err error) {
 		text, err = run(&part, ctx)
 		return err
 	})
-	if !fault.Is[*startup.SilentError](err) && r.ctx.Err() == nil {
+	if !fault.Is[*dependency.SilentError](err) && r.ctx.Err() == nil {
 		r.findings, r.selected = append(r.findings, part.findings...), part.selected
 	}
 	if err != nil {
@@ -97,9 +97,9 @@ func (r *report) step(step startup.Step, run func(*report, context.Context) (str
 // checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
 func (r *report) checkCluster() {
 	cluster := r.cluster
-	step := startup.Step{For: "API server", At: cluster.REST.Host, Before: cluster.Before()}
-	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
-	if fault.Is[*startup.SilentError](err) {
+	step := dependency.Step{For: "API server", At: cluster.REST.Host, Before: cluster.Before()}
+	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster, r.settings) })
+	if fault.Is[*dependency.SilentError](err) {
 		r.cluster = setup.NewCluster(cluster.Connection)
 		r.line("resources", Failed, "not checked: the API server does not answer")
 		return
@@ -114,8 +114,11 @@ func (r *report) checkCluster() {
 	_ = r.step(step, (*report).checkResources)
 }
 
-func checkServer(ctx context.Context, cluster *setup.Cluster) (string, error) {
+func checkServer(ctx context.Context, cluster *setup.Cluster, settings *config.Config) (string, error) {
 	if err := cluster.Identify(ctx, nil); err != nil {
+		return "", err
+	}
+	if _, err := cluster.ChooseLog(ctx, settings); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.Identity), nil

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/internal/startup"
+	"kubecdc/internal/dependency"
 )
 
 // The report may be on its way to the terminal when an abandoned check goes on.
 func TestALateCheckAddsNothingToTheReport(t *testing.T) {
 	r := &report{ctx: t.Context()}
 	abandoned, ended := make(chan struct{}), make(chan struct{})
-	err := r.step(startup.Step{For: "sink", Limit: time.Millisecond}, func(r *report, _ context.Context) (string, error) {
+	err := r.step(dependency.Step{For: "sink", Limit: time.Millisecond}, func(r *report, _ context.Context) (string, error) {
 		<-abandoned
 		r.warn("sink", "too late")
 		close(ended)

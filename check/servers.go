@@ -11,9 +11,9 @@ import (
 	kubeversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
 
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/pgdb"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
 	"kubecdc/sinks/postgres"
 )
 
@@ -26,8 +26,8 @@ const (
 
 // checkServerInfo compares the version and the clock of the API server.
 func (r *report) checkServerInfo() {
-	step := startup.Step{For: "API server", At: r.cluster.REST.Host, Limit: checkTimeout}
-	err := startup.Once(r.ctx, step, func(ctx context.Context) error {
+	step := dependency.Step{For: "API server", At: r.cluster.REST.Host, Limit: checkTimeout}
+	err := dependency.Once(r.ctx, step, func(ctx context.Context) error {
 		client, err := rest.HTTPClientFor(r.cluster.REST)
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/dberror"
+	"kubecdc/internal/fault"
 )
 
 // ErrFenced means that the store has a higher epoch of the slot: another owner has acquired it. What this process still holds
@@ -26,7 +26,7 @@ var ErrBehind = errors.New("the checkpoint has forgotten batches " +
 var ErrDamaged = errors.New("the checkpoint is damaged (where the log can't be read back, give the exporter a new one)")
 
 // ErrGone means that the store's tables were dropped or emptied since it was opened. It has to be opened and bound anew.
-var ErrGone = dberror.ErrGone
+var ErrGone = fault.ErrGone
 
 // CompareEpochs says what the epoch that a store has of a slot (0: it does not know the slot) means to the owner of epoch
 // mine: nil, ErrFenced or ErrBehind.
@@ -110,4 +110,4 @@ func (e *OtherLogError) Error() string {
 }
 
 // InUseError means that another process owns the checkpoint's file.
-type InUseError = dberror.InUseError
+type InUseError = fault.InUseError

@@ -115,6 +115,11 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 	if loc != "" {
 		return "", nil
 	}
+	return c.DefaultFile(cluster)
+}
+
+// DefaultFile returns the checkpoint's file in the user's state folder, which it makes.
+func (c *Config) DefaultFile(cluster string) (string, error) {
 	folder, err := stateFolder()
 	if err != nil {
 		return "", fmt.Errorf("choose a default file for the checkpoint: %w; set KUBECDC_CHECKPOINT", err)

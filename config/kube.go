@@ -27,6 +27,9 @@ type Connection struct {
 	Origin  string // where this comes from, for messages
 }
 
+// FromPod is the origin of a connection from within a cluster.
+const FromPod = "the Pod's ServiceAccount"
+
 // Connect finds the cluster: KUBECONFIG, else ~/.kube/config, else the Pod's ServiceAccount. It opens no
 // connection. Errors are *Error, as for settings.
 func (s *Source) Connect() (*Connection, error) {
@@ -49,6 +52,15 @@ func (s *Source) Connect() (*Connection, error) {
 		return nil, kubeError(s.Kubeconfig, "context "+context+": "+plain.Redact(err.Error()), "fix the kubeconfig, or choose another context with KUBECDC_CONTEXT")
 	}
 	return s.connection(restConfig, context, strings.Join(existing(paths), ", ")+", context "+context), nil
+}
+
+// Contexts returns the names of the kubeconfig's contexts; none if it can't be read.
+func (s *Source) Contexts() []string {
+	raw, err := (&clientcmd.ClientConfigLoadingRules{Precedence: s.kubeconfigs()}).Load()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(raw.Contexts))
 }
 
 // kubeconfigs returns the files to read, as kubectl does: all that KUBECONFIG names, else the one in the home folder.
@@ -80,7 +92,7 @@ func (s *Source) inCluster(tried []string) (*Connection, error) {
 		what := "not set, " + strings.Join(tried, ", ") + " does not exist, and this is not a Pod with a ServiceAccount token"
 		return nil, kubeError("", what, "set it to the kubeconfig of the cluster")
 	}
-	return s.connection(c, "", "the Pod's ServiceAccount"), nil
+	return s.connection(c, "", FromPod), nil
 }
 
 func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {

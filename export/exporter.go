@@ -20,8 +20,6 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
-	"kubecdc/internal/stall"
-	"kubecdc/internal/startup"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -65,8 +63,8 @@ type Parts struct {
 	State  *live.Exporter // is told what happens
 	Logger *slog.Logger
 
-	Start           *startup.Steps // may be nil
-	StoreAt, SinkAt string         // addresses, for messages
+	Start           *dependency.Steps // may be nil
+	StoreAt, SinkAt string            // addresses, for messages
 }
 
 // watchedParts are the parts with what watches their servers.
@@ -96,7 +94,7 @@ func Run(ctx context.Context, config Config, given Parts) error {
 				selected.publish(s)
 			})
 		},
-		func() { stall.Watch(ctx) },
+		func() { wait.WatchStalls(ctx) },
 		func() { parts.sinkReach.Probe(ctx, parts.Sink) },
 		func() { parts.apiReach.Probe(ctx, parts.Server.Client()) },
 		func() { wait.Every(ctx, time.Hour, func() { prune(ctx, &given, config.HistoryRetention) }) },
@@ -120,7 +118,7 @@ func (p *Parts) step(ctx context.Context, on, waitsFor string, do func(context.C
 	case dependency.APIServer:
 		at = p.Server.Host()
 	}
-	return p.Start.Do(ctx, startup.Step{For: waitsFor, On: on, At: at, Limit: attemptTimeout}, do)
+	return p.Start.Do(ctx, dependency.Step{For: waitsFor, On: on, At: at, Limit: attemptTimeout}, do)
 }
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.

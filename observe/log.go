@@ -5,18 +5,14 @@ package observe
 import (
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
-	"golang.org/x/term"
 
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 )
-
-// IsTerminal reports whether the file is a terminal.
-func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // NewLogger makes the process's logger. Level is debug, info, warn or error. Format is text, json, or auto: text on a
 // terminal, else JSON. On a terminal, text has short times and colours, unless NO_COLOR is set. Attributes are searched for
@@ -31,7 +27,7 @@ func NewLogger(w io.Writer, level, format string, terminal bool) *slog.Logger {
 	}
 	options := &tint.Options{Level: l, ReplaceAttr: redactPlain, TimeFormat: time.RFC3339, NoColor: true}
 	if terminal {
-		options.TimeFormat, options.NoColor = time.TimeOnly, os.Getenv("NO_COLOR") != ""
+		options.TimeFormat, options.NoColor = time.TimeOnly, !screen.AllowsColours()
 	}
 	return slog.New(tint.NewTextHandler(w, options))
 }

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,13 +16,25 @@ type Coverage struct {
 	Since change.ResourceVersion `json:"completeSince"`
 	UpTo  change.ResourceVersion `json:"completeUpTo"`
 	// At is the resourceVersion that was asked about, or that the time stands for.
-	At      change.ResourceVersion `json:"resourceVersion,omitempty"`
-	AtTime  time.Time              `json:"watermark,omitzero"` // of the last position by then; zero if At was asked about
-	Missing []string               `json:"missing,omitempty"`
+	At     change.ResourceVersion `json:"resourceVersion,omitempty"`
+	AtTime time.Time              `json:"watermark,omitzero"` // of the last position by then; zero if At was asked about
+	Known  time.Time              `json:"-"`                  // of the last position by then, whatever was asked about
+	// SinceTime is when the log had Since.
+	SinceTime time.Time `json:"completeSinceTime,omitzero"`
+	Missing   []string  `json:"missing,omitempty"`
+	Gaps      []GapTime `json:"gaps,omitempty"` // of all that Missing names, those that are gaps
 	// Unserved: the CRD of the resource did not exist then, so nothing of it did.
 	Unserved bool `json:"unserved,omitempty"`
+	Unlisted bool `json:"unlisted,omitempty"` // no list of it ended by then
 
-	unlisted string // why nothing is known of the stream: no list of it ended by then; else empty
+	unlisted string // says so; else empty
+}
+
+// GapTime is when changes happened that may be missing.
+type GapTime struct {
+	From   time.Time `json:"from,omitzero"` // zero: not known
+	To     time.Time `json:"to"`
+	Reason string    `json:"reason,omitempty"`
 }
 
 func (c *Coverage) lacks(format string, args ...any) {
@@ -46,29 +57,32 @@ func (s *stories) eraOf(st *story) (of *era, ended bool) {
 	return of, ended
 }
 
-// since is from where on the log has every change of an era.
-func (s *stories) since(st *story, e *era) change.ResourceVersion {
-	if s.kept[change.ResourceOf(st.stream).ID()].since.IsZero() {
-		return e.start()
+// since returns from where on the log has every change of an era.
+func (s *stories) since(st *story, e *era) (change.ResourceVersion, time.Time) {
+	kept := st.kept
+	if kept.Version == "" {
+		kept = e.first
 	}
-	if kept := cmp.Or(st.kept.Version, e.first.Version); kept.Compare(e.start()) > 0 {
-		return kept
+	if s.kept[change.ResourceOf(st.stream).ID()].since.IsZero() || kept.Version.Compare(e.start()) <= 0 {
+		return e.start(), e.first.Time
 	}
-	return e.start()
+	return kept.Version, kept.Time
 }
 
 // coverage tells how far the answer is complete for one stream.
 func (s *stories) coverage(st *story) Coverage {
 	c := Coverage{Stream: st.stream, At: s.target.Version}
+	c.Known = st.base.Time
 	if c.At == "" {
-		c.At, c.AtTime = st.at.Version, st.at.Time
+		c.At, c.AtTime, c.Known = st.at.Version, st.at.Time, st.at.Time
 	}
 	if lost := s.kept[change.ResourceOf(st.stream).ID()].lost; lost != "" {
 		c.lacks("%s", lost)
 	}
 	e, ended := s.eraOf(st)
 	if e != nil {
-		c.Since, c.UpTo = s.since(st, e), e.last.Version
+		c.UpTo = e.last.Version
+		c.Since, c.SinceTime = s.since(st, e)
 	}
 	if c.UpTo == "" || c.At == "" {
 		since := ""
@@ -76,6 +90,7 @@ func (s *stories) coverage(st *story) Coverage {
 			since = ": the first one ended at " + st.eras[0].first.Time.UTC().Format(time.RFC3339)
 		}
 		c.unlisted = string(c.Stream) + ": the log has no complete list of it by then" + since
+		c.Unlisted = true
 		return c
 	}
 	if c.At.Compare(c.Since) < 0 {
@@ -85,10 +100,11 @@ func (s *stories) coverage(st *story) Coverage {
 	s.reaches(&c, st, e, ended)
 	for _, g := range st.gaps {
 		if g.Lost() && !g.passes(c.At) && g.To.Compare(c.Since) > 0 {
-			c.Since = g.To // what was lost was older
+			c.Since, c.SinceTime = g.To, g.until // what was lost was older
 		}
 		if s.target.Happened.IsZero() && g.From.Compare(c.At) < 0 && g.passes(c.At) {
 			c.lacks("%s", g.lacks())
+			c.Gaps = append(c.Gaps, g.times())
 		}
 	}
 	if !s.target.Happened.IsZero() && st.back.Version != "" {
@@ -97,6 +113,8 @@ func (s *stories) coverage(st *story) Coverage {
 	}
 	return c
 }
+
+func (g *gap) times() GapTime { return GapTime{g.since, g.until, g.Reason} }
 
 func (g *gap) lacks() string {
 	return fmt.Sprintf("changes of the gap between resourceVersions %s and %s may be missing: %s", g.From, g.To, g.Reason)

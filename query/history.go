@@ -123,10 +123,12 @@ func Covered(ctx context.Context, r sinks.Reader, of *sinks.Objects) (all []Cove
 		if c.unlisted != "" {
 			c.Missing = append(c.Missing, c.unlisted)
 		}
-		all, missing = append(all, c), append(missing, c.Missing...)
+		missing = append(missing, c.Missing...)
 		for _, g := range s.streams[id].gaps {
 			missing = append(missing, string(id)+": "+g.lacks())
+			c.Gaps = append(c.Gaps, g.times())
 		}
+		all = append(all, c)
 	}
 	if len(all) == 0 {
 		missing = append(missing, s.nothing(of.Namespace))

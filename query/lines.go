@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,19 +30,35 @@ type Part struct {
 // bookkeeping are the members of metadata that change with every update. The server writes them, nobody asks for them.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 
-// Lines tells what differs, without what changes with every update unless all is asked for.
+// copies are annotations in which programs keep a copy of the object.
+var copies = []string{"kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original", "objectset.rio.cattle.io/applied",
+	"banzaicloud.com/last-applied", "kopf.zalando.org/last-handled-configuration"}
+
+// withoutBookkeeping removes from an object what changes with every update, and copies of it.
+func withoutBookkeeping(image any) {
+	object, _ := image.(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	maps.DeleteFunc(metadata, func(name string, _ any) bool { return slices.Contains(bookkeeping, name) })
+	annotations, _ := metadata["annotations"].(map[string]any)
+	before := len(annotations)
+	maps.DeleteFunc(annotations, func(name string, _ any) bool { return slices.Contains(copies, name) })
+	if len(annotations) == 0 && before > 0 {
+		delete(metadata, "annotations")
+	}
+}
+
+// Lines tells what differs, without what changes with every update, and copies of the object, unless all is asked for.
 func Lines(before, after []byte, all bool) ([]Line, error) {
 	c := comparison{budget: mostPairs}
 	var images [2]any
-	err := cmp.Or(decodeExactly(before, &images[0]), decodeExactly(after, &images[1]))
-	if err != nil {
-		return nil, fmt.Errorf("compare two images of an object: %w", err)
-	}
-	for _, image := range images {
-		object, _ := image.(map[string]any)
-		if metadata, ok := object["metadata"].(map[string]any); ok && !all {
-			maps.DeleteFunc(metadata, func(name string, _ any) bool { return slices.Contains(bookkeeping, name) })
+	for i, body := range [][]byte{before, after} {
+		if err := decodeExactly(body, &images[i]); err != nil {
+			return nil, fmt.Errorf("compare two images of an object: %w", err)
 		}
+	}
+	if !all {
+		withoutBookkeeping(images[0])
+		withoutBookkeeping(images[1])
 	}
 	c.values("", images[0], images[1])
 	return c.lines, nil

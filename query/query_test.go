@@ -12,7 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/query"
 	"kubecdc/sinks"
 	"kubecdc/test/sinktest"
@@ -311,7 +311,7 @@ func TestUnknownMoments(t *testing.T) {
 	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotKept) {
 		t.Error(err)
 	}
-	var none usage.Error
+	var none fault.Usage
 	if err := ask(query.Target{}, "nodes"); !errors.As(err, &none) {
 		t.Error(err)
 	}

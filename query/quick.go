@@ -113,7 +113,7 @@ func (f *stateReader) wants(l *sinks.Logged) bool {
 	if o == nil {
 		return true // what follows may be of the moment's era
 	}
-	if o.later {
+	if o.phase == decided {
 		return false
 	}
 	if f.orderOf(l, st) == before {

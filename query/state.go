@@ -48,12 +48,20 @@ type object struct {
 	uid             string
 	version         change.ResourceVersion
 	logged          time.Time
-	body            []byte          // packed; nil: it did not exist
-	known           bool            // by a record from before the moment
-	later           bool            // a record from after the moment was seen
+	body            []byte // packed; nil: it did not exist
+	phase           phase
 	doubt           string          // why the body may not be what it was
 	between         change.StreamID // the stream, if the state is newer than its position at the cut
 }
+
+// phase is how much is known of an object while its records are read.
+type phase int
+
+const (
+	unread  phase = iota // no record from before the moment was read
+	seen                 // the last record from before the moment that was read tells its state
+	decided              // a record from after the moment was read: no other one counts
+)
 
 // stateReader keeps the last state of each object by the moment.
 type stateReader struct {
@@ -195,7 +203,7 @@ func cutOf(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
 func (f *stateReader) add(r *record) {
 	st := f.stories.streams[r.Stream.ID()]
 	o := f.object(r.Logged, st)
-	if o == nil || o.later {
+	if o == nil || o.phase == decided {
 		return
 	}
 	if st == nil {
@@ -209,7 +217,7 @@ func (f *stateReader) add(r *record) {
 		}
 		return
 	}
-	o.known, o.doubt = true, ""
+	o.phase, o.doubt = seen, ""
 	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
 		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
 	}
@@ -229,10 +237,15 @@ func (f *stateReader) object(l *sinks.Logged, st *story) *object {
 	key := resource + "\x00" + l.Change.Key()
 	o := f.objects[key]
 	if o == nil {
-		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name), known: f.whole}
+		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name)}
+		if f.whole { // it did not exist at the cut
+			o.phase = seen
+		}
 		f.objects[key] = o
 	}
-	o.later = o.later || era > 0
+	if era > 0 {
+		o.phase = decided
+	}
 	return o
 }
 
@@ -243,9 +256,10 @@ func (o *object) set(r *record, body []byte) {
 
 // next takes the first record after the moment. Its before-image is what the object was, if no older record tells that.
 func (o *object) next(r *record) {
-	o.later = true
+	was := o.phase
+	o.phase = decided
 	switch {
-	case o.known || r.Op == change.Create || r.Op == change.Read:
+	case was == seen || r.Op == change.Create || r.Op == change.Read:
 	case r.Before != nil:
 		o.set(r, packed(r.Before, &r.before))
 		o.version = versionOf(r.Before)
@@ -410,4 +424,22 @@ func (o *object) unpack(buffer *[]byte) (*Object, error) {
 
 func compareObjects(a, b *object) int {
 	return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+// Keys are the keys of the objects that existed, of a state of one resource: bytewise by namespace and name, as a list has them.
+func (s *State) Keys() (keys []string) {
+	for key, o := range s.objects {
+		if o.live() != nil {
+			_, key, _ = strings.Cut(key, "\x00")
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Object returns one object of a state of one resource; nil: it did not exist.
+func (s *State) Object(resource, key string) (*Object, error) {
+	var own []byte
+	return s.objects[resource+"\x00"+key].live().unpack(&own)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -83,6 +83,7 @@ func (p *point) has(l *sinks.Logged) bool {
 type gap struct {
 	change.Gap
 	since time.Time
+	until time.Time // when the log was told of it
 	open  bool
 }
 
@@ -91,7 +92,7 @@ func (g *gap) passes(version change.ResourceVersion) bool { return g.open || g.T
 
 // gap notes a gap that was not recovered whole.
 func (st *story) gap(c *change.Control) {
-	g := gap{Gap: *c.Gap, since: st.last.Time}
+	g := gap{Gap: *c.Gap, since: st.last.Time, until: time.UnixMilli(c.TimeMs)}
 	if g.Lost() {
 		g.open, g.since = true, time.Time{}
 	}
@@ -224,7 +225,7 @@ func readStories(
 			if err != nil {
 				return nil, err
 			}
-			return nil, usage.Errorf("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
+			return nil, fault.Usagef("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
 		}
 	}
 	return s, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kubecdc/change/moment"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -26,7 +26,7 @@ type Asked struct {
 	moment.Moment
 }
 
-// Plan finds the bounds of a replay, and checks whether the log has all that is between them. The error is a usage.Error if the
+// Plan finds the bounds of a replay, and checks whether the log has all that is between them. The error is a fault.Usage if the
 // request can't be meant. Count comes next.
 func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 	p := &Plan{ID: NewID(time.Now()), Cluster: q.Cluster, Log: q.Log, Filter: q.Filter}
@@ -47,7 +47,7 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 		return nil, err
 	}
 	if !p.From.Time.IsZero() && !p.To.Time.IsZero() && p.From.Time.After(p.To.Time) {
-		return nil, usage.Errorf("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)
+		return nil, fault.Usagef("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)
 	}
 	return p, p.checkKept(ctx, log, q.Incomplete)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change/moment"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 )
@@ -59,7 +59,7 @@ func TestAPlanHasTheBoundsThatWereAskedFor(t *testing.T) {
 				return &replay.Checkpoint{Time: noon.Add(3 * time.Minute), Slots: []replay.Slot{{Batch: m.Batch.Number}}}, nil
 			}}
 		p, err := q.Plan(t.Context(), written{})
-		var wrong usage.Error
+		var wrong fault.Usage
 		var gone *replay.NotKeptError
 		switch {
 		case tc.fails == argument && !errors.As(err, &wrong), tc.fails == lost && !errors.As(err, &gone), tc.fails == "" && err != nil:

@@ -9,7 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -68,7 +68,7 @@ func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, usage.Errorf("the history has no checkpoint %s: it keeps the last batch of each second, for "+
+		return nil, fault.Usagef("the history has no checkpoint %s: it keeps the last batch of each second, for "+
 			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", m.Batch)
 	}
 	return At(ctx, store, rows[0].Time)
@@ -102,7 +102,7 @@ func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, 
 		}
 	}
 	if len(c.Slots) == 0 {
-		return nil, usage.Errorf("the history has no checkpoint at or before %s: exporter checkpoints list "+
+		return nil, fault.Usagef("the history has no checkpoint at or before %s: exporter checkpoints list "+
 			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))
 	}
 	if err := c.addStill(ctx, store, newest); err != nil {

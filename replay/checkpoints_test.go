@@ -12,7 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/replay"
 )
 
@@ -117,7 +117,7 @@ func TestTheTopicsOfAGroup(t *testing.T) {
 			t.Errorf("of %v, named %v: %v, %v", tc.committed, tc.named, got, err)
 		}
 	}
-	var wrong usage.Error
+	var wrong fault.Usage
 	if _, err := replay.GroupTopics(now, then, nil, []string{"k8s.podz"}, "k8s"); !errors.As(err, &wrong) {
 		t.Errorf("a topic that the log does not have: %v", err)
 	}

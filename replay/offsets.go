@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"kubecdc/change"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // GroupPartition is the plan for one partition of a consumer group.
@@ -28,7 +28,7 @@ func GroupTopics(now, at *Checkpoint, committed change.Offsets, named []string, 
 	all := change.Offsets{}.Merge(now.Offsets).Merge(at.Offsets)
 	for _, topic := range named {
 		if all[topic] == nil {
-			return nil, usage.Errorf("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+			return nil, fault.Usagef("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 	}
 	if len(named) > 0 {

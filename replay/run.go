@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kubecdc/change"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -54,7 +54,7 @@ func (r *Run) Begin(ctx context.Context) error {
 		return err
 	}
 	if len(others) > 0 {
-		return usage.Errorf("the target has the records of other replays (%s): choose another place, or go on with one of them (--resume)",
+		return fault.Usagef("the target has the records of other replays (%s): choose another place, or go on with one of them (--resume)",
 			strings.Join(others, ", "))
 	}
 	if topics, ok := r.Target.(topicsTarget); ok {
@@ -63,7 +63,7 @@ func (r *Run) Begin(ctx context.Context) error {
 			return err
 		}
 		if used != "" {
-			return usage.Errorf("topic %s has records that no replay has written: choose another prefix", used)
+			return fault.Usagef("topic %s has records that no replay has written: choose another prefix", used)
 		}
 	}
 	plan, err := json.Marshal(r.Plan)
@@ -90,7 +90,7 @@ func (r *Run) Resume(ctx context.Context, id string) error {
 		if len(others) > 0 {
 			text += "; it has " + strings.Join(others, ", ")
 		}
-		return usage.Error(text)
+		return fault.Usage(text)
 	}
 	r.Plan = &Plan{}
 	if err := json.Unmarshal(plan, r.Plan); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 	"kubecdc/test/sinktest"
@@ -155,7 +155,7 @@ func TestAReplayThatIsNotThereIsNotResumed(t *testing.T) {
 	if err := r.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var unknown usage.Error
+	var unknown fault.Usage
 	if err := (&replay.Run{Target: to}).Resume(t.Context(), "two"); !errors.As(err, &unknown) || !strings.HasSuffix(err.Error(), "it has one") {
 		t.Fatalf("it was resumed: %v", err)
 	}

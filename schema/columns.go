@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"kubecdc/internal/fault"
 	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 )
 
 // Columns chooses what of an object has columns of its own. The paths are those of kubectl explain; lists and maps need no
@@ -17,7 +17,7 @@ type Columns struct {
 	Redacted []string // strings, whatever the schema says; in the notation of KUBECDC_REDACT
 }
 
-// Choose returns the type with these columns. The error is a usage.Error.
+// Choose returns the type with these columns. The error is a fault.Usage.
 func (t *Type) Choose(c Columns) (*Type, error) {
 	only, err := t.tree(c.Only)
 	if err != nil {
@@ -33,7 +33,7 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 	}
 	t = t.Redact(c.Redacted).pick(only, without, asJSON)
 	if t.hollow() {
-		return nil, usage.Error("no column is left: name fewer paths with --without, or others with --columns")
+		return nil, fault.Usage("no column is left: name fewer paths with --without, or others with --columns")
 	}
 	return t, nil
 }
@@ -87,10 +87,10 @@ func noColumn(whole, rest string, names []string) error {
 		parent = "the object"
 	}
 	if len(names) == 0 {
-		return usage.Errorf("no column %q: the schema names no member of %s", whole, parent)
+		return fault.Usagef("no column %q: the schema names no member of %s", whole, parent)
 	}
 	name, _, _ := strings.Cut(rest, ".")
-	return usage.Errorf("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
+	return fault.Usagef("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
 		suggest.DidYouMean(name, names), strings.Join(names, ", "))
 }
 

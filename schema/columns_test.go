@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"kubecdc/change"
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 	"kubecdc/schema"
 )
 
@@ -67,7 +67,7 @@ func TestOddNames(t *testing.T) {
 	}
 	for _, dialect := range []string{"flink", "flink-upsert"} {
 		_, err := schema.Write(dialect, schema.Table{Resource: widgets, Object: odd("a\nb")})
-		var name usage.Error
+		var name fault.Usage
 		if !errors.As(err, &name) || !strings.Contains(err.Error(), "--without") {
 			t.Errorf("%s: %v", dialect, err)
 		}
@@ -91,7 +91,7 @@ func TestAWrongNameIsExplained(t *testing.T) {
 		`no column "spec.count.x": the schema names no member of spec.count`:                           scalar,
 		`--as "flnk": no such program; did you mean flink? use one of flink, flink-upsert, postgres, `: dialect,
 	} {
-		var name usage.Error
+		var name fault.Usage
 		if !errors.As(err, &name) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

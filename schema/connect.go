@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // connect writes a sink connector's properties, with the schema of Kafka Connect's JsonConverter. The converter reads as text
@@ -16,7 +16,7 @@ func connect(t Table) (string, error) {
 	var left []string
 	object := readable(t.Object, &left)
 	if object == nil {
-		return "", usage.Error("JsonConverter can read none of these columns: " + strings.Join(left, ", "))
+		return "", fault.Usage("JsonConverter can read none of these columns: " + strings.Join(left, ", "))
 	}
 	topic := t.topic()
 	value := connectType(envelope(object))
@@ -42,47 +42,15 @@ func connect(t Table) (string, error) {
 		head = append(head, "Names of members differ by case alone: a JDBC sink needs quote.identifiers=true.")
 	}
 	head = append(head, hidden(object)...)
-	return comment("#", head...) + `topics=` + topic + `
-consumer.override.isolation.level=read_committed
-key.converter=org.apache.kafka.connect.json.JsonConverter
-key.converter.schemas.enable=true
-key.converter.schema.content=` + escapeProperty(string(keyText)) + `
-value.converter=org.apache.kafka.connect.json.JsonConverter
-value.converter.schemas.enable=true
-value.converter.schema.content=` + escapeProperty(string(valueText)) + `
-
-# For a sink of flat rows, such as JDBC: the object alone, its members as columns. Choose scalars with --columns, since Flatten
-# refuses maps, and leaves lists as they are. The predicate keeps tombstones, which unwrap drops: of a delete, compaction leaves nothing else.
-#transforms=unwrap,flatten
-#transforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState
-#transforms.unwrap.delete.tombstone.handling.mode=delete-to-tombstone
-#transforms.unwrap.predicate=tombstone
-#transforms.unwrap.negate=true
-#transforms.flatten.type=org.apache.kafka.connect.transforms.Flatten$Value
-#transforms.flatten.delimiter=_
-#predicates=tombstone
-#predicates.tombstone.type=org.apache.kafka.connect.transforms.predicates.RecordIsTombstone
-`, nil
+	return fill("connect.properties", "head", comment("#", head...), "topic", topic, "key", escapeProperty(string(keyText)),
+		"value", escapeProperty(string(valueText))), nil
 }
 
 // connectWithSchema writes a sink connector's properties for records that have their schema in them.
 func connectWithSchema(t Table) string {
-	return comment("#", t.title()+": properties of a sink connector, for KUBECDC_ENCODING=debezium-schema.",
-		"The columns are cluster, namespace, name, uid, api_version, kind, resource_version and object, which is the object as JSON.") +
-		`topics=` + t.topic() + `
-consumer.override.isolation.level=read_committed
-key.converter=org.apache.kafka.connect.json.JsonConverter
-key.converter.schemas.enable=true
-value.converter=org.apache.kafka.connect.json.JsonConverter
-value.converter.schemas.enable=true
-
-# For Debezium's JDBC sink: the row of each object, and no row of one that was deleted.
-#connector.class=io.debezium.connector.jdbc.JdbcSinkConnector
-#insert.mode=upsert
-#primary.key.mode=record_key
-#delete.enabled=true
-#schema.evolution=basic
-`
+	return fill("connect-schema.properties", "topic", t.topic(), "head",
+		comment("#", t.title()+": properties of a sink connector, for KUBECDC_ENCODING=debezium-schema.",
+			"The columns are cluster, namespace, name, uid, api_version, kind, resource_version and object, which is the object as JSON."))
 }
 
 // connectSchema is a schema as JsonConverter writes it.

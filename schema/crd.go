@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 )
 
 // CRDs are the CustomResourceDefinitions of a file.
@@ -99,6 +99,6 @@ func (all CRDs) Find(name string) (change.Resource, *Type, error) {
 			ids, names = append(ids, c.ID()), append(names, c.ID(), c.Plural)
 		}
 	}
-	return change.Resource{}, nil, usage.Errorf("the file of CRDs has no resource %q; %sit has %s", name,
+	return change.Resource{}, nil, fault.Usagef("the file of CRDs has no resource %q; %sit has %s", name,
 		suggest.DidYouMean(name, names), strings.Join(ids, ", "))
 }

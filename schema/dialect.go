@@ -2,13 +2,14 @@ package schema
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 )
 
 // Table is what a dialect describes: the records of a resource.
@@ -44,23 +45,23 @@ func Dialects() (names []string) {
 	return names
 }
 
-// CheckDialect returns a usage.Error if there is no such dialect.
+// CheckDialect returns a fault.Usage if there is no such dialect.
 func CheckDialect(name string) error {
 	if slices.Contains(Dialects(), name) {
 		return nil
 	}
-	return usage.Errorf("--as %q: no such program; %suse one of %s", name, suggest.DidYouMean(name, Dialects()),
+	return fault.Usagef("--as %q: no such program; %suse one of %s", name, suggest.DidYouMean(name, Dialects()),
 		strings.Join(Dialects(), ", "))
 }
 
-// Write returns what the dialect's program reads the table with. The error is a usage.Error.
+// Write returns what the dialect's program reads the table with. The error is a fault.Usage.
 func Write(name string, t Table) (string, error) {
 	if err := CheckDialect(name); err != nil {
 		return "", err
 	}
 	d := dialects[slices.IndexFunc(dialects, func(d dialect) bool { return d.name == name })]
 	if read := append([]string{"", "debezium"}, d.reads...); !slices.Contains(read, t.Encoding) {
-		return "", usage.Errorf("--as %s: it reads the records of KUBECDC_ENCODING=%s, and the settings have %s "+
+		return "", fault.Usagef("--as %s: it reads the records of KUBECDC_ENCODING=%s, and the settings have %s "+
 			"(docs/encodings.md says what reads those)", name, strings.Join(read[1:], ", "), t.Encoding)
 	}
 	t.Brokers, t.Registry = cmp.Or(t.Brokers, "kafka-1:9092"), cmp.Or(t.Registry, "https://registry.example.com:8081")
@@ -86,6 +87,22 @@ func hidden(object *Type) []string {
 		open[i] = cmp.Or(path, "the object itself")
 	}
 	return []string{"The schema allows members that it does not name, and no column shows them, in: " + strings.Join(open, ", ")}
+}
+
+//go:embed programs
+var programs embed.FS
+
+// fill returns a program's text, with a value in place of each {name}. text/template would do that too, and make the program 10 MB larger:
+// the linker must keep every exported method of every type.
+func fill(program string, namesAndValues ...string) string {
+	text, err := programs.ReadFile("programs/" + program)
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	for i := 0; i < len(namesAndValues); i += 2 {
+		namesAndValues[i] = "{" + namesAndValues[i] + "}"
+	}
+	return strings.NewReplacer(namesAndValues...).Replace(string(text))
 }
 
 // comment puts the mark in front of each line of the paragraphs.

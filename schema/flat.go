@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // column is a column of SQL that reads members out of JSON: one for each member that is no object, named by its path. A map, a
@@ -30,7 +30,7 @@ func flatten(t *Type, taken ...string) ([]column, error) {
 	}
 	f.record(t, nil)
 	if len(f.columns) > maxColumns {
-		return nil, usage.Errorf("the schema has %d columns, more than the %d that a view can have: choose some with "+
+		return nil, fault.Usagef("the schema has %d columns, more than the %d that a view can have: choose some with "+
 			"--columns, or have some as JSON with --json", len(f.columns), maxColumns)
 	}
 	return f.columns, nil

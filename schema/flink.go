@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 var flinkTypes = nested{record: "ROW", colon: " "}
@@ -15,32 +15,13 @@ func flink(t Table) (string, error) {
 	if err := t.nameForFlink(); err != nil {
 		return "", err
 	}
-	prefix := t.keyPrefix()
 	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors). Without before-images that " +
 		"setting skips updates and deletes, silently: use flink-upsert then."
-	if t.Encoding == avroEncoding {
-		types = avroTypes
-	}
-	head := append([]string{
-		t.title() + ": the objects as they are, and as they change.",
+	prefix, head := t.keyPrefix(), []string{t.title() + ": the objects as they are, and as they change.",
 		"It needs KUBECDC_BEFORE=full, the default. Compaction may leave nothing of an object but an update: the primary key " +
-			"and this setting make an insert of it.",
-		types,
-	}, hidden(t.Object)...)
-	return comment("--", head...) + "\n" + `SET 'table.exec.source.cdc-events-duplicate' = 'true';
-
-CREATE TABLE ` + quote("`", t.name()) + ` (
-` + keyColumns("  ", prefix) + `,
-` + flinkTypes.members(t.Object, "  ") + `,
-  ` + primaryKey(prefix) + ` NOT ENFORCED
-) WITH (
-  'connector' = 'kafka',
-` + t.flinkSource(prefix) + `
-  'key.fields' = '` + prefix + strings.Join(key, ";"+prefix) + `',
-  'scan.startup.mode' = 'earliest-offset',
-` + t.flinkFormat("value", "debezium-json", "debezium-avro-confluent", ignoreErrors) + `
-);
-`, nil
+			"and this setting make an insert of it."}
+	return t.flinkTable("flink.sql", t.name(), t.Object, prefix, types, head, "fields", prefix+strings.Join(key, ";"+prefix),
+		"format", t.flinkFormat("value", "debezium-json", "debezium-avro-confluent", ignoreErrors)), nil
 }
 
 // flinkUpsert reads the last record of each key, whether records have before-images or not.
@@ -48,43 +29,38 @@ func flinkUpsert(t Table) (string, error) {
 	if err := t.nameForFlink(); err != nil {
 		return "", err
 	}
-	if t.Encoding == "object" {
-		return flinkObjects(t), nil
+	if t.Encoding == "object" { // there is nothing of a delete but the tombstone
+		return t.flinkUpsertTable(t.name(), t.Object, t.keyPrefix(), "."), nil
 	}
 	log := record(append([]Field{field("after", t.Object)}, t.about()...)...)
 	var columns []string
 	for _, f := range t.Object.Fields {
-		name := quote("`", f.Name)
-		columns = append(columns, fmt.Sprintf("`after`.%s AS %s", name, quote("`", t.unlikeKey(f.Name))))
+		columns = append(columns, fmt.Sprintf("`after`.%s AS %s", quote("`", f.Name), quote("`", t.unlikeKey(f.Name))))
 	}
-	return t.flinkUpsertTable(t.name()+"_log", log, "", ". It needs no before-images.") + "\n" + comment("--", "A delete is a record with op d whose after is null, then a tombstone. upsert-kafka takes only the tombstone "+
-		"for a delete, and the record before it for a row without an object: the condition leaves that row out.") +
-		`CREATE VIEW ` + quote("`", t.name()) + ` AS
-SELECT ` + "`cluster`, `namespace`, `name`,\n  " + strings.Join(columns, ",\n  ") + `
-FROM ` + quote("`", t.name()+"_log") + " WHERE `op` <> 'd';\n", nil
+	return t.flinkUpsertTable(t.name()+"_log", log, "", ". It needs no before-images.") + fill("flink-view.sql",
+		"view", quote("`", t.name()), "columns", strings.Join(columns, ",\n  "), "table", quote("`", t.name()+"_log")), nil
 }
-
-// flinkObjects reads records that are the object alone: there is nothing of a delete but the tombstone.
-func flinkObjects(t Table) string { return t.flinkUpsertTable(t.name(), t.Object, t.keyPrefix(), ".") }
 
 // flinkUpsertTable is a table of the last record of each key, whose value has these members.
 func (t *Table) flinkUpsertTable(name string, value *Type, prefix, needs string) string {
 	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors); with the faster parser all of " +
 		"the row would be."
+	return t.flinkTable("flink-upsert.sql", name, value, prefix, types, []string{t.title() + ": the objects as they are" + needs},
+		"format", t.flinkFormat("value", "json", "avro-confluent", ignoreErrors, [2]string{"decode.json-parser.enabled", "false"}))
+}
+
+// flinkTable fills a statement. types says what becomes of a member whose type changes, unless the records are in Avro.
+func (t *Table) flinkTable(program, name string, value *Type, prefix, types string, head []string, more ...string) string {
 	if t.Encoding == avroEncoding {
 		types = avroTypes
 	}
-	head := append([]string{t.title() + ": the objects as they are" + needs, types}, hidden(t.Object)...)
-	return comment("--", head...) + "\nCREATE TABLE " + quote("`", name) + ` (
-` + keyColumns("  ", prefix) + `,
-` + flinkTypes.members(value, "  ") + `,
-  ` + primaryKey(prefix) + ` NOT ENFORCED
-) WITH (
-  'connector' = 'upsert-kafka',
-` + t.flinkSource(prefix) + `
-` + t.flinkFormat("value", "json", "avro-confluent", ignoreErrors, [2]string{"decode.json-parser.enabled", "false"}) + `
-);
-`
+	var keys []string
+	for _, name := range key {
+		keys = append(keys, quote("`", prefix+name))
+	}
+	return fill(program, append(more, "head", comment("--", append(append(head, types), hidden(t.Object)...)...), "table", quote("`", name),
+		"keys", strings.Join(keys, " STRING, ")+" STRING", "columns", flinkTypes.members(value, "  "), "primary", strings.Join(keys, ", "),
+		"source", t.flinkSource(prefix))...)
 }
 
 // avroTypes says what becomes of a member whose type changes (sinks/kafka/internal/avro).
@@ -99,7 +75,7 @@ func (t *Table) flinkFormat(of, json, avro string, settings ...[2]string) string
 	if t.Encoding == avroEncoding {
 		format, settings = avro, [][2]string{{"url", t.Registry}}
 	}
-	text := "  " + quote("'", of+".format") + " = " + quote("'", format)
+	text := quote("'", of+".format") + " = " + quote("'", format)
 	for _, s := range settings {
 		text += ",\n  " + quote("'", of+"."+format+"."+s[0]) + " = " + quote("'", s[1])
 	}
@@ -121,7 +97,7 @@ func flinkNames(t *Type) error {
 	}
 	for _, f := range t.Fields {
 		if strings.ContainsAny(f.Name, "\n\r") {
-			return usage.Errorf("Flink can't name the member %q, which has a line break: leave it out with --without, or "+
+			return fault.Usagef("Flink can't name the member %q, which has a line break: leave it out with --without, or "+
 				"have what it is in as JSON with --json", f.Name)
 		}
 		if err := flinkNames(f.Type); err != nil {
@@ -137,13 +113,13 @@ func (t *Table) flinkSource(prefix string) string {
 		"'topic' = " + quote("'", t.topic()),
 		"'properties.bootstrap.servers' = " + quote("'", t.Brokers),
 		"'properties.isolation.level' = 'read_committed'",
-		strings.TrimSpace(t.flinkFormat("key", "json", "avro-confluent")),
+		t.flinkFormat("key", "json", "avro-confluent"),
 		"'value.fields-include' = 'EXCEPT_KEY'",
 	}
 	if prefix != "" {
 		options = append(options, "'key.fields-prefix' = "+quote("'", prefix))
 	}
-	return "  " + strings.Join(options, ",\n  ") + ","
+	return strings.Join(options, ",\n  ")
 }
 
 // keyPrefix is in front of the key's columns if the object has a member of such a name.
@@ -160,21 +136,4 @@ func (t *Table) unlikeKey(name string) string {
 		return name + "_"
 	}
 	return name
-}
-
-// keyColumns are the columns of the key, on one line.
-func keyColumns(indent, prefix string) string {
-	var columns []string
-	for _, name := range key {
-		columns = append(columns, quote("`", prefix+name)+" STRING")
-	}
-	return indent + strings.Join(columns, ", ")
-}
-
-func primaryKey(prefix string) string {
-	var columns []string
-	for _, name := range key {
-		columns = append(columns, quote("`", prefix+name))
-	}
-	return "PRIMARY KEY (" + strings.Join(columns, ", ") + ")"
 }

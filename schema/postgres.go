@@ -28,23 +28,12 @@ func postgres(t Table) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	now, history := quote(`"`, t.name()), quote(`"`, t.name()+"_changes")
-	where := "\nWHERE api_group = " + quote("'", t.Resource.Group) + " AND resource = " + quote("'", t.Resource.Plural) + ";\n"
-	text := comment("--", t.Resource.ID()+" ("+t.Resource.APIVersion()+"), tables of the Postgres sink",
-		"Maps, lists and objects without a schema are of type json. A NUL is shown as U+FFFD, since a text can't have it.") + `BEGIN;
-DROP VIEW IF EXISTS ` + now + ", " + history + `;
-
--- The objects as they are.
-CREATE VIEW ` + now + ` AS SELECT
-  ` + strings.Join(objectColumns, ", ") + `,
-` + arrows(objects, "readable") + `
-FROM (SELECT *, ` + withoutNUL("body") + ` AS readable FROM kubecdc_log.objects) AS objects` + where + `
--- Every change: the object as the change left it; of a delete, as it was before.
-CREATE VIEW ` + history + ` AS SELECT
-  ` + strings.Join(changeColumns, ", ") + `,
-` + arrows(changes, "readable") + `
-FROM (SELECT *, ` + withoutNUL("coalesce(after, before)") + ` AS readable FROM kubecdc_log.changes) AS changes` + where + `
-COMMIT;
-`
+	text := fill("postgres.sql", "head", comment("--", t.Resource.ID()+" ("+t.Resource.APIVersion()+"), tables of the Postgres sink",
+		"Maps, lists and objects without a schema are of type json. A NUL is shown as U+FFFD, since a text can't have it."),
+		"objects", quote(`"`, t.name()), "object columns", strings.Join(objectColumns, ", "), "object members", arrows(objects, "readable"),
+		"object body", withoutNUL("body"),
+		"changes", quote(`"`, t.name()+"_changes"), "change columns", strings.Join(changeColumns, ", "),
+		"change members", arrows(changes, "readable"), "change body", withoutNUL("coalesce(after, before)"),
+		"group", quote("'", t.Resource.Group), "plural", quote("'", t.Resource.Plural))
 	return strings.ReplaceAll(text, "\x00", "\uFFFD"), nil // a member's name may have one
 }

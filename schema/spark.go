@@ -11,31 +11,8 @@ func spark(t Table) (string, error) {
 	if twins(t.Object) {
 		head = append(head, "Names of members differ by case alone: spark.conf.set(\"spark.sql.caseSensitive\", \"true\") comes first.")
 	}
-	return comment("#", head...) + `from pyspark.sql.functions import col, from_json
-
-key = "` + sparkKey() + `"
-value = r"""STRUCT<
-` + strings.ReplaceAll(sparkTypes.members(value, "  "), `"""`, `""" '"""' r"""`) + `
->"""
-
-` + pythonName(t.name()) + ` = (
-    spark.readStream.format("kafka")
-    .option("kafka.bootstrap.servers", "` + t.Brokers + `")
-    .option("kafka.isolation.level", "read_committed")
-    .option("subscribe", "` + t.topic() + `")
-    .option("startingOffsets", "earliest")
-    .load()
-    .where(col("value").isNotNull())  # a tombstone follows each delete
-    .select(
-        from_json(col("key").cast("string"), key).alias("key"),
-        from_json(col("value").cast("string"), value).alias("value"),
-        "topic", "partition", "offset", "timestamp",
-    )
-)
-`, nil
+	return fill("spark.py", "head", comment("#", head...), "key", strings.Join(key, " STRING, ")+" STRING",
+		"members", strings.ReplaceAll(sparkTypes.members(value, "  "), `"""`, `""" '"""' r"""`),
+		"name", strings.ReplaceAll(t.name(), "-", "_"), // a group may have dashes, and a name in Python has none
+		"brokers", t.Brokers, "topic", t.topic()), nil
 }
-
-func sparkKey() string { return strings.Join(key, " STRING, ") + " STRING" }
-
-// pythonName returns a name that Python takes: a group may have dashes.
-func pythonName(name string) string { return strings.ReplaceAll(name, "-", "_") }

@@ -13,7 +13,6 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/kubeapi"
-	"kubecdc/internal/startup"
 	"kubecdc/source/discovery"
 )
 
@@ -47,12 +46,12 @@ const (
 
 // Identify reads the cluster's identity from the API server, and derives the name from it if nothing else gives one. The
 // name is needed before anything is opened: it is part of the checkpoint and of the log.
-func (t *Cluster) Identify(ctx context.Context, start *startup.Steps) (err error) {
+func (t *Cluster) Identify(ctx context.Context, start *dependency.Steps) (err error) {
 	if t.Server, err = discovery.Connect(t.REST); err != nil {
 		return err
 	}
 	var id change.ClusterIdentity
-	step := startup.Step{For: "the API server to say which cluster it is", On: dependency.APIServer, At: t.Server.Host(),
+	step := dependency.Step{For: "the API server to say which cluster it is", On: dependency.APIServer, At: t.Server.Host(),
 		Limit: RequestLimit, Before: t.Before()}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		id, err = t.Server.Identify(ctx)
@@ -80,9 +79,9 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 }
 
 // Bind checks that the checkpoint belongs to this cluster, and makes a new one belong to it.
-func (t *Cluster) Bind(ctx context.Context, start *startup.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
+func (t *Cluster) Bind(ctx context.Context, start *dependency.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
-	step := startup.Step{For: "the checkpoint to say which cluster it is of", On: dependency.Checkpoint, At: where, Limit: RequestLimit}
+	step := dependency.Step{For: "the checkpoint to say which cluster it is of", On: dependency.Checkpoint, At: where, Limit: RequestLimit}
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		b, err = store.Bind(ctx, t.Cluster, t.Identity)
 		return err

@@ -9,12 +9,11 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
-	"kubecdc/internal/startup"
 )
 
 // OpenStore opens the checkpoint for an exporter, which owns an SQLite file. It also returns its location, without passwords.
 func OpenStore(
-	ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster,
+	ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster,
 ) (store checkpoint.Store, where string, err error) {
 	return openStore(ctx, start, c, cluster, sqlite.Open)
 }
@@ -25,14 +24,14 @@ func ShareStore(ctx context.Context, c *config.Config, cluster *Cluster) (store 
 }
 
 func openStore(
-	ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster,
+	ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster,
 	open func(ctx context.Context, path string) (*sqlite.Store, error),
 ) (_ checkpoint.Store, where string, _ error) {
 	path, err := c.SQLitePath(cluster.Cluster)
 	if err != nil {
 		return nil, "", err
 	}
-	step := startup.Step{For: "the checkpoint", On: dependency.Checkpoint, At: c.Checkpoint.Location.String(), Limit: OpenLimit}
+	step := dependency.Step{For: "the checkpoint", On: dependency.Checkpoint, At: c.Checkpoint.Location.String(), Limit: OpenLimit}
 	if path != "" {
 		step.At, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release takes as long as it takes
 	}

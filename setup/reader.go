@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"kubecdc/config"
-	"kubecdc/internal/startup"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
 
@@ -18,8 +18,8 @@ func OpenLog(ctx context.Context, command string, settings *config.Config, clust
 			Fix:  "set it to the sink whose log exporter " + command + " shall read: sqlite, kafka or postgres"}}}
 	}
 	var reader sinks.Reader
-	step := startup.Step{For: "the log", At: SinkAddress(settings), Limit: OpenLimit}
-	err := startup.Once(ctx, step, func(ctx context.Context) (err error) {
+	step := dependency.Step{For: "the log", At: SinkAddress(settings), Limit: OpenLimit}
+	err := dependency.Once(ctx, step, func(ctx context.Context) (err error) {
 		reader, err = SinkOf(settings).read(ctx, settings, cluster)
 		return err
 	})

@@ -8,9 +8,9 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
-	"kubecdc/internal/startup"
-	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
@@ -27,7 +27,7 @@ type ReplayPlace struct {
 	Stdout   bool
 }
 
-// Check returns a usage.Error unless one place is named.
+// Check returns a fault.Usage unless one place is named.
 func (p *ReplayPlace) Check() error {
 	named := 0
 	for _, given := range []bool{p.topics(), p.Postgres != "", p.SQLite != "", p.Stdout} {
@@ -36,7 +36,7 @@ func (p *ReplayPlace) Check() error {
 		}
 	}
 	if named != 1 {
-		return usage.Errorf("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres, --to-sqlite or --to-stdout")
+		return fault.Usagef("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres, --to-sqlite or --to-stdout")
 	}
 	return nil
 }
@@ -110,13 +110,13 @@ func (p *ReplayPlace) Open(
 		to.Brokers = p.Brokers
 	}
 	if to.TopicPrefix = cmp.Or(p.Prefix, to.TopicPrefix); p.Prefix == "" && c.Sink.Kind != kafka.Kind.Name {
-		return nil, usage.Errorf("--to-prefix: name the prefix of the topics")
+		return nil, fault.Usagef("--to-prefix: name the prefix of the topics")
 	}
 	if len(to.Brokers) == 0 {
-		return nil, usage.Errorf("--to-prefix: name the Kafka of the topics with --to-brokers, or set KUBECDC_KAFKA_BROKERS")
+		return nil, fault.Usagef("--to-prefix: name the Kafka of the topics with --to-brokers, or set KUBECDC_KAFKA_BROKERS")
 	}
 	if err := to.Validate(); err != nil {
-		return nil, usage.Errorf("--to-prefix, --to-brokers: %v", err)
+		return nil, fault.Usagef("--to-prefix, --to-brokers: %v", err)
 	}
 	return openReplayTopics(ctx, to, live)
 }
@@ -142,13 +142,13 @@ func openReplayTopics(ctx context.Context, to kafka.Config, live string) (replay
 		return nil, err
 	}
 	var identity string
-	step := startup.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: RequestLimit}
-	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
+	step := dependency.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: RequestLimit}
+	err = dependency.Once(ctx, step, func(ctx context.Context) (err error) {
 		identity, err = target.Identity(ctx)
 		return err
 	})
 	if err == nil && overlap(identity, live) {
-		err = usage.Errorf("the live log is %s, and a replay to %s would write into its topics: choose a prefix that is "+
+		err = fault.Usagef("the live log is %s, and a replay to %s would write into its topics: choose a prefix that is "+
 			"no part of the live one", live, identity)
 	}
 	if err != nil {

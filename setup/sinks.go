@@ -2,6 +2,9 @@ package setup
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -11,7 +14,6 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/sqlitefile"
-	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
@@ -56,10 +58,11 @@ type SinkHelp struct {
 	Pin      kafka.Pin
 	Version  string           // of the program
 	Store    checkpoint.Store // nil: it is not open
+	Show     stdout.Show      // what of the changes is shown on a terminal
 }
 
-func OpenSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	step := startup.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
+func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
+	step := dependency.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
 	var sink sinks.Sink
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		sink, err = SinkOf(c).open(ctx, c, cluster, help)
@@ -72,7 +75,7 @@ func OpenSink(ctx context.Context, start *startup.Steps, c *config.Config, clust
 }
 
 func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
+	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}, Show: help.Show}), nil
 }
 
 // openSQLite opens the log in the checkpoint's file, which is open already, or for itself. On a terminal it prints the changes too.
@@ -85,10 +88,10 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 	sink, err := sqlite.New(ctx, store.File(), sqlite.Config{Cluster: cluster.Cluster, ClusterUID: cluster.Binding.ID,
 		ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.SQLiteHistory), MaxSize: int64(c.Sink.SQLiteMaxSize), Logger: help.Log,
 		BodyCacheBytes: int(cache)})
-	if err != nil || !stdout.OnTerminal() {
+	if err != nil || help.Show.Screen == nil {
 		return sink, err
 	}
-	return stdout.Beside(sink), nil
+	return stdout.Beside(sink, help.Show), nil
 }
 
 // errTwoPlaces: the log would be elsewhere than the checkpoint.
@@ -104,6 +107,9 @@ func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Re
 		return nil, errTwoPlaces
 	}
 	file, err := sqlitefile.Share(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w (there is no file %s), or set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run has them", &NoLogError{Cluster: cluster}, path)
+	}
 	if err != nil {
 		return nil, err
 	}

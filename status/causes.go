@@ -2,8 +2,10 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,8 +21,30 @@ import (
 var asked = regexp.MustCompile(`^(?:list|watch) \S+: |(?:Get|Post|Put|Delete) "[^"]*": |\S+:\d+->|[^\s:]+ is forbidden: | resource "[^"]*" in API group "[^"]*"` +
 	`| in the namespace "[^"]*"|resourceVersions? \d+(?: and \d+)?|signal \d+|^\d+ of its`)
 
-// cause is an error without its request.
+// accounted matches how far the recovery of a stream is.
+var accounted = regexp.MustCompile(`: (\d+) of (\d+) revisions accounted for, (\d+) requests`)
+
+// progress adds up how far the recoveries of streams are.
+type progress [3]int
+
+func (p *progress) add(text string) {
+	for i, number := range accounted.FindStringSubmatch(text) {
+		if n, err := strconv.Atoi(number); err == nil && i > 0 {
+			p[i-1] += n
+		}
+	}
+}
+
+func (p *progress) String() string {
+	if p[1] == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %d of %d revisions accounted for, %d requests", p[0], p[1], p[2])
+}
+
+// cause is an error without its request, and without how far its recovery is.
 func cause(text string) string {
+	text = accounted.ReplaceAllString(text, "")
 	return strings.Join(strings.Fields(asked.ReplaceAllStringFunc(text, func(match string) string {
 		switch {
 		case strings.HasSuffix(match, " is forbidden: "):
@@ -62,7 +86,7 @@ func (m *maker) victims() {
 			continue
 		}
 		if group.Count > 1 {
-			group.Component, group.Text, group.Stream = "streams", why, ""
+			group.Component, group.Text, group.Stream = "streams", why+group.recovery.String(), ""
 		}
 		m.status.Problems = append(m.status.Problems, *group)
 	}
@@ -70,6 +94,7 @@ func (m *maker) victims() {
 
 // add counts a stream that has the problem.
 func (p *Problem) add(s *Stream) {
+	p.recovery.add(s.Problem)
 	if p.Count++; p.Count <= mostNames {
 		p.Names = append(p.Names, Label(s.id))
 	}

@@ -67,6 +67,14 @@ func TestTheServerComesBeforeItsVictims(t *testing.T) {
 	}
 }
 
+// A gap of many streams is one problem with one progress.
+func TestTheRecoveryOfManyStreamsIsOneProblem(t *testing.T) {
+	s := failing(36, nil, "recovers what its watch missed: # of 100 revisions accounted for, 2 requests")
+	if got := problems(s); got != "streams: recovers what its watch missed: 630 of 3600 revisions accounted for, 72 requests" {
+		t.Error(got)
+	}
+}
+
 // What went away is shown for a while, by cause, the latest first.
 func TestWhatWasWrong(t *testing.T) {
 	process := &live.Snapshot{}

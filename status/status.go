@@ -35,6 +35,8 @@ type Problem struct {
 	Help      string          `json:"help,omitempty"`    // what to do
 	See       string          `json:"see,omitempty"`     // where to read on, as docs/operations.md#kafka
 	Stream    change.StreamID `json:"-"`                 // empty: it is not about one stream
+
+	recovery progress // of all streams that have it
 }
 
 // Process is the process that answered.

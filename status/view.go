@@ -23,7 +23,14 @@ func since(t time.Time, suffix string) g.Node {
 	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Data("suffix", suffix), h.Title(stamp(t)), g.Text(clock(t)))
 }
 
-func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+// clock is a time as the page without a script shows it.
+func clock(t time.Time) string {
+	if t = t.UTC(); t.Format(time.DateOnly) == time.Now().UTC().Format(time.DateOnly) {
+		return t.Format("15:04:05 UTC")
+	}
+	return stamp(t)
+}
+
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // Age is a duration in at most two units: 42 s, 3 min, 2 h 5 min, 4 d.

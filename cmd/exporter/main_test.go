@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/checkpoint"
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/sinks"
@@ -46,7 +47,7 @@ func TestHelpTeaches(t *testing.T) {
 		"tail-help": {"tail", "--help"},
 	} {
 		code, got, stderr := exporter(t, args...)
-		if code != exitOK || stderr != "" {
+		if code != cli.ExitOK || stderr != "" {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}
 		golden := filepath.Join("testdata", name+".golden")
@@ -108,7 +109,7 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 		{"checkpoints", "lst"},
 		{"signals", "abort"},
 	} {
-		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.HasPrefix(stderr, "exporter: ") {
+		if code, _, stderr := exporter(t, args...); code != cli.ExitSettings || !strings.HasPrefix(stderr, "exporter: ") {
 			t.Errorf("%v: exit code %d\n%s", args, code, stderr)
 		}
 	}
@@ -118,7 +119,7 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, stderr)
 		}
 	}
-	if code, _, stderr := exporter(t, "status"); code != exitSettings || !strings.Contains(stderr, "or set KUBECDC_CLUSTER") {
+	if code, _, stderr := exporter(t, "status"); code != cli.ExitSettings || !strings.Contains(stderr, "or set KUBECDC_CLUSTER") {
 		t.Errorf("a command that needs only the name of the cluster: exit code %d\n%s", code, stderr)
 	}
 	if _, _, stderr := exporter(t, "run", "--kafka-borkers=h:1"); !strings.Contains(stderr, "did you mean --kafka-brokers?") {
@@ -146,7 +147,7 @@ func TestAListenAddressInUseEndsWithCode2(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr := exporter(t, "run", "--kubeconfig", kubeconfig, "--listen", taken.Addr().String())
-	if code != exitSettings || !strings.Contains(stderr, "choose another port") {
+	if code != cli.ExitSettings || !strings.Contains(stderr, "choose another port") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }
@@ -156,24 +157,35 @@ func TestExitCodes(t *testing.T) {
 		err  error
 		code int
 	}{
-		{nil, exitOK},
-		{errors.New("x"), exitFailed},
-		{&config.Error{}, exitSettings},
-		{fmt.Errorf("x: %w", context.Canceled), exitKilled},
-		{errors.Join(export.ErrShutdownTimeout, context.Canceled), exitFailed},
-		{fmt.Errorf("x: %w", checkpoint.ErrFenced), exitFenced},
-		{errors.Join(checkpoint.ErrFenced, context.Canceled), exitFenced}, // one slot's end stops the others
-		{errors.Join(&sinks.OtherClusterError{}, context.Canceled), exitSettings},
-		{fmt.Errorf("x: %w", sinks.ErrInvalidWriter), exitFailed}, // whether another process has taken over the checkpoint says
+		{nil, cli.ExitOK},
+		{errors.New("x"), cli.ExitFailed},
+		{&config.Error{}, cli.ExitSettings},
+		{fmt.Errorf("x: %w", context.Canceled), cli.ExitKilled},
+		{errors.Join(export.ErrShutdownTimeout, context.Canceled), cli.ExitFailed},
+		{fmt.Errorf("x: %w", checkpoint.ErrFenced), cli.ExitFenced},
+		{errors.Join(checkpoint.ErrFenced, context.Canceled), cli.ExitFenced}, // one slot's end stops the others
+		{errors.Join(&sinks.OtherClusterError{}, context.Canceled), cli.ExitSettings},
+		{fmt.Errorf("x: %w", sinks.ErrInvalidWriter), cli.ExitFailed}, // whether another process has taken over the checkpoint says
 	} {
-		if got := exitCode(c.err); got != c.code {
+		if got := cli.ExitCode(c.err); got != c.code {
 			t.Errorf("%v: %d, want %d", c.err, got, c.code)
 		}
 	}
 }
 
 func TestVersion(t *testing.T) {
-	if code, out, _ := exporter(t, "version"); code != 0 || !strings.HasPrefix(out, "kubecdc exporter ") {
-		t.Error(code, out)
+	for _, arg := range []string{"version", "--version"} {
+		if code, out, _ := exporter(t, arg); code != 0 || !strings.HasPrefix(out, "kubecdc exporter ") {
+			t.Error(arg, code, out)
+		}
+	}
+}
+
+func TestWrongPathsAreNamed(t *testing.T) {
+	for _, wrong := range []string{"jsonpath", "jsonpath={.a", "json=x", "names"} {
+		code, _, stderr := exporter(t, "tail", "-o", wrong)
+		if code != cli.ExitSettings || !strings.Contains(stderr, "-o "+wrong+": ") {
+			t.Errorf("-o %s: %d, %s", wrong, code, stderr)
+		}
 	}
 }

@@ -43,7 +43,9 @@ func TestPagesShowCommandsThatExist(t *testing.T) {
 }
 
 func wantCommand(t *testing.T, page, line string) {
-	c, _, err := newRoot(io.Discard, io.Discard).Find(strings.Fields(line))
+	root := newRoot(io.Discard, io.Discard)
+	root.InitDefaultCompletionCmd("completion")
+	c, _, err := root.Find(strings.Fields(line))
 	if err != nil || !c.HasParent() {
 		t.Errorf("%s shows exporter %s: %v", page, line, err)
 		return

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kubecdc/cmd/exporter/cli"
 )
 
 // Names need no cluster. Of two names of the same objects the first alone is exported.
@@ -15,7 +17,7 @@ func TestRBACPrintsTheRightsOfTheSettings(t *testing.T) {
 			"--aggregate", "-o=json"},
 	} {
 		code, got, stderr := exporter(t, append([]string{"rbac"}, args...)...)
-		if code != exitOK || stderr != "" {
+		if code != cli.ExitOK || stderr != "" {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}
 		golden := filepath.Join("testdata", name+".golden")
@@ -37,7 +39,7 @@ func TestRBACSaysThatPatternsNeedACluster(t *testing.T) {
 		{"-o=xml", "-o xml: the output is one of yaml, json"},
 		{"--resources=Pods", "KUBECDC_RESOURCES"},
 	} {
-		if code, _, stderr := exporter(t, "rbac", c.args); code != exitSettings || !strings.Contains(stderr, c.want) {
+		if code, _, stderr := exporter(t, "rbac", c.args); code != cli.ExitSettings || !strings.Contains(stderr, c.want) {
 			t.Errorf("rbac %s: exit code %d, lacks %q\n%s", c.args, code, c.want, stderr)
 		}
 	}

@@ -2,17 +2,19 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"kubecdc/cmd/exporter/api"
+	"kubecdc/cmd/exporter/cli"
+	"kubecdc/cmd/exporter/inspect"
+	"kubecdc/cmd/exporter/past"
+	"kubecdc/cmd/exporter/rewind"
+	"kubecdc/cmd/exporter/run"
+	"kubecdc/cmd/exporter/steer"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/suggest"
-	"kubecdc/internal/usage"
 )
 
 const rootHelp = `exporter turns the watch stream of a Kubernetes cluster into an ordered, complete, replayable log.
@@ -30,24 +32,6 @@ To keep a log in Kafka, with progress in Postgres:
 
 exporter run --help explains every setting. exporter status says whether all is well.`
 
-const exitCodes = `
-Exit codes:
-  0    done; for run: stopped by a signal, and the batch in flight is committed;
-       for what else goes on until it is stopped (status --watch, tail, history
-       --follow): stopped by Ctrl-C or SIGTERM
-  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT; for diff and
-       verify: something differs; for check and status: something is wrong
-  2    wrong settings: each one is named, with a fix; or the API server is of
-       another cluster than before; for diff and verify: failed
-  3    fenced: another process took over the slot, or writes the same log with
-       another checkpoint
-  130  ended by Ctrl-C or SIGTERM before it was done; for run: at once, by a
-       second one; nothing is lost: the next start resumes from the checkpoint
-`
-
-// width of --help.
-const width = 80
-
 // --help has commands in the order of their use.
 func init() { cobra.EnableCommandSorting = false }
 
@@ -58,17 +42,24 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long:          rootHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          unknownCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:          cli.UnknownCommand,
+	}
+	version := root.Flags().Bool("version", false, "print the version")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *version {
+			return printVersion(c)
+		}
+		return c.Help()
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(flagError)
-	addGroup(root, "Export:", newRun(), newCheck(), newStatus(), newRBAC())
-	addGroup(root, "Ask a running exporter:", newSnapshot(), newPause(), newResume(), newForget(), newSignals())
-	addGroup(root, "Read the log:", newHistory(), newState(), newDiff(), newTail(), newVerify(), newSchema())
-	addGroup(root, "Go back in the log:", newCheckpoints(), newReplay())
+	root.SetFlagErrorFunc(cli.FlagError)
+	addGroup(root, "Export:", run.New(), inspect.NewCheck(), inspect.NewStatus(), inspect.NewRBAC())
+	addGroup(root, "Ask a running exporter:", steer.NewSnapshot(), steer.NewPause(), steer.NewResume(), steer.NewForget(), steer.NewSignals())
+	addGroup(root, "Read the log:", past.NewHistory(), past.NewState(), past.NewDiff(), past.NewTail(), inspect.NewLogs(), inspect.NewVerify(), inspect.NewSchema())
+	addGroup(root, "Serve the log as a Kubernetes API:", api.NewServe(), api.NewKubeconfig(), api.NewKubectl())
+	addGroup(root, "Go back in the log:", rewind.NewCheckpoints(), rewind.NewReplay())
 	root.AddCommand(newVersion())
 	withExitCodes(root)
 	return root
@@ -91,86 +82,8 @@ func withExitCodes(root *cobra.Command) {
 		if err := own(c); err != nil {
 			return err
 		}
-		return write(c.OutOrStderr(), exitCodes)
+		return cli.Write(c.OutOrStderr(), cli.ExitCodes)
 	})
-}
-
-const settingsElsewhere = `The settings of exporter run count here too, as environment variables or flags:
-use those of your exporter. exporter run --help explains them.
-`
-
-const someSettings = settingsElsewhere + `A flag of one that this command can't use is refused; a variable is ignored.
-`
-
-// withSettings adds the flags of the settings that a command can use. Its help says where they are explained.
-func withSettings(c *cobra.Command, can scope) *cobra.Command {
-	if can == nil {
-		return withSettingsHelp(settingsElsewhere, c, can)
-	}
-	return withSettingsHelp(someSettings, c, can)
-}
-
-func withSettingsHelp(help string, c *cobra.Command, can scope) *cobra.Command {
-	config.AddFlags(c.Flags(), can.has)
-	c.SetUsageFunc(func(c *cobra.Command) error {
-		return write(c.OutOrStdout(), plain.Own("Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+help+exitCodes))
-	})
-	return c
-}
-
-// ownFlags explains the flags of a command that are no settings.
-func ownFlags(c *cobra.Command) string {
-	settings, own := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.AddFlags(settings, nil)
-	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if settings.Lookup(f.Name) == nil && f.Name != "help" {
-			own.AddFlag(f)
-		}
-	})
-	if !own.HasFlags() {
-		return ""
-	}
-	return "Flags:\n" + own.FlagUsagesWrapped(width) + "\n"
-}
-
-// unknownCommand gives the error for arguments that name no command.
-func unknownCommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, command := range c.Commands() {
-		names = append(names, command.Name())
-	}
-	hint := suggest.DidYouMean(args[0], names)
-	return usage.Errorf("unknown command %q\n%sexporter --help explains all", args[0], hint)
-}
-
-// argCount gives the error for a wrong number of arguments.
-func argCount(least, most int) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
-			hint := ""
-			if most == 0 && c.Flags().Lookup("resources") != nil { // a stray word is mostly a resource
-				hint = fmt.Sprintf("to select resources, use --resources %s\n", strings.Join(args, ","))
-			}
-			return usage.Errorf("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())
-		}
-		return nil
-	}
-}
-
-func flagError(c *cobra.Command, err error) error {
-	text, hint := err.Error(), ""
-	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
-		if setting := refusedSetting(c, name); setting != nil {
-			return notUsed(c, setting)
-		}
-		var names []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		hint = suggest.DidYouMean("--"+name, names)
-	}
-	return usage.Error(text + "\n" + hint + c.CommandPath() + " --help explains all")
 }
 
 // execute runs one command line and returns the exit code.
@@ -178,8 +91,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
-	code := exitCodeOf(c, err)
-	if err == nil || code == exitKilled {
+	code := cli.ExitCodeOf(c, err)
+	if err == nil || code == cli.ExitKilled {
 		return code
 	}
 	text := err.Error()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/test/servers"
 )
 
@@ -14,7 +15,7 @@ func TestSchemaOfACRDFile(t *testing.T) {
 	code, out, stderr := exporter(t, "schema", "widgets", "--as", "flink", "--crds", widgets, "--columns", "spec.count,spec.ratio",
 		"--kafka-brokers", "b:1,c:2", "--kafka-topic-prefix", "shop", "--redact", "widgets.shop.example-corp.com:spec.count,pods:spec.ratio")
 	for _, want := range []string{"`spec` ROW<`count` STRING, `ratio` DOUBLE>", "'topic' = 'shop.widgets.", "= 'b:1,c:2'"} {
-		if code != exitOK || !strings.Contains(out, want) {
+		if code != cli.ExitOK || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, lacks %s: %s\n%s", code, want, stderr, out)
 		}
 	}
@@ -34,7 +35,7 @@ func TestSchemaExplainsAWrongCommandLine(t *testing.T) {
 		"JsonConverter can read none of the":  {"widgets", "--as", "connect", "--crds", widgets, "--columns", "spec.anything"},
 	} {
 		code, out, stderr := exporter(t, append([]string{"schema"}, args...)...)
-		if code != exitSettings || out != "" || !strings.Contains(stderr, want) {
+		if code != cli.ExitSettings || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %s%s", args, code, out, stderr)
 		}
 	}
@@ -43,11 +44,11 @@ func TestSchemaExplainsAWrongCommandLine(t *testing.T) {
 func TestSchemaOfACluster(t *testing.T) {
 	kubeconfig := servers.Kube(t).Kubeconfig
 	code, out, stderr := exporter(t, "schema", "deployments.apps", "--as", "flink", "--columns", "spec.replicas", "--kubeconfig", kubeconfig)
-	if code != exitOK || !strings.Contains(out, "`spec` ROW<`replicas` BIGINT>") {
+	if code != cli.ExitOK || !strings.Contains(out, "`spec` ROW<`replicas` BIGINT>") {
 		t.Errorf("exit code %d: %s\n%s", code, stderr, out)
 	}
 	code, _, stderr = exporter(t, "schema", "deployment", "--as", "flink", "--kubeconfig", kubeconfig)
-	if code != exitSettings || !strings.Contains(stderr, "did you mean deployments.apps?") {
+	if code != cli.ExitSettings || !strings.Contains(stderr, "did you mean deployments.apps?") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

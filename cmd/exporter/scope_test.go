@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
 )
 
@@ -31,7 +32,7 @@ func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
 			refused++
 			err := c.FlagErrorFunc()(c, c.ParseFlags([]string{"--" + s.Flag + "=x"}))
 			want := "--" + s.Flag + " is a setting of exporter run, which " + c.CommandPath() + " can't use: "
-			if exitCode(err) != exitSettings || !strings.HasPrefix(err.Error(), want) {
+			if cli.ExitCode(err) != cli.ExitSettings || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s --%s: %v", c.CommandPath(), s.Flag, err)
 			}
 		}
@@ -51,7 +52,7 @@ func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
 		"(KUBECDC_SLOTS in the environment is": {"history", "--slots=2", "pods", "a"},
 		"did you mean --namespace?":            {"replay", "--namspace", "pods"},
 	} {
-		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.Contains(stderr, want) {
+		if code, _, stderr := exporter(t, args...); code != cli.ExitSettings || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}
 	}

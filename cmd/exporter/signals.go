@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/plain"
 )
 
@@ -20,7 +21,7 @@ func withSignals(parent context.Context) (context.Context, context.CancelFunc) {
 		cancel()
 		<-signals
 		plain.Fprintf(os.Stderr, "exporter: ended at once; the next start resumes from the checkpoint\n")
-		os.Exit(exitKilled)
+		os.Exit(cli.ExitKilled)
 	}()
 	return ctx, func() { signal.Stop(signals); cancel() }
 }

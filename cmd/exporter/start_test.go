@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
@@ -108,7 +109,7 @@ func (s *started) wantEnd(t *testing.T, code int) {
 // wantFailure demands that the process ends, with exit code 1 and these words in its output.
 func (s *started) wantFailure(t *testing.T, says string) {
 	t.Helper()
-	if code, _ := exit(t, s.Cmd); code != exitFailed || !strings.Contains(s.text.String(), says) {
+	if code, _ := exit(t, s.Cmd); code != cli.ExitFailed || !strings.Contains(s.text.String(), says) {
 		t.Errorf("exit code %d, want one that says %q:\n%s", code, says, s.text.String())
 	}
 }
@@ -196,7 +197,7 @@ func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
 		s := start(t, "run", c.kubeconfig, c.settings...)
 		all[name] = func(t *testing.T) {
 			s.wantWaiting(t, c.says...)
-			s.wantEnd(t, exitOK)
+			s.wantEnd(t, cli.ExitOK)
 		}
 	}
 	all.run(t)
@@ -221,7 +222,7 @@ func TestSIGTERMEndsACheckAtOnce(t *testing.T) {
 	server := answering(t, func(_ http.ResponseWriter, r *http.Request) { asked <- true; <-r.Context().Done() })
 	s := start(t, "check", kubeconfig(t, server.URL, "", ""))
 	<-asked
-	s.wantEnd(t, exitFailed)
+	s.wantEnd(t, cli.ExitFailed)
 }
 
 // A failure that does not pass by itself ends run at once, even without a limit.
@@ -281,7 +282,7 @@ func TestAProxyThatCantReachTheAPIServerIsWaitedFor(t *testing.T) {
 			if strings.Contains(s.text.String(), "secret") {
 				t.Error("the proxy's password is in the log")
 			}
-			s.wantEnd(t, exitOK)
+			s.wantEnd(t, cli.ExitOK)
 		}
 	}
 	all.run(t)
@@ -294,7 +295,7 @@ func TestAPortInUseIsAWrongSetting(t *testing.T) {
 	}
 	defer taken.Close()
 	code, _, errs := exporter(t, "run", "--listen", taken.Addr().String(), "--kubeconfig", kubeconfig(t, "https://127.0.0.1:1", "", ""))
-	if code != exitSettings || !strings.Contains(errs, "KUBECDC_LISTEN (--listen)") || !strings.Contains(errs, "choose another port") {
+	if code != cli.ExitSettings || !strings.Contains(errs, "KUBECDC_LISTEN (--listen)") || !strings.Contains(errs, "choose another port") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -313,5 +314,5 @@ func TestATakenDefaultPortIsNoObstacle(t *testing.T) {
 	if code, answer := s.get("/healthz"); code != http.StatusOK {
 		t.Errorf("%s answers %d: %s", s.listen, code, answer)
 	}
-	s.wantEnd(t, exitOK)
+	s.wantEnd(t, cli.ExitOK)
 }

@@ -16,6 +16,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/export/live"
 	"kubecdc/status"
 	"kubecdc/test/checkpointtest"
@@ -53,7 +54,7 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	commit(1, change.Gap{From: "5", To: "9", Complete: true})
 	code, out, errs := exporter(t, args...)
 	for _, want := range []string{"prod: ✓ all is well", "kubecdc-0", "pods", "followed", "77", "complete, 0 s ago"} {
-		if code != exitOK || !strings.Contains(out, want) {
+		if code != cli.ExitOK || !strings.Contains(out, want) {
 			t.Fatalf("exit code %d, want %q: %s%s", code, want, out, errs)
 		}
 	}
@@ -63,7 +64,7 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	commit(2, change.Gap{From: "77", To: "99", Reason: "etcd was compacted"})
 	code, out, errs = exporter(t, append(args, "-o", "json")...)
 	var s status.Status
-	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitFailed || s.Healthy || s.Streams[0].Gap.Complete {
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != cli.ExitFailed || s.Healthy || s.Streams[0].Gap.Complete {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 	if want := "1 wrong: stream pods: changes may be missing between resourceVersions 77 and 99: etcd was compacted"; !strings.Contains(errs, want) {
@@ -94,13 +95,13 @@ func TestStatusAsksAnExporter(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--url", server.URL + "/", "--token-file", token}, exitOK, "prod: ✓ all is well"},
-		{[]string{"--url", server.URL}, exitFailed, "--token-file names the token"},
-		{[]string{"--url", other.URL}, exitFailed, "is no status of an exporter"},
-		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
-		{[]string{"--token-file", token}, exitSettings, "is for --url"},
-		{[]string{"-o", "xml"}, exitSettings, "-o xml"},
-		{[]string{"--url", "localhost:8080", "--watch"}, exitSettings, "http://HOST:PORT"},
+		{[]string{"--url", server.URL + "/", "--token-file", token}, cli.ExitOK, "prod: ✓ all is well"},
+		{[]string{"--url", server.URL}, cli.ExitFailed, "--token-file names the token"},
+		{[]string{"--url", other.URL}, cli.ExitFailed, "is no status of an exporter"},
+		{[]string{"--url", "localhost:8080"}, cli.ExitSettings, "http://HOST:PORT"},
+		{[]string{"--token-file", token}, cli.ExitSettings, "is for --url"},
+		{[]string{"-o", "xml"}, cli.ExitSettings, "-o xml"},
+		{[]string{"--url", "localhost:8080", "--watch"}, cli.ExitSettings, "http://HOST:PORT"},
 	} {
 		code, out, errs := exporter(t, append([]string{"status"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.says) {
@@ -124,7 +125,7 @@ func TestAWatchOfTheStatusOutlastsAFailedRequest(t *testing.T) {
 	defer server.Close()
 	var out, errs bytes.Buffer
 	code := execute(ctx, []string{"status", "--watch", "--url", server.URL}, &out, &errs)
-	if code != exitOK || asked != 2 || !strings.Contains(errs.String(), "answers 503 Service Unavailable; trying again every 2s") {
+	if code != cli.ExitOK || asked != 2 || !strings.Contains(errs.String(), "answers 503 Service Unavailable; trying again every 2s") {
 		t.Errorf("exit code %d after %d requests: %s%s", code, asked, out.String(), errs.String())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
@@ -83,7 +84,7 @@ func TestWhatCantBeFinishedEndsAtTheShutdownTimeout(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code, took := exit(t, c); code != exitFailed || took < time.Second/2 {
+	if code, took := exit(t, c); code != cli.ExitFailed || took < time.Second/2 {
 		t.Errorf("exit code %d after %s", code, took)
 	}
 }
@@ -98,7 +99,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 			return strings.Contains(log.String(), "a second signal ends at once"), nil
 		})
 	}
-	if code, took := exit(t, c); code != exitKilled {
+	if code, took := exit(t, c); code != cli.ExitKilled {
 		t.Errorf("exit code %d after %s", code, took)
 	}
 }

@@ -1,36 +1,29 @@
 package main
 
 import (
-	"runtime/debug"
+	"cmp"
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/plain"
 )
 
 // version is set by the build: -ldflags "-X main.version=v1.2.3".
 var version = ""
 
-// versionText returns the version, or the commit if the build set none.
-func versionText() string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown)"
-	}
-	return info.Main.Version
-}
+func init() { cli.Version = cmp.Or(version, cli.Version) }
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  argCount(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := plain.Fprintln(c.OutOrStdout(), "kubecdc exporter "+versionText())
-			return err
-		},
+		Args:  cli.Args(0, 0),
+		RunE:  func(c *cobra.Command, _ []string) error { return printVersion(c) },
 	}
+}
+
+func printVersion(c *cobra.Command) error {
+	_, err := plain.Fprintln(c.OutOrStdout(), "kubecdc exporter "+cli.Version)
+	return err
 }

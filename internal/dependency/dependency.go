@@ -1,5 +1,5 @@
-// Package dependency names the servers that the exporter depends on, attributes errors to them, and detects calls that they
-// do not answer. It does not know what the calls are about: neither slots nor batches.
+// Package dependency names the servers that the exporter depends on, attributes errors to them, waits for them at a start, and
+// detects calls that they do not answer. It does not know what the calls are about: neither slots nor batches.
 package dependency
 
 import (

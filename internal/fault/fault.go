@@ -1,4 +1,5 @@
-// Package fault asks of errors what package errors has no function for.
+// Package fault has the errors that several packages share, and asks of errors what package errors has no function for. It knows no driver:
+// the package of each database says what a failure means, and what the user can do.
 package fault
 
 import "errors"

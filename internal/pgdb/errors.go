@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"kubecdc/internal/dberror"
 	"kubecdc/internal/fault"
 )
 
@@ -21,7 +20,7 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: strings.NewReplacer("DATABASE", db.database, "USER", db.user).Replace(hint(err)), Gone: gone(err), Transient: transient(err)}
+	return &fault.Database{Op: op, Where: db.where, Err: furthest(err), Hint: strings.NewReplacer("DATABASE", db.database, "USER", db.user).Replace(hint(err)), Gone: gone(err), Transient: transient(err)}
 }
 
 // hints are by error code: https://www.postgresql.org/docs/current/errcodes-appendix.html. Two digits stand for all codes that

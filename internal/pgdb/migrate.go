@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"kubecdc/internal/dberror"
+	"kubecdc/internal/fault"
 )
 
 // migrationLock is the advisory lock that a process holds while it makes or changes a schema: "kubecdc" as a number.
@@ -51,7 +51,7 @@ func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 	}
 	files, failed := fs.Glob(o.Migrations, "migrations/*.sql")
 	if err = cmp.Or(err, failed); err == nil && version > len(files) {
-		err = dberror.Newer(version, len(files))
+		err = fault.NewerTables(version, len(files))
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func (m *migration) up(ctx context.Context, version int) error {
 		}
 	}
 	if version > known {
-		return dberror.Newer(version, known)
+		return fault.NewerTables(version, known)
 	}
 	return nil
 }

@@ -9,16 +9,15 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
-	"kubecdc/internal/dberror"
 	"kubecdc/internal/fault"
 )
 
 // Fail wraps err with what was tried on this file; nil stays nil.
 func (f *File) Fail(op string, err error) error {
-	if err == nil || fault.Is[*dberror.InUseError](err) {
+	if err == nil || fault.Is[*fault.InUseError](err) {
 		return err
 	}
-	return &dberror.Error{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err), Gone: IsDamaged(err)}
+	return &fault.Database{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err), Gone: IsDamaged(err)}
 }
 
 // IsDamaged reports that a file holds other bytes than SQLite has written.

@@ -19,7 +19,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"kubecdc/internal/dberror"
+	"kubecdc/internal/fault"
 )
 
 // File is an open file. All parts of a process share one.
@@ -46,7 +46,7 @@ const (
 )
 
 // Own opens the file as its owner, and makes one that only this user can read if there is none. While another process owns it, it
-// fails with *dberror.InUseError. So an owner knows that no other one lives.
+// fails with *fault.InUseError. So an owner knows that no other one lives.
 func Own(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *File) open(ctx context.Context, pragmas []string) (err error) {
 		f.useFolder(ctx)
 	}
 	if isBusy(err) { // a release that locked the database itself
-		return &dberror.InUseError{Path: f.path}
+		return &fault.InUseError{Path: f.path}
 	}
 	return f.Fail("open", err)
 }

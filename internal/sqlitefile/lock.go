@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"kubecdc/internal/dberror"
+	"kubecdc/internal/fault"
 )
 
 // lock locks a file, which it makes. The lock ends with the process, and with the descriptor, which children do not inherit. The file
@@ -23,7 +23,7 @@ func lock(path string) (*os.File, error) {
 	case err == nil:
 		return file, nil
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = &dberror.InUseError{Path: strings.TrimSuffix(path, ".lock")}
+		err = &fault.InUseError{Path: strings.TrimSuffix(path, ".lock")}
 	case errors.Is(err, syscall.ENOLCK):
 		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"kubecdc/internal/dberror"
+	"kubecdc/internal/fault"
 )
 
 // Migrate brings the tables of one part up to date: its migrations are SQL files by number, in the folder migrations, and the table
@@ -34,7 +34,7 @@ func (f *File) migrate(ctx context.Context, files fs.FS, table string) error {
 		return err
 	}
 	if current > known {
-		return dberror.Newer(int(current), int(known))
+		return fault.NewerTables(int(current), int(known))
 	}
 	_, err = p.Up(ctx)
 	return err
@@ -58,7 +58,7 @@ func (f *File) sameRelease(ctx context.Context, files fs.FS, table string) error
 	case err != nil:
 		return err
 	case current > known:
-		return dberror.Newer(int(current), int(known))
+		return fault.NewerTables(int(current), int(known))
 	case current < known:
 		return fmt.Errorf("the tables are of version %d, made by an older release or not yet, and this one reads version %d: "+
 			"exporter run of this release brings them up to date", current, known)

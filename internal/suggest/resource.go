@@ -2,11 +2,12 @@ package suggest
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
-	"kubecdc/internal/usage"
+	"kubecdc/internal/fault"
 )
 
 // short are kubectl's short names of built-in resources, for logs that are read without an API server. Whoever has one asks it for
@@ -19,6 +20,17 @@ var short = map[string]string{"cj": "cronjobs.batch", "cm": "configmaps", "cs": 
 	"pdb": "poddisruptionbudgets.policy", "po": "pods", "pv": "persistentvolumes", "pvc": "persistentvolumeclaims",
 	"quota": "resourcequotas", "rc": "replicationcontrollers", "rs": "replicasets.apps", "sa": "serviceaccounts",
 	"sc": "storageclasses.storage.k8s.io", "sts": "statefulsets.apps", "svc": "services"}
+
+// Short returns the short name of a resource, as Like takes it: deploy. One without has its plural, which is the name alone.
+func Short(id string) string {
+	best, _, _ := strings.Cut(id, ".")
+	for name, long := range short {
+		if long == id && (len(name) < len(best) || len(name) == len(best) && name < best) {
+			best = name
+		}
+	}
+	return best
+}
 
 // version is how kubectl tells a version from a group, in deployments.v1.apps.
 var version = regexp.MustCompile(`^v[1-9][0-9a-z]*(\.|$)`)
@@ -51,7 +63,7 @@ func Like(name string, known []string) (ids []string) {
 
 // Several is the error for a name that stands for several resources.
 func Several(name string, ids []string) error {
-	return usage.Errorf("%q may be %s: name one of them", name, strings.Join(ids, " or "))
+	return fault.Usagef("%q may be %s: name one of them", name, strings.Join(ids, " or "))
 }
 
 // Resources finds the resource that each of some names stands for among those that are known. missing begins the error if there is none.
@@ -81,5 +93,10 @@ func noResource(name string, known []string, missing string) error {
 	if near != "" {
 		near = "did you mean " + cmp.Or(plurals[near], near) + "? "
 	}
-	return usage.Errorf("%s %q: %sit has %s", missing, name, near, cmp.Or(strings.Join(known, ", "), "none"))
+	const most = 10
+	more := ""
+	if n := len(known) - most; n > 0 {
+		known, more = known[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return fault.Usagef("%s %q: %sit has %s%s", missing, name, near, cmp.Or(strings.Join(known, ", "), "none"), more)
 }

@@ -23,7 +23,7 @@ func Closest[T any](candidates []T, n int, distance func(T) int) []T {
 // Name returns the name closest to text, or "" if none is close enough to be what was meant.
 func Name(text string, names []string) string {
 	distance := func(name string) int { return Distance(text, name) }
-	if best := Closest(names, 1, distance); len(best) == 1 && distance(best[0]) <= len(text)/3+1 {
+	if best := Closest(names, 1, distance); len(best) == 1 && distance(best[0]) <= (len(text)+2)/3 {
 		return best[0]
 	}
 	return ""

@@ -2,17 +2,16 @@ package stdout
 
 import (
 	"context"
-	"os"
 
 	"kubecdc/change"
 	"kubecdc/change/provenance"
 	"kubecdc/sinks"
 )
 
-func OnTerminal() bool { return isTerminal(os.Stdout) }
-
-// Beside returns a sink that prints what another one has made durable, a short line for each change.
-func Beside(durable Durable) sinks.Sink { return &besides{durable, New(Options{Format: Text})} }
+// Beside returns a sink that shows on a terminal what another one has made durable, a short line for each change.
+func Beside(durable Durable, show Show) sinks.Sink {
+	return &besides{durable, New(Options{Format: Text, Out: show.Screen, Show: show})}
+}
 
 // Durable is a sink that can be read back, with audit records.
 type Durable interface {

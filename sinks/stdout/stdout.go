@@ -15,9 +15,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"golang.org/x/term"
-
 	"kubecdc/change"
+	"kubecdc/internal/screen"
 	"kubecdc/sinks"
 )
 
@@ -36,6 +35,7 @@ type Options struct {
 	Envelope change.Envelope
 	Out      io.Writer // default os.Stdout
 	Format   Format
+	Show     Show // of Text
 }
 
 type Sink struct {
@@ -60,16 +60,10 @@ func New(o Options) *Sink {
 		o.Out = os.Stdout
 	}
 	s := &Sink{out: bufio.NewWriterSize(o.Out, 64<<10), lines: &jsonLines{o.Envelope}}
-	terminal := isTerminal(o.Out)
-	if o.Format == Text || o.Format == Auto && terminal {
-		s.lines = newTextLines(terminal && os.Getenv("NO_COLOR") == "")
+	if o.Format == Text || o.Format == Auto && screen.IsTerminal(o.Out) {
+		s.lines = newTextLines(o.Show, screen.NewColours(screen.IsColourful(o.Out) || o.Show.Screen != nil && o.Show.Screen.Colours.On))
 	}
 	return s
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Open reads nothing back.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"kubecdc/change"
+	"kubecdc/internal/screen"
 	"kubecdc/sinks"
 	"kubecdc/test/hostile"
 )
@@ -20,7 +21,7 @@ func update() change.Change {
 		Stream: deployments, Op: change.Update, Namespace: "default", Name: "web", UID: "u", ResourceVersion: "12",
 		Before:     []byte(`{"metadata":{"resourceVersion":"11","managedFields":[1]},"spec":{"replicas":1,"paused":true},"status":{}}`),
 		After:      []byte(`{"metadata":{"resourceVersion":"12","managedFields":[2]},"spec":{"replicas":2},"status":{"ready":1},"extra":5}`),
-		Time:       time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local),
+		Time:       time.Date(2024, 1, 2, 3, 4, 5, 0, time.Local),
 		Provenance: change.Provenance{Fields: []byte("spec.paused,spec.replicas,status.ready,extra")},
 	}
 }
@@ -85,9 +86,8 @@ func TestText(t *testing.T) {
 		},
 	})
 	want := `03:04:05 gap     pods from 1 to 5: 3 recovered, 0 inferred, NOT complete: compacted
-03:04:05 updated deployments.apps default/web (12) spec.paused, spec.replicas, status.ready, extra
-03:04:05 deleted deployments.apps default/a   (12) [inferred]
-03:04:05 pods: 7 objects read, now watching from 9
+2024-01-02 03:04:05 ~ deploy/web -n default  spec.paused, spec.replicas, status.ready, extra
+2024-01-02 03:04:05 - deploy/a -n default  (inferred)
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -163,7 +163,7 @@ func TestPipeGetsControlRecords(t *testing.T) {
 
 func TestColours(t *testing.T) {
 	c := update()
-	if got := string(newTextLines(true).change(nil, &c)); !strings.Contains(got, "\x1b[33mupdated\x1b[") {
+	if got := string(newTextLines(Show{}, screen.NewColours(true)).change(nil, &c)); !strings.Contains(got, "\x1b[33m~ \x1b[") {
 		t.Errorf("an update is not yellow: %q", got)
 	}
 }

@@ -8,68 +8,65 @@ import (
 	"github.com/fatih/color"
 
 	"kubecdc/change"
+	"kubecdc/change/provenance"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 )
 
-// textLines prints a change as one line:
+// textLines prints a change as one line, for people:
 //
-//	15:04:05 updated pods default/web-1 (1234) spec.replicas, status
+//	15:04:05 ~ deploy/web -n shop  spec.replicas, status  by kubectl-edit
+//
+// What a first list reads, and what a cluster does all the time by itself, is left out.
 type textLines struct {
-	words           map[change.Op]plain.Own // padded and coloured
-	dim, alert      paint
-	resource, where int // widths of the columns, which grow
+	Show
+	colours    *screen.Colours
+	dim, alert paint
 }
 
-const columnLimit = 48
+// Show says which changes are shown on a terminal.
+type Show struct {
+	Screen *screen.Screen    // nil: lines have no limit
+	All    bool              // of bookkeeping too
+	Named  func(string) bool // the resources whose bookkeeping is asked for; nil: none
+}
 
 // paint does what plain.Sprintf does, in a colour.
 type paint func(format string, args ...any) plain.Own
 
-func newTextLines(colours bool) *textLines {
-	in := func(attributes ...color.Attribute) paint {
-		c := color.New(attributes...)
-		if colours {
-			c.EnableColor()
-		} else {
-			c.DisableColor()
-		}
+func newTextLines(show Show, colours *screen.Colours) *textLines {
+	in := func(c *color.Color) paint {
 		return func(format string, args ...any) plain.Own {
 			return plain.Own(c.Sprint(string(plain.Sprintf(format, args...))))
 		}
 	}
-	return &textLines{
-		words: map[change.Op]plain.Own{
-			change.Create: in(color.FgGreen)("created"),
-			change.Update: in(color.FgYellow)("updated"),
-			change.Delete: in(color.FgRed)("deleted"),
-			change.Read:   in(color.FgCyan)("read   "),
-		},
-		dim: in(color.Faint), alert: in(color.FgRed, color.Bold),
-	}
+	return &textLines{Show: show, colours: colours, dim: in(colours.Dim), alert: in(colours.Alert)}
 }
+
+// unlimited is the width of lines elsewhere than on a terminal.
+const unlimited = 1 << 20
 
 func (t *textLines) change(dst []byte, c *change.Change) []byte {
-	resource := column(&t.resource, c.Stream.Resource.ID())
-	key := column(&t.where, c.Key())
-	dst = plain.Appendf(dst, "%s %s %s %s %s", clock(c.Time), t.words[c.Op], resource, key, t.dim("(%s)", c.ResourceVersion))
-	for _, what := range t.what(c) {
-		dst = plain.Appendf(dst, " %s", what)
+	resource := c.Stream.Resource.ID()
+	if c.Op == change.Read && !t.All || !t.All && (t.Named == nil || !t.Named(resource)) && provenance.IsBookkeeping(c) {
+		return dst
 	}
-	return append(dst, '\n')
-}
-
-// what says which fields an update changed, and that a change was inferred or recovered.
-func (t *textLines) what(c *change.Change) (words []plain.Own) {
+	line := screen.Change{At: c.Time, Op: c.Op, Resource: resource, Namespace: c.Namespace, Name: c.Name,
+		By: strings.ReplaceAll(string(c.Provenance.Managers), ",", ", ")}
 	if len(c.Provenance.Fields) > 0 {
-		words = append(words, plain.Sprintf("%s", summary(strings.Split(string(c.Provenance.Fields), ","))))
+		line.What = summary(strings.Split(string(c.Provenance.Fields), ","))
 	}
 	switch {
 	case c.Inferred:
-		words = append(words, t.dim("[inferred]"))
+		line.Notes = []string{"inferred"}
 	case c.Gap != "":
-		words = append(words, t.dim("[recovered]"))
+		line.Notes = []string{"recovered"}
 	}
-	return words
+	width := unlimited
+	if t.Screen != nil {
+		width = t.Screen.Columns()
+	}
+	return append(append(dst, line.Line(width, t.colours, time.Now())...), '\n')
 }
 
 func summary(paths []string) string {
@@ -84,9 +81,12 @@ func summary(paths []string) string {
 var words = map[change.ControlType]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  ",
 	change.ControlStreamPaused: "paused "}
 
-// control prints what a reader needs to understand the stream: gaps, errors, the end of a snapshot.
+// control prints what a reader needs to understand the stream: gaps, errors, pauses.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	at := clock(time.UnixMilli(c.TimeMs))
+	if t.Screen != nil && c.Type == change.ControlStreamError && strings.Contains(c.Cause, "is forbidden") {
+		return dst // whoever has the screen says it once for all resources
+	}
 	switch c.Type {
 	case change.ControlGap:
 		return t.gap(dst, at, c)
@@ -99,21 +99,12 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 		return plain.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", at, t.alert("differs"), c.Stream, c.ResourceVersion, c.Proof)
 	case change.ControlStreamRecovered, change.ControlStreamReselected, change.ControlStreamResumed:
 		return plain.Appendf(dst, "%s %s\n", at, t.dim("%s: resumes: %s", c.Stream, c.Cause))
-	case change.ControlSnapshotEnd:
-		objects := "all"
-		if c.Objects != nil {
-			if *c.Objects == 0 { // most of a cluster's resources
-				return dst
-			}
-			objects = fmt.Sprint(*c.Objects)
-		}
-		return plain.Appendf(dst, "%s %s\n", at, t.dim("%s: %s objects read, now watching from %s", c.Stream, objects, c.ResourceVersion))
 	}
 	return dst
 }
 
 func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
-	if c.Gap == nil {
+	if c.Gap == nil || t.Screen != nil && c.Gap.Complete { // whoever has the screen says it once for all resources
 		return dst
 	}
 	verdict := "complete"
@@ -133,10 +124,3 @@ func (t *textLines) malformed(dst []byte, m *change.Malformed) []byte {
 }
 
 func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
-
-// column pads a text, as it is printed, to the widest so far.
-func column(width *int, text string) string {
-	text = plain.Escape(text)
-	*width = max(*width, min(len(text), columnLimit))
-	return fmt.Sprintf("%-*s", *width, text)
-}

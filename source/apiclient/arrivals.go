@@ -4,7 +4,7 @@ import (
 	"io"
 	"time"
 
-	"kubecdc/internal/stall"
+	"kubecdc/internal/wait"
 )
 
 // arrivals is the body of a watch. It finds out for how long the bytes of an event may have waited to be read: while the output takes
@@ -49,7 +49,7 @@ func (a *arrivals) Read(p []byte) (int, error) {
 	now := time.Now()
 	if now.Sub(began) >= waited && a.wasEmpty && !now.Before(a.settled) {
 		a.empty = now
-		if from, stalled := stall.Since(began); stalled {
+		if from, stalled := wait.StalledSince(began); stalled {
 			a.empty, a.settled = from, now.Add(settling)
 		}
 	}

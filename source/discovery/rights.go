@@ -10,11 +10,12 @@ import (
 
 // Rights are what the exporter uses besides list and watch on what it exports. get and list tell whether a resource was removed
 // (RemovalRights), and which one an aggregated API server serves; list and watch show at once that the selection may have changed.
-// The uid of kube-system identifies the cluster. A cluster may have taken from its users what else everybody may read: what it serves.
+// The uid of kube-system identifies the cluster. Where Leases are not exported, their metadata explains revisions to recoveries. A cluster may have taken from its users what else everybody may read: what it serves.
 var Rights = []rbacv1.PolicyRule{
 	{APIGroups: []string{triggers[0].Group}, Resources: []string{triggers[0].Plural}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{triggers[1].Group}, Resources: []string{triggers[1].Plural}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
+	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list"}},
 	{NonResourceURLs: []string{"/api", "/api/*", "/apis", "/apis/*", "/version"}, Verbs: []string{"get"}},
 }
 

@@ -67,7 +67,8 @@ type Participant struct {
 	listed  time.Time // when it was listed
 	active  time.Time // its last answer
 
-	requests int // that its recovery has made
+	gain     float64 // how many revisions its sizes are expected to explain, by their cost
+	requests int     // that its recovery has made
 }
 
 type stage int
@@ -217,7 +218,7 @@ func (p *Participant) Begin() {
 		if c.active++; c.active == 1 {
 			c.beginRound()
 		}
-		p.requests, p.from = 0, 0
+		p.requests, p.from, p.gain = 0, 0, 0
 		p.enter(walking)
 	})
 }
@@ -299,6 +300,11 @@ func (p *Participant) Progress(done, total, requests int) {
 	})
 }
 
+// Gains records how many revisions the sizes of the collection are expected to explain, by their cost.
+func (p *Participant) Gains(gain float64) {
+	p.locked(func(*Coordinator) { p.gain = gain })
+}
+
 // awaitTurn waits until no other recovery has to go first with the stage.
 func (p *Participant) awaitTurn(ctx context.Context, s stage) error {
 	for {
@@ -339,11 +345,14 @@ func (p *Participant) mustWait() bool {
 	return false
 }
 
-// goesBefore orders the recoveries: those of an earlier stage first, then the one that changed most, by its list or before.
+// goesBefore orders the recoveries: those of an earlier stage first; then the one whose sizes explain most by their cost; then the one that
+// changed most, by its list or before.
 func (p *Participant) goesBefore(q *Participant) bool {
 	switch {
 	case p.stage != q.stage:
 		return p.stage < q.stage
+	case p.gain != q.gain:
+		return p.gain > q.gain
 	case p.changed != q.changed:
 		return p.changed > q.changed
 	case p.before != q.before:

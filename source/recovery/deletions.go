@@ -18,6 +18,10 @@ func (s *search) findDeletions(ctx context.Context) error {
 		for len(s.ended) > 0 {
 			ended := s.ended
 			s.ended = nil
+			ended, err := s.findExpiries(ctx, ended)
+			if err != nil {
+				return err
+			}
 			if err := s.each(ctx, ended, s.findDeletion); err != nil {
 				return err
 			}

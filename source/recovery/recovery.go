@@ -222,6 +222,9 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.dateByGrowth(ctx); err != nil {
 		return err
 	}
+	if s.oneKey() { // otherwise a revision has many deletions
+		s.Participant.Gains(float64(len(s.ended)) / s.meter.now().size)
+	}
 	if err := s.readSizes(ctx); err != nil {
 		return err
 	}

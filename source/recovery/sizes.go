@@ -56,6 +56,13 @@ func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
+// openAt returns how many objects were deleted at the revision that are not found yet.
+func (c *sizes) openAt(revision uint64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deletions[revision]
+}
+
 func (c *sizes) allOpen() (all int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

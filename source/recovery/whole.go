@@ -80,13 +80,10 @@ func (s *search) growth(ctx context.Context, w *whole, revision uint64) (n int64
 		n, err = w.size(ctx, s.Whole, revision)
 	}
 	s.answer()
-	switch n -= before; {
-	case err != nil:
+	if err != nil {
 		return 0, false, ctx.Err() // the stream reads its own sizes
-	case n < -1:
-		return 0, false, errSeveralKeys
 	}
-	return n, true, nil
+	return n - before, true, nil
 }
 
 func (w *whole) sizeCost(t *tuning) float64 {
@@ -159,7 +156,9 @@ func (s *search) readShared(ctx context.Context, c *sizes, r uint64) error {
 	return s.readSize(ctx, c, r)
 }
 
-// findWriter finds out in which namespace a revision created or deleted an object, and tells all streams, if that is worth the lists.
+// findWriter finds out in which namespaces a revision created or deleted an object, and tells all streams, if that is worth the lists. A
+// stream that takes the revision for another's, although it deleted objects of both, finds its object missing before the next fall of its
+// sizes (errSeveralKeys).
 func (s *search) findWriter(ctx context.Context, w *whole, r uint64) error {
 	w.mu.Lock()
 	known, objects := w.listed[r], w.objects
@@ -183,7 +182,7 @@ func (s *search) findWriter(ctx context.Context, w *whole, r uint64) error {
 	w.listed[r] = true
 	w.mu.Unlock()
 	for key := range changed {
-		if namespace, _ := change.SplitKey(key); err == nil && len(changed) == 1 {
+		if namespace, _ := change.SplitKey(key); err == nil {
 			s.Participant.sibling(namespace).writes.add(r)
 		}
 	}

@@ -38,9 +38,17 @@ type togetherStream struct {
 	from    int64
 }
 
-// prefix is that of the stream's keys in etcd.
+// keys is the prefix of the resource's keys in etcd.
+func (s *togetherStream) keys() string {
+	if s.Resource.Plural == "nodes" {
+		return "/registry/minions/"
+	}
+	return "/registry/" + s.Resource.Plural + "/"
+}
+
+// prefix is that of the stream's keys.
 func (s *togetherStream) prefix() string {
-	return "/registry/" + strings.TrimSuffix(s.Resource.Plural+"/"+s.Namespace, "/") + "/"
+	return s.keys() + strings.TrimPrefix(s.Namespace+"/", "/")
 }
 
 // streamsOf returns a stream of each resource, in each of the namespaces; without namespaces, of the whole resource.
@@ -226,11 +234,11 @@ func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, 
 	}
 	change()
 	to := revision(t, k)
-	ends, history := map[string]string{}, map[string][]servers.EtcdEvent{} // later writes, such as the API server's lease, would need a bookmark
+	ends, history := map[string]int64{}, map[string][]servers.EtcdEvent{} // later writes, such as the API server's lease, would need a bookmark
 	for _, s := range streams {
-		if keys := "/registry/" + s.Resource.Plural + "/"; ends[keys] == "" {
-			ends[keys] = strconv.FormatInt(must[int64](t)(k.RevisionOf(ctx, keys)), 10)
-			history[keys] = must[[]servers.EtcdEvent](t)(k.EtcdHistory(ctx, keys, 1))
+		if keys := s.keys(); ends[keys] == 0 {
+			ends[keys] = must[int64](t)(k.RevisionOf(ctx, keys))
+			history[keys] = must[[]servers.EtcdEvent](t)(k.EtcdHistory(ctx, keys, started))
 		}
 	}
 	var released sync.WaitGroup
@@ -240,24 +248,20 @@ func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, 
 	}
 	released.Wait()
 	for _, s := range streams {
-		keys := "/registry/" + s.Resource.Plural + "/"
-		s.log.awaitPosition(t, ends[keys])
+		s.log.awaitPosition(t, strconv.FormatInt(ends[s.keys()], 10))
 		changes, controls := s.log.snapshot()
-		if s.Resource == configMaps || s.Resource == deployments || s.Resource == eventsResource {
-			var want []string
-			for _, e := range history[keys] {
-				if e.Revision > s.from && strings.HasPrefix(e.Key, s.prefix()) {
-					want = append(want, logged(e.Op, strings.TrimPrefix(e.Key, keys), strconv.FormatInt(e.Revision, 10)))
-				}
+		var want, got []string
+		for _, e := range history[s.keys()] {
+			if e.Revision > s.from && e.Revision <= ends[s.keys()] && strings.HasPrefix(e.Key, s.prefix()) {
+				want = append(want, logged(e.Op, strings.TrimPrefix(e.Key, s.keys()), strconv.FormatInt(e.Revision, 10)))
 			}
-			var got []string
-			for _, line := range logSays(changes) {
-				if at, _ := strconv.ParseInt(line[strings.LastIndex(line, "@")+1:], 10, 64); at > s.from {
-					got = append(got, line)
-				}
-			}
-			equalLogs(t, got, want)
 		}
+		for _, line := range logSays(changes) {
+			if at, _ := strconv.ParseInt(line[strings.LastIndex(line, "@")+1:], 10, 64); at > s.from && at <= ends[s.keys()] {
+				got = append(got, line)
+			}
+		}
+		equalLogs(t, got, want)
 		own := 0
 		for _, g := range gaps(controls) {
 			if own += g.Requests; !g.Complete {

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/checkpoint"
+	"kubecdc/config"
+	"kubecdc/export"
+	"kubecdc/internal/fault"
+	"kubecdc/sinks"
+	"kubecdc/source/discovery"
+)
+
+// The exit codes; --help explains them.
+const (
+	ExitOK       = 0
+	ExitFailed   = 1
+	ExitSettings = 2
+	ExitTrouble  = 2 // of commands that compare: failed
+	ExitFenced   = 3
+	ExitKilled   = 130
+)
+
+// ExitCode returns the exit code of most commands for an error.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, export.ErrShutdownTimeout):
+		return ExitFailed
+	case config.IsError(err), fault.Is[fault.Usage](err), fault.Is[*discovery.UnknownError](err), fault.Is[*export.OverlapError](err), isForeign(err):
+		return ExitSettings
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
+		return ExitFenced
+	case errors.Is(err, context.Canceled): // by a signal, before it was done
+		return ExitKilled
+	}
+	return ExitFailed
+}
+
+// Compares marks the commands whose exit code 1 says that something differs, and nothing else.
+var Compares = map[string]string{"compares": ""}
+
+// ExitCodeOf returns the exit code of a command for its error.
+func ExitCodeOf(c *cobra.Command, err error) int {
+	code := ExitCode(err)
+	if _, marked := c.Annotations["compares"]; marked && code == ExitFailed && !fault.Is[*DiffersError](err) {
+		return ExitTrouble
+	}
+	return code
+}
+
+// isForeign reports that an address leads to another cluster or another log than those that the checkpoint belongs to.
+func isForeign(err error) bool {
+	return fault.Is[*checkpoint.OtherClusterError](err) || fault.Is[*checkpoint.OtherLogError](err) || fault.Is[*sinks.OtherClusterError](err) ||
+		fault.Is[*discovery.OtherClusterError](err) || fault.Is[*sinks.MovedError](err) || fault.Is[*sinks.OtherEncodingError](err)
+}
+
+// UntilStopped returns the error of a command that goes on until a signal ends it: nil if a signal did.
+func UntilStopped(err error) error {
+	if ExitCode(err) == ExitKilled {
+		return nil
+	}
+	return err
+}
+
+// DiffersError says that what a command compares differs: exit code 1, as of diff and kubectl diff.
+type DiffersError struct{ text string }
+
+func (e *DiffersError) Error() string { return e.text }
+
+// ObjectsDiffer returns the DiffersError of n objects.
+func ObjectsDiffer(n int) error {
+	if n == 1 {
+		return &DiffersError{"1 object differs"}
+	}
+	return &DiffersError{fmt.Sprintf("%d objects differ", n)}
+}

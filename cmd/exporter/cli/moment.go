@@ -1,0 +1,20 @@
+package cli
+
+import (
+	"time"
+
+	"kubecdc/change/moment"
+	"kubecdc/internal/fault"
+)
+
+// ParseMoment reads a moment that a flag or an argument names.
+func ParseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
+	m, err := forms.Parse(text, time.Now())
+	if err != nil {
+		return m, fault.Usage(name + ": " + err.Error())
+	}
+	return m, nil
+}
+
+// SinceForms are the moments at which a question about changes can begin.
+const SinceForms = moment.Times | moment.Checkpoints

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/ask"
+	"kubecdc/config"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/plain"
+	"kubecdc/setup"
+	"kubecdc/sinks"
+)
+
+// OpenReader opens the log that the settings name. It needs no API server if KUBECDC_CLUSTER or a kubeconfig's context names the
+// cluster.
+func OpenReader(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
+	settings, cluster, err := ReaderSettings(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return setup.OpenLog(ctx, c.Name(), settings, cluster)
+}
+
+// ReaderSettings reads the settings and finds the cluster's name as run does.
+func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, string, error) {
+	settings, _, wrong := config.Load(os.Environ(), c.Flags())
+	if wrong == nil && settings.Source.Cluster != "" {
+		return settings, settings.Source.Cluster, nil
+	}
+	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil && wrong == nil {
+		err = fmt.Errorf("%w\nor set KUBECDC_CLUSTER to the name of the cluster in the log: no kubeconfig is needed then", err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	cluster := setup.NewCluster(connection)
+	note, err := cluster.ChooseLogToRead(ctx, settings)
+	if err != nil {
+		return nil, "", err
+	}
+	if note != "" {
+		plain.Fprintf(c.ErrOrStderr(), "# %s\n", note)
+	}
+	if cluster.Cluster == "" {
+		step := dependency.Step{For: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
+		err = dependency.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })
+	}
+	return settings, cluster.Cluster, err
+}
+
+// OpenRequester opens the checkpoint through which the exporters of the settings are asked.
+func OpenRequester(ctx context.Context, c *cobra.Command) (*ask.Requester, error) {
+	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	return ask.Open(ctx, settings, connection, c.OutOrStdout(), c.ErrOrStderr())
+}

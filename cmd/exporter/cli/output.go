@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+
+	"kubecdc/internal/fault"
+	"kubecdc/internal/plain"
+)
+
+// Output is the flag -o.
+type Output struct {
+	Format string
+	path   *jsonpath.JSONPath // of the format jsonpath
+}
+
+// WithOutput adds the flag to a command that prints a table, or in one of some more formats.
+func WithOutput(c *cobra.Command, o *Output, more ...string) *cobra.Command {
+	o.Flag(c, append([]string{"table", "json", "yaml", JSONPath}, more...)...)
+	return c
+}
+
+// JSONPath is the format that comes with an expression.
+const JSONPath = "jsonpath"
+
+// Flag adds the flag, with the first of the formats as its default.
+func (o *Output) Flag(c *cobra.Command, formats ...string) {
+	all := strings.Replace(strings.Join(formats, ", "), JSONPath, "jsonpath={...}", 1)
+	c.Flags().StringVarP(&o.Format, "output", "o", formats[0], "output format: "+all)
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	c.PreRunE = func(*cobra.Command, []string) error {
+		format, expression, found := strings.Cut(o.Format, "=")
+		if !slices.Contains(formats, format) || found != (format == JSONPath) {
+			return fault.Usagef("-o %s: the output is one of %s", o.Format, all)
+		}
+		if o.Format = format; !found {
+			return nil
+		}
+		o.path = jsonpath.New("-o").AllowMissingKeys(true)
+		if err := o.path.Parse(expression); err != nil {
+			return fault.Usagef("-o jsonpath=%s: %v: write it as for kubectl, such as {.metadata.name}", expression, err)
+		}
+		return nil
+	}
+}
+
+// Print writes a value as JSON or YAML, what a path finds in it, or a table of it.
+func (o *Output) Print(out io.Writer, value any, table func(io.Writer)) error {
+	if o.Format == "json" || o.Format == "yaml" || o.Format == JSONPath {
+		text, err := o.Indented(value)
+		if err == nil {
+			err = Write(out, text)
+		}
+		return err
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table(t)
+	return t.Flush()
+}
+
+// Document returns a value as one of several: a YAML document, or a line of JSON, in which the texts of objects stay as they are.
+func (o *Output) Document(value any) (plain.Own, error) {
+	switch o.Format {
+	case "yaml":
+		text, err := o.Indented(value)
+		return "---\n" + text, err
+	case JSONPath:
+		return o.Indented(value)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return plain.Own(plain.JSON(b.Bytes())), err
+}
+
+// Indented returns a value as YAML, as JSON of many lines, or what a path finds in it. YAML has no escapes outside of quotes, and its package
+// refuses some characters, so a value with characters that a terminal obeys is written as JSON, which is YAML too.
+func (o *Output) Indented(value any) (plain.Own, error) {
+	switch o.Format {
+	case JSONPath:
+		return o.found(value)
+	case "yaml":
+		if text, err := yaml.Marshal(value); err == nil && plain.Lines(string(text)) == string(text) {
+			return plain.Own(text), nil
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(o.Format == "json")
+	e.SetIndent("", "  ")
+	err := e.Encode(value)
+	return plain.Own(plain.JSON(b.Bytes())), err
+}
+
+// found is what the path finds in a value, on a line. Line ends of the template stay, those of others' texts do not.
+func (o *Output) found(value any) (plain.Own, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	var decoded any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&decoded); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := o.path.Execute(&b, harmless(decoded)); err != nil {
+		return "", err
+	}
+	return plain.Own(strings.TrimSuffix(b.String(), "\n") + "\n"), nil
+}
+
+// harmless escapes all texts within a value. Its numbers become such as expressions compare, if they are.
+func harmless(value any) any {
+	switch v := value.(type) {
+	case string:
+		return plain.Escape(v)
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if n, err := v.Float64(); err == nil {
+			return n
+		}
+		return v.String()
+	case []any:
+		for i := range v {
+			v[i] = harmless(v[i])
+		}
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for name, of := range v {
+			all[plain.Escape(name)] = harmless(of)
+		}
+		return all
+	}
+	return value
+}
+
+// Write is the one way out for text that was made before: whatever others have written in it is escaped.
+func Write(out io.Writer, text plain.Own) error {
+	_, err := io.WriteString(out, string(text))
+	return err
+}

@@ -1,0 +1,209 @@
+package past
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/fault"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
+	"kubecdc/query"
+)
+
+var diffHelp = `Show what differs between two moments, from the log alone.
+
+  exporter diff --from 2h --to now
+  exporter diff --from 08:00 --to 09:00 deploy,cm -n shop -l app=web
+  exporter diff --from 7d deploy/web -n shop
+  exporter diff --from 0/1234 --to 0/1300 -o json
+
+Without TYPE it compares all resources of the log. As with diff and kubectl diff
+the exit code is 0 if nothing differs, 1 if something does, and above 1 if there is
+no answer. The text leaves out what changes with every update (managedFields,
+resourceVersion, generation) and copies of the object in annotations, unless
+--all-fields is given. On a terminal long differences are folded, unless -o diff is
+given. json is one line for each
+object, with a JSON Patch (RFC 6902) from what it was to what it became.
+` + pastHelp
+
+// NewDiff returns the command exporter diff.
+func NewDiff() *cobra.Command {
+	p := &differing{}
+	c := &cobra.Command{
+		Use:         "diff --from TIME [--to TIME] " + cli.ObjectsUse + " [flags]",
+		Short:       "Show what differs between two moments",
+		Long:        diffHelp,
+		Annotations: cli.Compares,
+		RunE: func(c *cobra.Command, args []string) error {
+			if p.from == "" {
+				return fault.Usage("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+			}
+			return p.diff(c.Context(), c, args)
+		},
+	}
+	c.Flags().StringVar(&p.from, "from", "", "the first moment")
+	c.Flags().StringVar(&p.to, "to", "now", "the second moment")
+	c.Flags().BoolVar(&p.all, "all-fields", false, allFields)
+	p.moments(c)
+	return p.flags(c, "diff", "name", "json", "yaml", cli.JSONPath)
+}
+
+type differing struct {
+	pastFlags
+	from, to string
+	all      bool
+	requests *query.Requests
+}
+
+func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) error {
+	first, err := p.target("--from", p.from)
+	if err != nil {
+		return err
+	}
+	second, err := p.target("--to", p.to)
+	if err != nil {
+		return err
+	}
+	reader, of, err := p.open(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	states, err := readStates(ctx, c, reader, of, first, second)
+	if err != nil {
+		return err
+	}
+	for _, s := range states {
+		if err := p.printCoverage(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
+			return err
+		}
+	}
+	since := first.Logged
+	if since.IsZero() {
+		since = first.Happened
+	}
+	if p.requests, err = p.requestsSince(ctx, c, reader, &of, since); err != nil {
+		return err
+	}
+	out, end := p.page(c.OutOrStdout(), false)
+	count, err := p.printDifferences(out, p.newColours(c.OutOrStdout()), states)
+	if err != nil {
+		return err
+	}
+	if err := end(); err != nil || count == 0 {
+		return err
+	}
+	return cli.ObjectsDiffer(count)
+}
+
+// difference is what became of an object, as json has it.
+type difference struct {
+	Resource  string            `json:"resource"`
+	Namespace string            `json:"namespace,omitempty"`
+	Name      string            `json:"name"`
+	Op        string            `json:"op"` // c, u or d: what happened to it between the moments
+	From      string            `json:"from,omitempty"`
+	To        string            `json:"to,omitempty"`
+	Patch     []query.Operation `json:"patch,omitempty"`
+	By        []string          `json:"by,omitempty"` // who is known to have changed it between the moments; there may be more
+
+	lines []query.Line
+}
+
+func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, states []*query.State) (count int, err error) {
+	w := bufio.NewWriter(out)
+	err = query.Differences(states[0], states[1], func(before, after *query.Object) error {
+		d, err := p.difference(before, after)
+		if err != nil || d == nil {
+			return err
+		}
+		count++
+		d.By = p.requests.Between(before, after)
+		return p.printDifference(w, colours, d)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return count, w.Flush()
+}
+
+// difference compares two states of an object; nil: only what each update changes differs.
+func (p *differing) difference(before, after *query.Object) (d *difference, err error) {
+	d = &difference{Op: "u"}
+	d.name(before, after)
+	switch {
+	case before == nil:
+		d.Op = "c"
+	case after == nil:
+		d.Op = "d"
+	case p.Format == "diff" || p.Format == "name":
+		d.lines, err = query.Lines(before.Body, after.Body, p.all)
+		if len(d.lines) == 0 {
+			return nil, err
+		}
+	default:
+		d.Patch, err = query.Patch(before.Body, after.Body)
+	}
+	return d, err
+}
+
+func (d *difference) name(before, after *query.Object) {
+	for _, o := range []*query.Object{before, after} {
+		if o != nil {
+			d.Resource, d.Namespace, d.Name = o.Resource, o.Namespace, o.Name
+		}
+	}
+	if before != nil {
+		d.From = string(before.ResourceVersion)
+	}
+	if after != nil {
+		d.To = string(after.ResourceVersion)
+	}
+}
+
+func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *difference) error {
+	sign, versions := "~", d.From+" → "+d.To
+	switch d.Op {
+	case "c":
+		sign, versions = "+", d.To
+	case "d":
+		sign, versions = "-", d.From
+	}
+	text, err := plain.Own(""), error(nil)
+	switch {
+	case p.screen != nil:
+		text = p.entry(colours, sign, d)
+	case p.Format == "name":
+		text = plain.Sprintf("%s/%s\n", d.Resource, d.Name)
+	case p.Format == "diff":
+		title := plain.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions)
+		if len(d.By) > 0 {
+			title += plain.Sprintf("  by %s", strings.Join(d.By, ", "))
+		}
+		text = plain.Own(colours.Of(sign[0]).Sprint(title)) + "\n" + differences(colours, d.lines, unlimited)
+	default:
+		text, err = p.Document(d)
+	}
+	if err == nil {
+		err = cli.Write(w, text)
+	}
+	return err
+}
+
+// entry makes the text of a difference for somebody at a terminal.
+func (p *differing) entry(colours *screen.Colours, sign string, d *difference) plain.Own {
+	parts := []screen.Part{{Text: sign + " ", Paint: colours.Of(sign[0])}, {Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
+	if d.Namespace != "" {
+		parts = append(parts, screen.Part{Text: " -n " + d.Namespace, Paint: colours.Dim})
+	}
+	if len(d.By) > 0 {
+		parts = append(parts, screen.Part{Text: "  by " + strings.Join(d.By, ", "), Paint: colours.Dim})
+	}
+	return screen.Line(p.screen.Columns(), parts...) + "\n" + p.below(colours, d.lines)
+}

@@ -1,0 +1,144 @@
+package past
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// printer makes text of changes, in the order in which they are given to it.
+type printer struct {
+	flags   *pastFlags
+	colours *screen.Colours
+	all     bool // what changes with every update, too
+	titled  bool // each change has the name of its object
+	bodies  bool // documents have the object before and after
+	logged  bool // on a terminal the time is when the log got the change
+	teller  query.Teller
+}
+
+// change makes the text of a change.
+func (p *printer) change(l *sinks.Logged, by *query.Who) (plain.Own, error) {
+	e, err := p.event(l, by)
+	if err != nil {
+		return "", err
+	}
+	return p.text(l, e)
+}
+
+// eventWithBodies is a change as tail has it in json and yaml.
+type eventWithBodies struct {
+	*query.Event
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// event returns what the format tells of a change; nil: it needs nothing. It is called for all changes in their order, since it remembers.
+func (p *printer) event(l *sinks.Logged, by *query.Who) (*query.Event, error) {
+	if p.flags.Format == "name" || p.flags.Format == "table" && p.flags.screen == nil {
+		return nil, nil
+	}
+	e, err := p.teller.Event(l)
+	e.By = by
+	return e, err
+}
+
+// text makes the text of a change and its event.
+func (p *printer) text(l *sinks.Logged, e *query.Event) (plain.Own, error) {
+	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
+	logged := l.Logged.UTC().Format(time.RFC3339)
+	switch {
+	case p.flags.screen != nil:
+		return p.entry(e)
+	case p.flags.Format == "name":
+		return plain.Sprintf("%s/%s\n", resource, l.Name), nil
+	case p.flags.Format == "table":
+		return p.row(logged, l.Op.Past(), l.ResourceVersion, resource, object), nil
+	case p.flags.Format == "wide":
+		return p.row(logged, l.Op.Past(), l.ResourceVersion, resource, object, cmp.Or(e.By.Text(e.Managers), "-"),
+			e.Time.Format(time.RFC3339), l.UID), nil
+	case p.flags.Format == "diff":
+		return p.changelog(e)
+	case p.bodies:
+		return p.flags.Document(&eventWithBodies{e, change.OrNull(l.Before), change.OrNull(l.After)})
+	}
+	return p.flags.Document(e)
+}
+
+// row returns a row of the table: the first five columns, and with wide all. Other formats have none.
+func (p *printer) row(columns ...any) plain.Own {
+	const narrow = "%-20s  %-8s  %-12s  %-30s  %s"
+	switch {
+	case p.flags.screen != nil:
+	case p.flags.Format == "table":
+		return plain.Sprintf(narrow+"\n", columns[:5]...)
+	case p.flags.Format == "wide":
+		return plain.Sprintf(narrow+"  %s  %s  %s\n", columns...)
+	}
+	return ""
+}
+
+// changelog makes a title, and lines of what differs.
+func (p *printer) changelog(e *query.Event) (plain.Own, error) {
+	op, _ := change.ParseOp(e.Op)
+	title := plain.Sprintf("%s  ", e.Time.Format(time.RFC3339))
+	if p.titled {
+		title += plain.Sprintf("%s %s  ", e.Resource, change.ObjectKey(e.Namespace, e.Name))
+	}
+	title += plain.Sprintf("%s  resourceVersion %s", op.Past(), e.ResourceVersion)
+	if e.Gap != "" && e.TimeFrom == change.FromExporter {
+		title += "  (seen then: nothing tells when it happened)"
+	}
+	if by := e.By.Text(e.Managers); by != "" {
+		title += plain.Sprintf("  by %s", by)
+	}
+	if e.Inferred {
+		title += plain.Sprintf("  (inferred: it was not seen as an event, and may stand for several changes of gap %s)", e.Gap)
+	}
+	text := plain.Own(p.colours.Title.Sprint(title)) + "\n"
+	if e.Note != "" {
+		text += plain.Sprintf("  %s\n", e.Note)
+	}
+	if e.Op != "u" || e.Before == nil || e.After == nil {
+		return text, nil
+	}
+	lines, err := query.Lines(e.Before, e.After, p.all)
+	return text + differences(p.colours, lines, unlimited), err
+}
+
+// entry makes a line of a change for somebody at a terminal: in a table with what changed, else with the differences below it.
+func (p *printer) entry(e *query.Event) (plain.Own, error) {
+	op, _ := change.ParseOp(e.Op)
+	line := screen.Change{At: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, By: e.By.Text(e.Managers)}
+	if p.logged {
+		line.At = e.Logged
+	}
+	if op == change.Read {
+		line.Notes = append(line.Notes, "listed")
+	}
+	if e.Gap != "" && e.TimeFrom == change.FromExporter {
+		line.Notes = append(line.Notes, "seen then: nothing tells when it happened")
+	}
+	if e.Inferred {
+		line.Notes = append(line.Notes, "inferred: it may stand for several changes")
+	}
+	if e.Note != "" {
+		line.Notes = append(line.Notes, e.Note)
+	}
+	var lines []query.Line
+	var err error
+	if e.Op == "u" && e.Before != nil && e.After != nil {
+		lines, err = query.Lines(e.Before, e.After, p.all)
+	}
+	if p.flags.Format == "table" {
+		line.What = inWords(lines)
+		return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n", err
+	}
+	return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" + p.flags.below(p.colours, lines), err
+}

@@ -1,0 +1,239 @@
+package past
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+var stateHelp = `Show what objects were at a moment, from the log alone.
+
+  exporter state --at 2h deploy -n shop
+  exporter state --at 2026-11-22 deploy/web -n shop -o yaml | kubectl diff -f -
+  exporter state --at 123456 cm -o jsonpath='{.items[*].metadata.name}'
+
+yaml and json are ready for kubectl diff and kubectl apply: they leave out
+status, and what the server sets (managedFields, resourceVersion, uid, generation,
+creationTimestamp). With --full objects are as they were.
+` + pastHelp
+
+// NewState returns the command exporter state.
+func NewState() *cobra.Command {
+	p, at, full := &pastFlags{}, "", false
+	c := &cobra.Command{
+		Use:     "state [--at TIME] TYPE[,TYPE...] [NAME...] | TYPE/NAME... [flags]",
+		Short:   "Show what objects were at a moment",
+		Aliases: []string{"get"},
+		Long:    stateHelp,
+		Args:    cli.Args(1, math.MaxInt),
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.state(c.Context(), c, at, full, args)
+		},
+	}
+	c.Flags().StringVar(&at, "at", "now", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
+	p.moments(c)
+	return p.flags(c, "table", "wide", "name", "yaml", "json", cli.JSONPath)
+}
+
+func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
+	target, err := p.target("--at", at)
+	if err != nil {
+		return err
+	}
+	reader, of, err := p.open(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	states, err := readStates(ctx, c, reader, of, target)
+	if err != nil {
+		return err
+	}
+	state := states[0]
+	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
+		return err
+	}
+	out, end := p.page(c.OutOrStdout(), false)
+	count := 0
+	if err := state.Objects(func(*query.Object) error { count++; return nil }); err != nil {
+		return err
+	}
+	if len(of.Names) > 0 && count == 0 {
+		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(of.Names, ", "), target, inNamespace(of.Namespace))
+		return nothing(ctx, reader, &of, state.Coverage, text)
+	}
+	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(out), full: full, typed: len(of.Resources) > 1,
+		one: len(of.Names) == 1 && count == 1}
+	if err := s.write(state); err != nil {
+		return err
+	}
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	return end()
+}
+
+// readStates reads states, and shows on a terminal how much of the log was read.
+func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, of sinks.Objects, at ...query.Target) ([]*query.State, error) {
+	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
+	states, err := query.ReadStates(ctx, r, query.Question{Objects: of, Progress: show.At}, at...)
+	show.End()
+	return states, notKept(err)
+}
+
+type stateWriter struct {
+	*pastFlags
+	w     *bufio.Writer
+	full  bool
+	typed bool // the types are told with the names
+	one   bool // the state is one object that was asked for, and no list
+}
+
+func (s *stateWriter) write(state *query.State) error {
+	switch s.Format {
+	case "table", "wide":
+		return s.table(state)
+	case "name":
+		return state.Objects(func(o *query.Object) error {
+			_, err := plain.Fprintf(s.w, "%s/%s\n", o.Resource, o.Name)
+			return err
+		})
+	case "yaml":
+		return state.Objects(s.document)
+	case cli.JSONPath:
+		return s.path(state)
+	}
+	return s.list(state)
+}
+
+func (s *stateWriter) document(o *query.Object) error {
+	body, err := shown(o.Body, s.full)
+	if err != nil {
+		return err
+	}
+	if !s.one {
+		plain.Fprintf(s.w, "---\n")
+	}
+	text, err := s.Indented(json.RawMessage(body))
+	if err == nil {
+		err = cli.Write(s.w, text)
+	}
+	return err
+}
+
+// path prints what the path finds in the object, or in the list of all.
+func (s *stateWriter) path(state *query.State) error {
+	var all bytes.Buffer
+	out := s.w
+	s.w = bufio.NewWriter(&all)
+	if err := s.list(state); err != nil {
+		return err
+	}
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	s.w = out
+	return s.Print(out, json.RawMessage(all.Bytes()), nil)
+}
+
+func (s *stateWriter) list(state *query.State) error {
+	separator := `{"apiVersion":"v1","kind":"List","items":[`
+	err := state.Objects(func(o *query.Object) error {
+		body, err := shown(o.Body, s.full)
+		if !s.one {
+			plain.Fprintln(s.w, separator)
+			separator = ","
+		}
+		if err != nil {
+			return err
+		}
+		return cli.Write(s.w, plain.Own(plain.JSON(body)))
+	})
+	if !s.one && separator != "," {
+		plain.Fprintf(s.w, "%s", separator)
+	}
+	if !s.one {
+		plain.Fprintf(s.w, "]}")
+	}
+	plain.Fprintf(s.w, "\n")
+	return err
+}
+
+func (s *stateWriter) table(state *query.State) error {
+	t := tabwriter.NewWriter(s.w, 0, 0, 3, ' ', 0)
+	more := plain.Own("")
+	if s.Format == "wide" {
+		more = "\tUID"
+	}
+	if s.screen != nil {
+		plain.Fprintf(t, "NAMESPACE\tNAME\tLAST CHANGE LOGGED\n")
+	} else {
+		plain.Fprintf(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED%s\n", more)
+	}
+	now := time.Now()
+	err := state.Objects(func(o *query.Object) error {
+		name := o.Name
+		if s.typed {
+			name = o.Resource + "/" + name
+		}
+		if s.Format == "wide" {
+			more = plain.Sprintf("\t%s", o.UID)
+		}
+		if s.screen != nil {
+			plain.Fprintf(t, "%s\t%s\t%s\n", o.Namespace, name, screen.Clock(o.Logged, now))
+			return nil
+		}
+		plain.Fprintf(t, "%s\t%s\t%s\t%s%s\n", o.Namespace, name, o.ResourceVersion, o.Logged.UTC().Format(time.RFC3339), more)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+// serverSet are the members of metadata that the API server sets.
+var serverSet = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"}
+
+// shown is an object without its status and what the server sets; all of it with full.
+func shown(body []byte, full bool) ([]byte, error) {
+	if full {
+		return body, nil
+	}
+	object := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := d.Decode(&object); err != nil {
+		return nil, fmt.Errorf("decode an object: %w", err)
+	}
+	delete(object, "status")
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		for _, name := range serverSet {
+			delete(metadata, name)
+		}
+	}
+	return json.Marshal(object)
+}
+
+// inNamespace names a namespace, or none.
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in namespace %q", namespace)
+}

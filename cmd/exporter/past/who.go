@@ -1,0 +1,42 @@
+package past
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// requestsSince reads what tells who made the changes of objects since a time, and says since when the log has it.
+func (p *pastFlags) requestsSince(
+	ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time,
+) (*query.Requests, error) {
+	q, err := query.ReadRequests(ctx, r, of, since)
+	if err != nil {
+		return nil, err
+	}
+	if settings, _, err := config.Load(os.Environ(), c.Flags()); err == nil {
+		q.Ignores = func(resource string) bool { return ignores(&settings.Records, resource) }
+	}
+	if q.Known() {
+		p.remark(c.ErrOrStderr(), fmt.Sprintf("audit events are there from %s to %s", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339)))
+	}
+	return q, nil
+}
+
+// ignores reports whether the log may lack updates of a resource.
+func ignores(r *config.Records, resource string) bool {
+	return !slices.Contains(r.Ops, change.Update.String()) || slices.ContainsFunc(r.IgnoreFields, func(field string) bool {
+		of, _, _ := strings.Cut(field, ":")
+		return of == resource || strings.Contains(of, "*")
+	})
+}

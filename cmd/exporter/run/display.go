@@ -1,0 +1,275 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"kubecdc/change"
+	"kubecdc/cmd/exporter/cli"
+	"kubecdc/config"
+	"kubecdc/export/live"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
+	"kubecdc/internal/suggest"
+	"kubecdc/internal/wait"
+	"kubecdc/setup"
+	"kubecdc/sinks/stdout"
+)
+
+// display shows somebody at a terminal what the exporter does: where the log is, how far the first lists are, and what can't be exported.
+// The changes come from the sink. A nil display shows nothing.
+type display struct {
+	*screen.Screen
+	settings  *config.Config
+	titled    bool
+	forbidden int // resources that the last line about rights named
+}
+
+// newDisplay returns the display of a terminal; nil: the log is what somebody reads, or a program.
+func newDisplay(settings *config.Config) *display {
+	s := screen.Of(os.Stdout)
+	if s == nil || !screen.IsTerminal(os.Stderr) || settings.Process.LogFormat != "auto" || settings.Process.LogLevel == "debug" {
+		return nil
+	}
+	return &display{Screen: s, settings: settings}
+}
+
+// show returns what the sink shows of changes.
+func (d *display) show(all bool) stdout.Show {
+	if d == nil {
+		return stdout.Show{Screen: screen.Of(os.Stdout), All: all}
+	}
+	return stdout.Show{Screen: d.Screen, All: all, Named: func(resource string) bool {
+		return slices.ContainsFunc(d.settings.Source.Resources, func(name string) bool { return len(suggest.Like(name, []string{resource})) > 0 })
+	}}
+}
+
+const commands = `
+  In another terminal:
+    exporter history deploy -n shop   what has changed, and who did it
+    exporter state po -A --at 1m      what there was a minute ago
+    exporter tail -n 20               the last changes, and the next ones
+
+`
+
+// title prints once what is exported, and where to ask about it.
+func (d *display) title(cluster, log, url string, inFile bool) {
+	if d == nil || d.titled {
+		return
+	}
+	d.titled = true
+	d.Print(screen.Part{Text: "kubecdc " + cli.Version, Paint: d.Colours.Title}, screen.Part{Text: " exports cluster " + cluster})
+	if home, err := os.UserHomeDir(); err == nil {
+		log = strings.Replace(log, home+"/", "~/", 1)
+	}
+	_, _ = d.Write([]byte(plain.Sprintf("  log:    %s\n", log))) // to be copied, so it is not cut off
+	if url != "" {
+		d.Print(screen.Part{Text: "  status: " + url})
+	}
+	if inFile {
+		_, _ = d.Write([]byte(commands))
+	}
+}
+
+// earlier says that there are logs of earlier clusters of the same name.
+func (d *display) earlier(logs []setup.EmbeddedLog, log *slog.Logger) {
+	for _, l := range logs {
+		if d == nil {
+			log.Info("an earlier cluster of this name has a log of its own: --cluster asks it", "cluster", l.Cluster, "file", l.Path)
+			continue
+		}
+		_, _ = d.Write([]byte(plain.Sprintf("an earlier cluster of this name has a log of its own, until %s: exporter history --cluster %s\n",
+			screen.Clock(l.Changed, time.Now()), l.Cluster)))
+	}
+}
+
+// follow shows how the streams begin, until the context ends.
+func (d *display) follow(ctx context.Context, state *live.Exporter) {
+	if d == nil {
+		return
+	}
+	defer d.Live()
+	began := time.Now()
+	var gaps gapReport
+	for listed := false; wait.For(ctx, time.Second/10) == nil; {
+		s := state.Snapshot()
+		if settled := isSettled(s); !settled {
+			d.Live(screen.Part{Text: progressOf(s)})
+			continue
+		}
+		recovering := recoveryOf(s)
+		d.Live(screen.Part{Text: recovering})
+		if !listed {
+			listed = true
+			d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: summaryOf(s, time.Since(began))})
+		}
+		d.rights(s)
+		if text, complete := gaps.next(s); recovering == "" && text != "" {
+			sign, paint := "✓ ", d.Colours.Added
+			if !complete {
+				sign, paint = "⚠ ", d.Colours.Alert
+			}
+			d.Print(screen.Part{Text: sign, Paint: paint}, screen.Part{Text: text})
+		}
+	}
+}
+
+// gapReport tells of the gaps of all streams together: what has broken one watch has mostly broken the others.
+type gapReport struct{ told int64 } // when the last gap was that was told, in milliseconds
+
+// next returns what to say of gaps that nobody was told of, once no other one has followed for a second.
+func (g *gapReport) next(s *live.Snapshot) (text string, complete bool) {
+	resources, changes, complete, newest := 0, 0, true, g.told
+	for _, v := range s.Streams {
+		c, known := v.Controls[change.ControlGap]
+		if !known || c.Gap == nil || c.TimeMs <= g.told {
+			continue
+		}
+		resources++
+		changes += c.Gap.Recovered + c.Gap.Inferred
+		complete = complete && c.Gap.Complete
+		newest = max(newest, c.TimeMs)
+	}
+	if resources == 0 || s.Time.Sub(time.UnixMilli(newest)) < time.Second {
+		return "", complete
+	}
+	g.told = newest
+	text = fmt.Sprintf("the watches of %d resources could not resume (410): %d changes were missed, and all are in the log now", resources, changes)
+	if !complete {
+		text = fmt.Sprintf("the watches of %d resources could not resume (410): %d changes were recovered, and others may be missing", resources, changes)
+	}
+	return text, complete
+}
+
+// isSettled reports whether each stream follows its watch, or can't.
+func isSettled(s *live.Snapshot) bool {
+	settled := len(s.Streams) > 0
+	for _, v := range s.Streams {
+		settled = settled && v.Added && v.Settled
+	}
+	return settled
+}
+
+// progressOf tells how far the first lists are.
+func progressOf(s *live.Snapshot) string {
+	settled, objects := 0, int64(0)
+	for _, v := range s.Streams {
+		if v.Settled {
+			settled++
+		}
+		objects += max(v.Objects, 0)
+	}
+	if len(s.Streams) == 0 {
+		return "reading what the cluster serves …"
+	}
+	return fmt.Sprintf("reading %d of %d resources: %s objects%s", settled, len(s.Streams), humanize.Comma(objects), largest(s))
+}
+
+func summaryOf(s *live.Snapshot, took time.Duration) string {
+	followed, objects := 0, int64(0)
+	for _, v := range s.Streams {
+		if v.Problem == nil {
+			followed++
+		}
+		objects += max(v.Objects, 0)
+	}
+	return fmt.Sprintf("following %d resources, %s objects (read in %s)%s", followed, humanize.Comma(objects), took.Round(time.Second/10), largest(s))
+}
+
+// largest names the resources with the most objects.
+func largest(s *live.Snapshot) (text string) {
+	counts := map[string]int64{}
+	for id, v := range s.Streams {
+		counts[change.ResourceOf(id).ID()] += max(v.Objects, 0)
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	for i, name := range names[:min(6, len(names))] {
+		if counts[name] > 0 {
+			plural, _, _ := strings.Cut(name, ".")
+			text += []string{": ", ", "}[min(i, 1)] + plural + " " + humanize.Comma(counts[name])
+		}
+	}
+	return text
+}
+
+// recoveryOf tells how far the recovery of what watches have missed is; empty: nothing is recovered.
+func recoveryOf(s *live.Snapshot) string {
+	recovering := ""
+	n := 0
+	for _, v := range s.Streams {
+		if v.State == change.StateBackfilling {
+			n++
+			recovering = max(recovering, v.Recovering)
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "one resource " + cmp.Or(recovering, "recovers what its watch missed")
+	}
+	return fmt.Sprintf("recovering what the watches of %d resources missed", n)
+}
+
+// rights says in one line what may not be read, and how to export the rest.
+func (d *display) rights(s *live.Snapshot) {
+	var may []string
+	forbidden := 0
+	for id, v := range s.Streams {
+		switch {
+		case v.Problem != nil && strings.Contains(v.Problem.Text, "forbidden"):
+			forbidden++
+		case v.Problem == nil:
+			may = append(may, change.ResourceOf(id).ID())
+		}
+	}
+	if forbidden == d.forbidden {
+		return
+	}
+	if d.forbidden = forbidden; forbidden == 0 {
+		d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: "all resources can be read now"})
+		return
+	}
+	slices.Sort(may)
+	d.Print(screen.Part{Text: "⚠ ", Paint: d.Colours.Alert},
+		screen.Part{Text: fmt.Sprintf("%d of %d resources can't be read with these rights; the others are exported", forbidden, len(s.Streams))})
+	if may = slices.Compact(may); len(may) > 0 && len(may) <= 12 {
+		_, _ = d.Write([]byte("  only what can be read:  exporter run --resources " + strings.Join(may, ",") + "\n"))
+	}
+	_, _ = d.Write([]byte("  rights for all:         exporter rbac | kubectl apply -f -\n"))
+}
+
+// terminalLog is the log on a terminal with a display: warnings, and what concerns the end. What streams
+// have in common is the display's to say: that they are tried again, or could not resume.
+type terminalLog struct{ slog.Handler }
+
+func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.Handler.Enabled(ctx, level)
+}
+
+func (h terminalLog) Handle(ctx context.Context, r slog.Record) error {
+	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap"}, r.Message)
+	for _, about := range []string{"stopping", "stopped", "no longer waiting"} {
+		said = said || strings.HasPrefix(r.Message, about)
+	}
+	if !said {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h terminalLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return terminalLog{h.Handler.WithAttrs(attrs)}
+}
+func (h terminalLog) WithGroup(name string) slog.Handler {
+	return terminalLog{h.Handler.WithGroup(name)}
+}

@@ -1,0 +1,39 @@
+package run
+
+import (
+	"time"
+
+	"kubecdc/audit"
+	"kubecdc/export"
+	"kubecdc/export/live"
+	"kubecdc/internal/dependency"
+	"kubecdc/observe"
+	"kubecdc/sinks/stdout"
+)
+
+// lifecycle is a running exporter with what shows it.
+type lifecycle struct {
+	*live.Exporter
+	*observe.Metrics
+	status *observe.Status
+	url    string // where it is served; empty: nowhere
+	*display
+	show  stdout.Show
+	audit *audit.Intake // nil: no audit events are taken in
+}
+
+// waitsFor shows in /readyz and /metrics what the start waits for, and clears it on nil.
+func (w *lifecycle) waitsFor(err error) { w.Waits(dependency.WaitsOn(err), err) }
+
+const (
+	grace      = 2 * time.Second        // for closing connections after the shutdown timeout
+	startGrace = 300 * time.Millisecond // for releasing a lease if no work has begun
+)
+
+// mayEnd returns how long the process may take to stop, and the error if it takes longer: none if no work has begun.
+func (w *lifecycle) mayEnd(shutdownTimeout time.Duration) (time.Duration, error) {
+	if w.HasHeld() {
+		return shutdownTimeout + grace, export.ErrShutdownTimeout
+	}
+	return startGrace, nil
+}

@@ -1,0 +1,77 @@
+package steer
+
+import (
+	"context"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/ask"
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/cmd/exporter/cli"
+	"kubecdc/export"
+	"kubecdc/internal/plain"
+)
+
+const forgetHelp = `Forget streams that are not selected any more.
+
+A stream is one resource, or one resource in one namespace (pods, pods@shop). When
+the settings stop selecting it, it ends: the control topic has a stream-end record,
+and the checkpoint keeps its position and the last state of each object. If it is
+selected again, it resumes there and exports what happened meanwhile.
+
+Forget drops that from the checkpoint. The log is left as it is. If the stream is
+selected again later, the exporter reads back what the log has of it, and goes on
+there: objects deleted meanwhile get a delete record. If the log does not have the
+position any more, a gap record says that changes may be missing.
+
+Without arguments it lists the streams that have ended. If an exporter runs, it is
+asked to forget them.
+
+  exporter forget                    # list the streams that have ended
+  exporter forget pods@shop nodes    # forget two of them
+  exporter forget po,deploy -n shop
+` + cli.TypesHelp
+
+// NewForget returns the command exporter forget.
+func NewForget() *cobra.Command {
+	c := cli.WithSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more",
+		Long: forgetHelp}, cli.OfRequests)
+	var o cli.Objects
+	o.Flags(c, "")
+	noWait := addNoWait(c)
+	c.RunE = func(c *cobra.Command, streams []string) error {
+		if len(streams) == 0 && o.Namespace == "" {
+			p, err := cli.OpenCheckpoints(c)
+			if err != nil {
+				return err
+			}
+			defer p.Store.Close()
+			return listEnded(c.Context(), p.Store, p.Out)
+		}
+		return o.OnStreams(c, streams, func(a *ask.Requester, found []change.Position) error {
+			return a.Forget(c.Context(), found, !*noWait)
+		})
+	}
+	return c
+}
+
+func listEnded(ctx context.Context, store checkpoint.Overview, out io.Writer) error {
+	ended, err := export.EndedStreams(ctx, store)
+	if err != nil {
+		return err
+	}
+	if len(ended) == 0 {
+		plain.Fprintf(out, "no stream has ended\n")
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	plain.Fprintf(t, "STREAM\tCOMPLETE UP TO\tAT\n")
+	for _, p := range ended {
+		plain.Fprintf(t, "%s\t%s\t%s\n", p.Stream, p.ResourceVersion, p.Time.Format(time.RFC3339))
+	}
+	return t.Flush()
+}

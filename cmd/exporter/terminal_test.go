@@ -1,0 +1,353 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kubecdc/internal/screen"
+	"kubecdc/test/child"
+	"kubecdc/test/e2e"
+	"kubecdc/test/servers"
+)
+
+// terminal is a program on a terminal.
+type terminal struct {
+	*exec.Cmd
+	file  *os.File
+	mu    sync.Mutex
+	text  []byte
+	ended chan error
+}
+
+// onTerminal starts a command line of the exporter on a terminal of some columns.
+func onTerminal(t *testing.T, columns uint16, env []string, args ...string) *terminal {
+	t.Helper()
+	s := &terminal{Cmd: exec.Command(os.Args[0], args...), ended: make(chan error, 1)}
+	s.Env = append(append(child.Environ(), "TEST_AS_EXPORTER=1", "TERM=xterm-256color", "TZ=UTC"), env...)
+	var err error
+	if s.file, err = pty.StartWithSize(s.Cmd, &pty.Winsize{Rows: 40, Cols: columns}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		buffer := make([]byte, 4096)
+		for {
+			n, err := s.file.Read(buffer)
+			s.mu.Lock()
+			s.text = append(s.text, buffer[:n]...)
+			s.mu.Unlock()
+			if err != nil {
+				s.ended <- s.Wait()
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = s.Process.Kill()
+		s.file.Close()
+		if t.Failed() {
+			t.Logf("exporter %s shows\n%s", strings.Join(args, " "), s.screen())
+		}
+	})
+	return s
+}
+
+var steering = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|\x1b\([A-Z0-9]|\r\n|[\r\n]`)
+
+// screen is what the terminal has shown, without colours: a line that was erased or written over is gone.
+func (s *terminal) screen() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []string
+	line, column := []rune{}, 0
+	write := func(text string) {
+		for _, r := range text {
+			if column < len(line) {
+				line[column] = r
+			} else {
+				line = append(line, r)
+			}
+			column++
+		}
+	}
+	text := string(s.text)
+	for {
+		at := steering.FindStringIndex(text)
+		if at == nil {
+			write(text)
+			return strings.Join(append(lines, string(line)), "\n")
+		}
+		write(text[:at[0]])
+		switch code := text[at[0]:at[1]]; {
+		case strings.HasSuffix(code, "\n"):
+			lines, line, column = append(lines, strings.TrimRight(string(line), " ")), nil, 0
+		case code == "\r":
+			column = 0
+		case strings.HasSuffix(code, "K"):
+			line = line[:min(column, len(line))]
+		case strings.HasSuffix(code, "2J"):
+			lines, line, column = nil, nil, 0
+		}
+		text = text[at[1]:]
+	}
+}
+
+// shows waits until the terminal shows a pattern.
+func (s *terminal) shows(t *testing.T, pattern string) {
+	t.Helper()
+	shown := regexp.MustCompile("(?m)" + pattern)
+	e2e.Await(t, "the terminal to show "+pattern, func() (bool, error) { return shown.MatchString(s.screen()), nil })
+}
+
+// wait waits for the end, and returns the exit code.
+func (s *terminal) wait(t *testing.T) int {
+	t.Helper()
+	late, cancel := servers.Patient(t.Context())
+	defer cancel()
+	select {
+	case <-s.ended:
+		return s.ProcessState.ExitCode()
+	case <-late.Done():
+		t.Fatal("it does not end")
+		return 0
+	}
+}
+
+// story makes objects that a new user would look at.
+func story(t *testing.T, kube *servers.Kubernetes, namespace string) *kubernetes.Clientset {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(kube.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	labels := map[string]string{"app": "web"}
+	_, err1 := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	replicas := int32(2)
+	_, err2 := client.AppsV1().Deployments(namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}}}}, metav1.CreateOptions{FieldManager: "kubectl"})
+	for _, err := range []error{err1, err2} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return client
+}
+
+func scale(t *testing.T, client *kubernetes.Clientset, namespace, patch string) {
+	t.Helper()
+	_, err := client.AppsV1().Deployments(namespace).Patch(context.Background(), "web", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The first five minutes of a new user: nothing that is shown is wider than the terminal, and nothing floods it.
+func TestATerminalShowsWhatMatters(t *testing.T) {
+	kube := servers.Kube(t)
+	namespace := servers.UniqueName()[:9]
+	client := story(t, kube, namespace)
+	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
+	wantTerminal(t, env, asked{"history deploy", 1, `^exporter: there is no log of cluster kubecdc-test yet: start exporter run$`})
+	run := onTerminal(t, 80, env, "run")
+	run.shows(t, `^✓ following \d+ resources, [\d,]+ objects`)
+	scale(t, client, namespace, `{"spec":{"replicas":5}}`)
+	scale(t, client, namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
+	run.shows(t, `\d ~ deploy/web -n `+namespace+`  metadata.annotations, spec.t\S*  by alice$`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Contains(shown, "leases/") || !strings.Contains(shown, "exporter history deploy") {
+		t.Errorf("run shows\n%s", shown)
+	}
+	change := `\d\d:\d\d:\d\d ~ deploy/web -n ` + namespace
+	for _, c := range []asked{
+		{"history deploy web -n " + namespace, 0, `^` + change + `  by alice\n  ~ spec.replicas: 2 → 5\n` + change +
+			`  by alice\n  ~ spec.template.spec.containers\[web\].image: "web:1" → "web:2"\ncomplete since \d\d:\d\d:\d\d\n$`},
+		{"history deploy web --all-fields -n " + namespace, 0, `last-applied-configuration`},
+		{"history deploy web -o table -n " + namespace, 0, `^LOGGED +CHANGE`},
+		{"history deploy web --since 1h --clock happened -n " + namespace, 0, `spec.replicas: 2 → 5`},
+		{"tail -n 2 --follow=false deploy", 0, `^` + change + `  spec.replicas 2 → 5  by alice\n` + change + `  spec.template.spec.\S+…  by alice\n`},
+		{"tail -n 1 --follow=false -o diff deploy", 0, `^` + change + `  by alice\n  ~ spec.template`},
+		{"tail -n 500 --follow=false --all lease", 0, `leases/`},
+		{"state deploy -n " + namespace, 0, `^NAMESPACE +NAME +LAST CHANGE LOGGED\n` + namespace + ` +web +\d\d:\d\d:\d\d\ncomplete since`},
+		{"get deploy -n " + namespace + " -o name", 0, `^deployments.apps/web$`},
+		{"diff --from 1h deploy", 2, `the log has no complete list of it by then`},
+		{"status", 0, `^✓ kubecdc-test: all is well .*\n  ✓ \d+ streams, .*\n  exporter \S+ owns 1 of 1 slots\n  apiserver up for`},
+		{"history deploy web2", 1, `did you mean deploy/web -n ` + namespace + `\?`},
+		{"history web", 2, `no TYPE is called "web": did you mean deploy/web -n ` + namespace + `\?`},
+		{"history po/web", 1, `no such change of pods/web\n.*did you mean deploy/web -n `},
+		{"start", 2, `did you mean run\?`},
+		{"tail --reverse", 2, `did you mean exporter tail -n 20, which has the newest changes\?`},
+		{"__complete history deploy ", 0, `^web$`},
+		{"__complete history de", 0, `(?s)^deploy$.*^deployments.apps$`},
+		{"__complete history deploy -n " + namespace[:6], 0, `^` + namespace + `$`},
+	} {
+		wantTerminal(t, env, c)
+	}
+	if err := run.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := run.wait(t); code != 0 || !strings.Contains(run.screen(), "stopped; all that was read is in the sink") {
+		t.Errorf("exit code %d\n%s", code, run.screen())
+	}
+	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
+}
+
+// asked is a command line, its exit code, and what a terminal of 80 columns shows.
+type asked struct {
+	line string
+	code int
+	want string
+}
+
+func wantTerminal(t *testing.T, env []string, c asked) {
+	t.Helper()
+	args := strings.Fields(c.line)
+	if strings.HasSuffix(c.line, " ") {
+		args = append(args, "")
+	}
+	s := onTerminal(t, 80, env, args...)
+	code, shown := s.wait(t), s.screen()
+	if code != c.code || !regexp.MustCompile("(?m)"+c.want).MatchString(shown) {
+		t.Errorf("exporter %s: exit code %d, want %d and %s\n%s", c.line, code, c.code, c.want, shown)
+	}
+	for line := range strings.Lines(shown) {
+		if width := screen.Width(strings.TrimSpace(line)); code == 0 && width > 80 && !strings.Contains(c.line, "-o ") && !strings.HasPrefix(c.line, "__") {
+			t.Errorf("exporter %s shows %d columns: %s", c.line, width, line)
+		}
+	}
+}
+
+// What may not be read is one line, and not a warning for each resource; what to do about it can be copied.
+func TestRightsForAFewResourcesAreOneLine(t *testing.T) {
+	kube := servers.Kube(t)
+	config, err := clientcmd.LoadFromFile(kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := servers.UniqueName()
+	for _, info := range config.AuthInfos {
+		info.Impersonate = user
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(kube.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	may := &rbac.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbac.PolicyRule{
+		{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "services", "deployments"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}}}
+	_, err1 := client.RbacV1().ClusterRoles().Create(t.Context(), may, metav1.CreateOptions{})
+	_, err2 := client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects: []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: user}}}, metav1.CreateOptions{})
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	run := onTerminal(t, 100, []string{"KUBECONFIG=" + path, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}, "run")
+	run.shows(t, `^⚠ \d\d of \d\d resources can't be read with these rights; the others are exported\n.*exporter run --resources deployments.apps,pods,services\n.*exporter rbac`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Count(shown, "can't be read") != 1 {
+		t.Errorf("run shows\n%s", shown)
+	}
+	_ = run.Process.Signal(syscall.SIGTERM)
+	if code := run.wait(t); code != 0 {
+		t.Errorf("exit code %d\n%s", code, run.screen())
+	}
+}
+
+// After a kill, changes and a restart of the API server no watch can resume: that is one line, and the changes that were missed follow.
+func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
+	kube := servers.Lend(t)
+	client := story(t, kube, "shop")
+	home := t.TempDir()
+	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + home, "HOME=" + home, "KUBECDC_LISTEN=127.0.0.1:0"}
+	run := onTerminal(t, 80, env, "run")
+	run.shows(t, `following \d+ resources`)
+	_ = run.Process.Kill()
+	run.wait(t)
+	scale(t, client, "shop", `{"spec":{"replicas":5}}`)
+	if err := client.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.RestartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run = onTerminal(t, 120, env, "run")
+	run.shows(t, `~ deploy/web -n shop  spec.replicas  by alice  \(recovered\)\n.* - deploy/web -n shop  \(recovered\)$`)
+	run.shows(t, `✓ the watches of \d+ resources could not resume \(410\): \d+ changes were missed, and all are in the log now$`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 20 {
+		t.Errorf("run shows\n%s", shown)
+	}
+}
+
+// A cluster that is made again under the same name, as with kind, begins a log of its own. The old one can still be asked.
+func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
+	first, second := servers.Kube(t), servers.Lend(t)
+	story(t, first, "old-shop")
+	story(t, second, "new-shop")
+	home := t.TempDir()
+	env := func(kubeconfig string) []string {
+		return []string{"KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + home, "HOME=" + home, "KUBECDC_LISTEN=127.0.0.1:0", "KUBECDC_RESOURCES=deployments.apps"}
+	}
+	for i, kube := range []*servers.Kubernetes{first, second} {
+		run := onTerminal(t, 200, env(kube.Kubeconfig), "run")
+		run.shows(t, `following 1 resources`)
+		if again := strings.Contains(run.screen(), "an earlier cluster of this name has a log of its own"); again != (i == 1) {
+			t.Errorf("run %d shows %s", i, run.screen())
+		}
+		_ = run.Process.Signal(syscall.SIGINT)
+		if code := run.wait(t); code != 0 {
+			t.Errorf("run %d: exit code %d: %s", i, code, run.screen())
+		}
+	}
+	gone := kubeconfigOf(t, first, "https://127.0.0.1:1")
+	for _, c := range []struct {
+		kubeconfig, line, want string
+		code                   int
+	}{
+		{first.Kubeconfig, "history deploy web -n old-shop", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{second.Kubeconfig, "history deploy web -n new-shop", `deploy/web -n new-shop .*\ncomplete since`, 0},
+		{second.Kubeconfig, "history deploy web -n old-shop", `no such change`, 1},
+		{second.Kubeconfig, "history deploy web -n old-shop --cluster kubecdc-test", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{gone, "history deploy web -n new-shop", `newest of 2 logs of its name, of cluster kubecdc-test@[0-9a-f]{8} (.*\n)+.*deploy/web -n new-shop`, 0},
+		{gone, "logs", `kubecdc-test@[0-9a-f]{8} .*\nkubecdc-test `, 0},
+	} {
+		asked := onTerminal(t, 200, env(c.kubeconfig), strings.Fields(c.line)...)
+		if code := asked.wait(t); code != c.code || !regexp.MustCompile(c.want).MatchString(asked.screen()) {
+			t.Errorf("exporter %s: exit code %d, want %d and %s\n%s", c.line, code, c.code, c.want, asked.screen())
+		}
+	}
+}
+
+// kubeconfigOf returns a kubeconfig with another address of the API server.
+func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, server string) string {
+	t.Helper()
+	text, err := os.ReadFile(kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), kube.Config.Host, server)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,212 @@
+package dependency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Step is one thing that the start needs from one server.
+type Step struct {
+	For    string        // what is waited for: "the API server to say which cluster it is"
+	On     string        // the dependency that it is
+	At     string        // the server's address, without passwords
+	Limit  time.Duration // of one attempt; 0: none
+	Before string        // what has to end before there is an answer; empty: nothing
+}
+
+func (s Step) what() string {
+	if s.At == "" {
+		return s.For
+	}
+	return s.For + " (" + s.At + ")"
+}
+
+// silence describes an attempt without an answer.
+func (s Step) silence() string {
+	if s.Before != "" {
+		return "no answer yet; " + s.Before
+	}
+	return "no answer yet"
+}
+
+// SilentError is the error of an attempt that did not end within its limit.
+type SilentError struct {
+	Step  Step
+	After time.Duration
+	err   error // of the attempt, if it ended at the limit
+}
+
+func (e *SilentError) Error() string {
+	text := fmt.Sprintf("waited %s for %s: %s", e.After, e.Step.what(), e.Step.silence())
+	if e.err != nil {
+		text += ": " + e.err.Error()
+	}
+	return text
+}
+
+// Unwrap makes it a deadline error.
+func (e *SilentError) Unwrap() error { return context.DeadlineExceeded }
+
+// attempt is one call in a goroutine of its own, since client-go runs credential plugins without a context.
+type attempt struct {
+	step   Step
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func (s Step) begin(ctx context.Context, do func(context.Context) error) *attempt {
+	a := &attempt{step: s, ended: make(chan error, 1)}
+	if s.Limit > 0 {
+		a.ctx, a.cancel = context.WithTimeout(ctx, s.Limit)
+	} else {
+		a.ctx, a.cancel = context.WithCancel(ctx)
+	}
+	go func() { a.ended <- do(a.ctx) }()
+	return a
+}
+
+// slack is the time that an attempt has to return after its limit.
+const slack = 200 * time.Millisecond
+
+// Once makes one attempt, and returns at its limit, or when ctx ends, even if the attempt does not.
+func Once(ctx context.Context, step Step, do func(context.Context) error) error {
+	a := step.begin(ctx, do)
+	defer a.cancel()
+	var late <-chan time.Time
+	if step.Limit > 0 {
+		late = time.After(step.Limit + slack)
+	}
+	select {
+	case err := <-a.ended:
+		return a.judge(ctx, err)
+	case <-late:
+		return &SilentError{Step: step, After: step.Limit}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// judge returns a SilentError for an attempt that ended at its limit, and other errors as they are.
+func (a *attempt) judge(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || a.ctx.Err() == nil {
+		return err
+	}
+	return &SilentError{Step: a.step, After: a.step.Limit, err: err}
+}
+
+// Steps runs the steps of one start. A nil *Steps makes one attempt at each, and leaves its limit to the caller.
+type Steps struct {
+	log    *slog.Logger
+	notify func(waiting error)
+}
+
+// NewStart begins a start. notify is called when what the start waits for changes, and with nil when a step is done.
+func NewStart(log *slog.Logger, notify func(waiting error)) *Steps {
+	return &Steps{log: log, notify: notify}
+}
+
+// Do retries a step until it succeeds, fails for good (see Passing), or ctx ends. It never begins a second attempt while one hangs.
+// After an error an attempt may still run: don't use what it sets then.
+func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) error) error {
+	if s == nil {
+		return do(ctx)
+	}
+	w := &waiting{Steps: s, step: step}
+	s.notify(&waitError{step: step, reason: "just begun"})
+	defer s.notify(nil)
+	pace := backoff.NewExponentialBackOff()
+	pace.InitialInterval, pace.MaxInterval = 200*time.Millisecond, 10*time.Second
+	_, err := backoff.Retry(ctx, func() (any, error) { return nil, w.attempt(ctx, do) },
+		backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0))
+	if err == nil && !w.logged.IsZero() {
+		s.log.Info("no longer waiting for "+step.For, "at", step.At)
+	}
+	return err
+}
+
+// waiting is one step in progress.
+type waiting struct {
+	*Steps
+	step   Step
+	reason string
+	failed bool // an attempt failed, so the reason is more than silence
+	logged time.Time
+}
+
+const (
+	silentAfter = 3 * time.Second // an attempt without an answer is logged after this time
+	logEvery    = time.Minute     // a wait is logged again after this time, if its reason is the same
+)
+
+// attempt makes one attempt, and reports its failure. The error is permanent if it can't pass, and says how long the server asks to wait.
+func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) error {
+	err := w.answer(ctx, do)
+	if err == nil || ctx.Err() != nil || !Passing(err) {
+		return backoff.Permanent(err)
+	}
+	w.failed = true
+	w.report(err.Error())
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		return backoff.RetryAfter(seconds)
+	}
+	return err
+}
+
+// answer waits for the answer of one attempt, and reports if it takes long.
+func (w *waiting) answer(ctx context.Context, do func(context.Context) error) error {
+	a := w.step.begin(ctx, do)
+	defer a.cancel()
+	look := time.NewTicker(silentAfter)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-a.ended:
+			return a.judge(ctx, err)
+		case <-look.C:
+			if !w.failed || time.Since(w.logged) >= logEvery {
+				w.report(w.step.silence())
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// ownPort matches this side's address of a connection, which differs each time.
+var ownPort = regexp.MustCompile(`\S+->`)
+
+// report notifies of the wait and its reason, and logs it when the reason changes, and each minute.
+func (w *waiting) report(reason string) {
+	known := ownPort.ReplaceAllString(reason, "") == ownPort.ReplaceAllString(w.reason, "")
+	w.reason = reason
+	w.notify(&waitError{step: w.step, reason: reason})
+	if known && time.Since(w.logged) < logEvery {
+		return
+	}
+	w.logged = time.Now()
+	w.log.Warn("waiting for "+w.step.For, "at", w.step.At, "reason", reason)
+}
+
+// WaitsOn returns the dependency that a start waits for, from the error that New's notify gets.
+func WaitsOn(err error) string {
+	if waiting, ok := errors.AsType[*waitError](err); ok {
+		return waiting.step.On
+	}
+	return ""
+}
+
+// waitError describes the wait for /readyz.
+type waitError struct {
+	step   Step
+	reason string
+}
+
+func (e *waitError) Error() string { return "waiting for " + e.step.what() + ": " + e.reason }

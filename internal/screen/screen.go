@@ -1,0 +1,75 @@
+// Package screen writes for people at a terminal: changes in a line each, lines that fit, and one line that stays below all others while
+// something is under way. It does not know what is under way.
+package screen
+
+import (
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+
+	"kubecdc/internal/plain"
+)
+
+// Screen is a terminal. Its methods may be called from any goroutine.
+type Screen struct {
+	Colours *Colours
+	out     *os.File
+	mu      sync.Mutex
+	live    plain.Own
+}
+
+// Of returns the screen of a terminal; nil: w is none.
+func Of(w io.Writer) *Screen {
+	f, ok := w.(*os.File)
+	if !ok || !IsTerminal(f) {
+		return nil
+	}
+	return &Screen{Colours: NewColours(IsColourful(f)), out: f}
+}
+
+// usual is the size of a terminal that does not tell its own.
+const usualColumns, usualRows = 80, 24
+
+// Size returns how many columns and rows there are.
+func (s *Screen) Size() (columns, rows int) {
+	columns, rows, err := term.GetSize(int(s.out.Fd()))
+	if err != nil || columns <= 0 || rows <= 0 {
+		return usualColumns, usualRows
+	}
+	return columns, rows
+}
+
+// Columns returns how many columns there are.
+func (s *Screen) Columns() int {
+	columns, _ := s.Size()
+	return columns
+}
+
+const erase = "\r\x1b[K"
+
+// Write writes whole lines above the live one.
+func (s *Screen) Write(lines []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == "" {
+		return s.out.Write(lines)
+	}
+	_, err := io.WriteString(s.out, erase+string(lines)+string(s.live))
+	return len(lines), err
+}
+
+// Live replaces the line below all others; without parts there is none.
+func (s *Screen) Live(parts ...Part) {
+	text := Line(s.Columns()-1, parts...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text != s.live {
+		_, _ = io.WriteString(s.out, erase+string(text))
+	}
+	s.live = text
+}
+
+// Print writes a line of parts above the live one.
+func (s *Screen) Print(parts ...Part) { _, _ = s.Write([]byte(Line(s.Columns(), parts...) + "\n")) }

@@ -1,0 +1,104 @@
+// Package minute is a model of what a large cluster writes in a minute: 30 Pods a node, and a million Pods a day where there are 5,000
+// nodes, as in bench/capacity.
+package minute
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"kubecdc/change"
+)
+
+// Part is a resource of the cluster: how many objects it has, and what changes them.
+type Part struct {
+	change.Resource
+	Alive  int     // objects, at the beginning
+	Turns  float64 // a second
+	Begins int     // a turn creates an object by so many changes, and another one, the oldest, ends by the others
+	Ends   int
+	Steps  int  // or it changes an object so often
+	Leased bool // objects expire together
+}
+
+// Expiring is how many objects share a lease.
+const Expiring = 500
+
+// Cluster returns the resources of a cluster of so many nodes that write.
+func Cluster(nodes float64) []Part {
+	pods := 30 * nodes
+	rolled, worked := pods/86400, (200*nodes-pods)/86400
+	of := func(group, plural string) change.Resource {
+		return change.Resource{Group: group, Version: "v1", Plural: plural, Kind: plural, Namespaced: plural != "nodes"}
+	}
+	return []Part{
+		{Resource: of("coordination.k8s.io", "leases"), Alive: int(nodes), Turns: nodes / 10, Steps: 1},
+		{Resource: of("", "nodes"), Alive: int(nodes), Turns: nodes / 300, Steps: 1},
+		{Resource: of("", "pods"), Alive: int(pods), Turns: rolled + worked, Begins: 5, Ends: 4},
+		{Resource: of("", "events"), Alive: int(6 * (rolled + worked) * 3600), Turns: 6 * (rolled + worked), Begins: 1, Ends: 1, Leased: true},
+		{Resource: of("apps", "deployments"), Alive: int(pods / 10), Turns: rolled, Steps: 2},
+		{Resource: of("apps", "replicasets"), Alive: int(pods / 10 * 11), Turns: rolled, Steps: 4},
+		{Resource: of("discovery.k8s.io", "endpointslices"), Alive: int(pods / 10), Turns: rolled, Steps: 4},
+		{Resource: of("batch", "jobs"), Alive: int(worked * 3600), Turns: worked, Begins: 4, Ends: 1},
+	}
+}
+
+// Key is that of one of the objects at the beginning.
+func (p *Part) Key(i int) string { return p.key("n", i) }
+
+func (p *Part) key(prefix string, i int) string {
+	namespace := ""
+	if p.Namespaced {
+		namespace = fmt.Sprintf("ns-%03d", i%200)
+	}
+	return change.ObjectKey(namespace, fmt.Sprintf("%s-%07d", prefix, i))
+}
+
+// Write is a write of one object. Without a key it is the end of the oldest lease, and of the objects that share it.
+type Write struct {
+	At     float64 // seconds
+	Part   int
+	Key    string
+	Delete bool
+}
+
+// Writes returns what the parts write in some seconds, in order.
+func Writes(random *rand.Rand, parts []Part, seconds float64) (all []Write) {
+	for n := range parts {
+		all = append(all, parts[n].writes(random, n, seconds)...)
+	}
+	slices.SortStableFunc(all, func(x, y Write) int { return cmp.Compare(x.At, y.At) })
+	gone := map[Write]bool{}
+	return slices.DeleteFunc(all, func(w Write) bool {
+		object := Write{Part: w.Part, Key: w.Key}
+		was := gone[object]
+		gone[object] = was || w.Delete
+		return w.At > seconds || was
+	})
+}
+
+func (p *Part) writes(random *rand.Rand, n int, seconds float64) (all []Write) {
+	for turn := range int(p.Turns * seconds) {
+		at, old := random.Float64()*seconds, p.Key((turn*7919)%max(p.Alive, 1))
+		if p.Plural == "leases" { // each in its turn
+			at, old = float64(turn)/p.Turns, p.Key(turn%p.Alive)
+		}
+		for i := range p.Steps {
+			all = append(all, Write{At: at + float64(i), Part: n, Key: old})
+		}
+		for i := range p.Begins {
+			all = append(all, Write{At: at + float64(i), Part: n, Key: p.key("z", turn)})
+		}
+		if p.Leased {
+			if turn%Expiring == 0 {
+				all = append(all, Write{At: at, Part: n})
+			}
+			continue
+		}
+		for i := range p.Ends {
+			all = append(all, Write{At: at + float64(i)*2, Part: n, Key: old, Delete: i == p.Ends-1})
+		}
+	}
+	return all
+}
