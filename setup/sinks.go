@@ -10,7 +10,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	checkpointsqlite "kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/sqlitefile"
@@ -75,12 +74,16 @@ func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cl
 }
 
 func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}, Show: help.Show}), nil
+	o := stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}, Show: help.Show}
+	if help.Show.Screen != nil {
+		o.Out, o.Format = help.Show.Screen, stdout.Text
+	}
+	return stdout.New(o), nil
 }
 
 // openSQLite opens the log in the checkpoint's file, which is open already, or for itself. On a terminal it prints the changes too.
 func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	store, ok := help.Store.(*checkpointsqlite.Store)
+	store, ok := help.Store.(*embedded)
 	if !ok {
 		return nil, errTwoPlaces
 	}

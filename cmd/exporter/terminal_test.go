@@ -207,6 +207,10 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, run.screen())
 	}
 	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
+	run = onTerminal(t, 80, append(env, "KUBECDC_SINK=stdout", "KUBECDC_RESOURCES=deployments.apps"), "run")
+	run.shows(t, `^✓ following 1 resources`)
+	scale(t, client, namespace, `{"spec":{"replicas":6}}`)
+	run.shows(t, `^`+change+`  spec.replicas  by alice$`)
 }
 
 // asked is a command line, its exit code, and what a terminal of 80 columns shows.

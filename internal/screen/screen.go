@@ -20,10 +20,10 @@ type Screen struct {
 	live    plain.Own
 }
 
-// Of returns the screen of a terminal; nil: w is none.
+// Of returns the screen of a terminal; nil: w is none, or one that can't erase a line.
 func Of(w io.Writer) *Screen {
 	f, ok := w.(*os.File)
-	if !ok || !IsTerminal(f) {
+	if !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	return &Screen{Colours: NewColours(IsColourful(f)), out: f}

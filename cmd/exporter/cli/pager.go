@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 
@@ -73,6 +74,7 @@ func (p *Pager) start() {
 	}
 	if err == nil {
 		p.command, p.to = c, in
+		signal.Ignore(os.Interrupt) // Ctrl-C is the pager's
 	}
 }
 

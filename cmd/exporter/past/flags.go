@@ -123,20 +123,21 @@ func (p *pastFlags) page(out io.Writer, follow bool) (to io.Writer, end func() e
 	if p.screen == nil {
 		return out, func() error { return nil }
 	}
-	pager := cli.NewPager(p.screen)
-	end = func() error {
-		for _, text := range p.remarks {
-			line := screen.Line(p.screen.Columns(), screen.Part{Text: text, Paint: p.screen.Colours.Dim})
-			if err := cli.Write(pager, line+"\n"); err != nil {
-				return err
-			}
-		}
-		return pager.Close()
-	}
 	if follow {
-		return p.screen, func() error { return nil }
+		return p.screen, func() error { return p.writeRemarks(p.screen) }
 	}
-	return pager, end
+	pager := cli.NewPager(p.screen)
+	return pager, func() error { return errors.Join(p.writeRemarks(pager), pager.Close()) }
+}
+
+func (p *pastFlags) writeRemarks(to io.Writer) error {
+	for _, text := range p.remarks {
+		line := screen.Line(p.screen.Columns(), screen.Part{Text: text, Paint: p.screen.Colours.Dim})
+		if err := cli.Write(to, line+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remark writes a note about the answer: on a terminal below it, else at once.

@@ -92,11 +92,22 @@ func (d *display) earlier(logs []setup.EmbeddedLog, log *slog.Logger) {
 	}
 }
 
+// begin follows the exporter until end is called: then nothing is left below the last line.
+func (d *display) begin(ctx context.Context, state *live.Exporter) (end func()) {
+	if d == nil {
+		return func() {}
+	}
+	following, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		d.follow(following, state)
+		close(ended)
+	}()
+	return func() { stop(); <-ended }
+}
+
 // follow shows how the streams begin, until the context ends.
 func (d *display) follow(ctx context.Context, state *live.Exporter) {
-	if d == nil {
-		return
-	}
 	defer d.Live()
 	began := time.Now()
 	var gaps gapReport

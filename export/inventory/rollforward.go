@@ -1,4 +1,4 @@
-package export
+package inventory
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/rebuild"
 	"kubecdc/internal/dependency"
@@ -19,9 +18,8 @@ import (
 // checkpoint. Each batch is committed before the next one is read. So memory does not grow with the tail, and an owner that is
 // interrupted leaves the checkpoint at a batch from which the next owner continues.
 type rollForward struct {
-	*slot
-	state       *checkpoint.SlotState
-	redactorFor func(stream change.StreamID) bodyRedactor
+	*Slot
+	state *checkpoint.SlotState
 
 	last             uint64 // number of the tail's last batch
 	batches, changes int
@@ -30,12 +28,12 @@ type rollForward struct {
 }
 
 // rollForward returns what the log has lost, as far as that is known once the tail was read.
-func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
-	r := &rollForward{slot: s, state: state, redactorFor: cached(s.bodyRedactorOf), last: opened.Last,
+func (s *Slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
+	r := &rollForward{Slot: s, state: state, last: opened.Last,
 		started: time.Now(), pacer: rebuild.NewPacer()}
 	if r.last > state.Seq {
 		r.observe()
-		defer s.parts.State.Delayed(s.number, "")
+		defer s.State.Delayed(s.Settings.Slot, "")
 	}
 	err := opened.Tail(ctx, func(b *sinks.Recovered) error { return r.commit(ctx, b) })
 	if r.batches > 0 {
@@ -49,10 +47,15 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 
 func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {
 	failpoint.Hit(failpoint.RollingForward)
-	redactBatch(&b.Batch, r.redactorFor)
-	if err := r.parts.Store.Commit(ctx, commitOf(&b.Batch, r.state.Epoch, b.Offsets, r.storesBodies())); err != nil {
+	for i := range b.Batch.Changes { // another owner may have written more than is exported now
+		c := &b.Batch.Changes[i]
+		if redact := r.Redactor(c.Stream.ID()); redact != nil && c.After != nil {
+			c.After = redact(c.Key(), c.After)
+		}
+	}
+	if err := r.Store.Commit(ctx, commitOf(&b.Batch, r.state.Epoch, b.Offsets, r.Bodies)); err != nil {
 		return dependency.Tag(dependency.Checkpoint,
-			fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", r.number, b.Batch.Seq, err))
+			fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", r.Settings.Slot, b.Batch.Seq, err))
 	}
 	r.state.Seq, r.state.Offsets = b.Batch.Seq, r.state.Offsets.Merge(b.Offsets)
 	r.batches, r.changes = r.batches+1, r.changes+len(b.Batch.Changes)
@@ -61,10 +64,10 @@ func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {
 }
 
 func (r *rollForward) observe() {
-	r.parts.State.Delayed(r.number, fmt.Sprintf("its checkpoint is being rolled forward: at batch %d of %d", r.state.Seq, max(r.last, r.state.Seq)))
+	r.State.Delayed(r.Settings.Slot, fmt.Sprintf("its checkpoint is being rolled forward: at batch %d of %d", r.state.Seq, max(r.last, r.state.Seq)))
 }
 
 func (r *rollForward) logProgress(message string) {
-	r.logger.Info(message, "batch", r.state.Seq, "batches", r.batches, "changes", r.changes,
+	r.Logger.Info(message, "batch", r.state.Seq, "batches", r.batches, "changes", r.changes,
 		"took", time.Since(r.started).Round(time.Millisecond).String())
 }

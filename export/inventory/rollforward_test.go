@@ -1,4 +1,4 @@
-package export
+package inventory
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func TestAnInterruptedRollForwardEndsAtABatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storeAt(t, 1)
-			s := newSlot(0, Config{Slots: 1, Before: true}, quietParts(store), nil)
+			s := &Slot{Settings: plain(), Parts: quietParts(store)}
 			state := checkpoint.SlotState{Epoch: 1, Seq: 1}
 			loss, err := s.rollForward(t.Context(), &state, &sinks.Opened{Lost: noted, Tail: func(_ context.Context, visit func(*sinks.Recovered) error) error {
 				for n := 1; n <= 4; n++ {

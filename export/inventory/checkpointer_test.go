@@ -1,4 +1,4 @@
-package export
+package inventory
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 )
 
 // slowStore takes its time for each commit, and may fail.
@@ -55,8 +56,7 @@ type following struct {
 }
 
 func follow(t *testing.T, store *slowStore, interval time.Duration, maxBytes int64) *following {
-	c := newCheckpointer(0, 1, 0, quietParts(store))
-	c.interval, c.maxBytes = interval, maxBytes
+	c := newCheckpointer(Settings{Interval: interval, CommitBytes: maxBytes}, quietParts(store), 1, 0)
 	session, fail := context.WithCancelCause(t.Context())
 	go c.run(session, fail)
 	t.Cleanup(func() { fail(nil) })
@@ -94,7 +94,7 @@ func (f *following) has() uint64 {
 
 func (f *following) text(key string) string {
 	f.t.Helper()
-	packed, ok := f.body(objectID{"pods", key})
+	packed, ok := f.body(batching.ObjectID{Stream: "pods", Key: key})
 	if !ok {
 		return "unknown"
 	}
@@ -243,7 +243,7 @@ func TestAFailedCheckpointEndsTheSession(t *testing.T) {
 
 // Whoever reads the checkpoint while batches are pending sees what they did.
 func TestReadsSeeWhatIsPending(t *testing.T) {
-	objects := func(t *testing.T, r *readTracker) (got string) {
+	objects := func(t *testing.T, r *Inventory) (got string) {
 		err := r.Objects(t.Context(), pods.ID(), func(key, _ string, version change.ResourceVersion) error {
 			got += fmt.Sprint(key, " ", version)
 			return nil
@@ -253,19 +253,18 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 		}
 		return got
 	}
-	for name, read := range map[string]func(t *testing.T, c *committer) string{
-		"inventory": func(t *testing.T, c *committer) string { return objects(t, c.reads) },
-		"streams": func(t *testing.T, c *committer) string {
-			if all, err := c.reads.Streams(t.Context()); err != nil || len(all) != 1 {
+	for name, read := range map[string]func(t *testing.T, c *writer) string{
+		"inventory": func(t *testing.T, c *writer) string { return objects(t, c.Inventory) },
+		"streams": func(t *testing.T, c *writer) string {
+			if all, err := c.Positions(t.Context()); err != nil || len(all) != 1 {
 				t.Fatalf("streams are %v %v", all, err)
 			}
-			return objects(t, &readTracker{store: c.reads.store, checkpoints: newCheckpointer(0, 1, 2, nil)})
+			return objects(t, writerAt(c.Store, 2).Inventory)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storeAt(t, 1)
-			c := committerAt(store, 1)
-			c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<20
+			c := writerWith(store, 1, slowly())
 			if err := c.commit(t.Context(), update(2)); err != nil {
 				t.Fatal(err)
 			}
@@ -281,15 +280,14 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 
 // A before-image that is neither cached nor in the store is pending; a body that another owner stored there is stale.
 func TestABeforeImageMayBePending(t *testing.T) {
-	c := committerAt(storeAt(t, 1), 1) // it caches nothing
-	c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<20
+	c := writerWith(storeAt(t, 1), 1, slowly()) // it caches nothing
 	for n := 2; n <= 4; n++ {
 		if err := c.commit(t.Context(), update(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
-	for _, b := range c.log.(*logged).batches {
+	for _, b := range c.logged.batches {
 		got = append(got, string(b.Changes[0].Before))
 	}
 	if want := []string{"1", "2", "3"}; !slices.Equal(got, want) {
@@ -297,27 +295,9 @@ func TestABeforeImageMayBePending(t *testing.T) {
 	}
 }
 
-// When a session ends, whether it drains or fails, the checkpoint gets what the log has.
-func TestWhatIsPendingIsCommittedWhenASessionEnds(t *testing.T) {
-	failed := errors.New("the sink fails")
-	for _, end := range []error{nil, failed} {
-		store := storeAt(t, 1)
-		c := committerAt(store, 1)
-		c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<20
-		if err := c.commit(t.Context(), update(2)); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		if end != nil {
-			cancel()
-		}
-		s := newSlot(0, Config{}, quietParts(nil), nil)
-		if err := s.finishCheckpoint(ctx, c.reads.checkpoints, end); err != end {
-			t.Errorf("the error is %v, not %v", err, end)
-		}
-		cancel()
-		if err := store.Check(t.Context(), 0, 1, 2); err != nil {
-			t.Errorf("after a session that ends with %v: %v", end, err)
-		}
-	}
+// slowly are settings by which batches are pending until something flushes them.
+func slowly() Settings {
+	s := plain()
+	s.Interval, s.CommitBytes = time.Hour, 1<<20
+	return s
 }

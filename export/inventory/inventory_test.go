@@ -1,4 +1,4 @@
-package export
+package inventory
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
 	"kubecdc/export/live"
-	"kubecdc/sinks"
+	"kubecdc/internal/dependency"
 	"kubecdc/test/checkpointtest"
 )
 
@@ -32,26 +32,57 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 	if _, err := store.Acquire(t.Context(), 0, "a", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	c := committerAt(store, 0)
+	w := writerAt(store, 0)
 	for n := range batches {
-		if err := c.commit(t.Context(), update(n+1)); err != nil {
+		if err := w.commit(t.Context(), update(n+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return store
 }
 
-// committerAt is a committer of epoch 1 after the given batch, without cached bodies.
-func committerAt(store checkpoint.Store, seq uint64) *committer {
-	parts := quietParts(store)
-	reads := &readTracker{store: store, checkpoints: newCheckpointer(0, 1, seq, parts), writing: context.Background()}
-	return &committer{watchedParts: parts, numbering: numbering{epoch: 1, seq: seq, cluster: "prod"}, reads: reads, log: &logged{}, touched: touched{stored: true},
-		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), watermarks: map[change.StreamID]time.Time{}}
+// writer writes batches of epoch 1, as a session does.
+type writer struct {
+	*Inventory
+	logged   *logged
+	images   bool // before-images are written
+	prepared batching.Prepared
+}
+
+// writerAt is a writer after the given batch, without cached bodies. Each batch is committed before the next.
+func writerAt(store checkpoint.Store, seq uint64) *writer { return writerWith(store, seq, plain()) }
+
+func plain() Settings {
+	return Settings{Bodies: true, Owns: func(change.StreamID) bool { return true }, Redactor: func(change.StreamID) Redactor { return nil }}
+}
+
+func writerWith(store checkpoint.Store, seq uint64, settings Settings) *writer {
+	log := &logged{}
+	s := &Slot{Settings: settings, Parts: quietParts(store)}
+	return &writer{Inventory: s.inventory(&checkpoint.SlotState{Epoch: 1, Seq: seq}, nil, log.Write), logged: log, images: true}
+}
+
+func (w *writer) commit(ctx context.Context, b *batching.Batch) error {
+	p := &w.prepared
+	p.Batch, p.Offsets, p.Written = &b.Batch, nil, func() {}
+	p.Epoch, p.Seq = 1, w.Seq()+1
+	p.Find()
+	if w.images {
+		if err := w.Before(ctx, p); err != nil {
+			return err
+		}
+	}
+	p.LeaveOut(func(*change.Change) bool { return false }, w.images)
+	if err := w.Check(ctx, p); err != nil {
+		return err
+	}
+	return w.Write(ctx, p)
 }
 
 // quietParts are parts that report nothing.
-func quietParts(store checkpoint.Store) *watchedParts {
-	return watch(time.Minute, Parts{Store: store, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
+func quietParts(store checkpoint.Store) Parts {
+	state := live.New(slog.New(slog.DiscardHandler), 0)
+	return Parts{Store: store, State: state, Watchdog: dependency.NewWatchdog(state, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler)}
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
@@ -63,7 +94,6 @@ func update(n int) *batching.Batch {
 }
 
 type logged struct {
-	sinks.Log
 	batches []*change.Batch
 }
 
@@ -77,36 +107,34 @@ func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, erro
 	return change.Offsets{}, nil
 }
 
-func unseen() *live.Exporter { return live.New(slog.New(slog.DiscardHandler), 0) }
-
 // A batch that depends on a read is not written if the store has forgotten the batch before it.
 func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
 	const committed = 3
-	inventory := func(t *testing.T, c *committer) {
-		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion) error { return nil }); err != nil {
+	inventory := func(t *testing.T, c *writer) {
+		if err := c.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	position := func(t *testing.T, c *committer) {
-		if _, _, err := c.reads.Position(t.Context(), pods.ID()); err != nil {
+	position := func(t *testing.T, c *writer) {
+		if _, _, err := c.Position(t.Context(), pods.ID()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, test := range []struct {
 		name         string
 		beforeImages bool
-		read         func(*testing.T, *committer)
+		read         func(*testing.T, *writer)
 	}{
-		{"a before-image", true, func(*testing.T, *committer) {}}, {"a comparison", false, inventory}, {"a position", false, position},
+		{"a before-image", true, func(*testing.T, *writer) {}}, {"a comparison", false, inventory}, {"a position", false, position},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, has := range []int{committed, committed - 1} { // batches in the store
-				c := committerAt(storeAt(t, has), committed)
+				c := writerAt(storeAt(t, has), committed)
 				if !test.beforeImages {
-					c.beforeImages = nil
+					c.images = false
 				}
 				test.read(t, c)
-				err, written := c.commit(t.Context(), update(committed+1)), len(c.log.(*logged).batches)
+				err, written := c.commit(t.Context(), update(committed+1)), len(c.logged.batches)
 				if has == committed && (err != nil || written != 1) {
 					t.Errorf("error %v, %d batches written, though the store has them all", err, written)
 				}
@@ -120,7 +148,7 @@ func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
 
 // One check follows each read. Live changes, which read nothing, need none.
 func TestEachReadIsCheckedOnce(t *testing.T) {
-	r := committerAt(storeAt(t, 1), 1).reads
+	r := writerAt(storeAt(t, 1), 1)
 	if r.needsCheck() {
 		t.Error("a check is needed before any read")
 	}

@@ -1,4 +1,4 @@
-package export
+package inventory
 
 import (
 	"bytes"
@@ -90,25 +90,25 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 			store := &countingStore{Store: storeAt(t, 0)}
 			l := &life{random: rand.New(rand.NewPCG(1, uint64(cache))), states: map[string][]byte{}}
 			for seq := uint64(0); seq < 400; {
-				c := committerAt(store, seq)
-				c.beforeImages.maxBytes, c.beforeImages.keepBases = cache, seq%2 == 0
-				c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<30
+				settings := plain()
+				settings.CacheBytes, settings.KeepBases, settings.Interval, settings.CommitBytes = cache, seq%2 == 0, time.Hour, 1<<30
+				c := writerWith(store, seq, settings)
 				for range 1 + l.random.IntN(60) {
 					b, before := l.batch()
 					if err := c.commit(t.Context(), b); err != nil {
 						t.Fatal(err)
 					}
 					seq++
-					for i, written := range c.log.(*logged).batches[len(c.log.(*logged).batches)-1].Changes {
+					for i, written := range c.logged.batches[len(c.logged.batches)-1].Changes {
 						if written.Op != change.Create && string(written.Before) != before[i] {
 							t.Fatalf("batch %d, change %d: before is %.80q, not %.80q", seq, i, written.Before, before[i])
 						}
 					}
 					if l.random.IntN(4) == 0 {
-						go c.reads.checkpoints.flush(t.Context()) // the next batches are prepared meanwhile
+						go c.Flush(t.Context()) // the next batches are prepared meanwhile
 					}
 				}
-				if err := c.reads.checkpoints.flush(t.Context()); err != nil {
+				if err := c.Flush(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -122,8 +122,9 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 // An object that changes again and again is read twice, however many others change once meanwhile.
 func TestWhatChangesOnceLeavesTheCacheAsItIs(t *testing.T) {
 	store := &countingStore{Store: storeAt(t, 0)}
-	c, l := committerAt(store, 0), &life{random: rand.New(rand.NewPCG(1, 2))}
-	c.beforeImages.maxBytes = 10_000
+	settings := plain()
+	settings.CacheBytes = 10_000
+	c, l := writerWith(store, 0, settings), &life{random: rand.New(rand.NewPCG(1, 2))}
 	for version := range 20 {
 		b := &batching.Batch{}
 		for i := range 10 { // of which the first is always the same object
@@ -154,11 +155,11 @@ func TestABaseMayBeInFlight(t *testing.T) {
 	p.put(objectState{checkpoint.Object{Key: "a", Body: first}, "pods", false, false})
 	c.inFlight = p
 	c.pending.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
-	if got, ok := c.body(objectID{"pods", "a"}); !ok || !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
+	if got, ok := c.body(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
 		t.Errorf("the body is %v %v", got, ok)
 	}
 	c.inFlight = nil // it is in the store
-	if got, ok := c.body(objectID{"pods", "a"}); !ok || !got.KeepsBase() {
+	if got, ok := c.body(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !got.KeepsBase() {
 		t.Errorf("then the body is %v %v", got, ok)
 	}
 	p.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
@@ -183,12 +184,13 @@ func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 	}
 	for name, keepBase := range map[string]bool{"made at once": false, "made of the base": true} {
 		batch := &change.Batch{Changes: []change.Change{update(1), update(2)}}
-		objects := touched{stored: true}
-		objects.read(batch)
-		objects.objects[0].setBase(batch, object(0), keepBase)
-		objects.leaveOut(batch, nil, true)
+		p := &batching.Prepared{Batch: batch}
+		p.Find()
+		work := make([]bodyWork, 1)
+		work[0].setBase(&batch.Changes[1], object(0), keepBase)
+		p.LeaveOut(func(*change.Change) bool { return false }, true)
 		batch.Changes[1].After = stub // as a sink does
-		stored := objects.effect(batch, nil).objects[0].Body
+		stored := effectOf(p, work).objects[0].Body
 		if stored.KeepsBase() {
 			stored.Base = checkpoint.Pack(object(0)).Base
 		}

@@ -1,4 +1,4 @@
-package export
+package inventory
 
 import (
 	"cmp"
@@ -7,7 +7,51 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 )
+
+// effect is what a batch does to the checkpoint.
+type effect struct {
+	*change.Batch
+	offsets change.Offsets
+	objects []objectState // each once
+}
+
+// effectOf returns the effect of a batch that is written; work is what is known of bodies, nil: none are stored. Snapshots on demand have no
+// inventory.
+func effectOf(p *batching.Prepared, work []bodyWork) effect {
+	all := make([]objectState, 0, len(p.All))
+	for i := range p.All {
+		o := &p.All[i]
+		if o.ID.Stream.IsSnapshot() {
+			continue
+		}
+		state := objectState{checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version}, o.ID.Stream, o.Deleted, false}
+		if work != nil {
+			state.loaded = work[i].loaded
+			if !o.Deleted {
+				state.Body = work[i].newBody(p, o)
+			}
+		}
+		all = append(all, state)
+	}
+	clear(p.All) // it holds no bodies until the next batch
+	return effect{p.Batch, p.Offsets, all}
+}
+
+// commitOf returns the commit of a batch that was read back.
+func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, withBodies bool) checkpoint.Commit {
+	p := &batching.Prepared{Batch: batch, Offsets: offsets}
+	p.Find()
+	p.LeaveOut(func(*change.Change) bool { return false }, false)
+	var work []bodyWork
+	if withBodies {
+		work = make([]bodyWork, len(p.All))
+	}
+	pending := newPending()
+	pending.add(effectOf(p, work))
+	return pending.commit(batch.Slot, epoch)
+}
 
 // pending is what some batches, which follow each other, do to the checkpoint: each object once, with its last state.
 type pending struct {
@@ -15,7 +59,7 @@ type pending struct {
 	positions   map[change.StreamID]change.Position
 	offsets     change.Offsets
 	objects     []objectState
-	index       map[objectID]int
+	index       map[batching.ObjectID]int
 	bytes       int64
 	controls    []change.Control
 }
@@ -34,7 +78,7 @@ const stateBytes = 400
 func (o *objectState) size() int64 { return int64(len(o.Key)+o.Body.Len()) + stateBytes }
 
 func newPending() *pending {
-	return &pending{positions: map[change.StreamID]change.Position{}, index: map[objectID]int{}}
+	return &pending{positions: map[change.StreamID]change.Position{}, index: map[batching.ObjectID]int{}}
 }
 
 // reset empties it, and keeps its memory.
@@ -58,7 +102,7 @@ func (p *pending) add(e effect) {
 }
 
 func (p *pending) put(o objectState) {
-	id := objectID{o.stream, o.Key}
+	id := batching.ObjectID{Stream: o.stream, Key: o.Key}
 	if i, ok := p.index[id]; ok {
 		former := &p.objects[i]
 		if o.Body.KeepsBase() {

@@ -1,4 +1,4 @@
-package export
+package inventory
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 )
@@ -18,14 +19,12 @@ import (
 // in one transaction: once an interval, or sooner if much is pending. What a crash keeps it from committing, the next owner reads
 // back from the log. So only a sink whose log can be read back may have an interval.
 //
-// Whoever reads the checkpoint meanwhile sees it as if it had followed: readTracker flushes first, and beforeImages asks here for
-// a body before it asks the store.
+// Whoever reads the checkpoint meanwhile sees it as if it had followed: Inventory flushes first, and bodies asks here for a body before it
+// asks the store.
 type checkpointer struct {
-	slot  int
+	Settings
+	Parts
 	epoch int64
-	*watchedParts
-	interval time.Duration // 0: a batch is committed before add returns
-	maxBytes int64         // of one commit, and a batch more; as much may be in flight while as much is pending
 
 	committing chan struct{} // has one while the store is called: there is one commit at a time
 	added      chan struct{} // has one after a batch was added
@@ -39,8 +38,8 @@ type checkpointer struct {
 	err      error     // of the commit that failed
 }
 
-func newCheckpointer(slot int, epoch int64, seq uint64, parts *watchedParts) *checkpointer {
-	return &checkpointer{slot: slot, epoch: epoch, seq: seq, watchedParts: parts, committing: make(chan struct{}, 1), added: make(chan struct{}, 1)}
+func newCheckpointer(settings Settings, parts Parts, epoch int64, seq uint64) *checkpointer {
+	return &checkpointer{Settings: settings, Parts: parts, epoch: epoch, seq: seq, committing: make(chan struct{}, 1), added: make(chan struct{}, 1)}
 }
 
 // add adds a batch that the sink has. If as much is pending as may be, it waits for the commit before that: so a slow store slows
@@ -53,12 +52,12 @@ func (c *checkpointer) add(ctx context.Context, e effect) error {
 		}
 	}
 	c.pending.add(e)
-	full, err := c.pending.bytes >= c.maxBytes, c.err
+	full, err := c.pending.bytes >= c.CommitBytes, c.err
 	c.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
-	case c.interval == 0:
+	case c.Interval == 0:
 		return c.flush(ctx)
 	}
 	select {
@@ -116,10 +115,10 @@ func (c *checkpointer) due() (wait time.Duration, isPending bool) {
 	switch {
 	case c.pending == nil:
 		return 0, false
-	case c.pending.bytes >= c.maxBytes:
+	case c.pending.bytes >= c.CommitBytes:
 		return 0, true
 	}
-	return time.Until(c.last.Add(c.interval)), true
+	return time.Until(c.last.Add(c.Interval)), true
 }
 
 // flush commits what is pending, and returns when the store has it.
@@ -156,8 +155,8 @@ func (c *checkpointer) flush(ctx context.Context) error {
 }
 
 func (c *checkpointer) commit(ctx context.Context, p *pending) error {
-	what := fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.slot)
-	err := c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.Store.Commit(ctx, p.commit(c.slot, c.epoch)) })
+	what := fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.Slot)
+	err := c.Watchdog.Do(dependency.Checkpoint, what, func() error { return c.Store.Commit(ctx, p.commit(c.Slot, c.epoch)) })
 	if err != nil {
 		return dependency.OfCheckpoint(errors.Join(context.Cause(ctx), err))
 	}
@@ -186,7 +185,7 @@ func (c *checkpointer) behind() iter.Seq[*pending] {
 
 // body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a
 // base, the store has that.
-func (c *checkpointer) body(id objectID) (body checkpoint.Body, ok bool) {
+func (c *checkpointer) body(id batching.ObjectID) (body checkpoint.Body, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for p := range c.behind() {
