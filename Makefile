@@ -9,8 +9,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # The exporter is a static binary. Tests build it the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0
 # Two packages at a time: the long ones begin first, and have several tests at once. Two processors have no room for more. Nothing ends
-# by the clock: the program that runs them ends a package in which nothing moves while there are processors to spare.
-TEST    := $(GO) run ./test/run -timings $(or $(KUBECDC_SERVERS_DIR),.servers)/timings$(if $(PKG)$(RUN),-part).json -- -count=1 -p 2 -ldflags=-w
+# by the clock: the program that runs them ends a package in which nothing moves while there are processors to spare. make lint vets.
+TEST    := $(GO) run ./test/run -timings $(or $(KUBECDC_SERVERS_DIR),.servers)/timings$(if $(PKG)$(RUN),-part).json -- -count=1 -p 2 -vet=off -ldflags='-s -w'
 ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
@@ -32,8 +32,10 @@ test: servers $(if $(PKG)$(RUN),,monitoring) ## all tests, on real servers (PKG=
 monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time a minute of building)
 	cd test/prometheus && GOWORK=off $(GO) test -count=1 .
 
+slow: RUN := $(or $(RUN),^TestSlow)
 slow: servers ## the tests of what is rare and takes long: full disks, large sizes, long outages (SHARE=2/5 for a part of them)
-	KUBECDC_TEST_SLOW=$(or $(SHARE),all) $(TEST) -run '$(or $(RUN),^TestSlow)' $(or $(PKG),$(ALL))
+	KUBECDC_TEST_SLOW=$(or $(SHARE),all) $(TEST) -run '$(RUN)' \
+		$(or $(PKG),$$(git grep -l '^func TestSlow' -- '*_test.go' | xargs dirname | sort -u | sed 's,^,./,'))
 
 # Where no server is installed, as in a fresh clone, so that a test which needs one fails here, too.
 unit: export KUBECDC_SERVERS_DIR := $(CURDIR)/bin/no-servers
@@ -44,8 +46,8 @@ bare: ## demo and tests in a Debian that has only Go, make and git (as root; DIR
 	@DIR='$(DIR)' PKG='$(PKG)' RUN='$(RUN)' ONLY='$(ONLY)' SUITE='$(SUITE)' MIRROR='$(MIRROR)' KEEP='$(KEEP)' GO='$(GO)' test/bare/run
 
 race: export CGO_ENABLED := 1
-race: servers ## all tests under the race detector, except those of memory, most of which the detector takes
-	$(TEST) -race -skip 'TestMemoryOfLargeCollections|TestTheListenerUnderAttack' $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
+race: servers ## all tests under the race detector, except that of memory, most of which the detector takes
+	$(TEST) -race -skip TestMemoryOfLargeCollections $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
 
 chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUBECDC_CHAOS_SEED=… to repeat a run)
 	KUBECDC_TEST_SLOW=all KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e

@@ -6,12 +6,14 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -57,13 +59,9 @@ func image(t *testing.T) (root string) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may change the root folder")
 	}
-	dir := t.TempDir()
-	program, archive := filepath.Join(dir, "exporter"), filepath.Join(dir, "image.tar")
-	command(t, ".", "go", "build", "-o", program, "kubecdc/cmd/exporter")
-	command(t, "../tools/release", "go", "run", ".", "-version", "v0.0.0-test", "-out", archive, "image", program)
 	root = t.TempDir()
 	blobs := map[string][]byte{}
-	f, err := os.ReadFile(archive)
+	f, err := imageArchive()
 	if err == nil {
 		err = eachFile(bytes.NewReader(f), func(h *tar.Header, content []byte) error { blobs[h.Name] = content; return nil })
 	}
@@ -84,13 +82,30 @@ func image(t *testing.T) (root string) {
 	return root
 }
 
-func command(t *testing.T, dir, name string, args ...string) {
-	t.Helper()
-	c := exec.Command(name, args...)
+// imageArchive makes the image, once for all tests.
+var imageArchive = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "kubecdc-image-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	program, archive := filepath.Join(dir, "exporter"), filepath.Join(dir, "image.tar")
+	if err := goTool(".", "build", "-o", program, "kubecdc/cmd/exporter"); err != nil {
+		return nil, err
+	}
+	if err := goTool("../tools/release", "run", ".", "-version", "v0.0.0-test", "-out", archive, "image", program); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(archive)
+})
+
+func goTool(dir string, args ...string) error {
+	c := exec.Command("go", args...)
 	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
+	return nil
 }
 
 func eachFile(archive io.Reader, visit func(*tar.Header, []byte) error) error {

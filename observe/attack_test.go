@@ -40,7 +40,8 @@ var attacks = map[string]string{
 
 // Somebody who only reaches the port opens as many connections as possible and sends what costs most. The process stays small,
 // a scraper is answered, and no such connection stays open.
-func TestTheListenerUnderAttack(t *testing.T) {
+func TestSlowTheListenerUnderAttack(t *testing.T) {
+	servers.Slow(t)
 	dir := t.TempDir()
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {

@@ -16,7 +16,8 @@ func TestContract(t *testing.T) {
 }
 
 // A pooler by transaction keeps nothing of a session from one statement to the next.
-func TestContractBehindAPooler(t *testing.T) {
+func TestSlowContractBehindAPooler(t *testing.T) {
+	servers.Slow(t)
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.OddDatabase(t)) })
 }
 

@@ -15,7 +15,7 @@ import (
 func TestTheProgramIsSmall(t *testing.T) {
 	const limit = 39e6
 	file := filepath.Join(t.TempDir(), "exporter")
-	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, "kubecdc/cmd/exporter").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", file, "kubecdc/cmd/exporter").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	info, err := os.Stat(file)

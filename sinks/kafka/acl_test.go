@@ -75,6 +75,7 @@ func TestRights(t *testing.T) {
 			}
 		})
 	}
+	t.Run("withdrawn meanwhile", func(t *testing.T) { rightsWithdrawn(t, broker) })
 }
 
 // needed is one right.

@@ -134,7 +134,7 @@ func TestBrokenConnections(t *testing.T) {
 			cfg := by(newConfig(t, broker.ProxiedBrokers))
 			underFaults(t, cfg, broker.Brokers, time.Minute, func(written func() int) {
 				await(t, written, 3)
-				for range 60 {
+				for range 20 {
 					if rand.IntN(2) == 0 {
 						broker.Proxy.Drop()
 					} else {

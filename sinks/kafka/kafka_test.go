@@ -54,11 +54,16 @@ var deliveries = map[string]delivery{
 	"at-least-once": func(cfg kafka.Config) kafka.Config { cfg.Delivery = kafka.AtLeastOnce; return cfg },
 }
 
+// By protocol 1 the complete suite runs on several brokers.
 func TestContract(t *testing.T) {
 	for name, by := range deliveries {
 		t.Run(name, func(t *testing.T) {
 			broker := servers.SharedKafka(t)
-			sinktest.Run(t, func(t *testing.T) sinktest.Place { return place(by(newConfig(t, broker.Brokers))) })
+			sinktest.Run(t, func(t *testing.T) sinktest.Place {
+				p := place(by(newConfig(t, broker.Brokers)))
+				p.Brief = name == "exactly-once"
+				return p
+			})
 		})
 	}
 }

@@ -108,7 +108,9 @@ func writeWhile(t *testing.T, r *reader, brokers []string, cfg kafka.Config, mor
 	defer s.Close()
 	log, _ := openLog(t, s, 0, 1, sinks.Durable{})
 	var written []*change.Batch
+	pace := time.Tick(50 * time.Millisecond)
 	for seq := uint64(1); seq == 1 || more(); seq++ { // on a busy machine all tokens may be used before the first batch
+		<-pace
 		b := lives(seq, 5, 2)
 		mustWrite(t, log, b)
 		written = append(written, b)

@@ -35,7 +35,7 @@ func newReader(t *testing.T, brokers []string, opts ...kgo.Opt) *reader {
 // topic for a moment.
 func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 	t.Helper()
-	for clock := servers.StartClock(); ; time.Sleep(5 * time.Millisecond) {
+	for clock := servers.StartClock(); ; time.Sleep(20 * time.Millisecond) {
 		stable, err1 := r.admin.ListCommittedOffsets(servers.Context(t), topic)
 		ends, err2 := r.admin.ListEndOffsets(servers.Context(t), topic)
 		err := errors.Join(err1, err2, stable.Error(), ends.Error())

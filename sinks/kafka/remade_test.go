@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -121,7 +122,8 @@ func (o *owner) write(t *testing.T, n int, with ...func(*change.Batch)) {
 // broken.
 func (o *owner) writeUntilRefused(t *testing.T) {
 	t.Helper()
-	for clock := servers.StartClock(); !clock.Late(); {
+	pace := time.Tick(50 * time.Millisecond)
+	for clock := servers.StartClock(); !clock.Late(); <-pace {
 		b := o.next(0)
 		offsets, err := o.log.Write(servers.Context(t), b)
 		if err != nil {

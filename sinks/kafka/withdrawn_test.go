@@ -12,18 +12,18 @@ import (
 
 // A right is withdrawn while a slot writes. The error names the command that grants it again, and once that was run the slot goes on: the log
 // has every change once.
-func TestRightsWithdrawnMeanwhile(t *testing.T) {
-	t.Parallel()
-	broker := startKafka(t, servers.KafkaOptions{SASL: true, ACLs: true})
+func rightsWithdrawn(t *testing.T, broker *servers.Kafka) {
 	ops := func(all ...kadm.ACLOperation) []kadm.ACLOperation { return all }
 	all := ops(kadm.OpRead, kadm.OpWrite, kadm.OpCreate)
-	for by, configured := range inTransactions {
-		for _, gone := range []servers.KafkaRule{
-			{Topic: ".pods", Operations: ops(kadm.OpWrite)}, {Topic: ".pods", Operations: ops(kadm.OpRead)}, {Topic: ".pods", Operations: all},
-			{Topic: ".control", Operations: ops(kadm.OpWrite)}, {Topic: ".control", Operations: ops(kadm.OpRead)}, {Topic: ".control", Operations: all},
-			{Topic: ".dead-letter", Operations: ops(kadm.OpWrite)}, {Topic: ".dead-letter", Operations: all},
-			{Transactional: "-", Prefixed: true, Operations: ops(kadm.OpWrite)},
-		} {
+	rules := []servers.KafkaRule{
+		{Topic: ".pods", Operations: ops(kadm.OpWrite)}, {Transactional: "-", Prefixed: true, Operations: ops(kadm.OpWrite)},
+		{Topic: ".pods", Operations: ops(kadm.OpRead)}, {Topic: ".pods", Operations: all},
+		{Topic: ".control", Operations: ops(kadm.OpWrite)}, {Topic: ".control", Operations: ops(kadm.OpRead)}, {Topic: ".control", Operations: all},
+		{Topic: ".dead-letter", Operations: ops(kadm.OpWrite)}, {Topic: ".dead-letter", Operations: all},
+	}
+	for by, checked := range map[string]int{"exactly-once": 2, "exactly-once by protocol 2": len(rules)} { // the protocols differ in the first two
+		configured := inTransactions[by]
+		for _, gone := range rules[:checked] {
 			t.Run(fmt.Sprintf("%s, %s%s %v", by, gone.Topic, gone.Transactional, gone.Operations), func(t *testing.T) {
 				cfg := configured(newConfig(t, broker.SASLBrokers))
 				cfg.SASL.Mechanism, cfg.SASL.Username, cfg.SASL.Password = "PLAIN", servers.KafkaUser, servers.KafkaPassword

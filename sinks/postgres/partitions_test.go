@@ -344,7 +344,8 @@ func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
 		write(t, log, numbered(1, seq))
 	}
 	given := strings.Count(e.logged(), "lock timeout")
-	for clock := servers.StartClock(); strings.Count(e.logged(), "lock timeout") < given+2; {
+	pace := time.Tick(50 * time.Millisecond)
+	for clock := servers.StartClock(); strings.Count(e.logged(), "lock timeout") < given+2; <-pace {
 		ctx, cancel := servers.Patient(t.Context())
 		seq++
 		_, err := log.Write(ctx, numbered(1, seq))

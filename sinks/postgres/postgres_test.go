@@ -17,7 +17,10 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func TestContract(t *testing.T) { contract(t, servers.Database) }
 
 // A pooler by transaction keeps nothing of a session from one statement to the next.
-func TestContractBehindAPooler(t *testing.T) { contract(t, servers.OddDatabase) }
+func TestSlowContractBehindAPooler(t *testing.T) {
+	servers.Slow(t)
+	contract(t, servers.OddDatabase)
+}
 
 func contract(t *testing.T, database func(testing.TB) string) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Place {

@@ -61,7 +61,7 @@ func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 // final state is right, nothing is emitted that did not happen or twice, and what is missing is in a gap whose record says so.
 func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 	t.Parallel()
-	rounds, seed := 6, rand.Uint64()
+	rounds, seed := 4, rand.Uint64()
 	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_HISTORIES")); err == nil {
 		rounds = n
 	}

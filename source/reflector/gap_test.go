@@ -211,7 +211,7 @@ func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
 // enter again: each log equals etcd's own history, event for event.
 func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 	t.Parallel()
-	histories := 80
+	histories := 40
 	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_HISTORIES")); err == nil {
 		histories = n
 	}

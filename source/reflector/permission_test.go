@@ -46,10 +46,10 @@ func grantReader(t *testing.T, client kubernetes.Interface) {
 // lost that the server still has.
 func TestARecoveryOutlivesARefusal(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{Users: []servers.User{{Name: "reader", Token: "reader-token"}}})
+	k := servers.Lend(t)
 	client := kubernetes.NewForConfigOrDie(k.Config)
 	grantReader(t, client)
-	g := newGateway(t, k.UserConfig(k.Address, "reader-token"))
+	g := newGateway(t, k.UserConfig(k.Address, servers.Reader.Token))
 	l, w := newLedger(), newWriter(t, k.Config, 13, []string{"default", "kube-public"})
 	startOn(t, g.config(), testOptions(), l, &quietObserver{})
 	l.awaitStarted(t)
@@ -92,7 +92,7 @@ func TestARecoveryOutlivesARefusal(t *testing.T) {
 
 func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{Users: []servers.User{{Name: "reader", Token: "reader-token"}}})
+	k := servers.Lend(t)
 	client := kubernetes.NewForConfigOrDie(k.Config)
 	grant := func() { grantReader(t, client) }
 	proxy := newProxy(t, k.Address)
@@ -100,7 +100,7 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	l, o := newLedger(), &quietObserver{}
 	options := testOptions()
 	options.MaxBackoff = time.Second
-	startOn(t, k.UserConfig(proxy.Address, "reader-token"), options, l, o)
+	startOn(t, k.UserConfig(proxy.Address, servers.Reader.Token), options, l, o)
 	o.awaitError(t, apierrors.IsForbidden)
 	l.awaitRefusals(t, change.ControlStreamError)
 	grant()

@@ -23,7 +23,8 @@ import (
 
 // A recovery of 60 streams leaves room for others where the API server takes three requests at a time: few requests are
 // answered with 429, its own or another client's.
-func TestARecoveryLeavesRoomForOthers(t *testing.T) {
+func TestSlowARecoveryLeavesRoomForOthers(t *testing.T) {
+	servers.Slow(t)
 	k := throttledKubernetes(t)
 	alone := otherClient(t, k)
 	time.Sleep(time.Second) // how long the other client is measured without the exporter

@@ -91,25 +91,19 @@ func awaitRest(t *testing.T, k *servers.Kubernetes) {
 // ask for little more than the busiest one alone, which has to account for each revision. Each log is etcd's own history.
 func TestStreamsThatRecoverTogetherAskLittleMoreThanTheBusiest(t *testing.T) {
 	t.Parallel()
-	busiest := func(options servers.KubernetesOptions) func(*testing.T) {
-		return func(t *testing.T) {
-			k := ownKubernetes(t, options)
-			w := newWriter(t, k.Config, 21, []string{"default", "kube-public"})
-			w.names = 20
-			requests, revisions := recoverTogether(t, k, streamsOf(manyResources()), nil, w, func() { changeUnseen(t, w.client, w) })
-			if requests > 2*revisions {
-				t.Error("that is more than twice what the busiest one needs")
-			}
-		}
+	k := servers.Lend(t)
+	w := newWriter(t, k.Config, 21, []string{"default", "kube-public"})
+	w.names = 20
+	requests, revisions := recoverTogether(t, k, streamsOf(manyResources()), nil, w, func() { changeUnseen(t, w.client, w) })
+	if requests > 2*revisions {
+		t.Error("that is more than twice what the busiest one needs")
 	}
-	t.Run("one etcd", busiest(servers.KubernetesOptions{}))
-	t.Run("another one for Events", busiest(servers.KubernetesOptions{OwnEtcd: []string{"/events"}}))
 }
 
 // What is left out and readable explains revisions too: the 150 of Leases need not be read by each of 60 streams.
 func TestWhatIsLeftOutExplainsRevisions(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{})
+	k := servers.Lend(t)
 	w := newWriter(t, k.Config, 22, []string{"default", "kube-public"})
 	served := allResources(t, w.client)
 	exported := slices.DeleteFunc(slices.Clone(served), func(r change.Resource) bool { return r.Plural == "leases" })
@@ -128,10 +122,10 @@ func TestWhatIsLeftOutExplainsRevisions(t *testing.T) {
 // Streams of many namespaces share what one of them reads of the whole resource: 302 streams over 330 revisions, 130 of which are nobody's.
 func TestStreamsOfManyNamespacesShareSizes(t *testing.T) {
 	t.Parallel()
-	k := ownKubernetes(t, servers.KubernetesOptions{})
+	k := servers.Lend(t)
 	var namespaces []string
 	client := kubernetes.NewForConfigOrDie(k.Config)
-	for i := range 150 {
+	for i := range 60 {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("team-%03d", i)}}
 		namespaces = append(namespaces, must[*corev1.Namespace](t)(client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})).Name)
 	}

@@ -16,7 +16,7 @@ func history(t *testing.T, s *suite) {
 	s.put(1, other, 1, "nodes")
 	streams := []change.StreamID{"stream-0", "stream-1"}
 	var seq uint64
-	for len(s.history(0)) < 3 { // as many seconds
+	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 3; <-pace { // as many seconds
 		seq++
 		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at(streams[seq%2], change.VersionOf(seq))}}
 		s.must(s.store.Commit(s.ctx, c))
@@ -79,7 +79,7 @@ func historyOffsets(t *testing.T, s *suite) {
 		return h
 	}
 	commit(change.Offsets{"k8s.still": {0: 7, 5: 8}, "k8s.pods": {0: 1}})
-	for len(s.history(0)) < 4 { // as many seconds
+	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 4; <-pace { // as many seconds
 		seq := len(after) + 1
 		commit(change.Offsets{"k8s.pods": {seq % 6: int64(seq)}, fmt.Sprint("k8s.", seq%5): {0: int64(seq)}})
 	}

@@ -22,7 +22,7 @@ func past(t *testing.T, s *suite) {
 	s.acquire(3, "a")
 	still := at("still", "7")
 	var seq uint64
-	for len(s.history(0)) < 4 { // as many seconds
+	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 4; <-pace { // as many seconds
 		seq++
 		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at("moves", change.VersionOf(seq))},
 			Offsets: change.Offsets{"k8s.pods": {int(seq % 3): int64(seq)}}}

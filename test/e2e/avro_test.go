@@ -66,7 +66,7 @@ func TestRegistryAwayForLong(t *testing.T) {
 			e = StartExporter(t, "an exporter", env)
 			e.awaitWrong(t, outage.says)
 		}
-		writer.Run(60)
+		writer.Run(40)
 		<-mend
 		must(t, r.Proxy.Restore())
 		w.AwaitComplete(t, writer, kinds)

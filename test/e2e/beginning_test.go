@@ -32,9 +32,9 @@ func testRemoved(t *testing.T, w *World, remove func()) {
 	t.Helper()
 	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = Resources(removedKinds), "1s"
 	writer := w.Writer(t, removedKinds)
-	writer.Fill(40)
+	writer.Fill(10)
 	runFor(t, w.Env, func() {
-		writer.Run(100)
+		writer.Run(40)
 		w.AwaitComplete(t, writer, removedKinds)
 	})
 	wantAnswered(t, w)
@@ -157,7 +157,7 @@ func TestAForgottenStreamIsSelectedAgain(t *testing.T) {
 			one := w.With("KUBECDC_RESOURCES", Resources([]Kind{Roles}))
 			w.Env = both
 			writer := w.Writer(t, removedKinds)
-			writer.Fill(40)
+			writer.Fill(10)
 			runFor(t, both, func() { w.AwaitComplete(t, writer, removedKinds) })
 			for round, expired := range []bool{false, true} {
 				runFor(t, one, func() {
@@ -167,7 +167,7 @@ func TestAForgottenStreamIsSelectedAgain(t *testing.T) {
 				if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 0 {
 					t.Fatalf("exporter forget: %d, %s", code, out)
 				}
-				writer.Run(100)
+				writer.Run(40)
 				if expired && w.Kafka != nil {
 					expireControl(t, w)
 				} else if expired {

@@ -219,7 +219,7 @@ const (
 	beyond = 5 * time.Second
 )
 
-// long are the faults that outlast every timeout, and those that lead elsewhere. A run begins with one of each.
+// long are the faults that outlast every timeout, and those that lead elsewhere. A run of more faults begins with one of each.
 var long = []string{"Kafka away beyond its timeouts", "the sink away beyond its timeouts", "the log loses its end",
 	"a failover to a standby behind", "the checkpoint away beyond leases",
 	"an exporter paused beyond timeouts", "all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster",

@@ -101,7 +101,7 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 		return before.Batch >= last, nil
 	})
 	awaitNextSecond(before.Time)
-	writer.Run(60)
+	writer.Run(40)
 	log := w.AwaitComplete(t, writer, checkpointKinds)
 	last = lastBatch(log.Controls)
 	Await(t, "a checkpoint of the last changes", func() (bool, error) {

@@ -23,7 +23,7 @@ func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	for name, fault := range map[string]func(){"freezes": api.Freeze, "refuses": api.Cut} {
 		writer.Run(50)
 		fault()
-		writer.Run(100)
+		writer.Run(40)
 		cut.awaitWrong(t, "apiserver: no answer since")
 		slots.await("the API server "+name, 3, others...)
 		cut.awaitLogged(t, "the API server does not answer this one")

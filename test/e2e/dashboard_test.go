@@ -53,7 +53,7 @@ func TestTheDashboardShowsTroubles(t *testing.T) {
 	e.Wait(t)
 	stop()
 
-	writer.Run(60)
+	writer.Run(40)
 	must(t, w.Kube.RestartAPIServer(context.Background()))
 	proxy.Cut()
 	e = StartExporter(t, "the next exporter", w.Env)

@@ -42,7 +42,7 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	seed := chaosSeed(t)
 	random := rand.New(rand.NewPCG(seed, 3))
 	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
-	writer.Run(100)
+	writer.Run(40)
 	proxy, err := servers.NewProxy(w.Kube.Address)
 	must(t, err)
 	t.Cleanup(func() { proxy.Close() })
@@ -50,7 +50,7 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxy.Address, ""))
 	r := startReplica(t, "the exporter", w.With("KUBECONFIG", kubeconfig, "KUBECDC_PROOF_INTERVAL", "2s"))
 	t.Cleanup(r.end)
-	stop := writer.Start(30)
+	stop := writer.Start(15)
 	positions := func() map[change.StreamID]change.ResourceVersion {
 		at := map[change.StreamID]change.ResourceVersion{}
 		for _, c := range w.fileControls(t) {
@@ -61,7 +61,7 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 		return at
 	}
 	w.awaitCurrent(t, "the start", positions)
-	for i := range chaosFaults(t, 8) {
+	for i := range chaosFaults(t, 5) {
 		switch random.IntN(6) {
 		case 0:
 			r.exporter().Kill()
@@ -70,14 +70,14 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 		case 2:
 			e := r.exporter()
 			e.Signal(syscall.SIGSTOP)
-			awaitMade(t, writer, writer.Made.Load()+30)
+			awaitMade(t, writer, writer.Made.Load()+15)
 			e.Signal(syscall.SIGCONT)
 		case 3:
 			w.Kube.KillAPIServer()
 			must(t, w.Kube.StartAPIServer(context.Background()))
 		case 4:
 			proxy.Cut()
-			awaitMade(t, writer, writer.Made.Load()+30)
+			awaitMade(t, writer, writer.Made.Load()+15)
 			must(t, proxy.Restore())
 		default:
 			proxy.Drop()

@@ -44,7 +44,7 @@ func throughFaults(t *testing.T, encodings []string, settings ...string) map[str
 		for _, e := range exporters {
 			e.AwaitReady(t)
 		}
-		writer.Run(60)
+		writer.Run(40)
 		if complete {
 			marks := writer.Marks(kinds)
 			for _, w := range worlds {

@@ -16,7 +16,7 @@ func TestPostgresForgets(t *testing.T) {
 	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}
 	writer, others := w.Writer(t, kinds), w.Writer(t, []Kind{Secrets})
-	writer.Run(100)
+	writer.Run(40)
 	// No connection lives long enough to be broken when the server is replaced, and few bodies are remembered.
 	e := StartExporter(t, "an exporter", w.With("KUBECDC_LEASE_DURATION", "10m", "KUBECDC_RESOURCES", Resources(kinds),
 		"KUBECDC_BEFORE", "full", "KUBECDC_BATCH_MAX_BYTES", "64KiB", "KUBECDC_BUFFER_BYTES", "64KiB",
@@ -26,7 +26,7 @@ func TestPostgresForgets(t *testing.T) {
 		writer.Run(50)
 		w.AwaitComplete(t, writer, kinds)
 		must(t, w.Postgres.Backup(context.Background()))
-		writer.Run(150)
+		writer.Run(50)
 		w.AwaitComplete(t, writer, kinds)
 		e.Signal(syscall.SIGSTOP)
 		must(t, w.Postgres.Restore(context.Background()))

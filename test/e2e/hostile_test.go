@@ -25,7 +25,8 @@ import (
 // Somebody creates objects of all the names and contents that the API server accepts, updates and deletes them, while the exporter
 // runs, and while it is down and the API server is restarted. Then the checkpoint is lost. Every change of every object is in the
 // log, or named in a dead letter; no command prints anything that a terminal obeys.
-func TestHostileObjectsInKafka(t *testing.T) {
+func TestSlowHostileObjectsInKafka(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	testHostileObjects(t, NewWorld(t))
 }

@@ -24,21 +24,21 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	kinds := []Kind{ConfigMaps, Secrets, Roles}
 	writer := w.Writer(t, kinds)
-	writer.Fill(20)
+	writer.Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2", "KUBECDC_WATERMARK_INTERVAL", "1m",
 		"KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxy.Address, "kubecdc"), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 	e := StartExporter(t, "an exporter", env)
 	e.AwaitReady(t)
-	writer.Run(150)
+	writer.Run(50)
 	have := len(w.AwaitComplete(t, writer, kinds).Records)
 	Await(t, "the standby to have followed", func() (bool, error) {
 		return len(ReadTables(t, standby.URL, w.Prefix).Records) >= have, nil
 	})
 	standby.Upstream.Cut()
-	writer.Run(150)
+	writer.Run(50)
 	w.AwaitComplete(t, writer, kinds)
 	lost := len(w.Read(t).Records) - len(ReadTables(t, standby.URL, w.Prefix).Records)
-	if lost < 100 {
+	if lost < 25 {
 		t.Fatalf("the standby lacks %d records: nothing is tried", lost)
 	}
 	must(t, standby.Promote(context.Background()))
@@ -63,7 +63,7 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	w := NewBrokerWorld(t, servers.KafkaOptions{Joined: true})
 	kinds := []Kind{ConfigMaps, Secrets}
 	writer := w.Writer(t, kinds)
-	writer.Fill(20)
+	writer.Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2")
 	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) }) // all topics are on the first broker
 	ahead, behind := join(t, w.Kafka), (*servers.Kafka)(nil)
@@ -72,11 +72,11 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	moveTopic(t, w, topic, 2, 3)
 	e := StartExporter(t, "an exporter", env)
 	e.AwaitReady(t)
-	writer.Run(100)
+	writer.Run(40)
 	w.AwaitComplete(t, writer, kinds)
 
 	behind.Kill()
-	writer.Run(200)
+	writer.Run(40)
 	w.AwaitComplete(t, writer, kinds)
 	ahead.Kill()
 	must(t, behind.Start(context.Background()))
@@ -94,13 +94,13 @@ func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
 	w := NewFragileWorld(t)
 	kinds := []Kind{ConfigMaps}
 	writer := w.Writer(t, kinds)
-	writer.Fill(20)
+	writer.Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_DELIVERY", "at-least-once")
 	runFor(t, env, func() {
-		writer.Run(100)
+		writer.Run(40)
 		w.AwaitComplete(t, writer, kinds)
 	})
-	writer.Run(100)
+	writer.Run(40)
 	dying := StartExporter(t, "an exporter that dies", with(env, "KUBECDC_FAILPOINT", failpoint.DataProduced+":1"))
 	dying.Wait(t)
 
@@ -112,7 +112,7 @@ func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
 		t.Fatalf("%d writes were cut off", cut)
 	}
 	must(t, w.Kafka.Start(context.Background()))
-	writer.Run(100)
+	writer.Run(40)
 	runFor(t, env, func() {
 		log := w.AwaitComplete(t, writer, kinds)
 		wantLossSaid(t, log, topic, ConfigMaps)

@@ -24,15 +24,15 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
-	writer.Fill(30)
+	writer.Fill(10)
 	env := w.With("KUBECDC_SLOTS", "2")
-	runFor(t, env, func() { writer.Run(300) })
+	runFor(t, env, func() { writer.Run(40) })
 
 	lost := w.Prefix + "." + ConfigMaps.ID()
 	deleteTopics(t, w, lost)
-	writer.Run(200)
+	writer.Run(40)
 	runFor(t, env, func() {
-		writer.Run(100)
+		writer.Run(40)
 		w.AwaitComplete(t, writer, Kinds)
 	})
 	log := ReadLog(t, w.Kafka.Brokers, w.Prefix)
@@ -40,11 +40,11 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets, Deployments, Roles, Widgets}).Demand(t, 0)
 	wantReplay(t, w, log, ConfigMaps)
 
-	writer.Run(100)
+	writer.Run(40)
 	deleteTopics(t, w, topicsOf(t, w)...)
-	writer.Run(100)
+	writer.Run(40)
 	runFor(t, env, func() {
-		writer.Run(100)
+		writer.Run(40)
 		w.AwaitComplete(t, writer, Kinds)
 	})
 	log = ReadLog(t, w.Kafka.Brokers, w.Prefix) // topics are made while it is awaited
@@ -60,12 +60,12 @@ func TestSlowTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
-	writer.Fill(30)
+	writer.Fill(10)
 	env := w.With("KUBECDC_SLOTS", "2")
 	a := admin(t, w)
 	topic := func(kind Kind) string { return w.Prefix + "." + kind.ID() }
 	runFor(t, env, func() {
-		writer.Run(300)
+		writer.Run(40)
 		w.AwaitComplete(t, writer, Kinds)
 		for kind, partitions := range map[Kind]int32{Secrets: 3, ConfigMaps: 5} { // quiet
 			remakeTopic(t, a, topic(kind), partitions)

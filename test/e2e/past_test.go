@@ -26,14 +26,15 @@ import (
 
 // The log answers for the past as the API server's own exact reads do: at 200 random revisions, over a gap that was recovered,
 // and one that a compaction has taken from: there it says what may be missing.
-func TestThePastInKafka(t *testing.T) {
-	t.Parallel()
-	testThePast(t, NewWorld(t))
-}
-
 func TestThePastInAFile(t *testing.T) {
 	t.Parallel()
 	testThePast(t, NewFileWorld(t))
+}
+
+func TestSlowThePastInKafka(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	testThePast(t, NewWorld(t))
 }
 
 func TestSlowThePastInPostgres(t *testing.T) {

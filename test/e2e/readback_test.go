@@ -228,9 +228,9 @@ func TestACrashWhileBatchesArePending(t *testing.T) {
 			return true, nil
 		}
 		next.Kill()
-		writer.Run(60)
+		writer.Run(40)
 		return false, nil
 	})
-	writer.Run(100)
+	writer.Run(40)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 }

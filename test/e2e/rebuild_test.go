@@ -35,21 +35,21 @@ func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
 	w.Env["KUBECDC_SLOTS"] = "2"
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
-	writer.Fill(30)
-	runFor(t, w.Env, func() { writer.Run(200); w.AwaitComplete(t, writer, Kinds) })
+	writer.Fill(10)
+	runFor(t, w.Env, func() { writer.Run(40); w.AwaitComplete(t, writer, Kinds) })
 
 	dropCheckpoint(t, w)
-	writer.Run(150)
+	writer.Run(50)
 	afterRebuild(t, w, writer, w.Env)
 
 	dropCheckpoint(t, w)
 	w.Kube.API.Kill()
 	must(t, w.Kube.API.Start(context.Background()))
-	writer.Run(100)
+	writer.Run(40)
 	afterRebuild(t, w, writer, w.Env)
 
 	dropCheckpoint(t, w)
-	writer.Run(100)
+	writer.Run(40)
 	for _, step := range []string{failpoint.Rebuilding + ":1", failpoint.Rebuilt + ":1", failpoint.Rebuilt + ":2"} {
 		killedAt(t, w.Env, step)
 	}
@@ -58,14 +58,14 @@ func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
 	must(t, w.Postgres.Backup(context.Background()))
 	var expired []change.Control
 	runFor(t, w.Env, func() {
-		writer.Run(100)
+		writer.Run(40)
 		expired = w.AwaitComplete(t, writer, Kinds).Controls
 		expireControl(t, w)
-		writer.Run(100)
+		writer.Run(40)
 		w.AwaitComplete(t, writer, Kinds)
 	})
 	must(t, w.Postgres.Restore(context.Background()))
-	writer.Run(100)
+	writer.Run(40)
 	afterRebuild(t, w, writer, w.Env)
 	log := w.Read(t)
 	log.Controls = append(expired, log.Controls...)
@@ -132,12 +132,12 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	env := w.With("KUBECDC_CHECKPOINT", "sqlite:"+path)
 	writer := w.Writer(t, Kinds)
-	writer.Fill(30)
+	writer.Fill(10)
 	for _, lose := range []func(){func() { removeSQLite(t, path) }, func() { damageBodies(t, path) }, func() { damagePages(t, path, 1) },
 		func() { damagePages(t, path, 12) }} {
-		runFor(t, env, func() { writer.Run(150); w.AwaitComplete(t, writer, Kinds) })
+		runFor(t, env, func() { writer.Run(50); w.AwaitComplete(t, writer, Kinds) })
 		lose()
-		writer.Run(100)
+		writer.Run(40)
 		afterRebuild(t, w, writer, env)
 	}
 	log := w.Read(t)
@@ -146,7 +146,7 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 
 	must(t, os.Remove(path))
 	expireControl(t, w)
-	writer.Run(100)
+	writer.Run(40)
 	afterRebuildThatBegins(t, w, writer, env, "the checkpoint is new: reading what the log has of this slot's streams")
 	log = w.Read(t)
 	WantState(t, w, log, Kinds...)
@@ -202,11 +202,11 @@ func TestALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
 	w.Env["KUBECDC_SLOTS"] = "2"
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
-	writer.Fill(30)
-	runFor(t, w.Env, func() { writer.Run(200); w.AwaitComplete(t, writer, Kinds) })
+	writer.Fill(10)
+	runFor(t, w.Env, func() { writer.Run(40); w.AwaitComplete(t, writer, Kinds) })
 	for _, step := range []string{"", failpoint.Rebuilding + ":1", failpoint.Rebuilt + ":2"} {
 		dropCheckpoint(t, w)
-		writer.Run(150)
+		writer.Run(50)
 		if step != "" {
 			killedAt(t, w.Env, step)
 		}
@@ -228,10 +228,10 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	InstallWidgets(t, other.Config)
 	NewWriter(t, other.Config, 1, Kinds).Fill(10)
 	writer := w.Writer(t, Kinds)
-	writer.Fill(30)
+	writer.Fill(10)
 	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "10m"))
 	e.AwaitReady(t)
-	writer.Run(100)
+	writer.Run(40)
 	w.AwaitComplete(t, writer, Kinds)
 	e.Signal(syscall.SIGSTOP)
 	before := offsetsOf(t, w)
@@ -253,7 +253,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	}
 
 	e.Signal(syscall.SIGCONT)
-	writer.Run(100)
+	writer.Run(40)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	e.Signal(syscall.SIGTERM)
 	if code := e.Wait(t); code != 0 {
@@ -291,7 +291,7 @@ func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
+	writer.Fill(10)
 	folder := t.TempDir()
 	var both [2]*Exporter
 	for i := range both {
@@ -305,7 +305,7 @@ func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 		t.Errorf("it exits with %d, want 3", code)
 	}
 	ended.awaitLogged(t, "exports the same cluster to the same log with another checkpoint")
-	writer.Run(100)
+	writer.Run(40)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 

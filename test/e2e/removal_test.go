@@ -103,7 +103,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Roles}
 	writer := w.Writer(t, kinds)
-	writer.Fill(20)
+	writer.Fill(10)
 	both, one := w.With("KUBECDC_RESOURCES", Resources(kinds)), w.With("KUBECDC_RESOURCES", Resources([]Kind{Roles}))
 	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
 	for range 2 {

@@ -14,7 +14,8 @@ import (
 
 // Certificates that expire and passwords that are changed, each named in the log, in /readyz and in the metrics, and over
 // without a restart as soon as its file is renewed. In the end nothing is lost.
-func TestCredentialsAreRenewed(t *testing.T) {
+func TestSlowCredentialsAreRenewed(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	kinds := []Kind{ConfigMaps}
 	w := NewBrokerWorld(t, servers.KafkaOptions{Guarded: true})

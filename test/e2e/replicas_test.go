@@ -77,29 +77,29 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	for _, e := range []*Exporter{first, second, third} {
 		e.AwaitReady(t)
 	}
-	stop := writer.Start(100)
+	stop := writer.Start(25)
 
-	awaitMade(t, writer, writer.Made.Load()+200)
+	awaitMade(t, writer, writer.Made.Load()+60)
 	third.Kill()
 	slots.await("kill -9", 3, first, second)
 
 	env["KUBECDC_KAFKA_BROKERS"] = ownLane.Address
 	fourth := StartExporter(t, "the fourth", env)
 	slots.await("a new replica", 2, first, second, fourth)
-	awaitMade(t, writer, writer.Made.Load()+200)
+	awaitMade(t, writer, writer.Made.Load()+60)
 
 	first.Signal(syscall.SIGSTOP)
 	slots.await("SIGSTOP", 3, second, fourth)
-	awaitMade(t, writer, writer.Made.Load()+100)
+	awaitMade(t, writer, writer.Made.Load()+40)
 	first.wakeOvertaken(t)
 
 	cutOffFromKafka(t, ownLane, env, slots, fourth, second)
 	kafkaAwayForAll(t, slots, []*servers.Proxy{lane, ownLane}, fourth, second)
-	awaitMade(t, writer, writer.Made.Load()+100)
+	awaitMade(t, writer, writer.Made.Load()+40)
 
 	second.stop(t)
 	slots.await("SIGTERM", 6, fourth)
-	awaitMade(t, writer, writer.Made.Load()+100)
+	awaitMade(t, writer, writer.Made.Load()+40)
 	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
@@ -191,15 +191,15 @@ func TestAReplicaThatStandsByTakesOver(t *testing.T) {
 	first.AwaitReady(t)
 	second := StartExporter(t, "the second", w.Env)
 	second.AwaitReady(t)
-	writer.Run(200)
+	writer.Run(50)
 	first.Kill()
 	second.awaitLogged(t, "slot acquired")
-	writer.Run(200)
+	writer.Run(50)
 	third := StartExporter(t, "the third", w.Env)
 	third.AwaitReady(t)
 	second.Signal(syscall.SIGSTOP)
 	third.awaitLogged(t, "slot acquired")
-	writer.Run(100)
+	writer.Run(50)
 	second.wakeOvertaken(t)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }

@@ -70,7 +70,7 @@ func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 		slots := 1 + random.IntN(2)
 		w.Env = w.With("KUBECDC_RESOURCES", "configmaps", "KUBECDC_SLOTS", fmt.Sprint(slots))
 		var accepted []selection
-		for range 8 {
+		for range 5 {
 			next := selections[random.IntN(len(selections))]
 			if len(accepted) > 0 && random.IntN(3) > 0 { // as it may be within what the first one allows
 				next = accepted[0]

@@ -35,9 +35,9 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Roles}
-	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "1")
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
+	w.Writer(t, kinds[:1]).Fill(300)
 	writer := w.Writer(t, kinds)
-	writer.Fill(300)
 	e := StartExporter(t, "the exporter", w.Env)
 	writer.Run(40)
 	w.AwaitComplete(t, writer, kinds)
@@ -125,7 +125,7 @@ func (w *World) signals(t testing.TB) (all []checkpoint.Signal) {
 // aSnapshotIsAborted aborts a snapshot while the exporter that makes it is suspended.
 func aSnapshotIsAborted(t *testing.T, w *World) *Exporter {
 	t.Helper()
-	e := StartExporter(t, "one that is suspended", w.With("KUBECDC_FAILPOINT", failpoint.SignalAnswered+":1:stop"))
+	e := StartExporter(t, "one that is suspended", w.With("KUBECDC_PAGE_SIZE", "1", "KUBECDC_FAILPOINT", failpoint.SignalAnswered+":1:stop"))
 	e.AwaitReady(t)
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--no-wait")
 	last := func() checkpoint.Signal { all := w.signals(t); return all[len(all)-1] }

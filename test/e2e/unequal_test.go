@@ -26,7 +26,7 @@ func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) 
 
 	lead(without.Address)
 	e.awaitWrong(t, "stream "+Budgets.ID()+": ", "is built in")
-	writer.Run(60)
+	writer.Run(40)
 	w.AwaitComplete(t, writer, []Kind{ConfigMaps})
 	wantNoEnd(t, w, Budgets)
 

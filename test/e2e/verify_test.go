@@ -140,7 +140,7 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Roles}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PROOF_INTERVAL", "1s")
 	writer := w.Writer(t, kinds)
-	writer.Run(60)
+	writer.Run(40)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
 	Await(t, "verify to find nothing", func() (bool, error) {
@@ -248,12 +248,12 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Roles}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
 	writer := w.Writer(t, kinds)
-	writer.Names = 400
-	writer.Fill(300)
+	writer.Names = 100
+	writer.Fill(90)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
 	log := w.AwaitComplete(t, writer, kinds)
-	stop := writer.Start(100)
+	stop := writer.Start(40)
 	for range 6 {
 		wantOnly(t, w.verified(t, 0))
 	}
@@ -285,7 +285,7 @@ func TestVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	w.Env = w.With("KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps}), "KUBECDC_PROOF_INTERVAL", "1s")
 	writer := w.Writer(t, []Kind{ConfigMaps})
-	writer.Run(60)
+	writer.Run(40)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
 	log := w.AwaitComplete(t, writer, []Kind{ConfigMaps})

@@ -21,6 +21,7 @@ postgres() { # its releases in Maven Central
 }
 
 failed=
+export KUBECDC_TEST_SLOW=all
 for release in $(postgres); do
 	case " ${ONLY:-postgres-${release%%.*}} " in *" postgres-${release%%.*} "*) ;; *) continue ;; esac
 	export KUBECDC_TEST_POSTGRES="$release"

@@ -42,13 +42,13 @@ func (c *Clock) Late() bool { return c.Passed() > Patience }
 
 // idled is how long the processors have had nothing to do, all together; it is not known where there is no /proc.
 func idled() (idle time.Duration, known bool) {
-	text, err := os.ReadFile("/proc/stat")
+	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
 		return 0, false
 	}
-	var user, nice, system, hundredths int64
-	_, err = fmt.Sscanf(string(text), "cpu %d %d %d %d", &user, &nice, &system, &hundredths)
-	return time.Duration(hundredths) * 10 * time.Millisecond, err == nil
+	var up, seconds float64
+	_, err = fmt.Sscan(string(text), &up, &seconds)
+	return time.Duration(seconds * float64(time.Second)), err == nil
 }
 
 // errLate is why a Patient context ends.
@@ -87,7 +87,7 @@ func Await(t testing.TB, what string, condition func() (bool, error)) {
 	}
 }
 
-// Until is Await for what is no test. Looks take a third of the time at most, so that what is waited for has the processors.
+// Until is Await for what is no test. Looks take a sixth of the time at most, so that what is waited for has the processors.
 func Until(ctx context.Context, what string, condition func() (bool, error)) error {
 	for clock, began := StartClock(), time.Now(); ; {
 		looked := time.Now()
@@ -103,7 +103,7 @@ func Until(ctx context.Context, what string, condition func() (bool, error)) err
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
-		case <-time.After(min(max(pollEvery, 2*time.Since(looked)), 2*time.Second)):
+		case <-time.After(min(max(pollEvery, 5*time.Since(looked)), 2*time.Second)):
 		}
 	}
 }

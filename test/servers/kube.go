@@ -24,7 +24,7 @@ type KubernetesOptions struct {
 	// Kine is the binary of kine (test/kine), in etcd's place, and KineEndpoint the database below it: postgres://…, or
 	// sqlite://PATH. EtcdHistory is then not to be had.
 	Kine, KineEndpoint string
-	Users              []User // besides the admin
+	Users              []User // besides the admin and Reader
 	// SameAccess is a cluster whose certificates and tokens this one has too, as one that takes over its address.
 	SameAccess *Kubernetes
 	Audit      *AuditOptions
@@ -37,6 +37,9 @@ type User struct {
 	Token  string
 	Groups []string // e.g. system:masters
 }
+
+// Reader is a user of every cluster, who may do nothing at first.
+var Reader = User{Name: "reader", Token: "reader-token"}
 
 // Kubernetes is a real control plane without controllers: etcd and one kube-apiserver, or several. Nothing collects garbage,
 // finishes the deletion of a namespace, or runs a pod.
@@ -141,7 +144,7 @@ func (k *Kubernetes) writeFiles() error {
 		return err
 	}
 	k.files.tokens = k.instance.path("tokens.csv")
-	return os.WriteFile(k.files.tokens, []byte(tokenFile(append(k.opts.Users, k.admin))), 0o600)
+	return os.WriteFile(k.files.tokens, []byte(tokenFile(append(k.opts.Users, k.admin, Reader))), 0o600)
 }
 
 // tokenFile has the format of --token-auth-file: token,user,uid,"groups".

@@ -121,12 +121,15 @@ func (p *Postgres) empty(ctx context.Context) error {
 		union all select 'drop replication slot ' || slot_name from pg_replication_slots`)
 	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	slices.Sort(statements) // databases first, and no statement drops a replication slot
-	for _, statement := range slices.Concat(statements, []string{"alter role " + postgresUser + " reset all", "alter system reset all", "create database " + postgresDatabase, "select pg_reload_conf()"}) {
+	for _, statement := range slices.Concat(statements, []string{"alter role " + postgresUser + " reset all", "alter system reset all", "select pg_reload_conf()"}) {
 		if err == nil {
 			_, err = conn.Exec(ctx, statement)
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return createDatabase(ctx, conn, postgresDatabase)
 }
 
 // LendKafka gives a broker to one test alone, which may kill, suspend and cut it off. Other tests' topics may be in it.

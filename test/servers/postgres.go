@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // PostgresOptions are all optional.
@@ -170,13 +171,27 @@ func (p *Postgres) exec(sql string) func(context.Context) error {
 
 // CreateDatabase makes an empty database and returns its URL.
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) (string, error) {
-	if err := p.exec("create database " + pgx.Identifier{name}.Sanitize())(ctx); err != nil {
+	conn, err := pgx.Connect(ctx, p.URL)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	if err := createDatabase(ctx, conn, name); err != nil {
 		return "", fmt.Errorf("create database %s: %w", name, err)
 	}
 	return p.URLAt(p.Address, name), nil
 }
 
-// DropDatabase ends the sessions of a database and removes it.
+// createDatabase copies files, which takes a third of what Postgres does by default, where nothing is fsynced.
+func createDatabase(ctx context.Context, conn *pgx.Conn, name string) error {
+	create := "create database " + pgx.Identifier{name}.Sanitize()
+	_, err := conn.Exec(ctx, create+" strategy file_copy")
+	if refused := new(pgconn.PgError); errors.As(err, &refused) && refused.Code == "42601" { // before Postgres 15
+		_, err = conn.Exec(ctx, create)
+	}
+	return err
+}
+
 func (p *Postgres) DropDatabase(ctx context.Context, name string) error {
 	if err := p.exec("drop database if exists " + pgx.Identifier{name}.Sanitize() + " with (force)")(ctx); err != nil {
 		return fmt.Errorf("drop database %s: %w", name, err)

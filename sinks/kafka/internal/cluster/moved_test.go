@@ -49,7 +49,7 @@ func TestARequestEndsWhenItsAddressHasMoved(t *testing.T) {
 	}
 	moved.Store(true)
 	c.Close()
-	for c.moved.Load() == nil { // kafka-go holds its view of the cluster for a while
+	for pace := time.Tick(20 * time.Millisecond); c.moved.Load() == nil; <-pace { // kafka-go holds its view of the cluster for a while
 		_, _, _ = c.TopicConfigs(ctx, []string{"pods"}, "max.message.bytes")
 		c.refresh()
 	}
