@@ -32,9 +32,9 @@ test: servers $(if $(PKG)$(RUN),,monitoring) ## all tests, on real servers (PKG=
 monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time a minute of building)
 	cd test/prometheus && GOWORK=off $(GO) test -count=1 .
 
-slow: RUN := $(or $(RUN),^TestSlow)
+slow: TEST := $(subst timings.json,timings-part.json,$(TEST))
 slow: servers ## the tests of what is rare and takes long: full disks, large sizes, long outages (SHARE=2/5 for a part of them)
-	KUBECDC_TEST_SLOW=$(or $(SHARE),all) $(TEST) -run '$(RUN)' \
+	KUBECDC_TEST_SLOW=$(or $(SHARE),all) $(TEST) -run '$(or $(RUN),^TestSlow)' \
 		$(or $(PKG),$$(git grep -l '^func TestSlow' -- '*_test.go' | xargs dirname | sort -u | sed 's,^,./,'))
 
 # Where no server is installed, as in a fresh clone, so that a test which needs one fails here, too.
