@@ -208,7 +208,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	}
 	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
 	run = onTerminal(t, 80, append(env, "KUBECDC_SINK=stdout", "KUBECDC_RESOURCES=deployments.apps"), "run")
-	run.shows(t, `^✓ following 1 resources`)
+	run.shows(t, `^✓ following 1 resource,`)
 	scale(t, client, namespace, `{"spec":{"replicas":6}}`)
 	run.shows(t, `^`+change+`  spec.replicas  by alice$`)
 }
@@ -297,7 +297,7 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	}
 	run = onTerminal(t, 120, env, "run")
 	run.shows(t, `~ deploy/web -n shop  spec.replicas  by alice  \(recovered\)\n.* - deploy/web -n shop  \(recovered\)$`)
-	run.shows(t, `✓ the watches of \d+ resources could not resume \(410\): \d+ changes were missed, and all are in the log now$`)
+	run.shows(t, `✓ 410: \d+ watches could not resume; recovered \d+ changes, none is missing$`)
 	if shown := run.screen(); strings.Count(shown, "\n") > 20 {
 		t.Errorf("run shows\n%s", shown)
 	}
@@ -314,7 +314,7 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	}
 	for i, kube := range []*servers.Kubernetes{first, second} {
 		run := onTerminal(t, 200, env(kube.Kubeconfig), "run")
-		run.shows(t, `following 1 resources`)
+		run.shows(t, `following 1 resource,`)
 		if again := strings.Contains(run.screen(), "an earlier cluster of this name has a log of its own"); again != (i == 1) {
 			t.Errorf("run %d shows %s", i, run.screen())
 		}
