@@ -309,7 +309,8 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 // A cluster that is made again under the same name, as with kind, begins a log of its own. The old one can still be asked.
 func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	first, second := servers.Kube(t), servers.Lend(t)
-	story(t, first, "old-shop")
+	old := servers.UniqueName()[:9] // the first one is shared
+	story(t, first, old)
 	story(t, second, "new-shop")
 	home := t.TempDir()
 	env := func(kubeconfig string) []string {
@@ -331,10 +332,10 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 		kubeconfig, line, want string
 		code                   int
 	}{
-		{first.Kubeconfig, "history deploy web -n old-shop", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{first.Kubeconfig, "history deploy web -n " + old, `deploy/web -n ` + old + ` .*\ncomplete since`, 0},
 		{second.Kubeconfig, "history deploy web -n new-shop", `deploy/web -n new-shop .*\ncomplete since`, 0},
-		{second.Kubeconfig, "history deploy web -n old-shop", `no such change`, 1},
-		{second.Kubeconfig, "history deploy web -n old-shop --cluster kubecdc-test", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{second.Kubeconfig, "history deploy web -n " + old, `no such change`, 1},
+		{second.Kubeconfig, "history deploy web --cluster kubecdc-test -n " + old, `deploy/web -n ` + old + ` .*\ncomplete since`, 0},
 		{gone, "history deploy web -n new-shop", `newest of 2 logs of its name, of cluster kubecdc-test@[0-9a-f]{8} (.*\n)+.*deploy/web -n new-shop`, 0},
 		{gone, "logs", `kubecdc-test@[0-9a-f]{8} .*\nkubecdc-test `, 0},
 	} {
