@@ -72,7 +72,7 @@ registry: servers ## Avro with a real schema registry, Apicurio (the first time:
 	$(GO) run ./test/servers/cmd/servers install registry
 	KUBECDC_TEST_REGISTRY=on $(GO) test -count=1 -v -timeout 20m -run Registry ./sinks/kafka/... ./test/e2e
 
-matrix: servers ## the tests that depend on the API server or on Postgres, on each version: what came of it stands in docs/compatibility.md (ONLY=1.36, ONLY=postgres-13; builds take minutes)
+matrix: servers ## the tests that depend on the API server or on Postgres, on each version: what came of it stands in docs/installing.md (ONLY=1.36, ONLY=postgres-13; builds take minutes)
 	ONLY='$(ONLY)' test/kube/matrix.sh
 
 upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)
@@ -85,7 +85,7 @@ page: servers browser ## the status page in a real Chromium, which apt installs 
 screenshots: SHOTS := $(CURDIR)/docs/images
 screenshots: page ## the same, and its pictures in docs/images
 
-tour: servers ## the pictures of docs/tour.md, from a run of the demo
+tour: servers ## the pictures of docs/quickstart.md, from a run of the demo
 	@test -d .servers/rich || { python3 -m venv .servers/rich && .servers/rich/bin/pip install --quiet rich==14.2.0; } || \
 		{ rm -rf .servers/rich; echo "rich could not be installed: make tour needs Python (apt-get install python3-venv)"; exit 1; }
 	@mkdir -p $(BIN)
@@ -113,7 +113,7 @@ bench: servers ## the cost of an event, beside other programs: docs/performance.
 size: servers ## what a change of each resource takes in the embedded log: docs/performance.md
 	$(GO) run ./bench/size
 
-plan: ## what a cluster writes and what its exporter takes: docs/capacity.md (NODES=5000 PODS=150000 CREATED=1000000 a day, SLOTS=10, COMMIT=15ms)
+plan: ## what a cluster writes and what its exporter takes: docs/performance.md (NODES=5000 PODS=150000 CREATED=1000000 a day, SLOTS=10, COMMIT=15ms)
 	$(GO) run ./bench/capacity -nodes $(or $(NODES),5000) -pods $(or $(PODS),150000) -pods-a-day $(or $(CREATED),1000000) \
 		-slots $(or $(SLOTS),10) -processes $(or $(PROCESSES),3) -commit $(or $(COMMIT),15ms)
 
@@ -127,14 +127,15 @@ policy: servers ## what the policy that tells who costs the API server, without 
 lost: servers ## what other programs lose and the exporter does not: docs/comparison.md (ONLY=informer for some, COLLECTOR=otelcol-contrib; the first time builds them: minutes)
 	KUBECDC_TEST_LOST='$(or $(ONLY),.)' KUBECDC_TEST_LOST_COLLECTOR='$(COLLECTOR)' $(GO) test -count=1 -v -timeout 0 ./test/lost
 
-compat: servers ## other people's consumers read the topics: docs/compatibility.md (ONLY=flink,kcat for some; the first time installs them)
+compat: servers ## other people's consumers read the topics: docs/consumers.md (ONLY=flink,kcat for some; the first time installs them)
 	KUBECDC_TEST_COMPAT='$(or $(ONLY),all)' $(GO) test -count=1 -v -timeout 0 -run TestConsumers ./test/compat
 
-lint: ## gofmt, no large files, and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
+lint: ## gofmt, no large files, plain English in the pages, and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	@large=$$(find $$(git ls-files) -maxdepth 0 -size +300k); \
 	if [ -n "$$large" ]; then echo "above 300 KiB, git rm --cached what is built:"; echo "$$large"; exit 1; fi
+	$(GO) run ./test/prose $$(git ls-files '*.md' | grep -v docs/settings.md) # which is made of help texts
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && cd tools/release && GOWORK=off $$linter run ./...
 

@@ -38,6 +38,17 @@ type Batch struct {
 	Positions []Position // at most one per stream
 	Controls  []Control
 	Malformed []Malformed
+	// Unwritten are the objects whose last update is not written, since it changes only what does not count: a log that remembers what
+	// lives takes the versions.
+	Unwritten []ObjectVersion
+}
+
+// ObjectVersion is an object, and the version of it that is known.
+type ObjectVersion struct {
+	Stream          StreamID
+	Namespace, Name string
+	UID             string
+	ResourceVersion ResourceVersion
 }
 
 // Malformed is what the API server sent and can't be parsed as an object. It is written to the dead-letter topic unchanged.

@@ -28,8 +28,8 @@ type Past interface {
 	HistorySlots(ctx context.Context) ([]int, error)
 	// Select is History's.
 	Select(ctx context.Context, slot int, w Window) ([]Checkpoint, error)
-	// PositionsAt gives the position that each stream of a slot had at a time, by stream, as far as the history goes back.
-	PositionsAt(ctx context.Context, slot int, at time.Time) ([]change.Position, error)
+	// PositionsAt gives the position that each stream of a slot had with a batch, as far as the history goes back.
+	PositionsAt(ctx context.Context, slot int, seq uint64) ([]change.Position, error)
 	Overview
 	Close()
 }

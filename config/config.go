@@ -109,8 +109,8 @@ const DefaultListen = "127.0.0.1:8080"
 type Checkpoint struct {
 	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
 	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File with Postgres' password, instead of one in the URL." example:"/etc/kubecdc/checkpoint-password"`
-	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log, if the sink is Kafka or SQLite. After a crash as much is read back. 0s: with each batch, as with other sinks."`
-	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long earlier checkpoints are kept, for exporter checkpoints and replay."`
+	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log, if the sink is Kafka. After a crash as much is read back. 0s: with each batch, as with other sinks."`
+	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long earlier checkpoints are kept, for exporter checkpoints and replay. A log in SQLite has them for as long as its history."`
 }
 
 // Records configures what records contain.
@@ -159,7 +159,7 @@ type Process struct {
 
 // HTTP protects what KUBECDC_LISTEN serves.
 type HTTP struct {
-	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page, /metrics and the details of /readyz (docs/status.md). open: everyone who reaches the address. token: who has that of KUBECDC_HTTP_TOKEN_FILE. kubernetes: whose token the API server knows, with the right to get the path; the exporter then needs the ClusterRole system:auth-delegator."`
+	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page, /metrics and the details of /readyz (docs/monitoring.md). open: everyone who reaches the address. token: who has that of KUBECDC_HTTP_TOKEN_FILE. kubernetes: whose token the API server knows, with the right to get the path; the exporter then needs the ClusterRole system:auth-delegator."`
 	TokenFile string `env:"KUBECDC_HTTP_TOKEN_FILE" help:"File with the bearer token, of at least 16 characters." example:"/etc/kubecdc/http-token"`
 	TLSCert   string `env:"KUBECDC_HTTP_TLS_CERT" help:"PEM file of the certificate, with its chain. Probes then need scheme: HTTPS. Default: no TLS." example:"/etc/kubecdc/tls.crt"`
 	TLSKey    string `env:"KUBECDC_HTTP_TLS_KEY" help:"PEM file of the certificate's key." example:"/etc/kubecdc/tls.key"`

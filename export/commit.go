@@ -13,25 +13,25 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
-	"kubecdc/sinks"
+	"kubecdc/internal/invariant"
 )
 
-// committer makes batches durable, one after another, in three steps: prepare the batch (number, before-images), write it to
-// the sink (all or nothing), and move the checkpoint.
+// committer makes batches durable, one after another, in two steps: prepare the batch (number, before-images), and write it (all or
+// nothing), with all that is known after it.
 //
 // Invariants (docs/design.md):
-//  1. The checkpoint moves only after the sink has the batch, and in one transaction.
-//  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has all that it has acknowledged.
+//  1. What is remembered moves with the batch, or only after the sink has it, and in one transaction.
+//  2. A batch that depends on reads of the memory is written only if that still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
 	*watchedParts
 	numbering
-	reads        *readTracker
-	log          sinks.Log
-	beforeImages *beforeImages      // nil: before-images are off
-	touched      touched            // by the batch
-	filter       *filter            // nil: all changes are written
-	provenance   *provenance.Reader // nil: the sink does not write it
+	memory     Memory
+	images     bool // before-images are written
+	prepared   batching.Prepared
+	filter     *filter            // nil: all changes are written
+	provenance *provenance.Reader // nil: the sink does not write it
+	invariants *invariants        // in builds that verify them
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -40,58 +40,37 @@ type committer struct {
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
 	done := live.Committed{Collect: b.Waited()}
-	began := time.Now()
-	batch := c.prepare(b)
-	name := fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot)
-	c.touched.read(batch)
-	if c.beforeImages != nil {
+	began, p := time.Now(), &c.prepared
+	p.Batch, p.Offsets = c.prepare(b), nil
+	p.Find()
+	if c.images {
 		asked := time.Now()
-		err := c.watchdog.Do(dependency.Checkpoint, "the before-images of "+name, func() error {
-			return c.beforeImages.attach(ctx, batch, &c.touched)
-		})
+		what := fmt.Sprintf("the before-images of batch %d of slot %d", p.Seq, c.slot)
+		err := c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) })
 		if err != nil {
 			return err
 		}
 		done.BeforeImages = time.Since(asked)
 	}
-	done.Ignored = c.touched.leaveOut(batch, c.filter, c.beforeImages != nil)
+	done.Ignored = p.LeaveOut(c.filter.leavesOut, c.images)
 	if c.provenance != nil {
-		c.provenance.ReadAll(batch)
+		c.provenance.ReadAll(p.Batch)
 	}
-	if c.reads.needsCheck() {
-		err := c.watchdog.Do(dependency.Checkpoint, "the check before "+name, func() error {
-			seq, _ := c.reads.checkpoints.committed()
-			return c.Store.Check(ctx, c.slot, c.epoch, seq)
-		})
-		if err != nil {
-			return err
-		}
+	if err := c.memory.Check(ctx, p); err != nil {
+		return err
 	}
-	if _, err := c.reads.checkpoints.committed(); err != nil {
-		return err // the checkpoint could not follow
+	if invariant.Verified {
+		c.invariants.verify(p, c.seq)
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
 	done.Prepare = start.Sub(began) - done.BeforeImages
-	var offsets change.Offsets
-	err := c.watchdog.Do(dependency.Sink, name, func() error {
-		return c.sinkReach.Call(c.slot, func() (err error) {
-			offsets, err = c.log.Write(ctx, batch)
-			return err
-		})
-	})
-	if err != nil {
-		return err
+	p.Written = func() {
+		c.seq = p.Seq
+		done.Batch, done.Sink = p.Batch, time.Since(start)
+		c.State.Committed(done)
 	}
-	failpoint.Hit(failpoint.Written)
-	c.seq = batch.Seq
-	done.Batch, done.Sink = batch, time.Since(start)
-	c.State.Committed(done)
-	effect := c.touched.effect(batch, offsets)
-	if c.beforeImages != nil {
-		c.beforeImages.written(effect.objects)
-	}
-	return c.reads.checkpoints.add(ctx, effect)
+	return c.memory.Write(ctx, p)
 }
 
 // prepare numbers the batch, and fills in its positions and control records.

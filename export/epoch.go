@@ -13,12 +13,12 @@ import (
 
 // openRaisingEpoch opens the log. If the log has seen a newer epoch than the checkpoint's, either the slot has a new owner,
 // which the checkpoint then says, or the checkpoint was lost or restored. In the second case its epoch is raised.
-func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState, open opener) (sinks.Log, error) {
+func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState, open opener) (*opened, error) {
 	for {
-		log, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (sinks.Log, error) { return open(ctx, state) })
+		o, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return open(ctx, state) })
 		newer, is := errors.AsType[*sinks.NewerEpochError](err)
 		if !is {
-			return log, err
+			return o, err
 		}
 		if err := s.raiseEpoch(ctx, state, newer.Epoch); err != nil {
 			return nil, err
@@ -27,7 +27,7 @@ func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState
 }
 
 // opener opens a slot's log: slot.open or acquiredSlot.openUnused.
-type opener func(context.Context, *checkpoint.SlotState) (sinks.Log, error)
+type opener func(context.Context, *checkpoint.SlotState) (*opened, error)
 
 func (s *slot) raiseEpoch(ctx context.Context, state *checkpoint.SlotState, logEpoch int64) error {
 	raised, err := s.parts.Store.RaiseEpoch(ctx, s.number, state.Epoch, logEpoch)

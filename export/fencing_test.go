@@ -53,7 +53,7 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 		{"something else", func(*testing.T, *slot) {}, errors.New("boom"), false, "boom"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := storeAt(t, 1)
+			store := storeAt(t)
 			s := &slot{config: Config{Owner: "a", LeaseDuration: time.Minute}, parts: &watchedParts{Parts: Parts{Store: store}}}
 			test.arrange(t, s)
 			err := s.verifyFencing(t.Context(), 1, test.err)

@@ -15,13 +15,16 @@ type filter struct {
 
 // filter returns the slot's filter, for use by one goroutine; nil if everything is written.
 func (s *slot) filter() *filter {
-	if len(s.config.Content.Ignore) == 0 && !s.config.Content.NoUpdates {
+	if !s.config.leavesOut() {
 		return nil
 	}
 	return &filter{s.config.Content.NoUpdates, cached(func(stream change.StreamID) *redact.Mask {
 		return s.config.Mask(change.ResourceOf(stream))
 	})}
 }
+
+// leavesOut reports whether updates may be left out.
+func (c *Config) leavesOut() bool { return len(c.Content.Ignore) > 0 || c.Content.NoUpdates }
 
 // cached gives a function a cache, for use by one goroutine.
 func cached[T any](of func(stream change.StreamID) T) func(stream change.StreamID) T {

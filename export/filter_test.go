@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 	"kubecdc/redact"
 )
 
-// Updates that change only what is ignored are left out. The next change of the object has before it what the log has, and the
-// inventory has that body at the newest version.
+// Updates that change only what is ignored are left out. The next change of the object has before it what the log has, and that body
+// is remembered at the newest version.
 func TestIgnoredUpdates(t *testing.T) {
 	path, err := redact.ParsePath("status.beat")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestIgnoredUpdates(t *testing.T) {
 		// first update has the body a/1 before it
 		changes       string
 		written       string // op, body before, body after
-		upsert        string // body and version; empty: none
+		known         string // body and version of the object then; empty: it was deleted
 		leftOutOfThem int
 	}{
 		{"all are written", nil, "u a/2; u a/3", "u a/1 a/2; u a/2 a/3", "a/3@2", 0},
@@ -62,9 +62,9 @@ func TestIgnoredUpdates(t *testing.T) {
 			}
 			states[string(body("a/1"))] = "a/1"
 			batch.Changes[0].Before = body("a/1")
-			touched := touched{stored: true}
-			touched.read(batch)
-			ignored := touched.leaveOut(batch, tc.filter, true)
+			p := &batching.Prepared{Batch: batch}
+			p.Find()
+			ignored := p.LeaveOut(tc.filter.leavesOut, true)
 			var written []string
 			for _, c := range batch.Changes {
 				written = append(written, c.Op.String()+" "+states[string(c.Before)]+" "+states[string(c.After)])
@@ -72,24 +72,13 @@ func TestIgnoredUpdates(t *testing.T) {
 			if got := strings.Join(written, "; "); got != tc.written || ignored["nodes"] != tc.leftOutOfThem {
 				t.Errorf("written %q, %v left out; want %q, %d", got, ignored, tc.written, tc.leftOutOfThem)
 			}
-			if got := upserts(t, touched.effect(batch, nil).commit(1), states); got != tc.upsert {
-				t.Errorf("the inventory gets %q, want %q", got, tc.upsert)
+			known := ""
+			if o := p.All[0]; !o.Deleted {
+				known = states[string(o.State)] + "@" + string(o.Version)
+			}
+			if known != tc.known {
+				t.Errorf("what is known of the object is %q, want %q", known, tc.known)
 			}
 		})
 	}
-}
-
-func upserts(t *testing.T, c checkpoint.Commit, states map[string]string) string {
-	t.Helper()
-	var all []string
-	for _, s := range c.Streams {
-		for _, o := range s.Upserts {
-			body, err := o.Body.Unpack()
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, states[string(body)]+"@"+string(o.ResourceVersion))
-		}
-	}
-	return strings.Join(all, " ")
 }

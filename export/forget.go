@@ -45,9 +45,7 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 		return false, nil
 	}
 	if st.reading(g.Stream) == nil {
-		if err = st.reads.follow(true); err == nil {
-			err = st.slot.parts.Store.Forget(ctx, st.slot.number, st.rules.epoch, g.Stream)
-		}
+		err = st.memory.Forget(ctx, st.epoch, g.Stream)
 	} else {
 		err = &checkpoint.NotEndedError{Stream: g.Stream}
 	}
@@ -58,6 +56,5 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 		return false, dependency.Tag(dependency.Checkpoint, err)
 	}
 	delete(st.all, g.Stream)
-	delete(st.slot.readBack, g.Stream)
 	return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "forgotten"})
 }

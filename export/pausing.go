@@ -59,7 +59,7 @@ func (st *streams) stop(ctx context.Context, id change.StreamID) (change.Resourc
 		<-r.done
 		return r.Position(), nil
 	}
-	p, _, err := st.reads.Position(ctx, id)
+	p, _, err := st.memory.Position(ctx, id)
 	return p.ResourceVersion, err
 }
 
@@ -78,7 +78,7 @@ func (st *streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (beg
 
 // resume goes on with a paused stream. asked is the signal that asks for it; nil: the pause is aborted.
 func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *checkpoint.Signal) error {
-	p, stored, err := st.reads.Position(ctx, pause.Stream)
+	p, stored, err := st.memory.Position(ctx, pause.Stream)
 	if err != nil {
 		return err
 	}

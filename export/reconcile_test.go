@@ -10,7 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/sinks"
+	"kubecdc/export/batching"
 	"kubecdc/test/servers"
 )
 
@@ -46,29 +46,30 @@ func killedInARebuild(t *testing.T, kill string) {
 	url := servers.Database(t)
 	parts := partsIn(t, url, 1)
 	parts.Store = &killedStore{Store: parts.Store, kill: kill}
-	session := func() (*slot, checkpoint.SlotState, sinks.Log, error) {
+	session := func() (*slot, checkpoint.SlotState, *opened, error) {
 		s := newSlot(0, configFor(1), parts, nil)
 		state, err := s.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		log, err := s.openRaisingEpoch(t.Context(), &state, s.open)
-		return s, state, log, err
+		o, err := s.openRaisingEpoch(t.Context(), &state, s.open)
+		return s, state, o, err
 	}
-	_, state, log, err := session()
+	s, state, o, err := session()
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "5", After: []byte("{}"), Time: time.Now()}
-	b := &change.Batch{Epoch: state.Epoch, Seq: state.Seq + 1, Changes: []change.Change{made},
-		Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: "5", Time: time.Now().UTC()}}}
-	if _, err := log.Write(t.Context(), b); err != nil {
+	c := &committer{watchedParts: parts, numbering: numbering{0, state.Epoch, state.Seq, "prod"}, memory: o, watermarks: map[change.StreamID]time.Time{}}
+	b := &batching.Batch{Batch: change.Batch{Changes: []change.Change{made}}, Newest: map[change.StreamID]change.Position{
+		pods.ID(): {Stream: pods.ID(), ResourceVersion: "5", Time: time.Now().UTC()}}}
+	if err := c.commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if err := parts.Store.Commit(t.Context(), commitOf(b, state.Epoch, nil, false)); err != nil {
+	if err := s.finish(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
-	log.Close()
+	o.log.Close()
 	db, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/inventory"
 	"kubecdc/internal/dependency"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
@@ -174,7 +175,7 @@ func (s *slot) redactorOf(stream change.StreamID) *redact.Redactor {
 }
 
 // bodyRedactor redacts the body of an object that was exported before, maybe under other rules. It returns nil if it can't.
-type bodyRedactor = func(key string, body []byte) []byte
+type bodyRedactor = inventory.Redactor
 
 // bodyRedactorOf returns nil if the stream's objects are exported in full.
 func (s *slot) bodyRedactorOf(stream change.StreamID) bodyRedactor {
@@ -188,15 +189,5 @@ func (s *slot) bodyRedactorOf(stream change.StreamID) bodyRedactor {
 			return nil
 		}
 		return redacted
-	}
-}
-
-// redactBatch redacts a batch that was read back from the log, where another owner may have written more than is exported now.
-func redactBatch(b *change.Batch, redactorFor func(stream change.StreamID) bodyRedactor) {
-	for i := range b.Changes {
-		c := &b.Changes[i]
-		if redact := redactorFor(c.Stream.ID()); redact != nil && c.After != nil {
-			c.After = redact(c.Key(), c.After)
-		}
 	}
 }

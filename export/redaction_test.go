@@ -1,16 +1,22 @@
 package export
 
 import (
+	"context"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
+	"kubecdc/export/live"
 	"kubecdc/redact"
+	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 	"kubecdc/test/checkpointtest"
 )
@@ -30,7 +36,9 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newSlot(0, config, &watchedParts{Parts: Parts{Server: server, Store: store, Logger: slog.New(slog.DiscardHandler), State: unseen()}}, nil)
+	parts := quietParts(store)
+	parts.Server = server
+	return newSlot(0, config, parts, nil)
 }
 
 // storePlain commits the plain Secret, as an owner without redaction does.
@@ -51,7 +59,7 @@ func storedBody(t *testing.T, store checkpoint.Store) string {
 // Of a stream that is no longer exported, the checkpoint stores only metadata. When redaction is switched off again, redacted
 // bodies stay redacted.
 func TestTheCheckpointIsRedacted(t *testing.T) {
-	store := storeAt(t, 0)
+	store := storeAt(t)
 	storePlain(t, store, 1)
 	for _, step := range []struct {
 		resources string
@@ -77,7 +85,7 @@ func TestTheCheckpointIsRedacted(t *testing.T) {
 
 // Bodies that were stored for before-images are dropped when nobody wants these any more.
 func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
-	store := storeAt(t, 0)
+	store := storeAt(t)
 	storePlain(t, store, 1)
 	for _, before := range []bool{true, false, true} {
 		s := slotWith(t, store, "secrets", redact.Plain)
@@ -114,7 +122,7 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 		"hashes are lacking":    {redact.Hash, redact.Plain, "secrets", 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := storeAt(t, 0)
+			store := storeAt(t)
 			storePlain(t, store, 1)
 			for i, mode := range []redact.Mode{c.first, c.then, c.then} {
 				s := slotWith(t, store, c.resources, mode)
@@ -134,11 +142,11 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 // Nothing is a delta of a body that the database has forgotten to redact: the next update leaves nothing of it. A body that was cached, with
 // the second update, is a base again.
 func TestAForgottenRedactionIsNoBase(t *testing.T) {
-	store := storeAt(t, 0)
+	store := storeAt(t)
 	s := slotWith(t, store, "secrets", redact.Hash)
 	storePlain(t, store, 1)
-	c := committerAt(store, 1)
-	c.beforeImages = newBeforeImages(c.reads, s.bodyRedactorOf, 1<<20)
+	s.inventory.CacheBytes = 1 << 20
+	c, _ := committerOf(t, s)
 	for n, state := range []string{"one", "two", "three"} {
 		updated := change.Change{Op: change.Update, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n + 2)),
 			After: []byte(strings.Replace(plainSecret, "Y2FuYXJ5", state, 1))}
@@ -161,25 +169,100 @@ func TestAForgottenRedactionIsNoBase(t *testing.T) {
 // The database may forget that it redacted a body, and an owner with other settings may have written more to the log. Neither
 // is exported.
 func TestWhatIsReadBackIsRedacted(t *testing.T) {
-	store := storeAt(t, 0)
+	store := storeAt(t)
 	s := slotWith(t, store, "secrets", redact.Hash)
 	if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	storePlain(t, store, 1)
-	c := committerAt(store, 1)
-	c.beforeImages = newBeforeImages(c.reads, s.bodyRedactorOf, 0)
+	c, log := committerOf(t, s)
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
 	if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(c.log.(*logged).batches[0].Changes[0].Before); !strings.Contains(got, `"k":"hmac-sha256:`) {
+	if got := log.before; !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("the before is %s", got)
 	}
 	created := change.Change{Op: change.Create, Stream: change.ParseStream(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
-	batch := change.Batch{Changes: []change.Change{created}}
-	redactBatch(&batch, cached(s.bodyRedactorOf))
-	if got := string(batch.Changes[0].After); !strings.Contains(got, `"k":"hmac-sha256:`) {
-		t.Errorf("a batch that is rolled forward has %s", got)
+	tail := func(_ context.Context, visit func(*sinks.Recovered) error) error {
+		return visit(&sinks.Recovered{Batch: change.Batch{Epoch: 1, Seq: 3, Changes: []change.Change{created}}})
+	}
+	_, _, _, err := s.inventory.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 2}, &sinks.Opened{Tail: tail}, nil)
+	if got := storedBody(t, store); err != nil || !strings.Contains(got, `"k":"hmac-sha256:`) {
+		t.Errorf("a batch that is rolled forward leaves %s, %v", got, err)
+	}
+}
+
+// committerOf writes to a log that only has the last state before.
+func committerOf(t *testing.T, s *slot) (*committer, *lastBefore) {
+	t.Helper()
+	log := &lastBefore{}
+	m, _, _, err := s.inventory.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 1}, &sinks.Opened{Log: log, Tail: sinks.NoTail}, log.Write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &committer{watchedParts: s.parts, numbering: numbering{epoch: 1, seq: 1, cluster: "prod"}, memory: m, images: true,
+		watermarks: map[change.StreamID]time.Time{}}, log
+}
+
+type lastBefore struct {
+	sinks.Log
+	before string
+}
+
+func (l *lastBefore) Write(_ context.Context, b *change.Batch) (change.Offsets, error) {
+	l.before = string(b.Changes[0].Before)
+	return nil, nil
+}
+
+// storeAt is a real store with a slot of epoch 1.
+func storeAt(t *testing.T) checkpoint.Store {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	checkpointtest.Bind(t, store, "prod", "uid")
+	if _, err := store.Acquire(t.Context(), 0, "a", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// quietParts are parts that report nothing.
+func quietParts(store checkpoint.Store) *watchedParts {
+	return watch(time.Minute, Parts{Store: store, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
+}
+
+var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
+
+func unseen() *live.Exporter { return live.New(slog.New(slog.DiscardHandler), 0) }
+
+// flushed is a memory that counts how often it was flushed before the context had ended.
+type flushed struct {
+	Memory
+	times int
+}
+
+func (f *flushed) Flush(ctx context.Context) error {
+	if ctx.Err() == nil {
+		f.times++
+	}
+	return ctx.Err()
+}
+
+// When a session ends, whether it drains or fails, the checkpoint gets what the log has.
+func TestWhatIsPendingIsStoredWhenASessionEnds(t *testing.T) {
+	for _, end := range []error{nil, errKilled} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if end != nil {
+			cancel()
+		}
+		m := &flushed{}
+		if err := newSlot(0, Config{}, quietParts(nil), nil).finish(ctx, m, end); err != end || m.times != 1 {
+			t.Errorf("after %v the error is %v, and it was flushed %d times", end, err, m.times)
+		}
+		cancel()
 	}
 }

@@ -96,7 +96,7 @@ func (rs refusals) due() <-chan time.Time {
 func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) error {
 	st.all[id] = refusedBySink{}
 	st.leaveOut(id, change.StateRefused, r.Err)
-	p, _, err := st.reads.Position(ctx, id)
+	p, _, err := st.memory.Position(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (st *streams) endRefusal(ctx context.Context, r *refusal) error {
 	st.slot.logger.Info("the sink accepts the records of a resource again: its streams resume", "place", r.Place,
 		"after", r.ended.Sub(r.since).Round(time.Second).String())
 	for _, id := range st.refusedBy(r) {
-		p, stored, err := st.reads.Position(ctx, id)
+		p, stored, err := st.memory.Position(ctx, id)
 		if err != nil {
 			return err
 		}

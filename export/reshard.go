@@ -2,10 +2,10 @@ package export
 
 import (
 	"context"
-	"fmt"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/inventory"
 	"kubecdc/export/resharding"
 	"kubecdc/sinks"
 )
@@ -32,7 +32,7 @@ func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
 type acquiredSlot struct {
 	*slot
 	state checkpoint.SlotState
-	log   sinks.Log      // nil until it is open
+	log   *opened        // nil until it is open
 	ends  change.Offsets // of what an unused slot's log has lost
 }
 
@@ -53,38 +53,25 @@ func (a *acquiredSlot) Open(ctx context.Context, unused bool, fail context.Cance
 // openUnused opens a slot that no stream belongs to. The slot has a tail if an earlier layout change was killed; only the batch
 // numbers of the tail count. What its log has lost concerns no stream yet: Begin moves the offsets past that, so that no session
 // takes it for a loss of the streams that the slot has from then on.
-func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
-	opened, err := a.parts.Sink.Open(ctx, a.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
-	if err != nil {
-		return nil, fmt.Errorf("open the log of slot %d: %w", a.number, err)
-	}
-	tail := opened.Tail
-	opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
-		return tail(ctx, func(b *sinks.Recovered) error {
-			b.Batch.Changes, b.Batch.Positions = nil, nil
-			return visit(b)
-		})
-	}
-	loss, err := a.rollForward(ctx, state, opened)
-	if err != nil {
-		opened.Log.Close()
-		return nil, err
-	}
-	if loss != nil {
-		a.logger.Warn("the log of a slot without streams has lost records: nothing depends on them", "reason", loss.Reason)
-		a.ends = loss.Offsets
-	}
-	return opened.Log, nil
+func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
+	return a.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
+		v, loss, err := a.inventory.OpenUnused(ctx, state, found, write)
+		if loss != nil {
+			a.logger.Warn("the log of a slot without streams has lost records: nothing depends on them", "reason", loss.Reason)
+			a.ends = loss.Offsets
+		}
+		return &opened{Memory: v, log: found.Log}, err
+	})
 }
 
 func (a *acquiredSlot) Begin(ctx context.Context, record change.Control, offsets change.Offsets) error {
 	offsets = change.Offsets{}.Merge(a.ends).Merge(offsets)
-	return a.commitControls(ctx, &a.state, a.log, []change.Control{record}, nil, offsets)
+	return a.writeControls(ctx, &a.state, a.log, []change.Control{record}, nil, offsets)
 }
 
 func (a *acquiredSlot) Close() {
 	if a.log != nil {
-		a.log.Close()
+		a.log.log.Close()
 	}
 	a.release(a.state.Epoch)
 	a.parts.sinkReach.Forget(a.number)

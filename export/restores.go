@@ -21,7 +21,7 @@ type restoreParams struct {
 }
 
 func (x restores) Tell(ctx context.Context, found *change.Stream) (id int64, err error) {
-	all, err := x.reads.Streams(ctx)
+	all, err := x.memory.Positions(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -185,7 +185,7 @@ func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.
 }
 
 func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
-	err := st.slot.parts.Store.AnswerSignal(ctx, st.slot.number, st.rules.epoch, id, a)
+	err := st.slot.parts.Store.AnswerSignal(ctx, st.slot.number, st.epoch, id, a)
 	return dependency.Tag(dependency.Checkpoint, err)
 }
 

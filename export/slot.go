@@ -13,6 +13,7 @@ import (
 	"kubecdc/change/provenance"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/inventory"
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
@@ -26,28 +27,30 @@ import (
 // forward, then read and commit until something fails. After a failure everything in memory but lessons is discarded, and the next
 // session starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
-	number   int
-	config   Config
-	parts    *watchedParts
-	selected *selections
-	logger   *slog.Logger
-	log      sinks.Log    // the open one: the streams may only call Has
-	bodies   sinks.Bodies // of the open log, if that gives them
+	number      int
+	config      Config
+	parts       *watchedParts
+	selected    *selections
+	logger      *slog.Logger
+	redactorFor func(stream change.StreamID) bodyRedactor // bodyRedactorOf, for the session's goroutine
 	lessons
 }
 
 // lessons are what a slot remembers of its former sessions. None says what was written: a crash forgets them, and loses nothing.
 type lessons struct {
 	epochRaises []time.Time
-	refusals    refusals             // by the sink
-	damaged     bool                 // a body that the last session read from the checkpoint
-	loss        *sinks.LostTailError // that the last session found with a proof; nil: none
-	unread      []change.StreamID    // of which the next session reads back what the log has
-	readBack    map[change.StreamID]bool
+	refusals    refusals // by the sink
+	inventory   inventory.Slot
 }
 
 func newSlot(number int, config Config, parts *watchedParts, selected *selections) *slot {
-	return &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number)}
+	s := &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number)}
+	s.redactorFor = cached(s.bodyRedactorOf)
+	s.inventory = inventory.Slot{
+		Settings: inventory.Settings{Slot: number, Bodies: config.Before, KeepBases: config.leavesOut(), CacheBytes: config.BodyCacheBytes,
+			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.owns, Redactor: s.redactorFor},
+		Parts: inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.watchdog, Logger: s.logger}}
+	return s
 }
 
 // run starts one session after another, until the context ends (nil: drained), another replica holds the slot (nil), or an
@@ -68,7 +71,7 @@ func (s *slot) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		}
-		if s.noteRefusals(err) || s.noteUnread(err) {
+		if s.noteRefusals(err) || s.inventory.Learn(err) {
 			continue
 		}
 		if time.Since(started) > time.Minute {
@@ -91,11 +94,11 @@ func (s *slot) session(ctx context.Context) error {
 	}
 	defer func() { s.release(state.Epoch) }()
 	s.reportStreams(ctx)
-	log, err := s.openRaisingEpoch(ctx, &state, s.open)
+	memory, err := s.openRaisingEpoch(ctx, &state, s.open)
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
 	}
-	defer log.Close()
+	defer memory.log.Close()
 	rules, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*storedRules, error) {
 		return s.redactCheckpoint(ctx, state.Epoch)
 	})
@@ -105,10 +108,7 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.State.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.State.SlotHeld(s.number, state.Epoch, false)
 	s.parts.State.Problem(s.number, nil)
-	err = s.verifyFencing(ctx, state.Epoch, s.work(ctx, state, log, rules))
-	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
-	s.loss, _ = errors.AsType[*sinks.LostTailError](err)
-	return err
+	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state.Epoch, memory, rules))
 }
 
 // acquire makes this process the owner of the slot, if the slot is free.
@@ -117,7 +117,7 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	defer cancel()
 	state, err := s.parts.Store.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err == nil {
-		s.logger.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
+		s.logger.Info("slot acquired", "epoch", state.Epoch)
 	}
 	return state, dependency.OfCheckpoint(err)
 }
@@ -141,42 +141,9 @@ func (s *slot) reportStreams(ctx context.Context) {
 	s.parts.State.SlotStreams(s.number, positions)
 }
 
-// maxPassed is how many records of others the next owner may have to read again. A slot that has no stream writes no batch by itself,
-// and would read all that others have written, at each start.
-const maxPassed = 1000
-
-// open fences the former owners in the sink, rolls the checkpoint forward over what they wrote there, or rebuilds it, and
-// records what the log has lost.
-func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
-	var opened *sinks.Opened
-	err := s.parts.sinkReach.Call(s.number, func() (err error) {
-		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
-		return err
-	})
-	if err != nil {
-		return nil, dependency.Tag(dependency.Sink, err)
-	}
-	s.log, s.bodies = opened.Log, opened.Bodies
-	loss, err := s.rollForward(ctx, state, opened)
-	if err == nil {
-		err = s.reconcile(ctx, state, opened.Log, loss)
-	}
-	if err == nil && opened.Passed > maxPassed {
-		err = s.commitControls(ctx, state, opened.Log, nil, nil, nil)
-	}
-	if err != nil {
-		opened.Log.Close()
-		return nil, err
-	}
-	return opened.Log, nil
-}
-
-// storesBodies reports whether the checkpoint has the bodies of objects.
-func (s *slot) storesBodies() bool { return s.config.Before && s.bodies == nil }
-
 // work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
 // committed, within the shutdown timeout. It does not drain if this replica steps down, since then the sink does not answer.
-func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, rules *storedRules) error {
+func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *storedRules) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(sinks.WithSession(context.WithoutCancel(parent), reading))
@@ -190,29 +157,23 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	})()
 
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
-	checkpoints := newCheckpointer(s.number, state.Epoch, state.Seq, s.parts)
-	checkpoints.interval, checkpoints.maxBytes = s.config.CheckpointInterval, s.config.CheckpointBytes
 	s.parts.State.Buffering(s.number, func() (f live.Fill) {
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
-		f.Pending, f.Streams = checkpoints.objects(), q.Since()
+		f.Pending, f.Streams = memory.Pending(), q.Since()
 		return f
 	})
-	reads := &readTracker{store: s.parts.Store, checkpoints: checkpoints, writing: writing, log: s.bodies}
-	streams := newStreams(s, q, reads, rules, stopReading)
-	go s.renew(writing, state.Epoch, stopReading)
+	followed := memory.Start(writing, stopReading)
+	streams := newStreams(s, epoch, q, memory, rules, stopReading)
+	go s.renew(writing, epoch, stopReading)
 
-	stopped, followed := make(chan struct{}), make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		streams.run(reading)
 	}()
-	go func() {
-		defer close(followed)
-		checkpoints.run(writing, stopReading)
-	}()
-	err := s.commitAll(writing, state, log, reads, q, stopped)
-	err = s.finishCheckpoint(writing, checkpoints, err)
+	err := s.commitAll(writing, epoch, memory, q, stopped)
+	err = s.finish(writing, memory, err)
 	stopReading(err)
 	stopWriting(err)
 	<-stopped
@@ -223,15 +184,15 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	return err
 }
 
-// finishCheckpoint commits what is pending when a session ends. It does so after an error too, since the log has it: otherwise
+// finish flushes the memory when a session ends. It does so after an error too, since the log has what was written: otherwise
 // the next session would read it back, which takes longer, and which a sink that has just refused a topic may refuse too.
-func (s *slot) finishCheckpoint(ctx context.Context, checkpoints *checkpointer, err error) error {
+func (s *slot) finish(ctx context.Context, memory Memory, err error) error {
 	if err == nil {
-		return checkpoints.flush(ctx)
+		return memory.Flush(ctx)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if flushErr := checkpoints.flush(ctx); flushErr != nil {
+	if flushErr := memory.Flush(ctx); flushErr != nil {
 		s.logger.Debug("failed to commit what was pending for the checkpoint; the next session reads it back", "error", flushErr)
 	}
 	return err
@@ -241,17 +202,12 @@ func (s *slot) finishCheckpoint(ctx context.Context, checkpoints *checkpointer, 
 var ErrShutdownTimeout = errors.New("the last batch could not be committed within the shutdown timeout " +
 	"(KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
 
-func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
-	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
-	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
-		reads: reads, log: log, touched: touched{stored: s.storesBodies()}, filter: s.filter(), watermark: s.config.Limits.Watermark,
-		watermarks: map[change.StreamID]time.Time{}}
+func (s *slot) commitAll(ctx context.Context, epoch int64, memory Memory, q *batching.Queue, stopped <-chan struct{}) error {
+	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
+		images: s.config.Before, filter: s.filter(), watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{},
+		invariants: newInvariants()}
 	if !s.config.TellsWhenRead {
 		c.provenance = new(provenance.Reader)
-	}
-	if s.config.Before {
-		c.beforeImages = newBeforeImages(reads, cached(s.bodyRedactorOf), s.config.BodyCacheBytes)
-		c.beforeImages.keepBases = c.filter != nil
 	}
 	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {

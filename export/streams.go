@@ -20,7 +20,8 @@ import (
 type streams struct {
 	slot   *slot
 	queue  *batching.Queue
-	reads  *readTracker
+	epoch  int64
+	memory Memory
 	rules  *storedRules
 	fail   context.CancelCauseFunc         // ends the session
 	all    map[change.StreamID]streamState // those that have ended, or were never begun, are not there
@@ -57,8 +58,8 @@ func (*pausedByUser) isStreamState() {}
 func (refusedBySink) isStreamState() {}
 func (undecided) isStreamState()     {}
 
-func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
+func newStreams(s *slot, epoch int64, q *batching.Queue, m Memory, rules *storedRules, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, epoch: epoch, queue: q, memory: m, rules: rules, fail: fail, all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
 		confirming: confirming{queue: q, every: cmp.Or(s.config.Limits.Watermark, time.Minute) / 6}}
 }
 
@@ -119,7 +120,7 @@ func (st *streams) run(ctx context.Context) {
 // may overlap with a stream that the start did not see: a rebuild may have found it, a resource may be served since, and another
 // process may have other settings.
 func (st *streams) apply(ctx context.Context, selection discovery.Selection) error {
-	stored, err := st.reads.Streams(ctx)
+	stored, err := st.memory.Positions(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.all[p.Stream] = undecided{p}
 		}
 	}
-	if err := st.refuseUnread(ctx, selection, stored); err != nil {
+	if err := st.memory.MayBegin(ctx, st.unknown(selection, stored)); err != nil {
 		return err
 	}
 	st.newest = &selection
@@ -165,12 +166,26 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 	return st.endUnselected(ctx, selection)
 }
 
+// unknown are the streams of a selection that are to begin.
+func (st *streams) unknown(selection discovery.Selection, stored []change.Position) (all []*change.Stream) {
+	for _, r := range selection.Resources {
+		for _, s := range st.slot.config.StreamsOf(r) {
+			id := s.ID()
+			if st.slot.owns(id) && st.all[id] == nil && st.slot.refusals.of(r) == nil &&
+				!slices.ContainsFunc(stored, func(p change.Position) bool { return p.Stream == id }) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
 // record stores which streams are selected, since the checkpoint knows nothing else of one that was never listed.
 func (st *streams) record(ctx context.Context, selected []change.StreamID) error {
 	if st.stored != nil && slices.Equal(st.stored, selected) {
 		return nil
 	}
-	err := st.slot.parts.Store.RecordSelection(ctx, st.slot.number, st.rules.epoch, selected)
+	err := st.slot.parts.Store.RecordSelection(ctx, st.slot.number, st.epoch, selected)
 	if err == nil {
 		st.stored = append([]change.StreamID{}, selected...)
 	}
@@ -217,7 +232,7 @@ func (st *streams) leaveOut(id change.StreamID, state change.StreamState, why er
 // start reads a stream. If its resource is not served any more, what the log has of its objects is deleted.
 func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
 	id, parts := s.ID(), st.slot.parts
-	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.reads, st.queue, parts.State, parts.Logger),
+	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.memory, st.queue, parts.State, parts.Logger),
 		done: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	parts.State.StreamAdded(st.slot.number, id, r.Objects)
@@ -250,7 +265,7 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 	options.Masked, options.Restores = config.LeavesOut(s.Resource), restores{st}
 	if config.Before && !config.Content.NoUpdates && !options.MetadataOnly {
 		options.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
-			return st.reads.Last(ctx, s.ID(), keys, st.slot.bodyRedactorOf(s.ID()), visit)
+			return st.memory.Bodies(ctx, s.ID(), keys, visit)
 		}
 	}
 	return options

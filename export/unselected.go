@@ -65,7 +65,7 @@ func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 // resourceAsStored completes a stream's resource from one of its stored objects: a stream id has neither version nor kind.
 func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (change.Resource, error) {
 	r, first, stop := s.Resource, "", errors.New("stop after the first object")
-	err := st.reads.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion) error {
+	err := st.memory.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion) error {
 		first = key
 		return stop
 	})
@@ -75,7 +75,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	namespace, _ := change.SplitKey(first)
 	r.Namespaced = namespace != ""
 	var object struct{ APIVersion, Kind string }
-	err = st.reads.Last(ctx, s.ID(), []string{first}, nil, func(_ string, body []byte) {
+	err = st.memory.Bodies(ctx, s.ID(), []string{first}, func(_ string, body []byte) {
 		_ = json.Unmarshal(body, &object) // it stays empty, as of an object without a body
 	})
 	if err != nil {

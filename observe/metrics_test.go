@@ -19,7 +19,7 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md")
+var update = flag.Bool("update", false, "write docs/monitoring.md")
 
 // value returns the value of the one series that the metric has with these labels.
 func value(t *testing.T, m *Metrics, name string, labels ...string) float64 {
@@ -74,7 +74,7 @@ func showAll(e *observedExporter, stream change.StreamID) {
 }
 
 // Before anything has happened every metric is there, but those of streams, of which the exporter learns later, and the page
-// docs/metrics.md has all of them.
+// docs/monitoring.md has all of them.
 func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	e, _ := observed(t, 1)
 	m := e.Metrics
@@ -87,7 +87,7 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	for _, f := range families {
 		there[f.GetName()] = true
 	}
-	page := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
+	page := ""
 	for _, d := range m.registry.described {
 		if !there[d.name] {
 			t.Errorf("%s is not there from the start", d.name)
@@ -100,7 +100,7 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 			t.Errorf("%s is not described", name)
 		}
 	}
-	const file, mark = "../docs/metrics.md", "<!-- from observe/metrics.go, by make docs -->\n"
+	const file, mark = "../docs/monitoring.md", "<!-- from observe/metrics.go, by make docs -->\n"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -275,11 +275,7 @@ func TestAuditEventsAreCounted(t *testing.T) {
 	}
 }
 
-// row is the metric's row of the page's table.
+// row is the metric's line of the page's list: its name, type, labels and meaning.
 func row(d description) string {
-	labels := "–"
-	if len(d.labels) > 0 {
-		labels = "`" + strings.Join(d.labels, "`, `") + "`"
-	}
-	return "| `" + d.name + "` | " + d.kind + " | " + labels + " | " + d.help + " |"
+	return "- `" + d.name + "` (" + strings.Join(append([]string{d.kind}, d.labels...), ", ") + "): " + d.help
 }

@@ -2,7 +2,7 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// description is what docs/metrics.md says of a metric.
+// description is what docs/monitoring.md says of a metric.
 type description struct {
 	name, kind, help string
 	labels           []string

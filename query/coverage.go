@@ -18,6 +18,7 @@ type Coverage struct {
 	// At is the resourceVersion that was asked about, or that the time stands for.
 	At     change.ResourceVersion `json:"resourceVersion,omitempty"`
 	AtTime time.Time              `json:"watermark,omitzero"` // of the last position by then; zero if At was asked about
+	Known  time.Time              `json:"-"`                  // of the last position by then, whatever was asked about
 	// SinceTime is when the log had Since.
 	SinceTime time.Time `json:"completeSinceTime,omitzero"`
 	Missing   []string  `json:"missing,omitempty"`
@@ -71,8 +72,9 @@ func (s *stories) since(st *story, e *era) (change.ResourceVersion, time.Time) {
 // coverage tells how far the answer is complete for one stream.
 func (s *stories) coverage(st *story) Coverage {
 	c := Coverage{Stream: st.stream, At: s.target.Version}
+	c.Known = st.base.Time
 	if c.At == "" {
-		c.At, c.AtTime = st.at.Version, st.at.Time
+		c.At, c.AtTime, c.Known = st.at.Version, st.at.Time, st.at.Time
 	}
 	if lost := s.kept[change.ResourceOf(st.stream).ID()].lost; lost != "" {
 		c.lacks("%s", lost)

@@ -61,21 +61,26 @@ func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]ch
 // Find gives the checkpoint of a name, or the last one at or before a time.
 func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.Time) (*Checkpoint, error) {
 	if m.Batch == nil {
-		return At(ctx, store, cmp.Or(m.Time, now))
+		return at(ctx, store, cmp.Or(m.Time, now), nil)
 	}
 	rows, err := store.Select(ctx, m.Batch.Slot, checkpoint.Window{Batch: m.Batch.Number, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, fault.Usagef("the history has no checkpoint %s: it keeps the last batch of each second, for "+
-			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", m.Batch)
+		return nil, fault.Usagef("the history has no checkpoint %s: a checkpoint store keeps the last batch of each second, for "+
+			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows what there is", m.Batch)
 	}
-	return At(ctx, store, rows[0].Time)
+	return at(ctx, store, rows[0].Time, &rows[0])
 }
 
 // At gives the last checkpoint at or before a time.
-func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, error) {
+func At(ctx context.Context, store checkpoint.Past, moment time.Time) (*Checkpoint, error) {
+	return at(ctx, store, moment, nil)
+}
+
+// at gives the last checkpoint of each slot at or before a time; of one slot the one that is named, since others may have the same time.
+func at(ctx context.Context, store checkpoint.Past, at time.Time, named *checkpoint.Checkpoint) (*Checkpoint, error) {
 	slots, err := store.HistorySlots(ctx)
 	if err != nil {
 		return nil, err
@@ -90,8 +95,12 @@ func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, 
 		if len(rows) == 0 {
 			continue
 		}
-		c.add(&rows[0])
-		positions, err := store.PositionsAt(ctx, slot, at)
+		row := &rows[0]
+		if named != nil && named.Slot == slot {
+			row = named
+		}
+		c.add(row)
+		positions, err := store.PositionsAt(ctx, slot, row.Seq)
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ func (s *store) Select(_ context.Context, slot int, w checkpoint.Window) (found 
 	return found, nil
 }
 
-func (s *store) PositionsAt(_ context.Context, slot int, _ time.Time) ([]change.Position, error) {
+func (s *store) PositionsAt(_ context.Context, slot int, _ uint64) ([]change.Position, error) {
 	return s.positions[slot], nil
 }
 

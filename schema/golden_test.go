@@ -77,10 +77,3 @@ func TestEncodings(t *testing.T) {
 		}
 	}
 }
-
-// The page shows what the command prints.
-func TestPages(t *testing.T) {
-	if !strings.Contains(string(readFile(t, "../docs/recipes.md")), writeIn(t, "", "flink", pods, choose(t, typeOf(t, pods), shown))) {
-		t.Errorf("docs/recipes.md lacks the output of exporter schema pods --as flink --columns %s", strings.Join(shown.Only, ","))
-	}
-}

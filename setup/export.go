@@ -48,7 +48,7 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 }
 
 // checkpointMemory returns the size of a slot's cache of packed bodies, and that of one commit of the checkpoint. What is pending
-// for the checkpoint comes to two commits, while one is in flight; beside the embedded log it has no bodies. Large commits save SQLite
+// for the checkpoint comes to two commits, while one is in flight; the embedded log has none. Large commits save SQLite
 // work: an object that changes again and again is written once. Postgres gets a commit in one message, for which this process needs
 // twice its size.
 func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
@@ -57,7 +57,7 @@ func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
 	case c.Checkpoint.Location.IsPostgres():
 		return 6 * eighth, eighth
 	case sink.InCheckpoint:
-		return 12 * eighth, 2 * eighth
+		return 12 * eighth, 0
 	}
 	return 6 * eighth, 2 * eighth
 }

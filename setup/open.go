@@ -9,6 +9,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
+	logsqlite "kubecdc/sinks/sqlite"
 )
 
 // OpenStore opens the checkpoint for an exporter, which owns an SQLite file. It also returns its location, without passwords.
@@ -38,7 +39,7 @@ func openStore(
 	var store checkpoint.Store // not to be used after an error: an attempt may outlive Do
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		if path != "" {
-			store, err = open(ctx, path)
+			store, err = inFile(ctx, c, cluster.Cluster, path, open)
 			return err
 		}
 		store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
@@ -51,6 +52,34 @@ func openStore(
 	return store, step.At, nil
 }
 
+// fileStore is a checkpoint in a file.
+type fileStore interface {
+	checkpoint.Store
+	checkpoint.Past
+}
+
+// inFile opens the checkpoint in a file, where the log may be too: for an exporter that is as the settings say, for commands as it is.
+func inFile(
+	ctx context.Context, c *config.Config, cluster, path string, open func(ctx context.Context, path string) (*sqlite.Store, error),
+) (fileStore, error) {
+	store, err := open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	hasLog := SinkOf(c).InCheckpoint
+	if !store.File().Owned() {
+		hasLog, err = logsqlite.Holds(ctx, store.File(), cluster)
+	}
+	switch {
+	case err != nil:
+		store.Close()
+		return nil, err
+	case hasLog:
+		return newEmbedded(ctx, store, cluster)
+	}
+	return store, nil
+}
+
 // OpenPast opens the cluster's checkpoint for reading.
 func OpenPast(ctx context.Context, settings *config.Config, cluster string) (store checkpoint.Past, err error) {
 	path, err := settings.SQLitePath(cluster)
@@ -58,7 +87,9 @@ func OpenPast(ctx context.Context, settings *config.Config, cluster string) (sto
 		return nil, err
 	}
 	if path != "" {
-		store, err = sqlite.Share(ctx, path)
+		var file fileStore
+		file, err = inFile(ctx, settings, cluster, path, sqlite.Share)
+		store = file
 	} else {
 		store, err = postgres.OpenPast(ctx, postgres.Config{URL: settings.Checkpoint.Location.Reveal(),
 			PasswordFile: settings.Checkpoint.PasswordFile})

@@ -10,7 +10,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	checkpointsqlite "kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/sqlitefile"
@@ -84,7 +83,7 @@ func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help Sink
 
 // openSQLite opens the log in the checkpoint's file, which is open already, or for itself. On a terminal it prints the changes too.
 func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	store, ok := help.Store.(*checkpointsqlite.Store)
+	store, ok := help.Store.(*embedded)
 	if !ok {
 		return nil, errTwoPlaces
 	}

@@ -8,7 +8,7 @@ type Kind struct {
 	CheckpointMayForget bool
 	// RebuildsCheckpoint: a lost checkpoint can be rebuilt from the log, which can be read back and is not in the checkpoint's file.
 	RebuildsCheckpoint bool
-	// InCheckpoint: the log is in the checkpoint's file.
+	// InCheckpoint: the log is in the checkpoint's file, and remembers what it has (Opened.Memory).
 	InCheckpoint bool
 	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
 	SnapshotTopics bool

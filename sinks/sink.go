@@ -1,5 +1,5 @@
 // Package sinks defines what a destination of the log must be able to do. The folders below it hold the implementations. Those
-// that can be read back pass one contract suite (test/sinktest); sqlite is the one to copy. stdout can't be read back.
+// that can be read back pass one contract suite (test/sinktest); postgres is the one to copy. stdout can't be read back.
 package sinks
 
 import (
@@ -145,18 +145,19 @@ func (NoServer) Check(context.Context, []change.Resource) (r Report, err error) 
 // Opened is the log of a slot, as its new owner gets it.
 type Opened struct {
 	Log Log
+	// Last is the number of the last batch that Open has seen; 0: none.
+	Last uint64
+	// Lost says what the log has lost, as far as Open has read it; nil: nothing.
+	Lost *LostTailError
+	// Memory: the log remembers what it has, and nothing has to follow it; nil: it does not. Then it has Content and Tail.
+	Memory  Memory
+	Content Content
 	// Tail reads back the batches that earlier owners made durable after the one that the checkpoint knows. It calls visit
 	// with each, oldest first, while it reads: memory holds a few MB of them, or one batch that is larger. The caller rolls
 	// its checkpoint forward with them and never emits them again. Tail is called at most once, before the first write.
 	// A batch is valid until visit returns; an error of visit ends the reading. If the rest of the tail can't be read, Tail
 	// returns a *LostTailError after the last complete batch, which replaces Lost.
 	Tail func(ctx context.Context, visit func(*Recovered) error) error
-	// Last is the number of the tail's last batch that Open has seen; 0: none.
-	Last uint64
-	// Lost says what the log has lost, as far as Open has read it; nil: nothing.
-	Lost *LostTailError
-	// Bodies: the log gives bodies at once, so the checkpoint keeps none; nil: it can't.
-	Bodies Bodies
 	// Passed is how many records, of whichever slot, Open has read after the checkpoint's batch. A batch that is written now spares
 	// the next owner from them.
 	Passed int64
@@ -188,23 +189,35 @@ type Log interface {
 	// *RefusedError names the resources whose records the log does not accept. In the batch an image that is too large is replaced by
 	// what the log has in its place.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
-	// State reads what the log has of some streams, up to the end that Open found. It may have to read much of the log.
-	State(ctx context.Context, which Selection) (*State, error)
-	// Has reports whether the log may have objects of a stream that live there. It is cheap, and may be called beside all others.
-	Has(ctx context.Context, stream *change.Stream) (bool, error)
 	// Close ends the log. It writes nothing.
 	Close() error
 }
 
-// Bodies reads the last body that the log has of each object. It holds nothing that a later owner has written.
-type Bodies interface {
+// Content reads back what a log has of streams.
+type Content interface {
+	// State reads what the log has of some streams, up to the end that Open found. It may have to read much of the log.
+	State(ctx context.Context, which Selection) (*State, error)
+	// Has reports whether the log may have objects of a stream that live there. It is cheap, and may be called beside all others.
+	Has(ctx context.Context, stream *change.Stream) (bool, error)
+}
+
+// Memory is what a log remembers of itself: with a batch all of it moves, in one step. It holds nothing that a later owner has written.
+type Memory interface {
+	// Positions are those of all streams that were not forgotten, by name. One whose first list has not ended has an empty resourceVersion.
+	Positions(ctx context.Context) ([]change.Position, error)
+	// Position is that of one stream; false: the log does not know the stream. If it has objects of it and no position, that is
+	// change.UnknownVersion.
+	Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error)
+	// Objects calls visit with each object of the stream that lives, in any order, in the version of its last change, or of
+	// an update since that is not written (change.Batch.Unwritten). visit may call the log.
+	Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error
+	// Bodies calls visit with the bodies of keys of one stream, in any order. A key that does not live in the log, or has no body there, is
+	// left out. A body is valid until visit returns, which must not call the log.
+	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error
 	// Before sets the state before of changes that are about to be written, of each object the first. Both it and what memory gives are
 	// in use until the next Write or Before. memory is asked for memory of a capacity; if it gives less, a body gets memory of its own.
 	// It is called by the goroutine that writes.
 	Before(ctx context.Context, changes []*change.Change, memory func(n int) []byte) error
-	// Bodies calls visit with the bodies of keys of one stream, in any order. A key that does not live in the log, or has no body there, is
-	// left out. A body is valid until visit returns, which must not call the log.
-	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error
 }
 
 // Durable is what the checkpoint knows of the sink.

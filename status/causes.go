@@ -140,7 +140,7 @@ var byComponent = map[string]advice{
 	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", "docs/operations.md#kafka"},
 	dependency.Checkpoint: {"exporter check tries the checkpoint's database; a lost one is rebuilt from the log", "docs/operations.md#the-checkpoint"},
 	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
-	"selection":           {"mend the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/status.md#what-counts-as-wrong"},
+	"selection":           {"mend the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
 	"slots":               {"start an exporter", "docs/operations.md#the-start"},
 }
 
@@ -152,13 +152,13 @@ var byText = []struct {
 	{pausedBy, advice{"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"}},
 	{"forbidden", advice{"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"}},
 	{"nauthorized", advice{"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"}},
-	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair mends them", "docs/operations.md#kubecdcprooffailed"}},
-	{"changes may be missing", advice{"the state of the objects is right; read what the gap record says of the way there", "docs/operations.md#kubecdcincompletegap"}},
-	{"not confirmed to be complete", advice{"look at the state of the streams and at the sink's speed", "docs/operations.md#kubecdcstreamnotconfirmed"}},
-	{"nobody owns it", advice{"look at /readyz of the replicas", "docs/operations.md#kubecdcslotwithoutowner"}},
-	{unrecorded, advice{"ask its owner (--url)", "docs/status.md#what-counts-as-wrong"}},
-	{"can't be exported", advice{"leave the resource out of KUBECDC_RESOURCES", "docs/operations.md#kubecdcstreamrefused"}},
-	{"the sink refuses", advice{"create the topic or grant the right that is named", "docs/operations.md#kubecdcstreamrefused"}},
+	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair mends them", "docs/monitoring.md#kubecdcprooffailed"}},
+	{"changes may be missing", advice{"the state of the objects is right; read what the gap record says of the way there", "docs/monitoring.md#kubecdcincompletegap"}},
+	{"not confirmed to be complete", advice{"look at the state of the streams and at the sink's speed", "docs/monitoring.md#kubecdcstreamnotconfirmed"}},
+	{"nobody owns it", advice{"look at /readyz of the replicas", "docs/monitoring.md#kubecdcslotwithoutowner"}},
+	{unrecorded, advice{"ask its owner (--url)", "docs/monitoring.md#what-counts-as-wrong"}},
+	{"can't be exported", advice{"leave the resource out of KUBECDC_RESOURCES", "docs/monitoring.md#kubecdcstreamrefused"}},
+	{"the sink refuses", advice{"create the topic or grant the right that is named", "docs/monitoring.md#kubecdcstreamrefused"}},
 }
 
 func (p *Problem) advise() {

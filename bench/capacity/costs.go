@@ -1,7 +1,7 @@
 package main
 
 // What was measured of the exporter, with its default settings, three brokers with three replicas, and a checkpoint in Postgres, in runs of
-// two minutes with other rates than the one that the plan is held against, mostly with one slot: docs/capacity.md.
+// two minutes with other rates than the one that the plan is held against, mostly with one slot: docs/performance.md.
 
 // record is what a change takes in its topic, on one replica: alone in a record batch, and among many.
 type record struct{ alone, packed float64 }

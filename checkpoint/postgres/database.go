@@ -35,7 +35,7 @@ var dialect = tables.Dialect{
 	BodyPage: `select key, body, delta from kubecdc.inventory
 		where stream = $1 and key > $2 and (body is not null or delta is not null) order by key limit $3`,
 	PositionsAt: `select distinct on (p.key) p.value from kubecdc.checkpoints c, jsonb_each(c.positions) p
-		where c.cluster = $1 and c.slot = $2 and c.time <= $3 order by p.key, c.second desc`,
+		where c.cluster = $1 and c.slot = $2 and c.seq <= $3 order by p.key, c.second desc`,
 	// Tables of an older release, which OpenPast leaves as they are, have no such column.
 	Selected: `select slot, coalesce(to_jsonb(s)->>'selected', '') from kubecdc.slots s where cluster = $1`,
 	Second:   `date_trunc('second', clock_timestamp())`,

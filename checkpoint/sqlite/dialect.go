@@ -22,7 +22,7 @@ var dialect = tables.Dialect{
 		where i.stream = $1 and i.key > $2 and i.delta is not null order by i.key limit $3`,
 	// SQLite takes the value from the row that has the maximum.
 	PositionsAt: `select value from (select p.key, p.value, max(c.second) from checkpoints c, json_each(c.positions) p
-		where c.cluster = $1 and c.slot = $2 and c.time <= $3 group by p.key) order by key`,
+		where c.cluster = $1 and c.slot = $2 and c.seq <= $3 group by p.key) order by key`,
 	Selected: `select slot, selected from slots where cluster = $1`,
 	Second:   `clock_timestamp() / 1000000`,
 	Rebase:   rebase,

@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"status":     {"change", "checkpoint", "export"},
 	"observe":    {"audit", "change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
+	"serve":      {"change", "query", "sinks"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
 	"rbac":       {"audit", "change", "checkpoint", "observe", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},

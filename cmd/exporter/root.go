@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/cmd/exporter/api"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/cmd/exporter/inspect"
 	"kubecdc/cmd/exporter/past"
@@ -57,6 +58,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	addGroup(root, "Export:", run.New(), inspect.NewCheck(), inspect.NewStatus(), inspect.NewRBAC())
 	addGroup(root, "Ask a running exporter:", steer.NewSnapshot(), steer.NewPause(), steer.NewResume(), steer.NewForget(), steer.NewSignals())
 	addGroup(root, "Read the log:", past.NewHistory(), past.NewState(), past.NewDiff(), past.NewTail(), inspect.NewLogs(), inspect.NewVerify(), inspect.NewSchema())
+	addGroup(root, "Serve the log as a Kubernetes API:", api.NewServe(), api.NewKubeconfig(), api.NewKubectl())
 	addGroup(root, "Go back in the log:", rewind.NewCheckpoints(), rewind.NewReplay())
 	root.AddCommand(newVersion())
 	withExitCodes(root)

@@ -58,7 +58,7 @@ type rebuild struct {
 
 // Run rebuilds the checkpoint, and updates the slot's state. The loss is the reason for the rebuild. Run returns what else
 // the log turned out to have lost of these streams.
-func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
+func (s Slot) Run(ctx context.Context, log sinks.Content, state *checkpoint.SlotState,
 	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	started := time.Now()
 	found, err := log.State(ctx, sinks.Selection{Stream: s.Mine, Bodies: s.Bodies})

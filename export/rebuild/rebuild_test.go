@@ -48,7 +48,7 @@ func (p *pages) Rebuilt(_ context.Context, n int, c checkpoint.Commit) error {
 
 // log is a sink's log with a past and its records.
 type log struct {
-	sinks.Log
+	sinks.Content
 	past    sinks.State
 	records []change.Change
 	err     error // returned after the records

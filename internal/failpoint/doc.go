@@ -9,7 +9,7 @@ const (
 	Collected      = "collected"       // a batch was gathered
 	Prepared       = "prepared"        // the batch has its number and before-images
 	TxnAdded       = "txn-added"       // Kafka's transaction begins; by protocol 1 the partitions were added to it
-	DataProduced   = "data-produced"   // the changes were produced, but not committed
+	DataProduced   = "data-produced"   // the changes were produced, or their rows added to the file, but not committed
 	ControlWritten = "control-written" // so was the control record
 	Written        = "written"         // the sink has committed the batch
 	Committed      = "committed"       // the checkpoint has it too

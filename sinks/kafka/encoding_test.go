@@ -157,7 +157,7 @@ func TestAnUnknownEncodingIsAnError(t *testing.T) {
 	}
 	opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 2, sinks.Durable{New: true})
 	mustDo(t, err)
-	state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+	state, err := opened.Content.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 	mustDo(t, err)
 	_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 	if err == nil || !strings.Contains(err.Error(), `the encoding "newer"`) {

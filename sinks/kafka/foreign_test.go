@@ -48,7 +48,7 @@ func TestForeignRecordsArePassedBy(t *testing.T) {
 		if !from.New {
 			continue
 		}
-		state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+		state, err := opened.Content.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 		mustDo(t, err)
 		_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 		if err != nil || state.Seq != o.from.Seq {

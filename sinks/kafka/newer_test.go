@@ -62,7 +62,7 @@ func TestARecordOfANewerReleaseIsRefused(t *testing.T) {
 	opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 2, sinks.Durable{New: true})
 	mustDo(t, err)
 	defer opened.Log.Close()
-	state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	state, err := opened.Content.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	mustDo(t, err)
 	_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 	wantNewer(t, err)

@@ -24,7 +24,7 @@ func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.State, map[string
 	t.Cleanup(func() { _ = sink.Close() })
 	opened, err := sink.Open(servers.Context(t), 0, epoch, sinks.Durable{New: true})
 	mustDo(t, err)
-	state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	state, err := opened.Content.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	mustDo(t, err)
 	objects := map[string]change.Change{}
 	_, err = state.Fold(servers.Context(t), func(c *change.Change) error {
@@ -220,7 +220,7 @@ func TestPartitionsAddedBeforeASlotWithoutKeysIsRebuilt(t *testing.T) {
 		clear(pinned)
 		opened, err := newSink(t, cfg).Open(servers.Context(t), 1, 1, sinks.Durable{New: true})
 		mustDo(t, err)
-		state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return false }})
+		state, err := opened.Content.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return false }})
 		mustDo(t, err)
 		_, err = state.Fold(servers.Context(t), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 		if mustDo(t, err); pinned[topic] != 0 && pinned[topic] != 3 {

@@ -129,7 +129,7 @@ func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 			o.record(t, o.wantLost(t, "pods"))
 			mustDo(t, o.open(t))
 			_ = dies.open(t)
-			state, err := dies.log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+			state, err := dies.log.(sinks.Content).State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 			if err != nil || state.Lost == nil || !state.Lost.Gone("pods") {
 				t.Errorf("the loss of the last batch is not told: %v, %v", state.Lost, err)
 			}
@@ -188,7 +188,7 @@ func TestRecordsAreRemovedFromTheBeginning(t *testing.T) {
 		}
 		opened, err := newSink(t, cfg).Open(servers.Context(t), 0, 9+o.epoch, sinks.Durable{New: true})
 		mustDo(t, err)
-		state, err := opened.Log.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+		state, err := opened.Content.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 		if mustDo(t, err); (state.Lost == nil) != recorded {
 			t.Errorf("recorded: %v; a lost checkpoint is told %v", recorded, state.Lost)
 		}

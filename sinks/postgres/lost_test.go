@@ -249,7 +249,7 @@ func TestAReadOfTheObjectsThatBreaksOffSaysWhatItWas(t *testing.T) {
 		b.Changes = append(b.Changes, c)
 	}
 	write(t, log, b)
-	state, err := log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	state, err := log.(sinks.Content).State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		return nil, s.db.Fail(op, err)
 	}
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
-	opened := &sinks.Opened{Log: log, Tail: sinks.NoTail}
+	opened := &sinks.Opened{Log: log, Content: log, Tail: sinks.NoTail}
 	switch {
 	case at.seq < from.Seq: // of a checkpoint that is new too, if its rebuild after such a loss was interrupted
 		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or restored from "+

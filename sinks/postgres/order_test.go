@@ -38,7 +38,7 @@ func TestAClockThatStepsBackChangesNoOrder(t *testing.T) {
 	}
 	wantOrder(t, e.url, "10 20 30 40 50 60")
 	log, _ = openTail(t, sink, 1, 9, sinks.Durable{New: true})
-	past, err := log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+	past, err := log.(sinks.Content).State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 	if err != nil || len(past.Positions) != 1 || past.Positions[0].ResourceVersion != "60" {
 		t.Errorf("a checkpoint that is rebuilt gets the positions %v, %v", past.Positions, err)
 	}

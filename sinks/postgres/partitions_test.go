@@ -272,7 +272,7 @@ func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	}
 	write(t, log, &change.Batch{Epoch: 2, Seq: 8})
 	log, _ = openTail(t, sink, 0, 3, sinks.Durable{New: true})
-	past, err := log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+	past, err := log.(sinks.Content).State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"kubecdc/change"
 )
 
-// Before implements sinks.Bodies: it reads what the cache lacks in one transaction.
+// Before implements sinks.Memory: it reads what the cache lacks in one transaction.
 func (l *slotLog) Before(ctx context.Context, changes []*change.Change, memory func(n int) []byte) error {
 	l.release()
 	missing := changes[:0:0]
@@ -64,7 +64,7 @@ func (l *slotLog) readBefore(t *tx, c *change.Change, memory func(n int) []byte)
 	return l.before(c, o, with, memory)
 }
 
-// Bodies implements sinks.Bodies, by the file alone.
+// Bodies implements sinks.Memory, by the file alone.
 func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string, visit func(key string, body []byte) error) error {
 	db := l.sink.file.DB()
 	fail := func(err error) error { return l.sink.file.Fail("read bodies of stream "+string(id), err) }

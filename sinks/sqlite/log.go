@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
@@ -18,13 +19,10 @@ type slotLog struct {
 	sink    *Sink
 	slot    int
 	epoch   int64
-	id      int64 // of the slot's row
-	cluster int64 // of the cluster's row
-	restart bool  // the tail was lost: the first batch follows the checkpoint's, not the log's
-	past    struct {
-		seq uint64
-		end int64 // the last batch or change of any slot
-	} // where the log stood when this owner opened it
+	id      int64  // of the slot's row
+	cluster int64  // of the cluster's row
+	first   uint64 // the first batch of this owner
+	*Memory
 
 	counts  map[int64]int64 // of the batch that is written: how many objects each stream has more
 	streams map[change.StreamID]stream
@@ -41,7 +39,7 @@ type slotLog struct {
 type stream struct{ id, resource int64 }
 
 func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
-	l := &slotLog{sink: s, slot: slot, epoch: epoch}
+	l := &slotLog{sink: s, slot: slot, epoch: epoch, Memory: &Memory{newReader(s.file, s.Cluster)}}
 	l.forget()
 	return l
 }
@@ -57,9 +55,12 @@ var errStale = errors.New("the log's last batch is not the one before: it has th
 // Write is one transaction. It returns no offsets: the tables have none.
 func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	defer l.release()
-	err := l.sink.inTx(ctx, func(t *tx) error { return l.write(ctx, t, b) })
+	err := l.sink.inTx(ctx, func(t *tx) error {
+		err := l.write(ctx, t, b)
+		failpoint.Hit(failpoint.DataProduced)
+		return err
+	})
 	if err == nil {
-		l.restart = false
 		return nil, l.prove(ctx, b)
 	}
 	l.forget()
@@ -70,7 +71,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 }
 
 func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
-	moved, err := t.run(advance, int64(b.Seq), l.id, l.epoch, int64(b.Seq)-1, l.restart)
+	moved, err := t.run(advance, int64(b.Seq), l.id, l.epoch, int64(b.Seq)-1)
 	if err != nil {
 		return err
 	}
@@ -98,8 +99,7 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	}
 	plain, err := l.beside(t, at, b)
 	if err == nil {
-		first := b.Seq == l.past.seq+1 // it shows when this owner began
-		err = l.span(t, batch{id: at, slot: l.id, written: written}, positions, plain && !first)
+		err = l.span(t, batch{id: at, slot: l.id, written: written}, positions, plain && b.Seq != l.first) // which shows when it began
 	}
 	if err != nil {
 		return err
@@ -110,6 +110,11 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 			return err
 		}
 		if err := l.add(t, at+1+int64(i), &b.Changes[i]); err != nil {
+			return err
+		}
+	}
+	for i := range b.Unwritten {
+		if err := l.note(t, &b.Unwritten[i]); err != nil {
 			return err
 		}
 	}
@@ -152,6 +157,9 @@ func (l *slotLog) beside(t *tx, at int64, b *change.Batch) (plain bool, err erro
 		if _, err := t.run(addControl, at, n, string(record)); err != nil {
 			return false, err
 		}
+		if err := l.keepLast(t, c, string(record)); err != nil {
+			return false, err
+		}
 	}
 	for n, m := range b.Malformed {
 		const add = `insert into log_dead_letters (batch, n, stream, reason, body) values (?, ?, ?, ?, ?)`
@@ -160,6 +168,19 @@ func (l *slotLog) beside(t *tx, at int64, b *change.Batch) (plain bool, err erro
 		}
 	}
 	return plain, nil
+}
+
+// keepLast stores the last gap and the last proof of each stream. They are for a status alone.
+func (l *slotLog) keepLast(t *tx, c change.Control, record string) error {
+	if c.Stream == "" || c.Type != change.ControlGap && c.Type != change.ControlProof {
+		return nil
+	}
+	of, err := l.stream(t, c.Stream)
+	if err != nil {
+		return err
+	}
+	return t.do(`insert into log_last_controls (stream, type, record) values (?, ?, ?)
+		on conflict do update set record = excluded.record`, of.id, string(c.Type), record)
 }
 
 // positions notes what a batch does to positions, and returns its own as they are stored.
@@ -176,7 +197,12 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosi
 		if err != nil {
 			return nil, err
 		}
-		if _, err := t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended)); err != nil {
+		if p.Ended == change.EndedRemoved {
+			err = t.do(`delete from log_positions where stream = ?`, of.id)
+		} else {
+			_, err = t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
+		}
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, storedPosition{of.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
@@ -206,7 +232,7 @@ func (l *slotLog) beginStream(t *tx, c *change.Control) error {
 			return err
 		}
 	}
-	return t.do(`insert into log_positions values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
+	return t.do(`insert into log_positions (stream, version, time, ended) values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
 }
 
 // stream returns the row of a stream, and makes it.
@@ -290,5 +316,6 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 // Close ends the maintenance. Between batches the log holds nothing else.
 func (l *slotLog) Close() error {
 	l.end()
+	l.Memory.Close()
 	return nil
 }

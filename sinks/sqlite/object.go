@@ -17,6 +17,7 @@ import (
 type object struct {
 	id, stream int64
 	gone       bool
+	newer      bool // an update of it is not written
 	stored
 	unpacked    bool   // while a batch is written:
 	whole, last []byte // the whole body, and the last one
@@ -78,7 +79,7 @@ func (l *slotLog) find(t *tx, name objectName, key objectKey) (*object, error) {
 	o := &object{}
 	var id, gone, back sql.NullInt64
 	var body, whole []byte
-	err := t.find(findObject, []any{name.resource, name.namespace, name.name, name.uid}, &o.id, &o.stream, &gone, &id, &back, &body, &whole)
+	err := t.find(findObject, []any{name.resource, name.namespace, name.name, name.uid}, &o.id, &o.stream, &gone, &o.newer, &id, &back, &body, &whole)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -99,9 +100,9 @@ func (l *slotLog) object(t *tx, id int64, of stream, name objectName, key object
 	return &object{id: id, stream: of.id}, nil
 }
 
-// move notes in an object's row which stream it is in, and whether it is gone.
+// move notes in an object's row which stream it is in, and whether it is gone. No update is newer than the change that moves it.
 func (l *slotLog) move(t *tx, o *object, id int64, of stream, gone bool) error {
-	if gone == o.gone && o.stream == of.id {
+	if gone == o.gone && o.stream == of.id && !o.newer {
 		return nil
 	}
 	if !o.gone {
@@ -110,12 +111,30 @@ func (l *slotLog) move(t *tx, o *object, id int64, of stream, gone bool) error {
 	if !gone {
 		l.counts[of.id]++
 	}
-	o.gone, o.stream = gone, of.id
+	o.gone, o.stream, o.newer = gone, of.id, false
 	var deleted any
 	if gone {
 		deleted = id
 	}
 	_, err := t.run(moveObject, of.id, deleted, o.id)
+	return err
+}
+
+// note sets the version of an update that is not written, if the object lives.
+func (l *slotLog) note(t *tx, v *change.ObjectVersion) error {
+	of, err := l.stream(t, v.Stream)
+	if err != nil {
+		return err
+	}
+	name := objectName{of.resource, v.Namespace, v.Name, v.UID}
+	key := name.key()
+	o, err := l.find(t, name, key)
+	if err != nil || o == nil || o.gone {
+		return err
+	}
+	o.newer = true
+	l.objects.put(key, o)
+	_, err = t.run(noteVersion, storedVersion(v.ResourceVersion), o.id)
 	return err
 }
 

@@ -11,8 +11,8 @@ import (
 
 const (
 	maintainEvery = time.Minute
-	// tailKept is what the history is never shorter than: the checkpoint is seconds behind the log, and may have to read it back.
-	tailKept = 10 * time.Minute
+	// shortest is what the history is never shorter than: who follows the log reads it in time.
+	shortest = 10 * time.Minute
 	// sliceRows is how many rows one transaction looks at, so that batches wait for a moment only.
 	sliceRows = 2000
 	// slice gives free pages back to the disk: so many with one statement.
@@ -54,7 +54,7 @@ func (s *Sink) removeOld(ctx context.Context, r *Reader, now time.Time) error {
 		return err
 	}
 	first, err := batches(ctx, s.file.DB(), `where id > ? order by id limit 1`, after)
-	limit := now.Add(-max(s.History, tailKept))
+	limit := now.Add(-max(s.History, shortest))
 	if err != nil || len(first) == 0 || limit.Sub(time.UnixMilli(first[0].written)) < s.History/50 {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Sink) shrink(ctx context.Context, r *Reader, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		last, err := r.firstAfter(ctx, now.Add(-tailKept).UnixMilli())
+		last, err := r.firstAfter(ctx, now.Add(-shortest).UnixMilli())
 		if err != nil {
 			return err
 		}

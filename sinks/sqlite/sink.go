@@ -1,10 +1,9 @@
-// Package sqlite keeps the log in the file that has the checkpoint too, for an exporter that needs no server. A batch is one
-// transaction, so it is written whole or not at all.
+// Package sqlite keeps the log in one file, for an exporter that needs no server. A batch is one transaction: its changes, the positions
+// that it moves to, and what lives after it. So the log remembers itself what it has, and nothing follows it: memory.go.
 //
-// Of an object the log has a whole body now and then, and between these what differs from it: body.go. So it gives an object's present
-// body at once, and the checkpoint keeps none: bodies.go. What is
-// older than the history, or more than the file may hold, goes: prune.go. Readers read in short pieces, so that none keeps
-// SQLite's own log from being reused: reader.go.
+// The log stores a full body of each object from time to time, and deltas in between: body.go. So it gives an object's present
+// body at once: bodies.go. What is older than the history, or more than the file may hold, goes: prune.go. Readers read in short pieces,
+// so that none keeps SQLite's own log from being reused: reader.go.
 package sqlite
 
 import (
@@ -30,8 +29,8 @@ var migrations embed.FS
 // migrated is the table of the migrations that were run.
 const migrated = "log_migrations"
 
-// Kind is the sink's. The checkpoint may forget its last batches: the log has them for as long as its history.
-var Kind = sinks.Kind{Name: "sqlite", CheckpointMayForget: true, InCheckpoint: true, Deltas: true}
+// Kind is the sink's.
+var Kind = sinks.Kind{Name: "sqlite", InCheckpoint: true, Deltas: true}
 
 // Config says which cluster's changes are written, and for how long they stay.
 type Config struct {

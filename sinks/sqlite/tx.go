@@ -12,6 +12,7 @@ const (
 	findObject statement = iota
 	addObject
 	moveObject
+	noteVersion
 	countObjects
 	addChange
 	advance
@@ -26,20 +27,21 @@ const (
 )
 
 var texts = [statements]string{
-	findObject: `select o.id, o.stream, o.gone, c.id, c.back, c.body, w.body from log_objects o left ` + lastBody +
+	findObject: `select o.id, o.stream, o.gone, o.unwritten is not null, c.id, c.back, c.body, w.body from log_objects o left ` + lastBody +
 		`where o.resource = ? and o.namespace = ? and o.name = ? and o.uid = ?`,
 	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
 		on conflict do nothing`,
-	moveObject:   `update log_objects set stream = ?, gone = ? where id = ?`,
+	moveObject:   `update log_objects set stream = ?, gone = ?, unwritten = null where id = ?`,
+	noteVersion:  `update log_objects set unwritten = ? where id = ?`,
 	countObjects: `update log_streams set objects = objects + ? where id = ?`,
 	addChange: `insert into log_changes (id, object, stream, op, version, time, gap, back, body, before)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-	advance:    `update log_slots set seq = ? where id = ? and epoch = ? and (seq = ? or ?)`,
+	advance:    `update log_slots set seq = ? where id = ? and epoch = ? and seq = ?`,
 	lastNumber: lastBatch,
 	addBatch:   `insert into log_batches (id, slot, epoch, seq, written, changes, positions) values (?, ?, ?, ?, ?, ?, ?)`,
 	addControl: `insert into log_controls (batch, n, record) values (?, ?, ?)`,
 	movePosition: `insert into log_positions (stream, version, time, ended) values (?, ?, ?, ?)
-		on conflict do update set version = excluded.version, time = excluded.time, ended = excluded.ended`,
+		on conflict do update set version = excluded.version, time = excluded.time, ended = excluded.ended, forgotten = false`,
 	addResource:  `insert into log_resources (cluster, resource) values (?, ?) on conflict do update set resource = excluded.resource returning id`,
 	addRequester: `insert into log_requesters (who, told) values (?, ?) on conflict do update set who = excluded.who returning id`,
 	addAudit: `insert into log_audit (id, requester, received, time, answered, resource, namespace, name, uid, before, after, created, verb,

@@ -68,7 +68,8 @@ func New(o Options) *Sink {
 
 // Open reads nothing back.
 func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (*sinks.Opened, error) {
-	return &sinks.Opened{Log: &log{s}, Tail: sinks.NoTail}, nil
+	l := &log{s}
+	return &sinks.Opened{Log: l, Content: l, Tail: sinks.NoTail}, nil
 }
 
 // VerifyCluster accepts every cluster, since nothing can be read back.

@@ -1,4 +1,4 @@
-// Package compat has other people's consumers read the exporter's topics. make compat runs it, and writes docs/compatibility.md with what it
+// Package compat has other people's consumers read the exporter's topics. make compat runs it, and writes docs/consumers.md with what it
 // saw: of consumers that it does not run, the page keeps what earlier runs say.
 //
 // Each consumer's table is compared with the objects of the API server: their number, and a hash of all keys and contents. Start reading at
@@ -26,7 +26,7 @@ func TestConsumers(t *testing.T) {
 	must(t, err)
 	trial := newTrial(t, chosen)
 	defer func() {
-		must(t, trial.writePage(context.Background(), "../../docs/compatibility.md", "results.json"))
+		must(t, trial.writePage(context.Background(), "../../docs/consumers.md", "results.json"))
 	}()
 	trial.run(t)
 	must(t, trial.verdict())

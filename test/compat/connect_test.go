@@ -17,17 +17,17 @@ const jdbcColumns = "metadata.uid,metadata.resourceVersion,spec.nodeName,status.
 
 var connectConsumers = []consumer{
 	{name: "jdbc", title: "Kafka Connect, Debezium's JDBC sink",
-		needs:   "`schema.content`, transforms: [recipe](recipes.md#kafka-connect-with-a-jdbc-sink)",
+		needs:   "`schema.content`, transforms: [recipe](#kafka-connect-with-a-jdbc-sink)",
 		resumes: true, install: installConnect("connect"), expect: flatPods, read: flatRows},
 	{name: "jdbc-schema", prefix: "schema", title: "the same, with an older Kafka Connect",
 		needs:   "`KUBECDC_ENCODING=debezium-schema`",
 		resumes: true, install: installConnect("connect-4.1"), expect: podRows, read: rowsOfRecords},
 	{name: "jdbc-avro", prefix: inAvro.Prefix, title: "Kafka Connect, Confluent's AvroConverter, Debezium's JDBC sink",
-		needs:   "`KUBECDC_ENCODING=avro`, transforms: [recipe](recipes.md#kafka-connect-with-avro)",
+		needs:   "`KUBECDC_ENCODING=avro`, transforms: [recipe](#kafka-connect-with-avro)",
 		resumes: true, install: installConverter("confluent-avro", "META-INF/bundled-dependencies/kafka-connect-avro-converter"),
 		expect: avroPods, read: avroRows("confluent-avro")},
 	{name: "jdbc-apicurio", prefix: inAvro.Prefix, title: "the same, with Apicurio's AvroConverter",
-		needs:   "`KUBECDC_ENCODING=avro`, transforms: [recipe](recipes.md#kafka-connect-with-avro)",
+		needs:   "`KUBECDC_ENCODING=avro`, transforms: [recipe](#kafka-connect-with-avro)",
 		install: installConverter("apicurio-avro", "apicurio-registry-utils-converter"),
 		expect:  avroPods, read: avroRows("apicurio-avro")},
 }

@@ -19,7 +19,7 @@ const (
 	flinkColumns = "metadata.uid,metadata.labels,spec.nodeName,status.phase" // the recipe's
 )
 
-// The statements are those of `exporter schema`; docs/recipes.md shows them.
+// The statements are those of `exporter schema`; docs/consumers.md shows them.
 var flinkConsumers = []consumer{
 	{name: "flink", codecs: true, title: flinkTitle + ", `debezium-json`", needs: "before-images", resumes: true, skips: true,
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", "", "SELECT * FROM pods")},
@@ -49,7 +49,7 @@ var flinkConsumers = []consumer{
 	flinkWho,
 }
 
-const needsAvro = "`KUBECDC_ENCODING=avro`: [statement](avro.md#consumers)"
+const needsAvro = "`KUBECDC_ENCODING=avro`: [statement](encodings.md#avro-consumers)"
 
 const metadataColumns = "ALTER TABLE pods ADD (seen TIMESTAMP_LTZ(3) METADATA FROM 'value.ingestion-timestamp' VIRTUAL, " +
 	"happened TIMESTAMP_LTZ(3) METADATA FROM 'value.source.timestamp' VIRTUAL, " +

@@ -18,7 +18,7 @@ import (
 
 // flinkWho joins the changes to the audit topic, as docs/who.md shows it.
 var flinkWho = consumer{name: "flink-who", few: true, title: flinkTitle + ", who made the present version",
-	needs: "before-images, audit events: [statements](who.md#flink)", install: installFlink, expect: lastWriters, read: readWho}
+	needs: "before-images, audit events: [statements](who.md#grades)", install: installFlink, expect: lastWriters, read: readWho}
 
 // readWho goes on until the table is right: audit events come when they come.
 func readWho(ctx context.Context, r reading) ([]row, error) {

@@ -117,8 +117,7 @@ func (t *trial) rowOf(c *consumer) clientRow {
 	return row
 }
 
-// pageOf has the consumers in the order of the list, without those that were never run. The page ends with what the
-// former one has of the versions of Kubernetes.
+// pageOf has the consumers in the order of the list, without those that were never run. What comes before them is of the former page.
 func pageOf(r results, former []byte) string {
 	var rows []clientRow
 	var dates []string
@@ -128,14 +127,16 @@ func pageOf(r results, former []byte) string {
 			rows, dates = append(rows, row), append(dates, row.Date)
 		}
 	}
+	const mark = "<!-- make compat writes what follows -->\n"
+	recipes, _, _ := strings.Cut(string(former), mark)
 	var b strings.Builder
+	b.WriteString(recipes + mark)
 	data := map[string]any{"Kubernetes": r.Kubernetes, "Kafka": r.Kafka, "Rows": rows, "Codecs": codecsOf(rows),
 		"First": slices.Min(dates), "Last": slices.Max(dates)}
 	if err := template.Must(template.New("page").Parse(pageText)).Execute(&b, data); err != nil {
 		panic(err) // the template is in this package
 	}
-	_, versions, _ := strings.Cut(string(former), "<!-- the end of the page is written by hand, from make matrix -->\n")
-	return b.String() + versions
+	return b.String()
 }
 
 // codecsOf returns a row for all clients that read the same codecs: their titles, and a cell for each codec.

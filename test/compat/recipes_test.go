@@ -7,34 +7,25 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/compatibility.md from results.json")
+var update = flag.Bool("update", false, "write docs/consumers.md from results.json")
 
 // What the page shows is what make compat runs.
 func TestRecipes(t *testing.T) {
-	page, err := os.ReadFile("../../docs/recipes.md")
+	page, err := os.ReadFile("../../docs/consumers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"python/confluent.py", "console/kcat.sh", "console/kafka-console-consumer.sh",
-		"connect/jdbc.properties", "connect/flat.properties", "connect/worker.properties",
-		"connect/confluent-avro.properties", "connect/apicurio-avro.properties", "connect/columns.properties"} {
+	for _, name := range []string{"console/kcat.sh", "console/kafka-console-consumer.sh"} {
 		if !strings.Contains(string(page), "\n"+read(name)+"```\n") {
-			t.Errorf("docs/recipes.md does not show test/compat/%s as it is", name)
-		}
-	}
-	_, block, _ := strings.Cut(string(page), "```java\n")
-	block, _, _ = strings.Cut(block, "```")
-	for line := range strings.Lines(block) {
-		if !strings.Contains(read("java/Streams.java"), strings.TrimSpace(line)) {
-			t.Errorf("test/compat/java/Streams.java does not run %s", line)
+			t.Errorf("docs/consumers.md does not show test/compat/%s as it is", name)
 		}
 	}
 	command := "exporter schema pods --as connect --columns " + jdbcColumns + " > pods.properties\n"
 	if !strings.Contains(string(page), command) {
-		t.Errorf("docs/recipes.md lacks the command %s", command)
+		t.Errorf("docs/consumers.md lacks the command %s", command)
 	}
 	if example := "--columns " + flinkColumns + "\n"; !strings.Contains(string(page), example) {
-		t.Errorf("docs/recipes.md lacks %q, which make compat runs", example)
+		t.Errorf("docs/consumers.md lacks %q, which make compat runs", example)
 	}
 }
 
@@ -44,17 +35,17 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/compatibility.md")
+	page, err := os.ReadFile("../../docs/consumers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *update {
 		page = []byte(pageOf(r, page))
-		if err := os.WriteFile("../../docs/compatibility.md", page, 0o644); err != nil {
+		if err := os.WriteFile("../../docs/consumers.md", page, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if string(page) != pageOf(r, page) {
-		t.Error("docs/compatibility.md is not what results.json and page.md.tmpl say; to write it: go test ./test/compat -short -args -update")
+		t.Error("docs/consumers.md is not what results.json and page.md.tmpl say; to write it: go test ./test/compat -short -args -update")
 	}
 }

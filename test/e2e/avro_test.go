@@ -87,7 +87,7 @@ var avroSchemas struct {
 	byID   sync.Map
 }
 
-// parseAvro reads a record with a library of Avro, and by the rules of docs/avro.md.
+// parseAvro reads a record with a library of Avro, and by the rules of docs/encodings.md.
 func parseAvro(r *kgo.Record) (Record, error) {
 	key, err := readAvro(r.Key)
 	if err != nil {

@@ -22,7 +22,7 @@ func (w *World) openFile(t testing.TB) *sqlite.Reader {
 		return nil
 	}
 	must(t, err)
-	r, err := sqlite.NewReader(context.Background(), file, Cluster)
+	r, err := sqlite.NewReader(context.Background(), file, w.Prefix)
 	if err != nil {
 		file.Close()
 		return nil // the exporter has not come so far

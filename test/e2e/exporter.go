@@ -21,7 +21,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Binary builds the exporter once a test process, with failpoints.
+// Binary builds the exporter once a test process, with failpoints. It verifies the invariants of docs/design.md.
 func Binary(t testing.TB) string {
 	t.Helper()
 	buildOnce.Do(func() {
@@ -31,7 +31,7 @@ func Binary(t testing.TB) string {
 			return
 		}
 		binary = filepath.Join(dir, "exporter")
-		buildErr = exporter.Build(context.Background(), binary, "-tags", "failpoints")
+		buildErr = exporter.Build(context.Background(), binary, "-tags", "failpoints,invariants")
 	})
 	if buildErr != nil {
 		t.Fatal(buildErr)

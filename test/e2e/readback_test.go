@@ -156,7 +156,7 @@ func writeTail(t *testing.T, sink sinks.Sink) (from uint64) {
 	opened, err := sink.Open(t.Context(), 0, 100, sinks.Durable{New: true})
 	must(t, err)
 	defer opened.Log.Close()
-	past, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+	past, err := opened.Content.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 	must(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	for batch := range tailBatches {

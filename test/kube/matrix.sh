@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the tests whose outcome depends on the API server on each version of it that test/kube has, or on ONLY=1.36, and those of SQL on
-# each version of Postgres, or on ONLY=postgres-13. What came of it stands in docs/compatibility.md.
+# each version of Postgres, or on ONLY=postgres-13. What came of it stands in docs/installing.md.
 set -u
 cd "$(dirname "$0")/../.."
 

@@ -65,15 +65,12 @@ func readRules() (r rules, err error) {
 	return r, err
 }
 
-// labelsOf returns the labels of each metric in docs/metrics.md.
+// labelsOf returns the labels of each metric in docs/monitoring.md.
 func labelsOf() (map[string][]string, error) {
-	page, err := os.ReadFile("../../docs/metrics.md")
+	page, err := os.ReadFile("../../docs/monitoring.md")
 	all := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| (.*?) \\|").FindAllStringSubmatch(string(page), -1) {
-		var labels []string
-		for _, l := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[3], -1) {
-			labels = append(labels, l[1])
-		}
+	for _, row := range regexp.MustCompile("(?m)^- `(\\w+)` \\((\\w+)(.*?)\\): ").FindAllStringSubmatch(string(page), -1) {
+		labels := regexp.MustCompile(`\w+`).FindAllString(row[3], -1)
 		names := []string{row[1]}
 		if row[2] == "histogram" {
 			names = []string{row[1] + "_bucket", row[1] + "_sum", row[1] + "_count"}

@@ -1,3 +1,4 @@
+// Package main has Prometheus test the alerts, and checks the queries of rules and dashboard.
 package main
 
 import (
@@ -27,7 +28,7 @@ func must[T any](t *testing.T) func(T, error) T {
 
 func TestEveryAlertIsTestedAndHasARunbook(t *testing.T) {
 	tests := string(must[[]byte](t)(os.ReadFile(folder + "rules_test.yaml")))
-	page := string(must[[]byte](t)(os.ReadFile("../../docs/operations.md")))
+	page := string(must[[]byte](t)(os.ReadFile("../../docs/monitoring.md")))
 	alerts := 0
 	for _, g := range must[rules](t)(readRules()).Groups {
 		for _, r := range g.Rules {
@@ -35,16 +36,16 @@ func TestEveryAlertIsTestedAndHasARunbook(t *testing.T) {
 			if !strings.Contains(tests, `alertname="`+r.Alert+`"`) {
 				t.Errorf("rules_test.yaml does not let %s fire", r.Alert)
 			}
-			if want := "docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+			if want := "docs/monitoring.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
 				t.Errorf("the runbook of %s is %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 			}
 			if !strings.Contains(page, "\n### "+r.Alert+"\n") {
-				t.Errorf("docs/operations.md has no section %s", r.Alert)
+				t.Errorf("docs/monitoring.md has no section %s", r.Alert)
 			}
 		}
 	}
 	if sections := len(regexp.MustCompile(`(?m)^### Kubecdc\w+$`).FindAllString(page, -1)); sections != alerts {
-		t.Errorf("docs/operations.md has %d sections on %d alerts", sections, alerts)
+		t.Errorf("docs/monitoring.md has %d sections on %d alerts", sections, alerts)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // bodiesOfTheLog: a log that gives bodies has each object's last one, also after another owner has written it.
 func bodiesOfTheLog(t *testing.T, w *world) {
 	opened := w.opened(t, slot, 1, sinks.Durable{})
-	if opened.Bodies == nil {
+	if opened.Memory == nil {
 		t.Skip("this log does not give bodies")
 	}
 	first, cluster, removed := object("a", 10), object("b", 11), object("c", 12)
@@ -23,7 +23,7 @@ func bodiesOfTheLog(t *testing.T, w *world) {
 	wantBodies := func(o *sinks.Opened) {
 		t.Helper()
 		got := map[string]string{}
-		err := o.Bodies.Bodies(t.Context(), "pods", []string{"default/a", "default/c", "default/none", "b"}, func(key string, body []byte) error {
+		err := o.Memory.Bodies(t.Context(), "pods", []string{"default/a", "default/c", "default/none", "b"}, func(key string, body []byte) error {
 			got[key] = string(body)
 			return nil
 		})
@@ -38,7 +38,7 @@ func bodiesOfTheLog(t *testing.T, w *world) {
 		c, unknown := updated("a", int(seq)*10, int(seq)*10-10), updated("none", 1, 0)
 		c.Before, unknown.Before = nil, nil
 		var memory []byte
-		err := next.Bodies.Before(t.Context(), []*change.Change{&c, &unknown}, func(n int) []byte {
+		err := next.Memory.Before(t.Context(), []*change.Change{&c, &unknown}, func(n int) []byte {
 			memory = make([]byte, 0, n)
 			return memory
 		})

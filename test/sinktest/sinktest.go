@@ -90,6 +90,7 @@ var contract = []part{
 	{"an owner goes on from the state of the log", goOnFromState},
 	{"bodies are recovered byte for byte", bodiesAsWritten},
 	{"a log that gives bodies has the last one of each object", bodiesOfTheLog},
+	{"a log that remembers knows each object's version, and each stream's position", versionsAndPositions},
 	{"hostile names and contents stop nothing", hostileObjects},
 	{"recovery can be repeated", recoverTwice},
 	{"the next owner reads on where reading the tail ended", brokenOff},

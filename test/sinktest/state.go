@@ -55,9 +55,17 @@ func everything(change.StreamID) bool { return true }
 // state reads the state of the selected streams, as a new owner with a new checkpoint.
 func (w *world) state(t *testing.T, slot int, epoch int64, wanted func(change.StreamID) bool) (sinks.Log, *sinks.State, map[string]change.Change) {
 	t.Helper()
-	log, recovered := w.open(t, slot, epoch, sinks.Durable{New: true})
-	wantBatches(t, recovered)
-	state, err := log.State(t.Context(), sinks.Selection{Stream: wanted, Bodies: true})
+	opened := w.opened(t, slot, epoch, sinks.Durable{New: true})
+	recovered, lost, err := Tail(t.Context(), opened)
+	if wantBatches(t, recovered); err != nil || lost != nil {
+		t.Fatalf("read the tail of slot %d with epoch %d: lost %v, error %v", slot, epoch, lost, err)
+	}
+	if opened.Memory != nil {
+		state, objects := remembered(t, opened, wanted)
+		state.Epoch = epoch - 1 // which nobody asks such a log for
+		return opened.Log, state, objects
+	}
+	state, err := opened.Content.State(t.Context(), sinks.Selection{Stream: wanted, Bodies: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +80,7 @@ func (w *world) state(t *testing.T, slot int, epoch int64, wanted func(change.St
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log, state, objects
+	return opened.Log, state, objects
 }
 
 func wantObjects(t *testing.T, got map[string]change.Change, want ...change.Change) {

@@ -19,9 +19,12 @@ func brokenOff(t *testing.T, w *world) {
 		w.write(t, log, want[seq-1])
 	}
 	enough := errors.New("enough")
+	if w.opened(t, slot, 2, sinks.Durable{}).Tail == nil {
+		t.Skip("nobody reads a tail of this log")
+	}
 	var from sinks.Durable
 	var got []sinks.Recovered
-	for epoch := int64(2); epoch <= 5; epoch++ {
+	for epoch := int64(3); epoch <= 6; epoch++ {
 		err := w.opened(t, slot, epoch, from).Tail(t.Context(), func(r *sinks.Recovered) error {
 			got = append(got, *r)
 			from = sinks.Durable{Seq: r.Batch.Seq, Offsets: from.Offsets.Merge(r.Offsets)}
@@ -32,9 +35,9 @@ func brokenOff(t *testing.T, w *world) {
 		}
 	}
 	wantBatches(t, got, want...)
-	log, recovered := w.open(t, slot, 6, from)
+	log, recovered := w.open(t, slot, 7, from)
 	wantBatches(t, recovered)
-	w.write(t, log, batch(6, 5, object("a", 20)))
+	w.write(t, log, batch(7, 5, object("a", 20)))
 }
 
 func fencedInTheTail(t *testing.T, w *world) {
@@ -46,6 +49,9 @@ func fencedInTheTail(t *testing.T, w *world) {
 	var got []sinks.Recovered
 	fourth := batch(3, 4, object("a", 13))
 	old := w.opened(t, slot, 2, sinks.Durable{})
+	if old.Tail == nil {
+		t.Skip("nobody reads a tail of this log")
+	}
 	err := old.Tail(t.Context(), func(r *sinks.Recovered) error {
 		if len(got) == 0 {
 			newer, recovered := w.open(t, slot, 3, sinks.Durable{})
@@ -78,6 +84,9 @@ func longTail(t *testing.T, w *world) {
 		w.write(t, log, batch(1, seq+1, list...))
 	}
 	opened := w.opened(t, slot, 2, sinks.Durable{})
+	if opened.Tail == nil {
+		t.Skip("nobody reads a tail of this log")
+	}
 	log.Close()
 	before, peak, seq := held(), uint64(0), uint64(0)
 	err := opened.Tail(t.Context(), func(r *sinks.Recovered) error {

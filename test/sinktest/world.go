@@ -50,6 +50,9 @@ func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (s
 	if err != nil || lost != nil {
 		t.Fatalf("read the tail of slot %d with epoch %d: lost %v, error %v", slot, epoch, lost, err)
 	}
+	if opened.Memory != nil && !from.New {
+		recovered = w.logged(t, slot, from.Seq)
+	}
 	return opened.Log, recovered
 }
 
@@ -66,6 +69,9 @@ func (w *world) opened(t *testing.T, slot int, epoch int64, from sinks.Durable) 
 
 // Tail reads a whole tail into memory, and returns what the log has lost.
 func Tail(ctx context.Context, opened *sinks.Opened) (all []sinks.Recovered, lost *sinks.LostTailError, err error) {
+	if opened.Tail == nil {
+		return nil, opened.Lost, nil
+	}
 	err = opened.Tail(ctx, func(r *sinks.Recovered) error {
 		kept := *r
 		kept.Batch.Changes = slices.Clone(r.Batch.Changes)

@@ -35,6 +35,9 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 	writer := w.Writer(t, e2e.Kinds)
 	writer.Fill(60)
 	places := []place{kafkaAndPostgres(t, w), kafkaAndSQLite(t, w), postgresAlone(t, w)}
+	if form, err := last.migrations(last.commit, "sinks/sqlite/migrations"); err == nil && form >= keptForm {
+		places = append(places, oneFile(t, w))
+	}
 
 	old := start(t, places, last.binary, "the last release")
 	writer.Run(300)
@@ -127,6 +130,17 @@ func kafkaAndSQLite(t *testing.T, w *e2e.World) place {
 func postgresAlone(t *testing.T, w *e2e.World) place {
 	p := at(w, "Postgres", []string{"checkpoint/postgres/migrations", "sinks/postgres/migrations"}, "third", "KUBECDC_SINK", "postgres")
 	p.Kafka = nil
+	return p
+}
+
+// keptForm is the oldest form of a log in a file that is taken over.
+const keptForm = 5
+
+func oneFile(t *testing.T, w *e2e.World) place {
+	file := filepath.Join(t.TempDir(), "log.db")
+	p := at(w, "SQLite", []string{"checkpoint/sqlite/migrations", "sinks/sqlite/migrations"}, "fourth", "KUBECDC_SINK", "sqlite",
+		"KUBECDC_CHECKPOINT", "sqlite:"+file)
+	p.Kafka, p.File = nil, file
 	return p
 }
 

@@ -64,13 +64,13 @@ func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
 	return slots, s.db.Fail("read which slots have a history", err)
 }
 
-func (s *Store) PositionsAt(ctx context.Context, slot int, at time.Time) (all []change.Position, err error) {
+func (s *Store) PositionsAt(ctx context.Context, slot int, seq uint64) (all []change.Position, err error) {
 	var text []byte
-	err = s.rows(ctx, s.Dialect.PositionsAt, []any{s.Cluster(), slot, at}, []any{&text}, func() error {
+	err = s.rows(ctx, s.Dialect.PositionsAt, []any{s.Cluster(), slot, int64(seq)}, []any{&text}, func() error {
 		all = append(all, change.Position{})
 		return json.Unmarshal(text, &all[len(all)-1])
 	})
-	return all, s.db.Fail(fmt.Sprintf("read the positions of slot %d at %s", slot, at.Format(time.RFC3339)), err)
+	return all, s.db.Fail(fmt.Sprintf("read the positions of slot %d at batch %d", slot, seq), err)
 }
 
 func (s *Store) Find(ctx context.Context, cluster string) error {

@@ -41,7 +41,7 @@ type Dialect struct {
 	Acquire     string // takes a slot ($1 cluster, $2 slot, $3 owner, $4 ttl, $5 layout, 0 for any): epoch, seq, offsets, is_new
 	Inventory   string // a page of objects ($1 cluster, $2 stream, $3 the key before it, $4 how many): key, uid, resource_version
 	BodyPage    string // a page of bodies ($1 id of the stream, $2 the key before it, $3 how many): key, base, delta
-	PositionsAt string // each stream's newest position in the history ($1 cluster, $2 slot, $3 time): position
+	PositionsAt string // each stream's newest position in the history ($1 cluster, $2 slot, $3 batch): position
 	Selected    string // what each slot's owner has selected ($1 cluster): slot, selected
 	Second      string // the current second, as checkpoints has it
 	ByKey       string // makes a transaction find rows by their primary key; empty: it does

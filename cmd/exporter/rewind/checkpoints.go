@@ -22,12 +22,13 @@ import (
 
 const checkpointsHelp = `Look at earlier checkpoints.
 
-The checkpoint store keeps the last checkpoint of each second, for
-KUBECDC_HISTORY_RETENTION. Each slot has its own. A checkpoint is named by slot
-and batch, as 0/1234. It stands for the whole exporter at that moment: the last
-checkpoint of each other slot by then belongs to it. A time
-(2026-11-22T10:53:56Z), how long ago (2h), or now means the last checkpoint
-stored by then. The log has a batch up to a second before the checkpoint.
+With the embedded log each batch is a checkpoint, for KUBECDC_SQLITE_HISTORY.
+With other sinks the checkpoint store keeps the last one of each second, for
+KUBECDC_HISTORY_RETENTION; the log has a batch up to a second before. Each slot
+has its own. A checkpoint is named by slot and batch, as 0/1234. It stands for
+the whole exporter at that moment: the last checkpoint of each other slot by
+then belongs to it. A time (2026-11-22T10:53:56Z), how long ago (2h), or now
+means the last checkpoint stored by then.
 
 These commands write nothing to the store, and work while the exporter runs.
 They need no API server if KUBECDC_CLUSTER or a kubeconfig names the cluster.

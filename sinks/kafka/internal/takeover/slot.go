@@ -68,8 +68,11 @@ func (l *Slot) End(ctx context.Context, offset int64) error {
 }
 
 // Opened is what the owner has to know of the log, which it writes to from now on.
-func (l *Slot) Opened(log sinks.Log) *sinks.Opened {
-	found := &sinks.Opened{Log: log, Lost: l.loss, Tail: func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+func (l *Slot) Opened(log interface {
+	sinks.Log
+	sinks.Content
+}) *sinks.Opened {
+	found := &sinks.Opened{Log: log, Content: log, Lost: l.loss, Tail: func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 		err := l.readTail(ctx, visit)
 		if errors.Is(err, consumer.ErrGone) {
 			return withTail(err, l.loss)

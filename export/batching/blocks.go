@@ -1,0 +1,38 @@
+package batching
+
+import "sync"
+
+// Blocks is memory for the before-images of a batch, which the next batch uses again.
+type Blocks struct {
+	blocks []*block
+	left   []byte // of the last block
+}
+
+type block [BlockBytes]byte
+
+// BlockBytes is the size of a block. What takes more than half of that gets memory of its own.
+const BlockBytes = 128 << 10
+
+var blockPool = sync.Pool{New: func() any { return new(block) }}
+
+// Release gives the blocks back.
+func (u *Blocks) Release() {
+	for _, b := range u.blocks {
+		blockPool.Put(b)
+	}
+	u.blocks, u.left = u.blocks[:0], nil
+}
+
+// Memory returns memory of a capacity, valid until Release; nil: there is none.
+func (u *Blocks) Memory(n int) []byte {
+	if n > BlockBytes/2 {
+		return nil
+	}
+	if n > len(u.left) {
+		b := blockPool.Get().(*block)
+		u.blocks, u.left = append(u.blocks, b), b[:]
+	}
+	memory := u.left[:0:n]
+	u.left = u.left[n:]
+	return memory
+}

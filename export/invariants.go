@@ -1,0 +1,100 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+
+	"kubecdc/change"
+	"kubecdc/export/batching"
+)
+
+// invariants verifies those of docs/design.md, batch after batch, in builds with the tag invariants. It panics where one is violated.
+type invariants struct {
+	positions map[change.StreamID]change.ResourceVersion
+	objects   map[batching.ObjectID]known
+}
+
+// known is what the last change of an object that lives has left.
+type known struct {
+	uid     string
+	version change.ResourceVersion
+}
+
+func newInvariants() *invariants {
+	return &invariants{map[change.StreamID]change.ResourceVersion{}, map[batching.ObjectID]known{}}
+}
+
+func must(ok bool, format string, args ...any) {
+	if !ok {
+		panic("an invariant is violated: " + fmt.Sprintf(format, args...))
+	}
+}
+
+// verify verifies a batch that is about to be written after another one. After a gap record of a stream, or once it is not known how far the
+// stream is complete, as after a restore of etcd, its versions may be lower than before.
+func (v *invariants) verify(p *batching.Prepared, after uint64) {
+	must(p.Seq == after+1, "batch %d follows batch %d", p.Seq, after)
+	for i := range p.Controls {
+		if c := &p.Controls[i]; c.Type == change.ControlGap {
+			v.forget(c.Stream)
+		}
+	}
+	for _, position := range p.Positions {
+		if position.ResourceVersion == "" || position.ResourceVersion == change.UnknownVersion {
+			v.forget(position.Stream)
+		}
+		before := v.positions[position.Stream]
+		must(position.ResourceVersion.Compare(before) >= 0, "batch %d moves %s from %s back to %s", p.Seq, position.Stream, before,
+			position.ResourceVersion)
+		v.positions[position.Stream] = position.ResourceVersion
+	}
+	for i := range p.Changes {
+		v.change(p.Seq, &p.Changes[i])
+	}
+}
+
+func (v *invariants) forget(stream change.StreamID) {
+	delete(v.positions, stream)
+	maps.DeleteFunc(v.objects, func(id batching.ObjectID, _ known) bool { return id.Stream == stream })
+}
+
+// change verifies that changes of an object are in the order of their versions, and that a uid never turns into another. What was found by
+// comparing states is as old as the comparison.
+func (v *invariants) change(seq uint64, c *change.Change) {
+	id := batching.ObjectID{Stream: c.Stream.ID(), Key: c.Key()}
+	if id.Stream.IsSnapshot() {
+		return
+	}
+	before, lives := v.objects[id]
+	must(!lives || before.uid == c.UID, "batch %d has %s %s of uid %s, while the log has %s", seq, c.Op, id, c.UID, before.uid)
+	must(!lives || c.Inferred || c.Gap != "" || c.ResourceVersion.Compare(before.version) >= 0,
+		"batch %d has %s %s at %s, after %s", seq, c.Op, id, c.ResourceVersion, before.version)
+	if c.Op == change.Delete {
+		delete(v.objects, id)
+	} else {
+		v.objects[id] = known{c.UID, c.ResourceVersion}
+	}
+}
+
+// remembered verifies that a log remembers what was written: the positions, and the bodies.
+func (m *logMemory) remembered(ctx context.Context, p *batching.Prepared) {
+	for _, position := range p.Positions {
+		found, is, err := m.Position(ctx, position.Stream)
+		must(err != nil || is == (position.Ended != change.EndedRemoved) && (!is || found.ResourceVersion == position.ResourceVersion),
+			"batch %d moves %s to %q, and the log remembers %q (%t)", p.Seq, position.Stream, position.ResourceVersion, found.ResourceVersion, is)
+	}
+	for i := range p.All {
+		o := &p.All[i]
+		if o.Written < 0 || o.ID.Stream.IsSnapshot() {
+			continue
+		}
+		var body []byte
+		err := m.Memory.Bodies(ctx, o.ID.Stream, []string{o.ID.Key}, func(_ string, found []byte) error {
+			body = bytes.Clone(found)
+			return nil
+		})
+		must(err != nil || bytes.Equal(body, p.Changes[o.Written].After), "after batch %d the log remembers another body of %s", p.Seq, o.ID)
+	}
+}

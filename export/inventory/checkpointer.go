@@ -1,0 +1,223 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/failpoint"
+)
+
+// checkpointer makes the checkpoint follow the log at its own pace. It gathers what batches do to the checkpoint, and commits it
+// in one transaction: once an interval, or sooner if much is pending. What a crash keeps it from committing, the next owner reads
+// back from the log. So only a sink whose log can be read back may have an interval.
+//
+// Whoever reads the checkpoint meanwhile sees it as if it had followed: Inventory flushes first, and bodies asks here for a body before it
+// asks the store.
+type checkpointer struct {
+	Settings
+	Parts
+	epoch int64
+
+	committing chan struct{} // has one while the store is called: there is one commit at a time
+	added      chan struct{} // has one after a batch was added
+
+	mu       sync.Mutex
+	pending  *pending  // nil: none
+	inFlight *pending  // is being committed; nil: none
+	spare    *pending  // was committed, and is empty; nil: none
+	seq      uint64    // of the last batch that the store has
+	last     time.Time // end of the last commit
+	err      error     // of the commit that failed
+}
+
+func newCheckpointer(settings Settings, parts Parts, epoch int64, seq uint64) *checkpointer {
+	return &checkpointer{Settings: settings, Parts: parts, epoch: epoch, seq: seq, committing: make(chan struct{}, 1), added: make(chan struct{}, 1)}
+}
+
+// add adds a batch that the sink has. If as much is pending as may be, it waits for the commit before that: so a slow store slows
+// the slot down, and memory does not grow.
+func (c *checkpointer) add(ctx context.Context, e effect) error {
+	c.mu.Lock()
+	if c.pending == nil {
+		if c.pending, c.spare = c.spare, nil; c.pending == nil {
+			c.pending = newPending()
+		}
+	}
+	c.pending.add(e)
+	full, err := c.pending.bytes >= c.CommitBytes, c.err
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case c.Interval == 0:
+		return c.flush(ctx)
+	}
+	select {
+	case c.added <- struct{}{}:
+	default:
+	}
+	if full {
+		return c.wait(ctx)
+	}
+	return nil
+}
+
+// wait waits for the commit that is in flight.
+func (c *checkpointer) wait(ctx context.Context) error {
+	select {
+	case c.committing <- struct{}{}:
+		<-c.committing
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run commits what is pending, until the context ends or a commit fails. It calls fail with that error.
+func (c *checkpointer) run(ctx context.Context, fail context.CancelCauseFunc) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		switch wait, isPending := c.due(); {
+		case !isPending:
+			timer.Stop()
+		case wait > 0:
+			timer.Reset(wait)
+		default:
+			if err := c.flush(ctx); err != nil {
+				fail(err)
+				return
+			}
+			continue
+		}
+		select {
+		case <-c.added:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// due returns how long what is pending may still wait, if there is any. After a pause it does not wait: then the checkpoint of a
+// quiet cluster is not behind its log.
+func (c *checkpointer) due() (wait time.Duration, isPending bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.pending == nil:
+		return 0, false
+	case c.pending.bytes >= c.CommitBytes:
+		return 0, true
+	}
+	return time.Until(c.last.Add(c.Interval)), true
+}
+
+// flush commits what is pending, and returns when the store has it.
+func (c *checkpointer) flush(ctx context.Context) error {
+	select {
+	case c.committing <- struct{}{}:
+		defer func() { <-c.committing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	c.mu.Lock()
+	p, err := c.pending, c.err
+	if err == nil {
+		c.pending, c.inFlight = nil, p
+	}
+	c.mu.Unlock()
+	if err != nil || p == nil {
+		return err
+	}
+	started := time.Now()
+	err = c.commit(ctx, p)
+	c.mu.Lock()
+	c.last = time.Now()
+	if c.err = err; err == nil {
+		c.inFlight, c.seq = nil, p.last
+		p.reset()
+		c.spare = p
+	}
+	c.mu.Unlock()
+	if err == nil {
+		c.State.Checkpointed(time.Since(started))
+	}
+	return err
+}
+
+func (c *checkpointer) commit(ctx context.Context, p *pending) error {
+	what := fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.Slot)
+	err := c.Watchdog.Do(dependency.Checkpoint, what, func() error { return c.Store.Commit(ctx, p.commit(c.Slot, c.epoch)) })
+	if err != nil {
+		return dependency.OfCheckpoint(errors.Join(context.Cause(ctx), err))
+	}
+	failpoint.Hit(failpoint.Committed)
+	return nil
+}
+
+// committed returns the last batch that the store has, and the error of the commit that failed.
+func (c *checkpointer) committed() (seq uint64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seq, c.err
+}
+
+// behind returns what the store may not have yet, the newest first. The caller holds the lock. It is asked for each object that
+// changed, and allocates nothing.
+func (c *checkpointer) behind() iter.Seq[*pending] {
+	return func(yield func(*pending) bool) {
+		for _, p := range [...]*pending{c.pending, c.inFlight} {
+			if p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a
+// base, the store has that.
+func (c *checkpointer) body(id batching.ObjectID) (body checkpoint.Body, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.behind() {
+		i, found := p.index[id]
+		switch {
+		case found && !ok:
+			body, ok = p.objects[i].Body, true
+		case found && body.KeepsBase():
+			body.Base = p.objects[i].Body.Base
+		}
+	}
+	return body, ok
+}
+
+// concerns reports whether the store may lack something of a stream.
+func (c *checkpointer) concerns(stream change.StreamID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.behind() {
+		if p.concerns(stream) {
+			return true
+		}
+	}
+	return false
+}
+
+// objects returns how many objects the store may not have yet in their last state.
+func (c *checkpointer) objects() (n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.behind() {
+		n += int64(len(p.objects))
+	}
+	return n
+}

@@ -1,0 +1,201 @@
+package inventory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
+)
+
+// countingStore counts what commits do to bodies, and the bodies that are read.
+type countingStore struct {
+	checkpoint.Store
+	bases, deltas, read int
+}
+
+func (s *countingStore) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
+	s.read += len(keys)
+	return s.Store.Bodies(ctx, stream, keys, visit)
+}
+
+func (s *countingStore) Commit(ctx context.Context, c checkpoint.Commit) error {
+	for _, stream := range c.Streams {
+		for _, o := range stream.Upserts {
+			if o.Body.Base != nil {
+				s.bases++
+			}
+			if o.Body.Delta != nil {
+				s.deltas++
+			}
+		}
+	}
+	return s.Store.Commit(ctx, c)
+}
+
+// life is what happens to a few objects: each has one state, or none.
+type life struct {
+	random  *rand.Rand
+	states  map[string][]byte
+	version int
+}
+
+// batch is of random changes, with the before-images that they must get.
+func (l *life) batch() (b *batching.Batch, before []string) {
+	b = &batching.Batch{}
+	for range 1 + l.random.IntN(12) {
+		l.version++
+		name := fmt.Sprint(l.random.IntN(10))
+		former := l.states[name]
+		c := change.Change{Op: change.Update, Stream: pods, Namespace: "ns", Name: name, UID: "u",
+			ResourceVersion: change.VersionOf(uint64(l.version)), After: bytes.Clone(former)}
+		switch n := l.random.IntN(20); {
+		case former == nil:
+			c.Op, c.After = change.Create, fmt.Appendf(nil, `{"name":"%s","v":%d,"spec":"%x"}`, name, l.version, l.text(2000))
+		case n == 0:
+			c.Op, c.After = change.Delete, nil
+		case n == 1: // everything differs
+			c.After = fmt.Appendf(nil, `{"v":%d,"other":"%x"}`, l.version, l.text(l.random.IntN(3000)))
+		default: // a little
+			at := l.random.IntN(len(c.After) - 20)
+			c.After = append(append(bytes.Clone(former[:at]), fmt.Sprint(l.version)...), former[at+l.random.IntN(20):]...)
+		}
+		if l.states[name] = c.After; c.After == nil {
+			delete(l.states, name)
+		}
+		b.Changes, before = append(b.Changes, c), append(before, string(former))
+	}
+	return b, before
+}
+
+func (l *life) text(n int) []byte {
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = byte(l.random.Uint32())
+	}
+	return text
+}
+
+// Whatever happens to objects, whatever is cached, pending or in flight, and however often the session ends: each before-image is
+// the state before, and most updates store a delta.
+func TestBeforeImagesOfDeltas(t *testing.T) {
+	for name, cache := range map[string]int64{"nothing is cached": 0, "some is": 10_000, "all is": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			store := &countingStore{Store: storeAt(t, 0)}
+			l := &life{random: rand.New(rand.NewPCG(1, uint64(cache))), states: map[string][]byte{}}
+			for seq := uint64(0); seq < 400; {
+				settings := plain()
+				settings.CacheBytes, settings.KeepBases, settings.Interval, settings.CommitBytes = cache, seq%2 == 0, time.Hour, 1<<30
+				c := writerWith(store, seq, settings)
+				for range 1 + l.random.IntN(60) {
+					b, before := l.batch()
+					if err := c.commit(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+					seq++
+					for i, written := range c.logged.batches[len(c.logged.batches)-1].Changes {
+						if written.Op != change.Create && string(written.Before) != before[i] {
+							t.Fatalf("batch %d, change %d: before is %.80q, not %.80q", seq, i, written.Before, before[i])
+						}
+					}
+					if l.random.IntN(4) == 0 {
+						go c.Flush(t.Context()) // the next batches are prepared meanwhile
+					}
+				}
+				if err := c.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if store.deltas < store.bases {
+				t.Errorf("%d deltas and %d bases were stored", store.deltas, store.bases)
+			}
+		})
+	}
+}
+
+// An object that changes again and again is read twice, however many others change once meanwhile.
+func TestWhatChangesOnceLeavesTheCacheAsItIs(t *testing.T) {
+	store := &countingStore{Store: storeAt(t, 0)}
+	settings := plain()
+	settings.CacheBytes = 10_000
+	c, l := writerWith(store, 0, settings), &life{random: rand.New(rand.NewPCG(1, 2))}
+	for version := range 20 {
+		b := &batching.Batch{}
+		for i := range 10 { // of which the first is always the same object
+			op, name := change.Create, fmt.Sprintf("%d-%d", version, i)
+			if i == 0 && version > 0 {
+				op = change.Update
+			}
+			if i == 0 {
+				name = "often"
+			}
+			b.Changes = append(b.Changes, change.Change{Op: op, Stream: pods, Namespace: "ns", Name: name, UID: "u",
+				ResourceVersion: change.VersionOf(uint64(10*version + i + 1)), After: fmt.Appendf(nil, `{"v":%d,"spec":"%x"}`, version, l.text(1000))})
+		}
+		if err := c.commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.read > 2 {
+		t.Errorf("%d bodies were read", store.read)
+	}
+}
+
+// A base that is neither cached nor in the store is in the commit in flight, and its delta is pending.
+func TestABaseMayBeInFlight(t *testing.T) {
+	first := checkpoint.Pack(bytes.Repeat([]byte("0123456789"), 100))
+	second := checkpoint.Body{Delta: []byte("second")}
+	p, c := newPending(), &checkpointer{pending: newPending()}
+	p.put(objectState{checkpoint.Object{Key: "a", Body: first}, "pods", false, false})
+	c.inFlight = p
+	c.pending.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
+	if got, ok := c.body(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
+		t.Errorf("the body is %v %v", got, ok)
+	}
+	c.inFlight = nil // it is in the store
+	if got, ok := c.body(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !got.KeepsBase() {
+		t.Errorf("then the body is %v %v", got, ok)
+	}
+	p.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
+	if got := p.objects[0].Body; !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
+		t.Errorf("one commit of both has the body %v", got)
+	}
+	if want := int64(len("a")+len(first.Base)+len("second")) + stateBytes; p.bytes != want {
+		t.Errorf("%d bytes are counted, not %d", p.bytes, want)
+	}
+}
+
+// The checkpoint gets what the log has: a sink may write a stub in the place of an object, or an earlier change of it in the batch, after its
+// new body was made.
+func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
+	object := func(n int) []byte { return fmt.Appendf(nil, `{"metadata":{"name":"a","uid":"u"},"n":%d}`, n) }
+	update := func(n int) change.Change {
+		return change.Change{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n)), After: object(n)}
+	}
+	stub, err := change.Stub(object(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, keepBase := range map[string]bool{"made at once": false, "made of the base": true} {
+		batch := &change.Batch{Changes: []change.Change{update(1), update(2)}}
+		p := &batching.Prepared{Batch: batch}
+		p.Find()
+		work := make([]bodyWork, 1)
+		work[0].setBase(&batch.Changes[1], object(0), keepBase)
+		p.LeaveOut(func(*change.Change) bool { return false }, true)
+		batch.Changes[1].After = stub // as a sink does
+		stored := effectOf(p, work).objects[0].Body
+		if stored.KeepsBase() {
+			stored.Base = checkpoint.Pack(object(0)).Base
+		}
+		if body, err := stored.Unpack(); err != nil || !bytes.Equal(body, stub) {
+			t.Errorf("%s: the checkpoint gets %s, %v", name, body, err)
+		}
+	}
+}

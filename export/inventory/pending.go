@@ -1,0 +1,149 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
+)
+
+// effect is what a batch does to the checkpoint.
+type effect struct {
+	*change.Batch
+	offsets change.Offsets
+	objects []objectState // each once
+}
+
+// effectOf returns the effect of a batch that is written; work is what is known of bodies, nil: none are stored. Snapshots on demand have no
+// inventory.
+func effectOf(p *batching.Prepared, work []bodyWork) effect {
+	all := make([]objectState, 0, len(p.All))
+	for i := range p.All {
+		o := &p.All[i]
+		if o.ID.Stream.IsSnapshot() {
+			continue
+		}
+		state := objectState{checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version}, o.ID.Stream, o.Deleted, false}
+		if work != nil {
+			state.loaded = work[i].loaded
+			if !o.Deleted {
+				state.Body = work[i].newBody(p, o)
+			}
+		}
+		all = append(all, state)
+	}
+	clear(p.All) // it holds no bodies until the next batch
+	return effect{p.Batch, p.Offsets, all}
+}
+
+// commitOf returns the commit of a batch that was read back.
+func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, withBodies bool) checkpoint.Commit {
+	p := &batching.Prepared{Batch: batch, Offsets: offsets}
+	p.Find()
+	p.LeaveOut(func(*change.Change) bool { return false }, false)
+	var work []bodyWork
+	if withBodies {
+		work = make([]bodyWork, len(p.All))
+	}
+	pending := newPending()
+	pending.add(effectOf(p, work))
+	return pending.commit(batch.Slot, epoch)
+}
+
+// pending is what some batches, which follow each other, do to the checkpoint: each object once, with its last state.
+type pending struct {
+	first, last uint64
+	positions   map[change.StreamID]change.Position
+	offsets     change.Offsets
+	objects     []objectState
+	index       map[batching.ObjectID]int
+	bytes       int64
+	controls    []change.Control
+}
+
+// objectState is the last state of an object.
+type objectState struct {
+	checkpoint.Object
+	stream  change.StreamID
+	deleted bool
+	loaded  bool // the former body was read for the batch
+}
+
+// stateBytes is about what an objectState takes here and in a commit, besides its body and its key.
+const stateBytes = 400
+
+func (o *objectState) size() int64 { return int64(len(o.Key)+o.Body.Len()) + stateBytes }
+
+func newPending() *pending {
+	return &pending{positions: map[change.StreamID]change.Position{}, index: map[batching.ObjectID]int{}}
+}
+
+// reset empties it, and keeps its memory.
+func (p *pending) reset() {
+	clear(p.positions)
+	clear(p.objects)
+	clear(p.index)
+	*p = pending{positions: p.positions, objects: p.objects[:0], index: p.index}
+}
+
+func (p *pending) add(e effect) {
+	p.first, p.last = cmp.Or(p.first, e.Seq), e.Seq
+	p.offsets = p.offsets.Merge(e.offsets)
+	p.controls = append(p.controls, checkpoint.KeptControls(e.Controls)...)
+	for _, position := range e.Positions {
+		p.positions[position.Stream] = position
+	}
+	for _, o := range e.objects {
+		p.put(o)
+	}
+}
+
+func (p *pending) put(o objectState) {
+	id := batching.ObjectID{Stream: o.stream, Key: o.Key}
+	if i, ok := p.index[id]; ok {
+		former := &p.objects[i]
+		if o.Body.KeepsBase() {
+			o.Body.Base = former.Body.Base // which the store gets with this commit, if it is pending
+		}
+		p.bytes += o.size() - former.size()
+		*former = o
+		return
+	}
+	p.bytes += o.size()
+	p.index[id] = len(p.objects)
+	p.objects = append(p.objects, o)
+}
+
+// concerns reports whether something of the stream is pending.
+func (p *pending) concerns(stream change.StreamID) bool {
+	if _, ok := p.positions[stream]; ok {
+		return true
+	}
+	return slices.ContainsFunc(p.objects, func(o objectState) bool { return o.stream == stream })
+}
+
+func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
+	streams := map[change.StreamID]*checkpoint.StreamCommit{}
+	for i := range p.objects {
+		o := &p.objects[i]
+		s := streams[o.stream]
+		if s == nil {
+			s = &checkpoint.StreamCommit{Stream: o.stream}
+			streams[o.stream] = s
+		}
+		if o.deleted {
+			s.Deletes = append(s.Deletes, o.Key)
+		} else {
+			s.Upserts = append(s.Upserts, o.Object)
+		}
+	}
+	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets, Controls: p.controls,
+		Positions: slices.Collect(maps.Values(p.positions))}
+	for _, s := range streams {
+		commit.Streams = append(commit.Streams, *s)
+	}
+	return commit
+}

@@ -1,0 +1,78 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/rebuild"
+	"kubecdc/internal/dependency"
+	"kubecdc/sinks"
+)
+
+// reconcile makes the checkpoint match the opened log. The checkpoint is rebuilt if it does not know what the log has, or if the log
+// has lost what the checkpoint counts on: an object whose deletion is lost lives in the log, and the checkpoint knows it no more. Of streams
+// that the checkpoint does not know it gets what the log has. It returns the loss that is to be recorded, and the positions before.
+func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Content, loss *sinks.LostTailError) (
+	*sinks.LostTailError, []change.Position, error) {
+	before, err := s.positions(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	loss = Concerning(loss, before)
+	why, damaged, unread := loss, false, false
+	switch {
+	case loss != nil:
+	case state.New:
+		why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
+	case s.damaged:
+		why, damaged = &sinks.LostTailError{Reason: "the checkpoint is damaged"}, true
+	case len(s.unread.streams) > 0:
+		why, unread = s.unread.loss(), true
+	default:
+		return nil, before, nil
+	}
+	more, err := s.rebuildFrom(ctx, log, state, why, before, damaged)
+	if err != nil {
+		return nil, nil, err
+	}
+	if unread {
+		s.unread.done()
+	}
+	after, err := s.positions(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if all := loss.Join(Concerning(more, after)); all != nil && all.Gone != nil {
+		return all, before, nil
+	}
+	return nil, before, nil
+}
+
+// Concerning returns a loss, or nil if it concerns no offset, and none of some streams that have not ended.
+func Concerning(loss *sinks.LostTailError, streams []change.Position) *sinks.LostTailError {
+	if loss == nil || !loss.TailRead || loss.Gone == nil || len(loss.Offsets) > 0 ||
+		slices.ContainsFunc(streams, func(p change.Position) bool { return p.Ended == "" && loss.Gone(p.Stream) }) {
+		return loss
+	}
+	return nil
+}
+
+// positions are those of the slot's streams.
+func (s *Slot) positions(ctx context.Context) ([]change.Position, error) {
+	all, err := s.Store.Streams(ctx)
+	return slices.DeleteFunc(all, func(p change.Position) bool { return !s.Owns(p.Stream) }), dependency.Tag(dependency.Checkpoint, err)
+}
+
+// rebuildFrom rebuilds the checkpoint of this slot's streams from what the log has; if the log has only lost the records of some
+// resources, that of their streams. It returns what else the log turned out to have lost.
+func (s *Slot) rebuildFrom(ctx context.Context, log sinks.Content, state *checkpoint.SlotState, loss *sinks.LostTailError,
+	known []change.Position, damaged bool) (*sinks.LostTailError, error) {
+	partial := loss.TailRead && loss.Gone != nil && !state.New && !s.damaged
+	mine := func(stream change.StreamID) bool {
+		return s.Owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(stream))
+	}
+	return rebuild.Slot{Number: s.Settings.Slot, Mine: mine, Partial: partial, Unknown: loss.Reason == "", Known: known, Bodies: s.Bodies,
+		Redactor: s.Redactor, Damaged: damaged, Store: s.Store, Delayed: s.State.Delayed, Logger: s.Logger}.Run(ctx, log, state, loss)
+}

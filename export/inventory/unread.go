@@ -1,0 +1,70 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"kubecdc/change"
+	"kubecdc/internal/dependency"
+	"kubecdc/sinks"
+)
+
+// A stream that the checkpoint does not know begins with a first list. But the log may have objects of it, that live there for ever if the
+// cluster has them no more: the stream was forgotten, or began under another checkpoint. So what the log has is read back before the stream
+// begins, and its list is compared with that.
+
+// unread are the streams that are to be read back.
+type unread struct {
+	streams  []change.StreamID // by the next session
+	readBack map[change.StreamID]bool
+}
+
+// unreadError ends a session: the next one reads back what the log has of these streams.
+type unreadError struct{ streams []change.StreamID }
+
+func (e *unreadError) Error() string {
+	ids := make([]string, len(e.streams))
+	for i, id := range e.streams {
+		ids[i] = string(id)
+	}
+	return "the log may have objects of streams that the checkpoint does not know: " + strings.Join(ids, ", ")
+}
+
+// MayBegin returns an error if the log may have something of streams that the checkpoint does not know, and it was not read back.
+func (v *Inventory) MayBegin(ctx context.Context, streams []*change.Stream) error {
+	unread := &unreadError{}
+	for _, s := range streams {
+		if v.unread.readBack[s.ID()] {
+			continue
+		}
+		has, err := v.content.Has(ctx, s)
+		if err != nil {
+			return dependency.Tag(dependency.Sink, err)
+		}
+		if has {
+			unread.streams = append(unread.streams, s.ID())
+		}
+	}
+	if len(unread.streams) > 0 {
+		return unread
+	}
+	return nil
+}
+
+// loss is what to read back, as rebuildFrom takes it.
+func (u *unread) loss() *sinks.LostTailError {
+	streams := u.streams
+	return &sinks.LostTailError{TailRead: true, Gone: func(id change.StreamID) bool { return slices.Contains(streams, id) }}
+}
+
+// done ends the reading back.
+func (u *unread) done() {
+	if u.readBack == nil {
+		u.readBack = map[change.StreamID]bool{}
+	}
+	for _, id := range u.streams {
+		u.readBack[id] = true
+	}
+	u.streams = nil
+}

@@ -1,0 +1,197 @@
+package export
+
+import (
+	"context"
+	"fmt"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
+	"kubecdc/export/inventory"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/failpoint"
+	"kubecdc/internal/invariant"
+	"kubecdc/sinks"
+)
+
+// Memory is how a session writes to its slot's log, and what it knows of it: how far each stream is, and what lives. A log may remember that
+// itself (logMemory); beside any other one it is stored (inventory.Inventory).
+type Memory interface {
+	// Seq is the number of the slot's last batch.
+	Seq() uint64
+	// Positions are those of all streams.
+	Positions(ctx context.Context) ([]change.Position, error)
+	// Position is a stream's; false: the stream was never seen.
+	Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error)
+	// Objects calls visit for each object of a stream that lives.
+	Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error
+	// Bodies calls visit with the bodies that the log has of keys of a stream.
+	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error
+	// MayBegin returns an error, and the session ends, if there may be objects of streams that begin, and Objects would not have them.
+	MayBegin(ctx context.Context, streams []*change.Stream) error
+	// Forget drops a stream that has ended; *checkpoint.NotEndedError for any other.
+	Forget(ctx context.Context, epoch int64, stream change.StreamID) error
+
+	// Before sets the state before of each object's first update or deletion in a batch, valid until Write returns.
+	Before(ctx context.Context, p *batching.Prepared) error
+	// Check returns an error if what the batch was made of is not what the log has.
+	Check(ctx context.Context, p *batching.Prepared) error
+	// Write makes the batch durable, and remembers it.
+	Write(ctx context.Context, p *batching.Prepared) error
+
+	// Start does what is done beside the writing, until the context ends. It calls fail if it can't, and closes what it returns when it
+	// has stopped.
+	Start(writing context.Context, fail context.CancelCauseFunc) <-chan struct{}
+	// Flush returns when all that was written is remembered by whoever comes next.
+	Flush(ctx context.Context) error
+	// Pending is how many objects are not stored yet in their last state.
+	Pending() int64
+}
+
+var (
+	_ Memory = (*inventory.Inventory)(nil)
+	_ Memory = (*logMemory)(nil)
+)
+
+// logMemory is that of a log that remembers itself what it has: a batch, and all that is known after it, are one write.
+type logMemory struct {
+	sinks.Memory
+	slot   *slot
+	seq    uint64
+	write  inventory.Write
+	first  []*change.Change // of each object in a batch
+	blocks batching.Blocks
+}
+
+func (m *logMemory) Seq() uint64 { return m.seq }
+
+// Before redacts what the log has, since that may have been logged by earlier rules.
+func (m *logMemory) Before(ctx context.Context, p *batching.Prepared) error {
+	m.first = m.first[:0]
+	for i := range p.All {
+		if c := p.First(&p.All[i]); c != nil {
+			m.first = append(m.first, c)
+		}
+	}
+	err := m.Memory.Before(ctx, m.first, m.blocks.Memory)
+	for _, c := range m.first {
+		if redact := m.slot.redactorFor(c.Stream.ID()); redact != nil && c.Before != nil {
+			c.Before = redact(c.Key(), c.Before)
+		}
+	}
+	return dependency.Tag(dependency.Sink, err)
+}
+
+func (m *logMemory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error {
+	redact := m.slot.bodyRedactorOf(stream)
+	return dependency.Tag(dependency.Sink, m.Memory.Bodies(ctx, stream, keys, func(key string, body []byte) error {
+		if redact != nil {
+			body = redact(key, body)
+		}
+		if body != nil {
+			visit(key, body)
+		}
+		return nil
+	}))
+}
+
+func (m *logMemory) Write(ctx context.Context, p *batching.Prepared) error {
+	p.Unwritten = p.Unwritten[:0]
+	for i := range p.All {
+		if o := &p.All[i]; o.LeftOut && !o.ID.Stream.IsSnapshot() {
+			namespace, name := change.SplitKey(o.ID.Key)
+			p.Unwritten = append(p.Unwritten, change.ObjectVersion{Stream: o.ID.Stream, Namespace: namespace, Name: name, UID: o.UID,
+				ResourceVersion: o.Version})
+		}
+	}
+	if _, err := m.write(ctx, p.Batch); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.Written)
+	if invariant.Verified {
+		m.remembered(ctx, p)
+	}
+	m.seq = p.Seq
+	m.blocks.Release()
+	clear(p.All) // it holds no bodies until the next batch
+	p.Written()
+	return nil
+}
+
+func (m *logMemory) Forget(ctx context.Context, epoch int64, stream change.StreamID) error {
+	return m.slot.parts.Store.Forget(ctx, m.slot.number, epoch, stream)
+}
+
+func (m *logMemory) MayBegin(context.Context, []*change.Stream) error { return nil }
+func (m *logMemory) Check(context.Context, *batching.Prepared) error  { return nil }
+func (m *logMemory) Flush(context.Context) error                      { return nil }
+func (m *logMemory) Pending() int64                                   { return 0 }
+func (m *logMemory) Start(context.Context, context.CancelCauseFunc) <-chan struct{} {
+	stopped := make(chan struct{})
+	close(stopped)
+	return stopped
+}
+
+// opened is a slot's log that is open.
+type opened struct {
+	Memory
+	log    sinks.Log
+	loss   *sinks.LostTailError // that is to be recorded; nil: none
+	before []change.Position    // of the slot's streams, before the loss was found
+}
+
+// open fences the former owners in the sink, brings what is stored up to the log, and records what the log has lost.
+func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
+	return s.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
+		if found.Memory != nil {
+			before, err := s.positionsOf(ctx, nil)
+			return &opened{&logMemory{Memory: found.Memory, slot: s, seq: found.Last, write: write}, found.Log,
+				inventory.Concerning(found.Lost, before), before}, dependency.Tag(dependency.Sink, err)
+		}
+		v, loss, before, err := s.inventory.Open(ctx, state, found, write)
+		return &opened{v, found.Log, loss, before}, err
+	})
+}
+
+func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, remember func(*sinks.Opened, inventory.Write) (*opened, error)) (
+	*opened, error) {
+	var found *sinks.Opened
+	err := s.parts.sinkReach.Call(s.number, func() (err error) {
+		found, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+		return err
+	})
+	if err != nil {
+		return nil, dependency.Tag(dependency.Sink, err)
+	}
+	o, err := remember(found, s.writeTo(found.Log))
+	switch {
+	case err != nil:
+	case o.loss != nil:
+		err = s.recordLoss(ctx, state, o)
+	case found.Passed > maxPassed:
+		err = s.writeControls(ctx, state, o, nil, nil, nil)
+	}
+	if err != nil {
+		found.Log.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// maxPassed is how many records of others the next owner may have to read again. A slot that has no stream writes no batch by itself,
+// and would read all that others have written, at each start.
+const maxPassed = 1000
+
+// writeTo writes batches to the slot's log, and watches whether the sink answers.
+func (s *slot) writeTo(log sinks.Log) inventory.Write {
+	return func(ctx context.Context, b *change.Batch) (offsets change.Offsets, err error) {
+		what := fmt.Sprintf("batch %d of slot %d", b.Seq, b.Slot)
+		err = s.parts.watchdog.Do(dependency.Sink, what, func() error {
+			return s.parts.sinkReach.Call(s.number, func() (err error) {
+				offsets, err = log.Write(ctx, b)
+				return err
+			})
+		})
+		return offsets, err
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !invariants
+
+package invariant
+
+// Verified: this build does not.
+const Verified = false

@@ -1,0 +1,76 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+var update = flag.Bool("update", false, "write builtin.json")
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// The resources and the columns of their tables are those of kube-apiserver.
+func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
+	k := servers.Kube(t)
+	client := must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(k.Config))
+	var all []*served
+	for _, group := range must[[]*metav1.APIResourceList](t)(client.ServerPreferredResources()) {
+		gv := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
+		for _, r := range group.APIResources {
+			if !slices.Contains(r.Verbs, "watch") {
+				continue
+			}
+			one := &served{Resource: change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced},
+				Singular: r.SingularName, Short: r.ShortNames, Categories: r.Categories}
+			one.Columns = tableOf(t, client.RESTClient(), one).ColumnDefinitions
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b *served) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Plural, b.Plural)) })
+	got := must[[]byte](t)(json.MarshalIndent(all, "", " "))
+	if *update {
+		if err := os.WriteFile("builtin.json", append(got, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(bytes.TrimSpace(builtinJSON), got) && !*update {
+		t.Error("builtin.json is not what kube-apiserver serves: go test ./serve -run TestBuiltin -args -update")
+	}
+}
+
+// tableOf is an API server's table of a resource.
+func tableOf(t testing.TB, client rest.Interface, r *served) *metav1.Table {
+	path := "/api/v1/"
+	if r.Group != "" {
+		path = "/apis/" + r.APIVersion() + "/"
+	}
+	table := &metav1.Table{}
+	raw := must[[]byte](t)(client.Get().AbsPath(path+r.Plural).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context()))
+	if err := json.Unmarshal(raw, table); err != nil {
+		t.Fatal(err)
+	}
+	return table
+}

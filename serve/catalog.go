@@ -1,0 +1,235 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+
+	"kubecdc/change"
+)
+
+// catalog is what a cluster served at a moment, as far as its log can tell: the resources that the log has, in the version in which it has
+// them.
+type catalog []*served
+
+type served struct {
+	change.Resource
+	Singular   string                         `json:"singular,omitempty"`
+	Short      []string                       `json:"short,omitempty"`
+	Categories []string                       `json:"categories,omitempty"`
+	Columns    []metav1.TableColumnDefinition `json:"columns,omitempty"`
+
+	paths      []string // of a custom resource's columns
+	selectable []string // fields of a custom resource
+}
+
+// builtin.json has what kube-apiserver serves, with the columns of its tables: go test ./serve -run TestBuiltin -args -update
+//
+//go:embed builtin.json
+var builtinJSON []byte
+
+var builtin = sync.OnceValue(func() (all map[string]*served) {
+	all = map[string]*served{}
+	var list []*served
+	if err := json.Unmarshal(builtinJSON, &list); err != nil {
+		panic(err) // it is part of the program
+	}
+	for _, r := range list {
+		all[r.ID()] = r
+	}
+	return all
+})
+
+const crds = "customresourcedefinitions.apiextensions.k8s.io"
+
+// catalog finds what was served at the request's moment.
+func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error) {
+	ids, err := s.log.Resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	custom := map[string]*served{}
+	if slices.Contains(ids, crds) {
+		at := *q
+		at.resourceVersion, at.from = "", ""
+		v, err := s.views.at(ctx, &at, crds)
+		if apierrors.IsResourceExpired(err) {
+			v, err = &view{}, nil // the log is younger than the moment: each list says so
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range v.keys {
+			o, err := v.state.Object(crds, key)
+			if err != nil {
+				return nil, err
+			}
+			if r := customResource(o.Body); r != nil {
+				custom[r.ID()] = r
+			}
+		}
+	}
+	for _, id := range ids {
+		if r := cmp.Or(builtin()[id], custom[id]); r != nil {
+			c = append(c, r)
+		}
+	}
+	slices.SortFunc(c, func(a, b *served) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Plural, b.Plural))
+	})
+	return c, nil
+}
+
+func (c catalog) find(group, version, plural string) *served {
+	i := slices.IndexFunc(c, func(r *served) bool { return r.Group == group && r.Version == version && r.Plural == plural })
+	if i < 0 {
+		return nil
+	}
+	return c[i]
+}
+
+// definition is what of a CRD a catalog needs.
+type definition struct {
+	Spec struct {
+		Group, Scope string
+		Names        struct {
+			Plural, Singular, Kind string
+			ShortNames, Categories []string
+		}
+		Versions []struct {
+			Name                     string
+			Served                   bool
+			AdditionalPrinterColumns []struct {
+				Name, Type, Format, Description, JSONPath string
+				Priority                                  int32
+			}
+			SelectableFields []struct{ JSONPath string }
+		}
+	}
+}
+
+// customResource returns the resource of a CRD, in the version that an exporter reads: the first one by Kubernetes' order.
+func customResource(crd []byte) *served {
+	var d definition
+	if json.Unmarshal(crd, &d) != nil {
+		return nil
+	}
+	n := d.Spec.Names
+	r := &served{Resource: change.Resource{Group: d.Spec.Group, Plural: n.Plural, Kind: n.Kind, Namespaced: d.Spec.Scope == "Namespaced"},
+		Singular: n.Singular, Short: n.ShortNames, Categories: n.Categories}
+	r.Columns = []metav1.TableColumnDefinition{builtin()["configmaps"].Columns[0]}
+	for _, v := range d.Spec.Versions {
+		if !v.Served || r.Version != "" && version.CompareKubeAwareVersionStrings(v.Name, r.Version) <= 0 {
+			continue
+		}
+		r.Version, r.Columns, r.paths, r.selectable = v.Name, r.Columns[:1:1], nil, nil
+		for _, column := range v.AdditionalPrinterColumns {
+			r.Columns = append(r.Columns, metav1.TableColumnDefinition{Name: column.Name, Type: column.Type, Format: column.Format,
+				Description: cmp.Or(column.Description, fmt.Sprintf("Custom resource definition column (in JSONPath format): %s", column.JSONPath)), Priority: column.Priority})
+			r.paths = append(r.paths, column.JSONPath)
+		}
+		if len(v.AdditionalPrinterColumns) == 0 {
+			r.Columns, r.paths = append(r.Columns, metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: "CreationTimestamp is a timestamp representing the server time when this object was created."}), []string{".metadata.creationTimestamp"}
+		}
+		for _, field := range v.SelectableFields {
+			r.selectable = append(r.selectable, field.JSONPath)
+		}
+	}
+	return r
+}
+
+// discover answers what the server has.
+func (s *Server) discover(w http.ResponseWriter, _ *http.Request, q *request, c catalog) error {
+	groups := c.groups()
+	switch {
+	case q.path == "/api" && q.form.as == "":
+		return reply(w, http.StatusOK, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
+			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
+	case q.path == "/apis" && q.form.as == "":
+		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+		for _, g := range groups {
+			if g.Name != "" {
+				list.Groups = append(list.Groups, g)
+			}
+		}
+		return reply(w, http.StatusOK, list)
+	case q.path == "/api" || q.path == "/apis":
+		return c.aggregated(w, groups, q.path == "/api")
+	case q.version == "":
+		for _, g := range groups {
+			if g.Name == q.group && q.group != "" {
+				g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+				return reply(w, http.StatusOK, &g)
+			}
+		}
+		return notFound("the log has no API group " + q.group)
+	}
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: (&served{Resource: change.Resource{Group: q.group, Version: q.version}}).APIVersion()}
+	for _, r := range c {
+		if r.Group == q.group && r.Version == q.version {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,
+				Kind: r.Kind, Verbs: verbs, ShortNames: r.Short, Categories: r.Categories})
+		}
+	}
+	if list.APIResources == nil {
+		return notFound("the log has no resource of " + list.GroupVersion)
+	}
+	return reply(w, http.StatusOK, list)
+}
+
+var verbs = []string{"get", "list", "watch"}
+
+func (c catalog) groups() (groups []metav1.APIGroup) {
+	for _, r := range c {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: r.APIVersion(), Version: r.Version}
+		if n := len(groups); n == 0 || groups[n-1].Name != r.Group {
+			groups = append(groups, metav1.APIGroup{Name: r.Group, PreferredVersion: v})
+		}
+		if g := &groups[len(groups)-1]; !slices.Contains(g.Versions, v) {
+			g.Versions = append(g.Versions, v)
+		}
+	}
+	return groups
+}
+
+// aggregated answers all groups and resources at once.
+func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, core bool) error {
+	list := &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+		Items: []apidiscovery.APIGroupDiscovery{}}
+	for _, g := range groups {
+		if core != (g.Name == "") {
+			continue
+		}
+		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
+		for _, v := range g.Versions {
+			of := apidiscovery.APIVersionDiscovery{Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+			for _, r := range c {
+				if r.Group != g.Name || r.Version != v.Version {
+					continue
+				}
+				scope := apidiscovery.ScopeCluster
+				if r.Namespaced {
+					scope = apidiscovery.ScopeNamespace
+				}
+				of.Resources = append(of.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
+					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}})
+			}
+			item.Versions = append(item.Versions, of)
+		}
+		list.Items = append(list.Items, item)
+	}
+	w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	w.WriteHeader(http.StatusOK)
+	return json.NewEncoder(w).Encode(list)
+}

@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// podSummary is what kube-apiserver's printer finds out of the containers of a Pod.
+type podSummary struct {
+	ready, total, restarts int64
+	restarted              string // when, the last time
+	reason                 string
+}
+
+// restart counts a container's restarts.
+func (p *podSummary) restart(container any) {
+	p.restarts += numberOf(at(container, "restartCount"))
+	if at := textOf(at(container, "lastState.terminated.finishedAt")); at > p.restarted { // times of one form
+		p.restarted = at
+	}
+}
+
+func summary(r *row) *podSummary {
+	p := &podSummary{total: int64(len(r.list("spec.containers"))), reason: orText(r.text("status.reason"), r.text("status.phase"))}
+	sidecars := map[string]bool{} // init containers that restart always run beside the others
+	for _, c := range r.list("spec.initContainers") {
+		if textOf(at(c, "restartPolicy")) == "Always" {
+			sidecars[textOf(at(c, "name"))] = true
+			p.total++
+		}
+	}
+	for _, c := range r.list("status.conditions") {
+		if textOf(at(c, "type")) == "PodScheduled" && textOf(at(c, "reason")) == "SchedulingGated" {
+			p.reason = "SchedulingGated"
+		}
+	}
+	beside := &podSummary{}
+	initializing := p.initialize(r, sidecars, beside)
+	if !initializing || r.isCondition("Initialized") {
+		p.restarts, p.restarted = beside.restarts, beside.restarted
+		p.run(r)
+	}
+	switch phase := r.text("status.phase"); {
+	case r.deleted() && r.text("status.reason") == "NodeLost":
+		p.reason = "Unknown"
+	case r.deleted() && phase != "Failed" && phase != "Succeeded":
+		p.reason = "Terminating"
+	}
+	return p
+}
+
+// initialize finds the init container that has not ended well.
+func (p *podSummary) initialize(r *row, sidecars map[string]bool, beside *podSummary) bool {
+	for i, c := range r.list("status.initContainerStatuses") {
+		sidecar := sidecars[textOf(at(c, "name"))]
+		if p.restart(c); sidecar {
+			beside.restart(c)
+		}
+		ended, waits := at(c, "state.terminated"), textOf(at(c, "state.waiting.reason"))
+		started, _ := at(c, "started").(bool)
+		switch {
+		case ended != nil && numberOf(at(ended, "exitCode")) == 0:
+			continue
+		case sidecar && started:
+			if ready, _ := at(c, "ready").(bool); ready {
+				p.ready++
+			}
+			continue
+		case ended != nil:
+			p.reason = "Init:" + endReason(ended)
+		case waits != "" && waits != "PodInitializing":
+			p.reason = "Init:" + waits
+		default:
+			p.reason = fmt.Sprintf("Init:%d/%d", i, len(r.list("spec.initContainers")))
+		}
+		return true
+	}
+	return false
+}
+
+func endReason(ended any) string {
+	if reason := textOf(at(ended, "reason")); reason != "" {
+		return reason
+	}
+	if signal := numberOf(at(ended, "signal")); signal != 0 {
+		return fmt.Sprintf("Signal:%d", signal)
+	}
+	return fmt.Sprintf("ExitCode:%d", numberOf(at(ended, "exitCode")))
+}
+
+// run finds out how the containers are.
+func (p *podSummary) run(r *row) {
+	running, failed := false, ""
+	for _, c := range slices.Backward(r.list("status.containerStatuses")) {
+		p.restart(c)
+		waits, ended := textOf(at(c, "state.waiting.reason")), at(c, "state.terminated")
+		ready, _ := at(c, "ready").(bool)
+		switch {
+		case waits != "":
+			p.reason = waits
+		case ended != nil:
+			if p.reason = endReason(ended); numberOf(at(ended, "exitCode")) != 0 {
+				failed = p.reason
+			}
+		case ready && at(c, "state.running") != nil:
+			running = true
+			p.ready++
+		}
+	}
+	if p.reason != "Completed" {
+		return
+	}
+	switch {
+	case running && r.isCondition("Ready"):
+		p.reason = "Running"
+	case failed != "":
+		p.reason = failed
+	case running:
+		p.reason = "NotReady"
+	}
+}
+
+func podReady(r *row) any {
+	p := summary(r)
+	return fmt.Sprintf("%d/%d", p.ready, p.total)
+}
+
+func podStatus(r *row) any { return summary(r).reason }
+
+func podRestarts(r *row) any {
+	p := summary(r)
+	if p.restarts == 0 || p.restarted == "" {
+		return fmt.Sprint(p.restarts)
+	}
+	return fmt.Sprintf("%d (%s ago)", p.restarts, r.since(p.restarted, "<invalid>"))
+}
+
+func podIP(r *row) any {
+	if ips := r.list("status.podIPs"); len(ips) > 0 {
+		return orNone(textOf(at(ips[0], "ip")))
+	}
+	return "<none>"
+}
+
+func readinessGates(r *row) any {
+	gates, passed := r.list("spec.readinessGates"), 0
+	if len(gates) == 0 {
+		return "<none>"
+	}
+	for _, gate := range gates {
+		if r.isCondition(textOf(at(gate, "conditionType"))) {
+			passed++
+		}
+	}
+	return fmt.Sprintf("%d/%d", passed, len(gates))
+}
+
+// metrics are the targets of a HorizontalPodAutoscaler: current and wanted value of each.
+func metrics(r *row) any {
+	specs, statuses := r.list("spec.metrics"), r.list("status.currentMetrics")
+	var all []string
+	for i, spec := range specs {
+		kind := textOf(at(spec, "type"))
+		if kind == "" {
+			continue
+		}
+		part := strings.ToLower(kind[:1]) + kind[1:]
+		target, current := at(spec, part+".target"), any(nil)
+		if i < len(statuses) {
+			current = at(statuses[i], part+".current")
+		}
+		all = append(all, metric(kind, textOf(at(spec, part+".name")), target, current))
+	}
+	switch {
+	case len(specs) == 0:
+		return "<none>"
+	case len(all) > 2:
+		return fmt.Sprintf("%s + %d more...", strings.Join(all[:2], ", "), len(all)-2)
+	}
+	return strings.Join(all, ", ")
+}
+
+func metric(kind, name string, target, current any) string {
+	resource := kind == "Resource" || kind == "ContainerResource"
+	now := func(member string) string { return orText(textOf(at(current, member)), "<unknown>") }
+	average := textOf(at(target, "averageValue"))
+	switch {
+	case resource && average != "":
+		return fmt.Sprintf("%s: %s/%s", name, now("averageValue"), average)
+	case resource:
+		percent := func(v any, without string) string {
+			if n, is := at(v, "averageUtilization").(json.Number); is {
+				return n.String() + "%"
+			}
+			return without
+		}
+		return fmt.Sprintf("%s: %s/%s", name, percent(current, "<unknown>"), percent(target, "<auto>"))
+	case kind == "Pods":
+		return now("averageValue") + "/" + average
+	case average != "":
+		return now("averageValue") + "/" + average + " (avg)"
+	}
+	return now("value") + "/" + textOf(at(target, "value"))
+}

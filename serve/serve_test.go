@@ -1,0 +1,342 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks/sqlite"
+	"kubecdc/test/exporter"
+	"kubecdc/test/servers"
+)
+
+// past is a cluster, and the log of it.
+type past struct {
+	t       *testing.T
+	kube    *servers.Kubernetes
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	raw     rest.Interface
+	file    string
+	server  *Server
+	steps   int
+}
+
+const cluster = "served"
+
+// newPast starts an exporter of all resources.
+func newPast(t *testing.T) *past {
+	p := &past{t: t, kube: servers.Lend(t), file: filepath.Join(t.TempDir(), "log.db")}
+	p.client, p.dynamic = kubernetes.NewForConfigOrDie(p.kube.Config), dynamic.NewForConfigOrDie(p.kube.Config)
+	p.raw = p.client.Discovery().RESTClient()
+	binary := filepath.Join(t.TempDir(), "exporter")
+	ok(t, exporter.Build(t.Context(), binary))
+	log := must[*os.File](t)(os.Create(filepath.Join(t.TempDir(), "exporter.log")))
+	run := must[*exporter.Process](t)(exporter.Start(binary, []string{"KUBECONFIG=" + p.kube.Kubeconfig, "KUBECDC_CLUSTER=" + cluster, "KUBECDC_RESOURCES=*",
+		"KUBECDC_SINK=sqlite", "KUBECDC_CHECKPOINT=sqlite:" + p.file, "KUBECDC_WATERMARK_INTERVAL=2s"}, log, log))
+	t.Cleanup(func() {
+		run.Kill()
+		if text, _ := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("exporter: %s", last(text, 3000))
+		}
+	})
+	servers.Await(t, "a ready exporter", func() (bool, error) { return run.Ready(context.Background()) == nil, nil })
+	reader := must[*sqlite.Reader](t)(sqlite.NewReader(t.Context(), must[*sqlitefile.File](t)(sqlitefile.Share(t.Context(), p.file)), cluster))
+	t.Cleanup(func() { _ = reader.Close() })
+	p.server = New(reader, slog.New(slog.DiscardHandler))
+	return p
+}
+
+func last(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is what a server says to a GET.
+type answer struct {
+	code     int
+	body     []byte
+	warnings []string
+}
+
+func (p *past) real(path, accept string) answer {
+	result := p.raw.Get().RequestURI(path).SetHeader("Accept", accept).Do(context.Background())
+	code := 0
+	result.StatusCode(&code)
+	raw, _ := result.Raw()
+	return answer{code: code, body: raw}
+}
+
+func (p *past) ours(path, accept string) answer {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Accept", accept)
+	p.server.ServeHTTP(w, r)
+	return answer{w.Code, w.Body.Bytes(), w.Header().Values("Warning")}
+}
+
+const (
+	asObjects  = "application/json"
+	asTable    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+	asMetadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+)
+
+func TestALogIsServed(t *testing.T) {
+	p := newPast(t)
+	p.populate()
+	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "errors": (*past).errors} {
+		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
+			break
+		}
+	}
+}
+
+// Each list and object at a revision is what the real server answered then, in each form.
+func (p *past) answers(t *testing.T) {
+	type question struct{ path, accept string }
+	var questions []question
+	for _, of := range []string{"/api/v1/pods", "/api/v1/namespaces/default/configmaps", "/apis/apps/v1/namespaces/default/deployments", "/api/v1/services", "/api/v1/namespaces",
+		"/apis/example.com/v1/widgets", "/api/v1/nodes", "/apis/apps/v1/deployments", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "/apis/apiregistration.k8s.io/v1/apiservices", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"} {
+		for _, accept := range []string{asObjects, asTable, asMetadata} {
+			questions = append(questions, question{of, accept})
+		}
+	}
+	questions = append(questions, question{"/api/v1/configmaps?labelSelector=app%3Da", asObjects}, question{"/api/v1/pods?fieldSelector=status.phase%3DRunning", asObjects},
+		question{"/api/v1/configmaps?fieldSelector=metadata.name%21%3Dc1", asObjects}, question{"/api/v1/namespaces/default/configmaps/c1", asObjects},
+		question{"/api/v1/namespaces/default/configmaps/c1", asTable}, question{"/api/v1/namespaces/default/configmaps/none", asObjects},
+		question{"/apis/example.com/v1/widgets?fieldSelector=spec.colour%3Dred", asObjects}, question{"/api/v1/pods?fieldSelector=spec.none%3Dx", asObjects})
+	type recorded struct {
+		at string
+		question
+		answer
+	}
+	var all []recorded
+	for range 8 {
+		p.change()
+		at := fmt.Sprint(must[int64](t)(p.kube.Revision(t.Context())))
+		for _, q := range questions {
+			all = append(all, recorded{at, q, p.real(q.path, q.accept)})
+		}
+	}
+	to := must[int64](t)(p.kube.Revision(t.Context()))
+	servers.Await(t, "the log of all", func() (bool, error) {
+		a := p.ours(fmt.Sprintf("/at/%d/api/v1/configmaps", to), asObjects)
+		b := p.ours(fmt.Sprintf("/at/%d/apis/apiextensions.k8s.io/v1/customresourcedefinitions", to), asObjects)
+		return a.code == 200 && b.code == 200 && len(a.warnings)+len(b.warnings) == 0, nil
+	})
+	wrong := 0
+	for _, r := range all {
+		ours := p.ours("/at/"+r.at+r.path, r.accept)
+		if got, want := normal(ours.body), normal(r.body); ours.code != r.code || got != want {
+			if wrong++; wrong < 6 {
+				t.Errorf("%s at %s as %s: %d, the API server's %d: %v\n%s", r.path, r.at, r.accept, ours.code, r.code, ours.warnings, differ(got, want))
+			}
+		}
+	}
+	t.Logf("%d of %d answers differ", wrong, len(all))
+}
+
+// normal leaves out what the page names: ages, the resourceVersion of a list, and messages of errors.
+func normal(body []byte) string {
+	var v map[string]any
+	if json.Unmarshal(body, &v) != nil {
+		return string(body)
+	}
+	if metadata, is := v["metadata"].(map[string]any); is && v["items"] != nil || v["rows"] != nil {
+		delete(metadata, "resourceVersion")
+	}
+	if v["kind"] == "Status" {
+		v = map[string]any{"kind": "Status", "code": v["code"], "reason": v["reason"]}
+	}
+	columns, _ := v["columnDefinitions"].([]any)
+	rows, _ := v["rows"].([]any)
+	for _, row := range rows {
+		cells := row.(map[string]any)["cells"].([]any)
+		for i, c := range columns {
+			if name := c.(map[string]any)["name"].(string); slices.Contains([]string{"Age", "Last Seen", "First Seen", "Made"}, name) && cells[i] != "<unknown>" {
+				cells[i] = "age"
+			}
+		}
+	}
+	text, _ := json.MarshalIndent(v, "", " ")
+	return string(text)
+}
+
+// differ shows where two texts begin to differ.
+func differ(got, want string) string {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			from := max(0, i-3)
+			return fmt.Sprintf("line %d: ours\n%s\ntheirs\n%s", i, strings.Join(a[from:min(i+4, len(a))], "\n"), strings.Join(b[from:min(i+4, len(b))], "\n"))
+		}
+	}
+	return fmt.Sprintf("%d and %d lines", len(a), len(b))
+}
+
+var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+
+func (p *past) populate() {
+	ctx := p.t.Context()
+	crd := &unstructured.Unstructured{}
+	ok(p.t, json.Unmarshal([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
+		"scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","shortNames":["wd"]},"versions":[{"name":"v1","served":true,"storage":true,
+		"selectableFields":[{"jsonPath":".spec.colour"}],
+		"additionalPrinterColumns":[{"name":"Colour","type":"string","jsonPath":".spec.colour"},{"name":"Size","type":"integer","jsonPath":".spec.size"},
+			{"name":"Made","type":"date","jsonPath":".metadata.creationTimestamp"},{"name":"Parts","type":"string","jsonPath":".spec.parts[*].name","priority":1}],
+		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"colour":{"type":"string"},"size":{"type":"integer"},
+			"parts":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}}}}}}}}]}}`), &crd.Object))
+	must[*unstructured.Unstructured](p.t)(p.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
+		Create(ctx, crd, metav1.CreateOptions{}))
+	servers.Await(p.t, "the custom resource", func() (bool, error) {
+		return p.real("/apis/example.com/v1/widgets", asObjects).code == 200 && p.ours("/apis/example.com/v1/widgets", asObjects).code == 200, nil
+	})
+}
+
+// change makes the changes of a step.
+func (p *past) change() {
+	n := p.steps
+	p.steps++
+	ctx, name := p.t.Context(), fmt.Sprint("c", n)
+	configs := p.client.CoreV1().ConfigMaps("default")
+	must[*corev1.ConfigMap](p.t)(configs.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": string(rune('a' + n%2))}},
+		Data: map[string]string{"k": name}}, metav1.CreateOptions{}))
+	if n > 3 {
+		ok(p.t, configs.Delete(ctx, fmt.Sprint("c", n-3), metav1.DeleteOptions{}))
+	}
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}, {Name: "log", Image: "log:2"}},
+		InitContainers: []corev1.Container{{Name: "setup", Image: "setup:1"}}}
+	zero := int64(0)
+	pods := p.client.CoreV1().Pods("default")
+	pod := must[*corev1.Pod](p.t)(pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}))
+	pod.Status = podStatusOf(n)
+	must[*corev1.Pod](p.t)(pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}))
+	if n == 6 {
+		ok(p.t, pods.Delete(ctx, "c2", metav1.DeleteOptions{GracePeriodSeconds: &zero}))
+	}
+	labels := map[string]string{"app": name}
+	must[*appsv1.Deployment](p.t)(p.client.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}, metav1.CreateOptions{}))
+	must[*corev1.Service](p.t)(p.client.CoreV1().Services("default").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{Type: []corev1.ServiceType{"ClusterIP", "NodePort", "LoadBalancer"}[n%3], Selector: labels,
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}}}, metav1.CreateOptions{}))
+	must[*corev1.Node](p.t)(p.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node-role.kubernetes.io/worker": ""}},
+		Spec: corev1.NodeSpec{Unschedulable: n%2 == 0}}, metav1.CreateOptions{}))
+	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"colour": []string{"red", "blue"}[n%2], "size": int64(n), "parts": []any{map[string]any{"name": "wheel"}, map[string]any{"name": "bell"}}}}}
+	must[*unstructured.Unstructured](p.t)(p.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget, metav1.CreateOptions{}))
+}
+
+// podStatusOf are states of a Pod's life.
+func podStatusOf(n int) corev1.PodStatus {
+	at := metav1.Unix(1.7e9, 0)
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}
+	ended := func(code int32, reason string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: at}}
+	}
+	of := func(phase corev1.PodPhase, setup corev1.ContainerState, states ...corev1.ContainerState) corev1.PodStatus {
+		s := corev1.PodStatus{Phase: phase, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}, InitContainerStatuses: []corev1.ContainerStatus{{Name: "setup", State: setup}}}
+		for i, state := range states {
+			s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: []string{"app", "log"}[i], State: state, Ready: state.Running != nil, RestartCount: int32(i),
+				LastTerminationState: ended(1, "Error")})
+		}
+		return s
+	}
+	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	return []corev1.PodStatus{
+		of("Pending", running), of("Running", ended(0, "Completed"), running, running), of("Running", ended(0, "Completed"), running, waits),
+		of("Running", ended(0, "Completed"), running, ended(0, "Completed")), of("Pending", ended(2, "")), of("Succeeded", ended(0, "Completed"), ended(0, "Completed"), ended(0, "Completed")),
+		of("Failed", ended(0, "Completed"), ended(137, "OOMKilled"), ended(0, "Completed")), of("Pending", waits),
+	}[n%8]
+}
+
+// A client's informer follows the log as it would follow the API server, and stays at a moment.
+func (p *past) informers(t *testing.T) {
+	at := must[int64](t)(p.kube.Revision(t.Context()))
+	then := p.names(p.dynamic)
+	web := httptest.NewServer(p.server)
+	t.Cleanup(web.Close)
+	stores := map[string]cache.Store{}
+	for name, path := range map[string]string{"live": "", "then": fmt.Sprintf("/at/%d", at)} {
+		client := dynamic.NewForConfigOrDie(&rest.Config{Host: web.URL + path})
+		servers.Await(t, "the log up to then", func() (bool, error) { return slices.Equal(p.names(client), then), nil })
+		informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(configMaps).Informer()
+		go informer.Run(t.Context().Done())
+		servers.Await(t, "an informer in sync", func() (bool, error) { return informer.HasSynced(), nil })
+		stores[name] = informer.GetStore()
+	}
+	for range 4 {
+		p.change()
+	}
+	now := p.names(p.dynamic)
+	servers.Await(t, "the informer of the log's end to have what the API server has", func() (bool, error) { return slices.Equal(stored(stores["live"]), now), nil })
+	if got := stored(stores["then"]); !slices.Equal(got, then) {
+		t.Errorf("the informer of a moment has %v, and there was %v", got, then)
+	}
+}
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// names are the ConfigMaps that a server has, with their versions.
+func (p *past) names(client dynamic.Interface) (all []string) {
+	list, err := client.Resource(configMaps).List(p.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	for _, o := range list.Items {
+		all = append(all, o.GetNamespace()+"/"+o.GetName()+"@"+o.GetResourceVersion())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func stored(s cache.Store) (all []string) {
+	for _, o := range s.List() {
+		u := o.(*unstructured.Unstructured)
+		all = append(all, u.GetNamespace()+"/"+u.GetName()+"@"+u.GetResourceVersion())
+	}
+	slices.Sort(all)
+	return all
+}
+
+// What writes is refused, and what a log can't tell is named.
+func (p *past) errors(t *testing.T) {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		w := httptest.NewRecorder()
+		p.server.ServeHTTP(w, httptest.NewRequest(method, "/api/v1/namespaces/default/configmaps", strings.NewReader("{}")))
+		if w.Code != http.StatusMethodNotAllowed || !strings.Contains(w.Body.String(), "can only be read") {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+	for path, want := range map[string]int{"/at/5m/api/v1/namespaces": 410, "/at/soon/api/v1/pods": 400, "/api/v1/nothings": 404, "/at/99999999/api/v1/pods?resourceVersion=999999999": 504,
+		"/api/v1/pods?labelSelector=%3D%3D": 400, "/api/v1/pods?continue=x": 400, "/at/now/api/v1/namespaces": 200, "/api/v1/namespaces/default/pods/c1/log": 404} {
+		if got := p.ours(path, asObjects); got.code != want {
+			t.Errorf("GET %s: %d, want %d: %s", path, got.code, want, last(got.body, 300))
+		}
+	}
+}

@@ -1,0 +1,128 @@
+// Package serve answers for a log in the form of the Kubernetes API: kubectl, k9s and any client read what a cluster was at a moment, or
+// follow what it is. It reads by sinks.Reader and package query; it knows no sink, no checkpoint and no API server. Nothing can be written.
+//
+// A request passes through: its path, with the moment (request.go); the resource in the catalog of that moment (catalog.go); the objects at
+// the moment (view.go); and the form that the client accepts (list.go, table.go, watch.go).
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubecdc/internal/plain"
+	"kubecdc/sinks"
+)
+
+// Server serves one cluster's log.
+type Server struct {
+	log   sinks.Reader
+	views views
+	slog  *slog.Logger
+	now   func() time.Time
+}
+
+// New returns a server of a log. The caller closes the log.
+func New(log sinks.Reader, logger *slog.Logger) *Server {
+	return &Server{log: log, slog: logger, now: time.Now, views: views{log: log}}
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, err := s.parse(r)
+	if err == nil {
+		err = s.answer(w, r, q)
+	}
+	if err != nil && r.Context().Err() == nil {
+		s.refuse(w, err)
+	}
+}
+
+// answer answers a request whose path is understood.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request) error {
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return readOnly(r)
+	case q.path == "/version":
+		return s.version(w)
+	case q.path == "/healthz" || q.path == "/livez" || q.path == "/readyz":
+		_, err := w.Write([]byte("ok"))
+		return err
+	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/"):
+		return notFound("the server of a log has no " + q.path)
+	}
+	c, err := s.catalog(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	if q.plural == "" {
+		return s.discover(w, r, q, c)
+	}
+	served := c.find(q.group, q.version, q.plural)
+	if served == nil {
+		return notFound("the server could not find the requested resource: the log has no " + q.plural + " of " + schema.GroupVersion{Group: q.group, Version: q.version}.String())
+	}
+	return s.objects(w, r, q, served)
+}
+
+func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, of *served) error {
+	v, err := s.views.at(r.Context(), q, of.ID())
+	if err != nil {
+		return err
+	}
+	for _, missing := range v.missing {
+		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(missing)))
+	}
+	switch {
+	case q.watch:
+		return s.watch(w, r, q, of, v)
+	case q.name != "":
+		return s.get(w, r, q, of, v)
+	}
+	return s.list(w, r, q, of, v)
+}
+
+// version is that of an API server, so that clients find what they expect.
+func (s *Server) version(w http.ResponseWriter) error {
+	return reply(w, http.StatusOK, map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.0-kubecdc", "platform": "a log"})
+}
+
+func readOnly(r *http.Request) error {
+	return apierrors.FromObject(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+		Message: r.Method + " is not possible: this is the log of a cluster, which can only be read"})
+}
+
+func notFound(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound,
+		Reason: metav1.StatusReasonNotFound, Message: message}}
+}
+
+// refuse answers with a Status.
+func (s *Server) refuse(w http.ResponseWriter, err error) {
+	var known apierrors.APIStatus
+	if !errors.As(err, &known) {
+		s.slog.Warn("a question could not be answered", "error", err)
+		known = apierrors.NewInternalError(errors.New(plain.Redact(err.Error())))
+	}
+	status := known.Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	_ = reply(w, int(status.Code), &status)
+}
+
+func reply(w http.ResponseWriter, code int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, err = w.Write(append(body, '\n'))
+	return err
+}

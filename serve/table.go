@@ -1,0 +1,187 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/util/jsonpath"
+
+	"kubecdc/query"
+)
+
+// row is an object as the cells of a table see it.
+type row struct {
+	object any
+	now    time.Time // of the moment: ages are as they were then
+}
+
+// cell computes one cell of a row.
+type cell func(r *row) any
+
+// table answers objects as a table, as kubectl get prints it.
+func (s *Server) table(w http.ResponseWriter, q *request, of *served, v *view, objects []*query.Object, meta metav1.ListMeta) error {
+	rows, err := s.rows(q, of, v, objects)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, &metav1.Table{TypeMeta: tableType, ListMeta: meta, ColumnDefinitions: of.Columns, Rows: rows})
+}
+
+var tableType = metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}
+
+func (s *Server) rows(q *request, of *served, v *view, objects []*query.Object) ([]metav1.TableRow, error) {
+	cells, now := of.cells(), v.at
+	if now.IsZero() || v.cut != nil {
+		now = s.now()
+	}
+	rows := make([]metav1.TableRow, 0, len(objects))
+	for _, o := range objects {
+		r := &row{object: decoded(o.Body), now: now}
+		out := metav1.TableRow{Cells: []any{o.Name}, Object: included(q.include, o)}
+		for _, c := range cells {
+			out.Cells = append(out.Cells, c(r))
+		}
+		if of.ID() == "pods" {
+			out.Conditions = podConditions[r.text("status.phase")]
+		}
+		rows = append(rows, out)
+	}
+	if of.Plural == "flowschemas" { // in the order in which they are asked
+		slices.SortStableFunc(rows, func(a, b metav1.TableRow) int { return cmp.Compare(a.Cells[2].(int64), b.Cells[2].(int64)) })
+	}
+	return rows, nil
+}
+
+func included(what string, o *query.Object) runtime.RawExtension {
+	switch what {
+	case "None":
+		return runtime.RawExtension{}
+	case "Object":
+		return runtime.RawExtension{Raw: o.Body}
+	}
+	return runtime.RawExtension{Object: partial(o)}
+}
+
+var podConditions = map[string][]metav1.TableRowCondition{
+	"Succeeded": {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Succeeded", Message: "The pod has completed successfully."}},
+	"Failed":    {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}},
+}
+
+// cells are those after the name.
+func (of *served) cells() []cell {
+	if known := tables[of.ID()]; known != nil {
+		return known
+	}
+	var cells []cell
+	for i, path := range of.paths {
+		cells = append(cells, customCell(of.Columns[1+i].Type, path))
+	}
+	return cells
+}
+
+// customCell is a column of a custom resource. A value of another type than the column's is none.
+func customCell(kind, path string) cell {
+	p := jsonpath.New(path).AllowMissingKeys(true)
+	if p.Parse("{"+path+"}") != nil {
+		return func(*row) any { return nil }
+	}
+	return func(r *row) any {
+		found, err := p.FindResults(r.object)
+		if err != nil || len(found) == 0 || len(found[0]) == 0 {
+			return nil
+		}
+		value := found[0][0].Interface()
+		number, isNumber := value.(json.Number)
+		switch kind {
+		case "integer":
+			if n, err := number.Int64(); isNumber && err == nil {
+				return n
+			} else if f, err := number.Float64(); isNumber && err == nil {
+				return int64(f)
+			}
+		case "number":
+			if f, err := number.Float64(); isNumber && err == nil {
+				return f
+			}
+		case "boolean":
+			if b, is := value.(bool); is {
+				return b
+			}
+		case "date":
+			if text, is := value.(string); is {
+				return r.since(text, "<invalid>")
+			}
+		case "string":
+			var text bytes.Buffer
+			if p.PrintResults(&text, found[0][:1]) == nil {
+				return text.String()
+			}
+		}
+		return nil
+	}
+}
+
+func compact(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+func (r *row) at(path string) any { return at(r.object, path) }
+
+// text is a member as text; empty: there is none.
+func (r *row) text(path string) string { return textOf(r.at(path)) }
+
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	return fmt.Sprint(v)
+}
+
+func (r *row) number(path string) int64 { return numberOf(r.at(path)) }
+
+func numberOf(v any) int64 {
+	n, _ := v.(json.Number)
+	i, _ := n.Int64()
+	return i
+}
+
+func (r *row) list(path string) []any { return listOf(r.at(path)) }
+
+func listOf(v any) []any {
+	list, _ := v.([]any)
+	return list
+}
+
+func (r *row) texts(path string) (all []string) {
+	for _, v := range r.list(path) {
+		all = append(all, textOf(v))
+	}
+	return all
+}
+
+// since is how long before the moment a time was.
+func (r *row) since(text, wrong string) string {
+	if text == "" {
+		return "<unknown>"
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return wrong
+	}
+	return duration.HumanDuration(r.now.Sub(t))
+}

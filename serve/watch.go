@@ -1,0 +1,255 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubecdc/change"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// bookmarkInterval is the time between two bookmarks.
+const bookmarkInterval = 20 * time.Second
+
+// mostWatched is how long a watch lasts, unless the client asks for less.
+const mostWatched = 30 * time.Minute
+
+// watcher writes the events of one watch.
+type watcher struct {
+	*Server
+	q       *request
+	of      *served
+	view    *view
+	w       http.ResponseWriter
+	flush   func() error
+	matches func(*query.Object) bool // nil: all
+	version change.ResourceVersion   // of the last event
+}
+
+// watch answers what happened after a version, and what happens. A moment stays as it is: a client that watches it gets bookmarks.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, of *served, v *view) error {
+	matches, err := q.matcher(of)
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.initial && q.match != string(metav1.ResourceVersionMatchNotOlderThan):
+		return apierrors.NewBadRequest("sendInitialEvents: resourceVersionMatch must be NotOlderThan")
+	case q.pinned:
+		if err := v.has(q.resourceVersion, ""); err != nil {
+			return err
+		}
+	}
+	limit := mostWatched
+	if seconds, err := strconv.Atoi(r.URL.Query().Get("timeoutSeconds")); err == nil && seconds > 0 {
+		limit = min(limit, time.Duration(seconds)*time.Second)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	w.Header().Set("Content-Type", "application/json")
+	out := &watcher{Server: s, q: q, of: of, view: v, w: w, flush: http.NewResponseController(w).Flush, matches: matches, version: v.version}
+	if err := out.run(ctx); err != nil && ctx.Err() == nil {
+		return out.fail(err)
+	}
+	return nil
+}
+
+func (w *watcher) run(ctx context.Context) error {
+	from := w.q.resourceVersion
+	if w.q.initial || from == "" || from == "0" {
+		if err := w.initial(); err != nil {
+			return err
+		}
+		from = w.view.version
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if w.q.pinned {
+		return w.rest(ctx)
+	}
+	return w.follow(ctx, from)
+}
+
+// initial writes the objects that there are. The bookmark that ends them has an annotation (KEP-3157).
+func (w *watcher) initial() error {
+	all := *w.q
+	all.limit, all.from = 0, ""
+	p, err := w.view.page(&all, w.of)
+	if err != nil {
+		return err
+	}
+	for _, o := range p.objects {
+		if err := w.event("ADDED", o); err != nil {
+			return err
+		}
+	}
+	w.version = w.view.version
+	if w.q.initial && w.q.bookmarks {
+		return w.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	return nil
+}
+
+// rest writes bookmarks until the watch ends.
+func (w *watcher) rest(ctx context.Context) error {
+	tick := time.NewTicker(bookmarkInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := w.bookmark(nil); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// follow writes the changes after a version, those of the past first.
+func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error {
+	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.name, Follow: true}
+	if from.Compare(w.view.version) >= 0 && w.view.cut != nil {
+		q.After = w.view.cut // which has all up to its version
+	} else if from.Compare(w.view.state.Coverage[0].Since) < 0 {
+		return expired(errors.New("it has every change since resourceVersion " + string(w.view.state.Coverage[0].Since)))
+	}
+	changes, done := make(chan sinks.Logged), make(chan error, 1)
+	go func() {
+		done <- w.log.Changes(ctx, q, func(l *sinks.Logged) error {
+			select {
+			case changes <- l.Clone():
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	tick := time.NewTicker(bookmarkInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if err := w.bookmark(nil); err != nil {
+				return err
+			}
+		case l := <-changes:
+			if err := w.change(&l, from); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// change writes a change, as it looks with the selectors.
+func (w *watcher) change(l *sinks.Logged, from change.ResourceVersion) error {
+	version := l.ResourceVersion
+	if version.Compare(from) <= 0 && !l.Inferred || l.Op == change.Read {
+		return nil
+	}
+	if version.Compare(w.version) > 0 {
+		w.version = version
+	}
+	before, after := w.object(l, l.Before), w.object(l, l.After)
+	defer func() { _ = w.flush() }()
+	switch {
+	case after == nil && before != nil: // deleted, or no longer selected
+		before.ResourceVersion, before.Body = w.version, withVersion(before.Body, w.version)
+		return w.event("DELETED", before)
+	case after == nil:
+		return nil
+	case l.Op == change.Create || before == nil:
+		return w.event("ADDED", after)
+	}
+	return w.event("MODIFIED", after)
+}
+
+// withVersion is the last state of an object, with the version of its end.
+func withVersion(body []byte, v change.ResourceVersion) []byte {
+	object := decoded(body)
+	if metadata, is := object["metadata"].(map[string]any); is {
+		metadata["resourceVersion"] = string(v)
+	}
+	return []byte(compact(object))
+}
+
+// object is an image of a change, if the selectors choose it.
+func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
+	o := &query.Object{Resource: w.of.ID(), Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion, Logged: l.Logged, Body: body}
+	if body == nil || w.matches != nil && !w.matches(o) {
+		return nil
+	}
+	return o
+}
+
+func (w *watcher) event(kind string, o *query.Object) error {
+	body := json.RawMessage(o.Body)
+	var err error
+	switch w.q.form.as {
+	case "Table":
+		rows, wrong := w.rows(w.q, w.of, w.view, []*query.Object{o})
+		if wrong != nil {
+			return wrong
+		}
+		body, err = json.Marshal(&metav1.Table{TypeMeta: tableType, ListMeta: metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}, ColumnDefinitions: w.of.Columns, Rows: rows})
+	case "PartialObjectMetadata":
+		body, err = json.Marshal(partial(o))
+	}
+	if err != nil {
+		return err
+	}
+	return w.write(kind, body)
+}
+
+func (w *watcher) bookmark(annotations map[string]string) error {
+	if !w.q.bookmarks {
+		return w.flush()
+	}
+	kind, version := w.of.Kind, w.of.APIVersion()
+	if w.q.form.as != "" {
+		kind, version = w.q.form.as, "meta.k8s.io/v1"
+	}
+	meta := map[string]any{"resourceVersion": w.version, "creationTimestamp": nil}
+	if annotations != nil {
+		meta["annotations"] = annotations
+	}
+	body, err := json.Marshal(map[string]any{"kind": kind, "apiVersion": version, "metadata": meta})
+	if err == nil {
+		err = w.write("BOOKMARK", body)
+	}
+	if err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+func (w *watcher) write(kind string, body []byte) error {
+	_, err := w.w.Write([]byte(`{"type":"` + kind + `","object":` + string(body) + "}\n"))
+	return err
+}
+
+// fail ends a watch with an error, which is an event.
+func (w *watcher) fail(err error) error {
+	var known apierrors.APIStatus
+	if !errors.As(err, &known) {
+		known = apierrors.NewInternalError(err)
+	}
+	status := known.Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	body, err := json.Marshal(&status)
+	if err == nil {
+		err = w.write("ERROR", body)
+	}
+	return err
+}
