@@ -208,7 +208,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	}
 	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
 	run = onTerminal(t, 80, append(env, "KUBECDC_SINK=stdout", "KUBECDC_RESOURCES=deployments.apps"), "run")
-	run.shows(t, `^✓ following 1 resources`)
+	run.shows(t, `^✓ following 1 resource,`)
 	scale(t, client, namespace, `{"spec":{"replicas":6}}`)
 	run.shows(t, `^`+change+`  spec.replicas  by alice$`)
 }
@@ -285,7 +285,9 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	home := t.TempDir()
 	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + home, "HOME=" + home, "KUBECDC_LISTEN=127.0.0.1:0"}
 	run := onTerminal(t, 80, env, "run")
-	run.shows(t, `following \d+ resources`)
+	e2e.Await(t, "the log to have the first list", func() (bool, error) {
+		return onTerminal(t, 80, env, "history", "deploy", "web", "-n", "shop").wait(t) == 0, nil
+	})
 	_ = run.Process.Kill()
 	run.wait(t)
 	scale(t, client, "shop", `{"spec":{"replicas":5}}`)
@@ -296,8 +298,9 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	run = onTerminal(t, 120, env, "run")
-	run.shows(t, `~ deploy/web -n shop  spec.replicas  by alice  \(recovered\)\n.* - deploy/web -n shop  \(recovered\)$`)
-	run.shows(t, `✓ the watches of \d+ resources could not resume \(410\): \d+ changes were missed, and all are in the log now$`)
+	run.shows(t, `~ deploy/web -n shop  spec.replicas  by alice  \(recovered\)$`)
+	run.shows(t, ` - deploy/web -n shop  \(recovered\)$`)
+	run.shows(t, `✓ 410: \d+ watches could not resume; recovered \d+ changes, none is missing$`)
 	if shown := run.screen(); strings.Count(shown, "\n") > 20 {
 		t.Errorf("run shows\n%s", shown)
 	}
@@ -306,7 +309,8 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 // A cluster that is made again under the same name, as with kind, begins a log of its own. The old one can still be asked.
 func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	first, second := servers.Kube(t), servers.Lend(t)
-	story(t, first, "old-shop")
+	old := servers.UniqueName()[:9] // the first one is shared
+	story(t, first, old)
 	story(t, second, "new-shop")
 	home := t.TempDir()
 	env := func(kubeconfig string) []string {
@@ -314,7 +318,7 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	}
 	for i, kube := range []*servers.Kubernetes{first, second} {
 		run := onTerminal(t, 200, env(kube.Kubeconfig), "run")
-		run.shows(t, `following 1 resources`)
+		run.shows(t, `following 1 resource,`)
 		if again := strings.Contains(run.screen(), "an earlier cluster of this name has a log of its own"); again != (i == 1) {
 			t.Errorf("run %d shows %s", i, run.screen())
 		}
@@ -328,10 +332,10 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 		kubeconfig, line, want string
 		code                   int
 	}{
-		{first.Kubeconfig, "history deploy web -n old-shop", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{first.Kubeconfig, "history deploy web -n " + old, `deploy/web -n ` + old + ` .*\ncomplete since`, 0},
 		{second.Kubeconfig, "history deploy web -n new-shop", `deploy/web -n new-shop .*\ncomplete since`, 0},
-		{second.Kubeconfig, "history deploy web -n old-shop", `no such change`, 1},
-		{second.Kubeconfig, "history deploy web -n old-shop --cluster kubecdc-test", `deploy/web -n old-shop .*\ncomplete since`, 0},
+		{second.Kubeconfig, "history deploy web -n " + old, `no such change`, 1},
+		{second.Kubeconfig, "history deploy web --cluster kubecdc-test -n " + old, `deploy/web -n ` + old + ` .*\ncomplete since`, 0},
 		{gone, "history deploy web -n new-shop", `newest of 2 logs of its name, of cluster kubecdc-test@[0-9a-f]{8} (.*\n)+.*deploy/web -n new-shop`, 0},
 		{gone, "logs", `kubecdc-test@[0-9a-f]{8} .*\nkubecdc-test `, 0},
 	} {

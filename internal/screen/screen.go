@@ -34,9 +34,12 @@ const usualColumns, usualRows = 80, 24
 
 // Size returns how many columns and rows there are.
 func (s *Screen) Size() (columns, rows int) {
-	columns, rows, err := term.GetSize(int(s.out.Fd()))
-	if err != nil || columns <= 0 || rows <= 0 {
-		return usualColumns, usualRows
+	columns, rows, _ = term.GetSize(int(s.out.Fd()))
+	if columns <= 0 {
+		columns = usualColumns
+	}
+	if rows <= 0 {
+		rows = usualRows
 	}
 	return columns, rows
 }

@@ -8,7 +8,7 @@ ask() { printf '\e[1;32m$ \e[0;1m%s\e[0m\n' "$*"; eval "$*"; }
 seen() { for _ in $(seq 100); do ! exporter history "$1" 2>/dev/null | grep -q "$2" || break; sleep 0.1; done; }
 
 say "one command, a kubeconfig, no server: it lists, watches, and keeps each change in a file"
-ask "exporter run --resources deployments.apps --log-level warn &"
+ask "exporter run --resources deployments.apps &"
 sleep 3
 ask "kubectl create deployment web --image=nginx:1.28"
 seen deploy/web created
@@ -20,7 +20,7 @@ ask "kubectl scale deployment web --replicas=0"
 ask "kubectl delete deployment web"
 eval "$RESTART"
 say "nothing is left of it in the cluster. Back again:"
-ask "exporter run --resources deployments.apps --log-level warn &"
+ask "exporter run --resources deployments.apps &"
 seen deploy/web deleted
 sleep 1
 say "what happened, and who did it?"

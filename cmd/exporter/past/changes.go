@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -146,7 +145,7 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 		t.remark(c.ErrOrStderr(), t.untold.String())
 	}
 	if t.left > 0 {
-		t.remark(c.ErrOrStderr(), fmt.Sprintf("left out: %s changes of Leases, Events and heartbeats of Nodes (--all shows them)", humanize.Comma(int64(t.left))))
+		t.remark(c.ErrOrStderr(), "left out: Leases, Events and heartbeats of Nodes, "+humanize.Comma(int64(t.left))+" in all (--all shows them)")
 	}
 	out, end := t.page(c.OutOrStdout(), t.follow)
 	header := line{text: t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID")}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
@@ -154,11 +155,11 @@ func (g *gapReport) next(s *live.Snapshot) (text string, complete bool) {
 		return "", complete
 	}
 	g.told = newest
-	text = fmt.Sprintf("the watches of %d resources could not resume (410): %d changes were missed, and all are in the log now", resources, changes)
+	text = "410: " + count(resources, "watch") + " could not resume; recovered " + count(changes, "change")
 	if !complete {
-		text = fmt.Sprintf("the watches of %d resources could not resume (410): %d changes were recovered, and others may be missing", resources, changes)
+		return text + ", others may be missing", false
 	}
-	return text, complete
+	return text + ", none is missing", true
 }
 
 // isSettled reports whether each stream follows its watch, or can't.
@@ -182,7 +183,11 @@ func progressOf(s *live.Snapshot) string {
 	if len(s.Streams) == 0 {
 		return "reading what the cluster serves …"
 	}
-	return fmt.Sprintf("reading %d of %d resources: %s objects%s", settled, len(s.Streams), humanize.Comma(objects), largest(s))
+	return fmt.Sprintf("reading %d of %s: %s%s", settled, count(len(s.Streams), "resource"), count(int(objects), "object"), largest(s))
+}
+
+func count(n int, what string) string {
+	return humanize.Comma(int64(n)) + " " + english.PluralWord(n, what, "")
 }
 
 func summaryOf(s *live.Snapshot, took time.Duration) string {
@@ -193,7 +198,7 @@ func summaryOf(s *live.Snapshot, took time.Duration) string {
 		}
 		objects += max(v.Objects, 0)
 	}
-	return fmt.Sprintf("following %d resources, %s objects (read in %s)%s", followed, humanize.Comma(objects), took.Round(time.Second/10), largest(s))
+	return fmt.Sprintf("following %s, %s (read in %s)%s", count(followed, "resource"), count(int(objects), "object"), took.Round(time.Second/10), largest(s))
 }
 
 // largest names the resources with the most objects.
