@@ -175,6 +175,7 @@ func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {
 		"get customresourcedefinitions.apiextensions.k8s.io", "get apiservices.apiregistration.k8s.io",
 		"list customresourcedefinitions.apiextensions.k8s.io", "watch customresourcedefinitions.apiextensions.k8s.io",
 		"list apiservices.apiregistration.k8s.io", "watch apiservices.apiregistration.k8s.io",
+		"list leases.coordination.k8s.io", // their metadata, where they are not exported
 		// every user's: what may I do, and who am I (system:basic-user)
 		"create selfsubjectaccessreviews.authorization.k8s.io", "create selfsubjectrulesreviews.authorization.k8s.io",
 		"create selfsubjectreviews.authentication.k8s.io",
