@@ -16,7 +16,7 @@ ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test slow unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
+.PHONY: help man demo test slow unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -143,6 +143,9 @@ lint: ## gofmt, no large files, plain English in the pages, and the linters of .
 
 build: ## bin/exporter, a static binary (two minutes the first time)
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
+
+man: ## the man pages, in bin/man
+	$(GO) run -tags man ./cmd/exporter man $(BIN)/man
 
 docs: ## write the pages and manifests that are made from others: settings, metrics, the chart's schema, the kustomize base, prometheusrule.yaml
 	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update

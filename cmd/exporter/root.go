@@ -61,6 +61,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	addGroup(root, "Serve the log as a Kubernetes API:", api.NewServe(), api.NewKubeconfig(), api.NewKubectl())
 	addGroup(root, "Go back in the log:", rewind.NewCheckpoints(), rewind.NewReplay())
 	root.AddCommand(newVersion())
+	moreCommands(root)
 	withExitCodes(root)
 	return root
 }
