@@ -256,6 +256,10 @@ func (w *World) awaitProofs(t *testing.T) {
 // wantTooLongNamed demands a dead letter of each object whose name is too long, and that others of its collection are in the log.
 func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 	t.Helper()
+	events, err := w.Kube.EtcdHistory(t.Context(), clusterRoles.Prefix, log.SnapshotEnd(clusterRoles.ID())+1)
+	must(t, err)
+	last := change.VersionOf(uint64(events[len(events)-1].Revision))
+	log = w.awaitMarks(t, map[change.StreamID]change.ResourceVersion{clusterRoles.Stream(): last})
 	var letters [][]byte
 	for _, r := range log.Dead {
 		letters = append(letters, r.Value)
@@ -268,8 +272,6 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 		letters, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		must(t, err)
 	}
-	events, err := w.Kube.EtcdHistory(t.Context(), clusterRoles.Prefix, log.SnapshotEnd(clusterRoles.ID())+1)
-	must(t, err)
 	deletes, logged := map[string]int{}, 1 // it was read by the first list
 	for _, e := range events {
 		if name := strings.TrimPrefix(e.Key, clusterRoles.Prefix); name == neighbour {
