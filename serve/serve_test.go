@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -108,7 +110,7 @@ const (
 func TestALogIsServed(t *testing.T) {
 	p := newPast(t)
 	p.populate()
-	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "errors": (*past).errors} {
+	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors} {
 		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
 			break
 		}
@@ -298,6 +300,47 @@ func (p *past) informers(t *testing.T) {
 	if got := stored(stores["then"]); !slices.Equal(got, then) {
 		t.Errorf("the informer of a moment has %v, and there was %v", got, then)
 	}
+}
+
+// A watch from a version of the past has the events of the API server's, also if many clients ask at once for a moment that nobody has read.
+func (p *past) watches(t *testing.T) {
+	from := must[int64](t)(p.kube.Revision(t.Context()))
+	for range 5 {
+		p.change()
+	}
+	to := must[int64](t)(p.kube.Revision(t.Context()))
+	servers.Await(t, "the log of all", func() (bool, error) {
+		return len(p.ours(fmt.Sprintf("/at/%d/api/v1/configmaps", to), asObjects).warnings) == 0, nil
+	})
+	path := fmt.Sprintf("/api/v1/configmaps?watch=1&timeoutSeconds=3&resourceVersion=%d", from)
+	want := events(p.real(path, asObjects).body)
+	got := make([][]string, 8)
+	var all sync.WaitGroup
+	for i := range got {
+		all.Go(func() { got[i] = events(p.ours(path, asObjects).body) })
+	}
+	all.Wait()
+	for _, one := range got {
+		if len(want) == 0 || !slices.Equal(one, want) {
+			t.Fatalf("the events of the log are %v, the API server's %v", one, want)
+		}
+	}
+}
+
+// events are the events of a watch: type, name and version.
+func events(stream []byte) (all []string) {
+	for line := range bytes.Lines(stream) {
+		var e struct {
+			Type   string
+			Object struct {
+				Metadata struct{ Name, ResourceVersion string }
+			}
+		}
+		if json.Unmarshal(line, &e) == nil && e.Type != "BOOKMARK" {
+			all = append(all, e.Type+" "+e.Object.Metadata.Name+" "+e.Object.Metadata.ResourceVersion)
+		}
+	}
+	return all
 }
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

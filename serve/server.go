@@ -106,6 +106,12 @@ func notFound(message string) error {
 
 // refuse answers with a Status.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
+	status := s.statusOf(err)
+	_ = reply(w, int(status.Code), status)
+}
+
+// statusOf is the Status of an error. The log of the server has those that are not the client's.
+func (s *Server) statusOf(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
 		s.slog.Warn("a question could not be answered", "error", err)
@@ -113,7 +119,7 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	}
 	status := known.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	_ = reply(w, int(status.Code), &status)
+	return &status
 }
 
 func reply(w http.ResponseWriter, code int, v any) error {

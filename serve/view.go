@@ -108,6 +108,11 @@ func (p *pending) wait(ctx context.Context) (*view, error) {
 func (v *views) find(id string) *pending {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.use(id)
+}
+
+// use is find for a caller that holds the lock.
+func (v *views) use(id string) *pending {
 	i := slices.IndexFunc(v.recent, func(p *pending) bool { return p.id == id })
 	if i < 0 {
 		return nil
@@ -119,18 +124,15 @@ func (v *views) find(id string) *pending {
 
 // read reads a view, unless it is held or being read.
 func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, resource string) (*view, error) {
-	if p := v.find(id); p != nil && !p.stale() {
+	v.mu.Lock()
+	if p := v.use(id); p != nil && !p.stale() {
+		v.mu.Unlock()
 		return p.wait(ctx)
+	} else if p != nil {
+		v.drop(p)
 	}
 	p := &pending{read: time.Now(), id: id, done: make(chan struct{})}
-	v.mu.Lock()
-	v.recent = append(slices.DeleteFunc(v.recent, func(old *pending) bool {
-		if old.id != id {
-			return false
-		}
-		v.held -= len(old.view.keys)
-		return true
-	}), p)
+	v.recent = append(v.recent, p)
 	v.mu.Unlock()
 	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, resource)
 	if p.view != nil {
@@ -140,11 +142,19 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p.err != nil {
-		v.recent = slices.DeleteFunc(v.recent, func(other *pending) bool { return other == p })
+		v.drop(p)
 		return nil, p.err
 	}
 	v.forget(len(p.view.keys))
 	return p.view, nil
+}
+
+// drop forgets one view. Its caller holds the lock.
+func (v *views) drop(p *pending) {
+	v.recent = slices.DeleteFunc(v.recent, func(other *pending) bool { return other == p })
+	if p.view != nil {
+		v.held -= len(p.view.keys)
+	}
 }
 
 // forget drops the views that were not used for longest.

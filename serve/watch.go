@@ -32,6 +32,7 @@ type watcher struct {
 	flush   func() error
 	matches func(*query.Object) bool // nil: all
 	version change.ResourceVersion   // of the last event
+	passed  bool                     // what is read now was logged after the version that the watch begins at
 }
 
 // watch answers what happened after a version, and what happens. A moment stays as it is: a client that watches it gets bookmarks.
@@ -119,10 +120,11 @@ func (w *watcher) rest(ctx context.Context) error {
 func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error {
 	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.name, Follow: true}
 	if from.Compare(w.view.version) >= 0 && w.view.cut != nil {
-		q.After = w.view.cut // which has all up to its version
+		q.After, w.passed = w.view.cut, true // which has all up to its version
 	} else if from.Compare(w.view.state.Coverage[0].Since) < 0 {
 		return expired(errors.New("it has every change since resourceVersion " + string(w.view.state.Coverage[0].Since)))
 	}
+	w.version = from
 	changes, done := make(chan sinks.Logged), make(chan error, 1)
 	go func() {
 		done <- w.log.Changes(ctx, q, func(l *sinks.Logged) error {
@@ -155,7 +157,8 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error
 // change writes a change, as it looks with the selectors.
 func (w *watcher) change(l *sinks.Logged, from change.ResourceVersion) error {
 	version := l.ResourceVersion
-	if version.Compare(from) <= 0 && !l.Inferred || l.Op == change.Read {
+	w.passed = w.passed || version.Compare(from) > 0
+	if version.Compare(from) <= 0 && !(l.Inferred && w.passed) || l.Op == change.Read {
 		return nil
 	}
 	if version.Compare(w.version) > 0 {
@@ -241,13 +244,7 @@ func (w *watcher) write(kind string, body []byte) error {
 
 // fail ends a watch with an error, which is an event.
 func (w *watcher) fail(err error) error {
-	var known apierrors.APIStatus
-	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
-	}
-	status := known.Status()
-	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	body, err := json.Marshal(&status)
+	body, err := json.Marshal(w.statusOf(err))
 	if err == nil {
 		err = w.write("ERROR", body)
 	}
