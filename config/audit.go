@@ -18,7 +18,7 @@ func (l *loader) checkAudit() {
 		l.checkTokenFile("KUBECDC_AUDIT_TOKEN_FILE", a.TokenFile)
 		if l.c.Process.Listen == "off" {
 			l.warn("KUBECDC_AUDIT_TOKEN_FILE has no effect while KUBECDC_LISTEN is off: the API server can't bring the events")
-		} else if l.c.HTTP.TLSCert == "" && !loopback(l.c.Process.Listen) {
+		} else if l.c.HTTP.TLSCert == "" && !Loopback(l.c.Process.Listen) {
 			l.warn("KUBECDC_AUDIT_TOKEN_FILE is set without KUBECDC_HTTP_TLS_CERT: an API server sends the token over TLS alone, so its events are refused unless something before the exporter speaks TLS")
 		}
 	}

@@ -77,7 +77,7 @@ func (l *loader) checkPostgresTLS(name string, c *pgconn.Config) {
 	tries := []*pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}
 	plain, unverified := false, false
 	for _, try := range append(tries, c.Fallbacks...) {
-		if strings.HasPrefix(try.Host, "/") || loopback(net.JoinHostPort(try.Host, "0")) {
+		if strings.HasPrefix(try.Host, "/") || Loopback(net.JoinHostPort(try.Host, "0")) {
 			continue
 		}
 		t := try.TLSConfig

@@ -24,7 +24,7 @@ func (l *loader) checkHTTP() {
 	l.checkHTTPToken(h)
 	l.checkCertificate("KUBECDC_HTTP_TLS_CERT", h.TLSCert, "KUBECDC_HTTP_TLS_KEY", h.TLSKey)
 	protected := h.Access != "open" && !l.bad["KUBECDC_HTTP_ACCESS"]
-	if protected && h.TLSCert == "" && !loopback(l.c.Process.Listen) && l.c.Process.Listen != "off" {
+	if protected && h.TLSCert == "" && !Loopback(l.c.Process.Listen) && l.c.Process.Listen != "off" {
 		l.warn("KUBECDC_HTTP_ACCESS is " + h.Access + " without KUBECDC_HTTP_TLS_CERT: tokens cross the network in clear text")
 	}
 }
@@ -50,8 +50,8 @@ func (l *loader) checkTokenFile(name, file string) {
 	}
 }
 
-// loopback reports that only this machine reaches the address.
-func loopback(address string) bool {
+// Loopback reports that only this machine reaches the address.
+func Loopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

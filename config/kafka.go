@@ -73,7 +73,7 @@ func (l *loader) checkTLS(k *Kafka) {
 		l.add("KUBECDC_KAFKA_TLS_CA", fileError(err), "name a PEM file that this user can read")
 	}
 	l.checkCertificate("KUBECDC_KAFKA_TLS_CERT", k.TLSCert, "KUBECDC_KAFKA_TLS_KEY", k.TLSKey)
-	away := slices.ContainsFunc(k.Brokers, func(b string) bool { return !loopback(b) })
+	away := slices.ContainsFunc(k.Brokers, func(b string) bool { return !Loopback(b) })
 	if byEnv["KUBECDC_KAFKA_TLS"].applies(l.c) && !bool(k.TLS) && away && !l.bad["KUBECDC_KAFKA_TLS"] {
 		l.warn("KUBECDC_KAFKA_TLS is off: whoever is on the network path to the brokers can read and change what is exported")
 	}

@@ -120,7 +120,7 @@ func (s *Source) connection(c *rest.Config, name, origin string) *Connection {
 func (l *loader) checkServer(c *Connection) {
 	u, _, err := rest.DefaultServerUrlFor(c.REST)
 	switch {
-	case err != nil || loopback(net.JoinHostPort(u.Hostname(), "0")):
+	case err != nil || Loopback(net.JoinHostPort(u.Hostname(), "0")):
 	case c.REST.Insecure:
 		l.warn(c.Origin + " has insecure-skip-tls-verify: anyone on the network path can pose as the API server, and gets the token")
 	case u.Scheme == "http":

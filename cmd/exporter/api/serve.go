@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +20,7 @@ import (
 
 	"kubecdc/change/moment"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/config"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/serve"
@@ -65,11 +66,10 @@ func NewServe() *cobra.Command {
 }
 
 func listenLoopback(address string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fault.Usagef("--address %s: %v: write HOST:PORT, such as %s", address, err, defaultServe)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !config.Loopback(address) {
 		return nil, fault.Usagef("--address %s is not of the loopback, and there is no login: serve it there through kubectl port-forward or ssh -L", address)
 	}
 	return net.Listen("tcp", address)
@@ -108,11 +108,7 @@ func openLog(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
 // ofLoopback refuses requests for other hosts: a page in a browser can make its own name lead here.
 func ofLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); !config.Loopback(net.JoinHostPort(host, "0")) {
 			http.Error(w, "ask for 127.0.0.1 or localhost, not for "+strconv.Quote(host), http.StatusForbidden)
 			return
 		}
