@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -82,15 +81,13 @@ func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string,
 		return fail(err)
 	}
 	names := make(map[[2]string]string, len(keys))
-	pairs := make([][2]string, len(keys))
+	pairs := pairsOf(keys)
 	for i, key := range keys {
-		pairs[i][0], pairs[i][1] = change.SplitKey(key)
 		names[pairs[i]] = key
 	}
 	const read = `select o.namespace, o.name, c.id, c.back, c.body, w.body from json_each(?) k cross join log_objects o
 		on o.resource = ? and o.namespace = k.value ->> 0 and o.name = k.value ->> 1 and o.gone is null and o.stream = ? ` + lastBody
-	list, _ := json.Marshal(pairs) // texts: can't fail
-	return fail(each(ctx, db, read, []any{string(list), of.resource, of.id}, func(rows *sql.Rows) error {
+	return fail(each(ctx, db, read, []any{list(pairs), of.resource, of.id}, func(rows *sql.Rows) error {
 		var name [2]string
 		var number int64
 		var back sql.NullInt64

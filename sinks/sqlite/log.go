@@ -269,6 +269,7 @@ func (l *slotLog) codec(t *tx, resource int64, first *change.Change) (codec, err
 const (
 	opInferred   = 1 << 8
 	opFromBefore = 1 << 9 // the state before is that of the object's change before
+	nanosShift   = 16     // above it: the nanoseconds of the time that its column lacks
 )
 
 // add writes one change.
@@ -297,6 +298,9 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	op := int64(c.Op)
 	if c.Inferred {
 		op |= opInferred
+	}
+	if l.sink.Spool {
+		op |= int64(c.Time.Nanosecond()%int(time.Millisecond)) << nanosShift
 	}
 	var before, gap any
 	if follows {

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/status"
+)
+
+// The broker is away while etcd is compacted: the exporter reads on, and writes everything once the broker is back.
+func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	lane := w.Kafka.Lane(t)
+	env := w.With("KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_DIR", t.TempDir())
+	writer := w.Writer(t, Kinds)
+	writer.Fill(20)
+	e := StartExporter(t, "the exporter", env)
+	e.AwaitReady(t)
+	writer.Run(100)
+	lane.Cut()
+	writer.Run(100)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	for range 3 {
+		writer.Run(100)
+		e.awaitSpooled(t, writer.Marks(Kinds))
+		must(t, w.Kube.Compact(context.Background(), 0))
+	}
+	e.awaitWrong(t, "slot 0: the sink does not answer: spooling, ", "0% full")
+	e.AwaitReady(t)
+	e.Kill()
+	e = StartExporter(t, "the next", env)
+	writer.Run(100)
+	e.awaitSpooled(t, writer.Marks(Kinds))
+	must(t, w.Kube.Compact(context.Background(), 0))
+	must(t, lane.Restore())
+	writer.Run(100)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	e.awaitLogged(t, "the sink has all that was in the spool")
+}
+
+// awaitSpooled waits until the exporter has read up to these versions, and made it durable.
+func (e *Exporter) awaitSpooled(t testing.TB, want map[change.StreamID]change.ResourceVersion) {
+	t.Helper()
+	Await(t, e.name+" to have read all", func() (bool, error) {
+		text, err := e.get("/status.json")
+		if err != nil {
+			return false, nil
+		}
+		var report status.Status
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			return false, err
+		}
+		read := 0
+		for _, s := range report.Streams {
+			id := change.NewStream(change.ResourceOf(change.StreamID(s.Resource)), s.Namespace, "", "").ID()
+			if s.Position.Compare(want[id]) >= 0 && want[id] != "" {
+				read++
+			}
+		}
+		return read == len(want), nil
+	})
+}
