@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +14,14 @@ import (
 
 	"github.com/creack/pty"
 	appsv1 "k8s.io/api/apps/v1"
+	authentication "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kubecdc/internal/screen"
 	"kubecdc/test/child"
@@ -358,4 +361,55 @@ func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, server string) string 
 		t.Fatal(err)
 	}
 	return path
+}
+
+// A token that expires or is revoked is one problem, with what to do about it; a new one in the kubeconfig's file goes on where it stopped.
+func TestATokenThatExpiresIsOneProblem(t *testing.T) {
+	kube := servers.Lend(t)
+	client := story(t, kube, "shop")
+	token := func(name string) string {
+		t.Helper()
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err1 := client.CoreV1().ServiceAccounts("shop").Create(t.Context(), account, metav1.CreateOptions{})
+		_, err2 := client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: "shop", Name: name}}}, metav1.CreateOptions{})
+		made, err3 := client.CoreV1().ServiceAccounts("shop").CreateToken(t.Context(), name, &authentication.TokenRequest{}, metav1.CreateOptions{})
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		return made.Status.Token
+	}
+	config, err := clientcmd.LoadFromFile(kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, file := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "token")
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: file}
+	}
+	err1 := clientcmd.WriteToFile(*config, path)
+	err2 := os.WriteFile(file, []byte(token("old")), 0o600)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	env := []string{"KUBECONFIG=" + path, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
+	run := onTerminal(t, 120, env, "run")
+	run.shows(t, `following \d+ resources`)
+	if err := client.CoreV1().ServiceAccounts("shop").Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.RestartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run.shows(t, `^⚠ the API server refuses the credentials \(401\): .*\n.*renew the token`)
+	scale(t, client, "shop", `{"spec":{"replicas":5}}`)
+	if err := os.WriteFile(file, []byte(token("new")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run.shows(t, `~ deploy/web -n shop  spec.replicas`)
+	run.shows(t, `✓ the API server accepts the credentials again$`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 22 || strings.Count(shown, "nauthorized") > 1 {
+		t.Errorf("run shows\n%s", shown)
+	}
 }
