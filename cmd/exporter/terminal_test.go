@@ -154,10 +154,10 @@ func story(t *testing.T, kube *servers.Kubernetes, namespace string) *kubernetes
 	return client
 }
 
-func scale(t *testing.T, client *kubernetes.Clientset, namespace, patch string) {
+func scale(t *testing.T, client *kubernetes.Clientset, manager, namespace, patch string) {
 	t.Helper()
 	_, err := client.AppsV1().Deployments(namespace).Patch(context.Background(), "web", types.StrategicMergePatchType, []byte(patch),
-		metav1.PatchOptions{FieldManager: "alice"})
+		metav1.PatchOptions{FieldManager: manager})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +172,8 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	wantTerminal(t, env, asked{"history deploy", 1, `^exporter: there is no log of cluster kubecdc-test yet: start exporter run$`})
 	run := onTerminal(t, 80, env, "run")
 	run.shows(t, `^✓ following \d+ resources, [\d,]+ objects`)
-	scale(t, client, namespace, `{"spec":{"replicas":5}}`)
-	scale(t, client, namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
+	scale(t, client, "alice", namespace, `{"spec":{"replicas":5}}`)
+	scale(t, client, "alice", namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
 	run.shows(t, `\d ~ deploy/web -n `+namespace+`  metadata.annotations, spec.t\S*  by alice$`)
 	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Contains(shown, "leases/") || !strings.Contains(shown, "exporter history deploy") {
 		t.Errorf("run shows\n%s", shown)
@@ -212,8 +212,8 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
 	run = onTerminal(t, 80, append(env, "KUBECDC_SINK=stdout", "KUBECDC_RESOURCES=deployments.apps"), "run")
 	run.shows(t, `^✓ following 1 resource,`)
-	scale(t, client, namespace, `{"spec":{"replicas":6}}`)
-	run.shows(t, `^`+change+`  spec.replicas  by alice$`)
+	scale(t, client, "bob", namespace, `{"spec":{"replicas":6}}`) // alice's second change of a field in a second would have no manager
+	run.shows(t, `^`+change+`  spec.replicas  by bob$`)
 }
 
 // asked is a command line, its exit code, and what a terminal of 80 columns shows.
@@ -293,7 +293,7 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	})
 	_ = run.Process.Kill()
 	run.wait(t)
-	scale(t, client, "shop", `{"spec":{"replicas":5}}`)
+	scale(t, client, "alice", "shop", `{"spec":{"replicas":5}}`)
 	if err := client.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestATokenThatExpiresIsOneProblem(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.shows(t, `^⚠ the API server refuses the credentials \(401\): .*\n.*renew the token`)
-	scale(t, client, "shop", `{"spec":{"replicas":5}}`)
+	scale(t, client, "alice", "shop", `{"spec":{"replicas":5}}`)
 	if err := os.WriteFile(file, []byte(token("new")), 0o600); err != nil {
 		t.Fatal(err)
 	}
