@@ -61,7 +61,7 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	custom := map[string]*served{}
 	if slices.Contains(ids, crds) {
 		at := *q
-		at.resourceVersion, at.from = "", ""
+		at.resourceVersion, at.from, at.namespace = "", "", ""
 		v, err := s.views.at(ctx, &at, crds)
 		if apierrors.IsResourceExpired(err) {
 			v, err = &view{}, nil // the log is younger than the moment: each list says so

@@ -40,6 +40,7 @@ type past struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	raw     rest.Interface
+	binary  string
 	file    string
 	server  *Server
 	steps   int
@@ -52,10 +53,10 @@ func newPast(t *testing.T) *past {
 	p := &past{t: t, kube: servers.Lend(t), file: filepath.Join(t.TempDir(), "log.db")}
 	p.client, p.dynamic = kubernetes.NewForConfigOrDie(p.kube.Config), dynamic.NewForConfigOrDie(p.kube.Config)
 	p.raw = p.client.Discovery().RESTClient()
-	binary := filepath.Join(t.TempDir(), "exporter")
-	ok(t, exporter.Build(t.Context(), binary))
+	p.binary = filepath.Join(t.TempDir(), "exporter")
+	ok(t, exporter.Build(t.Context(), p.binary))
 	log := must[*os.File](t)(os.Create(filepath.Join(t.TempDir(), "exporter.log")))
-	run := must[*exporter.Process](t)(exporter.Start(binary, []string{"KUBECONFIG=" + p.kube.Kubeconfig, "KUBECDC_CLUSTER=" + cluster, "KUBECDC_RESOURCES=*",
+	run := must[*exporter.Process](t)(exporter.Start(p.binary, []string{"KUBECONFIG=" + p.kube.Kubeconfig, "KUBECDC_CLUSTER=" + cluster, "KUBECDC_RESOURCES=*",
 		"KUBECDC_SINK=sqlite", "KUBECDC_CHECKPOINT=sqlite:" + p.file, "KUBECDC_WATERMARK_INTERVAL=2s"}, log, log))
 	t.Cleanup(func() {
 		run.Kill()
@@ -66,7 +67,7 @@ func newPast(t *testing.T) *past {
 	servers.Await(t, "a ready exporter", func() (bool, error) { return run.Ready(context.Background()) == nil, nil })
 	reader := must[*sqlite.Reader](t)(sqlite.NewReader(t.Context(), must[*sqlitefile.File](t)(sqlitefile.Share(t.Context(), p.file)), cluster))
 	t.Cleanup(func() { _ = reader.Close() })
-	p.server = New(reader, slog.New(slog.DiscardHandler))
+	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	return p
 }
 
@@ -110,7 +111,8 @@ const (
 func TestALogIsServed(t *testing.T) {
 	p := newPast(t)
 	p.populate()
-	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors} {
+	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors,
+		"rights": (*past).rights} {
 		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
 			break
 		}
