@@ -40,7 +40,8 @@ client see what the cluster was at a moment, or follow what it is.
 
 /at/TIME, /at/RESOURCEVERSION and /at/checkpoint/SLOT/BATCH are moments; without one
 it is the end of the log. Where an answer may lack something, kubectl prints a warning
-that says what. What writes is refused.
+that says what. What writes is refused. KUBECDC_HTTP_ACCESS=token or kubernetes is a login
+(docs/serve.md).
 
 exporter kubeconfig --at 2h prints a kubeconfig for one moment; exporter kubectl
 --at 2h -- get pods runs kubectl with it, and needs no server.
