@@ -38,20 +38,20 @@ func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q, err := s.parse(r)
-	if err == nil {
-		err = s.answer(w, r, q)
-	}
+	err := s.answer(w, r)
 	if err != nil && r.Context().Err() == nil {
 		s.refuse(w, err)
 	}
 }
 
-// answer answers a request whose path is understood.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request) error {
-	switch {
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return readOnly(r)
+	}
+	q, err := s.parse(r)
+	switch {
+	case err != nil:
+		return err
 	case q.path == "/healthz" || q.path == "/livez" || q.path == "/readyz":
 		_, err := w.Write([]byte("ok"))
 		return err
@@ -62,12 +62,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request) erro
 	switch {
 	case q.path == "/version":
 		return s.version(w)
-	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/"):
+	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/v2"):
 		return notFound("the server of a log has no " + q.path)
 	}
 	c, err := s.catalog(r.Context(), q)
 	if err != nil {
 		return err
+	}
+	if path, is := strings.CutPrefix(q.path, "/openapi/v3"); is {
+		return c.schemas(w, strings.Trim(path, "/"))
 	}
 	if q.plural == "" {
 		return s.discover(w, r, q, c)

@@ -27,6 +27,13 @@ type view struct {
 	version change.ResourceVersion
 	at      time.Time
 	missing []string
+	custom  func() (map[string]*served, error) // the resources of a view of CRDs
+}
+
+func emptyView() *view {
+	v := &view{}
+	v.custom = sync.OnceValues(v.customResources)
+	return v
 }
 
 // views keeps the last views, which many requests share: pages of a list, and the catalog.
@@ -184,7 +191,8 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 	if err != nil {
 		return nil, err
 	}
-	v := &view{id: id, state: states[0], missing: states[0].Missing}
+	v := emptyView()
+	v.id, v.state, v.missing = id, states[0], states[0].Missing
 	v.keys = v.state.Keys()
 	unlisted := len(v.state.Coverage) > 0
 	for _, c := range v.state.Coverage {
