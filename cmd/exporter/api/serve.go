@@ -93,7 +93,7 @@ func serveLog(ctx context.Context, c *cobra.Command, l net.Listener) error {
 }
 
 // openLog opens the log, unless each question would read all of it.
-func openLog(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
+func openLog(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, error) {
 	settings, cluster, err := cli.ReaderSettings(ctx, c)
 	switch {
 	case err != nil:
