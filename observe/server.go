@@ -114,7 +114,7 @@ func (s *Server) handler(m *Metrics, page *Status) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		report := status.ReportOf(page.Exporter.Snapshot())
 		if may(s.access, r, detailsPath) == nil {
-			answerReady(w, report.Ready, report)
+			answerReady(w, report.Ready, report.Short())
 			return
 		}
 		answerReady(w, report.Ready, map[string]bool{"ready": report.Ready}) // what is wrong names streams and servers
