@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -63,43 +64,60 @@ func cause(text string) string {
 // mostNames is how many streams a problem names.
 const mostNames = 5
 
-// victims groups the streams' problems by cause. A cause that a server's own problem has already is not told again.
+// victims groups the streams' problems by cause. A cause that a server's own problem has already is not said again.
 func (m *maker) victims() {
-	groups, order := map[string]*Problem{}, []string(nil)
+	var groups byCause
 	for i := range m.status.Streams {
-		s := &m.status.Streams[i]
-		if s.Problem == "" {
-			continue
+		if s := &m.status.Streams[i]; s.Problem != "" {
+			groups.add(s.id, s.Problem, s.Since)
 		}
-		why := cause(s.Problem)
-		group := groups[why]
-		if group == nil {
-			group = &Problem{Component: "stream " + Label(s.id), Text: s.Problem, Since: s.Since, Stream: s.id}
-			groups[why], order = group, append(order, why)
-		}
-		group.add(s)
 	}
-	for _, why := range order {
-		group := groups[why]
+	for why, group := range groups.all() {
 		if server := m.serverWith(why); server != nil {
 			server.Count, server.Names = group.Count, group.Names
 			continue
-		}
-		if group.Count > 1 {
-			group.Component, group.Text, group.Stream = "streams", why+group.recovery.String(), ""
 		}
 		m.status.Problems = append(m.status.Problems, *group)
 	}
 }
 
-// add counts a stream that has the problem.
-func (p *Problem) add(s *Stream) {
-	p.recovery.add(s.Problem)
-	if p.Count++; p.Count <= mostNames {
-		p.Names = append(p.Names, Label(s.id))
+// byCause groups problems of streams.
+type byCause struct {
+	groups map[string]*Problem
+	order  []string
+}
+
+func (b *byCause) add(id change.StreamID, text string, since time.Time) {
+	why := cause(text)
+	p := b.groups[why]
+	if p == nil {
+		if b.groups == nil {
+			b.groups = map[string]*Problem{}
+		}
+		p = &Problem{Component: "stream " + Label(id), Text: text, Since: since, Stream: id}
+		b.groups[why], b.order = p, append(b.order, why)
 	}
-	if s.Since.Before(p.Since) {
-		p.Since = s.Since
+	p.recovery.add(text)
+	if p.Count++; p.Count <= mostNames {
+		p.Names = append(p.Names, Label(id))
+	}
+	if since.Before(p.Since) {
+		p.Since = since
+	}
+}
+
+// all are the groups by cause, in the order of their first streams.
+func (b *byCause) all() iter.Seq2[string, *Problem] {
+	return func(yield func(string, *Problem) bool) {
+		for _, why := range b.order {
+			p := b.groups[why]
+			if p.Count > 1 {
+				p.Component, p.Text, p.Stream = "streams", why+p.recovery.String(), ""
+			}
+			if !yield(why, p) {
+				return
+			}
+		}
 	}
 }
 

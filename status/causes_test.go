@@ -120,3 +120,19 @@ func TestAdviceLeadsToASection(t *testing.T) {
 		}
 	}
 }
+
+// A failure of the API server is one problem of all streams, also in /readyz: the streams that can't start block, the others do not.
+func TestReadinessGroupsStreamsByCause(t *testing.T) {
+	at := time.Unix(1_000, 0)
+	var r Report
+	for i := range 60 {
+		id := change.StreamID(fmt.Sprintf("r%02d.example.com", i))
+		r.Problems = append(r.Problems, Reported{Problem{Text: fmt.Sprintf("watch r%02d.example.com: Unauthorized", i), Stream: id, Since: at.Add(-time.Duration(i))}, i%2 == 0})
+	}
+	r.Problems = append(r.Problems, Reported{Problem: Problem{Component: "slot 0", Text: "not held yet"}})
+	short := r.Short().Problems
+	if len(short) != 3 || !short[0].Blocks || short[0].Count != 30 || len(short[0].Names) != mostNames || short[1].Component != "slot 0" || short[2].Count != 30 ||
+		!short[2].Since.Equal(at.Add(-59)) {
+		t.Errorf("the problems are %+v", short)
+	}
+}

@@ -48,6 +48,30 @@ func ReportOf(s *live.Snapshot) Report {
 	return r
 }
 
+// Short has the streams' problems grouped by cause.
+func (r Report) Short() Report {
+	short := []Reported{}
+	var groups [2]byCause // those that block readiness first
+	for _, p := range r.Problems {
+		switch {
+		case p.Stream == "":
+			short = append(short, p)
+		case p.Blocks:
+			groups[0].add(p.Stream, p.Text, p.Since)
+		default:
+			groups[1].add(p.Stream, p.Text, p.Since)
+		}
+	}
+	for i := range groups {
+		for _, p := range groups[i].all() {
+			short = append(short, Reported{*p, i == 0})
+		}
+	}
+	slices.SortStableFunc(short, func(a, b Reported) int { return cmp.Compare(rank(a), rank(b)) })
+	r.Problems = short
+	return r
+}
+
 func rank(p Reported) int {
 	if p.Blocks {
 		return 0

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +14,14 @@ import (
 
 	"github.com/creack/pty"
 	appsv1 "k8s.io/api/apps/v1"
+	authentication "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kubecdc/internal/screen"
 	"kubecdc/test/child"
@@ -151,10 +154,10 @@ func story(t *testing.T, kube *servers.Kubernetes, namespace string) *kubernetes
 	return client
 }
 
-func scale(t *testing.T, client *kubernetes.Clientset, namespace, patch string) {
+func scale(t *testing.T, client *kubernetes.Clientset, manager, namespace, patch string) {
 	t.Helper()
 	_, err := client.AppsV1().Deployments(namespace).Patch(context.Background(), "web", types.StrategicMergePatchType, []byte(patch),
-		metav1.PatchOptions{FieldManager: "alice"})
+		metav1.PatchOptions{FieldManager: manager})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +172,8 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	wantTerminal(t, env, asked{"history deploy", 1, `^exporter: there is no log of cluster kubecdc-test yet: start exporter run$`})
 	run := onTerminal(t, 80, env, "run")
 	run.shows(t, `^✓ following \d+ resources, [\d,]+ objects`)
-	scale(t, client, namespace, `{"spec":{"replicas":5}}`)
-	scale(t, client, namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
+	scale(t, client, "alice", namespace, `{"spec":{"replicas":5}}`)
+	scale(t, client, "alice", namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
 	run.shows(t, `\d ~ deploy/web -n `+namespace+`  metadata.annotations, spec.t\S*  by alice$`)
 	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Contains(shown, "leases/") || !strings.Contains(shown, "exporter history deploy") {
 		t.Errorf("run shows\n%s", shown)
@@ -209,8 +212,8 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
 	run = onTerminal(t, 80, append(env, "KUBECDC_SINK=stdout", "KUBECDC_RESOURCES=deployments.apps"), "run")
 	run.shows(t, `^✓ following 1 resource,`)
-	scale(t, client, namespace, `{"spec":{"replicas":6}}`)
-	run.shows(t, `^`+change+`  spec.replicas  by alice$`)
+	scale(t, client, "bob", namespace, `{"spec":{"replicas":6}}`) // alice's second change of a field in a second would have no manager
+	run.shows(t, `^`+change+`  spec.replicas  by bob$`)
 }
 
 // asked is a command line, its exit code, and what a terminal of 80 columns shows.
@@ -290,7 +293,7 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	})
 	_ = run.Process.Kill()
 	run.wait(t)
-	scale(t, client, "shop", `{"spec":{"replicas":5}}`)
+	scale(t, client, "alice", "shop", `{"spec":{"replicas":5}}`)
 	if err := client.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -358,4 +361,55 @@ func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, server string) string 
 		t.Fatal(err)
 	}
 	return path
+}
+
+// A token that expires or is revoked is one problem, with what to do about it; a new one in the kubeconfig's file goes on where it stopped.
+func TestATokenThatExpiresIsOneProblem(t *testing.T) {
+	kube := servers.Lend(t)
+	client := story(t, kube, "shop")
+	token := func(name string) string {
+		t.Helper()
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err1 := client.CoreV1().ServiceAccounts("shop").Create(t.Context(), account, metav1.CreateOptions{})
+		_, err2 := client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: "shop", Name: name}}}, metav1.CreateOptions{})
+		made, err3 := client.CoreV1().ServiceAccounts("shop").CreateToken(t.Context(), name, &authentication.TokenRequest{}, metav1.CreateOptions{})
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		return made.Status.Token
+	}
+	config, err := clientcmd.LoadFromFile(kube.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, file := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "token")
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: file}
+	}
+	err1 := clientcmd.WriteToFile(*config, path)
+	err2 := os.WriteFile(file, []byte(token("old")), 0o600)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	env := []string{"KUBECONFIG=" + path, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
+	run := onTerminal(t, 120, env, "run")
+	run.shows(t, `following \d+ resources`)
+	if err := client.CoreV1().ServiceAccounts("shop").Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.RestartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run.shows(t, `^⚠ the API server refuses the credentials \(401\): .*\n.*renew the token`)
+	scale(t, client, "alice", "shop", `{"spec":{"replicas":5}}`)
+	if err := os.WriteFile(file, []byte(token("new")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run.shows(t, `~ deploy/web -n shop  spec.replicas`)
+	run.shows(t, `✓ the API server accepts the credentials again$`)
+	if shown := run.screen(); strings.Count(shown, "\n") > 22 || strings.Count(shown, "nauthorized") > 1 {
+		t.Errorf("run shows\n%s", shown)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fatih/color"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
 	"kubecdc/change/provenance"
@@ -22,6 +23,7 @@ type textLines struct {
 	Show
 	colours    *screen.Colours
 	dim, alert paint
+	failed     map[change.StreamID]bool // the streams whose last error was shown
 }
 
 // Show says which changes are shown on a terminal.
@@ -40,7 +42,7 @@ func newTextLines(show Show, colours *screen.Colours) *textLines {
 			return plain.Own(c.Sprint(string(plain.Sprintf(format, args...))))
 		}
 	}
-	return &textLines{Show: show, colours: colours, dim: in(colours.Dim), alert: in(colours.Alert)}
+	return &textLines{Show: show, colours: colours, dim: in(colours.Dim), alert: in(colours.Alert), failed: map[change.StreamID]bool{}}
 }
 
 // unlimited is the width of lines elsewhere than on a terminal.
@@ -84,8 +86,15 @@ var words = map[change.ControlType]string{change.ControlStreamError: "error  ", 
 // control prints what a reader needs to understand the stream: gaps, errors, pauses.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	at := clock(time.UnixMilli(c.TimeMs))
-	if t.Screen != nil && c.Type == change.ControlStreamError && strings.Contains(c.Cause, "is forbidden") {
+	if c.Type == change.ControlStreamRecovered && !t.failed[c.Stream] || t.Screen != nil && c.Type == change.ControlStreamError &&
+		(strings.Contains(c.Cause, "is forbidden") || c.Cause == string(metav1.StatusReasonUnauthorized)) {
 		return dst // whoever has the screen says it once for all resources
+	}
+	switch c.Type {
+	case change.ControlStreamError:
+		t.failed[c.Stream] = true
+	case change.ControlStreamRecovered:
+		delete(t.failed, c.Stream)
 	}
 	switch c.Type {
 	case change.ControlGap:

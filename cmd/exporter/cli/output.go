@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/util/jsonpath"
@@ -14,6 +13,7 @@ import (
 
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 )
 
 // Output is the flag -o.
@@ -61,7 +61,7 @@ func (o *Output) Print(out io.Writer, value any, table func(io.Writer)) error {
 		}
 		return err
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	t := screen.NewTable(out)
 	table(t)
 	return t.Flush()
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -175,7 +174,7 @@ func (s *stateWriter) list(state *query.State) error {
 }
 
 func (s *stateWriter) table(state *query.State) error {
-	t := tabwriter.NewWriter(s.w, 0, 0, 3, ' ', 0)
+	t := screen.NewTable(s.w)
 	more := plain.Own("")
 	if s.Format == "wide" {
 		more = "\tUID"

@@ -14,6 +14,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
@@ -32,7 +34,8 @@ type display struct {
 	*screen.Screen
 	settings  *config.Config
 	titled    bool
-	forbidden int // resources that the last line about rights named
+	forbidden int  // resources that the last line about rights named
+	unknown   bool // the last line about the credentials said that they are refused
 }
 
 // newDisplay returns the display of a terminal; nil: the log is what somebody reads, or a program.
@@ -125,7 +128,8 @@ func (d *display) follow(ctx context.Context, state *live.Exporter) {
 			d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: summaryOf(s, time.Since(began))})
 		}
 		d.rights(s)
-		if text, complete := gaps.next(s); recovering == "" && text != "" {
+		d.credentials(s)
+		if text, complete := gaps.next(s); recovering == "" && !d.unknown && text != "" {
 			sign, paint := "✓ ", d.Colours.Added
 			if !complete {
 				sign, paint = "⚠ ", d.Colours.Alert
@@ -264,6 +268,23 @@ func (d *display) rights(s *live.Snapshot) {
 	_, _ = d.Write([]byte("  rights for all:         exporter rbac | kubectl apply -f -\n"))
 }
 
+// credentials says in one line that the API server does not know who asks, or knows it again.
+func (d *display) credentials(s *live.Snapshot) {
+	unknown := false
+	for _, v := range s.Streams {
+		unknown = unknown || v.Problem != nil && strings.Contains(v.Problem.Text, string(metav1.StatusReasonUnauthorized))
+	}
+	if unknown == d.unknown {
+		return
+	}
+	if d.unknown = unknown; !unknown {
+		d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: "the API server accepts the credentials again"})
+		return
+	}
+	d.Print(screen.Part{Text: "⚠ ", Paint: d.Colours.Alert}, screen.Part{Text: "the API server refuses the credentials (401): they expired, or were revoked"})
+	_, _ = d.Write([]byte("  what is missed meanwhile is recovered: renew the token, certificate or login of the kubeconfig's user\n"))
+}
+
 // terminalLog is the log on a terminal with a display: warnings, and what concerns the end. What streams
 // have in common is the display's to say: that they are tried again, or could not resume.
 type terminalLog struct{ slog.Handler }
@@ -273,7 +294,7 @@ func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h terminalLog) Handle(ctx context.Context, r slog.Record) error {
-	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap"}, r.Message)
+	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap", "discovery failed; the resources stay as they are"}, r.Message)
 	for _, about := range []string{"stopping", "stopped", "no longer waiting"} {
 		said = said || strings.HasPrefix(r.Message, about)
 	}

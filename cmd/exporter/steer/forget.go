@@ -3,7 +3,6 @@ package steer
 import (
 	"context"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/export"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 )
 
 const forgetHelp = `Forget streams that are not selected any more.
@@ -68,7 +68,7 @@ func listEnded(ctx context.Context, store checkpoint.Overview, out io.Writer) er
 		plain.Fprintf(out, "no stream has ended\n")
 		return nil
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	t := screen.NewTable(out)
 	plain.Fprintf(t, "STREAM\tCOMPLETE UP TO\tAT\n")
 	for _, p := range ended {
 		plain.Fprintf(t, "%s\t%s\t%s\n", p.Stream, p.ResourceVersion, p.Time.Format(time.RFC3339))
