@@ -77,6 +77,9 @@ func mayBeAway(err error) bool {
 		!fault.Is[*sinks.RefusedError](err) && !fault.Is[*sinks.LostTailError](err) && !fault.Is[*sinks.NewerEpochError](err)
 }
 
+// keepsSpooling reports whether the spool can be forwarded later. A refused resource holds up the others.
+func keepsSpooling(err error) bool { return mayBeAway(err) || fault.Is[*sinks.RefusedError](err) }
+
 // hasStub reports whether the sink has put a stub into a batch, whose record it has not written.
 func hasStub(b *change.Batch) bool {
 	for i := range b.Changes {
@@ -103,7 +106,7 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 	switch {
 	case err == nil:
 		return o, nil
-	case errors.Is(err, errMoreLeft), ctx.Err() == nil && mayBeAway(err) && state.Seq+1 >= sp.First:
+	case errors.Is(err, errMoreLeft), ctx.Err() == nil && keepsSpooling(err) && state.Seq+1 >= sp.First:
 		return s.spoolOn(ctx, state, o, err)
 	case errors.Is(err, spool.ErrUnusable):
 		return nil, errors.Join(err, s.putAside(sp, err))
@@ -346,7 +349,7 @@ func (m *spooling) Start(writing context.Context, fail context.CancelCauseFunc) 
 				m.slot.reopen.Reset()
 				fail(errForwarded)
 				return
-			case errors.Is(err, spool.ErrUnusable), fault.Is[*sinks.RefusedError](err), dependency.Of(err) == dependency.Checkpoint:
+			case errors.Is(err, spool.ErrUnusable), dependency.Of(err) == dependency.Checkpoint:
 				fail(err)
 				return
 			case writing.Err() == nil:
