@@ -30,7 +30,7 @@ import (
 //  3. A spool is used only while it goes on from what the inventory has (spoolFits), and removed once that has all of it.
 
 // awayAfter is how long the sink may take for a batch, or to be opened, before a spool is used.
-const awayAfter = 5 * time.Second
+const awayAfter = 10 * time.Second
 
 // Errors that end a session, and that the next one follows at once.
 var (

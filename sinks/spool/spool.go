@@ -108,7 +108,7 @@ func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
 
 // unusable marks the error of a file that is damaged.
 func unusable(err error) error {
-	if sqlitefile.IsDamaged(err) || errors.Is(err, sqlite.ErrDamaged) {
+	if sqlitefile.IsDamaged(err) || sqlitefile.IsNone(err) || errors.Is(err, sqlite.ErrDamaged) {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return err

@@ -21,6 +21,7 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 	e := StartExporter(t, "the exporter", env)
 	e.AwaitReady(t)
 	writer.Run(100)
+	w.AwaitComplete(t, writer, Kinds)
 	lane.Cut()
 	writer.Run(100)
 	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
