@@ -162,7 +162,11 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
-	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
+	limits := s.config.Limits
+	if _, is := memory.(*spooling); is {
+		limits.Linger = max(limits.Linger, spoolLinger)
+	}
+	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
 	s.parts.State.Buffering(s.number, func() (f live.Fill) {
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes

@@ -32,6 +32,9 @@ import (
 // awayAfter is how long the sink may take for a batch, or to be opened, before a spool is used.
 const awayAfter = 10 * time.Second
 
+// spoolLinger is the time between batches of a spool, of which nobody waits for any: the sink catches up faster with fewer of them.
+const spoolLinger = 500 * time.Millisecond
+
 // Errors that end a session, and that the next one follows at once.
 var (
 	errSpooled     = errors.New("the sink does not take the batch: it is in the spool, and so are those that follow")
