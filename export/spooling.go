@@ -96,7 +96,8 @@ func hasStub(b *change.Batch) bool {
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
 func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
 	if s.parts.Spools != nil && s.parts.Spools.Has(s.number) {
-		if s.spool, err = s.openSpool(ctx, state); err != nil {
+		s.spool, err = whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*spool.Spool, error) { return s.openSpool(ctx, state) })
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -110,7 +111,7 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 	case err == nil:
 		return o, nil
 	case errors.Is(err, errMoreLeft), ctx.Err() == nil && keepsSpooling(err) && state.Seq+1 >= sp.First:
-		return s.spoolOn(ctx, state, o, err)
+		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.spoolOn(ctx, state, o, err) })
 	case errors.Is(err, spool.ErrUnusable):
 		return nil, errors.Join(err, s.putAside(sp, err))
 	}
@@ -195,11 +196,15 @@ func (s *slot) putAside(sp *spool.Spool, why error) error {
 // forwardFirst opens the sink, and forwards for some seconds what the spool has. If that was all, the spool is removed, and the session
 // writes to the sink. It returns the sink's log with errMoreLeft, or what keeps the sink from being used.
 func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
-	o, err = s.openWithin(ctx, state)
-	if err != nil || s.spool == nil {
+	if o, err = s.openWithin(ctx, state); err != nil || s.spool == nil {
 		return o, err
 	}
-	err = s.spoolFits(ctx, s.spool, state.Seq)
+	return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.forwardTo(ctx, state, o) })
+}
+
+// forwardTo forwards for some seconds to a log that is open, and removes the spool if that was all.
+func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *opened) (*opened, error) {
+	err := s.spoolFits(ctx, s.spool, state.Seq)
 	if errors.Is(err, spool.ErrUnusable) {
 		return o, s.putAside(s.spool, err)
 	}
@@ -227,7 +232,7 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*op
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSinkSilent)
 	defer cancel()
 	asking, stop := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
-	identity, err := s.parts.Sink.Identity(asking)
+	identity, err := whileRenewed(asking, s, state.Epoch, s.parts.Sink.Identity)
 	stop()
 	if err == nil && identity != s.spool.Log {
 		other := fmt.Errorf("the spool is of %s, and the sink is %s", s.spool.Log, identity)
