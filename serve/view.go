@@ -215,6 +215,19 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 	return v, nil
 }
 
+// since is the version from which on the log has every change of all streams.
+func (v *view) since() (since change.ResourceVersion, known bool) {
+	for _, c := range v.state.Coverage {
+		if c.Since == "" {
+			return "", false
+		}
+		if c.Since.Compare(since) > 0 {
+			since = c.Since
+		}
+	}
+	return since, since != ""
+}
+
 // expired is 410, with what the log does have.
 func expired(err error) error {
 	status := apierrors.NewResourceExpired("the log can't tell: " + err.Error()).ErrStatus
