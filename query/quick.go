@@ -91,7 +91,7 @@ func unlessNotKept(err error) error {
 func (f *stateReader) base() (first Mark) {
 	var last Mark
 	for _, st := range f.stories.streams {
-		switch b := st.base; {
+		switch b := st.held; {
 		case b.Version == "":
 		case st.beyond.Version != "" && (first.Version == "" || b.n < first.n):
 			first = b
