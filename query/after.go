@@ -11,7 +11,7 @@ import (
 // changes must be read.
 func CutBefore(ctx context.Context, r sinks.Reader, resource string, version change.ResourceVersion) (*sinks.Cut, error) {
 	only := []string{resource}
-	kept, err := readKept(ctx, r, only)
+	kept, err := r.Kept(ctx, only)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func CutBefore(ctx context.Context, r sinks.Reader, resource string, version cha
 	}
 	cut, err := r.At(ctx, s.timeBefore(base))
 	if err != nil {
-		return nil, unlessNotKept(err)
+		return nil, unlessScan(err)
 	}
 	return &cut, nil
 }

@@ -108,7 +108,7 @@ var errFound = errors.New("found")
 
 // endOf is the record that ends a gap; nil: the log does not have it yet.
 func (w *watcher) endOf(ctx context.Context, id string, since time.Time) (end *change.Gap, err error) {
-	err = w.log.Controls(ctx, since, func(c *change.Control) error {
+	err = w.log.Controls(ctx, since, nil, func(c *change.Control) error {
 		if c.Type == change.ControlGap && c.Gap.ID == id {
 			end = c.Gap
 			return errFound
