@@ -18,9 +18,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// view is the objects of one resource at a moment, in one namespace or in all.
+// view is the objects of one resource at a moment: in one namespace or in all, of one name or of all.
 type view struct {
-	id      string // of the moment, the namespace and the resource
+	id      string // of the moment and the objects
 	cut     *sinks.Cut
 	state   *query.State
 	keys    []string // in etcd's order: bytewise by namespace/name
@@ -77,6 +77,9 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	}
 	of := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
 	rest := " " + q.namespace + "/" + resource
+	if name := q.only(); name != "" {
+		of.Names, rest = []string{resource + "/" + name}, rest+"/"+name
+	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
 		end, err := v.log.At(ctx, time.Time{})

@@ -119,7 +119,7 @@ func (w *watcher) rest(ctx context.Context) error {
 
 // follow writes the changes after a version, those of the past first.
 func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error {
-	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.name, Follow: true}
+	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
 	if from.Compare(w.view.version) >= 0 && w.view.cut != nil {
 		q.After = w.view.cut // which has all up to its version
 	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
