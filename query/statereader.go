@@ -246,7 +246,7 @@ func (f *stateReader) orderOf(l *sinks.Logged, st *story) order {
 		return after
 	case l.Inferred && l.Op == change.Delete && known && st != nil:
 		return f.found(l, st)
-	case known:
+	case known || l.Op == change.Delete && !f.stories.target.Happened.IsZero() && st != nil && st.at.has(l): // when all was current again
 		return before
 	}
 	return after

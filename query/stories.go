@@ -232,6 +232,9 @@ func (s *stories) mark(st *story, m Mark, epoch int64) {
 	}
 	switch {
 	case !s.beyond(m) && st.beyond.Version == "":
+		if m.Version != st.base.Version {
+			st.held = m
+		}
 		st.base = m
 	case s.beyond(m) && st.beyond.Version == "":
 		st.beyond = m

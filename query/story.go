@@ -32,6 +32,7 @@ type story struct {
 	at     Mark // the last one by the target
 	beyond Mark // the first one after the target's version, or its time
 	base   Mark // the last one before that
+	held   Mark // the first one of base's version. A deletion of Events is logged before a position has its version: perhaps more follow
 	back   Mark // the last one that is older than the one before: the server's history went back
 }
 
