@@ -101,12 +101,12 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 	}
 	multiplexed = resp.ProtoMajor > 1
 	if resp.StatusCode == http.StatusOK && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-		c.contact.note()
+		c.contact.record()
 		return resp.Body, multiplexed, nil
 	}
 	defer resp.Body.Close()
 	if err = readStatus(resp, c.withhold); isAnswer(err) {
-		c.contact.note()
+		c.contact.record()
 	}
 	return nil, multiplexed, err
 }

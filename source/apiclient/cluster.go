@@ -230,7 +230,7 @@ func (c *Client) check() error {
 		began := time.Now()
 		raw, err := c.askAll(ctx, KubeSystem)
 		if err == nil {
-			c.road.note(time.Since(began))
+			c.road.record(time.Since(began))
 			return c.compareWith(raw)
 		}
 		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) ||

@@ -19,7 +19,7 @@ type contact struct {
 
 func newContact() *contact { return &contact{created: time.Now()} }
 
-func (c *contact) note() { c.heard.Store(max(int64(time.Since(c.created)), 1)) }
+func (c *contact) record() { c.heard.Store(max(int64(time.Since(c.created)), 1)) }
 
 // Heard returns when the API server last sent something; zero if it never has.
 func (c *Client) Heard() time.Time {

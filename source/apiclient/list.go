@@ -49,7 +49,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 		}
 		defer func() {
 			if ctx.Err() == nil { // else the page was given up
-				o.Pace.note(o.Limit, objects, time.Since(began), err)
+				o.Pace.record(o.Limit, objects, time.Since(began), err)
 			}
 		}()
 	}
@@ -68,10 +68,10 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 // ErrNotExact reports a server that answers an exact read with another resourceVersion, or with an object that is newer.
 var ErrNotExact = errors.New("the server ignores resourceVersionMatch=Exact")
 
-func exactly(at change.ResourceVersion, visit Visit) Visit {
+func exactly(version change.ResourceVersion, visit Visit) Visit {
 	return func(p *Page, o *Object, err error) error {
-		if err == nil && o.Version.Compare(at) > 0 {
-			return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, at, o.Version)
+		if err == nil && o.Version.Compare(version) > 0 {
+			return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, version, o.Version)
 		}
 		return visit(p, o, err)
 	}

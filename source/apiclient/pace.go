@@ -33,7 +33,7 @@ func (p *Pace) Limit() int {
 }
 
 // note learns from a page: how many objects were read of it, in what time, and how it ended.
-func (p *Pace) note(limit, objects int, took time.Duration, err error) {
+func (p *Pace) record(limit, objects int, took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

@@ -68,9 +68,9 @@ func (c *Client) IdentityPage(ctx context.Context, s *change.Stream, o ListOptio
 // Identities calls visit for the identity of each object that a collection had at a resourceVersion, but for those that no record
 // takes; empty: now. It returns the resourceVersion. A list that can't be read to its end at one version is an error, which may come
 // after some of the calls. After each page it calls read, if that is not nil, with the options that have read the page.
-func (c *Client) Identities(ctx context.Context, s *change.Stream, at change.ResourceVersion, pace *Pace, visit func(o *Object),
+func (c *Client) Identities(ctx context.Context, s *change.Stream, version change.ResourceVersion, pace *Pace, visit func(o *Object),
 	read func(page ListOptions)) (change.ResourceVersion, error) {
-	o := ListOptions{MetadataOnly: true, Pace: pace, Exact: at}
+	o := ListOptions{MetadataOnly: true, Pace: pace, Exact: version}
 	for {
 		o.Limit = pace.Limit()
 		p, err := c.IdentityPage(ctx, s, o, nil, func(_ *Page, o *Object, unreadable error) error {

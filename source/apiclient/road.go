@@ -25,7 +25,7 @@ type road struct {
 func (c *Client) Compress(how string) { c.road.compression = how }
 
 // note takes the time of a small request.
-func (r *road) note(trip time.Duration) {
+func (r *road) record(trip time.Duration) {
 	for {
 		shortest := r.trip.Load()
 		if shortest > 0 && shortest <= int64(trip) || r.trip.CompareAndSwap(shortest, int64(trip)) {

@@ -44,8 +44,8 @@ func TestListsOfAFarServerAreCompressed(t *testing.T) {
 			t.Fatal(err)
 		}
 		client.Compress(c.how)
-		client.road.note(c.trip)
-		client.road.note(c.trip + time.Second)
+		client.road.record(c.trip)
+		client.road.record(c.trip + time.Second)
 		asked = nil
 		if n, err := listOf("pods", client); n != 1 || err != nil {
 			t.Errorf("%s: %d items of a list, %v", c.how, n, err)
@@ -75,7 +75,7 @@ func answerTo(r *http.Request) string {
 }
 
 // The identity that is read behind each answer shows how far away the server is.
-func TestTheRoundTripIsNoted(t *testing.T) {
+func TestTheRoundTripIsRecorded(t *testing.T) {
 	_, client := newClusters(t)
 	if _, err := listOf("pods", client); err != nil || client.road.trip.Load() == 0 {
 		t.Errorf("round trip %d, %v", client.road.trip.Load(), err)

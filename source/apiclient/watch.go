@@ -64,11 +64,11 @@ func (w *Watch) Close() {
 
 // Compressed reports whether the watch comes in gzip, as a streaming list may.
 func (w *Watch) Compressed() bool {
-	idle, is := w.body.(*idleBody)
-	if is {
-		_, is = idle.body.(*gzipBody)
+	idle, isIdle := w.body.(*idleBody)
+	if isIdle {
+		_, isIdle = idle.body.(*gzipBody)
 	}
-	return is
+	return isIdle
 }
 
 // Connection is the watch's; nil if nothing else can be asked over it.
@@ -112,7 +112,7 @@ func (w *Watch) Next() (Event, error) {
 }
 
 // keptOfEvent is how much is kept of the beginning of an event that is too large.
-const keptOfEvent = 64 << 10
+const eventPrefix = 64 << 10
 
 // largeEvent makes an event of the beginning of a line. A deletion needs no more than the object's identity.
 func largeEvent(begin []byte, size int64) Event {
@@ -122,7 +122,7 @@ func largeEvent(begin []byte, size int64) Event {
 	} else {
 		e.Err = &TooLargeError{e.Object.Key(), e.Object.Version, size}
 	}
-	e.Line = bytes.Clone(begin[:keptOfEvent])
+	e.Line = bytes.Clone(begin[:eventPrefix])
 	return e
 }
 

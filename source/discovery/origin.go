@@ -85,7 +85,7 @@ func (d *Server) originOf(group string, present map[string]services) origin {
 		return remembered
 	case present[group].origin != originUnknown:
 		return present[group].origin
-	case d.noted[group]:
+	case d.recorded[group]:
 		return originAggregated
 	case strings.HasSuffix(group, ".k8s.io"):
 		return originBuiltIn
@@ -94,7 +94,7 @@ func (d *Server) originOf(group string, present map[string]services) origin {
 }
 
 // Aggregated reports whether an aggregated API server serves a group; known is false if that was not found out since the start.
-func (d *Server) Aggregated(group string) (is, known bool) {
+func (d *Server) Aggregated(group string) (isAggregated, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.origins[group]
@@ -102,10 +102,10 @@ func (d *Server) Aggregated(group string) (is, known bool) {
 }
 
 // NoteAggregated notes that an aggregated API server served a group when an earlier process read it.
-func (d *Server) NoteAggregated(group string) {
+func (d *Server) RecordAggregated(group string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.noted[group] = true
+	d.recorded[group] = true
 }
 
 // remember reads the origins of resources that are served, unless they are known.

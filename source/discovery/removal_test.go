@@ -98,7 +98,7 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 				cancel()
 				synctest.Wait()
 				s := last.Load()
-				if kept := len(s.Resources) == 1; kept != (test.doubt != "") {
+				if isSelected := len(s.Resources) == 1; isSelected != (test.doubt != "") {
 					t.Fatalf("the selection is %v", s.Resources)
 				}
 				if test.doubt == "" {
@@ -163,7 +163,7 @@ func TestOnlyWhatHadACRDIsRemoved(t *testing.T) {
 				api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
 				switch test.before {
 				case "noted":
-					api.NoteAggregated(stream.Resource.Group)
+					api.RecordAggregated(stream.Resource.Group)
 					fallthrough
 				case "":
 					server.hidden.Store(true)

@@ -23,9 +23,9 @@ type Server struct {
 	client *apiclient.Client
 	config *rest.Config
 
-	mu      sync.Mutex
-	origins map[string]origin // by group, of what was served since the start
-	noted   map[string]bool   // groups that an aggregated API server served before (NoteAggregated)
+	mu       sync.Mutex
+	origins  map[string]origin // by group, of what was served since the start
+	recorded map[string]bool   // groups that an aggregated API server served before (NoteAggregated)
 }
 
 // Connect prepares the connection to an API server. It makes no request.
@@ -34,7 +34,7 @@ func Connect(config *rest.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{client: client, config: config, origins: map[string]origin{}, noted: map[string]bool{}}, nil
+	return &Server{client: client, config: config, origins: map[string]origin{}, recorded: map[string]bool{}}, nil
 }
 
 func (d *Server) Client() *apiclient.Client { return d.client }

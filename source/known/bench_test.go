@@ -96,11 +96,11 @@ func BenchmarkSet(b *testing.B) {
 					compare += time.Since(start)
 					sets = append(sets, s)
 				}
-				of := float64(n * b.N)
+				objects := float64(n * b.N)
 				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(float64(put.Nanoseconds())/of, "ns/Put")
-				b.ReportMetric(float64(compare.Nanoseconds())/of, "ns/Compare")
-				b.ReportMetric(float64(heap()-before)/of, "B/object")
+				b.ReportMetric(float64(put.Nanoseconds())/objects, "ns/Put")
+				b.ReportMetric(float64(compare.Nanoseconds())/objects, "ns/Compare")
+				b.ReportMetric(float64(heap()-before)/objects, "B/object")
 				runtime.KeepAlive(sets)
 			})
 		}

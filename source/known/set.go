@@ -65,7 +65,7 @@ func (s *Set) key(e *entry) []byte { return s.keys[e.slab][e.offset : e.offset+u
 // hold the tag, bits of the key's hash, so that the entries of other keys are seldom looked at.
 func (s *Set) mask() uint32 { return uint32(len(s.table) - 1) }
 
-func (s *Set) at(slot uint32) uint32 { return s.table[slot]&s.mask() - 1 }
+func (s *Set) entryAt(slot uint32) uint32 { return s.table[slot]&s.mask() - 1 }
 
 // find returns the slot of the key, or the empty slot where the key belongs.
 func (s *Set) find(key string) (slot uint32, found bool) {
@@ -87,7 +87,7 @@ func (s *Set) Get(key string) (Object, bool) {
 	if !found {
 		return Object{}, false
 	}
-	return s.unpack(s.at(slot)), true
+	return s.unpack(s.entryAt(slot)), true
 }
 
 // Put records what was last emitted of an object, and that the running list has it.
@@ -96,7 +96,7 @@ func (s *Set) Put(key, uid string, version change.ResourceVersion) {
 	if !found {
 		slot = s.add(key)
 	}
-	n := s.at(slot)
+	n := s.entryAt(slot)
 	e := s.entry(n)
 	e.seen = s.pass
 	if e.odd {
@@ -179,7 +179,7 @@ func (s *Set) Remove(key string) {
 	if !found {
 		return
 	}
-	n := s.at(slot)
+	n := s.entryAt(slot)
 	e := s.entry(n)
 	s.waste += int(e.length)
 	e.live = false
@@ -189,7 +189,7 @@ func (s *Set) Remove(key string) {
 	s.table[slot] = 0
 	mask := s.mask()
 	for slot = (slot + 1) & mask; s.table[slot] != 0; slot = (slot + 1) & mask { // close the gap in the probe sequence
-		n := s.at(slot)
+		n := s.entryAt(slot)
 		s.table[slot] = 0
 		s.insert(n)
 	}
@@ -198,14 +198,14 @@ func (s *Set) Remove(key string) {
 // Mark records that the running list has the key.
 func (s *Set) Mark(key string) {
 	if slot, found := s.find(key); found {
-		s.entry(s.at(slot)).seen = s.pass
+		s.entry(s.entryAt(slot)).seen = s.pass
 	}
 }
 
 // Unmark records that the running list does not have the key any more.
 func (s *Set) Unmark(key string) {
 	if slot, found := s.find(key); found {
-		s.entry(s.at(slot)).seen = s.pass - 1
+		s.entry(s.entryAt(slot)).seen = s.pass - 1
 	}
 }
 

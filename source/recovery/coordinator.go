@@ -39,8 +39,8 @@ type Coordinator struct {
 
 	witnessing  sync.Mutex // held while witnesses are asked
 	testimonies map[change.StreamID]testimony
-	asked       int               // witnesses, in this round
-	wholes      map[string]*whole // by id of the resource, in this round
+	asked       int                // witnesses, in this round
+	wholes      map[string]*shared // by id of the resource, in this round
 
 	asking     sync.Mutex      // held while the API server is asked for its etcds
 	overrides  *int            // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
@@ -57,15 +57,15 @@ type Participant struct {
 	writes      revisions // at which its objects are known to have been written
 
 	// All below is guarded by coordinator.mu.
-	local   bool // kube-apiserver itself keeps the resource, as far as is known
-	apart   bool // in another etcd than Events, as was found in this round
-	stage   stage
-	changed int       // objects that the list shows to be changed
-	before  int       // how many of its writes were known when it was listed
-	from    uint64    // where its gap begins; 0: it is not known yet
-	until   uint64    // the end of its gap, in this round
-	listed  time.Time // when it was listed
-	active  time.Time // its last answer
+	local     bool // kube-apiserver itself keeps the resource, as far as is known
+	otherEtcd bool // in another etcd than Events, as was found in this round
+	stage     stage
+	changed   int       // objects that the list shows to be changed
+	before    int       // how many of its writes were known when it was listed
+	from      uint64    // where its gap begins; 0: it is not known yet
+	until     uint64    // the end of its gap, in this round
+	listed    time.Time // when it was listed
+	active    time.Time // its last answer
 
 	gain     float64 // how many revisions its sizes are expected to explain, by their cost
 	requests int     // that its recovery has made
@@ -96,7 +96,7 @@ const (
 
 func NewCoordinator(log *slog.Logger) *Coordinator {
 	return &Coordinator{participants: map[change.StreamID]*Participant{},
-		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*whole{}, moved: make(chan struct{}), log: log,
+		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*shared{}, moved: make(chan struct{}), log: log,
 		line: &rate.Sometimes{Interval: logInterval}}
 }
 
@@ -135,7 +135,7 @@ func (c *Coordinator) Forget() {
 		p.writes.clear()
 		p.until = 0
 	}
-	c.wholes = map[string]*whole{}
+	c.wholes = map[string]*shared{}
 }
 
 // Overrides returns how many etcds hold resources besides the default one; -1: it is not known. The API server is asked once a
@@ -226,10 +226,10 @@ func (p *Participant) Begin() {
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
 	c.asked = 0
-	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*whole{}
+	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*shared{}
 	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
 	for _, q := range c.participants {
-		q.until, q.apart = 0, false
+		q.until, q.otherEtcd = 0, false
 	}
 	c.line = &rate.Sometimes{Interval: logInterval}
 	c.line.Do(func() {}) // the first line follows an interval later
@@ -244,8 +244,8 @@ func (p *Participant) End() {
 }
 
 // SetStore says whether kube-apiserver itself keeps the stream's resource, and certainly in another etcd than Events.
-func (p *Participant) SetStore(local, apart bool) {
-	p.locked(func(*Coordinator) { p.local, p.apart = local, apart })
+func (p *Participant) SetStore(local, otherEtcd bool) {
+	p.locked(func(*Coordinator) { p.local, p.otherEtcd = local, otherEtcd })
 }
 
 // CommonEnd returns the revision at which another stream of the round has listed, if this stream can end its gap there
@@ -375,7 +375,7 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 		return p.stream.Namespace != "" && q.stream.Namespace != "" && p.stream.Namespace != q.stream.Namespace
 	}
 	overrides := p.coordinator.overrides
-	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.apart && q.apart)
+	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.otherEtcd && q.otherEtcd)
 }
 
 // waiting returns how many other recoveries have yet to read sizes, or still do, and learn what this one learns.
@@ -391,14 +391,14 @@ func (p *Participant) waiting() (n int) {
 }
 
 // whole returns the resource in all namespaces, of which the stream has one; nil: it has all.
-func (p *Participant) whole() (w *whole) {
+func (p *Participant) allNamespaces() (w *shared) {
 	p.locked(func(c *Coordinator) {
 		if p.stream.Namespace == "" {
 			return
 		}
 		id := p.stream.Resource.ID()
 		if w = c.wholes[id]; w == nil {
-			w = &whole{sizes: map[uint64]*sizeRead{}, listed: map[uint64]bool{}}
+			w = &shared{sizes: map[uint64]*sizeRead{}, listed: map[uint64]bool{}}
 			c.wholes[id] = w
 		}
 	})
@@ -422,7 +422,7 @@ func (p *Participant) sibling(namespace string) (q *Participant) {
 	p.locked(func(c *Coordinator) {
 		q = c.join(change.NewStream(p.stream.Resource, namespace, "", ""), p.leased)
 		if q.witness {
-			q.local, q.apart = p.local, p.apart
+			q.local, q.otherEtcd = p.local, p.otherEtcd
 		}
 	})
 	return q
@@ -457,7 +457,7 @@ func (p *Participant) sharedFrom() uint64 {
 }
 
 // noteAsked is called while witnesses are asked.
-func (p *Participant) noteAsked(witness *change.Stream, from uint64, refused bool) {
+func (p *Participant) recordAsked(witness *change.Stream, from uint64, refused bool) {
 	p.locked(func(c *Coordinator) {
 		t := testimony{from: from}
 		if refused {

@@ -51,7 +51,7 @@ type meter struct {
 	given   bool // the costs are not measured
 	running int
 	shared  float64 // what a request that ran from the start on would have cost
-	at      time.Time
+	since   time.Time
 }
 
 // begin and end are called around a request, or the pages of a list; end returns what it has cost.
@@ -75,9 +75,9 @@ func (m *meter) end(from float64) (cost float64) {
 func (m *meter) pass() {
 	now := time.Now()
 	if m.running > 0 {
-		m.shared += now.Sub(m.at).Seconds() / float64(m.running)
+		m.shared += now.Sub(m.since).Seconds() / float64(m.running)
 	}
-	m.at = now
+	m.since = now
 }
 
 // learn moves a cost towards a new measurement, by a part of the difference.

@@ -44,7 +44,7 @@ func (x *explained) lowest(revision uint64) uint64 {
 	return x.to
 }
 
-func (x *explained) between(lo, hi uint64) (revisions []uint64) {
+func (x *explained) unexplained(lo, hi uint64) (revisions []uint64) {
 	for n, r := lo/pageSize, lo+1; r < hi; n, r = n+1, (n+1)*pageSize {
 		if r/pageSize != n {
 			continue
@@ -61,7 +61,7 @@ func (x *explained) between(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
-func (x *explained) upTo(lo, hi uint64) []uint64 { return x.between(lo, hi+1) }
+func (x *explained) upTo(lo, hi uint64) []uint64 { return x.unexplained(lo, hi+1) }
 
 // accountedFor returns how many revisions are explained or were read.
 func (x *explained) accountedFor(read *revisions) (n int) {

@@ -65,7 +65,7 @@ func (h *ExactReads) SameCluster(ctx context.Context) error {
 
 // Besides returns the history of another collection, without bodies, that is read only if it may be: a refusal is not waited out. Its requests
 // are among those of h.
-func (h *ExactReads) Besides(s *change.Stream) *ExactReads {
+func (h *ExactReads) ForWitness(s *change.Stream) *ExactReads {
 	other := NewExactReads(h.client, s, true, nil, false, h.limiter)
 	other.requests, other.optional = h.requests, true
 	return other
@@ -118,9 +118,9 @@ func (h *ExactReads) countNames(ctx context.Context, revision uint64) (n int64, 
 
 func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
-	at := change.VersionOf(revision)
+	version := change.VersionOf(revision)
 	byName := apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}
-	_, err = h.page(ctx, at, byName, anyBody, func(found apiclient.Object) error {
+	_, err = h.page(ctx, version, byName, anyBody, func(found apiclient.Object) error {
 		if found.Key() != key {
 			return fmt.Errorf("%w: asked for an object by its name, the server answers with another one", ErrNotPossible)
 		}
@@ -178,9 +178,9 @@ func (h *ExactReads) pageLimit(full bool) int {
 	return int(min(max(pageBytes/size, smallestPage), largestPage))
 }
 
-func (h *ExactReads) noteBody(o *apiclient.Object) {
-	about := h.bodyBytes.Load()
-	h.bodyBytes.Store(about + (int64(len(o.Raw))-about)/min(h.bodies.Add(1), 16))
+func (h *ExactReads) recordBody(o *apiclient.Object) {
+	average := h.bodyBytes.Load()
+	h.bodyBytes.Store(average + (int64(len(o.Raw))-average)/min(h.bodies.Add(1), 16))
 }
 
 // pages reads all pages of the past. The objects that body selects have their bodies.
@@ -203,9 +203,9 @@ func noBody(*apiclient.Object) bool { return false }
 // page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
 // (5xx, a refusal, a lost connection, an answer that is no list, as of a proxy). visit sees no item twice, since it is called
 // after the whole page was read.
-func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,
+func (h *ExactReads) page(ctx context.Context, version change.ResourceVersion, o apiclient.ListOptions,
 	body func(*apiclient.Object) bool, visit func(apiclient.Object) error) (apiclient.Page, error) {
-	o.Exact = at
+	o.Exact = version
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items []item
 	full := h.isFull(&o)
@@ -224,14 +224,14 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			h.requests.Add(1)
 			items = items[:0]
 			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
-				kept := *o
-				if kept.Raw = nil; body(o) {
-					kept.Raw = bytes.Clone(o.Raw)
+				copied := *o
+				if copied.Raw = nil; body(o) {
+					copied.Raw = bytes.Clone(o.Raw)
 				}
 				if full {
-					h.noteBody(o)
+					h.recordBody(o)
 				}
-				items = append(items, item{kept, unreadable})
+				items = append(items, item{copied, unreadable})
 				return nil
 			})
 			return err
@@ -245,7 +245,7 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		switch after := apiclient.RetryAfter(err); {
 		case (internal >= internalTries || apiclient.IsInternal(err) && h.unreadable.Load()) && h.listsPresent(ctx):
 			h.unreadable.Store(true)
-			return p, backoff.Permanent(fmt.Errorf("%w (%s): %w", errUnreadable, at, err))
+			return p, backoff.Permanent(fmt.Errorf("%w (%s): %w", errUnreadable, version, err))
 		case after > 0:
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		case errors.Is(err, apiclient.ErrNotExact):

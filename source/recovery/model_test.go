@@ -35,7 +35,7 @@ func newModelled(random *rand.Rand) *modelled {
 	objects, others, moving := 3+random.IntN(8), random.IntN(4), m.selected && random.IntN(2) == 0
 	for r := uint64(1); r <= m.to; r++ {
 		key := fmt.Sprintf("ns-%d/%c", max(random.IntN(2), random.IntN(2)), 'a'+rune(random.IntN(objects)))
-		switch all := m.at(r); {
+		switch all := m.objectsAt(r); {
 		case random.IntN(5) < others: // another resource's revision
 		case (m.leased || m.purged) && len(all) > 1 && random.IntN(6) == 0:
 			m.expire(r, all)
@@ -103,16 +103,16 @@ func (m *modelled) recover(t *testing.T) (needless bool, err error) {
 		return false, fmt.Errorf("%w\nselected %v leased %v purged %v, aggregated %v, compacts %d after %d reads\nfrom %d to %d: %s\nof %v",
 			err, m.selected, m.leased, m.purged, g.Aggregated, m.then, m.after, m.from, m.to, describe(plan, incomplete), m.writes)
 	}
-	return incomplete != "" && !m.uncounted && (m.then == 0 || slices.Equal(told(plan), m.between(m.from, m.to))), nil
+	return incomplete != "" && !m.uncounted && (m.then == 0 || slices.Equal(changesOf(plan), m.writesBetween(m.from, m.to))), nil
 }
 
 // check compares the plan with the history.
 func (m *modelled) check(plan Plan, incomplete string) error {
-	want := m.between(m.from, m.to)
-	if incomplete == "" && !slices.Equal(told(plan), want) {
+	want := m.writesBetween(m.from, m.to)
+	if incomplete == "" && !slices.Equal(changesOf(plan), want) {
 		return fmt.Errorf("said to be complete, and is not")
 	}
-	state, last := m.at(m.from), uint64(0)
+	state, last := m.objectsAt(m.from), uint64(0)
 	for _, c := range plan {
 		what := text(c.Version, c.Op, c.Key)
 		old, exists := state[c.Key]
@@ -131,7 +131,7 @@ func (m *modelled) check(plan Plan, incomplete string) error {
 			state[c.Key] = known.Object{UID: c.UID, Version: change.VersionOf(c.Version)}
 		}
 	}
-	end := m.at(m.to)
+	end := m.objectsAt(m.to)
 	for key := range end {
 		if state[key] != end[key] {
 			return fmt.Errorf("it ends with %s %v, which is %v", key, state[key], end[key])

@@ -87,7 +87,7 @@ type Gap struct {
 
 	// Whole is the history of the resource in all namespaces, without bodies, of a stream of one. A refusal is an error at once. nil: it
 	// is not read.
-	Whole History
+	AllNamespaces History
 
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
@@ -193,7 +193,7 @@ type revision struct {
 }
 
 // bodiesKept bounds the bytes of bodies that a search holds. Bodies beyond it are read again when they are emitted.
-const bodiesKept = 24 << 20
+const bodiesHeld = 24 << 20
 
 func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {
@@ -209,7 +209,7 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	changed := s.newChanged()
-	deleted := s.noteDeleted()
+	deleted := s.recordDeleted()
 	if err := s.dateDeletions(ctx); err != nil {
 		return err
 	}
@@ -278,15 +278,15 @@ func (s *search) countUnlogged(ctx context.Context) (n int64, err error) {
 
 func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 	for hi := s.To; lo < hi; {
-		at := lo + (hi-lo)/2
-		_, err := s.history.Size(ctx, at)
+		middle := lo + (hi-lo)/2
+		_, err := s.history.Size(ctx, middle)
 		switch {
 		case IsLost(err):
-			lo = at + 1
+			lo = middle + 1
 		case err != nil && !errors.Is(err, errNoSize):
 			return 0, err
 		default:
-			hi = at
+			hi = middle
 		}
 	}
 	return lo, nil
@@ -369,13 +369,13 @@ func (s *search) newIncarnation(key, uid string) *incarnation {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteSightings(l)
+	s.recordSightings(l)
 	s.incarnations[key] = append(s.incarnations[key], l)
 	return l
 }
 
 // noteEnd records that the incarnation exists at one revision and is missing at a later one.
-func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
+func (s *search) recordEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.lastSeen, l.firstMissing = lastSeen, firstMissing

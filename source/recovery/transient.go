@@ -18,10 +18,10 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 	group.SetLimit(min(s.Parallel, listsAtOnce))
 	for i, run := range runs {
 		group.Go(func() (err error) {
-			at := run.from
-			unknown[i], err = s.unknownAt(inner, at)
+			revision := run.from
+			unknown[i], err = s.unknownAt(inner, revision)
 			if lost[i] = IsLost(err); lost[i] {
-				return s.lose(inner, at, err) // the next round looks elsewhere
+				return s.lose(inner, revision, err) // the next round looks elsewhere
 			}
 			return err
 		})
@@ -30,15 +30,15 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	for i, run := range runs {
-		at := run.from
+		revision := run.from
 		for _, id := range unknown[i] {
-			if !s.existsAt(id.key, id.uid, at) {
-				s.noteEnd(s.transient(id.key, id.uid), at, min(run.to, s.nextPastList(id.key, at)))
+			if !s.existsAt(id.key, id.uid, revision) {
+				s.recordEnd(s.transient(id.key, id.uid), revision, min(run.to, s.nextPastList(id.key, revision)))
 			}
 		}
 		found = found || lost[i] || len(unknown[i]) > 0
 		if !lost[i] && len(unknown[i]) == 0 {
-			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
+			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", revision))
 		}
 	}
 	return found, nil
@@ -52,25 +52,25 @@ func (s *search) mostTransient() (runs []span) {
 	for _, r := range s.sizes.openDeletions(s.oldest.Load(), s.To) {
 		open[r] = r-1 >= s.oldest.Load()
 	}
-	at, before, most := uint64(0), int64(0), int64(0)
+	revision, before, most := uint64(0), int64(0), int64(0)
 	for r, existing := range s.unknown() {
-		if open[r] && (at == 0 || before > most) {
-			at, most = r-1, before
+		if open[r] && (revision == 0 || before > most) {
+			revision, most = r-1, before
 		}
-		if before = existing; existing <= 0 && at != 0 {
-			runs, at, most = append(runs, span{at, r}), 0, 0
+		if before = existing; existing <= 0 && revision != 0 {
+			runs, revision, most = append(runs, span{revision, r}), 0, 0
 		}
 	}
-	if at != 0 {
-		runs = append(runs, span{at, s.To})
+	if revision != 0 {
+		runs = append(runs, span{revision, s.To})
 	}
 	return runs
 }
 
 // unknownAt reads the names at the revision, and returns the incarnations that are not known yet.
-func (s *search) unknownAt(ctx context.Context, at uint64) (unknown []identity, err error) {
-	err = s.history.Names(ctx, "", at, func(o apiclient.Object) error {
-		if !s.existsAt(o.Key(), o.UID, at) {
+func (s *search) unknownAt(ctx context.Context, revision uint64) (unknown []identity, err error) {
+	err = s.history.Names(ctx, "", revision, func(o apiclient.Object) error {
+		if !s.existsAt(o.Key(), o.UID, revision) {
 			unknown = append(unknown, identity{o.Key(), o.UID})
 		}
 		return nil
@@ -78,13 +78,13 @@ func (s *search) unknownAt(ctx context.Context, at uint64) (unknown []identity, 
 	return unknown, err
 }
 
-func (s *search) existsAt(key, uid string, at uint64) bool {
+func (s *search) existsAt(key, uid string, revision uint64) bool {
 	known := false
 	for _, l := range s.incarnations[key] {
 		if l.uid != uid {
 			continue
 		}
-		if l.created <= at && (l.deleted == 0 || at < l.deleted) && !l.undated {
+		if l.created <= revision && (l.deleted == 0 || revision < l.deleted) && !l.undated {
 			return true
 		}
 		known = true

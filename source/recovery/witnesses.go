@@ -22,7 +22,7 @@ type Witness struct {
 	Leased  bool
 	History History // metadata is enough; a refusal is an error at once
 	// Store finds out where the resource is kept, as Participant.SetStore is told.
-	Store func(context.Context) (local, apart bool, err error)
+	Store func(context.Context) (local, otherEtcd bool, err error)
 }
 
 // testimony is what a witness was asked for.
@@ -64,7 +64,7 @@ func (s *search) askWitnesses(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Participant.noteAsked(w.Stream, from, apiclient.IsRefused(err))
+		s.Participant.recordAsked(w.Stream, from, apiclient.IsRefused(err))
 		if err != nil {
 			c.log.Debug("a resource that is not exported explains no revisions", "resource", w.Stream.ID(), "error", err)
 		}
@@ -75,7 +75,7 @@ func (s *search) askWitnesses(ctx context.Context) error {
 // sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change: none, if this one
 // is alone.
 func (s *search) sizesToRead() float64 {
-	return float64(s.Participant.waiting()) * float64(len(s.explained.between(s.oldest.Load(), s.To)))
+	return float64(s.Participant.waiting()) * float64(len(s.explained.unexplained(s.oldest.Load(), s.To)))
 }
 
 // ask lists the witness at the end of the gap, and walks back what has changed in it.
@@ -83,11 +83,11 @@ func (s *search) ask(ctx context.Context, w Witness, from uint64, saves float64)
 	p := s.Participant.coordinator.joinWitness(w.Stream, w.Leased)
 	p.Begin()
 	defer p.End()
-	local, apart, err := w.Store(ctx)
+	local, otherEtcd, err := w.Store(ctx)
 	if err != nil {
 		return err
 	}
-	if p.SetStore(local, apart); !s.Participant.learnsFrom(p) {
+	if p.SetStore(local, otherEtcd); !s.Participant.learnsFrom(p) {
 		return nil
 	}
 	listed, err := w.History.Size(ctx, s.To)
@@ -123,7 +123,7 @@ func (s *search) testify(ctx context.Context) error {
 	if s.shown() > 0 { // to walk would ask once for each change that they show
 		return nil
 	}
-	if err := s.walkBefore(ctx, s.newChanged(), s.noteDeleted()); err != nil {
+	if err := s.walkBefore(ctx, s.newChanged(), s.recordDeleted()); err != nil {
 		return fmt.Errorf("walk back what changed of %s: %w", s.Participant.stream.ID(), err)
 	}
 	return nil

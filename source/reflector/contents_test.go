@@ -30,9 +30,9 @@ func TestAProofComparesContents(t *testing.T) {
 		"default/c": string(must[[]byte](t)(change.Stub([]byte(obj("c c 7")))))}
 	options.PageSize, options.Stored = 10, l.stored
 	all := listed("10", "", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9")
-	proof, whole := step{want: "list metadata rv=10 match=Exact limit=10", body: all}, step{want: "list rv=10 match=Exact limit=10", body: all}
-	play(t, l, options, append(holds("10", "e e 9"), step{want: "watch rv=10", stay: true}, proof, whole, whole,
-		step{want: "list fields=metadata.name=b", body: listed("10", "", "b b 6")}, proof, whole), func(t *testing.T, s *script) {
+	proof, bodies := step{want: "list metadata rv=10 match=Exact limit=10", body: all}, step{want: "list rv=10 match=Exact limit=10", body: all}
+	play(t, l, options, append(holds("10", "e e 9"), step{want: "watch rv=10", hang: true}, proof, bodies, bodies,
+		step{want: "list fields=metadata.name=b", body: listed("10", "", "b b 6")}, proof, bodies), func(t *testing.T, s *script) {
 		expect(t, l, "u b@6?", "10")
 		g := gaps(l.controls)
 		if len(g) != 1 || !g[0].Complete || g[0].Reason == "" || l.changes[0].Gap != g[0].ID || l.filled != 1 || l.bodies["default/e"] != obj("e e 9") {
@@ -47,7 +47,7 @@ func TestServersThatDifferCauseOneCorrection(t *testing.T) {
 	l.bodies["default/a"] = obj("a a 5")
 	options.Stored = l.stored
 	one, two := listed("10", "", "a a 5"), strings.Replace(listed("10", "", "a a 5"), obj("a a 5"), otherwise("a a 5"), 1)
-	all := append(holds("10", "a a 5"), step{want: "watch rv=10", stay: true})
+	all := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true})
 	for i := range 6 {
 		all = append(all, provedAt("10", "a a 5"), step{want: "list rv=10 match=Exact limit=2", body: []string{two, one}[i%2]})
 		if i == 0 {
@@ -96,7 +96,7 @@ func TestRandomContentsBecomeTheServers(t *testing.T) {
 				}
 				delete(changed, c.Key())
 			}
-			for _, o := range m.at("configmaps", m.now) {
+			for _, o := range m.writesAt("configmaps", m.now) {
 				if key := "default/" + o.name; s.log.bodies[key] != o.object() && !stubs[key] {
 					t.Errorf("the checkpoint has %s, the server %s", s.log.bodies[key], o.object())
 				}

@@ -77,7 +77,7 @@ func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 	l.awaitPosition(t, strconv.FormatInt(revision(t, k)-1, 10))
 	read := position(l)
 	var truth []string
-	look := func() int64 { // before a compaction makes it impossible
+	count := func() int64 { // before a compaction makes it impossible
 		now := revision(t, k)
 		truth = append(truth, etcdSays(t, k, read)...)
 		read = now
@@ -87,7 +87,7 @@ func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 		w.run(w.random.IntN(6))
 		g.hold()
 		w.run(5 + w.random.IntN(40))
-		now := look()
+		now := count()
 		compactedRound(t, k, w, g, now)
 		_, last, _ := strings.Cut(truth[len(truth)-1], "@")
 		l.awaitPosition(t, last)
@@ -115,11 +115,11 @@ func compactedRound(t *testing.T, k *servers.Kubernetes, w *writer, g *gateway, 
 		restart()
 		g.release(false)
 	case 1: // in the middle
-		at := g.exact + 1 + w.random.IntN(60)
+		revision := g.exact + 1 + w.random.IntN(60)
 		g.mu.Lock()
 		g.reading = func(n int) {
-			if n == at {
-				compact(now - int64(at%10))
+			if n == revision {
+				compact(now - int64(revision%10))
 			}
 		}
 		g.mu.Unlock()
@@ -138,10 +138,10 @@ func judge(t *testing.T, l *ledger, truth []string) {
 	t.Helper()
 	changes, controls := l.snapshot()
 	noneTwice(t, changes)
-	told := map[string]bool{}
+	recorded := map[string]bool{}
 	for _, c := range changes {
 		line := logged(c.Op.String(), c.Key(), string(c.ResourceVersion))
-		told[line] = true
+		recorded[line] = true
 		if !c.Inferred && c.Op != change.Read && !slices.Contains(truth, line) {
 			t.Errorf("the log says %q, which never happened", line)
 		}
@@ -156,12 +156,12 @@ func judge(t *testing.T, l *ledger, truth []string) {
 		}
 	}
 	for _, line := range truth {
-		if told[line] {
+		if recorded[line] {
 			continue
 		}
 		missing++
-		_, at, _ := strings.Cut(line, "@")
-		version := change.ResourceVersion(at)
+		_, written, _ := strings.Cut(line, "@")
+		version := change.ResourceVersion(written)
 		if !slices.ContainsFunc(gaps(controls), func(g change.Gap) bool {
 			return !g.Complete && version.Compare(g.From) > 0 && version.Compare(g.To) <= 0
 		}) {
@@ -172,7 +172,7 @@ func judge(t *testing.T, l *ledger, truth []string) {
 }
 
 // Bodies beyond what a recovery may hold are read again when they are emitted.
-func TestBodiesBeyondTheBudgetAreReadAgain(t *testing.T) {
+func TestBodiesAboveTheBudgetAreReadAgain(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	g := newGateway(t, k.Config)
 	api := kubernetes.NewForConfigOrDie(k.Config).CoreV1().ConfigMaps(ns)

@@ -250,17 +250,17 @@ func onlyV1(t *testing.T, crds dynamic.ResourceInterface, name string) {
 }
 
 // awaitLost waits until the API server fails to read the past.
-func awaitLost(t *testing.T, config *rest.Config, group, ns string, at change.ResourceVersion) {
+func awaitLost(t *testing.T, config *rest.Config, group, ns string, version change.ResourceVersion) {
 	t.Helper()
 	widgets := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
 	var err error
 	defer func() {
 		if t.Failed() {
-			t.Logf("the last answer, of version %s: %v", at, err)
+			t.Logf("the last answer, of version %s: %v", version, err)
 		}
 	}()
 	servers.Await(t, "the past to be unreadable", func() (bool, error) {
-		_, err = widgets.List(t.Context(), metav1.ListOptions{ResourceVersion: string(at), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		_, err = widgets.List(t.Context(), metav1.ListOptions{ResourceVersion: string(version), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		return apiclient.IsInternal(err), nil
 	})
 }

@@ -172,7 +172,7 @@ func gaps(controls []change.Control) (all []change.Gap) {
 }
 
 // The scenario of the mission: stopped, 300 changes made, the API server restarted, started again.
-func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
+func TestGapOf300ChangesIsRecoveredCompletely(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
 	w := newWriter(t, k.Config, 7, []string{"default", "kube-public"})

@@ -32,9 +32,9 @@ func newLedger() *ledger {
 	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}, bodies: map[string]string{}}
 }
 
-type crash struct{ at int }
+type crash struct{ item int }
 
-func (c crash) Error() string { return fmt.Sprintf("the test crashes the log at item %d", c.at) }
+func (c crash) Error() string { return fmt.Sprintf("the test crashes the log at item %d", c.item) }
 
 // restart lets a log that has failed take items again.
 func (l *ledger) restart() {

@@ -61,7 +61,7 @@ func TestAQuietStreamHoldsNoObject(t *testing.T) {
 		large := strings.Replace(modified("a a 101"), "v101", strings.Repeat("large ", 20_000), 1)
 		s := &script{steps: []step{
 			{want: "list limit=2", body: listed("100", "", "a a 10")},
-			{want: "watch rv=100", body: large + bookmark("150"), stay: true},
+			{want: "watch rv=100", body: large + bookmark("150"), hang: true},
 		}}
 		client := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
 		ctx, cancel := context.WithCancel(t.Context())

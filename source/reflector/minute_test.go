@@ -127,12 +127,12 @@ func (c *largeCluster) keyOf(part int, key string) string {
 
 // put writes an object in another state than before.
 func (c *largeCluster) put(part int, key string, options ...clientv3.OpOption) clientv3.Op {
-	at := c.keyOf(part, key)
+	event := c.keyOf(part, key)
 	namespace, name := change.SplitKey(key)
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(key), CreationTimestamp: metav1.Unix(1.7e9, 0),
-		Annotations: map[string]string{"state": strconv.Itoa(c.written[at])}}
-	c.written[at]++
-	return clientv3.OpPut(at, string(must[[]byte](c.t)(encodeStored(c.parts[part].Resource, meta))), options...)
+		Annotations: map[string]string{"state": strconv.Itoa(c.written[event])}}
+	c.written[event]++
+	return clientv3.OpPut(event, string(must[[]byte](c.t)(encodeStored(c.parts[part].Resource, meta))), options...)
 }
 
 // encodeStored returns an object as an API server stores it.

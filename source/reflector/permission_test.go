@@ -124,9 +124,9 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	if !o.was(change.StateRefused) {
 		t.Error("a refused stream is not called so")
 	}
-	told := l.refusals()[2]
-	if !strings.Contains(told.Cause, "forbidden") || string(told.ResourceVersion) != fmt.Sprint(position(l)) || told.SinceMs == 0 {
-		t.Errorf("the refusal is told as %+v", told)
+	refusal := l.refusals()[2]
+	if !strings.Contains(refusal.Cause, "forbidden") || string(refusal.ResourceVersion) != fmt.Sprint(position(l)) || refusal.SinceMs == 0 {
+		t.Errorf("the refusal is told as %+v", refusal)
 	}
 	o.forget()
 	for range 3 { // more of them are not told
@@ -141,14 +141,14 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 }
 
 // refusals are the control records of refusals.
-func (l *ledger) refusals() (told []change.Control) {
+func (l *ledger) refusals() (all []change.Control) {
 	_, controls := l.snapshot()
 	for _, c := range controls {
 		if c.Type == change.ControlStreamError || c.Type == change.ControlStreamRecovered {
-			told = append(told, c)
+			all = append(all, c)
 		}
 	}
-	return told
+	return all
 }
 
 // awaitRefusals waits for as many, and demands that they are these.
@@ -167,11 +167,11 @@ func (l *ledger) awaitRefusals(t *testing.T, want ...change.ControlType) {
 	}
 }
 
-func (q *quietObserver) saw(is func(error) bool) bool {
+func (q *quietObserver) saw(matches func(error) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, err := range q.errs {
-		if is(err) {
+		if matches(err) {
 			return true
 		}
 	}
@@ -184,9 +184,9 @@ func (q *quietObserver) forget() {
 	q.errs = nil
 }
 
-func (q *quietObserver) awaitError(t *testing.T, is func(error) bool) {
+func (q *quietObserver) awaitError(t *testing.T, matches func(error) bool) {
 	t.Helper()
-	servers.Await(t, "the error to be reported", func() (bool, error) { return q.saw(is), nil })
+	servers.Await(t, "the error to be reported", func() (bool, error) { return q.saw(matches), nil })
 }
 
 // A token becomes invalid; a new one is written to the file (or given by the plugin): the stream goes on.

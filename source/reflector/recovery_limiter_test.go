@@ -62,11 +62,11 @@ func (g *gapServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if status != 200 {
 		return answer(status, after, strings.NewReader(failure(status, "TooManyRequests")))
 	}
-	at := q.Get("resourceVersion")
-	if at == strconv.Itoa(g.to) {
+	version := q.Get("resourceVersion")
+	if version == strconv.Itoa(g.to) {
 		return answer(200, "", strings.NewReader(now))
 	}
-	return answer(200, "", strings.NewReader(listed(at, "", "a a 100")))
+	return answer(200, "", strings.NewReader(listed(version, "", "a a 100")))
 }
 
 // in is how many reads of the past were made between two times after the first.

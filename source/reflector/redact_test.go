@@ -88,7 +88,7 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
 		{want: "watch rv=100", body: `{"type":"ERROR","object":{"kind":"Token","message":"` + canary + `"}}` + "\n"},
 		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
-		{want: "watch rv=100", stay: true, body: `{"type":"ADDED","object":` + secret + "}\n"},
+		{want: "watch rv=100", hang: true, body: `{"type":"ADDED","object":` + secret + "}\n"},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l, s, o := newLedger(), &script{steps: steps}, &recorder{}

@@ -22,7 +22,7 @@ func TestARepairEmitsWhatTheLogShouldHave(t *testing.T) {
 	identity := func(letter, version string) *change.Identity {
 		return &change.Identity{UID: uid(letter), ResourceVersion: change.ResourceVersion(version)}
 	}
-	steps := append(holds("10", "newer d 9"), step{want: "watch rv=10", stay: true},
+	steps := append(holds("10", "newer d 9"), step{want: "watch rv=10", hang: true},
 		read("missing", "missing a 5"), read("stale", "stale b 6"), read("replaced", "replaced c 7"), read("extra", ""),
 		read("newer", "newer d 9"), read("unknown", ""))
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 		}
 		return false
 	}
-	told := func(name, member string) bool {
+	recorded := func(name, member string) bool {
 		for i := len(l.changes) - 1; i >= 0; i-- {
 			if c := l.changes[i]; c.Name == name {
 				var o map[string]any
@@ -100,7 +100,7 @@ func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 		}
 		l.await(t, "all objects with their member", func() bool {
 			for name := range stored {
-				if name[:len(fmt.Sprint(round))+2] == fmt.Sprintf("w%d-", round) && !told(name, member) {
+				if name[:len(fmt.Sprint(round))+2] == fmt.Sprintf("w%d-", round) && !recorded(name, member) {
 					return false
 				}
 			}

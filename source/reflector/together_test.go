@@ -195,9 +195,9 @@ func manyResources() []change.Resource {
 func allResources(t *testing.T, client kubernetes.Interface) []change.Resource {
 	all := []change.Resource{configMaps, deployments, eventsResource}
 	for _, group := range must[[]*metav1.APIResourceList](t)(client.Discovery().ServerPreferredResources()) {
-		at := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
+		version := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
 		for _, r := range group.APIResources {
-			one := change.Resource{Group: at.Group, Version: at.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
+			one := change.Resource{Group: version.Group, Version: version.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
 			known := slices.ContainsFunc(all, func(o change.Resource) bool {
 				return o.Plural == one.Plural && (o.Group == one.Group || one.Plural == "events")
 			})
@@ -257,7 +257,7 @@ func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, 
 			}
 		}
 		for _, line := range logSays(changes) {
-			if at, _ := strconv.ParseInt(line[strings.LastIndex(line, "@")+1:], 10, 64); at > s.from && at <= ends[s.keys()] {
+			if revision, _ := strconv.ParseInt(line[strings.LastIndex(line, "@")+1:], 10, 64); revision > s.from && revision <= ends[s.keys()] {
 				got = append(got, line)
 			}
 		}

@@ -19,7 +19,7 @@ var retired = regexp.MustCompile(`(?i)\b(whole|kept|look(s|ed)?|note[sd]?|(un)?t
 	`touched|lessons|story|tellers?)\b`)
 
 // turned are openings that put the object first, and phrases that leave the noun out.
-var turned = regexp.MustCompile(`^(Of|Between) |^(Those|That) (of|that|which|with) |^What .*\b(nobody|no one|nothing)\b|` +
+var turned = regexp.MustCompile(`^(Of|Between (are|is)) |^(Those|That) (of|that|which|with) |^What .*\b(nobody|no one|nothing)\b|` +
 	`^Who(ever)? [a-z]+s |\b([Tt]hose|[Tt]hat) of (a|all|an|each|the)\b|\bthe ones that\b`)
 
 var (

@@ -15,7 +15,7 @@ const shortComment = 10
 
 var (
 	// preposition is a name that says nothing about its value. Bounds, such as from, to, since and until, are values.
-	preposition = regexp.MustCompile(`^(?i)(of|at|is|on|by|with|about|against|among|between|upon|as|beside|beyond|apart)$`)
+	preposition = regexp.MustCompile(`^(?i:of|at|on|by|about|against|among|between|upon|as|beside|beyond|apart)$|^(is|with)$`)
 	hump        = regexp.MustCompile(`\p{Lu}?[^\p{Lu}]+`)
 	directive   = regexp.MustCompile(`(?m)^//(go:|nolint|line |export ).*$`)
 	name        = regexp.MustCompile(`\b\w+(\.\w+)+\b|\b\w+\(\)|\b\w*_\w*\b|"[^"\n]*"|'[^'\n]*'|https?://\S+`)
