@@ -18,7 +18,7 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// wholeList reads a list with encoding/json, to compare with. ok is false unless b is one whole list and nothing else.
+// completeList reads a list with encoding/json, to compare with. ok is false unless b is one complete list and nothing else.
 func completeList(b []byte) (p Page, items []string, ok bool) {
 	members := map[string][]json.RawMessage{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -112,7 +112,7 @@ func FuzzReadPage(f *testing.F) {
 	})
 }
 
-// What a stream would take for a whole list closes a gap, and the objects that it lacks are deleted.
+// If a stream took a cut list for a complete one, it would close a gap, and delete the objects that the list lacks.
 func TestOnlyACompleteListIsAList(t *testing.T) {
 	for _, s := range completeLists {
 		if _, _, ok := completeList([]byte(s)); !ok {

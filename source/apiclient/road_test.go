@@ -37,7 +37,7 @@ func TestListsOfAFarServerAreCompressed(t *testing.T) {
 	for _, c := range []struct {
 		how  string
 		trip time.Duration
-		want string // of a list, a streaming list and a watch
+		want string // the compression of a list, a streaming list and a watch
 	}{{"auto", time.Nanosecond, "||"}, {"auto", 25 * time.Millisecond, "gzip|gzip|"}, {"gzip", time.Nanosecond, "gzip|gzip|"}, {"none", 25 * time.Millisecond, "||"}} {
 		client, err := New(&rest.Config{Host: server.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package discovery finds out what to export from an API server: the identity of its cluster, the resources that it serves,
-// which of these the patterns of KUBECDC_RESOURCES select, and whether a resource that it does not show any more was removed.
-// It reads no collections for export and knows nothing of positions.
+// Package discovery finds out what to export from an API server: its cluster's identity, its resources, and the resources that the
+// patterns of KUBECDC_RESOURCES select. It also finds out whether a resource that the server does not show any more was removed. It
+// reads no collections for export and knows nothing of positions.
 package discovery
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Server is the API server that is exported from.
 type Server struct {
-	// Namespaces are those whose objects this user may list; none: all.
+	// Namespaces are the only namespaces whose objects this user may list. Without one, all may be listed.
 	Namespaces []string
 
 	client *apiclient.Client
@@ -25,7 +25,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	origins  map[string]origin // by group, of what was served since the start
-	recorded map[string]bool   // groups that an aggregated API server served before (NoteAggregated)
+	recorded map[string]bool   // groups that an aggregated API server served before (RecordAggregated)
 }
 
 // Connect prepares the connection to an API server. It makes no request.

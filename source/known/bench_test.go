@@ -12,7 +12,7 @@ import (
 	"kubecdc/change"
 )
 
-// textMap and packedMap are what a Set could be instead: a Go map that holds uid and version as text, or as a Set packs them.
+// textMap and packedMap are alternatives to a Set: Go maps that hold uid and version as text, or packed as in a Set.
 type (
 	textMap   map[string]textEntry
 	textEntry struct {
@@ -63,7 +63,7 @@ func (m packedMap) Compare(key, uid string, version change.ResourceVersion) Diff
 	return Older
 }
 
-// BenchmarkSet tells what an object takes in memory, and how long Put and Compare take, beside the maps.
+// BenchmarkSet measures how many bytes an object takes, and how long Put and Compare take, in a Set and in both maps.
 func BenchmarkSet(b *testing.B) {
 	type set interface {
 		Put(key, uid string, version change.ResourceVersion)

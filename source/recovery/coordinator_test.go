@@ -42,7 +42,7 @@ func newEtcd(random *rand.Rand, resources int, unread float64) *etcd {
 	return e
 }
 
-// write writes one key of some resource, more often of the last ones. Of the leased one, it may delete several.
+// write writes one key of some resource, more often of the last ones. If the resource is leased, it may delete several keys.
 func (e *etcd) write(keys int) {
 	e.revision++
 	if e.random.Float64() < e.unread {
@@ -84,7 +84,7 @@ type peer struct {
 	witnesses   []Witness
 	allSpaces   *server  // in all namespaces, if the stream has one of them
 	forbidden   bool     // whole may not be read
-	untrue      []uint64 // a revision that it told other streams, and did not write
+	untrue      []uint64 // a revision that it reported to other streams, and did not write
 }
 
 func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bool) *peer {
@@ -114,7 +114,7 @@ func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, lease
 		Store: func(context.Context) (bool, bool, error) { return local, otherEtcd, err }}
 }
 
-// checkTold looks, whenever the stream reads something, whether what it has told others is true: they go on with it at once.
+// checkShared checks, whenever the stream reads something, that what it has reported to other streams is true. They use it at once.
 func (p *peer) checkShared() {
 	shared := &page{}
 	p.participant.writes.addTo(shared, 0)
@@ -186,9 +186,9 @@ func (p *peer) asked() (all []*peer) {
 	return all
 }
 
-// Streams that recover at the same time, and learn from each other, find each what happened to it, whatever the others wrote: over two etcds
-// with the same numbers, with several streams of a resource, with what is known of earlier tries and of watches before the gap, and with
-// resources that are left out and explain revisions.
+// Streams that recover at the same time and learn from each other find their own changes, whatever the others wrote. There are two etcds
+// with the same numbers, and several streams of a resource. Streams know something from earlier tries and from watches before the gap.
+// Resources that are left out explain revisions.
 func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	histories, seed := modelHistories(t, 300)
 	wrong, testified, shared := 0, 0, 0
@@ -206,12 +206,12 @@ func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	}
 	t.Logf("read: %d objects of what is left out, %d sizes and names of all namespaces", testified, shared)
 	if testified < histories/10 || shared < histories/10 {
-		t.Error("what is left out, or whole resources are hardly read")
+		t.Error("witnesses, or resources in all namespaces, are hardly read")
 	}
 }
 
-// recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results, and
-// how often what is left out was read, and whole resources for streams of single namespaces.
+// recoverAll makes two etcds with a history each, and lets all their streams recover. It returns what is wrong with the results. It also
+// returns how often witnesses were read, and how often resources in all namespaces for streams of single namespaces.
 func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, shared int) {
 	tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
 	c := NewCoordinator(slog.New(slog.DiscardHandler))
@@ -259,7 +259,8 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, share
 	return errs, testified, shared
 }
 
-// newPeers are the streams of both etcds, in any order; those of some resources are of one namespace each, and some resources are left out.
+// newPeers returns the streams of both etcds, in any order. Some resources have a stream for each namespace, and some resources are left
+// out.
 func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*peer) {
 	var witnesses []Witness
 	overrides := random.IntN(4) - 1

@@ -310,7 +310,7 @@ func randomGap(random *rand.Rand, s *server, from, to uint64) (*known.Set, Gap) 
 	return log, g
 }
 
-// told describes the changes of a plan.
+// changesOf describes the changes of a plan.
 func changesOf(p Plan) (all []string) {
 	for _, c := range p {
 		all = append(all, text(c.Version, c.Op, c.Key))

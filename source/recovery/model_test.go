@@ -84,8 +84,8 @@ func (m *modelled) left(key string) bool {
 	return false
 }
 
-// recover recovers the gap. What it says of an outcome that is wrong is an error; needless: it is said to be
-// incomplete, though everything could be read, or nothing lacks.
+// recover recovers the gap. It returns an error if the outcome is wrong. needless reports that the outcome is said to be incomplete,
+// though everything could be read, or nothing is lacking.
 func (m *modelled) recover(t *testing.T) (needless bool, err error) {
 	log, g := randomGap(m.random, m.server, m.from, m.to)
 	g.Selected, g.Leased = m.selected, m.leased
@@ -159,11 +159,11 @@ func modelHistories(t *testing.T, histories int) (n int, seed uint64) {
 	return histories, seed
 }
 
-// Whatever happened in a gap, and whenever the server compacts its history, the plan is just what happened, or says that it is
-// not; it ends in the state that the server has; and it says so only where something is lost. make model: 20,000 histories.
+// Whatever happened in a gap, and whenever the server compacts its history, the plan is just what happened, or says that it is not. It
+// ends in the state that the server has, and says that something is lost only where that is true. make model: 20,000 histories.
 func TestModelOfRecovery(t *testing.T) {
 	histories, seed := modelHistories(t, 1500)
-	counts := map[string]*[4]int{} // of a class of histories: all, wrong, needlessly incomplete, and their reads
+	counts := map[string]*[4]int{} // by class of histories: all, wrong, needlessly incomplete, and their reads
 	wrong := 0
 	for i := range histories {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))

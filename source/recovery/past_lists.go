@@ -12,14 +12,14 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// This file lists the whole collection, or a namespace, at revisions in the middle of a gap. A past list shows the last change of
-// each object before it, and whether it exists there. In a gap of many changes that is cheaper than to read each change by
-// itself, and it bounds where objects were deleted. A past list only explains revisions: what happened at the others is found out
-// afterwards, as without past lists.
+// This file lists the complete collection, or a namespace, at revisions in the middle of a gap. A past list shows the last change of
+// each object before it, and whether it exists there. In a gap of many changes that is cheaper than to read each change by itself, and
+// it bounds where objects were deleted. A past list only explains revisions. The other revisions are read afterwards, as without past
+// lists.
 //
-// The gap is halved at the middle one of its unexplained revisions, then each half, as long as a past list saves more time than
-// it costs (costs.go). Nothing is saved where nothing changed, so a quiet collection is not listed. A list without bodies is
-// cheaper; it is enough where few bodies would be new.
+// The gap is halved at the middle one of its unexplained revisions, then each half is halved. This goes on while a past list saves more
+// time than it costs (costs.go). Nothing is saved where nothing changed, so a quiet collection is not listed. A list without bodies is
+// cheaper, and enough where few bodies would be new.
 //
 // With selectors no past list is read, since an object can leave the collection and come back under one uid.
 
@@ -59,7 +59,7 @@ func (s *search) before(l *incarnation, revision uint64) uint64 {
 // span are the revisions in (from, to].
 type span struct{ from, to uint64 }
 
-// pastList is a past list that was read as a whole.
+// pastList is a past list that was read to its end.
 type pastList struct {
 	revision  uint64
 	namespace string // empty: all
@@ -103,7 +103,7 @@ func (s *search) readPastLists(ctx context.Context) error {
 	return nil
 }
 
-// shown returns how many changes past lists show, if these are more than they leave to be found; else 0.
+// shown returns how many changes past lists show, or 0 if more changes remain to be found.
 func (s *search) shown() (n int) {
 	for _, x := range s.sightings {
 		n += len(x.revisions)
@@ -114,9 +114,9 @@ func (s *search) shown() (n int) {
 	return n
 }
 
-// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's: little is left to be read
-// between the lists then. It lets them end, if they read fewer sizes at what this one has not found than it reads objects before they
-// have explained their deletions.
+// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's changes. Little is left to
+// be read between the lists then. The other recoveries may even end first, if that costs fewer reads. They then read sizes at revisions
+// that this one has not found. In the other order this one reads objects before the others have explained their deletions.
 func (s *search) letOthersWalk(ctx context.Context) error {
 	shown := s.shown()
 	if shown == 0 {
@@ -133,8 +133,8 @@ func (s *search) letOthersWalk(ctx context.Context) error {
 // listsAtOnce bounds the lists of the past that are read at once, since each holds a page in memory.
 const listsAtOnce = 4
 
-// unbounded reports that lists do not bound where an object was deleted: several objects may change at a revision, or an
-// object can leave the collection and come back under one uid.
+// unbounded reports that lists do not bound where an object was deleted. Several objects may change at a revision, or an object can
+// leave the collection and come back under one uid.
 func (s *search) unbounded() bool { return s.Aggregated || s.Leased || s.Selected }
 
 // halve reads past lists of a namespace, or of all, in the middle of spans, then of their halves.
@@ -156,8 +156,8 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		// An object that comes and goes within a span is in the list of its middle one time in two, and with spans of half the
-		// length there are half as many of them in all.
+		// An object that comes and goes within a span is in the list of the span's middle one time in two. Spans of half the length have
+		// half as many such objects in all.
 		newcomers = s.newcomers[namespace] / float64(max(lists, 1)) / 4
 		var next []span
 		for i, n := range level {
@@ -171,7 +171,7 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 	return nil
 }
 
-// ends returns how many objects were last seen at a revision and are missing later, by namespace; empty: in all.
+// ends returns how many objects were last seen at a revision and are missing later, by namespace. Namespace "" has all objects.
 func (s *search) ends() map[string]map[uint64]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +199,8 @@ func (s *search) ends() map[string]map[uint64]int {
 	return ends
 }
 
-// middle returns the revision in the middle of the span at which a past list saves more than it costs, and whether that needs
-// bodies; 0: none. newcomers is how many transient objects the list is expected to be the first to show.
+// middle returns the revision in the middle of the span if a past list there saves more than it costs, else 0. bodies reports whether
+// that list needs bodies. newcomers is how many transient objects the list is expected to be the first to show.
 func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int, newcomers float64) (revision uint64, bodies bool) {
 	unexplained := s.explained.unexplained(n.from, n.to)
 	if len(unexplained) == 0 {
@@ -233,8 +233,8 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 	return revision, bodies
 }
 
-// saved estimates how many reads a list of a namespace, or of all, in the middle of the span saves: one for each object that is
-// deleted in the span, and, with bodies, one for each that has changed twice. u revisions are unexplained.
+// saved estimates how many reads a list in the middle of the span saves, of one namespace or of all. It saves one read for each object
+// that is deleted in the span. With bodies it saves another one for each object that has changed twice. u revisions are unexplained.
 func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bodies bool) float64 {
 	deleted := 0
 	for at, n2 := range ends {
@@ -327,7 +327,7 @@ func saw(seen []seenRevision, version, readAt uint64, body []byte) []seenRevisio
 	return seen
 }
 
-// noteChange records a change that a list shows. Its callers hold the lock.
+// recordChange records a change that a list shows. Its callers hold the lock.
 func (s *search) recordChange(namespace string, version uint64) {
 	s.explain(version)
 	s.changes[""].add(version)
@@ -350,7 +350,7 @@ func (s *search) recordSightings(l *incarnation) {
 	}
 }
 
-// lastPastList returns the newest past list at or below the revision that would have the key; 0: there is none.
+// lastPastList returns the newest past list at or below the revision that would have the key, or 0.
 func (s *search) lastPastList(key string, revision uint64) (last uint64) {
 	namespace, _ := change.SplitKey(key)
 	for _, l := range s.pastLists {
@@ -361,7 +361,7 @@ func (s *search) lastPastList(key string, revision uint64) (last uint64) {
 	return last
 }
 
-// nextPastList returns the oldest past list after the revision that would have the key; To: there is none.
+// nextPastList returns the oldest past list after the revision that would have the key, or To if there is none.
 func (s *search) nextPastList(key string, after uint64) uint64 {
 	namespace, _ := change.SplitKey(key)
 	next := s.To
@@ -373,8 +373,7 @@ func (s *search) nextPastList(key string, after uint64) uint64 {
 	return next
 }
 
-// noteDeleted records the incarnations that end in the gap: known objects that are missing, and objects that only past lists
-// show.
+// recordDeleted records the incarnations that end in the gap: known objects that are missing, and objects that only past lists show.
 func (s *search) recordDeleted() (deleted []*incarnation) {
 	exists := map[identity]bool{}
 	for _, o := range s.Changed {
@@ -401,8 +400,8 @@ func (s *search) recordDeleted() (deleted []*incarnation) {
 	return deleted
 }
 
-// walkBefore walks back, before sizes are read, the objects that changed, those whose deletion is known, and transient objects
-// from where they were last seen: the sizes show what is missing only when their creations are known.
+// walkBefore walks back, before sizes are read, the objects that changed and those whose deletion is known. It also walks transient
+// objects back from where they were last seen, since the sizes show what is missing only when their creations are known.
 func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation) error {
 	return s.each(ctx, append(changed, deleted...), func(ctx context.Context, l *incarnation) error {
 		switch {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these
-// revisions all changes are known, so any unexplained change of size happened at the later one.
+// sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these revisions
+// all changes are known, so any unexplained change of size happened at the later one.
 type sizes struct {
 	mu        sync.Mutex
 	counts    map[uint64]int64

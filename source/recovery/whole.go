@@ -10,9 +10,9 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// whole is a resource in all namespaces, for the streams of single namespaces that recover together. A revision writes one key, so if
-// the size of the whole resource is the same at a revision and before it, nothing was created or deleted there in any namespace: two
-// reads answer for all streams. Where it differs, two lists of names tell all streams but one that it was none of theirs.
+// shared is a resource in all namespaces, for the streams of single namespaces that recover together. A revision writes one key. So if
+// the resource has the same size at a revision and before it, nothing was created or deleted there in any namespace. Two reads then
+// answer for all streams. If the sizes differ, two lists of names show which stream it concerns.
 type shared struct {
 	mu         sync.Mutex
 	sizes      map[uint64]*sizeRead
@@ -62,7 +62,7 @@ func (w *shared) knows(revision uint64) bool {
 	return w.sizes[revision] != nil && w.sizes[revision-1] != nil
 }
 
-// shares returns the whole resource, if the stream may learn from its sizes; else nil.
+// shares returns the resource in all namespaces, or nil if the stream may not use its sizes.
 func (s *search) shares() *shared {
 	if s.AllNamespaces == nil || s.unbounded() {
 		return nil
@@ -70,7 +70,8 @@ func (s *search) shares() *shared {
 	return s.Participant.allNamespaces()
 }
 
-// growth returns by how much the whole resource grew at a revision. ok is false if that is not known, and is not worth two reads.
+// growth returns by how much the resource grew in all namespaces at a revision. ok is false if that is not known, and is not worth two
+// reads.
 func (s *search) growth(ctx context.Context, w *shared, revision uint64) (n int64, ok bool, err error) {
 	if revision <= s.oldest.Load() || !w.knows(revision) && !s.saveMoreThan(2*w.sizeCost(s.tuning)) {
 		return 0, false, nil
@@ -100,8 +101,8 @@ func (s *search) saveMoreThan(cost float64) bool {
 	return float64(s.Participant.sharers())*s.meter.now().size > cost
 }
 
-// dateByGrowth dates, before sizes are read, the deletions that are left: among the revisions at which the whole resource shrank. All
-// streams do that before any of them reads its sizes, since each deletion found saves a read of every other stream.
+// dateByGrowth dates the deletions that are left, before sizes are read, among the revisions at which the resource shrank in all
+// namespaces. All streams do that before any of them reads its sizes, since each deletion found saves a read of every other stream.
 func (s *search) dateByGrowth(ctx context.Context) error {
 	w := s.shares()
 	if w == nil || len(s.ended) == 0 || !s.saveMoreThan(0) {

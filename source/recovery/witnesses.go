@@ -11,9 +11,9 @@ import (
 	"kubecdc/source/known"
 )
 
-// Witness is a resource that no stream of the process exports. Its writes explain revisions for those that do, if both are in one
-// etcd: a list shows which of its objects changed in the gap, and these are walked back, as those of a stream are. Its sizes are
-// not read, since what nobody exports need not be complete.
+// Witness is a resource that no stream of the process exports. Its writes explain revisions for exported resources in the same etcd. A
+// list shows which of its objects changed in the gap, and these are walked back like a stream's. Its sizes are not read, since its
+// changes need not be complete.
 //
 // Resources that are two names of the same objects must not explain each other. kube-apiserver has one such pair, events and
 // events.events.k8s.io, both of which are leased: none is asked while a stream exports the other.
@@ -21,14 +21,14 @@ type Witness struct {
 	Stream  *change.Stream // the whole resource
 	Leased  bool
 	History History // metadata is enough; a refusal is an error at once
-	// Store finds out where the resource is kept, as Participant.SetStore is told.
+	// Store finds out where the resource is stored, with the results that Participant.SetStore takes.
 	Store func(context.Context) (local, otherEtcd bool, err error)
 }
 
 // testimony is what a witness was asked for.
 type testimony struct {
 	from    uint64    // it was asked for the revisions after this one, in this round
-	refused time.Time // it may not be read; zero: it may, as far as is known
+	refused time.Time // when the API server refused to list it, if it did
 }
 
 // refusalHolds is how long a witness that may not be read is not asked again.
@@ -38,8 +38,8 @@ const refusalHolds = time.Hour
 // is spent so.
 const askingCosts, ofSizes = 3, 4
 
-// askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, as long as that asks less than
-// the sizes would. Of a witness that can't be read nothing follows.
+// askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, if that costs fewer requests
+// than the sizes. A witness that can't be read explains nothing.
 func (s *search) askWitnesses(ctx context.Context) error {
 	if s.Witnesses == nil || s.Participant == nil {
 		return nil
@@ -72,8 +72,8 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	return nil
 }
 
-// sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change: none, if this one
-// is alone.
+// sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change. It returns 0 if this
+// recovery is alone.
 func (s *search) sizesToRead() float64 {
 	return float64(s.Participant.waiting()) * float64(len(s.explained.unexplained(s.oldest.Load(), s.To)))
 }

@@ -22,8 +22,8 @@ import (
 // otherwise is an object with another body at the same version.
 func otherwise(o string) string { return strings.Replace(obj(o), `"k":"`, `"k":"other `, 1) }
 
-// A proof corrects a body that the checkpoint has otherwise at that version, after a gap record with the reason, and stores one that
-// it lacks. A stub, and a body of another version, are left alone.
+// A proof corrects a body that differs from the checkpoint's at that version, after a gap record with the reason. It stores a body that
+// the checkpoint lacks. It leaves a stub, and a body of another version, as they are.
 func TestAProofComparesContents(t *testing.T) {
 	l, options := resumed("10", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9"), proving()
 	l.bodies = map[string]string{"default/a": obj("a a 5"), "default/b": otherwise("b b 6"), "default/d": obj("d d 4"),
@@ -57,8 +57,8 @@ func TestServersThatDifferCauseOneCorrection(t *testing.T) {
 	play(t, l, options, all, func(t *testing.T, s *script) { expect(t, l, "u a@5?", "10") })
 }
 
-// Bodies in the checkpoint are changed, dropped or replaced by stubs behind the exporter's back, while objects change: after some
-// proofs all bodies are the server's but for the stubs, each of the others was corrected once, and nothing else was written.
+// Bodies in the checkpoint are changed, dropped or replaced by stubs, without the exporter's knowledge, while objects change. After some
+// proofs all bodies are the server's, except for the stubs. Each of the others was corrected once, and nothing else was written.
 func TestRandomContentsBecomeTheServers(t *testing.T) {
 	modelled(t, 100, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
@@ -112,8 +112,9 @@ func TestRandomContentsBecomeTheServers(t *testing.T) {
 	})
 }
 
-// While the exporter is stopped, a CRD gets a default for a member, which all objects then have at the versions that the log has. Of one
-// the log lacks another member too, as after a stop right after a change of the schema. The first proof corrects all of them, once.
+// While the exporter is stopped, a CRD gets a default for a member, which all objects then have at the versions that the log has. The
+// log also lacks another member of one object, as after a stop right after a change of the schema. The first proof corrects all of them,
+// once.
 func TestADefaultThatACRDGetsWhileTheExporterIsStopped(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	r := change.Resource{Group: ns + ".example.com", Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true}

@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The log fails at every item of a recovery, one after another; each time the stream starts again from what is
-// durable. Nothing is emitted twice, nothing is lost, and every gap record says that it is complete.
+// The log fails at every item of a recovery, one after another. Each time the stream starts again from what is durable. Nothing is
+// emitted twice, nothing is lost, and every gap record says that it is complete.
 func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -57,8 +57,8 @@ func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 	t.Logf("%d changes through %d crashes", len(want), crashes)
 }
 
-// Random histories, with restarts of the API server and compactions before and in the middle of the recovery: the
-// final state is right, nothing is emitted that did not happen or twice, and what is missing is in a gap whose record says so.
+// Random histories have restarts of the API server, and compactions before and in the middle of the recovery. The final state is right.
+// Nothing is emitted twice, and nothing that did not happen. What is missing is in a gap whose record says so.
 func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 	t.Parallel()
 	rounds, seed := 4, rand.Uint64()
@@ -171,7 +171,7 @@ func judge(t *testing.T, l *ledger, truth []string) {
 	t.Logf("%d changes, %d missing; %d gaps, %d of them incomplete", len(truth), missing, len(gaps(controls)), incomplete)
 }
 
-// Bodies beyond what a recovery may hold are read again when they are emitted.
+// Bodies above the number of bytes that a recovery may hold are read again when they are emitted.
 func TestBodiesAboveTheBudgetAreReadAgain(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	g := newGateway(t, k.Config)

@@ -25,8 +25,8 @@ func event(namespace, name string) *corev1.Event {
 		Reason: "Tested", Message: name}
 }
 
-// kube-apiserver keeps no watch cache of events. Other resources are written and etcd is compacted, again and again, up to
-// where the stream of events is: it moves on all the same, and there is never a gap.
+// kube-apiserver has no watch cache of events. Other resources are written and etcd is compacted, again and again, up to the position of
+// the stream of events. The position moves nevertheless, and there is never a gap.
 func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -86,8 +86,8 @@ func TestAnEmptyWatchMovesThePositionOnlyOnceAnotherOneConfirmsIt(t *testing.T) 
 	})
 }
 
-// Of Events it is known that there are no bookmarks: the list is made while the watch is open, so the next one begins
-// where the list was, and the server may compact what is before that.
+// The stream knows that Events have no bookmarks. So the list is made while the watch is open, and the next watch begins at the list.
+// The server may compact what is before that.
 func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
 	a := "a a 90"
 	unchanged := func(version string) step { return step{want: "list metadata limit=2", body: listed(version, "", a)} }
@@ -106,7 +106,7 @@ func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
 	})
 }
 
-// The watch has its whole time once more to deliver what the list shows; if it does not, there is a gap.
+// The watch has one more timeout to deliver what the list shows. If it does not, there is a gap.
 func TestAnOpenWatchOfEventsThatDoesNotDeliverWhatAListShows(t *testing.T) {
 	a := "a a 90"
 	differs := step{want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}

@@ -68,8 +68,8 @@ func inconsistentList() []step {
 	}
 }
 
-// A list that goes on with the inconsistent token ends only where the watch has passed its last page: what the pages have
-// shown is not emitted twice, deletions are the watch's own where it delivers them, and no deleted object comes back.
+// A list that goes on with the inconsistent token ends only where the watch has passed its last page. What the pages have shown is not
+// emitted twice. Deletions are the watch's own where it delivers them. No deleted object comes back.
 func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 	l := resumed("50", "a a 10", "b b 20", "x x 21", "y y 22", "z z 23")
 	play(t, l, plain(), steps(holds("100", "z z 23"), []step{
@@ -79,8 +79,8 @@ func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 		{want: "list limit=2", body: listed("200", "next", "a a 60", "b b 20")},
 		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
 		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260", "n n 290")}, // x, y, z are gone by 300
-		// Catching up: m was made at 210 and changed at 260; x is changed and deleted; o lives and dies; y was
-		// deleted before 200, so nobody tells of it any more; z is made anew. The connection ends on the way.
+		// Catching up: m was made at 210 and changed at 260. x is changed and deleted, and o lives and dies. y was deleted before 200,
+		// so no event reports it any more. z is made anew. The connection ends on the way.
 		{want: "watch rv=200", body: added("m m 210") + modified("x x 220") + added("o o 230") + bookmark("235"), cut: true},
 		{want: "list metadata limit=1", body: listed("310", "", "a a 60")},
 		{want: "list metadata rv=290 match=Exact fields=metadata.name=n", body: listed("290", "", "n n 290")},
@@ -95,8 +95,8 @@ func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 	})
 }
 
-// While an inconsistent list is caught up with, the log must not go on from there: a crash begins again from the old
-// position, and emits nothing twice.
+// While an inconsistent list is caught up with, the log must not go on from there. A crash begins again from the old position, and emits
+// nothing twice.
 func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	l := resumed("50", "a a 10", "x x 21")
 	play(t, l, plain(), steps(holds("100", "x x 21"), expired("50"), inconsistentList(), []step{
@@ -113,8 +113,8 @@ func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	})
 }
 
-// A list that begins again, and is then older than the log, leaves the stream where the log is complete: neither the deletions
-// that no watch has shown nor the gap record are lost.
+// A list that begins again, and is then older than the log, leaves the stream where the log is complete. Neither the deletions that no
+// watch has shown nor the gap record are lost.
 func TestAStaleListWhileCatchingUpLosesNothing(t *testing.T) {
 	l := resumed("50", "a a 10", "y y 22")
 	play(t, l, plain(), steps(holds("100", "y y 22"), expired("50"), inconsistentList(), []step{

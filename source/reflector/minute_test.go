@@ -30,8 +30,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A minute of a large cluster, written straight into etcd as its API servers would, is recovered after a restart: each change, by fewer
-// requests than there are revisions. KUBECDC_TEST_NODES=5000 make slow RUN=TestSlowAMinute takes 12 GB.
+// A minute of a large cluster, written straight into etcd as its API servers would, is recovered after a restart. Each change is
+// recovered, by fewer requests than there are revisions. KUBECDC_TEST_NODES=5000 make slow RUN=TestSlowAMinute takes 12 GB.
 func TestSlowAMinuteOfALargeClusterIsRecovered(t *testing.T) {
 	servers.Slow(t)
 	nodes := 200
@@ -60,7 +60,7 @@ type largeCluster struct {
 	t       *testing.T
 	etcd    *clientv3.Client
 	parts   []minute.Part
-	leases  []clientv3.LeaseID // of Events, the oldest first
+	leases  []clientv3.LeaseID // leases of Events, the oldest first
 	written map[string]int     // how often, by key in etcd
 }
 

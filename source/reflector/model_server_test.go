@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// modelServer is an API server in memory, before an etcd in memory: lists in pages, streaming lists, reads of the past, watches,
-// compaction, and restores from a backup. At random a watch gets 410, ends early or repeats events, and objects change between
-// two pages.
+// modelServer is an API server in memory, before an etcd in memory. It has lists in pages, streaming lists, reads of the past, watches,
+// compaction, and restores from a backup. At random a watch gets 410, ends early or repeats events, and objects change between two
+// pages.
 type modelServer struct {
 	mu        sync.Mutex
 	random    *rand.Rand

@@ -55,7 +55,7 @@ func (s *modelStream) crashed() bool {
 	return s.log.failed
 }
 
-// settle lets time pass until the log has the server's state; a crashed stream starts again.
+// settle lets time pass until the log has the server's state. A crashed stream starts again.
 func (s *modelStream) settle(m *modelServer) bool {
 	for range 600 {
 		time.Sleep(time.Second)
@@ -81,10 +81,10 @@ func (s *modelStream) settle(m *modelServer) bool {
 	return false
 }
 
-// judge compares the log of a stream whose server never lost its history with that history: what the log says happened, in that
-// order and once, and what it does not say is in a gap whose record says that changes may be missing. In such a gap it may be that
-// an object is created later than it was. A crash between two batches may leave a deletion that was inferred in no gap: then the
-// object's last updates and its deletion are not told as such.
+// judge compares the log of a stream with the server's history, which was never restored. What the log says happened, in that order and
+// once. What the log lacks is in a gap whose record says that changes may be missing. In such a gap the log may have an object's
+// creation later than it was. A crash between two batches may leave an inferred deletion outside every gap. The log then lacks the
+// object's last updates and the time of its deletion.
 func (s *modelStream) judge(m *modelServer) {
 	changes, controls := s.log.snapshot()
 	i := slices.IndexFunc(controls, func(c change.Control) bool { return c.Type == change.ControlSnapshotEnd })
@@ -175,9 +175,8 @@ func newModelStream(t *testing.T, m *modelServer, resource string, options refle
 		log: newLedger()}
 }
 
-// Lists, recoveries and watches that are interrupted anywhere, watches that expire on one server and not on another, lists that
-// expire between two pages, and events that are repeated: nothing is emitted twice or in the wrong order, and what is missing is in
-// a gap whose record says so.
+// Lists, recoveries and watches are interrupted anywhere. Watches expire on one server and not on another, lists expire between two
+// pages, and events are repeated. Nothing is emitted twice or in the wrong order, and what is missing is in a gap whose record says so.
 func TestRandomInterruptionsHideNothing(t *testing.T) {
 	modelled(t, 300, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
@@ -209,8 +208,8 @@ func TestRandomInterruptionsHideNothing(t *testing.T) {
 	})
 }
 
-// etcd is restored from a backup, again and again, and grows past the positions before a stream looks. The streams whose objects
-// changed last since the backup find that out, and all others, quiet or stopped, end with the server's state too.
+// etcd is restored from a backup, again and again, and grows past the positions before a stream reads it. The streams whose objects
+// changed last since the backup find that out. All others, quiet or stopped, end with the server's state too.
 func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
 	modelled(t, 150, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)

@@ -18,8 +18,8 @@ import (
 	"kubecdc/change"
 )
 
-// pastServer is an API server with a history, in memory, that answers questions about it rightly, or in one of the ways
-// in which a server may not. Its first watch is told 410.
+// pastServer is an API server with a history, in memory. It answers requests for the past correctly, or in one of the ways in which a
+// server may not. Its first watch gets a 410.
 type pastServer struct {
 	writes  []write
 	now     uint64
@@ -172,7 +172,7 @@ func TestAServerThatAlwaysAnswers410IsSpared(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &pastServer{now: 140, lie: lie, expires: true, writes: []write{{90, "a a 90", false}, {95, "b b 95", false}, {110, "a a 110", false}}}
 			l := resumed("100", "a a 90", "b b 95")
-			l.moved = make(chan struct{}) // of this bubble
+			l.moved = make(chan struct{}) // the channel belongs to this bubble
 			options := testOptions()
 			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
 			time.Sleep(10 * time.Second)
@@ -192,7 +192,7 @@ func TestOneOddAnswerDoesNotEndARecovery(t *testing.T) {
 			p := &pastServer{now: 140, odd: odd, writes: []write{{90, "a a 90", false}, {95, "b b 95", false},
 				{110, "a a 110", false}, {115, "c c 115", false}, {120, "a a 120", false}, {125, "c c 115", true}, {130, "b b 95", true}}}
 			l := resumed("100", "a a 90", "b b 95")
-			l.moved = make(chan struct{}) // of this bubble
+			l.moved = make(chan struct{}) // the channel belongs to this bubble
 			options := testOptions()
 			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
 			time.Sleep(time.Minute)

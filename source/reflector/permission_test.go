@@ -24,7 +24,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// readConfigMaps is a role that may; the built-in ones are filled by a controller, and none runs here.
+// readConfigMaps is a role that may read. The built-in roles are filled by a controller, and none runs here.
 func readConfigMaps(t *testing.T, client kubernetes.Interface) rbacv1.RoleRef {
 	t.Helper()
 	_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "read-configmaps"},
@@ -42,8 +42,8 @@ func grantReader(t *testing.T, client kubernetes.Interface) {
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}}}, metav1.CreateOptions{}))
 }
 
-// In the middle of a recovery the ClusterRoleBinding is deleted, and made again once reads are refused, as Helm does: no change is
-// lost that the server still has.
+// In the middle of a recovery the ClusterRoleBinding is deleted, and made again once reads are refused, as Helm does. No change is lost
+// that the server still has.
 func TestARecoveryOutlivesARefusal(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -189,7 +189,7 @@ func (q *quietObserver) awaitError(t *testing.T, matches func(error) bool) {
 	servers.Await(t, "the error to be reported", func() (bool, error) { return q.saw(matches), nil })
 }
 
-// A token becomes invalid; a new one is written to the file (or given by the plugin): the stream goes on.
+// A token becomes invalid, and a new one is written to the file (or given by the plugin). The stream goes on.
 func TestCredentialsThatExpireAreReadAnew(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	client := kubernetes.NewForConfigOrDie(k.Config)

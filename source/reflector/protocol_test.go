@@ -159,7 +159,7 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 	})
 }
 
-// Of which object a deletion is that can't be read, what the server has tells.
+// A deletion can't be read, so the server's present state shows which object was deleted.
 func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
 	for name, bad := range map[string]string{
 		"without uid and version": `{"type":"DELETED","object":{"kind":"ConfigMap","metadata":{"namespace":"default","name":"b"}}}`,
@@ -188,7 +188,8 @@ func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
 	})
 }
 
-// What answers a watch with 200 and no event is no API server: the watch has failed, and nothing of the answer is a dead letter.
+// A server that answers a watch with 200 and no event is no API server. The watch has failed, and no part of the answer is a dead
+// letter.
 func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 	for name, answer := range map[string]string{
 		"text":              "upstream connect error\n",
@@ -218,8 +219,8 @@ func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 	}
 }
 
-// Discovery may report a change in any state: another version is read from the same position; a removed resource's objects
-// end; when it is back, they are a snapshot again.
+// Discovery may report a change in any state. Another version is read from the same position. A removed resource's objects end, and when
+// the resource is back, they are a snapshot again.
 func TestAResourceThatChangesIsAdopted(t *testing.T) {
 	next := configMaps
 	next.Version = "v2"

@@ -138,7 +138,7 @@ func TestAServerThatIgnoresExactCantBeProven(t *testing.T) {
 	})
 }
 
-// While objects change as fast as they can, every proof is made, none finds a difference, and each is what folding the log up to
+// While objects change as fast as they can, every proof is made and none finds a difference. Each proof is what folding the log up to
 // its resourceVersion gives. KUBECDC_TEST_PROOFS is how many proofs are made.
 func TestProofsWhileObjectsChange(t *testing.T) {
 	enough := 20

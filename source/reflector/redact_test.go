@@ -64,8 +64,8 @@ func (o *recorder) all(l *ledger) string {
 	return text
 }
 
-// Of what can't be read of a redacted stream only size and hash are emitted; no answer of the API server is quoted in
-// an error or in the log.
+// If an event of a redacted stream can't be read, only its size and hash are emitted. No answer of the API server is quoted in an error
+// or in the log.
 func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 	bad := []string{
 		`{"type":"ADDED","object":{"kind":"Secret","metadata":{"uid":"u"},"data":{"a":"` + canary + `"}}}`,

@@ -24,7 +24,7 @@ var ErrIdle = apiclient.ErrIdle
 // IsRefused reports that an error of a stream is a refusal by the API server.
 func IsRefused(err error) bool { return apiclient.IsRefused(err) }
 
-// noteRefusal records a refusal, and emits a control record if the refusal lasts. It returns err, or an error of the output.
+// recordRefusal records a refusal, and emits a control record if the refusal lasts. It returns err, or an error of the output.
 func (r *Reflector) recordRefusal(ctx context.Context, err error) error {
 	lasts := r.refusal != nil || errors.Is(err, apiclient.ErrUnsupported)
 	if r.refusal == nil {

@@ -28,7 +28,7 @@ func TestARefusalIsReportedOnceAtItsStartAndEnd(t *testing.T) {
 	})
 }
 
-// One refusal that passes is not told.
+// One refusal that passes is not reported.
 func TestARefusalThatPassesIsNotReported(t *testing.T) {
 	l := newLedger()
 	play(t, l, plain(), []step{{want: "list limit=2", status: 404, body: failure(404, "NotFound")},

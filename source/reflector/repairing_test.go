@@ -27,7 +27,7 @@ func TestARepairEmitsWhatTheLogShouldHave(t *testing.T) {
 		read("newer", "newer d 9"), read("unknown", ""))
 	synctest.Test(t, func(t *testing.T) {
 		l := resumed("10", "missing a 5", "stale b 6", "replaced c 7", "newer d 9", "unknown f 4")
-		l.moved = make(chan struct{}) // of this bubble
+		l.moved = make(chan struct{}) // the channel belongs to this bubble
 		s := &script{steps: steps}
 		r, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, plain(), l, &quietObserver{})
 		time.Sleep(time.Second)

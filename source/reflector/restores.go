@@ -154,7 +154,7 @@ func (r *Reflector) hasOtherEtcdThan(ctx context.Context, other *change.Stream) 
 	return r.areInTwoEtcds(ctx, r.stream, other)
 }
 
-// apart says it of two streams.
+// areInTwoEtcds reports whether the resources of two streams are certainly in two etcds.
 func (r *Reflector) areInTwoEtcds(ctx context.Context, one, other *change.Stream) (bool, error) {
 	if other.Resource.ID() == one.Resource.ID() {
 		return false, nil

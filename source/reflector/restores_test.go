@@ -16,7 +16,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// restores tells the streams of a test of restores, those too that do not run; it remembers who has not followed yet.
+// restores reports restores to all streams of a test, even to streams that do not run. It remembers which streams have not followed yet.
 type restores struct {
 	mu       sync.Mutex
 	last     int64
@@ -30,7 +30,7 @@ func newRestores() *restores {
 	return &restores{open: map[change.StreamID]int64{}, running: map[change.StreamID]*reflector.Reflector{}}
 }
 
-// join notes that a stream runs, in the place of an earlier one of its name.
+// join adds a running stream, in the place of an earlier one of its name.
 func (x *restores) join(r *reflector.Reflector) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,7 +72,7 @@ func (x *restores) Followed(_ context.Context, stream change.StreamID, number in
 	return nil
 }
 
-// allFollowed reports whether all have followed, and how often one has told the others.
+// allFollowed reports whether all have followed, and how often a stream has reported a restore.
 func (x *restores) allFollowed() (followed bool, reported int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -124,7 +124,7 @@ func (s *script) done() bool {
 	return len(s.seen) >= len(s.steps)
 }
 
-// wait is how long the stream stayed away before the request with this number (from 0).
+// wait is the pause of the stream before the request with this number (from 0).
 func (s *script) wait(n int) time.Duration { return s.times[n].Sub(s.times[n-1]) }
 
 // check compares what was asked with what the script expects.
@@ -147,7 +147,7 @@ func (s *script) check(t *testing.T) {
 	}
 }
 
-// play runs a stream against the script until the last answer is given and all is quiet, and then looks.
+// play runs a stream against the script until the last answer is given and all is quiet, and then calls inspect.
 func play(t *testing.T, l *ledger, options reflector.Options, steps []step, inspect func(t *testing.T, s *script)) {
 	t.Helper()
 	playObserved(t, l, options, &quietObserver{}, steps, inspect)
@@ -168,7 +168,7 @@ func playStream(t *testing.T, l *ledger, stream *change.Stream, options reflecto
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: steps}
-		l.moved = make(chan struct{}) // of this bubble
+		l.moved = make(chan struct{}) // the channel belongs to this bubble
 		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, l, o)
 		for i := 0; !s.done() && i < 3600; i++ {
 			time.Sleep(time.Second)

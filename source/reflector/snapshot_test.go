@@ -13,7 +13,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// playSnapshot runs a snapshot beside a watch that is open after the first steps.
+// playSnapshot runs a snapshot while the watch is open after the first steps.
 func playSnapshot(t *testing.T, l *ledger, options reflector.Options, first, steps []step, snapshot *reflector.Snapshot) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

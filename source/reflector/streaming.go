@@ -213,9 +213,9 @@ func (l *listing) fallsBack(err error) bool {
 	return true
 }
 
-// goOn goes on with the watch of a streaming list as the stream's watch. It opens a new watch if the timeout of the first one is too
-// long, as for Events, or for watermarks that are due more often than bookmarks. Custom resources need a new watch, since their schema
-// must be known before it. So does a list in gzip, since an ordinary watch is not compressed (apiclient).
+// goOn goes on with the watch of a streaming list as the stream's watch. It opens a new watch if the timeout is too long: for Events, or
+// if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known before it. So
+// does a list in gzip, since an ordinary watch is not compressed (apiclient).
 func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (state, error) {
 	w, r := next.(*watching), l.stream.Resource
 	often := l.options.Watermark > 0 && l.options.Watermark < time.Minute

@@ -45,8 +45,8 @@ func TestAStreamingListGoesOnAsTheWatch(t *testing.T) {
 		})
 }
 
-// After a 410 a streaming list has the effect of pages: what differs is emitted, a name that has another uid is deleted before it is created,
-// and what the list does not have is deleted at its end.
+// After a 410 a streaming list has the effect of pages. What differs is emitted. A name that has another uid is deleted before it is
+// created. What the list does not have is deleted at its end.
 func TestAStreamingListFindsWhatAWatchMissed(t *testing.T) {
 	l := resumed("100", "a a 10", "b b 20", "c c 99", "e e 30")
 	play(t, l, streamingPlain(), steps(holds("100", "c c 99"), expired("100"), []step{
@@ -138,8 +138,8 @@ func TestAStreamingListThatIsCutGoesOnInPages(t *testing.T) {
 	})
 }
 
-// What an earlier process has emitted of a list, and what was emitted before a restore of etcd, is compared with pages: a streaming list could
-// not be told from one of an older state.
+// A list that an earlier process interrupted, or that follows a restore of etcd, is read in pages. A streaming list could not be
+// distinguished from one of an older state.
 func TestPagesFollowWhatIsAheadOfTheServer(t *testing.T) {
 	t.Run("an interrupted list", func(t *testing.T) {
 		l := resumed("", "a a 10", "c c 30")
@@ -200,7 +200,7 @@ func TestAStreamingListIsAskedForAgain(t *testing.T) {
 // behind is a log that remembers since when what it is sent may have waited.
 type behind struct {
 	*ledger
-	since map[string]time.Time // by name; zero: it is no longer than a moment ago
+	since map[string]time.Time // by name, zero if it is no longer than a moment ago
 }
 
 func (b *behind) Send(ctx context.Context, item change.Item) error {

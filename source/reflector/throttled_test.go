@@ -21,8 +21,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A recovery of 60 streams leaves room for others where the API server takes three requests at a time: few requests are
-// answered with 429, its own or another client's.
+// A recovery of 60 streams leaves room for others where the API server takes three requests at a time. Few requests are answered with
+// 429, the exporter's own or another client's.
 func TestSlowARecoveryLeavesRoomForOthers(t *testing.T) {
 	servers.Slow(t)
 	k := throttledKubernetes(t)
@@ -143,7 +143,7 @@ func makeChanges(ctx context.Context, g *gapped) error {
 	return err
 }
 
-// splitReads counts a recovery's reads of sizes and names apart from all other requests.
+// splitReads counts a recovery's reads of sizes and names separately from all other requests.
 func splitReads(reads, rest *statuses) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		sizes, others := reads.wrap(next), rest.wrap(next)

@@ -129,7 +129,8 @@ func (s *source) call(c *ast.CallExpr) {
 	}
 	from, _ := f.X.(*ast.Ident)
 	isError := from != nil && (from.Name == "fmt" && f.Sel.Name == "Errorf" || from.Name == "errors" && f.Sel.Name == "New")
-	if !isError && !logs[f.Sel.Name] {
+	isTest := from != nil && len(from.Name) == 1 && from.Name != "l" // t.Error
+	if !isError && (isTest || !logs[f.Sel.Name]) {
 		return
 	}
 	for _, arg := range c.Args[:min(2, len(c.Args))] {
@@ -168,7 +169,7 @@ func (s *source) comment(c *ast.CommentGroup) {
 	documented, isDoc := s.doc[c]
 	text := ""
 	for _, line := range c.List {
-		if !directive.MatchString(line.Text) {
+		if !directive.MatchString(line.Text) && !strings.HasPrefix(line.Text, "//\t") {
 			text += strings.TrimPrefix(strings.TrimPrefix(line.Text, "//"), " ") + "\n"
 		}
 	}
