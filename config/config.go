@@ -159,7 +159,7 @@ type Process struct {
 
 // HTTP protects what KUBECDC_LISTEN serves.
 type HTTP struct {
-	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page, /metrics and the details of /readyz (docs/monitoring.md). open: everyone who reaches the address. token: who has that of KUBECDC_HTTP_TOKEN_FILE. kubernetes: whose token the API server knows, with the right to get the path; the exporter then needs the ClusterRole system:auth-delegator."`
+	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page, /metrics and the details of /readyz (docs/monitoring.md), and what exporter serve has (docs/serve.md). open: everyone who reaches the address. token: who has that of KUBECDC_HTTP_TOKEN_FILE. kubernetes: whose token the API server knows, with the right to get the path, or to the resource; the exporter then needs the ClusterRole system:auth-delegator."`
 	TokenFile string `env:"KUBECDC_HTTP_TOKEN_FILE" help:"File with the bearer token, of at least 16 characters." example:"/etc/kubecdc/http-token"`
 	TLSCert   string `env:"KUBECDC_HTTP_TLS_CERT" help:"PEM file of the certificate, with its chain. Probes then need scheme: HTTPS. Default: no TLS." example:"/etc/kubecdc/tls.crt"`
 	TLSKey    string `env:"KUBECDC_HTTP_TLS_KEY" help:"PEM file of the certificate's key." example:"/etc/kubecdc/tls.key"`

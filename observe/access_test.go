@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -10,23 +9,18 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/flowcontrol"
 
+	"kubecdc/internal/web"
 	"kubecdc/status"
 	"kubecdc/test/servers"
 )
@@ -102,7 +96,7 @@ func writeFile(t *testing.T, path, text string) {
 func TestATokenFileIsRotated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	writeFile(t, file, "first-token-of-some-length\n")
-	s := protected(t, ServerOptions{Access: FileToken{file}})
+	s := protected(t, ServerOptions{Access: web.FileToken{Path: file}})
 	wantCodes(t, s, "", codes(http.StatusUnauthorized))
 	wantCodes(t, s, "another-token", codes(http.StatusUnauthorized))
 	wantCodes(t, s, "first-token-of-some-length", codes(http.StatusOK))
@@ -116,7 +110,7 @@ func TestATokenFileIsRotated(t *testing.T) {
 
 // A client that asks and does not read the answers must not hold memory for ever.
 func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
-	s := protected(t, ServerOptions{Within: 200 * time.Millisecond})
+	s := protected(t, ServerOptions{Options: web.Options{Within: 200 * time.Millisecond}})
 	c, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +129,7 @@ func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
 func TestABrowserSendsTheTokenAsPassword(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	writeFile(t, file, "a-token-of-some-length")
-	s := protected(t, ServerOptions{Access: FileToken{file}})
+	s := protected(t, ServerOptions{Access: web.FileToken{Path: file}})
 	for password, want := range map[string]int{"a-token-of-some-length": http.StatusOK, "wrong": http.StatusUnauthorized} {
 		r, _ := http.NewRequest(http.MethodGet, "http://"+s.Addr()+"/", nil)
 		r.SetBasicAuth("me", password)
@@ -153,7 +147,7 @@ func TestABrowserSendsTheTokenAsPassword(t *testing.T) {
 func TestProbesNeedNoTokenAndLearnNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	writeFile(t, file, "a-token-of-some-length")
-	s := protected(t, ServerOptions{Access: FileToken{file}})
+	s := protected(t, ServerOptions{Access: web.FileToken{Path: file}})
 	if code, body := ask(t, "http://"+s.Addr()+"/healthz", ""); code != http.StatusOK || body != "ok\n" {
 		t.Errorf("/healthz: %d %q", code, body)
 	}
@@ -174,7 +168,7 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 	servers.Need(t)
 	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{Users: []servers.User{
 		{Name: "scraper", Token: "token-of-scraper"}, {Name: "nobody", Token: "token-of-nobody"},
-		{Name: "exporter", Token: "token-of-exporter"}, {Name: "powerless", Token: "token-of-powerless"}}})
+		{Name: "exporter", Token: "token-of-exporter"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +187,13 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reviews, now := reviewsAs(t, kube.UserConfig(kube.Address, "token-of-exporter"))
+	reviews, err := web.NewReviews(kube.UserConfig(kube.Address, "token-of-exporter"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := protected(t, ServerOptions{Access: reviews})
 	scraper := map[string]int{"/": http.StatusForbidden, "/status.json": http.StatusForbidden, "/metrics": http.StatusOK}
 	servers.Await(t, "RBAC to learn of the bindings, by a watch", func() (bool, error) {
-		*now = now.Add(refusedFor)
 		code, _ := ask(t, "http://"+s.Addr()+"/metrics", "token-of-scraper")
 		return code == http.StatusOK, nil
 	})
@@ -210,101 +206,13 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 			t.Errorf("/readyz with %s: %s", token, body)
 		}
 	}
-
-	powerless, _ := reviewsAs(t, kube.UserConfig(kube.Address, "token-of-powerless"))
-	wantCodes(t, protected(t, ServerOptions{Access: powerless}), "token-of-scraper", codes(http.StatusServiceUnavailable))
-
-	if err := kube.API.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	wantCodes(t, s, "token-of-scraper", scraper) // the answers are kept for a short time
-	*now = now.Add(allowedForOutage - time.Second)
-	wantCodes(t, s, "token-of-scraper", map[string]int{"/metrics": http.StatusOK, "/": http.StatusServiceUnavailable})
-	*now = now.Add(time.Second)
-	wantCodes(t, s, "token-of-scraper", codes(http.StatusServiceUnavailable))
-}
-
-// reviewsAs are reviews by a user, with a clock.
-func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
-	t.Helper()
-	r, err := NewReviews(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	r.now = func() time.Time { return now }
-	return r, &now
-}
-
-// reviewer is an API server that knows one token, "good", and allows everything to its bearer. It counts TokenReviews.
-func reviewer(t *testing.T) (config *rest.Config, good, wrong *atomic.Int32) {
-	t.Helper()
-	good, wrong = &atomic.Int32{}, &atomic.Int32{}
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		body, _ := io.ReadAll(r.Body)
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
-			io.WriteString(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`)
-		case strings.Contains(string(body), `"good"`):
-			good.Add(1)
-			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true}}`)
-		default:
-			wrong.Add(1)
-			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview"}`)
-		}
-	}))
-	t.Cleanup(api.Close)
-	return &rest.Config{Host: api.URL}, good, wrong
-}
-
-func TestWrongTokensEvictNoGoodOne(t *testing.T) {
-	config, good, wrong := reviewer(t)
-	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
-	r, now := reviewsAs(t, config)
-	if err := r.Allow(t.Context(), "good", "/metrics"); err != nil {
-		t.Fatal(err)
-	}
-	const flood = 2000
-	for i := range flood {
-		if err := r.Allow(t.Context(), "wrong-"+strconv.Itoa(i), "/metrics"); !errors.Is(err, errUnknownToken) {
-			t.Fatal(err)
-		}
-	}
-	*now = now.Add(allowedFor - time.Second)
-	if err := r.Allow(t.Context(), "good", "/metrics"); err != nil || good.Load() != 1 || wrong.Load() != flood {
-		t.Errorf("%v after %d reviews of the good token and %d of wrong ones", err, good.Load(), wrong.Load())
-	}
-}
-
-// Reviews have a rate limit. Many requests with wrong tokens must not make the others wait until all of them were reviewed.
-func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
-	config, good, wrong := reviewer(t)
-	r, now := reviewsAs(t, config)
-	if err := r.Allow(t.Context(), "good", "/metrics"); err != nil {
-		t.Fatal(err)
-	}
-	*now = now.Add(allowedForOutage)
-	var all sync.WaitGroup
-	defer all.Wait()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for i := range 700 {
-		all.Go(func() { _ = r.Allow(ctx, "wrong-"+strconv.Itoa(i), "/metrics") })
-	}
-	for wrong.Load() < 100 { // the burst
-		time.Sleep(time.Millisecond)
-	}
-	if err := r.Allow(ctx, "good", "/metrics"); err != nil || good.Load() != 2 {
-		t.Errorf("a token that was allowed before: %v", err)
-	}
 }
 
 func TestACertificateIsRotated(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	first := newCertificate(t, certFile, keyFile)
-	s := protected(t, ServerOptions{TLSCert: certFile, TLSKey: keyFile})
+	s := protected(t, ServerOptions{Options: web.Options{TLSCert: certFile, TLSKey: keyFile}})
 	trusted := func(authority []byte) error {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(authority)

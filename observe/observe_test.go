@@ -19,6 +19,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/web"
 	"kubecdc/source/reflector"
 	"kubecdc/status"
 	"kubecdc/test/hostile"
@@ -39,7 +40,7 @@ func observing(slots int) *observedExporter {
 func observed(t *testing.T, slots int) (*observedExporter, *Server) {
 	t.Helper()
 	e := observing(slots)
-	s, err := Serve(ServerOptions{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, e.Metrics, &Status{Exporter: e.Exporter})
+	s, err := Serve(ServerOptions{Options: web.Options{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}}, e.Metrics, &Status{Exporter: e.Exporter})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,11 +295,11 @@ func TestARetryingSinkIsNotReady(t *testing.T) {
 
 func TestAPortInUseIsAnErrorOfItsOwn(t *testing.T) {
 	_, s := observed(t, 0)
-	_, err := Serve(ServerOptions{Listen: s.Addr()}, observing(0).Metrics, &Status{Exporter: observing(0).Exporter})
+	_, err := Serve(ServerOptions{Options: web.Options{Listen: s.Addr(), Log: slog.New(slog.DiscardHandler)}}, observing(0).Metrics, &Status{Exporter: observing(0).Exporter})
 	if _, ok := errors.AsType[*net.OpError](err); !ok || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Error(err)
 	}
-	if s, err := Serve(ServerOptions{Listen: "off"}, observing(0).Metrics, &Status{Exporter: observing(0).Exporter}); err != nil || s.Close() != nil {
+	if s, err := Serve(ServerOptions{Options: web.Options{Listen: "off"}}, observing(0).Metrics, &Status{Exporter: observing(0).Exporter}); err != nil || s.Close() != nil {
 		t.Error("off", err)
 	}
 }

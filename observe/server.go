@@ -1,67 +1,48 @@
 package observe
 
 import (
-	"cmp"
-	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"time"
 
 	"kubecdc/internal/plain"
+	"kubecdc/internal/web"
 	"kubecdc/status"
 )
 
 // Server serves the status page, /metrics, /healthz and /readyz.
 type Server struct {
-	http     *http.Server
-	listener net.Listener
-	access   Access // nil: everyone
-	log      *slog.Logger
+	*web.Server
+	access web.Access // nil: everyone
+	log    *slog.Logger
 }
 
 // ServerOptions is what a server needs besides what it shows.
 type ServerOptions struct {
-	Listen  string // KUBECDC_LISTEN
-	TLSCert string // file; empty: no TLS
-	TLSKey  string
-	Access  Access // nil: everyone
-	Log     *slog.Logger
-	Audit   http.Handler // takes audit events; nil: none
+	web.Options
+	Access web.Access   // nil: everyone
+	Audit  http.Handler // takes audit events; nil: none
 	// AuditAccess says who may bring them.
-	AuditAccess Access
-	Within      time.Duration // how long an answer may take; 0: answerWithin
+	AuditAccess web.Access
 }
 
-// answerWithin is how long an answer may take. Who does not read it for so long is disconnected.
-const answerWithin = 30 * time.Second
+// mostConnections is how many connections the server has. Pages that are kept up to date may be half.
+const mostConnections = 100
 
 // Serve starts a server, or returns the *net.OpError of listening. For "off" it returns a nil server, whose methods can be called.
 func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if o.Listen == "off" {
 		return nil, nil
 	}
-	s := &Server{access: o.Access, log: o.Log}
-	var err error
-	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
+	o.MostConnections = mostConnections
+	l, err := web.Listen(o.Options)
+	if err != nil {
 		return nil, err
 	}
-	s.http = &http.Server{Handler: s.audited(o, bodiless(s.handler(m, page))), ReadTimeout: readWithin, WriteTimeout: cmp.Or(o.Within, answerWithin),
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
-		ConnState: (&connections{open: map[net.Conn]connectionState{}}).changed,
-		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
-	s.http.Protocols.SetHTTP1(true) // a connection has one request at a time
-	serve := s.http.Serve
-	if o.TLSCert != "" {
-		c := certificate{certFile: o.TLSCert, keyFile: o.TLSKey, log: o.Log}
-		s.http.TLSConfig = &tls.Config{GetCertificate: c.load, MinVersion: tls.VersionTLS12}
-		serve = func(on net.Listener) error { return s.http.ServeTLS(on, "", "") }
-	}
-	go func() { _ = serve(s.listener) }() // ends with Close
+	s := &Server{Server: l, access: o.Access, log: o.Log}
+	go s.Serve(s.audited(o, web.Bodiless(s.handler(m, page)))) // ends with Close
 	return s, nil
 }
 
@@ -75,11 +56,11 @@ func (s *Server) audited(o ServerOptions, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if err := may(o.AuditAccess, r, AuditPath); err != nil {
-			if !errors.Is(err, errUnknownToken) {
+		if err := web.MayGet(o.AuditAccess, r, AuditPath); err != nil {
+			if !errors.Is(err, web.ErrUnknownToken) {
 				s.log.Warn("the token of the audit webhook can't be checked", "error", err)
 			}
-			refuse(w, "the token of KUBECDC_AUDIT_TOKEN_FILE is needed", http.StatusUnauthorized)
+			web.Refuse(w, "the token of KUBECDC_AUDIT_TOKEN_FILE is needed", http.StatusUnauthorized)
 			return
 		}
 		o.Audit.ServeHTTP(w, r)
@@ -91,7 +72,7 @@ func (s *Server) Addr() string {
 	if s == nil {
 		return ""
 	}
-	return s.listener.Addr().String()
+	return s.Server.Addr()
 }
 
 // Close stops the server. It waits up to a second for running requests.
@@ -99,9 +80,26 @@ func (s *Server) Close() error {
 	if s == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	return s.http.Shutdown(ctx)
+	return s.Server.Close()
+}
+
+// guard passes on what is allowed.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := web.MayGet(s.access, r, r.URL.Path)
+		switch {
+		case err == nil:
+			next.ServeHTTP(w, r)
+		case errors.Is(err, web.ErrUnknownToken):
+			web.Challenge(w.Header())
+			http.Error(w, "a bearer token is needed that is known here: see KUBECDC_HTTP_ACCESS", http.StatusUnauthorized)
+		case errors.Is(err, web.ErrNotAllowed):
+			http.Error(w, "the bearer of this token may not get "+r.URL.Path+": see KUBECDC_HTTP_ACCESS", http.StatusForbidden)
+		default:
+			s.log.Warn("a request could not be checked", "path", r.URL.Path, "error", err)
+			http.Error(w, "the token can't be checked now: the exporter's log says why", http.StatusServiceUnavailable)
+		}
+	})
 }
 
 // detailsPath is the path that a reader of what /readyz knows needs a right to. Every account of a cluster may get /readyz itself
@@ -113,7 +111,7 @@ func (s *Server) handler(m *Metrics, page *Status) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		report := status.ReportOf(page.Exporter.Snapshot())
-		if may(s.access, r, detailsPath) == nil {
+		if web.MayGet(s.access, r, detailsPath) == nil {
 			answerReady(w, report.Ready, report.Short())
 			return
 		}

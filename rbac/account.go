@@ -8,7 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kubecdc/change"
-	"kubecdc/observe"
+	"kubecdc/internal/web"
 	"kubecdc/source/discovery"
 )
 
@@ -30,7 +30,7 @@ func (a *Account) Objects(streams []*change.Stream) []Object {
 	objects := []Object{object("v1", "ServiceAccount", a.Name, a.Namespace, nil)}
 	rules := append(exported[""], discovery.Rights...)
 	if a.Reviews {
-		rules = append(rules, observe.ReviewRights...)
+		rules = append(rules, web.ReviewRights...)
 	}
 	objects = append(objects, a.grant(a.roleName(""), "", rules)...)
 	delete(exported, "")

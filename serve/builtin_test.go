@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,10 +34,11 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// The resources and the columns of their tables are those of kube-apiserver.
+// The resources, the columns of their tables, and the fields that select them are those of kube-apiserver.
 func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 	k := servers.Kube(t)
 	client := must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(k.Config))
+	g := (&past{t: t, raw: client.RESTClient()}).generator(t, 0)
 	var all []*served
 	for _, group := range must[[]*metav1.APIResourceList](t)(client.ServerPreferredResources()) {
 		gv := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
@@ -45,7 +48,7 @@ func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 			}
 			one := &served{Resource: change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced},
 				Singular: r.SingularName, Short: r.ShortNames, Categories: r.Categories}
-			one.Columns = tableOf(t, client.RESTClient(), one).ColumnDefinitions
+			one.Columns, one.Fields = tableOf(t, client.RESTClient(), one).ColumnDefinitions, g.fieldsOf(one)
 			all = append(all, one)
 		}
 	}
@@ -73,4 +76,26 @@ func tableOf(t testing.TB, client rest.Interface, r *served) *metav1.Table {
 		t.Fatal(err)
 	}
 	return table
+}
+
+// fieldsOf are the fields by which an API server selects a resource, of those in its schema and some others.
+func (g *generator) fieldsOf(of *served) (selectable []string) {
+	gv, root := g.root(of)
+	candidates := []string{"metadata.name", "metadata.namespace", "source", "reportingComponent", "reportingController", "status.successful"}
+	for member, s := range root.Properties {
+		candidates = append(candidates, member)
+		if len(s.AllOf) == 1 && member != "metadata" {
+			_, name, _ := strings.Cut(s.AllOf[0].Ref, "#/components/schemas/")
+			for inner := range g.schemas[gv][name].Properties {
+				candidates = append(candidates, member+"."+inner)
+			}
+		}
+	}
+	slices.Sort(candidates)
+	for _, field := range slices.Compact(candidates) {
+		if g.past.real(pathOf(of, "")+"?limit=1&fieldSelector="+field+"%3Dtrue", asObjects).code == http.StatusOK {
+			selectable = append(selectable, field)
+		}
+	}
+	return selectable
 }

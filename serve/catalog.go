@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
@@ -29,11 +30,13 @@ type served struct {
 	Categories []string                       `json:"categories,omitempty"`
 	Columns    []metav1.TableColumnDefinition `json:"columns,omitempty"`
 
-	paths      []string // of a custom resource's columns
-	selectable []string // fields of a custom resource
+	Fields []string `json:"fields,omitempty"` // that select objects
+
+	paths  []string        // of a custom resource's columns
+	schema json.RawMessage // of a custom resource
 }
 
-// builtin.json has what kube-apiserver serves, with the columns of its tables: go test ./serve -run TestBuiltin -args -update
+// builtin.json has what kube-apiserver serves, with the columns of its tables and the fields of selectors: go test ./serve -run TestBuiltin -args -update
 //
 //go:embed builtin.json
 var builtinJSON []byte
@@ -61,22 +64,16 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	custom := map[string]*served{}
 	if slices.Contains(ids, crds) {
 		at := *q
-		at.resourceVersion, at.from = "", ""
+		at.resourceVersion, at.from, at.namespace = "", "", ""
 		v, err := s.views.at(ctx, &at, crds)
 		if apierrors.IsResourceExpired(err) {
-			v, err = &view{}, nil // the log is younger than the moment: each list says so
+			v, err = emptyView(), nil // the log is younger than the moment: each list says so
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range v.keys {
-			o, err := v.state.Object(crds, key)
-			if err != nil {
-				return nil, err
-			}
-			if r := customResource(o.Body); r != nil {
-				custom[r.ID()] = r
-			}
+		if custom, err = v.custom(); err != nil {
+			return nil, err
 		}
 	}
 	for _, id := range ids {
@@ -88,6 +85,21 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Plural, b.Plural))
 	})
 	return c, nil
+}
+
+// customResources are those of a view of CRDs.
+func (v *view) customResources() (map[string]*served, error) {
+	custom := map[string]*served{}
+	for _, key := range v.keys {
+		o, err := v.state.Object(crds, key)
+		if err != nil {
+			return nil, err
+		}
+		if r := customResource(o.Body); r != nil {
+			custom[r.ID()] = r
+		}
+	}
+	return custom, nil
 }
 
 func (c catalog) find(group, version, plural string) *served {
@@ -114,6 +126,7 @@ type definition struct {
 				Priority                                  int32
 			}
 			SelectableFields []struct{ JSONPath string }
+			Schema           struct{ OpenAPIV3Schema json.RawMessage }
 		}
 	}
 }
@@ -132,17 +145,21 @@ func customResource(crd []byte) *served {
 		if !v.Served || r.Version != "" && version.CompareKubeAwareVersionStrings(v.Name, r.Version) <= 0 {
 			continue
 		}
-		r.Version, r.Columns, r.paths, r.selectable = v.Name, r.Columns[:1:1], nil, nil
+		r.Version, r.Columns, r.paths, r.Fields = v.Name, r.Columns[:1:1], nil, []string{"metadata.name"}
+		r.schema = v.Schema.OpenAPIV3Schema
+		if r.Namespaced {
+			r.Fields = append(r.Fields, "metadata.namespace")
+		}
 		for _, column := range v.AdditionalPrinterColumns {
 			r.Columns = append(r.Columns, metav1.TableColumnDefinition{Name: column.Name, Type: column.Type, Format: column.Format,
 				Description: cmp.Or(column.Description, fmt.Sprintf("Custom resource definition column (in JSONPath format): %s", column.JSONPath)), Priority: column.Priority})
 			r.paths = append(r.paths, column.JSONPath)
 		}
 		if len(v.AdditionalPrinterColumns) == 0 {
-			r.Columns, r.paths = append(r.Columns, metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: "CreationTimestamp is a timestamp representing the server time when this object was created."}), []string{".metadata.creationTimestamp"}
+			r.Columns, r.paths = append(r.Columns, metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}), []string{".metadata.creationTimestamp"}
 		}
 		for _, field := range v.SelectableFields {
-			r.selectable = append(r.selectable, field.JSONPath)
+			r.Fields = append(r.Fields, strings.TrimPrefix(field.JSONPath, "."))
 		}
 	}
 	return r

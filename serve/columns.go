@@ -19,8 +19,8 @@ import (
 // tables has the cells of the built-in resources after the name, as kube-apiserver's printers compute them
 // (k8s.io/kubernetes/pkg/printers/internalversion).
 var tables = map[string][]cell{
-	"persistentvolumeclaims": {phase, text("spec.volumeName"), claimed(text("status.capacity.storage")), claimed(modes("status.accessModes")), class, or("spec.volumeAttributesClassName", "<unset>"), age, or("spec.volumeMode", "<unset>")},
-	"persistentvolumes":      {text("spec.capacity.storage"), modes("spec.accessModes"), text("spec.persistentVolumeReclaimPolicy"), phase, claim, class, or("spec.volumeAttributesClassName", "<unset>"), text("status.reason"), age, or("spec.volumeMode", "<unset>")},
+	"persistentvolumeclaims": {phase, text("spec.volumeName"), claimed(or("status.capacity.storage", "0")), claimed(modes("status.accessModes")), class, or("spec.volumeAttributesClassName", "<unset>"), age, or("spec.volumeMode", "<unset>")},
+	"persistentvolumes":      {or("spec.capacity.storage", "0"), modes("spec.accessModes"), text("spec.persistentVolumeReclaimPolicy"), phase, claim, class, or("spec.volumeAttributesClassName", "<unset>"), text("status.reason"), age, or("spec.volumeMode", "<unset>")},
 	"serviceaccounts":        {age},
 	"limitranges":            {created},
 	"endpoints":              {endpoints, age},
@@ -83,6 +83,8 @@ var tables = map[string][]cell{
 	"resourceslices.resource.k8s.io":                           {text("spec.nodeName"), text("spec.driver"), text("spec.pool.name"), age},
 	"resourceclaimtemplates.resource.k8s.io":                   {age},
 	"deviceclasses.resource.k8s.io":                            {age},
+	"devicetaintrules.resource.k8s.io":                         {text("spec.taint.key"), text("spec.taint.value"), text("spec.taint.effect"), ago("spec.taint.timeAdded", ""), age},
+	"storageversionmigrations.storagemigration.k8s.io":         {migrated, trueCondition("Unknown", "Running", "Failed", "Succeeded")},
 	"resourceclaims.resource.k8s.io":                           {claimState, age},
 	"flowschemas.flowcontrol.apiserver.k8s.io":                 {text("spec.priorityLevelConfiguration.name"), number("spec.matchingPrecedence"), or("spec.distinguisherMethod.type", "<none>"), age, dangling},
 	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": {text("spec.type"), orNoneNumber("spec.limited.nominalConcurrencyShares"), orNoneNumber("spec.limited.limitResponse.queuing.queues"), orNoneNumber("spec.limited.limitResponse.queuing.handSize"), orNoneNumber("spec.limited.limitResponse.queuing.queueLengthLimit"), age},
@@ -233,6 +235,23 @@ func condition(without string, types ...string) cell {
 	}
 }
 
+// trueCondition is the last type of a condition that is true and one of these.
+func trueCondition(without string, types ...string) cell {
+	return func(r *row) any {
+		state := without
+		for _, c := range r.list("status.conditions") {
+			if t := textOf(at(c, "type")); slices.Contains(types, t) && textOf(at(c, "status")) == "True" {
+				state = t
+			}
+		}
+		return state
+	}
+}
+
+func migrated(r *row) any {
+	return schema.GroupResource{Group: r.text("spec.resource.group"), Resource: r.text("spec.resource.resource")}.String()
+}
+
 func (r *row) isCondition(kind string) bool {
 	return slices.ContainsFunc(r.list("status.conditions"), func(c any) bool {
 		return textOf(at(c, "type")) == kind && textOf(at(c, "status")) == "True"
@@ -294,7 +313,7 @@ func some(all []string, without string) string {
 	case len(all) > 3:
 		return fmt.Sprintf("%s + %d more...", strings.Join(all[:3], ","), len(all)-3)
 	}
-	return strings.Join(all, ",")
+	return orText(strings.Join(all, ","), without)
 }
 
 func endpoints(r *row) any {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,24 +14,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// selectableFields are those that kube-apiserver selects by, besides name and namespace, with the path in the object where that is another
-// one.
-var selectableFields = map[string][]string{
-	"pods": {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase",
-		"status.podIP", "status.nominatedNodeName"},
-	"nodes":      {"spec.unschedulable"},
-	"namespaces": {"status.phase"},
-	"secrets":    {"type"},
-	"services":   {"spec.clusterIP", "spec.type"},
-	"events": {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
-		"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source=source.component", "type"},
-	"events.events.k8s.io": {"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion",
-		"regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type"},
-	"replicasets.apps":       {"status.replicas"},
-	"replicationcontrollers": {"status.replicas"},
-	"jobs.batch":             {"status.successful=status.succeeded"},
-	"certificatesigningrequests.certificates.k8s.io": {"spec.signerName"},
-}
+// fieldPaths are the paths in the object of fields that have another name.
+var fieldPaths = map[string]string{"source": "source.component", "status.successful": "status.succeeded"}
 
 // numbers are fields whose absence is a zero, and switches those whose absence is false.
 var (
@@ -43,19 +28,8 @@ func (q *request) matcher(of *served) (func(o *query.Object) bool, error) {
 	if q.labels.Empty() && q.fields.Empty() {
 		return nil, nil
 	}
-	paths := map[string]string{"metadata.name": "metadata.name"}
-	if of.Namespaced {
-		paths["metadata.namespace"] = "metadata.namespace"
-	}
-	for _, field := range append(selectableFields[of.ID()], of.selectable...) {
-		label, path, found := strings.Cut(strings.TrimPrefix(field, "."), "=")
-		if !found {
-			path = label
-		}
-		paths[label] = path
-	}
 	for _, r := range q.fields.Requirements() {
-		if paths[r.Field] == "" {
+		if !slices.Contains(of.Fields, r.Field) {
 			return nil, apierrors.NewBadRequest("Unable to find \"" + of.APIVersion() + ", Resource=" + of.Plural +
 				"\" that match label selector \"\", field selector \"" + q.fields.String() + "\": field label not supported: " + r.Field)
 		}
@@ -69,7 +43,7 @@ func (q *request) matcher(of *served) (func(o *query.Object) bool, error) {
 		}
 		body, set := decoded(o.Body), fields.Set{}
 		for _, r := range q.fields.Requirements() {
-			set[r.Field] = fieldText(r.Field, at(body, paths[r.Field]))
+			set[r.Field] = fieldText(r.Field, at(body, cmp.Or(fieldPaths[r.Field], r.Field)))
 		}
 		return q.fields.Matches(set)
 	}, nil

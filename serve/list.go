@@ -56,7 +56,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, of *ser
 	case "Table":
 		return s.table(w, q, of, v, []*query.Object{o}, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
 	case "PartialObjectMetadata":
-		return reply(w, http.StatusOK, partial(o))
+		return reply(w, http.StatusOK, partial(of, o))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(append(o.Body, '\n'))
@@ -156,7 +156,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *se
 	case "PartialObjectMetadataList":
 		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
 		for _, o := range p.objects {
-			list.Items = append(list.Items, *partial(o))
+			list.Items = append(list.Items, *partial(of, o))
 		}
 		return reply(w, http.StatusOK, list)
 	}
@@ -193,9 +193,12 @@ func (of *served) item(body []byte) []byte {
 }
 
 // partial is an object's metadata.
-func partial(o *query.Object) *metav1.PartialObjectMetadata {
+func partial(of *served, o *query.Object) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
-	_ = json.Unmarshal(o.Body, m) // a stub has a part of it
+	_ = json.Unmarshal(o.Body, m)     // a stub has a part of it
+	if of.ID() == "daemonsets.apps" { // a field of the server's own type
+		delete(m.Annotations, "deprecated.daemonset.template.generation")
+	}
 	m.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
 	return m
 }

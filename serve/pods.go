@@ -184,7 +184,15 @@ func metrics(r *row) any {
 
 func metric(kind, name string, target, current any) string {
 	resource := kind == "Resource" || kind == "ContainerResource"
-	now := func(member string) string { return orText(textOf(at(current, member)), "<unknown>") }
+	now := func(member string) string {
+		switch value := textOf(at(current, member)); {
+		case value != "":
+			return value
+		case current == nil:
+			return "<unknown>"
+		}
+		return "<nil>"
+	}
 	average := textOf(at(target, "averageValue"))
 	switch {
 	case resource && average != "":
@@ -198,9 +206,9 @@ func metric(kind, name string, target, current any) string {
 		}
 		return fmt.Sprintf("%s: %s/%s", name, percent(current, "<unknown>"), percent(target, "<auto>"))
 	case kind == "Pods":
-		return now("averageValue") + "/" + average
+		return now("averageValue") + "/" + orText(average, "<nil>")
 	case average != "":
-		return now("averageValue") + "/" + average + " (avg)"
+		return orText(textOf(at(current, "averageValue")), "<unknown>") + "/" + average + " (avg)"
 	}
-	return now("value") + "/" + textOf(at(target, "value"))
+	return now("value") + "/" + orText(textOf(at(target, "value")), "<nil>")
 }

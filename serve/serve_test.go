@@ -35,39 +35,48 @@ import (
 
 // past is a cluster, and the log of it.
 type past struct {
-	t       *testing.T
-	kube    *servers.Kubernetes
-	client  kubernetes.Interface
-	dynamic dynamic.Interface
-	raw     rest.Interface
-	file    string
-	server  *Server
-	steps   int
+	t        *testing.T
+	kube     *servers.Kubernetes
+	client   kubernetes.Interface
+	dynamic  dynamic.Interface
+	raw      rest.Interface
+	binary   string
+	settings []string
+	log      *os.File
+	exporter *exporter.Process
+	file     string
+	server   *Server
+	steps    int
 }
 
 const cluster = "served"
 
-// newPast starts an exporter of all resources.
-func newPast(t *testing.T) *past {
-	p := &past{t: t, kube: servers.Lend(t), file: filepath.Join(t.TempDir(), "log.db")}
+// newPast starts an exporter of all resources, with more settings.
+func newPast(t *testing.T, more ...string) *past {
+	p := &past{t: t, kube: servers.Lend(t), binary: filepath.Join(t.TempDir(), "exporter"), file: filepath.Join(t.TempDir(), "log.db")}
 	p.client, p.dynamic = kubernetes.NewForConfigOrDie(p.kube.Config), dynamic.NewForConfigOrDie(p.kube.Config)
 	p.raw = p.client.Discovery().RESTClient()
-	binary := filepath.Join(t.TempDir(), "exporter")
-	ok(t, exporter.Build(t.Context(), binary))
-	log := must[*os.File](t)(os.Create(filepath.Join(t.TempDir(), "exporter.log")))
-	run := must[*exporter.Process](t)(exporter.Start(binary, []string{"KUBECONFIG=" + p.kube.Kubeconfig, "KUBECDC_CLUSTER=" + cluster, "KUBECDC_RESOURCES=*",
-		"KUBECDC_SINK=sqlite", "KUBECDC_CHECKPOINT=sqlite:" + p.file, "KUBECDC_WATERMARK_INTERVAL=2s"}, log, log))
+	ok(t, exporter.Build(t.Context(), p.binary))
+	p.log = must[*os.File](t)(os.Create(filepath.Join(t.TempDir(), "exporter.log")))
+	p.settings = append([]string{"KUBECONFIG=" + p.kube.Kubeconfig, "KUBECDC_CLUSTER=" + cluster, "KUBECDC_RESOURCES=*", "KUBECDC_SINK=sqlite",
+		"KUBECDC_CHECKPOINT=sqlite:" + p.file, "KUBECDC_WATERMARK_INTERVAL=2s"}, more...)
 	t.Cleanup(func() {
-		run.Kill()
-		if text, _ := os.ReadFile(log.Name()); t.Failed() {
+		if text, _ := os.ReadFile(p.log.Name()); t.Failed() {
 			t.Logf("exporter: %s", last(text, 3000))
 		}
 	})
-	servers.Await(t, "a ready exporter", func() (bool, error) { return run.Ready(context.Background()) == nil, nil })
+	p.start()
+	servers.Await(t, "a ready exporter", func() (bool, error) { return p.exporter.Ready(context.Background()) == nil, nil })
 	reader := must[*sqlite.Reader](t)(sqlite.NewReader(t.Context(), must[*sqlitefile.File](t)(sqlitefile.Share(t.Context(), p.file)), cluster))
 	t.Cleanup(func() { _ = reader.Close() })
-	p.server = New(reader, slog.New(slog.DiscardHandler))
+	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	return p
+}
+
+// start starts an exporter, which goes on in the log.
+func (p *past) start() {
+	p.exporter = must[*exporter.Process](p.t)(exporter.Start(p.binary, p.settings, p.log, p.log))
+	p.t.Cleanup(p.exporter.Kill)
 }
 
 func last(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
@@ -110,7 +119,8 @@ const (
 func TestALogIsServed(t *testing.T) {
 	p := newPast(t)
 	p.populate()
-	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors} {
+	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors,
+		"rights": (*past).rights} {
 		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
 			break
 		}
@@ -204,20 +214,13 @@ func differ(got, want string) string {
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
 func (p *past) populate() {
-	ctx := p.t.Context()
-	crd := &unstructured.Unstructured{}
-	ok(p.t, json.Unmarshal([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
+	p.define(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
 		"scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","shortNames":["wd"]},"versions":[{"name":"v1","served":true,"storage":true,
 		"selectableFields":[{"jsonPath":".spec.colour"}],
 		"additionalPrinterColumns":[{"name":"Colour","type":"string","jsonPath":".spec.colour"},{"name":"Size","type":"integer","jsonPath":".spec.size"},
 			{"name":"Made","type":"date","jsonPath":".metadata.creationTimestamp"},{"name":"Parts","type":"string","jsonPath":".spec.parts[*].name","priority":1}],
 		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"colour":{"type":"string"},"size":{"type":"integer"},
-			"parts":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}}}}}}}}]}}`), &crd.Object))
-	must[*unstructured.Unstructured](p.t)(p.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
-		Create(ctx, crd, metav1.CreateOptions{}))
-	servers.Await(p.t, "the custom resource", func() (bool, error) {
-		return p.real("/apis/example.com/v1/widgets", asObjects).code == 200 && p.ours("/apis/example.com/v1/widgets", asObjects).code == 200, nil
-	})
+			"parts":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}}}}}}}}]}}`)
 }
 
 // change makes the changes of a step.

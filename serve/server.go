@@ -19,48 +19,58 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubecdc/internal/plain"
+	"kubecdc/internal/web"
 	"kubecdc/sinks"
 )
 
 // Server serves one cluster's log.
 type Server struct {
-	log   sinks.Reader
-	views views
-	slog  *slog.Logger
-	now   func() time.Time
+	log    sinks.Reader
+	access web.Access // nil: everybody
+	views  views
+	slog   *slog.Logger
+	now    func() time.Time
 }
 
-// New returns a server of a log. The caller closes the log.
-func New(log sinks.Reader, logger *slog.Logger) *Server {
-	return &Server{log: log, slog: logger, now: time.Now, views: views{log: log}}
+// New returns a server of a log for those that have access; nil: everybody. The caller closes the log.
+func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
+	return &Server{log: log, access: access, slog: logger, now: time.Now, views: views{log: log}}
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q, err := s.parse(r)
-	if err == nil {
-		err = s.answer(w, r, q)
-	}
+	err := s.answer(w, r)
 	if err != nil && r.Context().Err() == nil {
 		s.refuse(w, err)
 	}
 }
 
-// answer answers a request whose path is understood.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request) error {
-	switch {
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return readOnly(r)
-	case q.path == "/version":
-		return s.version(w)
+	}
+	q, err := s.parse(r)
+	switch {
+	case err != nil:
+		return err
 	case q.path == "/healthz" || q.path == "/livez" || q.path == "/readyz":
 		_, err := w.Write([]byte("ok"))
 		return err
-	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/"):
+	}
+	if err := s.allow(r, q); err != nil {
+		return err
+	}
+	switch {
+	case q.path == "/version":
+		return s.version(w)
+	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/v2"):
 		return notFound("the server of a log has no " + q.path)
 	}
 	c, err := s.catalog(r.Context(), q)
 	if err != nil {
 		return err
+	}
+	if path, is := strings.CutPrefix(q.path, "/openapi/v3"); is {
+		return c.schemas(w, strings.Trim(path, "/"))
 	}
 	if q.plural == "" {
 		return s.discover(w, r, q, c)
@@ -107,6 +117,9 @@ func notFound(message string) error {
 // refuse answers with a Status.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	status := s.statusOf(err)
+	if status.Code == http.StatusUnauthorized {
+		web.Challenge(w.Header())
+	}
 	_ = reply(w, int(status.Code), status)
 }
 

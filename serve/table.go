@@ -38,21 +38,30 @@ func (s *Server) table(w http.ResponseWriter, q *request, of *served, v *view, o
 var tableType = metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}
 
 func (s *Server) rows(q *request, of *served, v *view, objects []*query.Object) ([]metav1.TableRow, error) {
+	if len(objects) == 0 && len(of.Columns) == 2 && of.Columns[1].Name == "Created At" {
+		return nil, nil // as the API server has it, for types that it prints without columns of their own
+	}
 	cells, now := of.cells(), v.at
 	if now.IsZero() || v.cut != nil {
 		now = s.now()
 	}
-	rows := make([]metav1.TableRow, 0, len(objects))
+	rows, decodedRows := make([]metav1.TableRow, 0, len(objects)), make([]*row, 0, len(objects))
 	for _, o := range objects {
 		r := &row{object: decoded(o.Body), now: now}
-		out := metav1.TableRow{Cells: []any{o.Name}, Object: included(q.include, o)}
+		out := metav1.TableRow{Object: included(q.include, of, o)}
+		if of.Columns[0].Name == "Name" {
+			out.Cells = []any{o.Name}
+		}
 		for _, c := range cells {
 			out.Cells = append(out.Cells, c(r))
 		}
 		if of.ID() == "pods" {
 			out.Conditions = podConditions[r.text("status.phase")]
 		}
-		rows = append(rows, out)
+		rows, decodedRows = append(rows, out), append(decodedRows, r)
+	}
+	if defaultAnnotations[of.ID()] != nil {
+		markDefault(of, q.name == "" && !q.watch, decodedRows, rows)
 	}
 	if of.Plural == "flowschemas" { // in the order in which they are asked
 		slices.SortStableFunc(rows, func(a, b metav1.TableRow) int { return cmp.Compare(a.Cells[2].(int64), b.Cells[2].(int64)) })
@@ -60,14 +69,14 @@ func (s *Server) rows(q *request, of *served, v *view, objects []*query.Object) 
 	return rows, nil
 }
 
-func included(what string, o *query.Object) runtime.RawExtension {
+func included(what string, of *served, o *query.Object) runtime.RawExtension {
 	switch what {
 	case "None":
 		return runtime.RawExtension{}
 	case "Object":
 		return runtime.RawExtension{Raw: o.Body}
 	}
-	return runtime.RawExtension{Object: partial(o)}
+	return runtime.RawExtension{Object: partial(of, o)}
 }
 
 var podConditions = map[string][]metav1.TableRowCondition{
@@ -75,7 +84,7 @@ var podConditions = map[string][]metav1.TableRowCondition{
 	"Failed":    {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}},
 }
 
-// cells are those after the name.
+// cells are all but the first one, if that is the name.
 func (of *served) cells() []cell {
 	if known := tables[of.ID()]; known != nil {
 		return known

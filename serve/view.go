@@ -18,15 +18,22 @@ import (
 	"kubecdc/sinks"
 )
 
-// view is the objects of one resource at a moment.
+// view is the objects of one resource at a moment, in one namespace or in all.
 type view struct {
-	id      string // of the moment and the resource
+	id      string // of the moment, the namespace and the resource
 	cut     *sinks.Cut
 	state   *query.State
 	keys    []string // in etcd's order: bytewise by namespace/name
 	version change.ResourceVersion
 	at      time.Time
 	missing []string
+	custom  func() (map[string]*served, error) // the resources of a view of CRDs
+}
+
+func emptyView() *view {
+	v := &view{}
+	v.custom = sync.OnceValues(v.customResources)
+	return v
 }
 
 // views keeps the last views, which many requests share: pages of a list, and the catalog.
@@ -68,9 +75,11 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	if q.resourceVersion.Valid() && q.match == string(metav1.ResourceVersionMatchExact) {
 		target = query.Target{Version: q.resourceVersion}
 	}
-	id, cut := target.String()+" "+resource, (*sinks.Cut)(nil)
+	of := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
+	rest := " " + q.namespace + "/" + resource
+	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
-		end, err := v.log.End(ctx)
+		end, err := v.log.At(ctx, time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +87,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 		if err != nil {
 			return nil, err
 		}
-		id, cut = string(text)+" "+resource, &end
+		id, cut = string(text)+rest, &end
 	}
 	if q.from != "" {
 		token, err := parseToken(q.from)
@@ -92,7 +101,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 			return nil, apierrors.NewResourceExpired("the list that this continue token is of is not held any more: begin it again")
 		}
 	}
-	return v.read(ctx, id, cut, target, resource)
+	return v.read(ctx, id, cut, target, of)
 }
 
 func (p *pending) wait(ctx context.Context) (*view, error) {
@@ -123,7 +132,7 @@ func (v *views) use(id string) *pending {
 }
 
 // read reads a view, unless it is held or being read.
-func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, resource string) (*view, error) {
+func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, of sinks.Objects) (*view, error) {
 	v.mu.Lock()
 	if p := v.use(id); p != nil && !p.stale() {
 		v.mu.Unlock()
@@ -134,7 +143,7 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 	p := &pending{read: time.Now(), id: id, done: make(chan struct{})}
 	v.recent = append(v.recent, p)
 	v.mu.Unlock()
-	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, resource)
+	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, of)
 	if p.view != nil {
 		p.view.cut = cut
 	}
@@ -174,15 +183,16 @@ func (v *views) forget(more int) {
 	})
 }
 
-func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, resource string) (*view, error) {
-	states, err := query.ReadStates(ctx, log, query.Question{Objects: sinks.Objects{Resources: []string{resource}}}, target)
+func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, of sinks.Objects) (*view, error) {
+	states, err := query.ReadStates(ctx, log, query.Question{Objects: of}, target)
 	if errors.Is(err, sinks.ErrNotKept) {
 		return nil, expired(err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	v := &view{id: id, state: states[0], missing: states[0].Missing}
+	v := emptyView()
+	v.id, v.state, v.missing = id, states[0], states[0].Missing
 	v.keys = v.state.Keys()
 	unlisted := len(v.state.Coverage) > 0
 	for _, c := range v.state.Coverage {

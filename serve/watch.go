@@ -207,7 +207,7 @@ func (w *watcher) event(kind string, o *query.Object) error {
 		}
 		body, err = json.Marshal(&metav1.Table{TypeMeta: tableType, ListMeta: metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}, ColumnDefinitions: w.of.Columns, Rows: rows})
 	case "PartialObjectMetadata":
-		body, err = json.Marshal(partial(o))
+		body, err = json.Marshal(partial(w.of, o))
 	}
 	if err != nil {
 		return err

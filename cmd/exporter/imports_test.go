@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"replay":     {"change", "checkpoint", "sinks"},
 	"serve":      {"change", "query", "sinks"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
-	"rbac":       {"audit", "change", "checkpoint", "observe", "source"},
+	"rbac":       {"audit", "change", "checkpoint", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},
 	"setup":      {"audit", "change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
 }

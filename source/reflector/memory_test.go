@@ -98,7 +98,7 @@ func memory(t *testing.T, objects int) (peak, held int64) {
 func runChild(t *testing.T, url, setting string) []byte {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^$")
-	child.Env = append(os.Environ(), "KUBECDC_TEST_CHILD="+url, setting)
+	child.Env = append(os.Environ(), "KUBECDC_TEST_CHILD="+url, setting, "GOGC=100") // as users have it
 	out, err := child.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

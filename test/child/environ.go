@@ -6,10 +6,10 @@ import (
 )
 
 // Environ is this process's environment for an exporter: without KUBECONFIG and every KUBECDC_ variable. Those that tests read
-// are no settings, and others may be a user's own.
+// are no settings, and others may be a user's own. Its memory is collected as users have it.
 func Environ() (rest []string) {
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "KUBECDC_") && !strings.HasPrefix(v, "KUBECONFIG=") {
+		if !strings.HasPrefix(v, "KUBECDC_") && !strings.HasPrefix(v, "KUBECONFIG=") && !strings.HasPrefix(v, "GOGC=") {
 			rest = append(rest, v)
 		}
 	}

@@ -27,6 +27,7 @@ func run(timings string, args []string) (exitCode int) {
 	t := newTally(timings)
 	command := exec.Command("go", slices.Concat([]string{"test", "-json", "-timeout", "0"}, args)...)
 	command.Stderr = os.Stderr
+	command.Env = append(os.Environ(), "GOGC="+cmp.Or(os.Getenv("GOGC"), "400")) // compilers and tests live for a minute; exporters have their own
 	out, err := command.StdoutPipe()
 	if err == nil {
 		err = command.Start()

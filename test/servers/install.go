@@ -32,6 +32,7 @@ const (
 	KafkaPart      Part = "kafka"
 	PostgresPart   Part = "postgres"
 	PgBouncerPart  Part = "pgbouncer"   // for tests alone
+	KubectlPart    Part = "kubectl"     // for tests of exporter serve
 	RegistryPart   Part = "registry"    // for make registry alone: only if it is named
 	OlderKafkaPart Part = "older-kafka" // for a test of an upgrade: only if it is named
 )
@@ -63,10 +64,10 @@ type installer struct {
 
 func (i *installer) install(ctx context.Context, parts []Part) (Missing, error) {
 	if len(parts) == 0 {
-		parts = []Part{PostgresPart, PgBouncerPart, KafkaPart, KubernetesPart}
+		parts = []Part{PostgresPart, PgBouncerPart, KafkaPart, KubernetesPart, KubectlPart}
 	}
 	how := map[Part]func(context.Context) error{KubernetesPart: i.installKube, KafkaPart: i.installKafka, PostgresPart: i.installPostgres,
-		PgBouncerPart: i.installPgBouncer, RegistryPart: i.installRegistry, OlderKafkaPart: i.installOlderKafka}
+		PgBouncerPart: i.installPgBouncer, RegistryPart: i.installRegistry, KubectlPart: i.installKubectl, OlderKafkaPart: i.installOlderKafka}
 	missing := Missing{}
 	for _, part := range parts {
 		if how[part] == nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -25,19 +26,49 @@ func kubeBinary(dir string) (string, error) {
 
 func (i *installer) installKube(ctx context.Context) error {
 	k, err := findKube(i.dir)
+	return i.installSource(ctx, k, err)
+}
+
+func (i *installer) installKubectl(ctx context.Context) error {
+	k, err := findKubectl(i.dir)
+	return i.installSource(ctx, k, err)
+}
+
+// Kubectl is the path of kubectl. It builds it, unless that was done before.
+func Kubectl(t testing.TB) string {
+	t.Helper()
+	Need(t)
+	missing, err := Install(context.Background(), func(line string) { t.Log(line) }, KubectlPart)
+	if err != nil || len(missing) > 0 {
+		t.Fatalf("this test needs kubectl: %v %v", err, missing)
+	}
+	dir, err := Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := findKubectl(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.binary
+}
+
+// installSource builds what is not there. It takes the error of finding it.
+func (i *installer) installSource(ctx context.Context, k *kubeSource, err error) error {
 	if err != nil || exists(k.binary) {
 		return err
 	}
 	var packages int
-	err = i.step("get the Go modules of kube-apiserver "+k.version+" and etcd", func() (err error) {
+	err = i.step("get the Go modules of "+k.what+" "+k.version, func() (err error) {
 		packages, err = toCompile(ctx, k)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return i.step("build kube-apiserver "+k.version+" and etcd (minutes, the first time)", func() error {
-		old, _ := filepath.Glob(filepath.Join(i.dir, "kube-"+k.minor()+"-*"))
+	return i.step("build "+k.what+" "+k.version+" (minutes, the first time)", func() error {
+		name, _, _ := strings.Cut(filepath.Base(k.binary), "-")
+		old, _ := filepath.Glob(filepath.Join(i.dir, name+"-"+k.minor()+"-*"))
 		if err := i.build(ctx, k, packages); err != nil {
 			return err
 		}
@@ -55,7 +86,7 @@ func toCompile(ctx context.Context, k *kubeSource) (int, error) {
 	cmd := goKube(ctx, k, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}")
 	cmd.Stdout, cmd.Stderr = &list, &messages
 	if err := cmd.Run(); err != nil {
-		return 0, fmt.Errorf("list what kube-apiserver is made of, in %s: %w\n%s", k.dir, err, lastLines(messages.String(), tailLines))
+		return 0, fmt.Errorf("list what %s is made of, in %s: %w\n%s", k.what, k.dir, err, lastLines(messages.String(), tailLines))
 	}
 	return len(strings.Fields(list.String())), nil
 }
@@ -63,12 +94,12 @@ func toCompile(ctx context.Context, k *kubeSource) (int, error) {
 func (i *installer) build(ctx context.Context, k *kubeSource, packages int) error {
 	tmp := k.binary + ".tmp"
 	if err := i.follow(goKube(ctx, k, "build", "-v", "-o", tmp), packages); err != nil {
-		return fmt.Errorf("build kube-apiserver in %s: %w", k.dir, err)
+		return fmt.Errorf("build %s in %s: %w", k.what, k.dir, err)
 	}
 	return os.Rename(tmp, k.binary)
 }
 
-// goKube is a go command on kube-apiserver, with the flags that its binary is built with.
+// goKube is a go command on a source, with the flags that its binary is built with.
 func goKube(ctx context.Context, k *kubeSource, verb string, args ...string) *exec.Cmd {
 	args = slices.Concat([]string{verb}, args, k.flags(), []string{"."})
 	cmd := exec.CommandContext(ctx, "go", args...)

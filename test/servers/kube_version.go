@@ -15,25 +15,31 @@ import (
 const kubeVersionEnv = "KUBECDC_TEST_KUBE"
 
 // kubeSource is a version of kube-apiserver and etcd, as a file of Go modules in test/kube pins it: go.mod the newest, v1.36.mod
-// an older one.
+// an older one. Or it is that of kubectl in test/kubectl.
 type kubeSource struct {
+	what    string
 	dir     string
 	mod     string // the name of the file
-	version string // that the server reports
+	version string // that the program reports
 	binary  string
 }
 
-var pinned = regexp.MustCompile(`(?m)^\tk8s\.io/kubernetes (v\d+\.\d+\.\d+)$`)
+var pinned = regexp.MustCompile(`(?m)^\tk8s\.io/kube(?:rnetes|ctl) (v\d+\.\d+\.\d+)$`)
 
-// findKube finds the selected version. The name of its binary has a hash of all that it is made of, so that a change asks for a
-// new one.
 func findKube(dir string) (*kubeSource, error) {
+	return findSource(dir, "kube", "kube-apiserver", os.Getenv(kubeVersionEnv))
+}
+
+func findKubectl(dir string) (*kubeSource, error) { return findSource(dir, "kubectl", "kubectl", "") }
+
+// findSource finds the selected version. The name of its binary has a hash of all that it is made of, so that a change asks for a
+// new one.
+func findSource(dir, module, what, wanted string) (*kubeSource, error) {
 	root, err := projectRoot()
 	if err != nil {
 		return nil, err
 	}
-	k := &kubeSource{dir: filepath.Join(root, "test", "kube"), mod: "go.mod"}
-	wanted := os.Getenv(kubeVersionEnv)
+	k := &kubeSource{what: what, dir: filepath.Join(root, "test", module), mod: "go.mod"}
 	if wanted != "" {
 		if older := "v" + wanted + ".mod"; exists(filepath.Join(k.dir, older)) {
 			k.mod = older
@@ -43,7 +49,7 @@ func findKube(dir string) (*kubeSource, error) {
 	for _, name := range []string{k.mod, strings.TrimSuffix(k.mod, "mod") + "sum", "main.go"} {
 		text, err := os.ReadFile(filepath.Join(k.dir, name))
 		if err != nil {
-			return nil, fmt.Errorf("find kube-apiserver's source: %w", err)
+			return nil, fmt.Errorf("find the source of %s: %w", what, err)
 		}
 		hash.Write(text)
 		if m := pinned.FindSubmatch(text); m != nil {
@@ -54,7 +60,7 @@ func findKube(dir string) (*kubeSource, error) {
 		return nil, fmt.Errorf("%s is %q, and test/kube has no file v%s.mod: its go.mod is of %s", kubeVersionEnv, wanted, wanted, k.minor())
 	}
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, k.flags())
-	k.binary = filepath.Join(dir, fmt.Sprintf("kube-%s-%x", k.minor(), hash.Sum(nil)[:6]))
+	k.binary = filepath.Join(dir, fmt.Sprintf("%s-%s-%x", module, k.minor(), hash.Sum(nil)[:6]))
 	return k, nil
 }
 

@@ -3,7 +3,7 @@ package api
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,7 +11,9 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +25,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/web"
 	"kubecdc/serve"
 	"kubecdc/setup"
 	"kubecdc/sinks"
@@ -37,7 +40,8 @@ client see what the cluster was at a moment, or follow what it is.
 
 /at/TIME, /at/RESOURCEVERSION and /at/checkpoint/SLOT/BATCH are moments; without one
 it is the end of the log. Where an answer may lack something, kubectl prints a warning
-that says what. What writes is refused.
+that says what. What writes is refused. KUBECDC_HTTP_ACCESS=token or kubernetes is a login
+(docs/serve.md).
 
 exporter kubeconfig --at 2h prints a kubeconfig for one moment; exporter kubectl
 --at 2h -- get pods runs kubectl with it, and needs no server.
@@ -49,64 +53,90 @@ const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 // defaultServe is where the log is served, as kubectl proxy does it.
 const defaultServe = "127.0.0.1:8001"
 
+// mostConnections is how many connections the server has. Each watch takes one.
+const mostConnections = 500
+
 // NewServe returns the command exporter serve.
 func NewServe() *cobra.Command {
 	listen := ""
 	c := &cobra.Command{Use: "serve [flags]", Short: "Serve the log as a Kubernetes API, at any moment", Long: serveHelp, Args: cli.Args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := listenLoopback(listen)
-			if err != nil {
-				return err
-			}
-			plain.Fprintf(c.ErrOrStderr(), "kubectl --server http://%s/at/2h get pods -A\n", l.Addr())
-			return serveLog(c.Context(), c, l)
-		}}
-	c.Flags().StringVar(&listen, "address", defaultServe, "where to listen: an address of the loopback, since everybody may ask")
-	return cli.WithSettings(c, cli.OfLog)
+		RunE: func(c *cobra.Command, _ []string) error { return runServe(c, listen) }}
+	c.Flags().StringVar(&listen, "address", defaultServe, "where to listen: without KUBECDC_HTTP_ACCESS on the loopback alone, since everybody may ask")
+	return cli.WithSettings(c, cli.OfServe)
 }
 
-func listenLoopback(address string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, fault.Usagef("--address %s: %v: write HOST:PORT, such as %s", address, err, defaultServe)
-	}
-	if !config.Loopback(address) {
-		return nil, fault.Usagef("--address %s is not of the loopback, and there is no login: serve it there through kubectl port-forward or ssh -L", address)
-	}
-	return net.Listen("tcp", address)
-}
-
-// serveLog serves until the context ends.
-func serveLog(ctx context.Context, c *cobra.Command, l net.Listener) error {
-	reader, err := openLog(ctx, c)
+func runServe(c *cobra.Command, listen string) error {
+	reader, settings, err := openLog(c.Context(), c)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	defer reader.Close()
-	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	server := &http.Server{Handler: ofLoopback(serve.New(reader, log)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx }}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	access, err := accessOf(c, settings)
+	if err == nil {
+		err = checkAddress(listen, access, settings)
+	}
+	if err != nil {
 		return err
+	}
+	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	server, err := web.Listen(web.Options{Listen: listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey, MostConnections: mostConnections, Log: log})
+	if err != nil {
+		return err
+	}
+	plain.Fprintf(c.ErrOrStderr(), "kubectl --server %s/at/2h get pods -A\n", server.URL())
+	var handler http.Handler = serve.New(reader, access, log)
+	if access == nil {
+		handler = onlyForLoopback(handler)
+	}
+	defer context.AfterFunc(c.Context(), func() { _ = server.Close() })()
+	server.Serve(server.Long(handler))
+	return nil
+}
+
+// accessOf returns who may ask. The cluster of the kubeconfig reviews tokens and rights.
+func accessOf(c *cobra.Command, settings *config.Config) (web.Access, error) {
+	if settings.HTTP.Access != "kubernetes" {
+		return setup.Access(settings, nil)
+	}
+	_, cluster, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	return setup.Access(settings, cluster)
+}
+
+func checkAddress(address string, access web.Access, settings *config.Config) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fault.Usagef("--address %s: %v: write HOST:PORT, such as %s", address, err, defaultServe)
+	}
+	switch {
+	case config.Loopback(address):
+	case access == nil:
+		return fault.Usagef("--address %s is not of the loopback, and there is no login: set KUBECDC_HTTP_ACCESS to token or kubernetes, or serve it "+
+			"through kubectl port-forward or ssh -L", address)
+	case settings.HTTP.TLSCert == "":
+		return fault.Usagef("--address %s is not of the loopback, and kubectl sends tokens over TLS alone: set KUBECDC_HTTP_TLS_CERT and "+
+			"KUBECDC_HTTP_TLS_KEY", address)
 	}
 	return nil
 }
 
 // openLog opens the log, unless each question would read all of it.
-func openLog(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
+func openLog(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, *config.Config, error) {
 	settings, cluster, err := cli.ReaderSettings(ctx, c)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case settings.Sink.Kind == "kafka":
-		return nil, fault.Usage("KUBECDC_SINK=kafka: a log in Kafka can't be served, since each question would read all of it: write what you ask about " +
+		return nil, nil, fault.Usage("KUBECDC_SINK=kafka: a log in Kafka can't be served, since each question would read all of it: write what you ask about " +
 			"into a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)")
 	}
-	return setup.OpenLog(ctx, c.Name(), settings, cluster)
+	reader, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
+	return reader, settings, err
 }
 
-// ofLoopback refuses requests for other hosts: a page in a browser can make its own name lead here.
-func ofLoopback(next http.Handler) http.Handler {
+// onlyForLoopback refuses requests for other hosts: a page in a browser can make its own name lead here.
+func onlyForLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !config.Loopback(net.JoinHostPort(host, "0")) {
 			http.Error(w, "ask for 127.0.0.1 or localhost, not for "+strconv.Quote(host), http.StatusForbidden)
@@ -127,14 +157,17 @@ func NewKubeconfig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, err := kubeconfigOf("http://" + server + path)
+			if !strings.Contains(server, "://") {
+				server = "http://" + server
+			}
+			text, err := kubeconfigOf(server + path)
 			if err == nil {
 				_, err = c.OutOrStdout().Write(text)
 			}
 			return err
 		}}
 	c.Flags().StringVar(&at, "at", "now", "the moment")
-	c.Flags().StringVar(&server, "address", defaultServe, "where exporter serve listens")
+	c.Flags().StringVar(&server, "address", defaultServe, "where exporter serve listens, as HOST:PORT or as a URL")
 	return c
 }
 
@@ -183,34 +216,34 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("exporter kubectl runs the program kubectl: %w", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	reader, _, err := openLog(c.Context(), c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(c.Context())
-	served := make(chan error, 1)
-	go func() { served <- serveLog(ctx, c, l) }()
-	text, err := kubeconfigOf("http://" + l.Addr().String() + path)
+	defer reader.Close()
+	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	server, err := web.Listen(web.Options{Listen: "127.0.0.1:0", MostConnections: mostConnections, Log: log})
 	if err != nil {
-		cancel()
 		return err
 	}
-	file, err := os.CreateTemp("", "kubeconfig-*")
+	defer server.Close()
+	secret := "/" + rand.Text() // other users of this machine don't know it
+	go server.Serve(server.Long(onlyForLoopback(http.StripPrefix(secret, serve.New(reader, nil, log)))))
+	dir, err := os.MkdirTemp("", "kubecdc-")
 	if err != nil {
-		cancel()
 		return err
 	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Close()); err == nil {
-		run := exec.CommandContext(ctx, program, args...)
-		run.Env = append(os.Environ(), "KUBECONFIG="+file.Name())
-		run.Stdin, run.Stdout, run.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
-		err = run.Run()
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "kubeconfig")
+	text, err := kubeconfigOf(server.URL() + secret + path)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
 	}
-	cancel()
-	if wrong := <-served; wrong != nil {
-		return wrong
+	if err != nil {
+		return err
 	}
-	return err
+	run := exec.CommandContext(c.Context(), program, args...)
+	run.Env = append(os.Environ(), "KUBECONFIG="+file, "KUBECACHEDIR="+filepath.Join(dir, "cache"))
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
+	return run.Run()
 }

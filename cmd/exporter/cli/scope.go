@@ -21,6 +21,8 @@ var (
 	OfLog = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_CLUSTER", "KUBECDC_SINK", "KUBECDC_SINK_POSTGRES",
 		"KUBECDC_SINK_POSTGRES_PASSWORD_FILE", "KUBECDC_KAFKA_BROKERS", "KUBECDC_KAFKA_TOPIC_PREFIX", "KUBECDC_KAFKA_TLS*",
 		"KUBECDC_KAFKA_SASL_*", "KUBECDC_KAFKA_OAUTH_*", "KUBECDC_KAFKA_AWS_REGION", "KUBECDC_SCHEMA_REGISTRY_*", "KUBECDC_ENCODING"}
+	// OfServe adds who may ask the server of a log.
+	OfServe = OfLog.and("KUBECDC_HTTP_*")
 	// ofCheckpoint is where the checkpoint is. The file that is the default depends on where the log is.
 	OfCheckpoint = OfLog.and("KUBECDC_CHECKPOINT", "KUBECDC_CHECKPOINT_PASSWORD_FILE")
 	// ofStatus adds how old a confirmation may be.

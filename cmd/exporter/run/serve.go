@@ -9,25 +9,21 @@ import (
 	"kubecdc/audit"
 	"kubecdc/config"
 	"kubecdc/internal/fault"
+	"kubecdc/internal/web"
 	"kubecdc/observe"
+	"kubecdc/setup"
 )
 
 // serve starts the HTTP server that the settings describe.
 func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle, log *slog.Logger) (*observe.Server, error) {
-	options := observe.ServerOptions{Listen: settings.Process.Listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey,
-		Log: log}
-	switch settings.HTTP.Access {
-	case "token":
-		options.Access = observe.FileToken{Path: settings.HTTP.TokenFile}
-	case "kubernetes":
-		reviews, err := observe.NewReviews(cluster.REST)
-		if err != nil {
-			return nil, err
-		}
-		options.Access = reviews
+	access, err := setup.Access(settings, cluster)
+	if err != nil {
+		return nil, err
 	}
+	options := observe.ServerOptions{Access: access, Options: web.Options{Listen: settings.Process.Listen,
+		TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey, Log: log}}
 	if settings.Audit.TokenFile != "" {
-		options.Audit, options.AuditAccess = audit.NewWebhook(watch.audit, log), observe.FileToken{Path: settings.Audit.TokenFile}
+		options.Audit, options.AuditAccess = audit.NewWebhook(watch.audit, log), web.FileToken{Path: settings.Audit.TokenFile}
 	}
 	server, err := observe.Serve(options, watch.Metrics, watch.status)
 	if errors.Is(err, syscall.EADDRINUSE) && options.Listen == config.DefaultListen {
@@ -38,11 +34,7 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 		return nil, &config.Error{Problems: []config.Problem{listenProblem(options.Listen, err)}}
 	}
 	if server != nil {
-		scheme := "http://"
-		if options.TLSCert != "" {
-			scheme = "https://"
-		}
-		watch.url = scheme + server.Addr() + "/"
+		watch.url = server.URL() + "/"
 		log.Info("status, health and metrics are served", "address", watch.url, "access", settings.HTTP.Access)
 	}
 	return server, err

@@ -1,6 +1,6 @@
 // Command servers installs the real servers that the tests and the demo use:
 //
-//	servers install [kubernetes] [kafka] [postgres] [pgbouncer] [registry] [older-kafka]
+//	servers install [kubernetes] [kafka] [postgres] [pgbouncer] [kubectl] [registry] [older-kafka]
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || args[0] != "install" {
-		return errors.New("usage: servers install [kubernetes] [kafka] [postgres] [pgbouncer] [registry] [older-kafka]")
+		return errors.New("usage: servers install [kubernetes] [kafka] [postgres] [pgbouncer] [kubectl] [registry] [older-kafka]")
 	}
 	start := time.Now()
 	var parts []servers.Part

@@ -1,8 +1,9 @@
-package observe
+package web
 
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"kubecdc/internal/kubeapi"
 )
 
-// Reviews lets the API server decide, as it does for its own URLs: a TokenReview says whose token it is, and a
-// SubjectAccessReview whether that user may get the path (nonResourceURLs in a ClusterRole).
+// Reviews lets the API server decide, as it does for its own requests: a TokenReview says whose token it is, and a
+// SubjectAccessReview whether that user has the right to the resource, or to the path (nonResourceURLs in a ClusterRole).
 type Reviews struct {
 	tokens, access rest.Interface
 	now            func() time.Time
@@ -35,10 +36,12 @@ var ReviewRights = []rbacv1.PolicyRule{
 	{APIGroups: []string{authorization.GroupName}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 }
 
-// reviewed is a question that has an answer. It has no token, which should be in memory only as long as its request.
-type reviewed struct {
-	token [sha256.Size]byte
-	path  string
+// reviewed is the hash of a question that has an answer. A token should be in memory only as long as its request.
+type reviewed [sha256.Size]byte
+
+func hashOf(token string, asked *Asked) reviewed {
+	text, _ := json.Marshal(asked) // texts and maps of texts
+	return sha256.Sum256(fmt.Appendf(text, " %s", token))
 }
 
 type refusal struct {
@@ -76,8 +79,8 @@ func NewReviews(config *rest.Config) (*Reviews, error) {
 }
 
 // Allow asks the API server, unless it has answered a short time ago.
-func (r *Reviews) Allow(ctx context.Context, token, path string) error {
-	question := reviewed{sha256.Sum256([]byte(token)), path}
+func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
+	question := hashOf(token, &asked)
 	at, known := r.allowed.Get(question)
 	age := r.now().Sub(at)
 	if known && age < allowedFor {
@@ -86,7 +89,7 @@ func (r *Reviews) Allow(ctx context.Context, token, path string) error {
 	if last, known := r.refused.Get(question); known && r.now().Sub(last.at) < refusedFor {
 		return last.err
 	}
-	err, failed := r.ask(ctx, token, path, known)
+	err, failed := r.ask(ctx, token, &asked, known)
 	switch {
 	case failed != nil && known && age < allowedForOutage:
 		return nil
@@ -105,7 +108,7 @@ func (r *Reviews) Allow(ctx context.Context, token, path string) error {
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
 // ask returns the API server's decision, or why there is none. Known says that it allowed the same before.
-func (r *Reviews) ask(ctx context.Context, token, path string, known bool) (decision, failed error) {
+func (r *Reviews) ask(ctx context.Context, token string, asked *Asked, known bool) (decision, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the waits before a request is sent
 	defer cancel()
 	if !known {
@@ -123,22 +126,36 @@ func (r *Reviews) ask(ctx context.Context, token, path string, known bool) (deci
 		return nil, fmt.Errorf("review a token (%s): %w", needs, err)
 	}
 	if !who.Status.Authenticated {
-		return errUnknownToken, nil
+		return ErrUnknownToken, nil
 	}
-	user := who.Status.User
-	extra := map[string]authorization.ExtraValue{}
-	for key, values := range user.Extra {
-		extra[key] = authorization.ExtraValue(values)
+	user := Asked{User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
+		Extra: map[string]authorization.ExtraValue{}}
+	for key, values := range who.Status.User.Extra {
+		user.Extra[key] = authorization.ExtraValue(values)
 	}
+	for _, right := range impersonations(asked) {
+		user.ResourceAttributes = right
+		if decision, failed = r.review(ctx, user); decision != nil || failed != nil {
+			return decision, failed
+		}
+	}
+	if asked.User != "" {
+		user = *asked
+		user.Groups = groupsOf(asked)
+	}
+	user.ResourceAttributes, user.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
+	return r.review(ctx, user)
+}
+
+// review asks for one right of a user.
+func (r *Reviews) review(ctx context.Context, asked Asked) (decision, failed error) {
 	var may authorization.SubjectAccessReview
-	err = r.access.Post().Resource("subjectaccessreviews").Body(&authorization.SubjectAccessReview{
-		Spec: authorization.SubjectAccessReviewSpec{User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-			NonResourceAttributes: &authorization.NonResourceAttributes{Path: path, Verb: "get"}}}).Do(ctx).Into(&may)
+	err := r.access.Post().Resource("subjectaccessreviews").Body(&authorization.SubjectAccessReview{Spec: asked}).Do(ctx).Into(&may)
 	if err != nil {
-		return nil, fmt.Errorf("review the rights of %s (%s): %w", user.Username, needs, err)
+		return nil, fmt.Errorf("review the rights of %s (%s): %w", asked.User, needs, err)
 	}
 	if !may.Status.Allowed {
-		return errNotAllowed, nil
+		return ErrNotAllowed, nil
 	}
 	return nil, nil
 }

@@ -1,4 +1,4 @@
-package observe
+package web
 
 import (
 	"crypto/tls"

@@ -1,4 +1,4 @@
-package observe
+package web
 
 import (
 	"crypto/tls"
@@ -8,17 +8,10 @@ import (
 	"time"
 )
 
-// Anybody may reach the port, so a request costs little before it is known whose it is: it has no body, small headers, and a few
-// seconds to arrive.
-const (
-	mostConnections = 100      // of which pages that are kept up to date may be half
-	mostHeader      = 12 << 10 // bytes; the library adds 4 KiB
-	readWithin      = 5 * time.Second
-)
-
 // connections bounds how many connections a server has. Beyond that the one that has been waiting for longest is closed, not the
 // new one refused: whoever opens many must not lock out those who come for an answer.
 type connections struct {
+	most   int
 	mu     sync.Mutex
 	open   map[net.Conn]connectionState
 	events uint64
@@ -42,7 +35,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 	c.events++
 	c.open[conn] = connectionState{state == http.StateActive, c.events}
-	if len(c.open) > mostConnections {
+	if len(c.open) > c.most {
 		longest := c.longest(conn)
 		delete(c.open, longest)
 		_ = longest.Close()
@@ -61,19 +54,19 @@ func (c *connections) longest(except net.Conn) (found net.Conn) {
 	return found
 }
 
-// bodiless refuses a request with a body, and does not wait for it.
-func bodiless(next http.Handler) http.Handler {
+// Bodiless refuses a request with a body, and does not wait for it.
+func Bodiless(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refuse(w, "a request has no body here", http.StatusRequestEntityTooLarge)
+		Refuse(w, "a request has no body here", http.StatusRequestEntityTooLarge)
 	})
 }
 
-// refuse answers a request whose body is not read.
-func refuse(w http.ResponseWriter, why string, code int) {
+// Refuse answers a request whose body is not read.
+func Refuse(w http.ResponseWriter, why string, code int) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // or the server would read on
 	w.Header().Set("Connection", "close")
 	http.Error(w, why, code)

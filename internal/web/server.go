@@ -1,0 +1,112 @@
+// Package web serves HTTP on a port that anybody may reach: it bounds what a stranger's request costs, has TLS with certificates that can be
+// rotated, and finds out who may ask. It does not know what is served.
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// A request costs little before it is known whose it is: it has small headers, and a few seconds to arrive.
+const (
+	mostHeader = 12 << 10 // bytes; the library adds 4 KiB
+	readWithin = 5 * time.Second
+	// answerWithin is how long an answer may take, or a part of a long one. A client that does not read it for so long is disconnected.
+	answerWithin = 30 * time.Second
+)
+
+// Options are what a server needs besides what it serves.
+type Options struct {
+	Listen          string        // HOST:PORT
+	TLSCert, TLSKey string        // files; empty: no TLS
+	Within          time.Duration // how long an answer may take; 0: answerWithin
+	MostConnections int
+	Log             *slog.Logger
+}
+
+// Server is a server of HTTP/1.1, whose connections have one request at a time.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+	within   time.Duration
+}
+
+// Listen returns a server, or the *net.OpError of listening.
+func Listen(o Options) (*Server, error) {
+	l, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{listener: l, within: cmp.Or(o.Within, answerWithin)}
+	s.http = &http.Server{ReadTimeout: readWithin, WriteTimeout: s.within, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
+		ConnState: (&connections{most: o.MostConnections, open: map[net.Conn]connectionState{}}).changed,
+		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+	s.http.Protocols.SetHTTP1(true)
+	if o.TLSCert != "" {
+		c := certificate{certFile: o.TLSCert, keyFile: o.TLSKey, log: o.Log}
+		s.http.TLSConfig = &tls.Config{GetCertificate: c.load, MinVersion: tls.VersionTLS12}
+	}
+	return s, nil
+}
+
+// Serve answers until Close.
+func (s *Server) Serve(h http.Handler) {
+	s.http.Handler = h
+	if s.http.TLSConfig != nil {
+		_ = s.http.ServeTLS(s.listener, "", "")
+		return
+	}
+	_ = s.http.Serve(s.listener)
+}
+
+// Addr is the server's address, with the chosen port if it was 0.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL is where the server answers.
+func (s *Server) URL() string {
+	if s.http.TLSConfig != nil {
+		return "https://" + s.Addr()
+	}
+	return "http://" + s.Addr()
+}
+
+// Close stops the server. It waits up to a second for running requests, and then ends them.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err == nil {
+		return nil
+	}
+	return s.http.Close()
+}
+
+// Long lets answers last for as long as their client reads them.
+func (s *Server) Long(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		if r.ContentLength == 0 {
+			_ = c.SetReadDeadline(time.Time{}) // nothing more is read: only an end of the connection
+		}
+		next.ServeHTTP(&long{w, c, s.within}, r)
+	})
+}
+
+// long is an answer each part of which may take a time.
+type long struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	within  time.Duration
+}
+
+func (l *long) Write(part []byte) (int, error) {
+	_ = l.control.SetWriteDeadline(time.Now().Add(l.within))
+	return l.ResponseWriter.Write(part)
+}
+
+func (l *long) Unwrap() http.ResponseWriter { return l.ResponseWriter }

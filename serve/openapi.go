@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"encoding/json"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// schemas answers requests for OpenAPI schemas of version 3, from which kubectl explain describes resources. The log has those of CRDs alone.
+func (c catalog) schemas(w http.ResponseWriter, path string) error {
+	if path == "" {
+		paths := map[string]any{}
+		for _, r := range c {
+			paths[r.path()] = map[string]string{"serverRelativeURL": "/openapi/v3/" + r.path()}
+		}
+		return reply(w, http.StatusOK, map[string]any{"paths": paths})
+	}
+	schemas, operations := map[string]any{}, map[string]any{}
+	for _, r := range c {
+		if r.path() == path {
+			schema := r.openAPI()
+			schemas[r.Kind] = schema
+			operations["/"+path+"/"+r.Plural] = operationsOf(schema)
+		}
+	}
+	if len(schemas) == 0 {
+		return notFound("the log has no resource of " + path)
+	}
+	return reply(w, http.StatusOK, map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "kubecdc", "version": "unversioned"},
+		"paths": operations, "components": map[string]any{"schemas": schemas}})
+}
+
+// operationsOf say which kind a path has. A patch is refused like all that writes. It is named with its parameters, so that kubectl leaves
+// validation to the server and shows the refusal.
+func operationsOf(schema map[string]any) map[string]any {
+	kind := schema[kindExtension].([]any)[0]
+	parameters := []any{map[string]any{"name": "fieldValidation", "in": "query"}, map[string]any{"name": "dryRun", "in": "query"}}
+	return map[string]any{"get": map[string]any{kindExtension: kind}, "patch": map[string]any{kindExtension: kind, "parameters": parameters}}
+}
+
+const kindExtension = "x-kubernetes-group-version-kind"
+
+// path is that of the group and version.
+func (r *served) path() string {
+	if r.Group == "" {
+		return "api/" + r.Version
+	}
+	return "apis/" + r.APIVersion()
+}
+
+// openAPI is the schema of a custom resource, with what all objects have and a CRD leaves out.
+func (r *served) openAPI() map[string]any {
+	schema := map[string]any{"type": "object", "description": "The log has no schema of this resource: ask an API server to explain it."}
+	if r.schema != nil {
+		schema = map[string]any{}
+		_ = json.Unmarshal(r.schema, &schema) // it was valid as part of the CRD
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	if properties == nil {
+		properties = map[string]any{}
+		schema["properties"] = properties
+	}
+	for member, text := range (metav1.TypeMeta{}).SwaggerDoc() {
+		if member != "" {
+			properties[member] = map[string]any{"type": "string", "description": text}
+		}
+	}
+	properties["metadata"] = map[string]any{"type": "object", "description": (metav1.PartialObjectMetadata{}).SwaggerDoc()["metadata"]}
+	schema[kindExtension] = []any{map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}}
+	return schema
+}

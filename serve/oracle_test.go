@@ -1,0 +1,319 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubecdc/test/servers"
+)
+
+// exact is the API server as it was at a revision: it makes exact lists of gets and lists.
+type exact struct {
+	*past
+	at string
+}
+
+func (e *exact) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, err := e.server.parse(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a, accept := answer{}, r.Header.Get("Accept")
+	if strings.Contains(accept, "protobuf") {
+		accept = asObjects
+	}
+	switch {
+	case q.initial: // the client lists, then
+		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`, http.StatusUnprocessableEntity)
+		return
+	case q.watch:
+		w.Header().Set("Content-Type", "application/json")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // nothing happens at a revision
+		return
+	case q.plural == "":
+		a = e.real(r.URL.RequestURI(), accept)
+	default:
+		a = e.objects(q, r.URL.Path, r.URL.Query(), accept)
+	}
+	w.Header().Set("Content-Type", typeOf(accept, a.body))
+	w.WriteHeader(a.code)
+	_, _ = w.Write(a.body)
+}
+
+func typeOf(accept string, body []byte) string {
+	if first, _, _ := strings.Cut(accept, ","); strings.Contains(first, "apidiscovery") && bytes.Contains(body, []byte("APIGroupDiscoveryList")) {
+		return first
+	}
+	return "application/json"
+}
+
+// objects asks for the objects at the revision.
+func (e *exact) objects(q *request, path string, v url.Values, accept string) answer {
+	if v.Get("continue") == "" {
+		v.Set("resourceVersion", e.at)
+		v.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+	}
+	if q.name == "" {
+		return e.real(path+"?"+v.Encode(), accept)
+	}
+	v.Set("fieldSelector", "metadata.name="+q.name)
+	a := e.real(path[:strings.LastIndex(path, "/")]+"?"+v.Encode(), accept)
+	if a.code != http.StatusOK {
+		return a
+	}
+	return e.only(q, a)
+}
+
+// only makes the answer to a get of a list.
+func (e *exact) only(q *request, a answer) answer {
+	list := map[string]any{}
+	ok(e.t, json.Unmarshal(a.body, &list))
+	rows, table := list["rows"].([]any)
+	items, _ := list["items"].([]any)
+	switch {
+	case len(rows)+len(items) == 0:
+		status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
+			Message: fmt.Sprintf("%s %q not found", schema.GroupResource{Group: q.group, Resource: q.plural}, q.name),
+			Details: &metav1.StatusDetails{Name: q.name, Group: q.group, Kind: q.plural}}
+		return answer{code: http.StatusNotFound, body: must[[]byte](e.t)(json.Marshal(status))}
+	case table:
+		return a
+	}
+	one := items[0].(map[string]any)
+	one["kind"], one["apiVersion"] = strings.TrimSuffix(list["kind"].(string), "List"), list["apiVersion"]
+	return answer{code: a.code, body: must[[]byte](e.t)(json.Marshal(one))}
+}
+
+// An exporter dies, and the API server restarts, while objects of each kind change. At random revisions kubectl shows of the log what it shows
+// of the API server.
+func TestKubectlSeesThePast(t *testing.T) { kubectlSeesThePast(t, 400, 4, 8) }
+
+func TestSlowKubectlSeesThePast(t *testing.T) {
+	servers.Slow(t)
+	kubectlSeesThePast(t, 4000, 100, 6)
+}
+
+func kubectlSeesThePast(t *testing.T, changes, revisions, commands int) {
+	kubectl := servers.Kubectl(t)
+	p := newPast(t, "KUBECDC_RESOURCES=*,secrets", "KUBECDC_SECRETS=plain")
+	seed := rand.Uint64()
+	if s, err := strconv.ParseUint(os.Getenv("KUBECDC_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("KUBECDC_TEST_SEED=%d", seed)
+	g := p.generator(t, seed)
+	for _, crd := range generatedCRDs {
+		p.define(crd)
+	}
+	var at []int64
+	for i := range changes {
+		g.change()
+		switch {
+		case i == changes/4:
+			p.exporter.Kill()
+		case i == changes/2:
+			p.start()
+			ok(t, p.kube.RestartAPIServer(t.Context()))
+		}
+		if g.IntN(changes) < revisions {
+			at = append(at, must[int64](t)(p.kube.Revision(t.Context())))
+		}
+	}
+	for _, of := range g.kinds { // each kind has some
+		for len(g.live[of.ID()]) < 3 {
+			g.changeOf(of)
+		}
+	}
+	at = append(at, must[int64](t)(p.kube.Revision(t.Context())))
+	for _, of := range g.kinds {
+		servers.Await(t, "the log of all "+of.ID(), func() (bool, error) {
+			a := p.ours(fmt.Sprintf("/at/%d%s", at[len(at)-1], pathOf(of, "")), asObjects)
+			return a.code == http.StatusOK && len(a.warnings) == 0, nil
+		})
+	}
+	t.Logf("%d revisions", len(at))
+	for i, revision := range at {
+		e := &exact{p, fmt.Sprint(revision)}
+		kinds := g.kinds
+		if i < len(at)-1 {
+			kinds = []*served{g.kinds[g.IntN(len(g.kinds))], g.kinds[g.IntN(len(g.kinds))], g.kinds[g.IntN(len(g.kinds))]}
+		}
+		for _, of := range kinds {
+			g.compareLists(e, of)
+		}
+		g.compareCommands(e, kubectl, commands)
+		if g.wrong > 8 {
+			return
+		}
+	}
+	g.compareDiscovery(&exact{p, fmt.Sprint(at[len(at)-1])}, kubectl)
+}
+
+// compareDiscovery compares what can be listed and watched. What writes is refused, and of built-in resources there are no schemas.
+func (g *generator) compareDiscovery(e *exact, kubectl string) {
+	real, log := httptest.NewServer(e), httptest.NewServer(g.past.server)
+	defer real.Close()
+	defer log.Close()
+	then := log.URL + "/at/" + e.at
+	resources := []string{"api-resources", "--verbs=list,watch", "-o", "wide"}
+	want, _ := g.run(kubectl, real.URL, resources)
+	got, _ := g.run(kubectl, then, resources)
+	if got, want := discovered(got), discovered(want); got != want {
+		g.t.Errorf("kubectl api-resources: %s", differ(got, want))
+	}
+	file := filepath.Join(g.t.TempDir(), "object.yaml")
+	ok(g.t, os.WriteFile(file, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","namespace":"default"}}`), 0o600))
+	for _, args := range [][]string{{"create", "configmap", "new"}, {"create", "-f", file}, {"apply", "-f", file}, {"apply", "--server-side", "-f", file},
+		{"diff", "-f", file}, {"replace", "-f", file}, {"delete", "namespace", "default", "--wait=false"}, {"label", "namespace", "default", "a=b"},
+		{"annotate", "namespace", "default", "a=b"}, {"patch", "namespace", "default", "-p", "{}"}, {"create", "token", "default"}} {
+		if text, code := g.run(kubectl, then, args); code == 0 || !strings.Contains(text, "can only be read") {
+			g.t.Errorf("kubectl %s: exit code %d\n%s", strings.Join(args, " "), code, text)
+		}
+	}
+	if text, code := g.run(kubectl, then, []string{"explain", "pods"}); code != 0 || !strings.Contains(text, "The log has no schema") {
+		g.t.Errorf("kubectl explain pods: exit code %d\n%s", code, text)
+	}
+}
+
+// discovered leaves out the verbs, since a log has those that read, and Events in their other group, which are the same objects.
+func discovered(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); !strings.Contains(line, "events.k8s.io/") {
+			lines = append(lines, strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, "watch") }), " "))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func pathOf(of *served, namespace string) string {
+	path := "/api/v1"
+	if of.Group != "" {
+		path = "/apis/" + of.APIVersion()
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + of.Plural
+}
+
+// compareLists compares what the two servers answer.
+func (g *generator) compareLists(e *exact, of *served) {
+	namespace := ""
+	if of.Namespaced && g.IntN(2) == 0 {
+		namespace = "shop"
+	}
+	path := pathOf(of, namespace)
+	for _, accept := range []string{asTable, asObjects, asMetadata} {
+		theirs := e.objects(&request{}, path, url.Values{"labelSelector": {"gen"}}, accept)
+		ours := g.past.ours("/at/"+e.at+path+"?labelSelector=gen", accept)
+		if got, want := listed(ours.body), listed(theirs.body); got != want || ours.code != theirs.code || len(ours.warnings) > 0 {
+			g.wrong++
+			g.t.Errorf("%s at %s as %s: %d, the API server's %d: %v\n%s", path, e.at, accept, ours.code, theirs.code, ours.warnings, differ(got, want))
+		}
+	}
+}
+
+// listed is a list without the version, which is a list's own.
+func listed(body []byte) string {
+	var v map[string]any
+	if json.Unmarshal(body, &v) != nil {
+		return string(body)
+	}
+	if metadata, is := v["metadata"].(map[string]any); is {
+		delete(metadata, "resourceVersion")
+	}
+	text, _ := json.MarshalIndent(v, "", " ")
+	return string(text)
+}
+
+// compareCommands runs kubectl against both.
+func (g *generator) compareCommands(e *exact, kubectl string, n int) {
+	real, log := httptest.NewServer(e), httptest.NewServer(g.past.server)
+	defer real.Close()
+	defer log.Close()
+	for range n {
+		args := g.command()
+		want, wanted := g.run(kubectl, real.URL, args)
+		got, is := g.run(kubectl, log.URL+"/at/"+e.at, args)
+		if got != want || is != wanted {
+			g.wrong++
+			g.t.Errorf("kubectl %s at %s: exit code %d, with the API server %d\n%s", strings.Join(args, " "), e.at, is, wanted, differ(got, want))
+		}
+	}
+}
+
+func (g *generator) run(kubectl, server string, args []string) (text string, code int) {
+	c := exec.CommandContext(g.t.Context(), kubectl, append([]string{"--server", server}, args...)...)
+	c.Env = append(os.Environ(), "KUBECONFIG=/dev/null", "KUBECACHEDIR="+filepath.Join(g.t.TempDir(), "cache"))
+	out, err := c.CombinedOutput()
+	if err != nil && c.ProcessState == nil {
+		g.t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(out), server, "SERVER"), c.ProcessState.ExitCode()
+}
+
+// command is a command of kubectl that reads.
+func (g *generator) command() []string {
+	of := g.kinds[g.IntN(len(g.kinds))]
+	where, name := []string{"-A"}, of.Plural
+	if !of.Namespaced {
+		where = nil
+	} else if g.IntN(2) == 0 {
+		where = []string{"-n", "shop"}
+	}
+	if of.Group != "" {
+		name += "." + of.Group
+	}
+	get := slices.Concat([]string{"get", name}, where)
+	gen := append(get, "-l", g.pick("gen", "gen,app=a", "gen in (a,b)", "gen,app!=web-1").(string))
+	one := []string{name + "/" + fmt.Sprint(g.pick("g", "g-x", "g.y"), g.IntN(6))}
+	if of.Namespaced {
+		one = append(one, "-n", "shop")
+	}
+	field := of.Fields[g.IntN(len(of.Fields))]
+	return [][]string{
+		gen, append(gen, "-o", "wide"), append(gen, "--show-labels", "--show-kind"), append(gen, "--sort-by", ".metadata.name"), append(gen, "--chunk-size", "2"),
+		append(get, "-o", "json"), append(get, "-o", "yaml", "--show-managed-fields"), append(get, "-o", "name"),
+		append(get, "-o", "custom-columns=N:.metadata.name,V:.metadata.resourceVersion,L:.metadata.labels.gen,S:.spec"),
+		append(get, "-o", "jsonpath={.items[*].metadata.name}", "--sort-by", ".metadata.creationTimestamp"),
+		append(get, "-o", "json", "--field-selector", field+g.pick("=", "!=").(string)+g.pick("a", "g1", "Running", "True", "true", "0", "").(string)),
+		append(gen, "--field-selector", "metadata.name=g1"),
+		append([]string{"get"}, one...), slices.Concat([]string{"get"}, one, []string{"-o", "yaml"}), append([]string{"describe"}, one...),
+		{"events", "-n", "shop"}, {"events", "-n", "shop", "--types", "Failed,Error"}, {"get", "events", "-n", "shop", "-o", "wide", "-l", "gen"},
+		{"get", "pods,configmaps,gadgets", "-n", "shop", "-o", "name"}, {"get", "all", "-n", "shop", "-o", "name"},
+		slices.Concat([]string{"wait", "--timeout=1s", "--for=jsonpath={.metadata.name}"}, one),
+		slices.Concat([]string{"wait", "--timeout=1s", "--for=condition=Ready"}, one), {"explain", "gadgets.spec"}, {"explain", "planets.spec.parts"},
+	}[g.IntN(24)]
+}
+
+// define makes a CRD, and waits until both servers have its resource.
+func (p *past) define(crd string) {
+	object := &unstructured.Unstructured{}
+	ok(p.t, json.Unmarshal([]byte(crd), &object.Object))
+	must[*unstructured.Unstructured](p.t)(p.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
+		Create(p.t.Context(), object, metav1.CreateOptions{}))
+	path := pathOf(customResource([]byte(crd)), "")
+	servers.Await(p.t, "the custom resource", func() (bool, error) {
+		return p.real(path, asObjects).code == 200 && p.ours(path, asObjects).code == 200, nil
+	})
+}

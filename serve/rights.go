@@ -1,0 +1,46 @@
+package serve
+
+import (
+	"errors"
+	"net/http"
+
+	authorization "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubecdc/internal/web"
+)
+
+// allow returns an error unless the sender of a request may read what it asks for.
+func (s *Server) allow(r *http.Request, q *request) error {
+	err := web.May(s.access, r, q.asked())
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, web.ErrUnknownToken):
+		return apierrors.NewUnauthorized("a bearer token is needed that is known here: see KUBECDC_HTTP_ACCESS")
+	case errors.Is(err, web.ErrNotAllowed):
+		return apierrors.NewForbidden(schema.GroupResource{Group: q.group, Resource: q.plural}, q.name, errors.New("see KUBECDC_HTTP_ACCESS"))
+	}
+	s.slog.Warn("a request could not be checked", "path", q.path, "error", err)
+	return apierrors.NewServiceUnavailable("the token can't be checked now: the log of exporter serve says why")
+}
+
+// asked is the right that a request needs, as the API server sees it.
+func (q *request) asked() web.Asked {
+	if q.plural == "" {
+		return web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: q.path, Verb: "get"}}
+	}
+	a := &authorization.ResourceAttributes{Verb: "get", Group: q.group, Version: q.version, Resource: q.plural, Namespace: q.namespace, Name: q.name}
+	if q.name == "" {
+		a.Verb = "list"
+		a.Name, _ = q.fields.RequiresExactMatch("metadata.name")
+	}
+	if q.watch {
+		a.Verb = "watch"
+	}
+	if a.Group == "" && a.Resource == "namespaces" {
+		a.Namespace = q.name // a Role in it may grant it
+	}
+	return web.Asked{ResourceAttributes: a}
+}

@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbac "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+
+	"kubecdc/test/attack"
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
+)
+
+// serving starts exporter serve on the loopback, and returns its process and address.
+func (p *past) serving(t *testing.T, settings ...string) (*os.Process, *url.URL) {
+	t.Helper()
+	c := exec.Command(p.binary, "serve", "--address", "127.0.0.1:0")
+	c.Env = slices.Concat(child.Environ(), []string{"KUBECDC_CLUSTER=" + cluster, "KUBECDC_SINK=sqlite", "KUBECDC_CHECKPOINT=sqlite:" + p.file}, settings)
+	out := must[io.ReadCloser](t)(c.StderrPipe())
+	process := must[*child.Child](t)(child.Start(c))
+	t.Cleanup(process.Kill)
+	line := must[string](t)(bufio.NewReader(out).ReadString('\n'))
+	address, _, _ := strings.Cut(strings.TrimPrefix(line, "kubectl --server "), "/at/")
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return c.Process, must[*url.URL](t)(url.Parse(address))
+}
+
+// certificate writes a certificate of the loopback and returns the settings that serve it, and its authority.
+func certificate(t *testing.T) (settings []string, authority []byte) {
+	dir := t.TempDir()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	ok(t, err)
+	ok(t, os.WriteFile(filepath.Join(dir, "crt"), certificate, 0o600))
+	ok(t, os.WriteFile(filepath.Join(dir, "key"), key, 0o600))
+	return []string{"KUBECDC_HTTP_TLS_CERT=" + filepath.Join(dir, "crt"), "KUBECDC_HTTP_TLS_KEY=" + filepath.Join(dir, "key")}, certificate
+}
+
+// The present cluster decides who may ask for what of the past.
+func (p *past) rights(t *testing.T) {
+	admin := p.client.RbacV1()
+	meta := metav1.ObjectMeta{Name: "past"}
+	must[*rbac.Role](t)(admin.Roles("default").Create(t.Context(), &rbac.Role{ObjectMeta: meta, Rules: []rbac.PolicyRule{
+		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"configmaps"}},
+		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}}}, metav1.CreateOptions{}))
+	must[*rbac.RoleBinding](t)(admin.RoleBindings("default").Create(t.Context(), &rbac.RoleBinding{ObjectMeta: meta,
+		RoleRef: rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: "past"}, Subjects: []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: servers.Reader.Name}}}, metav1.CreateOptions{}))
+	settings, authority := certificate(t)
+	_, at := p.serving(t, append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+p.kube.Kubeconfig)...)
+	client := func(token string, as string) kubernetes.Interface {
+		return kubernetes.NewForConfigOrDie(&rest.Config{Host: at.String(), BearerToken: token, Impersonate: rest.ImpersonationConfig{UserName: as},
+			TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	}
+	list := func(c kubernetes.Interface, namespace string) error {
+		_, err := c.CoreV1().ConfigMaps(namespace).List(context.Background(), metav1.ListOptions{})
+		return err
+	}
+	reader, impersonated := client(servers.Reader.Token, ""), client(p.kube.Config.BearerToken, servers.Reader.Name)
+	servers.Await(t, "RBAC to learn of the binding, by a watch", func() (bool, error) { return list(reader, "default") == nil, nil })
+	ok(t, list(impersonated, "default"))
+	_, getPod := reader.CoreV1().Pods("default").Get(t.Context(), "c1", metav1.GetOptions{})
+	_, getNamespace := reader.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+	_, otherNamespace := reader.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{})
+	_, discovered := reader.Discovery().ServerVersion()
+	_, watch := reader.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+	for what, refused := range map[string]error{"all namespaces": list(reader, ""), "another namespace": list(reader, "kube-system"), "another resource": getPod,
+		"another verb": watch, "all namespaces as another": list(impersonated, ""), "the namespace of others": otherNamespace,
+		"impersonation": list(client(servers.Reader.Token, "someone"), "default")} {
+		if !apierrors.IsForbidden(refused) {
+			t.Errorf("%s: %v", what, refused)
+		}
+	}
+	if getNamespace != nil || discovered != nil {
+		t.Errorf("what is allowed: %v, %v", getNamespace, discovered)
+	}
+	if err := list(client("wrong", ""), "default"); !apierrors.IsUnauthorized(err) {
+		t.Errorf("a wrong token: %v", err)
+	}
+	p.open(t)
+}
+
+// open is without a login: nobody can be somebody else, a page in a browser gets nothing, and other machines don't reach it.
+func (p *past) open(t *testing.T) {
+	_, at := p.serving(t)
+	for name, header := range map[string]http.Header{"Host": {"Host": {"evil.example"}}, "Impersonate-User": {"Impersonate-User": {"bob"}}, "": {}} {
+		r := must[*http.Request](t)(http.NewRequest(http.MethodGet, at.String()+"/api/v1/namespaces", nil))
+		r.Header, r.Host = header, header.Get("Host")
+		answer := must[*http.Response](t)(http.DefaultClient.Do(r))
+		answer.Body.Close()
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[name == ""]; answer.StatusCode != want {
+			t.Errorf("with a header %s: %s", name, answer.Status)
+		}
+	}
+	c := exec.Command(p.binary, "serve", "--address", "0.0.0.0:0")
+	c.Env = slices.Concat(child.Environ(), []string{"KUBECDC_CLUSTER=" + cluster, "KUBECDC_SINK=sqlite", "KUBECDC_CHECKPOINT=sqlite:" + p.file})
+	if out, err := c.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("KUBECDC_HTTP_ACCESS")) {
+		t.Errorf("other machines may ask without a login: %v\n%s", err, out)
+	}
+}
+
+// attacks are what a client sends that has no token, and then nothing more.
+var attacks = map[string]string{
+	"nothing":                   "",
+	"half a request":            "GET /api/v1/pods HTTP/1.1\r\nHost: x\r\n",
+	"headers of 60 KB":          "GET /api/v1/pods HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 60),
+	"a body that never comes":   "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Length: 250000\r\n\r\n",
+	"a list's body":             "GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: 250000000\r\n\r\n",
+	"a body in chunks":          "GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+	"a body after a 100":        "POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 250000\r\n\r\n",
+	"a watch that gets a 401":   "GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+	"a request that gets an ok": "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+	"a moment that gets a 401":  "GET /at/1000h/api/v1/pods HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+func TestSlowTheServerUnderAttack(t *testing.T) {
+	servers.Slow(t)
+	p := newPast(t)
+	file := filepath.Join(t.TempDir(), "token")
+	ok(t, os.WriteFile(file, []byte("a-token-of-some-length"), 0o600))
+	settings, _ := certificate(t)
+	for scheme, tls := range map[string][]string{"http": nil, "https": settings} {
+		t.Run(scheme, func(t *testing.T) {
+			process, at := p.serving(t, append(tls, "KUBECDC_HTTP_ACCESS=token", "KUBECDC_HTTP_TOKEN_FILE="+file, "GOGC=40")...)
+			v := &attack.Victim{Process: process, Scheme: scheme, Address: at.Host, Path: "/api/v1/namespaces", Token: "a-token-of-some-length",
+				Want: "kube-system", Most: 200e6}
+			v.Attack(t, attacks)
+		})
+	}
+}
