@@ -15,10 +15,10 @@ const shortComment = 10
 
 var (
 	// preposition is a name that says nothing about its value. Bounds, such as from, to, since and until, are values.
-	preposition = regexp.MustCompile(`^(?i:of|at|on|by|about|against|among|between|upon|as|beside|beyond|apart)$|^(is|with)$`)
+	preposition = regexp.MustCompile(`^(?i:of|at|on|by|about|against|among|between|upon|beside|beyond|apart)$|^(is|as|with)$`)
 	hump        = regexp.MustCompile(`\p{Lu}?[^\p{Lu}]+`)
 	directive   = regexp.MustCompile(`(?m)^//(go:|nolint|line |export ).*$`)
-	name        = regexp.MustCompile(`\b\w+(\.\w+)+\b|\b\w+\(\)|\b\w*_\w*\b|"[^"\n]*"|'[^'\n]*'|https?://\S+`)
+	name        = regexp.MustCompile(`\b\w+(\.\w+)+\b|\b\w+\(\)|\b\w*_\w*\b|"[^"\n]*"|'[^'\n]*'|https?://[^\s)]*[^\s).]`)
 	verb        = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`)
 	logs        = map[string]bool{"Debug": true, "Info": true, "Warn": true, "Error": true,
 		"DebugContext": true, "InfoContext": true, "WarnContext": true, "ErrorContext": true}
