@@ -158,7 +158,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 		"a[0].b":          "backslash",
 		"a['b']":          "backslash",
 		`a\`:              "backslash",
-		"a.pass*":         "stands for a whole name",
+		"a.pass*":         "stands for a complete name",
 		"metadata":        "metadata.name",
 		"metadata.*":      "metadata.name",
 		"*":               "apiVersion",
