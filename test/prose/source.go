@@ -73,7 +73,7 @@ func (s *source) declaration(doc *ast.CommentGroup, name *ast.Ident, isTest bool
 	}
 	s.doc[doc] = name.Name
 	text := strings.TrimPrefix(strings.TrimPrefix(doc.Text(), "A "), "An ")
-	if !isTest && text != "" && !strings.HasPrefix(text, name.Name) {
+	if !isTest && text != "" && name.Name != "init" && !strings.HasPrefix(text, name.Name) {
 		s.report(doc.Pos(), "the comment does not begin with "+name.Name, text)
 	}
 }
