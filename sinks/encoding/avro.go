@@ -233,7 +233,7 @@ func (e *avroEncoder) prepare(c *change.Change, t *topicSchemas) (unknown string
 // append appends a change's value to dst.
 func (e *avroEncoder) append(dst []byte, c *change.Change, t *topicSchemas, dead *change.DeadLetter) ([]byte, string) {
 	value := e.envelope.Value(e.about[:0], c, dead)
-	e.about = value.About()
+	e.about = value.Metadata()
 	e.json = value.AppendTo(e.json[:0])
 	s := e.schemas[t]
 	return s.value.Encode(appendPrefix(dst, s.valueID), e.json)

@@ -68,6 +68,6 @@ func (e *debeziumEncoder) Overhead() int { return 0 }
 
 func (e *debeziumEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	e.value = e.envelope.Value(e.about[:0], c, dead)
-	e.about = e.value.About()
+	e.about = e.value.Metadata()
 	r.Value = e.value[:]
 }

@@ -78,7 +78,7 @@ func (e *schemaEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLet
 	r.Key = e.key
 
 	value := e.envelope.Value(e.about[:0], c, dead)
-	e.about = value.About()
+	e.about = value.Metadata()
 	if cap(e.payload) > maxKept {
 		e.payload = nil
 	}
