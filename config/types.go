@@ -47,7 +47,7 @@ func (b Bytes) String() string {
 	return fmt.Sprintf("%d", int64(b))
 }
 
-// History is how long something is kept: a duration, or forever.
+// History is the time for which something is retained: a duration, or forever.
 type History time.Duration
 
 // Forever is longer than any duration.
@@ -63,7 +63,7 @@ func (h *History) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Switch is on or off; true/false, yes/no and 1/0 mean the same.
+// Switch is on or off. true/false, yes/no and 1/0 mean the same.
 type Switch bool
 
 func (s *Switch) UnmarshalText(text []byte) error {

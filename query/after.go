@@ -11,11 +11,11 @@ import (
 // changes must be read.
 func CutBefore(ctx context.Context, r sinks.Reader, resource string, version change.ResourceVersion) (*sinks.Cut, error) {
 	only := []string{resource}
-	kept, err := r.Kept(ctx, only)
+	retained, err := r.Retained(ctx, only)
 	if err != nil {
 		return nil, err
 	}
-	s, err := readStories(ctx, r, only, kept, Target{Version: version}, nil)
+	s, err := readStories(ctx, r, only, retained, Target{Version: version}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ type stories struct {
 	resources []string // empty: all
 	target    Target
 	cut       *sinks.Cut // of a target that is a point of the log; else nil
-	kept      map[string]sinks.Kept
+	kept      map[string]sinks.Retained
 	pulses    map[int]pulses // of each slot
 	current   map[int]*current
 	ends      time.Time // when the last batch was logged
@@ -144,7 +144,7 @@ type step struct {
 	logged time.Time
 }
 
-func newStories(resources []string, kept map[string]sinks.Kept, target Target, cut *sinks.Cut) *stories {
+func newStories(resources []string, kept map[string]sinks.Retained, target Target, cut *sinks.Cut) *stories {
 	return &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: map[int]pulses{}, current: map[int]*current{},
 		streams: map[change.StreamID]*story{}, read: point{last: map[int]uint64{}}}
 }
@@ -185,7 +185,7 @@ func (s *stories) timeBefore(m Mark) time.Time {
 }
 
 func readStories(
-	ctx context.Context, r sinks.Reader, resources []string, kept map[string]sinks.Kept, target Target, cut *sinks.Cut,
+	ctx context.Context, r sinks.Reader, resources []string, kept map[string]sinks.Retained, target Target, cut *sinks.Cut,
 ) (*stories, error) {
 	s := newStories(resources, kept, target, cut)
 	if err := r.Controls(ctx, time.Time{}, s.matters, s.control); err != nil {

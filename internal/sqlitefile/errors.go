@@ -12,7 +12,7 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// Fail wraps err with what was tried on this file; nil stays nil.
+// Fail wraps err with what was tried on this file. It returns nil for nil.
 func (f *File) Fail(op string, err error) error {
 	if err == nil || fault.Is[*fault.InUseError](err) {
 		return err
@@ -23,7 +23,7 @@ func (f *File) Fail(op string, err error) error {
 // IsDamaged reports that a file holds other bytes than SQLite has written.
 func IsDamaged(err error) bool { return primaryCode(err) == codes.SQLITE_CORRUPT }
 
-// PutAside renames a damaged file, with the log beside it, and returns its new name.
+// PutAside renames a damaged file and SQLite's log of it, and returns the new name.
 func PutAside(path string) (aside string, err error) {
 	aside = path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000")
 	for _, suffix := range []string{"-wal", "-shm", ""} {
@@ -70,7 +70,7 @@ func isBusy(err error) bool {
 	return code == codes.SQLITE_BUSY || code == codes.SQLITE_LOCKED
 }
 
-// primaryCode is the low byte of a code, 0 if there is none; the rest says more precisely where.
+// primaryCode is the low byte of a code, or 0 if there is none. The rest says more precisely where.
 func primaryCode(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code() & 0xff
