@@ -132,12 +132,12 @@ lost: servers ## what other programs lose and the exporter does not: docs/compar
 compat: servers ## other people's consumers read the topics: docs/consumers.md (ONLY=flink,kcat for some; the first time installs them)
 	KUBECDC_TEST_COMPAT='$(or $(ONLY),all)' $(GO) test -count=1 -v -timeout 0 -run TestConsumers ./test/compat
 
-lint: ## gofmt, no large files, plain English in the pages, and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
+lint: ## gofmt, no large files, plain English, and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	@large=$$(find $$(git ls-files) -maxdepth 0 -size +300k); \
 	if [ -n "$$large" ]; then echo "above 300 KiB, git rm --cached what is built:"; echo "$$large"; exit 1; fi
-	$(GO) run ./test/prose $$(git ls-files '*.md' | grep -v docs/settings.md) # which is made of help texts
+	$(GO) run ./test/prose $$(git ls-files '*.md' '*.go' | grep -v docs/settings.md) # which is made of help texts
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && cd tools/release && GOWORK=off $$linter run ./...
 

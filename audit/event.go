@@ -31,11 +31,11 @@ type event struct {
 	StageTimestamp           time.Time
 	Annotations              map[string]string
 
-	request  []byte // the raw object that was sent, at levels that have it
-	response []byte // the raw object of the answer
-	terse    bool   // it lacks the request's parameters
-	query    url.Values
-	note     note
+	request    []byte // the raw object that was sent, at levels that have it
+	response   []byte // the raw object of the answer
+	terse      bool   // it lacks the request's parameters
+	query      url.Values
+	annotation annotation
 }
 
 type requester struct {
@@ -56,7 +56,8 @@ const (
 	broken
 )
 
-// read decodes the members that are needed. It returns as soon as it sees that the event changed nothing; most are of requests that read.
+// read decodes the members that are needed. It returns as soon as it sees that the event changed nothing. Most events are of requests
+// that read.
 func (e *event) read(raw []byte) verdict {
 	c := rawjson.At(raw)
 	c.Enter()
@@ -109,7 +110,7 @@ func (e *event) verdict() verdict {
 	}
 	_, query, _ := strings.Cut(e.RequestURI, "?")
 	e.query, _ = url.ParseQuery(query) // what can be read of it
-	e.note = e.annotated()
+	e.annotation = e.readAnnotations()
 	if e.resource() == "namespaces" {
 		e.ObjectRef.Namespace = "" // an event says that a namespace is in itself
 	}
@@ -174,11 +175,11 @@ func (e *event) dryRun() bool {
 	case e.Verb != "delete" && e.Verb != "deletecollection":
 		options = nil
 	}
-	return slices.Contains(e.query["dryRun"], "All") || e.note.how == "dry" || bytes.Contains(rawjson.Member(options, "dryRun"), []byte(`"All"`))
+	return slices.Contains(e.query["dryRun"], "All") || e.annotation.how == "dry" || bytes.Contains(rawjson.Member(options, "dryRun"), []byte(`"All"`))
 }
 
-// as is the user as whom the request acted.
-func (e *event) as() *requester {
+// requester returns the user as whom the request acted.
+func (e *event) requester() *requester {
 	if e.ImpersonatedUser.Username != "" {
 		return &e.ImpersonatedUser
 	}
@@ -190,7 +191,7 @@ func (e *event) record() Record {
 	r := Record{ID: e.id(), AuditID: short(e.AuditID), Time: e.RequestReceivedTimestamp.UTC(), Answered: e.StageTimestamp.UTC(),
 		Resource: short(e.resource()), Namespace: short(ref.Namespace), Name: short(ref.Name), Verb: e.Verb, Subresource: short(ref.Subresource),
 		Code: e.ResponseStatus.Code, Manager: short(e.query.Get("fieldManager")), User: short(e.User.Username),
-		Groups: shortAll(e.as().Groups), Impersonated: short(e.ImpersonatedUser.Username), UserAgent: short(e.UserAgent),
+		Groups: shortAll(e.requester().Groups), Impersonated: short(e.ImpersonatedUser.Username), UserAgent: short(e.UserAgent),
 		Addresses: shortAll(e.SourceIPs)}
 	if e.dryRun() {
 		r.Effect = Nothing
@@ -207,23 +208,23 @@ func (e *event) record() Record {
 func (e *event) object(r *Record) {
 	ref := &e.ObjectRef
 	if e.Verb != "create" {
-		r.UID = short(ref.UID) // of a create it is what the client sent
+		r.UID = short(ref.UID) // for a create it is what the client sent
 	}
 	if e.Verb == "update" && r.Succeeded() && ref.ResourceVersion != "0" {
 		r.VersionBefore = version(ref.ResourceVersion) // the one that the client insists on
 	}
 	switch {
-	case e.note.finds():
+	case e.annotation.finds():
 		e.found(r)
-	case e.note.how == "new" && r.Subresource == "":
-		r.UID, r.Created, r.VersionBefore = e.note.uid, true, ""
-		r.Name = cmp.Or(r.Name, short(e.note.rest))
-	case e.note.how == "new":
-		r.UID = e.note.uid // of the object that a Binding is for
+	case e.annotation.how == "new" && r.Subresource == "":
+		r.UID, r.Created, r.VersionBefore = e.annotation.uid, true, ""
+		r.Name = cmp.Or(r.Name, short(e.annotation.rest))
+	case e.annotation.how == "new":
+		r.UID = e.annotation.uid // the uid of the object that a Binding is for
 	case r.Verb == "create" && r.Subresource == "" || r.Code == 201 && r.Verb != "create":
 		r.Created, r.VersionBefore = true, ""
 	}
-	undecided := e.terse && e.Verb == "delete" && e.note.how == "" // it may have been a dry run
+	undecided := e.terse && e.Verb == "delete" && e.annotation.how == "" // it may have been a dry run
 	if r.Succeeded() && e.response != nil && !undecided && r.Subresource != "binding" && r.Subresource != "eviction" {
 		e.answered(r)
 	}
@@ -231,7 +232,7 @@ func (e *event) object(r *Record) {
 
 // found reads what the policy tells of the object that the last attempt found.
 func (e *event) found(r *Record) {
-	n := &e.note
+	n := &e.annotation
 	r.UID, r.VersionBefore, r.Retried = n.uid, version(n.rest), n.versions > 1
 	switch {
 	case r.Effect != "":
@@ -262,8 +263,8 @@ func text(object []byte, member string) string {
 }
 
 // Annotation is how the names of the policy's annotations begin, after the name of the policy. There are as many as a policy may have,
-// since the API server keeps the first value of each: where it tries a write again, upon a newer version, that one has another remainder
-// by one of the moduli, and so an annotation of its own.
+// since the API server retains the first value of each. If it tries a write again, upon a newer version, that version has another
+// remainder by one of the moduli. So it has an annotation of its own.
 const Annotation = "kubecdc-object"
 
 // Moduli have no common divisor: two versions have the same remainders by all of them in one case of 420. No other moduli of the same sum
@@ -285,39 +286,41 @@ func remainder(v change.ResourceVersion) (n int) {
 	return n
 }
 
-// note is what the policy tells: "UID old VERSION" where the object becomes another one, "UID end VERSION" where it is deleted and has no
-// grace period left, so that it goes, "UID maybe VERSION" where neither is certain, "UID new NAME", or "UID dry".
-type note struct {
+// annotation is what the policy says: "UID old VERSION" if the object becomes another one, or "UID end VERSION" if it is deleted at
+// once, without a grace period. "UID maybe VERSION" says that neither is certain. "UID new NAME" and "UID dry" are the others.
+type annotation struct {
 	uid, how, rest string
 	versions       int    // that the attempts found
 	former         string // the newest version but one
 }
 
 // finds reports whether there was an object before.
-func (n *note) finds() bool { return n.how == "old" || n.how == "end" || n.how == "maybe" }
+func (n *annotation) finds() bool { return n.how == "old" || n.how == "end" || n.how == "maybe" }
 
-// annotated is what the policy has told of the last attempt, which saw the newest version. It is nothing if one attempt found an object
-// and another one did not.
-func (e *event) annotated() note {
-	var all []note
+// readAnnotations returns what the policy has said of the last attempt, which saw the newest version. It returns nothing if one attempt
+// found an object and another one did not.
+func (e *event) readAnnotations() annotation {
+	var all []annotation
 	for key, value := range e.Annotations {
 		if _, name, _ := strings.Cut(key, "/"); !strings.HasPrefix(name, Annotation) {
 			continue
 		}
 		uid, rest, _ := strings.Cut(value, " ")
 		how, rest, _ := strings.Cut(rest, " ")
-		next := note{uid: short(uid), how: how, rest: rest}
+		next := annotation{uid: short(uid), how: how, rest: rest}
 		if len(all) > 0 && all[0].finds() != next.finds() {
-			return note{}
+			return annotation{}
 		}
 		if !slices.Contains(all, next) {
 			all = append(all, next)
 		}
 	}
 	if len(all) == 0 {
-		return note{}
+		return annotation{}
 	}
-	slices.SortFunc(all, func(a, b note) int { return change.ResourceVersion(a.rest).Compare(change.ResourceVersion(b.rest)) })
+	slices.SortFunc(all, func(a, b annotation) int {
+		return change.ResourceVersion(a.rest).Compare(change.ResourceVersion(b.rest))
+	})
 	last := all[len(all)-1]
 	if last.versions = len(all); last.versions > 1 {
 		last.former = all[len(all)-2].rest
@@ -325,19 +328,19 @@ func (e *event) annotated() note {
 	return last
 }
 
-// id tells an event from all others, and is the same each time that it comes. The audit id alone would not do: a client may choose it,
-// and use it again so that a later request goes unseen, and an aggregated server reports a request by the same one. It begins with the time,
-// so that events that come together are neighbours in an index.
+// id distinguishes an event from all others, and is the same each time that it comes. The audit id alone is not enough. A client may
+// choose it, and use it again so that a later request goes unseen. An aggregated server reports a request by the same one. The id begins
+// with the time, so that events that come together are neighbours in an index.
 func (e *event) id() string {
 	h := sha256.New()
 	for _, part := range []string{e.AuditID, e.Stage, e.Verb, e.RequestURI, e.User.Username,
 		e.RequestReceivedTimestamp.UTC().Format(time.RFC3339Nano), e.StageTimestamp.UTC().Format(time.RFC3339Nano),
-		e.ObjectRef.Name, e.note.uid, e.note.rest} {
+		e.ObjectRef.Name, e.annotation.uid, e.annotation.rest} {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
 	}
-	at := binary.BigEndian.AppendUint64(nil, uint64(e.RequestReceivedTimestamp.UnixMilli()))
-	return hex.EncodeToString(h.Sum(at[2:])[:16])
+	id := binary.BigEndian.AppendUint64(nil, uint64(e.RequestReceivedTimestamp.UnixMilli()))
+	return hex.EncodeToString(h.Sum(id[2:])[:16])
 }
 
 func version(text string) change.ResourceVersion {

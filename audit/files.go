@@ -16,7 +16,7 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// pollEvery is how often files are looked at, and how long it takes until what could not be written is read again.
+// pollEvery is how often files are polled, and how long it takes until what could not be written is read again.
 const pollEvery = time.Second
 
 // Files reads files with an event a line, as kube-apiserver and log shippers write them, while they grow and are rotated. Nothing is
@@ -53,14 +53,14 @@ func (f *Files) Run(ctx context.Context) {
 }
 
 // insist does something however often that fails, until the context ends.
-func insist(ctx context.Context, log *slog.Logger, of string, do func() error) error {
+func insist(ctx context.Context, log *slog.Logger, purpose string, do func() error) error {
 	for failing := false; ; failing = true {
 		err := do()
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if !failing && !errors.Is(err, ErrNotOpen) {
-			log.Warn("audit events of "+of+" can't be taken in; it is tried again", "in", pollEvery.String(), "error", err)
+			log.Warn("audit events of "+purpose+" can't be taken in; it is tried again", "in", pollEvery.String(), "error", err)
 		}
 		if err := wait.For(ctx, pollEvery); err != nil {
 			return err
@@ -68,10 +68,10 @@ func insist(ctx context.Context, log *slog.Logger, of string, do func() error) e
 	}
 }
 
-// poll reads what is new in all files. Of a file that was renamed it reads the rest, before it reads the one that has its name now.
+// poll reads what is new in all files. It reads the rest of a file that was renamed before it reads the file that has its name now.
 func (f *Files) poll(ctx context.Context) error {
 	errs := []error{f.find()}
-	kept := f.open[:0]
+	open := f.open[:0]
 	for _, t := range f.open {
 		err := t.read(ctx, f.intake)
 		errs = append(errs, err)
@@ -79,9 +79,9 @@ func (f *Files) poll(ctx context.Context) error {
 			_ = t.Close()
 			continue
 		}
-		kept = append(kept, t)
+		open = append(open, t)
 	}
-	f.open = kept
+	f.open = open
 	return errors.Join(errs...)
 }
 
@@ -121,8 +121,8 @@ func (f *Files) found(path string) error {
 	return nil
 }
 
-// read takes the lines in that have come. A file that has become shorter was emptied, and begins anew; so does one that has other lines
-// before the offset, since it was filled again at once.
+// read takes the lines that have been added. A file that has become shorter was emptied, and is read from its beginning. So is a file
+// that has other lines before the offset, since it was filled again at once.
 func (t *tailed) read(ctx context.Context, i *Intake) error {
 	info, err := t.Stat()
 	if err != nil {
@@ -151,8 +151,8 @@ func (t *tailed) tail() []byte {
 	return end[:n]
 }
 
-// lines makes the events of whole lines durable, and returns how many bytes the lines have of which that is done, with an error too. A
-// line that no event is as long as is passed.
+// lines makes the events of complete lines durable. It returns how many bytes of lines are durable, with an error too. It skips a line
+// that is longer than any event.
 func (i *Intake) lines(ctx context.Context, from io.Reader) (passed int64, err error) {
 	b, err := i.begin(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (i *Intake) lines(ctx context.Context, from io.Reader) (passed int64, err e
 	}
 	r := bufio.NewReaderSize(from, 64<<10)
 	var line []byte
-	var whole int64 // bytes of the whole lines
+	var complete int64 // bytes of the complete lines
 	for read := int64(0); ; {
 		part, err := r.ReadSlice('\n')
 		if len(line) <= rawjson.LargestValue {
@@ -171,7 +171,7 @@ func (i *Intake) lines(ctx context.Context, from io.Reader) (passed int64, err e
 			read += int64(len(part))
 			continue
 		case errors.Is(err, io.EOF):
-			return b.rest(passed, whole)
+			return b.rest(passed, complete)
 		case err != nil:
 			return passed, err
 		}
@@ -181,19 +181,19 @@ func (i *Intake) lines(ctx context.Context, from io.Reader) (passed int64, err e
 			}
 		}
 		read += int64(len(part))
-		whole, line = read, line[:0]
+		complete, line = read, line[:0]
 		if len(b.records) == 0 {
-			passed = whole
+			passed = complete
 		}
 	}
 }
 
-// rest writes what has gathered of the lines up to whole.
-func (b *batch) rest(passed, whole int64) (int64, error) {
+// rest writes the lines that are not yet written, up to complete.
+func (b *batch) rest(passed, complete int64) (int64, error) {
 	if err := b.write(); err != nil {
 		return passed, err
 	}
-	return whole, nil
+	return complete, nil
 }
 
 // streamed is how many bytes of lines are held before they are taken in.

@@ -14,9 +14,9 @@ import (
 
 // memory is a log that keeps records in memory, and fails now and then.
 type memory struct {
-	kept   map[string]int
-	writes int
-	fails  bool
+	records map[string]int
+	writes  int
+	fails   bool
 }
 
 func (m *memory) WriteAudit(_ context.Context, records []Record) error {
@@ -24,7 +24,7 @@ func (m *memory) WriteAudit(_ context.Context, records []Record) error {
 		return errors.New("it fails")
 	}
 	for i := range records {
-		m.kept[records[i].AuditID]++
+		m.records[records[i].AuditID]++
 	}
 	return nil
 }
@@ -32,16 +32,16 @@ func (m *memory) WriteAudit(_ context.Context, records []Record) error {
 func (m *memory) want(t *testing.T, when string, events int) {
 	t.Helper()
 	for n := range events {
-		if m.kept[fmt.Sprint("e", n)] == 0 {
+		if m.records[fmt.Sprint("e", n)] == 0 {
 			t.Fatalf("%s: event %d is missing of %d", when, n, events)
 		}
 	}
-	if len(m.kept) != events {
-		t.Errorf("%s: %d events, want %d", when, len(m.kept), events)
+	if len(m.records) != events {
+		t.Errorf("%s: %d events, want %d", when, len(m.records), events)
 	}
 }
 
-// A file is read while it grows, is renamed, is emptied and is made again; lines that are cut, broken or too long cost no other one.
+// A file is read while it grows, is renamed, is emptied and is made again. Lines that are cut, broken or too long cost no other line.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.log")
@@ -63,7 +63,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := &memory{kept: map[string]int{}, fails: true}
+	m := &memory{records: map[string]int{}, fails: true}
 	i := NewIntake(Parser{}, nil)
 	f := NewFiles(i, []string{filepath.Join(dir, "audit.log")}, slog.New(slog.DiscardHandler))
 	poll := func(when string) {
@@ -109,7 +109,7 @@ func TestFiles(t *testing.T) {
 
 // Standard input is taken in as it comes, however the log fails.
 func TestStream(t *testing.T) {
-	m := &memory{kept: map[string]int{}, fails: true}
+	m := &memory{records: map[string]int{}, fails: true}
 	i := NewIntake(Parser{}, nil)
 	defer i.Open(m, nil)()
 	var lines []string

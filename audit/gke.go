@@ -10,9 +10,9 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// entry has what is read of a Cloud Logging entry, which GKE makes of an audit event:
-// https://cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog. It lacks the event's groups, impersonated user,
-// and request's parameters.
+// entry is a Cloud Logging entry as far as it is read, which GKE makes of an audit event
+// (https://cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog). It lacks the event's groups, impersonated
+// user, and request's parameters.
 type entry struct {
 	InsertID                    string            // the event's audit id
 	Labels                      map[string]string // its annotations
@@ -35,20 +35,20 @@ var maybeWritten = []int{2, 4, 13, 14, 15}
 
 // readEntry reads a log entry as the event that it was made of.
 func (e *event) readEntry(raw []byte) bool {
-	var of entry
-	if json.Unmarshal(raw, &of) != nil {
+	var log entry
+	if json.Unmarshal(raw, &log) != nil {
 		return false
 	}
-	p := &of.ProtoPayload
-	*e = event{AuditID: of.InsertID, Stage: "ResponseComplete", RequestURI: p.ResourceName, Verb: p.MethodName[strings.LastIndexByte(p.MethodName, '.')+1:],
+	p := &log.ProtoPayload
+	*e = event{AuditID: log.InsertID, Stage: "ResponseComplete", RequestURI: p.ResourceName, Verb: p.MethodName[strings.LastIndexByte(p.MethodName, '.')+1:],
 		User: requester{Username: p.AuthenticationInfo.PrincipalEmail}, UserAgent: p.RequestMetadata.CallerSuppliedUserAgent,
-		RequestReceivedTimestamp: of.Timestamp, StageTimestamp: cmp.Or(of.ReceiveTimestamp, of.Timestamp), Annotations: of.Labels, request: p.Request,
+		RequestReceivedTimestamp: log.Timestamp, StageTimestamp: cmp.Or(log.ReceiveTimestamp, log.Timestamp), Annotations: log.Labels, request: p.Request,
 		response: p.Response, terse: true}
 	if p.RequestMetadata.CallerIP != "" {
 		e.SourceIPs = []string{p.RequestMetadata.CallerIP}
 	}
 	switch code := p.Status.Code; {
-	case p.ServiceName != "k8s.io", of.Operation.First && !of.Operation.Last: // of another service, or of a request that goes on
+	case p.ServiceName != "k8s.io", log.Operation.First && !log.Operation.Last: // another service's request, or one that goes on
 		e.Stage = "ResponseStarted"
 	case code == 0:
 		e.ResponseStatus.Code = 200

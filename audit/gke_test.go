@@ -29,13 +29,13 @@ func entryOf(payload, more string) string {
 	for name, value := range others {
 		members[name] = value
 	}
-	of := members["protoPayload"].(map[string]any)
+	proto := members["protoPayload"].(map[string]any)
 	if payload != "" {
-		delete(of, "request")
-		delete(of, "response")
+		delete(proto, "request")
+		delete(proto, "response")
 		delete(members, "labels")
 	}
-	if json.Unmarshal([]byte(`{`+payload+`}`), &of) != nil {
+	if json.Unmarshal([]byte(`{`+payload+`}`), &proto) != nil {
 		panic(payload)
 	}
 	text, _ := json.Marshal(members)
@@ -53,26 +53,26 @@ func TestEntriesOfGKE(t *testing.T) {
 	if len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Fatalf("%+v\nwant\n%+v", got, want)
 	}
-	of := func(method, name string) string {
+	audited := func(method, name string) string {
 		return fmt.Sprintf(`"methodName":"io.k8s.%s","resourceName":%q`, method, name)
 	}
 	for entry, want := range map[string]string{
-		entryOf(of("core.v1.pods.create", "core/v1/namespaces/shop/pods"), ""):                                        "create pods shop/  200",
-		entryOf(of("core.v1.pods.deletecollection", "core/v1/namespaces/shop/pods"), ""):                              "deletecollection pods shop/  200",
-		entryOf(of("core.v1.nodes.status.patch", "core/v1/nodes/a/status"), ""):                                       "patch nodes /a status 200",
-		entryOf(of("core.v1.namespaces.delete", "core/v1/namespaces/shop"), ""):                                       "delete namespaces /shop  200",
-		entryOf(of("core.v1.namespaces.finalize.update", "core/v1/namespaces/shop/finalize"), ""):                     "update namespaces /shop finalize 200",
-		entryOf(of("apps.v1.deployments.scale.patch", "apps/v1/namespaces/shop/deployments/web/scale"), ""):           "patch deployments.apps shop/web scale 200",
-		entryOf(of("authorization.rbac.v1.roles.delete", "rbac.authorization.k8s.io/v1/namespaces/shop/roles/r"), ""): "delete roles.rbac.authorization.k8s.io shop/r  200",
-		entryOf(`"status":{"code":7}`, ""):                                                                            "",
-		entryOf(`"status":{"code":10}`, ""):                                                                           "",
-		entryOf(`"status":{"code":14}`, ""):                                                                           "update deployments.apps shop/web  500",
-		entryOf(of("core.v1.pods.get", "core/v1"), ""):                                                                "",
-		entryOf(`"serviceName":"example.com"`, ""):                                                                    "",
-		entryOf("", `"operation":{"first":true}`):                                                                     "",
-		entryOf("", `"timestamp":null`):                                                                               "broken",
-		entryOf(`"requestMetadata":{"callerIp":7}`, ""):                                                               "broken",
-		entryOf(of("core.v1.pods.create", ""), ""):                                                                    "",
+		entryOf(audited("core.v1.pods.create", "core/v1/namespaces/shop/pods"), ""):                                        "create pods shop/  200",
+		entryOf(audited("core.v1.pods.deletecollection", "core/v1/namespaces/shop/pods"), ""):                              "deletecollection pods shop/  200",
+		entryOf(audited("core.v1.nodes.status.patch", "core/v1/nodes/a/status"), ""):                                       "patch nodes /a status 200",
+		entryOf(audited("core.v1.namespaces.delete", "core/v1/namespaces/shop"), ""):                                       "delete namespaces /shop  200",
+		entryOf(audited("core.v1.namespaces.finalize.update", "core/v1/namespaces/shop/finalize"), ""):                     "update namespaces /shop finalize 200",
+		entryOf(audited("apps.v1.deployments.scale.patch", "apps/v1/namespaces/shop/deployments/web/scale"), ""):           "patch deployments.apps shop/web scale 200",
+		entryOf(audited("authorization.rbac.v1.roles.delete", "rbac.authorization.k8s.io/v1/namespaces/shop/roles/r"), ""): "delete roles.rbac.authorization.k8s.io shop/r  200",
+		entryOf(`"status":{"code":7}`, ""):                  "",
+		entryOf(`"status":{"code":10}`, ""):                 "",
+		entryOf(`"status":{"code":14}`, ""):                 "update deployments.apps shop/web  500",
+		entryOf(audited("core.v1.pods.get", "core/v1"), ""): "",
+		entryOf(`"serviceName":"example.com"`, ""):          "",
+		entryOf("", `"operation":{"first":true}`):           "",
+		entryOf("", `"timestamp":null`):                     "broken",
+		entryOf(`"requestMetadata":{"callerIp":7}`, ""):     "broken",
+		entryOf(audited("core.v1.pods.create", ""), ""):     "",
 	} {
 		got, tally := parse(t, &Parser{}, entry)
 		text := ""

@@ -14,10 +14,10 @@ type Log interface {
 	WriteAudit(ctx context.Context, records []Record) error
 }
 
-// Intake passes the records of events on to a log. It is safe for concurrent use. Whoever brings events brings them again until they are
-// durable: the log keeps each once.
+// Intake passes the records of events on to a log. It is safe for concurrent use. A source brings events again until they are durable,
+// and the log stores each event once.
 type Intake struct {
-	Count func(Tally) // of what was parsed
+	Count func(Tally) // takes the numbers of parsed events
 
 	mu     sync.Mutex
 	parser Parser

@@ -9,7 +9,7 @@ import (
 
 // Parser finds audit events in JSON, and makes records of those that could have changed an object.
 type Parser struct {
-	Path   []string                              // of the event in what wraps it; a list is passed through, and a text is read as JSON
+	Path   []string                              // the event's path in what wraps it. A list is passed through, and a text is read as JSON
 	Wanted func(resource, namespace string) bool // nil: all
 	All    bool                                  // requests that changed nothing, too: refused ones and dry runs
 	Extra  []string                              // which members of a user's extra are kept; *: all
@@ -26,13 +26,13 @@ const (
 )
 
 type Tally struct {
-	Kept    int // they became records
+	Records int // they became records
 	Skipped int // they changed no object
 	Broken  int // lines that are no audit events, and events that lack what every one has
 }
 
 func (t *Tally) add(more Tally) {
-	t.Kept += more.Kept
+	t.Records += more.Records
 	t.Skipped += more.Skipped
 	t.Broken += more.Broken
 }
@@ -73,7 +73,7 @@ func (p *Parser) unwrap(value []byte, path []string, found func(event []byte), b
 	}
 }
 
-// listed returns the events of an EventList. Of an event, which comes more often, it passes the first members alone.
+// listed returns the events of an EventList. An event comes more often, so only its first members are read to see that it is none.
 func listed(object []byte) []byte {
 	c := rawjson.At(object)
 	c.Enter()
@@ -100,7 +100,7 @@ func (p *Parser) one(raw []byte, received time.Time, keep func(Record)) Tally {
 	r := e.record()
 	r.Received = received
 	r.Extra = nil
-	for name, values := range e.as().Extra {
+	for name, values := range e.requester().Extra {
 		if slices.Contains(p.Extra, name) || slices.Contains(p.Extra, "*") {
 			if r.Extra == nil {
 				r.Extra = map[string][]string{}
@@ -112,7 +112,7 @@ func (p *Parser) one(raw []byte, received time.Time, keep func(Record)) Tally {
 		p.hide(&r)
 	}
 	keep(r)
-	return Tally{Kept: 1}
+	return Tally{Records: 1}
 }
 
 // wants reports whether the event is of a resource that is exported, and of a request that could have changed an object. A request that

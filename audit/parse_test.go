@@ -115,7 +115,7 @@ func TestANamespaceIsInNone(t *testing.T) {
 	}
 }
 
-// What a request did to its object is as the policy has seen it in the last attempt; without it nothing is claimed.
+// The effect of a request is as the policy has seen it in the last attempt. Without the policy no effect is claimed.
 func TestEffects(t *testing.T) {
 	for event, want := range map[string]Effect{
 		``: Wrote, `"annotations":{}`: "", `"annotations":{"p/kubecdc-object3":"u-1 maybe 41"}`: Idle,
@@ -136,22 +136,22 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// Events that changed no object are skipped, most of them unless they are asked for; what is no event is counted.
-func TestWhatIsKept(t *testing.T) {
-	kept, skipped, broken := Tally{Kept: 1}, Tally{Skipped: 1}, Tally{Broken: 1}
+// Events that changed no object are skipped, and most of them only if they are not asked for. What is no event is counted.
+func TestWhichEventsBecomeRecords(t *testing.T) {
+	record, skipped, broken := Tally{Records: 1}, Tally{Skipped: 1}, Tally{Broken: 1}
 	for name, test := range map[string]struct {
 		line      string
 		want, all Tally
 	}{
-		"a change":      {eventOf(``), kept, kept},
+		"a change":      {eventOf(``), record, record},
 		"begun":         {eventOf(`"stage":"RequestReceived"`), skipped, skipped},
-		"panic":         {eventOf(`"stage":"Panic","responseStatus":{"code":500}`), kept, kept},
+		"panic":         {eventOf(`"stage":"Panic","responseStatus":{"code":500}`), record, record},
 		"read":          {eventOf(`"verb":"get"`), skipped, skipped},
 		"watch":         {eventOf(`"verb":"watch"`), skipped, skipped},
-		"refused":       {eventOf(`"responseStatus":{"code":403}`), skipped, kept},
-		"conflict":      {eventOf(`"responseStatus":{"code":409}`), skipped, kept},
-		"dry run":       {eventOf(`"requestURI":"/x?dryRun=All"`), skipped, kept},
-		"dry run, told": {eventOf(`"annotations":{"p/kubecdc-object":"u-1 dry"}`), skipped, kept},
+		"refused":       {eventOf(`"responseStatus":{"code":403}`), skipped, record},
+		"conflict":      {eventOf(`"responseStatus":{"code":409}`), skipped, record},
+		"dry run":       {eventOf(`"requestURI":"/x?dryRun=All"`), skipped, record},
+		"dry run, told": {eventOf(`"annotations":{"p/kubecdc-object":"u-1 dry"}`), skipped, record},
 		"exec":          {eventOf(`"verb":"create","objectRef":{"resource":"pods","subresource":"exec"}`), skipped, skipped},
 		"token":         {eventOf(`"verb":"create","objectRef":{"resource":"serviceaccounts","subresource":"token"}`), skipped, skipped},
 		"review":        {eventOf(`"verb":"create","objectRef":{"resource":"subjectaccessreviews","apiGroup":"authorization.k8s.io"}`), skipped, skipped},
@@ -162,7 +162,7 @@ func TestWhatIsKept(t *testing.T) {
 		"two in a line": {eventOf(``) + eventOf(``), broken, broken},
 		"another line":  {`{"level":"info"}`, broken, broken},
 		"a list":        {`{"kind":"EventList","items":[` + eventOf(``) + `,` + eventOf(`"verb":"get"`) + `,7]}`, Tally{1, 1, 1}, Tally{1, 1, 1}},
-		"an array":      {`[` + eventOf(``) + `]`, kept, kept},
+		"an array":      {`[` + eventOf(``) + `]`, record, record},
 		"wrong types":   {eventOf(`"user":7`), broken, broken},
 		"no time":       {eventOf(`"requestReceivedTimestamp":null`), broken, broken},
 		"a wrong time":  {eventOf(`"stageTimestamp":"yesterday"`), broken, broken},
@@ -203,8 +203,8 @@ func TestWrappers(t *testing.T) {
 	}
 }
 
-// The id of an event is the same each time it comes, in whatever order its members are, and that of another one is another, though a
-// client has given both one audit id.
+// The id of an event is the same each time it comes, in any order of its members. Another event has another id, even if a client has
+// given both one audit id.
 func TestIDs(t *testing.T) {
 	id := func(event string) string {
 		got, _ := parse(t, &Parser{}, event)
@@ -223,7 +223,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// Users, groups and addresses are hashed where that is asked for, and all else stays.
+// Users, groups and addresses are hashed where that is asked for, and all else is unchanged.
 func TestHidden(t *testing.T) {
 	hide := func(k Kind, value string) string { return string(k) + "#" + fmt.Sprint(len(value)) }
 	got, _ := parse(t, &Parser{Hide: hide}, eventOf(`"impersonatedUser":{"username":"root","groups":["ops"]}`))
@@ -238,7 +238,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// A record has the name of its object as it is, whatever the name is, and stays small whatever a client sends.
+// A record has the name of its object as it is, for any name. It is small, whatever a client sends.
 func TestHostileEvents(t *testing.T) {
 	for _, name := range hostile.Names() {
 		ref, _ := json.Marshal(map[string]string{"resource": "roles", "name": name.Text, "apiGroup": "rbac.authorization.k8s.io"})

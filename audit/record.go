@@ -1,5 +1,5 @@
-// Package audit takes the API server's audit events in, so that a change can be joined to the request that made it: who it was. An
-// event becomes a Record, which a sink keeps beside the changes (sinks.AuditLog). The join is made where both are read (query/).
+// Package audit takes the API server's audit events in, so that a change can be joined to the request that made it: who it was. An event
+// becomes a Record, which a sink stores in the log with the changes (sinks.AuditLog). Both are joined when they are read (query/).
 package audit
 
 import (
@@ -15,7 +15,7 @@ import (
 // empty, so that a sink can store a record in parts.
 type Record struct {
 	ID       string    `json:"id,omitempty"`      // tells the event from all others, and is the same each time that it comes: 32 hex digits, 12 of them its time
-	AuditID  string    `json:"auditID,omitempty"` // of the request. A client may choose it, and use it again
+	AuditID  string    `json:"auditID,omitempty"` // the request's id. A client may choose it, and use it again
 	Time     time.Time `json:"time,omitzero"`     // when the API server received the request
 	Answered time.Time `json:"answered,omitzero"` // when it answered
 	Received time.Time `json:"received,omitzero"` // when the exporter got the event
@@ -24,13 +24,13 @@ type Record struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"` // empty: of a deletecollection, or a create with generateName without the policy
 	UID       string `json:"uid,omitempty"`  // empty: the event does not tell
-	// VersionBefore is the object's resourceVersion before the request, which the policy of docs/who.md puts into the event; Created
-	// says that there was no object before. VersionAfter is what came of it, which only events of level RequestResponse tell.
+	// VersionBefore is the object's resourceVersion before the request, which the policy of docs/who.md puts into the event. Created
+	// says that there was no object before. VersionAfter is the resulting version, which only events of level RequestResponse have.
 	VersionBefore change.ResourceVersion `json:"versionBefore,omitempty"`
 	Created       bool                   `json:"created,omitempty"`
 	VersionAfter  change.ResourceVersion `json:"versionAfter,omitempty"`
-	// VersionBegan is of a deletion in two steps, as that of a Pod without a grace period: it found VersionBegan, made VersionBefore of it
-	// (with a grace period of 0 seconds), and removed that.
+	// VersionBegan belongs to a deletion in two steps, such as a Pod's without a grace period. The deletion found VersionBegan, made
+	// VersionBefore of it (with a grace period of 0 seconds), and removed that.
 	VersionBegan change.ResourceVersion `json:"versionBegan,omitempty"`
 	// Retried says that the API server has tried the write several times: VersionBefore is of the last attempt, but for few.
 	Retried bool   `json:"retried,omitempty"`
@@ -38,10 +38,10 @@ type Record struct {
 
 	Verb        string `json:"verb,omitempty"` // create, update, patch, delete, deletecollection
 	Subresource string `json:"subresource,omitempty"`
-	Code        int    `json:"code,omitempty"`    // of the answer
+	Code        int    `json:"code,omitempty"`    // the HTTP status of the answer
 	Manager     string `json:"manager,omitempty"` // the request's fieldManager
-	Labels      string `json:"labels,omitempty"`  // of a deletecollection: its label selector
-	Fields      string `json:"fields,omitempty"`  // of a deletecollection: its field selector
+	Labels      string `json:"labels,omitempty"`  // the label selector of a deletecollection
+	Fields      string `json:"fields,omitempty"`  // the field selector of a deletecollection
 
 	User         string              `json:"user,omitempty"`
 	Groups       []string            `json:"groups,omitempty"`
@@ -54,10 +54,10 @@ type Record struct {
 // Effect is what the policy has seen a request do to its object.
 type Effect string
 
-// The effects; empty: not known.
+// The effects. An empty one is not known.
 const (
 	Wrote   Effect = "wrote"   // its success is a new version
-	Idle    Effect = "idle"    // the object stayed as it was: a success is a new version only where it is stored in another form
+	Idle    Effect = "idle"    // the object did not change: a success is a new version only if it is stored in another form
 	Nothing Effect = "nothing" // a dry run
 )
 
@@ -89,7 +89,7 @@ type Query struct {
 	Resources []string
 	Namespace string
 	Name      string    // with one, records without a name are selected too
-	Since     time.Time // of Received
+	Since     time.Time // when the first event of Received came
 }
 
 // Time is when the API server received the request, to the millisecond.
@@ -101,17 +101,17 @@ func (id ID) Time() time.Time {
 
 // Coverage says of which time a log has events, however late they came.
 type Coverage struct {
-	Since time.Time // when the API server received the first request; zero: there is none
+	Since time.Time // when the API server received the first request, or zero if there is none
 	Last  time.Time // when it received the last one
 }
 
 // Add extends the coverage to an event.
 func (c *Coverage) Add(id ID) {
-	at := id.Time()
-	if c.Since.IsZero() || at.Before(c.Since) {
-		c.Since = at
+	received := id.Time()
+	if c.Since.IsZero() || received.Before(c.Since) {
+		c.Since = received
 	}
-	if at.After(c.Last) {
-		c.Last = at
+	if received.After(c.Last) {
+		c.Last = received
 	}
 }

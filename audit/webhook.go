@@ -78,7 +78,7 @@ func (w *Webhook) take(ctx context.Context, r *http.Request) error {
 		})
 	})
 	if errors.Is(err, rawjson.ErrMalformed) {
-		w.log.Warn("a request of the audit webhook is no EventList: what can be read of it is kept", "error", err)
+		w.log.Warn("a request of the audit webhook is no EventList: its readable events are recorded", "error", err)
 		b.tally.Broken++
 		err = nil
 	}

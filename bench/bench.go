@@ -36,7 +36,7 @@ type bench struct {
 	dir      string
 	kafka    *servers.Kafka
 	postgres *servers.Postgres
-	registry *servers.Registry // of the rows in Avro; nil before them
+	registry *servers.Registry // the registry for the rows in Avro, or nil before them
 	table    *table
 	row      string // the one that is measured
 	runs     int
@@ -62,10 +62,10 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 		results, err := b.measure(ctx, r)
 		fmt.Fprintf(os.Stderr, "%s took %s\n", r.name, time.Since(started).Round(time.Second))
 		if missing, ok := errors.AsType[peers.Absent](err); ok {
-			results = []result{{name: r.name, note: missing.Why}}
+			results = []result{{name: r.name, remark: missing.Why}}
 		} else if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", r.name, err))
-			results = []result{{name: r.name, note: "failed"}}
+			results = []result{{name: r.name, remark: "failed"}}
 		}
 		b.table.add(results)
 	}
@@ -142,8 +142,7 @@ func (b *bench) startServer(ctx context.Context, args ...string) (*apiServer, er
 	return s, nil
 }
 
-// do asks the server to make something happen in all collections, or in the first so many; it answers with the version that
-// this leads to.
+// do asks the server to make something happen in all collections, or in the first n. It returns the version that this leads to.
 func (s *apiServer) do(ctx context.Context, what string, n int, streams ...int) (uint64, error) {
 	url := fmt.Sprintf("%s/bench/%s?n=%d", s.url, what, n)
 	if len(streams) > 0 {

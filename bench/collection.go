@@ -21,10 +21,10 @@ func collectionRows() (rows []row) {
 
 const (
 	missedChanges = 1000   // in the gap
-	sizedEvents   = 20_000 // of the watch
+	sizedEvents   = 20_000 // events of the watch
 )
 
-// lease is how long an owner's lease lasts; in SQLite there is none.
+// lease is how long an owner's lease lasts. SQLite has none.
 const lease = 10 * time.Second
 
 // sized measures what the size of a collection matters to, with the default settings. Backfill is off until the restart.
@@ -56,7 +56,7 @@ func sized(objects int, settings ...setting) func(context.Context, *bench) ([]re
 			return p.follow(ctx, 1, "expire", 0)
 		})
 		if g := p.progress.lastGap(); s.err == nil {
-			s.last().note += fmt.Sprintf("; gap of %d: complete %t, %d recovered, %d inferred, %d requests",
+			s.last().remark += fmt.Sprintf("; gap of %d: complete %t, %d recovered, %d inferred, %d requests",
 				missedChanges, g.Complete, g.Recovered, g.Inferred, g.Requests)
 		}
 		s.step("live", func() error { return p.follow(ctx, 1, "send", sizedEvents) })
@@ -98,7 +98,7 @@ func (s *steps) add(name string, r result, err error) {
 	}
 	u, err := s.p.usage()
 	r.name, r.events, r.unit, s.err = s.b.row+"-"+name, s.objects, "object", err
-	r.note = fmt.Sprintf("%.1f s; %s at the end", r.wall.Seconds(), megabytes(u.rss))
+	r.remark = fmt.Sprintf("%.1f s; %s at the end", r.wall.Seconds(), megabytes(u.rss))
 	s.results = append(s.results, r)
 	if s.p.profiled {
 		to := filepath.Join(s.b.plan.profile, r.name+".pprof")

@@ -13,8 +13,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// encodingRows are of each encoding, as other rows of the watch. The note has how many bytes a record takes in Kafka, on average over
-// the list and the watch.
+// encodingRows returns rows of each encoding, like other rows of the watch. The remark has how many bytes a record takes in Kafka, on
+// average over the list and the watch.
 func encodingRows() (rows []row) {
 	for _, name := range []string{"debezium", "debezium-schema", "cloudevents", "object"} {
 		for _, packed := range []string{"none", "snappy"} {
@@ -59,7 +59,7 @@ func weighed(measure func(context.Context, *bench) ([]result, error)) func(conte
 		}
 		moreBytes, moreRecords, err := b.stored(ctx)
 		if n := moreRecords - records; n > 0 {
-			results[0].note = fmt.Sprintf("%d bytes a record", (moreBytes-bytes)/n)
+			results[0].remark = fmt.Sprintf("%d bytes a record", (moreBytes-bytes)/n)
 		}
 		return results, err
 	}

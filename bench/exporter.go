@@ -18,7 +18,7 @@ import (
 type exporter struct {
 	*process
 	listen   string
-	prefix   string // of its topics
+	prefix   string // prefix of its topics
 	env      []string
 	progress *progress
 	profiled bool
@@ -114,7 +114,7 @@ func (e *exporter) awaitPositions(ctx context.Context, streams int, version uint
 	return nil
 }
 
-// metric adds up the series of metrics; 0 when there is no answer.
+// metric adds up the series of metrics. It returns 0 if there is no answer.
 func (e *exporter) metric(names ...string) (sum float64) {
 	response, err := http.Get("http://" + e.listen + "/metrics")
 	if err != nil {

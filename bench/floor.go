@@ -77,7 +77,7 @@ func floorLive(ctx context.Context, b *bench) ([]result, error) {
 	return b.watchFloor(ctx, p, server, events)
 }
 
-// floorList is a program that reads the whole collection and does nothing.
+// floorList is a program that reads the complete collection and does nothing.
 func floorList(ctx context.Context, b *bench) ([]result, error) {
 	objects := b.scaled(listObjects)
 	server, err := b.startServer(ctx, "-objects", strconv.Itoa(objects))

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// latency measures the time from a change in the synthetic API server to its record in the hands of a consumer, at
-// rest: one change at a time, at random moments.
+// latency measures the time from a change in the synthetic API server to the moment when a consumer has its record. The exporter is at
+// rest: changes come one at a time, at random moments.
 func latency(settings ...setting) func(context.Context, *bench) ([]result, error) {
 	const changes, warm = 200, 20
 	return func(ctx context.Context, b *bench) ([]result, error) {
@@ -41,7 +41,7 @@ func latency(settings ...setting) func(context.Context, *bench) ([]result, error
 			}
 			return nil
 		})
-		r.name, r.allocs, r.note = b.row, 0, took.String()
+		r.name, r.allocs, r.remark = b.row, 0, took.String()
 		return []result{r}, err
 	}
 }
@@ -56,7 +56,7 @@ func delayOfOne(ctx context.Context, server *apiServer, w *witness) (time.Durati
 	return seen.Sub(started), err
 }
 
-// delays are told by their median, the 99th and 99.9th percentiles and the greatest.
+// delays are reported by their median, the 99th and 99.9th percentiles and the greatest.
 type delays []time.Duration
 
 func (d delays) String() string {

@@ -16,10 +16,10 @@ const (
 	sightingLimit = 30 * time.Second // after the last answer
 )
 
-// latencyAPI measures the time from a write to a real API server, with its etcd, to the record in the hands of a
-// consumer: exactly-once by both protocols of transactions, and at-least-once. Exporters that watch at the same time would
-// disturb each other: they take turns, each started anew, there and back, so that what gets better or worse with time does so
-// for all.
+// latencyAPI measures the time from a write to a real API server, with its etcd, to the moment when a consumer has the record. It
+// measures exactly-once by both protocols of transactions, and at-least-once. Exporters that watch at the same time would disturb each
+// other. So they take turns, each started anew, first in one order and then in the other. A drift of the machine then affects all of
+// them.
 func latencyAPI(ctx context.Context, b *bench) (results []result, err error) {
 	kube, err := servers.StartKubernetes(ctx, servers.KubernetesOptions{})
 	if err != nil {
@@ -100,11 +100,11 @@ func writeAndSee(ctx context.Context, w *writer, seen *witness, rate int, during
 	defer cancel()
 	all := make([]sighting, len(writes))
 	for i, one := range writes {
-		at, err := seen.await(ctx, one.version)
+		seenAt, err := seen.await(ctx, one.version)
 		if err != nil {
 			return nil, fmt.Errorf("write %d of %d: %w", i, len(writes), err)
 		}
-		all[i] = sighting{one, at}
+		all[i] = sighting{one, seenAt}
 	}
 	return all, nil
 }
@@ -125,7 +125,7 @@ func (t *turns) add(r result, all []sighting) {
 func (t *turns) result(name string) result {
 	r := t.sum
 	r.name, r.unit = name, "change"
-	r.note = fmt.Sprintf("of %d/s; since the write: %s; since its answer: %s; writes at most %s late", t.rate, t.fromSent, t.fromAnswer, ms(t.late))
+	r.remark = fmt.Sprintf("of %d/s; since the write: %s; since its answer: %s; writes at most %s late", t.rate, t.fromSent, t.fromAnswer, ms(t.late))
 	return r
 }
 

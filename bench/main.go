@@ -1,7 +1,7 @@
-// Command bench measures the exporter: the real binary between a synthetic API server, a real Kafka and a real
-// Postgres, each a process of its own, so that the CPU of each is counted apart. It prints one table; other programs that
-// bring changes into Kafka (bench/peers) and one that only reads the same bytes are measured in the same run, so that the
-// ratios hold on any machine. Start reading at rows.go.
+// Command bench measures the exporter: the real binary between a synthetic API server, a real Kafka and a real Postgres. Each is a
+// process of its own, so that the CPU of each is counted separately. It prints one table. It also measures other programs that bring
+// changes into Kafka (bench/peers), and a program that only reads the same bytes, in the same run. So the ratios hold on any machine.
+// Start reading at rows.go.
 package main
 
 import (

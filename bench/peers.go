@@ -18,7 +18,7 @@ type peer struct {
 	// arguments start the program with a server, a topic and a codec.
 	arguments arguments
 	lists     bool // it writes a record for each object of the first list
-	share     int  // of the exporter's events, it gets one in so many: it is slower
+	share     int  // it gets one of this many of the exporter's events, since it is slower
 }
 
 var (
@@ -46,8 +46,8 @@ func configureInformer(b *bench, s *apiServer, topic, codec string) ([]string, e
 	return []string{"-kubeconfig", s.kubeconfig, "-broker", b.kafka.Brokers[0], "-topic", topic, "-codec", codec}, nil
 }
 
-// The collector asks the broker for all acknowledgements and drops nothing, as the other programs do; a hundred requests
-// at once, since each waits for its record.
+// The collector asks the broker for all acknowledgements and drops nothing, as the other programs do. It makes a hundred requests at
+// once, since each waits for its record.
 const collectorConfig = `
 receivers:
   k8sobjects: {auth_type: kubeConfig, objects: [{name: pods, mode: watch}]}

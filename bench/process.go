@@ -22,7 +22,7 @@ type process struct {
 	log   string
 }
 
-// start starts a program; its stderr goes into a file.
+// start starts a program, whose stderr goes into a file.
 func start(log string, env []string, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(name, args...), lines: make(chan string, 16), log: log}
 	p.cmd.Env = append(os.Environ(), env...)
@@ -75,7 +75,7 @@ func (p *process) failed(what string) error {
 	return fmt.Errorf("%s %s:\n%s", p.cmd.Path, what, text[max(0, len(text)-2000):])
 }
 
-// stop ends the program; when it does not listen, at once.
+// stop ends the program, at once if it does not react.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(os.Interrupt)
 	select {
@@ -92,7 +92,7 @@ type usage struct {
 	rss  int64         // bytes of memory, now
 }
 
-const tick = time.Second / 100 // of /proc: USER_HZ is 100 on every Linux that Go runs on
+const tick = time.Second / 100 // USER_HZ of /proc is 100 on every Linux that Go runs on
 
 func (p *process) usage() (u usage, err error) {
 	pid := strconv.Itoa(p.cmd.Process.Pid)

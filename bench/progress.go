@@ -54,15 +54,15 @@ func followFile(ctx context.Context, path string) (*progress, error) {
 	go func() {
 		defer file.Close()
 		for following.Err() == nil {
-			p.look(following, file.DB())
+			p.poll(following, file.DB())
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
 	return p, nil
 }
 
-// look fails until the tables are there.
-func (p *progress) look(ctx context.Context, db *sql.DB) {
+// poll fails until the tables exist.
+func (p *progress) poll(ctx context.Context, db *sql.DB) {
 	rows, err := db.QueryContext(ctx, `select s.stream, p.version from log_positions p join log_streams s on s.id = p.stream`)
 	if err != nil {
 		return
@@ -86,11 +86,11 @@ func (p *progress) run(client *kgo.Client) {
 		if fetches.IsClientClosed() {
 			return
 		}
-		p.note(fetches)
+		p.record(fetches)
 	}
 }
 
-func (p *progress) note(fetches kgo.Fetches) {
+func (p *progress) record(fetches kgo.Fetches) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fetches.EachRecord(func(r *kgo.Record) {

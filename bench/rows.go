@@ -16,8 +16,8 @@ type row struct {
 	measure func(context.Context, *bench) ([]result, error)
 }
 
-// rowsOf gives the rows in the order in which they are measured; with those of peers that need more than Go, or take long
-// to build; and, if rows are asked for by name, with those that take minutes, and those of the encodings.
+// rowsOf returns the rows in the order in which they are measured. Peers that need more than Go, or take long to build, have rows if
+// they are asked for. Rows that take minutes, and rows of the encodings, must be asked for by name.
 func rowsOf(p plan) []row {
 	rows := slices.Concat(floorRows, codecRows())
 	if p.peers {
@@ -115,19 +115,20 @@ type result struct {
 	wall   time.Duration
 	peak   int64   // bytes
 	allocs float64 // an event; 0: not known
-	note   string
+	remark string
 }
 
 // liveLoad is what the server streams.
 type liveLoad struct {
 	streams   int // 1
 	objects   int // in each; liveObjects
-	rewrites  int // of a hundred updates, so many change three tenths of the object
+	rewrites  int // so many of a hundred updates change three tenths of the object
 	tls       bool
 	described bool // by the OpenAPI document of pods
 }
 
-// An update changes a version and four times. Of these loads a tenth, and all, change three tenths of the object besides.
+// An update changes a version and four times. In these loads a tenth of the updates, or all of them, change three tenths of the object
+// too.
 var tenth, all = liveLoad{rewrites: 10}, liveLoad{rewrites: 100}
 
 func (l liveLoad) server() []string {
@@ -217,7 +218,7 @@ func idle(ctx context.Context, b *bench) ([]result, error) {
 	}
 	u, err := p.usage()
 	r.name, r.allocs = b.row, 0
-	r.note = fmt.Sprintf("%d quiet streams: %.2f%% of a core, %s now", streams, 100*r.cpu.Seconds()/r.wall.Seconds(), megabytes(u.rss))
+	r.remark = fmt.Sprintf("%d quiet streams: %.2f%% of a core, %s now", streams, 100*r.cpu.Seconds()/r.wall.Seconds(), megabytes(u.rss))
 	return []result{r}, err
 }
 

@@ -12,5 +12,5 @@ var (
 	dropped     = setting{"KUBECDC_MANAGED_FIELDS", "drop"}
 	inSQLite    = setting{"KUBECDC_CHECKPOINT", "sqlite"}
 	embedded    = setting{"KUBECDC_SINK", "sqlite"}  // with its checkpoint in the same file
-	noBackfill  = setting{"KUBECDC_BACKFILL", "off"} // the server keeps no history; and the row is of the comparison
+	noBackfill  = setting{"KUBECDC_BACKFILL", "off"} // the server has no history, and the row is of the comparison
 )

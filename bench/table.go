@@ -30,7 +30,7 @@ func (t *table) add(results []result) {
 		if r.allocs > 0 {
 			allocs = fmt.Sprintf("%.1f an %s", r.allocs/float64(r.events), r.unit)
 		}
-		fmt.Fprintf(t.out, "| %s | %s | %.2f s | %s | %s | %s | %s |\n", r.name, rate, r.cpu.Seconds(), speed, megabytes(r.peak), allocs, r.note)
+		fmt.Fprintf(t.out, "| %s | %s | %.2f s | %s | %s | %s | %s |\n", r.name, rate, r.cpu.Seconds(), speed, megabytes(r.peak), allocs, r.remark)
 	}
 }
 
@@ -59,7 +59,7 @@ func (t *table) ratios() {
 	}
 }
 
-// median is of all times that the row was measured; 0: never.
+// median returns the median of all times that the row was measured, or 0 if it never was.
 func (t *table) median(name string) float64 {
 	var rates []float64
 	for _, r := range t.lines {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// witness consumes a topic, committed records only, and notes when it had each of them in hand.
+// witness consumes a topic, committed records only, and records when it had each of them.
 type witness struct {
 	client *kgo.Client
 	mu     sync.Mutex
@@ -36,11 +36,11 @@ func (w *witness) run(ctx context.Context) {
 		if fetches.IsClientClosed() {
 			return
 		}
-		w.note(fetches, time.Now())
+		w.record(fetches, time.Now())
 	}
 }
 
-func (w *witness) note(fetches kgo.Fetches, now time.Time) {
+func (w *witness) record(fetches kgo.Fetches, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fetches.EachRecord(func(r *kgo.Record) {
@@ -54,20 +54,20 @@ func (w *witness) note(fetches kgo.Fetches, now time.Time) {
 	w.more = make(chan struct{})
 }
 
-// await says when the record of a version was there; it waits for it.
+// await waits for the record of a version, and returns when it came.
 func (w *witness) await(ctx context.Context, version string) (time.Time, error) {
 	for {
 		w.mu.Lock()
-		at, ok := w.seen[version]
+		moment, ok := w.seen[version]
 		more := w.more
 		w.mu.Unlock()
 		if ok {
-			return at, nil
+			return moment, nil
 		}
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return at, fmt.Errorf("no record of resourceVersion %s", version)
+			return moment, fmt.Errorf("no record of resourceVersion %s", version)
 		}
 	}
 }

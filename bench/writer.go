@@ -15,7 +15,7 @@ import (
 // writer patches ConfigMaps of a real API server.
 type writer struct {
 	client *http.Client
-	url    string // of the collection
+	url    string // URL of the collection
 	token  string
 	writes int // so far
 }
@@ -33,9 +33,9 @@ const (
 	collection     = "/api/v1/namespaces/default/configmaps"
 )
 
-// newWriter makes the objects. Writes cost the server as little as can be, since it shares the machine with what is
-// measured: HTTP/1.1 on connections that stay open, and no managedFields (an empty entry drops them, see "Clearing
-// managedFields" on https://kubernetes.io/docs/reference/using-api/server-side-apply/), a quarter of a patch's CPU.
+// newWriter makes the objects. Writes cost the server as little as can be, since it shares the machine with what is measured. They use
+// HTTP/1.1 on persistent connections, and no managedFields (an empty entry drops them, see "Clearing managedFields" on
+// https://kubernetes.io/docs/reference/using-api/server-side-apply/), which are a quarter of a patch's CPU.
 func newWriter(ctx context.Context, config *rest.Config) (*writer, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {

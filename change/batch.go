@@ -11,9 +11,9 @@ type Position struct {
 	Stream StreamID `json:"stream"`
 	// Every change up to and including ResourceVersion is in the log. It is empty until the first list is complete.
 	ResourceVersion ResourceVersion `json:"resourceVersion"`
-	Time            time.Time       `json:"time"` // of the event, bookmark or list that confirmed it last
-	// Ended is empty while the stream is exported. A stream's end is part of its position, so that it moves with the batch that
-	// records it, and is read back from the log as all positions are.
+	Time            time.Time       `json:"time"` // when the event, bookmark or list happened that confirmed it last
+	// Ended is empty while the stream is exported. A stream's end is part of its position. So it moves with the batch that records it,
+	// and is read back from the log as all positions are.
 	Ended Ended `json:"ended,omitempty"`
 }
 
@@ -24,22 +24,22 @@ const (
 	// EndedRemoved: the resource was removed from the API, and the log has the deletion of each object. The position is
 	// forgotten: if the resource is served again, it is a new stream.
 	EndedRemoved Ended = "removed"
-	// EndedDeselected: the stream is not selected any more. Position and inventory are kept until it is selected again.
+	// EndedDeselected: the stream is not selected any more. Position and inventory are retained until it is selected again.
 	EndedDeselected Ended = "deselected"
 )
 
-// Batch is the changes of one commit, with their control records and the resulting positions. A sink makes it durable as a
-// whole or not at all.
+// Batch is the changes of one commit, with their control records and the resulting positions. A sink makes all of it durable, or
+// nothing.
 type Batch struct {
 	Slot      int
 	Epoch     int64
-	Seq       uint64 // 1, 2, 3 … within a slot, over all epochs; a batch that is read back keeps its number
+	Seq       uint64 // 1, 2, 3 … within a slot, over all epochs. A batch that is read back has its old number
 	Changes   []Change
 	Positions []Position // at most one per stream
 	Controls  []Control
 	Malformed []Malformed
-	// Unwritten are the objects whose last update is not written, since it changes only what does not count: a log that remembers what
-	// lives takes the versions.
+	// Unwritten are the objects whose last update is not written, since it changes only ignored fields. A log that remembers live
+	// objects takes their versions.
 	Unwritten []ObjectVersion
 }
 
@@ -63,10 +63,10 @@ func (b *Batch) MalformedID(n int) string {
 	return fmt.Sprintf("malformed/%d/%d/%d/%d", b.Slot, b.Epoch, b.Seq, n)
 }
 
-// Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without
-// offsets. Two more facts of a topic have negative numbers in place of a partition. TopicID: by what the sink tells a topic from another
-// one of the same name, a negative number, or 0 if there is none. StartOf a partition: where the partition begins, if not at 0; what was
-// removed before that offset is recorded in the log.
+// Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without offsets.
+// Two more facts of a topic have negative numbers in place of a partition. TopicID is a negative number that differs between two topics
+// of the same name, or 0 if the sink has none. StartOf a partition is where the partition begins, if not at 0. The log records which
+// offsets before it were removed.
 type Offsets map[string]map[int]int64
 
 // TopicID is in place of a partition. It is lower than all partitions.

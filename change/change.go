@@ -39,17 +39,17 @@ type Change struct {
 	Namespace       string // empty for a cluster-scoped object
 	Name            string
 	UID             string
-	ResourceVersion ResourceVersion // of an inferred Delete: the last known one
+	ResourceVersion ResourceVersion // the last known version for an inferred Delete
 	Before          []byte
 	After           []byte
 	Time            time.Time // when the exporter saw it
 	Inferred        bool      // found by comparing two states, not by an event
-	Gap             string    // id of the gap in which it was found; empty for a live change
+	Gap             string    // id of the gap in which it was found, or empty for a live change
 	Lost            bool      // a repair: the log may not have what is known of the object, so the change counts
 	Logged          bool      // the log has it already: it is not written, and only its body is stored
 	Provenance      Provenance
 
-	Slab *slab.Slab // holds After, until the batch is durable; nil: After has memory of its own
+	Slab *slab.Slab // holds After until the batch is durable. nil: After has memory of its own
 
 	key string // set by SetKey; else empty
 }
@@ -65,7 +65,7 @@ func (c *Change) Key() string {
 // SetKey caches the key of Namespace and Name.
 func (c *Change) SetKey(key string) { c.key = key }
 
-// ObjectKey returns the key of an object; namespace is empty for a cluster-scoped one.
+// ObjectKey returns the key of an object. namespace is empty for a cluster-scoped object.
 func ObjectKey(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -81,7 +81,7 @@ func SplitKey(key string) (namespace, name string) {
 	return "", key
 }
 
-// ID identifies the change among all of the cluster. It stays the same when the change is written again.
+// ID identifies the change among all of the cluster. It is the same when the change is written again.
 func (c *Change) ID() string { return c.UID + "/" + string(c.ResourceVersion) + "/" + c.Op.String() }
 
 // Size is the approximate size of the change in memory, in bytes.

@@ -8,8 +8,8 @@ import (
 // ClusterIdentity identifies a cluster, independently of its address and of its name in a kubeconfig. One of UID and CA is
 // enough. If the uid becomes readable later, the cluster is the same as long as its CA is.
 type ClusterIdentity struct {
-	UID    string // of namespace kube-system; empty if the namespace may not be read, or does not exist
-	CA     string // fingerprint of the CA certificates in the kubeconfig; empty if it has none
+	UID    string // the uid of namespace kube-system, or empty if it may not be read or does not exist
+	CA     string // fingerprint of the CA certificates in the kubeconfig, or empty if it has none
 	Hidden string // why UID is empty: the API server's message
 }
 

@@ -12,8 +12,8 @@ const (
 	ControlSnapshotBegin ControlType = "snapshot-begin" // the first list of a stream has started
 	ControlSnapshotEnd   ControlType = "snapshot-end"   // the first list has ended; Objects is its size
 	ControlLayout        ControlType = "layout"         // the number of slots has changed, and with it the streams of the slot
-	ControlGap           ControlType = "gap"            // a watch could not deliver the changes From..To; what of them was recovered
-	// A stream has ended; Cause says why. A deselected stream is complete up to ResourceVersion. Of a removed one all objects
+	ControlGap           ControlType = "gap"            // a watch could not deliver the changes From..To, and Complete says whether they were recovered
+	// A stream has ended, for the reason in Cause. A deselected stream is complete up to ResourceVersion. All objects of a removed one
 	// were deleted.
 	ControlStreamEnd        ControlType = "stream-end"
 	ControlStreamReselected ControlType = "stream-reselected" // a deselected stream is selected again, and continues from ResourceVersion
@@ -24,20 +24,21 @@ const (
 	// A stream was read late: what this batch has of it happened between SinceMs and TimeMs, where it does not tell its own time. At SinceMs
 	// the stream was last known to be complete.
 	ControlBehind ControlType = "behind"
-	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all that had come. So
-	// the log has all of them with this batch, but for what came later. Streams is left out if they are those of the record before, of this owner.
+	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all that had
+	// come. So with this batch the log has all of their changes up to then. Streams is left out if it is the same as in the record
+	// before, of this owner.
 	ControlCurrent ControlType = "current"
-	// A stream was compared with the API server at ResourceVersion, object by object or by digest; Proof has the result.
+	// A stream was compared with the API server at ResourceVersion, object by object or by digest. Proof has the result.
 	ControlProof ControlType = "proof"
-	// A user has paused a stream, or resumed it; Cause names the signal. The stream is complete up to ResourceVersion.
+	// A user has paused a stream, or resumed it. Cause names the signal. The stream is complete up to ResourceVersion.
 	ControlStreamPaused  ControlType = "stream-paused"
 	ControlStreamResumed ControlType = "stream-resumed"
-	ControlSignal        ControlType = "signal" // how far the exporter is with what a user has asked for; Cause says why it failed
+	ControlSignal        ControlType = "signal" // how far the exporter is with what a user has asked for. Cause says why it failed
 
-	// The values of a topic have another schema from here on; at the start of a session it may be the one that they had.
+	// The values of a topic have another schema from here on. At the start of a session it may be the same schema as before.
 	ControlSchema ControlType = "schema"
 
-	// Of a replay, in the place that it writes to:
+	// These are about a replay, in the place that it writes to:
 	ControlReplayBegin    ControlType = "replay-begin"    // Replay has the plan
 	ControlReplayProgress ControlType = "replay-progress" // with every transaction of records
 	ControlReplayEnd      ControlType = "replay-end"      // Replay says where to go on in the live log
@@ -59,7 +60,7 @@ type Control struct {
 	Encoding string `json:"encoding,omitempty"` // open, batch: of the owner's records; empty: Debezium's JSON
 	BatchEnd
 
-	// All but open, batch, layout, current and those of a replay are about a stream, which is complete up to a version.
+	// Stream is complete up to a version. The types open, batch, layout and current, and those about a replay, have no stream.
 	Stream          StreamID        `json:"stream,omitempty"`
 	ResourceVersion ResourceVersion `json:"resourceVersion,omitempty"`
 
@@ -83,7 +84,7 @@ type BatchEnd struct {
 	// Ranges are the first and last offset of the batch's records, by topic and partition.
 	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`
 	// Starts are where partitions begin, by topic and partition, of topics from whose beginning records were removed. A gap record for
-	// each of the slot's streams says so, in this batch or in an earlier one; or the slot had written nothing there.
+	// each of the slot's streams says so, in this batch or an earlier one. It has none if the slot had written nothing there.
 	Starts map[string]map[int]int64 `json:"starts,omitempty"`
 	// Spread is over how many partitions of a topic the keys are spread: of the topics that the owner has begun to write to.
 	Spread map[string]int `json:"spread,omitempty"`
@@ -124,5 +125,5 @@ type Gap struct {
 // Lost reports that the log itself has lost records of the stream, which is written again from here on.
 func (g *Gap) Lost() bool { return g.From == UnknownVersion }
 
-// GapID is the id of a stream's gap that begins at from. It stays the same when the recovery is restarted.
+// GapID is the id of a stream's gap that begins at from. It is the same when the recovery is restarted.
 func GapID(stream StreamID, from ResourceVersion) string { return string(stream) + ":" + string(from) }

@@ -21,16 +21,16 @@ func SnapshotBeginControl(s StreamID, cause string) Control {
 }
 
 // SnapshotEndControl says that it has ended, with so many objects.
-func SnapshotEndControl(s StreamID, at ResourceVersion, objects int) Control {
-	return Control{Type: ControlSnapshotEnd, Stream: s, ResourceVersion: at, Objects: &objects}
+func SnapshotEndControl(s StreamID, version ResourceVersion, objects int) Control {
+	return Control{Type: ControlSnapshotEnd, Stream: s, ResourceVersion: version, Objects: &objects}
 }
 
 // LayoutControl says that the slots have other streams from here on.
 func LayoutControl(cause string) Control { return Control{Type: ControlLayout, Cause: cause} }
 
 // GapControl says what a watch could not deliver.
-func GapControl(s StreamID, at ResourceVersion, g Gap, cause string) Control {
-	return Control{Type: ControlGap, Stream: s, ResourceVersion: at, Gap: &g, Cause: cause}
+func GapControl(s StreamID, version ResourceVersion, g Gap, cause string) Control {
+	return Control{Type: ControlGap, Stream: s, ResourceVersion: version, Gap: &g, Cause: cause}
 }
 
 // StreamEndControl says that a stream is complete up to a position, and why it ends there.
@@ -44,44 +44,44 @@ func StreamReselectedControl(p Position) Control {
 }
 
 // StreamErrorControl says that a stream is refused, and since when.
-func StreamErrorControl(s StreamID, at ResourceVersion, cause string, since time.Time) Control {
-	return Control{Type: ControlStreamError, Stream: s, ResourceVersion: at, Cause: cause, SinceMs: since.UnixMilli()}
+func StreamErrorControl(s StreamID, version ResourceVersion, cause string, since time.Time) Control {
+	return Control{Type: ControlStreamError, Stream: s, ResourceVersion: version, Cause: cause, SinceMs: since.UnixMilli()}
 }
 
 // StreamRecoveredControl says that it is no more, and since when it was.
-func StreamRecoveredControl(s StreamID, at ResourceVersion, cause string, since time.Time) Control {
-	return Control{Type: ControlStreamRecovered, Stream: s, ResourceVersion: at, Cause: cause, SinceMs: since.UnixMilli()}
+func StreamRecoveredControl(s StreamID, version ResourceVersion, cause string, since time.Time) Control {
+	return Control{Type: ControlStreamRecovered, Stream: s, ResourceVersion: version, Cause: cause, SinceMs: since.UnixMilli()}
 }
 
-// CurrentControl says that streams were read as their changes happened, from one time to another. streams is nil if they are those of the
-// record before.
+// CurrentControl says that streams were read as their changes happened, from one time to another. streams is nil if they are the same as
+// in the record before.
 func CurrentControl(streams []StreamID, since, to time.Time) Control {
 	return Control{Type: ControlCurrent, Streams: streams, SinceMs: since.UnixMilli(), TimeMs: to.UnixMilli()}
 }
 
 // BehindControl says that what a batch has of a stream was read late, at a time, and since when it may have waited.
-func BehindControl(s StreamID, at ResourceVersion, since, read time.Time) Control {
-	return Control{Type: ControlBehind, Stream: s, ResourceVersion: at, SinceMs: since.UnixMilli(), TimeMs: read.UnixMilli()}
+func BehindControl(s StreamID, version ResourceVersion, since, read time.Time) Control {
+	return Control{Type: ControlBehind, Stream: s, ResourceVersion: version, SinceMs: since.UnixMilli(), TimeMs: read.UnixMilli()}
 }
 
 // ProofControl says what the comparison of a stream with the API server gave.
-func ProofControl(s StreamID, at ResourceVersion, p *Proof) Control {
-	return Control{Type: ControlProof, Stream: s, ResourceVersion: at, Proof: p}
+func ProofControl(s StreamID, version ResourceVersion, p *Proof) Control {
+	return Control{Type: ControlProof, Stream: s, ResourceVersion: version, Proof: p}
 }
 
 // StreamPausedControl says that a signal has paused a stream.
-func StreamPausedControl(s StreamID, at ResourceVersion, cause string) Control {
-	return Control{Type: ControlStreamPaused, Stream: s, ResourceVersion: at, Cause: cause}
+func StreamPausedControl(s StreamID, version ResourceVersion, cause string) Control {
+	return Control{Type: ControlStreamPaused, Stream: s, ResourceVersion: version, Cause: cause}
 }
 
 // StreamResumedControl says that a signal has ended a stream's pause.
-func StreamResumedControl(s StreamID, at ResourceVersion, cause string) Control {
-	return Control{Type: ControlStreamResumed, Stream: s, ResourceVersion: at, Cause: cause}
+func StreamResumedControl(s StreamID, version ResourceVersion, cause string) Control {
+	return Control{Type: ControlStreamResumed, Stream: s, ResourceVersion: version, Cause: cause}
 }
 
 // SignalControl says how far a signal is.
-func SignalControl(s StreamID, at ResourceVersion, r SignalRecord, cause string) Control {
-	return Control{Type: ControlSignal, Stream: s, ResourceVersion: at, Signal: &r, Cause: cause}
+func SignalControl(s StreamID, version ResourceVersion, r SignalRecord, cause string) Control {
+	return Control{Type: ControlSignal, Stream: s, ResourceVersion: version, Signal: &r, Cause: cause}
 }
 
 // SchemaControl says that a topic's values have another schema.

@@ -6,8 +6,8 @@ import (
 )
 
 // Envelope encodes changes as records: JSON as Debezium writes it, without schema
-// (https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events). The before- and
-// after-images are the API server's own bytes; they are never decoded.
+// (https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events). The before- and after-images are
+// the API server's own bytes, and are never decoded.
 type Envelope struct {
 	Cluster string // source.db
 	Prefix  string // source.name, the first part of every topic
@@ -23,8 +23,7 @@ var (
 	null        = []byte(`null`)
 )
 
-// DeadLetter is the reason why a record has stubs for its images: the whole record was not accepted, and is in the
-// dead-letter topic.
+// DeadLetter is the reason why a record has stubs for its images: the complete record was not accepted, and is in the dead-letter topic.
 type DeadLetter struct {
 	ID    string // header "dead-letter" of its parts
 	Error string
@@ -53,8 +52,8 @@ func (e *Envelope) Value(scratch []byte, c *Change, dead *DeadLetter) Value {
 	return Value{valueBefore, OrNull(c.Before), valueAfter, OrNull(c.After), e.appendTail(scratch, c, dead)}
 }
 
-// About are the members after the images: op, the times and source.
-func (v *Value) About() []byte { return v[len(v)-1] }
+// Metadata returns the members after the images: op, the times and source.
+func (v *Value) Metadata() []byte { return v[len(v)-1] }
 
 // Len is the length of the value in bytes.
 func (v *Value) Len() int {

@@ -113,12 +113,12 @@ func checkValue(t *testing.T, e Envelope, c *Change) {
 	}
 	dead := &DeadLetter{ID: c.UID, Error: c.Name}
 	v := e.Value(nil, c, dead)
-	whole := v.AppendTo(nil)
-	if len(whole) != v.Len() {
-		t.Errorf("Len = %d of %d bytes", v.Len(), len(whole))
+	complete := v.AppendTo(nil)
+	if len(complete) != v.Len() {
+		t.Errorf("Len = %d of %d bytes", v.Len(), len(complete))
 	}
-	if want := marshal(t, oracle(e, c, dead)); !reflect.DeepEqual(decoded(t, whole), decoded(t, want)) {
-		t.Errorf("value with dead letter %s\nwant %s", whole, want)
+	if want := marshal(t, oracle(e, c, dead)); !reflect.DeepEqual(decoded(t, complete), decoded(t, want)) {
+		t.Errorf("value with dead letter %s\nwant %s", complete, want)
 	}
 }
 

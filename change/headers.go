@@ -2,7 +2,7 @@ package change
 
 // The headers of a change's record, by which a consumer can filter without parsing the value.
 const (
-	HeaderOp              = "op" // of an Op, or OpTombstone
+	HeaderOp              = "op" // an Op, or OpTombstone
 	HeaderUID             = "uid"
 	HeaderResourceVersion = "resourceVersion"
 	HeaderStream          = "stream"
@@ -12,16 +12,16 @@ const (
 	HeaderBatch           = "batch"
 	HeaderInferred        = "inferred"    // "true", or absent
 	HeaderGap             = "gap"         // only of a change that was found in a gap
-	HeaderDeadLetter      = "dead-letter" // id; of a record with stubs, and of every part of the original record
+	HeaderDeadLetter      = "dead-letter" // id, in a record with stubs, and in every part of the original record
 
-	HeaderEncoding    = "encoding" // of key and value; absent: Debezium's JSON
+	HeaderEncoding    = "encoding" // the encoding of key and value, or absent for Debezium's JSON
 	HeaderContentType = "content-type"
 
 	HeaderVersion = "version" // LogVersion, of a record whose format is not that of version 1
 
 	HeaderAudit = "audit" // the record's id; only of an audit record
 
-	HeaderReplay = "replay" // id; only of a record that was written by a replay
+	HeaderReplay = "replay" // id, only in a record that was written by a replay
 
 	// Control records have slot, epoch, batch and:
 	HeaderType = "type"
@@ -29,7 +29,7 @@ const (
 	// Parts of a dead letter have the headers of their record, and:
 	HeaderPart   = "part"  // 0, 1, 2 …
 	HeaderParts  = "parts" // number of parts
-	HeaderTopic  = "topic" // topic of the record with the stubs; absent for malformed bytes
+	HeaderTopic  = "topic" // topic of the record with the stubs, or absent for malformed bytes
 	HeaderReason = "reason"
 )
 
@@ -41,7 +41,7 @@ func (o Op) Past() string {
 	return map[Op]string{Create: "created", Update: "updated", Delete: "deleted", Read: "listed"}[o]
 }
 
-// ParseOp returns the op that the headers of a record give; of a tombstone that of its delete. ok is false if the record is of no
+// ParseOp returns the op that the headers of a record give. For a tombstone it is the delete's. ok is false if the record is of no
 // change.
 func ParseOp(header string) (op Op, ok bool) {
 	switch {

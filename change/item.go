@@ -11,13 +11,13 @@ type Item struct {
 	Change  *Change
 	Control *Control
 	Raw     *Malformed
-	// Version moves the stream's position: every change up to it was sent. Empty: the position stays.
+	// Version moves the stream's position: every change up to it was sent. An empty Version does not move it.
 	Version ResourceVersion
 	Time    time.Time
-	// Behind is the time after which it happened, if it was read late; zero: it was not.
+	// Behind is the time after which it happened, if it was read late, or zero.
 	Behind time.Time
 	// Position replaces Version and Time where the stream ends, or goes on after its end.
 	Position *Position
-	// Durable is called once everything up to this item is durable; nil: nobody asks. Its error ends the session.
+	// Durable is called once everything up to this item is durable, unless it is nil. Its error ends the session.
 	Durable func(context.Context) error
 }

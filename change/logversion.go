@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// LogVersion is the version of the log's format: of records, headers and control records. It is raised when an older release would
-// misread what a newer one writes; what an older release may ignore does not raise it. Control records have it as version. A
-// change's record has HeaderVersion, if its format is not that of version 1.
+// LogVersion is the version of the log's format: of records, headers and control records. It is raised only when an older release would
+// misread what a newer one writes, and not for what an older release may ignore. Control records have it as version. A change's record
+// has HeaderVersion, if its format is not that of version 1.
 const LogVersion = 1
 
 // NewerVersionError says that a record of the log was written by a release whose format this one does not know.
@@ -34,7 +34,7 @@ func (c *Control) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// CheckVersion looks at HeaderVersion of a change's record. The error is *NewerVersionError.
+// CheckVersion checks HeaderVersion of a change's record. The error is *NewerVersionError.
 func CheckVersion(header string) error {
 	if version, err := strconv.Atoi(header); header == "" || err == nil && version <= LogVersion {
 		return nil

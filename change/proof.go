@@ -2,16 +2,16 @@ package change
 
 import "fmt"
 
-// Proof is the result of a comparison of a stream's live objects, as they were last emitted, with those of the API server at the
-// same resourceVersion.
+// Proof is the result of a comparison of a stream's live objects, as they were last emitted, with the API server's at the same
+// resourceVersion.
 type Proof struct {
 	Result  ProofResult `json:"result"`
-	Objects int         `json:"objects"`         // of the log
-	Digest  string      `json:"digest"`          // of the log's objects; see Digest
+	Objects int         `json:"objects"`         // live objects in the log
+	Digest  string      `json:"digest"`          // see Digest
 	Cause   string      `json:"cause,omitempty"` // unsupported: why
-	// Masked says that updates may be left out of the log: it may have an older version of an object than Digest counts. Older is the
-	// number of objects of which the exporter itself knows an older version than the API server's, as it may after a crash; then
-	// that is no difference.
+	// Masked says that updates may be left out of the log, which may then have an older version of an object than Digest counts. Older
+	// is the number of objects whose version the exporter itself knows is older than the API server's, as it may be after a crash. That
+	// is then no difference.
 	Masked bool `json:"masked,omitempty"`
 	Older  int  `json:"older,omitempty"`
 	// different:

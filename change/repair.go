@@ -3,8 +3,8 @@ package change
 // Repair is an object that a copy of a stream has wrongly. It is a parameter of a signal of the kind SignalRepair.
 type Repair struct {
 	Key  string    `json:"key"`
-	Live *Identity `json:"live,omitempty"` // what the API server has; nil: nothing
-	Held *Identity `json:"held,omitempty"` // what the log has; nil: nothing
+	Live *Identity `json:"live,omitempty"` // what the API server has, or nil
+	Held *Identity `json:"held,omitempty"` // what the log has, or nil
 	// After is the last signal whose repairs were in the log when it was compared.
 	After int64 `json:"after,omitempty"`
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A stream stays in its slot from release to release: its position and objects in the checkpoint belong to that slot.
-func TestAStreamStaysInItsSlot(t *testing.T) {
+// A stream has the same slot from release to release, since its position and objects in the checkpoint belong to that slot.
+func TestAStreamHasTheSameSlotInEachRelease(t *testing.T) {
 	for stream, want := range map[StreamID]int{"pods": 5, "deployments.apps": 7, "configmaps@shop": 0, "": 5} {
 		if got := SlotOf(stream, 8); got != want {
 			t.Errorf("%q is in slot %d of 8, and was in %d", stream, got, want)

@@ -19,10 +19,10 @@ func (r Resource) ID() string {
 	return r.Plural + "." + r.Group
 }
 
-// ResourceOf returns the resource of a stream id. Version, kind and scope are not part of the id and stay empty.
+// ResourceOf returns the resource of a stream id. Version, kind and scope are not part of the id and are empty.
 func ResourceOf(stream StreamID) Resource {
-	if of, ok := strings.CutPrefix(string(stream), snapshotPrefix); ok {
-		return snapshotResource(ResourceOf(StreamID(of)))
+	if original, ok := strings.CutPrefix(string(stream), snapshotPrefix); ok {
+		return snapshotResource(ResourceOf(StreamID(original)))
 	}
 	collection, _, _ := strings.Cut(string(stream), "?")
 	name, _, _ := strings.Cut(collection, "@")
@@ -51,7 +51,7 @@ type Stream struct {
 	FieldSelector string
 	id            StreamID
 	fields        []byte // the resource's members of an envelope's source
-	of            *Resource
+	original      *Resource
 }
 
 // NewStream makes a stream and its id.
@@ -69,8 +69,8 @@ func (s *Stream) As(r Resource) *Stream {
 
 // ParseStream returns the stream of an id, with the resource of ResourceOf.
 func ParseStream(id StreamID) *Stream {
-	if of, ok := strings.CutPrefix(string(id), snapshotPrefix); ok {
-		return SnapshotOf(ParseStream(StreamID(of)))
+	if original, ok := strings.CutPrefix(string(id), snapshotPrefix); ok {
+		return SnapshotOf(ParseStream(StreamID(original)))
 	}
 	collection, selectors, _ := strings.Cut(string(id), "?")
 	_, namespace, _ := strings.Cut(collection, "@")
@@ -85,8 +85,8 @@ func (s *Stream) ID() StreamID { return s.id }
 
 // Objects returns the resource of the stream's objects. Of SnapshotOf's streams Resource is another one, which has the topic.
 func (s *Stream) Objects() *Resource {
-	if s.of != nil {
-		return s.of
+	if s.original != nil {
+		return s.original
 	}
 	return &s.Resource
 }
@@ -94,17 +94,19 @@ func (s *Stream) Objects() *Resource {
 // snapshotPrefix begins the ids of streams that SnapshotOf returns. No resource has a slash in its name.
 const snapshotPrefix = "snapshot/"
 
-// SnapshotOf returns a stream for reading all objects of another one again, on demand. Its records are as those of the other
-// stream, in the topic PREFIX.snapshot_of.RESOURCE. It has neither a position nor an inventory.
+// SnapshotOf returns a stream for reading all objects of another one again, on demand. Its records are like the other stream's, in the
+// topic PREFIX.snapshot_of.RESOURCE. It has neither a position nor an inventory.
 func SnapshotOf(s *Stream) *Stream {
 	return &Stream{Resource: snapshotResource(s.Resource), id: snapshotPrefix + s.id, fields: s.fields,
-		of: &s.Resource}
+		original: &s.Resource}
 }
 
 // snapshotPlural is the plural of no resource: those have no underscore.
 const snapshotPlural = "snapshot_of"
 
-func snapshotResource(of Resource) Resource { return Resource{Plural: snapshotPlural, Group: of.ID()} }
+func snapshotResource(original Resource) Resource {
+	return Resource{Plural: snapshotPlural, Group: original.ID()}
+}
 
 // IsSnapshot reports whether the stream is one that SnapshotOf returns.
 func (id StreamID) IsSnapshot() bool { return strings.HasPrefix(string(id), snapshotPrefix) }

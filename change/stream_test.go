@@ -2,7 +2,7 @@ package change
 
 import "testing"
 
-func TestAStreamsIDIsTakenApart(t *testing.T) {
+func TestAStreamsIDIsParsed(t *testing.T) {
 	for _, r := range []Resource{{Plural: "pods"}, {Group: "a.example.com", Plural: "widgets"}} {
 		for _, namespace := range []string{"", "shop"} {
 			for _, labels := range []string{"", "app=a,tier in (b,c),x!=y"} {
@@ -24,8 +24,8 @@ func TestAStreamsIDIsTakenApart(t *testing.T) {
 // A custom resource may be named as snapshots on demand are: their topics are not its own.
 func TestAResourceNamedSnapshotHasATopicOfItsOwn(t *testing.T) {
 	named := Resource{Group: "pods.example.com", Plural: "snapshot"}
-	of := SnapshotOf(NewStream(Resource{Group: "example.com", Plural: "pods"}, "", "", "")).Resource
-	if topic := Topic("p", named); IsSnapshotTopic("p", topic) || topic == Topic("p", of) || !IsSnapshotTopic("p", Topic("p", of)) {
-		t.Errorf("the resource's topic is %s, and that of snapshots %s", topic, Topic("p", of))
+	resource := SnapshotOf(NewStream(Resource{Group: "example.com", Plural: "pods"}, "", "", "")).Resource
+	if topic := Topic("p", named); IsSnapshotTopic("p", topic) || topic == Topic("p", resource) || !IsSnapshotTopic("p", Topic("p", resource)) {
+		t.Errorf("the resource's topic is %s, and that of snapshots %s", topic, Topic("p", resource))
 	}
 }

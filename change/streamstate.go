@@ -17,11 +17,11 @@ const (
 	StatePaused      StreamState = "paused"      // not read, since a user has paused it
 	StateAbsent      StreamState = "absent"      // the API server does not serve the resource
 
-	// Of a stream that no process has told of. It may be listing or paused, too.
+	// These are states of a stream that no process has reported. It may be listing or paused, too.
 	StateFollowed   StreamState = "followed" // it has a position, and is to be read by the slot's owner
 	StateDeselected StreamState = "deselected"
 )
 
-// StreamStates are those of a stream that is read, or would be.
+// StreamStates are the states of a stream that is read, or would be.
 var StreamStates = []StreamState{StateLoading, StateListing, StateWatching, StateCatchingUp, StateExpired, StateBackfilling, StateVerifying,
 	StateWaiting, StateUnsupported, StateRefused, StatePaused, StateAbsent}

@@ -24,10 +24,10 @@ type stubMetadata struct {
 	Annotations     map[string]string `json:"annotations,omitempty"`
 }
 
-// Stub returns the smallest object that can replace image in a record: its identity and resourceVersion. A consumer that
-// requires before- and after-images (Flink does) reads it like any other object. It stays the state of the object in the log: it is
-// the before-image of the object's next change, so that a consumer that adds and retracts rows retracts what it has added.
-// The stub of a stub is the same.
+// Stub returns the smallest object that can replace image in a record: its identity and resourceVersion. A consumer that requires
+// before- and after-images (Flink does) reads it like any other object. The stub is the state of the object in the log until the
+// object's next change, whose before-image it is. So a consumer that adds and retracts rows retracts what it has added. The stub of a
+// stub is the same.
 func Stub(image []byte) ([]byte, error) {
 	if image == nil || IsStub(image) {
 		return image, nil

@@ -34,8 +34,8 @@ func IsDataTopic(prefix, topic string) bool {
 	return strings.HasPrefix(topic, prefix+".") && topic != ControlTopic(prefix) && topic != DeadLetterTopic(prefix) && topic != AuditTopic(prefix)
 }
 
-// legalTopic returns a legal name unchanged. In any other name it replaces illegal bytes, and appends a hash of the name, so
-// that different names stay different.
+// legalTopic returns a legal name unchanged. In any other name it replaces illegal bytes, and appends a hash of the name, so that
+// different names have different results.
 func legalTopic(name string) string {
 	legal := []byte(name)
 	for i, c := range legal {

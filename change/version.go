@@ -42,5 +42,5 @@ func VersionOf(revision uint64) ResourceVersion {
 	return ResourceVersion(strconv.FormatUint(revision, 10))
 }
 
-// Revision returns the version as a number; an error if it is none, or a larger one than etcd has.
+// Revision returns the version as a number. It fails if the version is no number, or a larger one than etcd has.
 func (v ResourceVersion) Revision() (uint64, error) { return strconv.ParseUint(string(v), 10, 64) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Versions are compared as numbers of any length; whatever else a server sends has an order too, so that nothing depends on the
+// Versions are compared as numbers of any length. Any other text that a server sends has an order too, so that nothing depends on the
 // order of the questions.
 func TestVersionsAreOrdered(t *testing.T) {
 	all := []ResourceVersion{"", "0", "00", "1", "01", "9", "10", "99", "100", "18446744073709551615", "18446744073709551616",

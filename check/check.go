@@ -1,5 +1,5 @@
-// Package check finds out whether an export with some settings would start and go on: it asks the servers that they name, and changes
-// nothing but that a checkpoint may be created. It prints nothing.
+// Package check finds out whether an export with some settings would start and go on. It asks the servers that the settings name, and
+// changes nothing, except that a checkpoint may be created. It prints nothing.
 package check
 
 import (
@@ -237,8 +237,8 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 	return "exported as " + settings.Records.Secrets
 }
 
-// meet checks that the log under the cluster's name belongs to this cluster. Without a checkpoint that may take a read of
-// the whole log.
+// meet checks that the log under the cluster's name belongs to this cluster. Without a checkpoint it may have to read the log to its
+// end.
 func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
 	for slot := range r.settings.Slots.Count {
 		from := sinks.Durable{New: true}

@@ -65,20 +65,20 @@ func (r *report) checkServerInfo() {
 
 // checkClock compares the time in a Date header, which has no fractions, with that of this machine.
 func (r *report) checkClock(whose, date string, asked time.Time) {
-	if at, err := http.ParseTime(date); err == nil {
-		r.compareClocks(whose, at, asked.Add(-time.Second))
+	if date, err := http.ParseTime(date); err == nil {
+		r.compareClocks(whose, date, asked.Add(-time.Second))
 	}
 }
 
 // compareClocks warns of a clock that is wrong by more than the time since it was asked.
-func (r *report) compareClocks(whose string, at, asked time.Time) {
+func (r *report) compareClocks(whose string, date, asked time.Time) {
 	now := time.Now()
-	skew := max(asked.Sub(at), at.Sub(now))
+	skew := max(asked.Sub(date), date.Sub(now))
 	if skew < noticedSkew {
 		return
 	}
 	than := "behind"
-	if at.After(now) {
+	if date.After(now) {
 		than = "ahead of"
 	}
 	r.warn(whose, fmt.Sprintf("its clock is %s %s this machine's: the times in records contradict each other, and tokens and certificates may be "+
@@ -105,12 +105,12 @@ func (r *report) checkDatabase(what string, options pgdb.Options) {
 	}
 	defer db.Close()
 	asked := time.Now()
-	var at time.Time
+	var date time.Time
 	var number string
-	if err := db.QueryRow(ctx, "select clock_timestamp(), current_setting('server_version_num')").Scan(&at, &number); err != nil {
+	if err := db.QueryRow(ctx, "select clock_timestamp(), current_setting('server_version_num')").Scan(&date, &number); err != nil {
 		return
 	}
-	r.compareClocks(what, at, asked)
+	r.compareClocks(what, date, asked)
 	if n, err := strconv.Atoi(number); err == nil && n/10000 < oldestPostgres {
 		r.warn(what, fmt.Sprintf("Postgres before %d is not supported, and this is %d: upgrade it", oldestPostgres, n/10000))
 	}

@@ -134,8 +134,8 @@ func (c *Config) DefaultFile(cluster string) (string, error) {
 	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(log)+".db"), nil
 }
 
-// AddressFile returns the file in which exporter run notes where it serves its status, for commands on this machine. Those of the same
-// cluster and checkpoint have the same one.
+// AddressFile returns the file in which exporter run records where it serves its status, for commands on this machine. Two
+// configurations of the same cluster and checkpoint have the same file.
 func (c *Config) AddressFile(cluster string) (string, error) {
 	place := c.Checkpoint.Location.String()
 	path, err := c.SQLitePath(cluster)

@@ -1,7 +1,6 @@
-// Package config reads the exporter's settings from the environment and from flags of the same meaning, checks
-// all of them at once, and reports each wrong one with a fix. Everything derives from one struct: its tags hold each
-// setting's name, default, bounds and help text, and the flags, --help and docs/settings.md are made from them.
-// The package does not know how the settings are used, and opens no connection.
+// Package config reads the exporter's settings from the environment and from flags of the same meaning. It checks all of them at once,
+// and reports each wrong one with a fix. One struct has everything in its tags: each setting's name, default, bounds and help text. The
+// flags, --help and docs/settings.md are made from them. The package does not know how the settings are used, and opens no connection.
 package config
 
 import "time"
@@ -50,10 +49,10 @@ type Source struct {
 // Sink selects where the log is written.
 type Sink struct {
 	Kind          string  `env:"KUBECDC_SINK" envDefault:"sqlite" values:"sqlite,kafka,postgres,stdout" help:"Where changes are written. sqlite: into the checkpoint's file; on a terminal each change is printed too. stdout: a line per change, JSON unless on a terminal; lines with type instead of op are control records. It can't be read back."`
-	SQLiteHistory History `env:"KUBECDC_SQLITE_HISTORY" with:"KUBECDC_SINK=sqlite" envDefault:"720h" min:"1h" help:"How long every change is kept in the file. The last state of each object stays."`
-	SQLiteMaxSize Bytes   `env:"KUBECDC_SQLITE_MAX_SIZE" with:"KUBECDC_SINK=sqlite" envDefault:"4GiB" min:"16MiB" help:"Size of the file. The oldest changes go first; the last state of each object stays."`
+	SQLiteHistory History `env:"KUBECDC_SQLITE_HISTORY" with:"KUBECDC_SINK=sqlite" envDefault:"720h" min:"1h" help:"How long the file retains every change. It always retains the last state of each object."`
+	SQLiteMaxSize Bytes   `env:"KUBECDC_SQLITE_MAX_SIZE" with:"KUBECDC_SINK=sqlite" envDefault:"4GiB" min:"16MiB" help:"Size of the file. The oldest changes are removed first, but never the last state of an object."`
 	Postgres      DSN     `env:"KUBECDC_SINK_POSTGRES" with:"KUBECDC_SINK=postgres" required:"yes" help:"URL of the database that changes are written to." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	History       History `env:"KUBECDC_SINK_POSTGRES_HISTORY" with:"KUBECDC_SINK=postgres" envDefault:"forever" min:"24h" help:"How long every change is kept, in whole partitions (a day, a week or four weeks). The table objects keeps the last state of each object. The user must own the tables." example:"720h"`
+	History       History `env:"KUBECDC_SINK_POSTGRES_HISTORY" with:"KUBECDC_SINK=postgres" envDefault:"forever" min:"24h" help:"How long every change is retained, rounded up to a partition (a day, a week or four weeks). The table objects retains the last state of each object. The user must own the tables." example:"720h"`
 	PasswordFile  string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" with:"KUBECDC_SINK=postgres" help:"File with the password, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
 	SpoolSize     Quota   `env:"KUBECDC_SPOOL_SIZE" with:"KUBECDC_SINK=kafka,postgres" envDefault:"1GiB" help:"Disk for changes while the sink does not answer, of all slots together. They are written to the sink once it answers. When it is used up, nothing is read. off: nothing is read while the sink does not answer, and the API server forgets after about five minutes."`
 	SpoolDir      string  `env:"KUBECDC_SPOOL_DIR" with:"KUBECDC_SINK=kafka,postgres" help:"Folder of the spool, on a disk of this machine. Default: the user's state folder; without one there is no spool." example:"/var/lib/kubecdc"`
@@ -63,14 +62,14 @@ type Sink struct {
 type Kafka struct {
 	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" required:"yes" help:"Bootstrap brokers, as host:port." example:"kafka-1:9092,kafka-2:9092"`
 	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Prefix of all topics: PREFIX.RESOURCE.GROUP, PREFIX.control, PREFIX.dead-letter and PREFIX.audit. Another prefix is another log, and needs another checkpoint."`
-	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of each topic that the exporter creates; PREFIX.control has one. Choose it for your consumers: partitions added later stay empty."`
+	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of each topic that the exporter creates; PREFIX.control has one. Choose it for your consumers: partitions added later are empty."`
 	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of each topic that the exporter creates. -1: the broker's default."`
-	TopicSettings      List          `env:"KUBECDC_KAFKA_TOPIC_CONFIG" help:"Settings of the topics that the exporter creates, as NAME=VALUE with Kafka's names; retention is KUBECDC_KAFKA_HISTORY. Existing topics stay as they are." example:"max.message.bytes=4194304,min.insync.replicas=2"`
+	TopicSettings      List          `env:"KUBECDC_KAFKA_TOPIC_CONFIG" help:"Settings of the topics that the exporter creates, as NAME=VALUE with Kafka's names; retention is KUBECDC_KAFKA_HISTORY. Existing topics are not changed." example:"max.message.bytes=4194304,min.insync.replicas=2"`
 	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"snappy" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches. zstd leaves half the bytes of snappy for four times its CPU; some clients need a library for it. gzip is read by all clients, and takes ten times the CPU."`
-	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long every change is kept in the topics that the exporter creates. Then they are compacted to the last state of each object, and deletions for one more day. Existing topics stay as they are." example:"forever"`
+	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long the topics that the exporter creates retain every change. Then they are compacted to the last state of each object, and deletions for one more day. Existing topics are not changed." example:"forever"`
 	Expiring           string        `env:"KUBECDC_KAFKA_EXPIRING_TOPICS" envDefault:"refuse" values:"refuse,accept" help:"Whether changes are written to an existing topic from which Kafka removes records by age or size: delete in cleanup.policy, and retention.ms or retention.bytes is not -1. refuse: such a topic is reported, and its resource is not exported. accept: whenever records were removed, a gap record says so, and what lives is written again."`
 	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: a batch is a transaction; consumers need isolation.level=read_committed. at-least-once: faster, but a crash may repeat changes."`
-	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open; at most the brokers' transaction.max.timeout.ms (15 minutes). Raise it if outages often last longer: a batch is then written again. Lower it if consumers wait this long for an exporter that died."`
+	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may be open; at most the brokers' transaction.max.timeout.ms (15 minutes). Raise it if outages often last longer: a batch is then written again. Lower it if consumers wait this long for an exporter that died."`
 	Protocol           int           `env:"KUBECDC_KAFKA_TRANSACTION_PROTOCOL" envDefault:"1" min:"1" max:"2" help:"2: transactions as brokers from 4.0 make them (KIP-890), with one round trip less; where a broker does not, 1 is used. With Kafka 4.1.1 and 4.4.0 a slot whose topic is deleted and made again while it writes may then wait until the broker is restarted."`
 	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send. A larger one goes to the dead-letter topic, with a stub in its place. Default: the broker's limit (message.max.bytes)." example:"1MiB"`
 
@@ -112,7 +111,7 @@ type Checkpoint struct {
 	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
 	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File with Postgres' password, instead of one in the URL." example:"/etc/kubecdc/checkpoint-password"`
 	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log, if the sink is Kafka. After a crash as much is read back. 0s: with each batch, as with other sinks."`
-	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long earlier checkpoints are kept, for exporter checkpoints and replay. A log in SQLite has them for as long as its history."`
+	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long earlier checkpoints are retained, for exporter checkpoints and replay. A log in SQLite has them for as long as its history."`
 }
 
 // Records configures what records contain.
@@ -173,6 +172,6 @@ type Audit struct {
 	Files     List   `env:"KUBECDC_AUDIT_FILES" help:"Files with an audit event a line, read as they grow, and rotated ones to their end; * is any part of a name. -: standard input." example:"/var/log/kubernetes/audit*.log"`
 	Path      string `env:"KUBECDC_AUDIT_PATH" help:"Where an event is in what a log shipper has wrapped around it: names with dots between. Lists need no mention, and a text is read as JSON. EKS by CloudWatch: logEvents.message or message; AKS by Event Hubs: records.properties.log." example:"message"`
 	All       Switch `env:"KUBECDC_AUDIT_ALL" envDefault:"off" help:"on: also keep requests that changed nothing: refused ones, conflicts and dry runs."`
-	Extra     List   `env:"KUBECDC_AUDIT_EXTRA" help:"Members of the users' extra that are kept; *: all." example:"authentication.kubernetes.io/pod-name"`
-	Hide      List   `env:"KUBECDC_AUDIT_HIDE" help:"What is kept as a hash only, with the key of KUBECDC_SECRETS_KEY: users, groups, addresses. Names that begin with system: stay." example:"addresses"`
+	Extra     List   `env:"KUBECDC_AUDIT_EXTRA" help:"Members of the users' extra that are recorded; *: all." example:"authentication.kubernetes.io/pod-name"`
+	Hide      List   `env:"KUBECDC_AUDIT_HIDE" help:"What is recorded as a hash only, with the key of KUBECDC_SECRETS_KEY: users, groups, addresses. Names that begin with system: are not hashed." example:"addresses"`
 }

@@ -45,7 +45,7 @@ func TestDefaultsAreRight(t *testing.T) {
 // wrong has wrong values for each setting that can be wrong, and what the message must contain.
 var wrong = []struct {
 	env  []string
-	name string // of the setting that is blamed
+	name string // the name of the setting that is wrong
 	fix  string
 }{
 	{[]string{"KUBECDC_RESOURCES=apps/deployments"}, "KUBECDC_RESOURCES", "deployments.apps"},
@@ -185,7 +185,7 @@ func TestEachWrongSettingIsNamedWithItsFix(t *testing.T) {
 	}
 }
 
-// Whoever mends one entry of a list is not told of the next one then.
+// A user who corrects one entry of a list need not wait for the report of the next one.
 func TestEachWrongEntryOfAListIsNamed(t *testing.T) {
 	alone(t)
 	for setting, wrong := range map[string][]string{
@@ -215,7 +215,7 @@ func TestEachWrongEntryOfAListIsNamed(t *testing.T) {
 	}
 }
 
-// Whoever is on the network path could read or pose as a server: that is said once for each, and not of this machine.
+// Anyone on the network path could read, or pose as a server. One warning says that for each server, but none for this machine.
 func TestPlainTextAndUnverifiedCertificatesAreWarnedOf(t *testing.T) {
 	alone(t)
 	kafka := []string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=127.0.0.1:1,kafka:9092"}
@@ -478,7 +478,7 @@ func TestNoPasswordInAnyMessage(t *testing.T) {
 	const letters = "abcXYZ0189@:/?#%[]& '\"=+\\{}|^~,;"
 	right := 0
 	for range 3000 {
-		secret := "s3cr" // what must not come out, in any way; random letters around it
+		secret := "s3cr" // what must never be printed, with random letters around it
 		for range 1 + r.IntN(6) {
 			secret += string(letters[r.IntN(len(letters))])
 		}
@@ -586,9 +586,9 @@ func TestEverySettingIsExplained(t *testing.T) {
 
 func TestASettingIsOnlyForValuesThatAnotherOneCanHave(t *testing.T) {
 	for _, s := range Settings() {
-		name, values, with := strings.Cut(s.With, "=")
+		name, values, other := strings.Cut(s.With, "=")
 		for _, value := range strings.Split(values, ",") {
-			if with && !slices.Contains(byEnv[name].Values, value) {
+			if other && !slices.Contains(byEnv[name].Values, value) {
 				t.Errorf("%s is for %s=%s, which can't be", s.Env, name, value)
 			}
 		}

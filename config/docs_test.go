@@ -36,7 +36,7 @@ func TestPagesNameFilesAndTestsThatExist(t *testing.T) {
 	}
 }
 
-// isPath reports whether a quoted name is a path of this project: it is written as a file or a folder, or begins with a folder.
+// isPath reports whether a quoted name is a path of this project. Such a name is written as a file or a folder, or begins with a folder.
 func isPath(name string, paths map[string]bool) bool {
 	match := pathName.FindStringSubmatch(name)
 	return fileName.MatchString(name) || match != nil && paths[match[1]]

@@ -18,7 +18,7 @@ func Usage(width int) string {
 		if len(left) > width {
 			left = "  --" + s.Flag + "\n      " + s.Kind()
 		}
-		b.WriteString(beside(left, s.Env, width))
+		b.WriteString(alignBoth(left, s.Env, width))
 		for _, line := range wrap(s.Help+s.defaultText(), width-6) {
 			b.WriteString("      " + line + "\n")
 		}
@@ -36,8 +36,8 @@ func (s *Setting) defaultText() string {
 	return " [" + s.Default + "]"
 }
 
-// beside puts two texts at the two ends of a line, or on two lines if they don't fit on one.
-func beside(left, right string, width int) string {
+// alignBoth puts two texts at the two ends of a line, or on two lines if they don't fit on one.
+func alignBoth(left, right string, width int) string {
 	if len(left)+2+len(right) > width {
 		return left + "\n" + strings.Repeat(" ", width-len(right)) + right + "\n"
 	}

@@ -38,8 +38,8 @@ func (l *loader) checkKafka() {
 
 var topicSetting = regexp.MustCompile(`^([a-z]+(?:\.[a-z]+)+)=(\S+)$`)
 
-// kept are the settings that decide how long a topic keeps its records: the log promises what KUBECDC_KAFKA_HISTORY says.
-var kept = []string{"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms", "delete.retention.ms"}
+// retaining are the settings that decide for how long a topic retains its records: the log promises what KUBECDC_KAFKA_HISTORY says.
+var retaining = []string{"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms", "delete.retention.ms"}
 
 // TopicConfig returns the settings of topics by their names.
 func (k *Kafka) TopicConfig() (map[string]string, error) {
@@ -49,7 +49,7 @@ func (k *Kafka) TopicConfig() (map[string]string, error) {
 		switch {
 		case match == nil:
 			wrong = append(wrong, fmt.Sprintf("%q is not NAME=VALUE", s))
-		case slices.Contains(kept, match[1]):
+		case slices.Contains(retaining, match[1]):
 			wrong = append(wrong, match[1]+" follows from KUBECDC_KAFKA_HISTORY")
 		case found[match[1]] != "":
 			wrong = append(wrong, match[1]+" is there twice")

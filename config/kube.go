@@ -23,7 +23,7 @@ import (
 // Connection is how to reach the API server.
 type Connection struct {
 	REST    *rest.Config
-	Cluster string // its name in records; empty in a Pod if KUBECDC_CLUSTER is not set, since there is no context to take it from
+	Cluster string // its name in records, or empty in a Pod without KUBECDC_CLUSTER, since there is no context to take it from
 	Origin  string // where this comes from, for messages
 }
 

@@ -42,7 +42,7 @@ func load(environment []string, flags *pflag.FlagSet) *loader {
 	l.warnUnknown()
 	l.overlay(flags)
 	if name, set := l.values["KUBECDC_CLUSTER"]; set {
-		l.values["KUBECDC_CLUSTER"] = strings.TrimSpace(name) // that of a file ends with a newline, and would be another cluster
+		l.values["KUBECDC_CLUSTER"] = strings.TrimSpace(name) // a file's name ends with a newline, and would be another cluster
 	}
 	l.parse()
 	l.checkTags()

@@ -17,9 +17,9 @@ func (l *loader) checkPasswordFile(name, file string) {
 	}
 }
 
-// checkPostgresPassword checks the password file of a Postgres database; of is the setting with its URL.
-func (l *loader) checkPostgresPassword(of string, d DSN, file string) {
-	name := of + "_PASSWORD_FILE"
+// checkPostgresPassword checks the password file of a Postgres database. setting is the setting with its URL.
+func (l *loader) checkPostgresPassword(setting string, d DSN, file string) {
+	name := setting + "_PASSWORD_FILE"
 	if file == "" {
 		return
 	}
@@ -27,9 +27,9 @@ func (l *loader) checkPostgresPassword(of string, d DSN, file string) {
 	switch {
 	case err != nil: // reported for the URL
 	case !strings.HasPrefix(u.Scheme, "postgres"):
-		l.add(name, "set, but "+of+" names no Postgres database", "set "+of+"=postgres://USER@HOST/DB, or leave it out")
+		l.add(name, "set, but "+setting+" names no Postgres database", "set "+setting+"=postgres://USER@HOST/DB, or leave it out")
 	case passwordIn(u):
-		l.add(name, "set, but the URL in "+of+" has a password too", "leave one of the two out")
+		l.add(name, "set, but the URL in "+setting+" has a password too", "leave one of the two out")
 	default:
 		l.checkPasswordFile(name, file)
 	}

@@ -10,7 +10,7 @@ import (
 // Problem is one wrong setting, and how to fix it.
 type Problem struct {
 	Setting string // the name in the environment
-	Value   string // as it was given; empty when it was not set, or must not be shown
+	Value   string // the given value, or empty if it was not set or must not be shown
 	What    string // what is wrong
 	Fix     string // what to do
 }

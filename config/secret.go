@@ -37,11 +37,11 @@ type DSN string
 // Reveal returns the address with its password, for the one place that connects.
 func (d DSN) Reveal() string { return string(d) }
 
-// IsPostgres reports whether it is that of a Postgres database.
+// IsPostgres reports whether the DSN is a Postgres database's.
 func (d DSN) IsPostgres() bool { return strings.HasPrefix(string(d), "postgres") }
 
-// String returns the address without user, password and options. A password that should have been escaped can end up
-// in any part of a URL: an address that looks like that is not shown at all.
+// String returns the address without user, password and options. A password that should have been escaped can end up in any part of a
+// URL. If that may have happened, the address is not shown at all.
 func (d DSN) String() string {
 	text := string(d)
 	scheme, _, _ := strings.Cut(text, ":")
@@ -65,12 +65,12 @@ func (d DSN) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(d.String())) 
 func (d DSN) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d DSN) LogValue() slog.Value         { return slog.StringValue(d.String()) }
 
-// UnmarshalText takes the text as it is; validate.go checks it.
+// UnmarshalText takes the text as it is. validate.go checks it.
 func (d *DSN) UnmarshalText(text []byte) error { *d = DSN(strings.TrimSpace(string(text))); return nil }
 
 var userAtHost = regexp.MustCompile(`[^\s"',:/]+:[^\s"',]+@`)
 
-// redactValue hides what looks like a password in the value of a setting, user:password@host included.
+// redactValue hides what may be a password in the value of a setting, including user:password@host.
 func redactValue(text string) string {
 	return userAtHost.ReplaceAllString(plain.Redact(text), hidden+"@")
 }

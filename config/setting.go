@@ -23,7 +23,7 @@ type Setting struct {
 
 	required bool // with these values
 	typ      reflect.Type
-	index    []int // of the field, from Config
+	index    []int // the field's index, from Config
 }
 
 // Secret reports whether the value must not appear in messages.
@@ -56,7 +56,7 @@ func (s *Setting) Kind() string {
 	return "text"
 }
 
-// applies reports whether the setting has an effect beside the others.
+// applies reports whether the setting has an effect with the other settings.
 func (s *Setting) applies(c *Config) bool {
 	name, values, ok := strings.Cut(s.With, "=")
 	return !ok || slices.Contains(strings.Split(values, ","), byEnv[name].value(c).String())

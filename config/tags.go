@@ -107,10 +107,10 @@ func (l *loader) checkWith() {
 			continue
 		}
 		values, now := strings.Split(allowed, ","), byEnv[name].value(l.c).String()
-		switch with := s.applies(l.c); {
-		case with && s.required && s.value(l.c).Len() == 0:
+		switch applies := s.applies(l.c); {
+		case applies && s.required && s.value(l.c).Len() == 0:
 			l.add(s.Env, "not set, but "+name+" is "+now, "set it, such as "+s.Example)
-		case with || !l.set(s.Env):
+		case applies || !l.set(s.Env):
 		case now == "":
 			l.add(name, "not set, but "+s.Env+" is", "set it to "+strings.Join(values, " or "))
 		case name == "KUBECDC_SINK" && l.flags != nil && l.flags.Changed(s.Flag) && l.flags.Lookup(byEnv[name].Flag) != nil:

@@ -65,7 +65,7 @@ func (q Quota) String() string {
 	return Bytes(q).String()
 }
 
-// History is how long something is kept: a duration, or forever.
+// History is the time for which something is retained: a duration, or forever.
 type History time.Duration
 
 // Forever is longer than any duration.
@@ -81,7 +81,7 @@ func (h *History) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Switch is on or off; true/false, yes/no and 1/0 mean the same.
+// Switch is on or off. true/false, yes/no and 1/0 mean the same.
 type Switch bool
 
 func (s *Switch) UnmarshalText(text []byte) error {

@@ -36,7 +36,7 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 	var mine []change.StreamID
 	for stream, rules := range byStream {
 		if strings.HasSuffix(rules, ofAggregated) {
-			s.parts.Server.NoteAggregated(change.ResourceOf(stream).Group)
+			s.parts.Server.RecordAggregated(change.ResourceOf(stream).Group)
 		}
 		if s.owns(stream) {
 			mine = append(mine, stream)

@@ -133,7 +133,7 @@ func (m *Metrics) startAtZero(slots map[int]live.Slot) {
 
 // AuditEvents counts audit events, some of them for the second time: who brings them may bring them again.
 func (m *Metrics) AuditEvents(t audit.Tally) {
-	m.audit.WithLabelValues("kept").Add(float64(t.Kept))
+	m.audit.WithLabelValues("kept").Add(float64(t.Records))
 	m.audit.WithLabelValues("skipped").Add(float64(t.Skipped))
 	m.audit.WithLabelValues("broken").Add(float64(t.Broken))
 	if t != (audit.Tally{}) {

@@ -269,7 +269,7 @@ func TestAuditEventsAreCounted(t *testing.T) {
 		t.Error("there is a time without an event")
 	}
 	began := float64(time.Now().Unix())
-	m.AuditEvents(audit.Tally{Kept: 2, Skipped: 1})
+	m.AuditEvents(audit.Tally{Records: 2, Skipped: 1})
 	if value(t, m, "audit_events_total", "result=kept") != 2 || value(t, m, "audit_last_event_timestamp_seconds") < began {
 		t.Error("events have come, and the metrics do not say so")
 	}

@@ -60,13 +60,13 @@ func exportedRules(streams []*change.Stream) map[string][]rbacv1.PolicyRule {
 		return slices.Compare([]string{a.Resource.Group, a.Resource.Plural}, []string{b.Resource.Group, b.Resource.Plural})
 	})
 	for _, s := range streams {
-		of := rules[s.Namespace]
-		if len(of) == 0 || of[len(of)-1].APIGroups[0] != s.Resource.Group {
-			of = append(of, rbacv1.PolicyRule{APIGroups: []string{s.Resource.Group}, Verbs: []string{"list", "watch"}})
+		list := rules[s.Namespace]
+		if len(list) == 0 || list[len(list)-1].APIGroups[0] != s.Resource.Group {
+			list = append(list, rbacv1.PolicyRule{APIGroups: []string{s.Resource.Group}, Verbs: []string{"list", "watch"}})
 		}
-		last := &of[len(of)-1]
+		last := &list[len(list)-1]
 		last.Resources = append(last.Resources, s.Resource.Plural)
-		rules[s.Namespace] = of
+		rules[s.Namespace] = list
 	}
 	return rules
 }

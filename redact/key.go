@@ -36,11 +36,11 @@ func (k Key) Name(kind, name string) string {
 // prefix is how every hash starts.
 const prefix = "hmac-sha256:"
 
-// kind keeps the hashes of different kinds of values apart.
+// kind separates the hashes of different kinds of values.
 type kind string
 
 const (
-	kindValue     kind = "value"     // of a Secret, decoded; the same in data and in stringData
+	kindValue     kind = "value"     // a Secret's value, decoded, so it is the same in data and in stringData
 	kindText      kind = "text"      // a JSON string, decoded
 	kindJSON      kind = "json"      // any other JSON, as it stands
 	kindMalformed kind = "malformed" // text that is not JSON
@@ -67,7 +67,7 @@ func mac(key Key, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// isHash reports whether text looks like a hash that sum returns.
+// isHash reports whether text has the form of a hash that sum returns.
 func isHash(text string) bool {
 	if len(text) != len(prefix)+2*sha256.Size || text[:len(prefix)] != prefix {
 		return false

@@ -24,13 +24,14 @@ const (
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
 var (
-	kept = &node{}
+	plain = &node{}
 
 	lastApplied = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 		"annotations": {named: map[string]*node{lastAppliedAnnotation: {do: drop}}}}}}}
 
 	// managedFields name an element of a list by the values of its keys, k:{"ip":"10.0.0.1"}, and an element of a set by its value
-	// (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). Who changed something, and when, stays.
+	// (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). The entries still say who changed something,
+	// and when.
 	noOwnedFields = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 		"managedFields": {through: true, named: map[string]*node{"fieldsV1": {do: drop}}}}}}}
 
@@ -38,23 +39,23 @@ var (
 
 	// Fields that Kubernetes may add to Secrets are hidden too.
 	secret = &node{rest: hashJSON, named: map[string]*node{
-		"apiVersion": kept, "kind": kept, "metadata": kept, "type": kept, "immutable": kept,
+		"apiVersion": plain, "kind": plain, "metadata": plain, "type": plain, "immutable": plain,
 		"data":       {other: hashJSON, each: &node{do: hashBase64}},
 		"stringData": {other: hashJSON, each: &node{do: hashText}},
 	}}
 
-	metadataOnly = &node{rest: drop, named: map[string]*node{"apiVersion": kept, "kind": kept, "metadata": kept}}
+	metadataOnly = &node{rest: drop, named: map[string]*node{"apiVersion": plain, "kind": plain, "metadata": plain}}
 )
 
 // fields returns one tree of nodes for all paths, which does the same to each of their fields.
 func fields(paths []Path, do action) *node {
 	root := &node{}
 	for _, p := range paths {
-		at := root
+		n := root
 		for _, s := range p.steps {
-			at = at.child(s)
+			n = n.child(s)
 		}
-		at.do = do
+		n.do = do
 	}
 	return root
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Path names fields of an object: "data.password", "spec.template.spec.containers.*.env.*.value". A dot within a name is
-// escaped as \., as in kubectl's JSONPath; * stands for every member or element. An array needs no step: the next name is
-// looked up in each of its elements.
+// Path names fields of an object: "data.password", "spec.template.spec.containers.*.env.*.value". A dot within a name is escaped with a
+// backslash, as in kubectl's JSONPath. * stands for every member or element. An array needs no step: the next name is searched in each
+// of its elements.
 type Path struct {
 	text  string
 	steps []step
@@ -29,7 +29,7 @@ func ParsePath(text string) (Path, error) {
 		case s.name == "":
 			return fmt.Errorf("%q has a step without a name", text)
 		case strings.Contains(s.name, "*") && !s.any && !escaped:
-			return fmt.Errorf("%q has a * beside other letters: it stands for a whole name", text)
+			return fmt.Errorf("%q has a * next to other letters: it stands for a complete name", text)
 		}
 		p.steps = append(p.steps, s)
 		name.Reset()
@@ -60,7 +60,7 @@ func ParsePath(text string) (Path, error) {
 
 func (p Path) String() string { return p.text }
 
-// identity lists the fields that identify an object; each record has them in fields of its own too.
+// identity lists the fields that identify an object. Each record has them in fields of its own too.
 var identity = [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "uid"},
 	{"metadata", "resourceVersion"}}
 

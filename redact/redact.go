@@ -12,7 +12,7 @@ import (
 // Mode is how much of an object is exported.
 type Mode string
 
-// The modes. All but Plain leave out the annotation in which kubectl apply keeps the whole object.
+// The modes. All but Plain leave out the annotation in which kubectl apply stores the complete object.
 const (
 	Plain    Mode = "plain"    // all of it
 	Fields   Mode = "fields"   // all, with the named fields as hashes
@@ -90,14 +90,14 @@ func (r *Redactor) Hides() bool { return r != nil && r.rules.Mode != Plain }
 // ErrMalformed reports text that is not a JSON object. It quotes nothing of the text.
 var ErrMalformed = errors.New("not a JSON object")
 
-// Apply returns the object without what the rules hide; all else stays byte for byte. object is the object's namespace and
-// name, as change.ObjectKey joins them. A nil redactor returns raw itself.
+// Apply returns the object without what the rules hide. All other bytes are unchanged. object is the object's namespace and name, as
+// change.ObjectKey joins them. A nil redactor returns raw itself.
 func (r *Redactor) Apply(object string, raw []byte) ([]byte, error) {
 	return r.apply(object, raw, false)
 }
 
-// Again is Apply for an object that may have passed a redactor before: what looks like one of its hashes stays as it is. In
-// the data of a Secret nothing else can look like one; a field that the settings name could.
+// Again is Apply for an object that may have passed a redactor before. It does not change a value that has the form of its hashes. In
+// the data of a Secret no other value has it, but a field that the settings name could.
 func (r *Redactor) Again(object string, raw []byte) ([]byte, error) {
 	return r.apply(object, raw, true)
 }

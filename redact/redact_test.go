@@ -12,7 +12,7 @@ import (
 
 var testKey = Key("0123456789abcdef0123456789abcdef")
 
-func of(t testing.TB, mode Mode, paths ...string) *Redactor {
+func redactorOf(t testing.TB, mode Mode, paths ...string) *Redactor {
 	t.Helper()
 	rules := Rules{Cluster: "prod", Resource: "secrets", Mode: mode, Key: testKey}
 	for _, text := range paths {
@@ -36,40 +36,40 @@ func apply(t testing.TB, r *Redactor, object, raw string) string {
 
 var hashes = regexp.MustCompile(`"hmac-sha256:[0-9a-f]{64}"`)
 
-// Everything that is not hidden stays byte for byte, in its order, numbers and spaces included.
-func TestWhatIsHiddenAndWhatStays(t *testing.T) {
+// Everything that is not hidden is unchanged byte for byte, in its order, with numbers and spaces.
+func TestWhatIsHiddenAndWhatIsNot(t *testing.T) {
 	const applied = `"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"a\":\"Y2FuYXJ5\"}}"`
 	for _, c := range []struct {
 		name     string
 		redactor *Redactor
 		in, want string
 	}{
-		{"plain", of(t, Plain), `{"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `}}}`,
+		{"plain", redactorOf(t, Plain), `{"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `}}}`,
 			`{"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `}}}`},
-		{"hash", of(t, Hash), `{ "kind" : "Secret","metadata":{"generation":1e3,"annotations":{"x":"y",` + applied + `,"z":"1"}}, "type":"Opaque","data":{"a": "Y2FuYXJ5" ,"b":""},"stringData":{"c":"canary"},"immutable":true}`,
+		{"hash", redactorOf(t, Hash), `{ "kind" : "Secret","metadata":{"generation":1e3,"annotations":{"x":"y",` + applied + `,"z":"1"}}, "type":"Opaque","data":{"a": "Y2FuYXJ5" ,"b":""},"stringData":{"c":"canary"},"immutable":true}`,
 			`{ "kind" : "Secret","metadata":{"generation":1e3,"annotations":{"x":"y","z":"1"}}, "type":"Opaque","data":{"a": # ,"b":#},"stringData":{"c":#},"immutable":true}`},
-		{"only the annotation", of(t, Hash), `{"metadata":{"annotations":{` + applied + `}}}`, `{"metadata":{"annotations":{}}}`},
-		{"the annotation first", of(t, Hash), `{"metadata":{"annotations":{` + applied + `,"b":"c"}}}`, `{"metadata":{"annotations":{"b":"c"}}}`},
-		{"the annotation last", of(t, Hash), `{"metadata":{"annotations":{"b":"c",` + applied + `}}}`, `{"metadata":{"annotations":{"b":"c"}}}`},
-		{"twice", of(t, Hash), `{"data":{"a":"Y2FuYXJ5"},"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `,` + applied + `}}}`,
+		{"only the annotation", redactorOf(t, Hash), `{"metadata":{"annotations":{` + applied + `}}}`, `{"metadata":{"annotations":{}}}`},
+		{"the annotation first", redactorOf(t, Hash), `{"metadata":{"annotations":{` + applied + `,"b":"c"}}}`, `{"metadata":{"annotations":{"b":"c"}}}`},
+		{"the annotation last", redactorOf(t, Hash), `{"metadata":{"annotations":{"b":"c",` + applied + `}}}`, `{"metadata":{"annotations":{"b":"c"}}}`},
+		{"twice", redactorOf(t, Hash), `{"data":{"a":"Y2FuYXJ5"},"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `,` + applied + `}}}`,
 			`{"data":{"a":#},"data":{"a":#},"metadata":{"annotations":{}}}`},
-		{"escaped names", of(t, Hash), `{"d\u0061ta":{"a":"Y2FuYXJ5"},"metadat\u0061":{"annotations":{"kubectl.kubernetes.io\/last-applied-configuration":"canary"}}}`,
+		{"escaped names", redactorOf(t, Hash), `{"d\u0061ta":{"a":"Y2FuYXJ5"},"metadat\u0061":{"annotations":{"kubectl.kubernetes.io\/last-applied-configuration":"canary"}}}`,
 			`{"d\u0061ta":{"a":#},"metadat\u0061":{"annotations":{}}}`},
-		{"data in other forms", of(t, Hash), `{"data":["canary"],"stringData":"canary","new":{"a":"canary"}}`, `{"data":#,"stringData":#,"new":#}`},
-		{"no base64, no text", of(t, Hash), `{"data":{"a":"canary!","b":1,"c":{"d":"canary"},"e":null}}`, `{"data":{"a":#,"b":#,"c":#,"e":#}}`},
-		{"metadata", of(t, Metadata), `{"kind":"PartialObjectMetadata","data":{"a":"Y2FuYXJ5"},"apiVersion":"v1","metadata":{"annotations":{` + applied + `}},"spec":1}`,
+		{"data in other forms", redactorOf(t, Hash), `{"data":["canary"],"stringData":"canary","new":{"a":"canary"}}`, `{"data":#,"stringData":#,"new":#}`},
+		{"no base64, no text", redactorOf(t, Hash), `{"data":{"a":"canary!","b":1,"c":{"d":"canary"},"e":null}}`, `{"data":{"a":#,"b":#,"c":#,"e":#}}`},
+		{"metadata", redactorOf(t, Metadata), `{"kind":"PartialObjectMetadata","data":{"a":"Y2FuYXJ5"},"apiVersion":"v1","metadata":{"annotations":{` + applied + `}},"spec":1}`,
 			`{"kind":"PartialObjectMetadata","apiVersion":"v1","metadata":{"annotations":{}}}`},
-		{"metadata, none of it first", of(t, Metadata), `{"data":{"a":"Y2FuYXJ5"},"kind":"Secret"}`, `{"kind":"Secret"}`},
-		{"fields", of(t, Plain, "data.password", `metadata.annotations.example\.com/token`), `{"data":{"password":"canary","user":"me"},"metadata":{"annotations":{"example.com/token":"canary",` + applied + `}}}`,
+		{"metadata, none of it first", redactorOf(t, Metadata), `{"data":{"a":"Y2FuYXJ5"},"kind":"Secret"}`, `{"kind":"Secret"}`},
+		{"fields", redactorOf(t, Plain, "data.password", `metadata.annotations.example\.com/token`), `{"data":{"password":"canary","user":"me"},"metadata":{"annotations":{"example.com/token":"canary",` + applied + `}}}`,
 			`{"data":{"password":#,"user":"me"},"metadata":{"annotations":{"example.com/token":#}}}`},
-		{"lists", of(t, Plain, "spec.containers.*.env.*.value"), `{"spec":{"containers":[{"env":[{"name":"A","value":"canary"},{"name":"B","value":7}]},{"env":null}]}}`,
+		{"lists", redactorOf(t, Plain, "spec.containers.*.env.*.value"), `{"spec":{"containers":[{"env":[{"name":"A","value":"canary"},{"name":"B","value":7}]},{"env":null}]}}`,
 			`{"spec":{"containers":[{"env":[{"name":"A","value":#},{"name":"B","value":#}]},{"env":null}]}}`},
-		{"lists that are not mentioned", of(t, Plain, "spec.containers.env.value"), `{"spec":{"containers":[{"env":[{"name":"A","value":"canary"}]}]}}`,
+		{"lists that are not mentioned", redactorOf(t, Plain, "spec.containers.env.value"), `{"spec":{"containers":[{"env":[{"name":"A","value":"canary"}]}]}}`,
 			`{"spec":{"containers":[{"env":[{"name":"A","value":#}]}]}}`},
-		{"one element", of(t, Plain, "spec.args.1"), `{"spec":{"args":["a","canary"]}}`, `{"spec":{"args":["a",#]}}`},
-		{"whole parts", of(t, Plain, "spec.args", "status"), `{"spec":{"args":["canary"]},"status":{"a":1}}`, `{"spec":{"args":#},"status":#}`},
-		{"a star that is a name", of(t, Plain, `data.\*`), `{"data":{"*":"canary","a":"b"}}`, `{"data":{"*":#,"a":"b"}}`},
-		{"fields of a Secret's metadata", of(t, Hash, "metadata.labels.token"), `{"metadata":{"labels":{"token":"canary"}},"data":{"a":"Y2FuYXJ5"}}`,
+		{"one element", redactorOf(t, Plain, "spec.args.1"), `{"spec":{"args":["a","canary"]}}`, `{"spec":{"args":["a",#]}}`},
+		{"whole parts", redactorOf(t, Plain, "spec.args", "status"), `{"spec":{"args":["canary"]},"status":{"a":1}}`, `{"spec":{"args":#},"status":#}`},
+		{"a star that is a name", redactorOf(t, Plain, `data.\*`), `{"data":{"*":"canary","a":"b"}}`, `{"data":{"*":#,"a":"b"}}`},
+		{"fields of a Secret's metadata", redactorOf(t, Hash, "metadata.labels.token"), `{"metadata":{"labels":{"token":"canary"}},"data":{"a":"Y2FuYXJ5"}}`,
 			`{"metadata":{"labels":{"token":#}},"data":{"a":#}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func dataOf(t *testing.T, raw string) map[string]string {
 
 // A hash shows that a value changed, and nothing else: not even that two values in different places are equal.
 func TestHashesTellOnlyChanges(t *testing.T) {
-	r := of(t, Hash)
+	r := redactorOf(t, Hash)
 	const raw = `{"data":{"a":"Y2FuYXJ5","b":"Y2FuYXJ5"},"stringData":{"a":"canary"}}`
 	first := dataOf(t, apply(t, r, "ns/a", raw))
 	if again := dataOf(t, apply(t, r, "ns/a", raw)); again["a"] != first["a"] {
@@ -118,9 +118,9 @@ func TestHashesTellOnlyChanges(t *testing.T) {
 	}
 }
 
-// Applying it again changes nothing; under another mode what is stricter is hidden too.
+// Applying it again changes nothing. Under another mode what is stricter is hidden too.
 func TestAgainKeepsHashes(t *testing.T) {
-	r := of(t, Hash, "metadata.labels.x")
+	r := redactorOf(t, Hash, "metadata.labels.x")
 	once := apply(t, r, "ns/a", `{"metadata":{"labels":{"x":"canary"}},"data":{"a":"Y2FuYXJ5","b":1},"new":[1]}`)
 	twice, err := r.Again("ns/a", []byte(once))
 	if err != nil || string(twice) != once {
@@ -129,7 +129,7 @@ func TestAgainKeepsHashes(t *testing.T) {
 	if again := apply(t, r, "ns/a", once); again == once {
 		t.Error("Apply takes what looks like a hash for one")
 	}
-	if got, err := of(t, Metadata).Again("ns/a", []byte(once)); err != nil || strings.Contains(string(got), "data\":{\"a") {
+	if got, err := redactorOf(t, Metadata).Again("ns/a", []byte(once)); err != nil || strings.Contains(string(got), "data\":{\"a") {
 		t.Errorf("%v %s", err, got)
 	}
 }
@@ -137,7 +137,7 @@ func TestAgainKeepsHashes(t *testing.T) {
 func TestWhatIsNoObjectIsRefusedAndNotQuoted(t *testing.T) {
 	for _, raw := range []string{``, `"canary"`, `["canary"]`, `{"data":{"a":"canary"`, `{"data":{"a":"canary"}}x`, `{"data":{"a":"canary"},}`,
 		`{"a":canary}`, `{"data":{"canary\x":1}}`, `{canary:1}`} {
-		for _, r := range []*Redactor{of(t, Hash), of(t, Metadata), of(t, Plain, "data.a")} {
+		for _, r := range []*Redactor{redactorOf(t, Hash), redactorOf(t, Metadata), redactorOf(t, Plain, "data.a")} {
 			out, err := r.Apply("ns/a", []byte(raw))
 			if err == nil || out != nil || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%q gives %q, %v", raw, out, err)
@@ -158,7 +158,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 		"a[0].b":          "backslash",
 		"a['b']":          "backslash",
 		`a\`:              "backslash",
-		"a.pass*":         "stands for a whole name",
+		"a.pass*":         "stands for a complete name",
 		"metadata":        "metadata.name",
 		"metadata.*":      "metadata.name",
 		"*":               "apiVersion",
@@ -181,15 +181,15 @@ func TestPathsThatAreRefused(t *testing.T) {
 
 // The key is in nothing that is printed.
 func TestTheKeyIsNotShown(t *testing.T) {
-	r := of(t, Hash, "metadata.labels.b", "metadata.labels.a")
+	r := redactorOf(t, Hash, "metadata.labels.b", "metadata.labels.a")
 	text := r.String() + fmt.Sprintf("%v %+v %s %x %#v %q", testKey, r.rules, r, testKey, Rules{Key: testKey}, testKey)
 	if strings.Contains(text, string(testKey)) || strings.Contains(text, fmt.Sprintf("%x", []byte(testKey))) {
 		t.Error(text)
 	}
-	if same := of(t, Hash, "metadata.labels.a", "metadata.labels.b"); same.String() != r.String() {
+	if same := redactorOf(t, Hash, "metadata.labels.a", "metadata.labels.b"); same.String() != r.String() {
 		t.Errorf("%s is not %s", same, r)
 	}
-	if of(t, Plain).String() != "" || of(t, Plain) != nil {
+	if redactorOf(t, Plain).String() != "" || redactorOf(t, Plain) != nil {
 		t.Error("plain has a redactor")
 	}
 }
@@ -214,7 +214,7 @@ func FuzzNoValueComesThrough(f *testing.F) {
 			fmt.Sprintf(`{"kind":"Secret","data":{%q:%q,"z":%s},"stringData":{%q:%s},"other":%s}`, name, encoded, quoted, name, quoted, quoted),
 			strings.ReplaceAll(template, "@", value),
 		} {
-			for _, r := range []*Redactor{of(t, Hash), of(t, Metadata)} {
+			for _, r := range []*Redactor{redactorOf(t, Hash), redactorOf(t, Metadata)} {
 				checkHidden(t, r, raw, value, encoded)
 			}
 		}
@@ -241,8 +241,8 @@ func checkHidden(t *testing.T, r *Redactor, raw string, values ...string) {
 	}
 }
 
-// shown returns the values of all members but metadata, which stays, except for the annotation of kubectl apply, and but those
-// that say what the object is.
+// shown returns the values of all members that can be hidden. It leaves out metadata, except for the annotation of kubectl apply, and
+// the members that identify the object.
 func shown(t *testing.T, object []byte) (texts []string) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(object))
@@ -302,8 +302,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// managedFields name elements of lists by the values of their fields. Where fields are hidden these names are left out, and nothing
-// else is: who changed the object, and when, stays.
+// managedFields name elements of lists by the values of their fields. If fields are hidden, these names are left out, and nothing else
+// is: the entries still say who changed the object, and when.
 func TestHiddenValuesAreNotInManagedFields(t *testing.T) {
 	const object = `{"metadata":{"name":"p","managedFields":[{"manager":"kubelet","operation":"Update","fieldsType":"FieldsV1",` +
 		`"fieldsV1":{"f:status":{"f:podIPs":{".":{},"k:{\"ip\":\"10.0.0.1\"}":{".":{},"f:ip":{}}}}},"subresource":"status"},` +

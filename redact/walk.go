@@ -13,7 +13,7 @@ import (
 type walk struct {
 	rawjson.Scanner
 	redactor *Redactor
-	name     string // of the object
+	name     string // the object's name
 	again    bool
 	raw      []byte
 	path     []string
@@ -44,7 +44,7 @@ func (w *walk) end() ([]byte, error) {
 
 func (w *walk) object(nodes []*node) {
 	w.AtObject()
-	end, kept, dropped := w.Offset()+1, false, false // end is where the brace ends, or the last member that was kept
+	end, written, dropped := w.Offset()+1, false, false // end is where the brace ends, or the last member that was written
 	for raw, more := w.First(); more; raw, more = w.Next() {
 		do, next := membersOf(nodes, raw)
 		if do == drop {
@@ -53,7 +53,7 @@ func (w *walk) object(nodes []*node) {
 			w.copied, dropped = w.Offset(), true
 			continue
 		}
-		if dropped && !kept {
+		if dropped && !written {
 			w.copied = rawjson.SkipSpace(w.raw, rawjson.SkipSpace(w.raw, w.copied)+1) // without the comma
 		}
 		if do == keep && len(next) == 0 {
@@ -61,7 +61,7 @@ func (w *walk) object(nodes []*node) {
 		} else {
 			w.member(rawjson.Name(raw), do, next)
 		}
-		end, kept = w.Offset(), true
+		end, written = w.Offset(), true
 	}
 }
 
@@ -71,7 +71,7 @@ func (w *walk) member(name string, do action, next []*node) {
 	w.path = w.path[:len(w.path)-1]
 }
 
-// membersOf returns members of a raw name. Few names are escaped or long; the others take no allocation.
+// membersOf returns members of a raw name. Few names are escaped or long. The others take no allocation.
 func membersOf(nodes []*node, raw []byte) (do action, next []*node) {
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		return members(nodes, rawjson.Name(raw))
@@ -79,8 +79,8 @@ func membersOf(nodes []*node, raw []byte) (do action, next []*node) {
 	return members(nodes, string(raw))
 }
 
-// members returns what becomes of a member: what is done with it as a whole, or which nodes its own members follow. The
-// strictest action wins.
+// members returns what becomes of a member: what is done with all of it, or which nodes its own members follow. The strictest action
+// wins.
 func members(nodes []*node, name string) (do action, next []*node) {
 	for _, n := range nodes {
 		found := n.named[name]
@@ -116,8 +116,8 @@ func (w *walk) value(do action, nodes []*node) {
 	}
 }
 
-// array copies the array that comes next. In the path of a hash all elements are alike, so that a hash stays the same when
-// another element is put before its own.
+// array copies the array that comes next. In the path of a hash all elements are alike, so that a hash is the same when another element
+// is put before its own.
 func (w *walk) array(nodes []*node) {
 	more := w.FirstElement()
 	for i := 0; more; i++ {
@@ -153,7 +153,7 @@ func (w *walk) replace(do action) {
 	w.copied = end
 }
 
-// hash returns the hash of a value; an empty string if the value is a hash already.
+// hash returns the hash of a value, or "" if the value is a hash already.
 func (w *walk) hash(do action, raw []byte) string {
 	text, isText := rawjson.Text(raw)
 	if !isText {

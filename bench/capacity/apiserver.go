@@ -134,17 +134,17 @@ func (s *apiServer) events(ctx context.Context, c *collection, since uint64, nex
 func (s *apiServer) list(c *collection, w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, at, from := r.URL.Query(), s.newest(), 0
+	q, newest, from := r.URL.Query(), s.newest(), 0
 	if q.Get("resourceVersionMatch") == "Exact" {
-		at, _ = strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
+		newest, _ = strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
 	}
-	_, _ = fmt.Sscanf(q.Get("continue"), "%d.%d", &at, &from)
+	_, _ = fmt.Sscanf(q.Get("continue"), "%d.%d", &newest, &from)
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	metadataOnly := strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList")
 	var items [][]byte
 	more, left := "", 0
 	for _, o := range c.objects[from:] {
-		v := o.at(at)
+		v := o.versionAt(newest)
 		switch {
 		case v == nil:
 		case limit > 0 && len(items) == limit:
@@ -158,9 +158,9 @@ func (s *apiServer) list(c *collection, w http.ResponseWriter, r *http.Request) 
 		}
 	}
 	if left > 0 {
-		more = fmt.Sprintf(`,"continue":"%d.%d","remainingItemCount":%d`, at, from, left)
+		more = fmt.Sprintf(`,"continue":"%d.%d","remainingItemCount":%d`, newest, from, left)
 	}
-	fmt.Fprintf(w, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[%s]}`+"\n", c.Kind, c.APIVersion(), at, more,
+	fmt.Fprintf(w, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":"%d"%s},"items":[%s]}`+"\n", c.Kind, c.APIVersion(), newest, more,
 		bytes.Join(items, []byte(",")))
 }
 

@@ -6,7 +6,7 @@ import "kubecdc/change"
 type cluster struct {
 	nodes, pods float64
 	podsADay    float64 // created: each of pods is replaced by a rollout once a day, the others belong to jobs
-	scale       float64 // of objects and rates
+	scale       float64 // factor for objects and rates
 }
 
 // resource is what a cluster has and writes of one resource. A turn is one thing that happens: a pod that is replaced, a lease that is
@@ -31,27 +31,28 @@ func (r resource) rest() int {
 	return r.loop[len(r.loop)-1]
 }
 
-// resources are those that write: a kubelet renews its lease every 10 s and reports its node's status every 5 minutes; a pod takes 9
-// changes and 6 Events, which live for an hour; a Deployment has 10 pods, 10 old ReplicaSets and a Service. Of each pod that a rollout
-// replaces come 2 changes of its Deployment, 4 of ReplicaSets and 4 of the EndpointSlice. A job is 5 changes, and is kept for an hour.
+// resources are the resources that are written. A kubelet renews its lease every 10 s and reports its node's status every 5 minutes. A
+// pod takes 9 changes and 6 Events, which live for an hour. A Deployment has 10 pods, 10 old ReplicaSets and a Service. Each pod that a
+// rollout replaces takes 2 changes of its Deployment, 4 of ReplicaSets and 4 of the EndpointSlice. A job is 5 changes, and lives for an
+// hour.
 func (c cluster) resources() []resource {
 	const day, hour = 86400, 3600
 	rolled, worked := c.pods/day, (c.podsADay-c.pods)/day
-	of := func(group, plural, kind string, namespaced bool) change.Resource {
+	newResource := func(group, plural, kind string, namespaced bool) change.Resource {
 		return change.Resource{Group: group, Version: "v1", Plural: plural, Kind: kind, Namespaced: namespaced}
 	}
 	all := []struct {
 		resource
 		alive float64
 	}{
-		{resource{Resource: of("coordination.k8s.io", "leases", "Lease", true), turns: c.nodes / 10, loop: []int{1, 2}, steps: 1}, c.nodes},
-		{resource{Resource: of("", "nodes", "Node", false), turns: c.nodes / 300, loop: []int{1, 2}, steps: 1}, c.nodes},
-		{resource{Resource: of("", "pods", "Pod", true), turns: rolled + worked, begins: []int{0, 1, 2, 3, 4}, ends: []int{5, 6, 7, 8}}, c.pods},
-		{resource{Resource: of("", "events", "Event", true), turns: 6 * (rolled + worked), begins: []int{0}, ends: []int{1}}, 6 * (rolled + worked) * hour},
-		{resource{Resource: of("apps", "deployments", "Deployment", true), turns: rolled, loop: []int{1, 2, 3, 4, 5, 6}, steps: 2}, c.pods / 10},
-		{resource{Resource: of("apps", "replicasets", "ReplicaSet", true), turns: rolled, loop: []int{1, 2, 3, 4, 5, 6}, steps: 4}, c.pods / 10 * 11},
-		{resource{Resource: of("discovery.k8s.io", "endpointslices", "EndpointSlice", true), turns: rolled, loop: []int{1, 2, 3, 4}, steps: 4}, c.pods / 10},
-		{resource{Resource: of("batch", "jobs", "Job", true), turns: worked, begins: []int{0, 1, 2, 3}, ends: []int{4}}, worked * hour},
+		{resource{Resource: newResource("coordination.k8s.io", "leases", "Lease", true), turns: c.nodes / 10, loop: []int{1, 2}, steps: 1}, c.nodes},
+		{resource{Resource: newResource("", "nodes", "Node", false), turns: c.nodes / 300, loop: []int{1, 2}, steps: 1}, c.nodes},
+		{resource{Resource: newResource("", "pods", "Pod", true), turns: rolled + worked, begins: []int{0, 1, 2, 3, 4}, ends: []int{5, 6, 7, 8}}, c.pods},
+		{resource{Resource: newResource("", "events", "Event", true), turns: 6 * (rolled + worked), begins: []int{0}, ends: []int{1}}, 6 * (rolled + worked) * hour},
+		{resource{Resource: newResource("apps", "deployments", "Deployment", true), turns: rolled, loop: []int{1, 2, 3, 4, 5, 6}, steps: 2}, c.pods / 10},
+		{resource{Resource: newResource("apps", "replicasets", "ReplicaSet", true), turns: rolled, loop: []int{1, 2, 3, 4, 5, 6}, steps: 4}, c.pods / 10 * 11},
+		{resource{Resource: newResource("discovery.k8s.io", "endpointslices", "EndpointSlice", true), turns: rolled, loop: []int{1, 2, 3, 4}, steps: 4}, c.pods / 10},
+		{resource{Resource: newResource("batch", "jobs", "Job", true), turns: worked, begins: []int{0, 1, 2, 3}, ends: []int{4}}, worked * hour},
 	}
 	var resources []resource
 	for _, r := range all {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What the API server sends of each resource is an object with its own name, uid and version, in each state that a turn leads to.
-func TestTurnsLeadToWholeObjects(t *testing.T) {
+// The API server sends of each resource an object with its own name, uid and version, in each state that a turn leads to.
+func TestTurnsLeadToCompleteObjects(t *testing.T) {
 	s, err := newAPIServer(cluster{nodes: 5000, pods: 150000, podsADay: 1e6, scale: 0.001})
 	if err != nil {
 		t.Fatal(err)

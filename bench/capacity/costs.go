@@ -1,7 +1,7 @@
 package main
 
-// What was measured of the exporter, with its default settings, three brokers with three replicas, and a checkpoint in Postgres, in runs of
-// two minutes with other rates than the one that the plan is held against, mostly with one slot: docs/performance.md.
+// These are the exporter's measured costs, with its default settings, three brokers with three replicas, and a checkpoint in Postgres.
+// Runs took two minutes, at other rates than the plan's, mostly with one slot: docs/performance.md.
 
 // record is what a change takes in its topic, on one replica: alone in a record batch, and among many.
 type record struct{ alone, packed float64 }
@@ -41,10 +41,10 @@ const (
 	controlPartition     = 20   // and for each partition in it
 	transactionBatch     = 580  // states of its transaction; compacted
 	transactionPartition = 17.5 // and for each partition in it
-	walChange            = 1100 // of Postgres' WAL, a change
+	walChange            = 1100 // bytes of Postgres' WAL for a change
 	walCommit            = 1300 // and a commit
-	memoryProcess        = 58e6 // of a process with slots
-	memoryObject         = 215  // of a known object
+	memoryProcess        = 58e6 // bytes of a process with slots
+	memoryObject         = 215  // bytes of a known object
 )
 
 // As many partitions has a topic that the exporter makes, and as many brokers the cluster.

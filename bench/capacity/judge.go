@@ -18,7 +18,7 @@ import (
 type judge struct {
 	*world
 	client  *kgo.Client
-	initial int // of sent, so many are read by the first list
+	initial int // so many of the sent versions are read by the first list
 	topics  map[string]string
 
 	mutex   sync.Mutex
@@ -54,7 +54,7 @@ func (j *judge) run(ctx context.Context) {
 		now := time.Now()
 		j.mutex.Lock()
 		fetches.EachRecord(func(r *kgo.Record) {
-			if err := j.note(r, now); err != nil {
+			if err := j.judgeRecord(r, now); err != nil {
 				j.wrong = append(j.wrong, fmt.Errorf("%s/%d offset %d: %w", r.Topic, r.Partition, r.Offset, err))
 			}
 		})
@@ -71,7 +71,7 @@ func header(r *kgo.Record, name string) string {
 	return ""
 }
 
-func (j *judge) note(r *kgo.Record, now time.Time) error {
+func (j *judge) judgeRecord(r *kgo.Record, now time.Time) error {
 	plural, data := j.topics[r.Topic]
 	op := header(r, change.HeaderOp)
 	switch {
@@ -96,7 +96,7 @@ func (j *judge) note(r *kgo.Record, now time.Time) error {
 	if int(number-firstVersion) < j.initial {
 		wanted = string(change.Read)
 	} else {
-		j.late = append(j.late, now.Sub(v.at))
+		j.late = append(j.late, now.Sub(v.time))
 	}
 	if op != wanted || plural != v.Plural || header(r, change.HeaderUID) != v.uid {
 		return fmt.Errorf("%s of %s at %d, want %s of %s %d", op, plural, number, wanted, v.Plural, v.id)
@@ -109,7 +109,7 @@ func (j *judge) note(r *kgo.Record, now time.Time) error {
 	return nil
 }
 
-// missing is how many versions have no record yet: those of an object rise, so none is counted twice.
+// missing returns how many versions have no record yet. An object's versions rise, so none is counted twice.
 func (j *judge) missing() int {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()

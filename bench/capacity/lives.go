@@ -28,7 +28,7 @@ type template struct {
 
 type hole struct {
 	kind     byte // N, U, V, T, M or H
-	from, to int  // of H; of T and M, from is the state whose time it is
+	from, to int  // for T and M, from is the state whose time it is. H has a part of the text
 }
 
 var holeText = regexp.MustCompile(`«([NUVTMH])(\d*)-?(\d*)»`)
@@ -53,15 +53,15 @@ func readLives() (map[string]life, error) {
 }
 
 func parseTemplate(text string) (t template) {
-	at := 0
+	position := 0
 	for _, m := range holeText.FindAllStringSubmatchIndex(text, -1) {
 		h := hole{kind: text[m[2]]}
 		h.from, _ = strconv.Atoi(text[m[4]:m[5]])
 		h.to, _ = strconv.Atoi(text[m[6]:m[7]])
-		t.literals, t.holes = append(t.literals, text[at:m[0]]), append(t.holes, h)
-		at = m[1]
+		t.literals, t.holes = append(t.literals, text[position:m[0]]), append(t.holes, h)
+		position = m[1]
 	}
-	t.literals = append(t.literals, text[at:])
+	t.literals = append(t.literals, text[position:])
 	return t
 }
 

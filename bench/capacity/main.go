@@ -27,11 +27,11 @@ func main() {
 	commit := flag.Duration("commit", 15*time.Millisecond, "from the begin of a batch to that of the next, at least")
 	flag.IntVar(&t.minutes, "minutes", 0, "run it for so long")
 	flag.StringVar(&t.file, "result", "capacity.json", "file for the result of a run")
-	against := flag.Bool("against", false, "hold the plan against that file")
+	compares := flag.Bool("against", false, "hold the plan against that file")
 	flag.Parse()
 	t.settings = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := t.do(ctx, *against, setup{t.slots, t.processes, commit.Seconds()})
+	err := t.do(ctx, *compares, setup{t.slots, t.processes, commit.Seconds()})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "capacity:", err)
@@ -40,18 +40,18 @@ func main() {
 }
 
 // do runs a trial, compares one, or prints the plan.
-func (t *trial) do(ctx context.Context, against bool, s setup) error {
+func (t *trial) do(ctx context.Context, compares bool, s setup) error {
 	if t.minutes > 0 {
 		if err := t.run(ctx); err != nil {
 			return err
 		}
 	}
-	if t.minutes > 0 || against {
+	if t.minutes > 0 || compares {
 		r, err := readResult(t.file)
 		if err != nil {
 			return err
 		}
-		return r.against()
+		return r.compare()
 	}
 	p, err := t.plan(s)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 // setup is what an exporter is given.
 type setup struct {
 	slots, processes int
-	commit           float64 // seconds from the begin of a batch to that of the next: the linger, or the sink's time, if that is longer
+	commit           float64 // seconds from the begin of a batch to the begin of the next: the linger, or the sink's time, if that is longer
 }
 
 // plan is what it will take. Rates are by second.
@@ -19,11 +19,11 @@ type plan struct {
 	changes, batches, partitions, requests, checkpoints float64
 	slotRates                                           []float64          // changes of each slot
 	objects, kilobytes                                  float64            // kilobytes: of the objects that change
-	bytes                                               map[string]float64 // of each topic, one replica
+	bytes                                               map[string]float64 // bytes of each topic, one replica
 	control, transactions                               float64            // bytes, one replica
 	exporter, brokers, postgres, server                 float64            // cores
 	wal                                                 float64            // bytes
-	memory                                              float64            // of a process
+	memory                                              float64            // bytes of memory of a process
 }
 
 func (c cluster) plan(s setup) (p plan, err error) {
@@ -66,9 +66,9 @@ func (p *plan) addSlot(resources []resource, s setup, lives map[string]life) {
 	p.checkpoints += min(batches, moments/(1+moments))
 	written := 0.0 // partitions, in a second
 	for _, r := range resources {
-		inBatch := max(1, r.rate()/max(batches, 1e-9))                    // changes, if any
-		touched := partitions * (1 - math.Pow(1-1.0/partitions, inBatch)) // partitions
-		together := inBatch / touched                                     // changes in a record batch
+		inBatch := max(1, r.rate()/max(batches, 1e-9))                   // changes, if any
+		filled := partitions * (1 - math.Pow(1-1.0/partitions, inBatch)) // partitions
+		together := inBatch / filled                                     // changes in a record batch
 		cost := records[r.Plural]
 		p.bytes[r.ID()] += r.rate() * (cost.packed + (cost.alone-cost.packed)/together)
 		written += r.rate() / together
@@ -107,8 +107,8 @@ func (p plan) print(c cluster, s setup) {
 	fmt.Printf("API server: %d watches, %.2f cores\n", len(c.resources())+2, p.server)
 }
 
-// against prints the plan of a trial beside what was measured.
-func (r result) against() error {
+// compare prints the plan of a trial next to the measured values.
+func (r result) compare() error {
 	p, err := cluster{r.Nodes, r.Pods, r.PodsADay, r.Scale}.plan(setup{r.Slots, r.Processes, r.Commit})
 	if err != nil {
 		return err

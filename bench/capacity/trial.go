@@ -21,7 +21,7 @@ type trial struct {
 	slots, processes int
 	minutes          int
 	file             string   // for the result
-	settings         []string // of the exporters
+	settings         []string // settings of the exporters
 
 	dir       string
 	api       *apiServer
@@ -39,7 +39,7 @@ type result struct {
 	Used                         counted
 	Commit                       float64         // seconds that a batch takes in the sink, on average
 	P50, P99                     time.Duration   // from a change to its record
-	Memory                       map[int]float64 // of each process, at most
+	Memory                       map[int]float64 // bytes of each process, at most
 }
 
 func (t *trial) run(ctx context.Context) (err error) {
@@ -117,7 +117,7 @@ func (t *trial) start() error {
 	return err
 }
 
-// pass reports each minute until all changes are made; at half time it kills a process and starts another one.
+// pass reports each minute until all changes are made. At half time it kills a process and starts another one.
 func (t *trial) pass(ctx context.Context, last counted) error {
 	began, ended := time.Now(), make(chan struct{})
 	go func() { t.api.live(began.Add(time.Duration(t.minutes) * time.Minute)); close(ended) }()

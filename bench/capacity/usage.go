@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// cpuOf is the CPU time of all processes below this one, by their names, with that of their children that have ended. Of this one's
-// own children it is the exporters that are killed.
+// cpuOf returns the CPU time of all processes below this one, by their names, with the time of their children that have ended. This
+// process's own children that have ended are the exporters that are killed.
 func cpuOf() map[string]float64 {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	parents, names, cpu, ended := map[int]int{}, map[int]string{}, map[int]float64{}, map[int]float64{}
@@ -74,7 +74,7 @@ type counted struct {
 	Topics         map[string]float64 // bytes on all brokers
 	Batches        map[string]float64 // by slot
 	Changes        float64
-	WAL, Commits   float64 // of Postgres: bytes, transactions
+	WAL, Commits   float64 // Postgres: bytes, transactions
 	Pages, Watches float64 // requests to the API server
 }
 

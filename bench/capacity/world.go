@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// world is all that the API server has, with its whole history: each version can be read, and each watch can resume.
+// world is all that the API server has, with its complete history: each version can be read, and each watch can resume.
 type world struct {
 	mu          sync.Mutex
 	collections []*collection
@@ -22,7 +22,7 @@ type collection struct {
 	resource
 	*world
 	life    life
-	objects []*object // by id, also those that are gone; the order of ids is that of names
+	objects []*object // by id, with the deleted ones. The order of ids is the order of names
 	ending  int       // the oldest one that no turn has ended
 	log     []*version
 	changed *sync.Cond
@@ -42,7 +42,7 @@ type version struct {
 	*object
 	number uint64 // the resourceVersion
 	state  int
-	at     time.Time
+	time   time.Time
 }
 
 func (w *world) add(r resource, l life) *collection {
@@ -70,8 +70,8 @@ func (o *object) move(state int) {
 // newest is the newest resourceVersion.
 func (w *world) newest() uint64 { return firstVersion + uint64(len(w.sent)) - 1 }
 
-// at is an object at a resourceVersion; nil if there was none.
-func (o *object) at(number uint64) *version {
+// versionAt returns an object's version at a resourceVersion, or nil if there was none.
+func (o *object) versionAt(number uint64) *version {
 	for i := len(o.history) - 1; i >= 0; i-- {
 		if v := o.history[i]; v.number <= number {
 			if v.kind() == "DELETED" {
@@ -91,15 +91,15 @@ func (v *version) render(dst []byte) []byte {
 	return v.life.states[v.state].render(dst, v, func(state int) time.Time {
 		for i := len(v.history) - 1; i >= 0; i-- {
 			if h := v.history[i]; h.number <= v.number && h.state == state {
-				return h.at
+				return h.time
 			}
 		}
-		return v.history[0].at
+		return v.history[0].time
 	})
 }
 
-// live makes changes until a time, and returns when all turns that have begun are complete. Turns come at random moments, as those of many
-// kubelets do; the states of one turn follow each other after a second.
+// live makes changes until a time, and returns when all turns that have begun are complete. Turns come at random moments, like many
+// kubelets'. The states of one turn follow each other after a second.
 func (w *world) live(until time.Time) {
 	var turns sync.WaitGroup
 	for _, c := range w.collections {
@@ -111,19 +111,19 @@ func (w *world) live(until time.Time) {
 }
 
 func (c *collection) live(until time.Time, turns *sync.WaitGroup) {
-	at := time.Now()
+	next := time.Now()
 	for {
-		at = at.Add(time.Duration(rand.ExpFloat64() / c.turns * float64(time.Second)))
-		if at.After(until) {
+		next = next.Add(time.Duration(rand.ExpFloat64() / c.turns * float64(time.Second)))
+		if next.After(until) {
 			return
 		}
-		time.Sleep(time.Until(at))
-		c.turn(at, turns)
+		time.Sleep(time.Until(next))
+		c.turn(next, turns)
 	}
 }
 
 // turn begins a turn.
-func (c *collection) turn(at time.Time, turns *sync.WaitGroup) {
+func (c *collection) turn(begins time.Time, turns *sync.WaitGroup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.steps > 0 {
@@ -132,18 +132,18 @@ func (c *collection) turn(at time.Time, turns *sync.WaitGroup) {
 		for ; len(states) < c.steps; o.turned++ {
 			states = append(states, c.loop[o.turned%len(c.loop)])
 		}
-		turns.Go(func() { o.pass(states, at) })
+		turns.Go(func() { o.pass(states, begins) })
 		return
 	}
 	created, oldest := c.create(), c.objects[c.ending]
 	c.ending++
-	turns.Go(func() { created.pass(c.begins, at) })
-	turns.Go(func() { oldest.pass(c.ends, at) })
+	turns.Go(func() { created.pass(c.begins, begins) })
+	turns.Go(func() { oldest.pass(c.ends, begins) })
 }
 
-func (o *object) pass(states []int, at time.Time) {
+func (o *object) pass(states []int, moment time.Time) {
 	for i, state := range states {
-		time.Sleep(time.Until(at.Add(time.Duration(i) * time.Second)))
+		time.Sleep(time.Until(moment.Add(time.Duration(i) * time.Second)))
 		o.mu.Lock()
 		o.move(state)
 		o.mu.Unlock()

@@ -68,26 +68,26 @@ func (b *bench) run(ctx context.Context, pairs int) error {
 	fmt.Println("| the policy | requests a second | median | p99 | CPU of the API server a request |\n|---|--:|--:|--:|--:|")
 	all := map[bool][]slice{}
 	for range pairs {
-		for _, with := range []bool{false, true} {
-			if err := b.set(ctx, with); err != nil {
+		for _, withPolicy := range []bool{false, true} {
+			if err := b.set(ctx, withPolicy); err != nil {
 				return err
 			}
 			s, err := b.measure(ctx)
 			if err != nil {
 				return err
 			}
-			all[with] = append(all[with], s)
-			s.print(named(with))
+			all[withPolicy] = append(all[withPolicy], s)
+			s.print(named(withPolicy))
 		}
 	}
-	for _, with := range []bool{false, true} {
-		medians(all[with]).print("median " + named(with))
+	for _, withPolicy := range []bool{false, true} {
+		medians(all[withPolicy]).print("median " + named(withPolicy))
 	}
 	return nil
 }
 
-func named(with bool) string {
-	if with {
+func named(withPolicy bool) string {
+	if withPolicy {
 		return "with"
 	}
 	return "without"
@@ -98,7 +98,7 @@ func (s slice) print(name string) {
 }
 
 func medians(all []slice) slice {
-	of := func(value func(slice) float64) float64 {
+	column := func(value func(slice) float64) float64 {
 		values := make([]float64, 0, len(all))
 		for _, s := range all {
 			values = append(values, value(s))
@@ -107,21 +107,21 @@ func medians(all []slice) slice {
 		n := len(values)
 		return (values[(n-1)/2] + values[n/2]) / 2
 	}
-	return slice{of(func(s slice) float64 { return s.rate }), of(func(s slice) float64 { return s.median }),
-		of(func(s slice) float64 { return s.p99 }), of(func(s slice) float64 { return s.cpu })}
+	return slice{column(func(s slice) float64 { return s.rate }), column(func(s slice) float64 { return s.median }),
+		column(func(s slice) float64 { return s.p99 }), column(func(s slice) float64 { return s.cpu })}
 }
 
 // set puts the policy there or takes it away, and waits until the API server goes by that.
-func (b *bench) set(ctx context.Context, with bool) error {
+func (b *bench) set(ctx context.Context, withPolicy bool) error {
 	set := auditpolicy.Delete
-	if with {
+	if withPolicy {
 		set = auditpolicy.Create
 	}
 	if err := set(ctx, b.kube.Config); err != nil {
 		return err
 	}
 	for {
-		if told, err := b.tells(ctx); err != nil || told == with {
+		if announced, err := b.tells(ctx); err != nil || announced == withPolicy {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond)

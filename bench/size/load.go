@@ -61,7 +61,7 @@ func each(ctx context.Context, n int, do func(int) error) error {
 
 const strategic = "application/strategic-merge-patch+json"
 
-// send makes a request as a field manager, and notes the version of the answer.
+// send makes a request as a field manager, and records the version of the answer.
 func (l *load) send(ctx context.Context, verb, path, manager, body string) error {
 	request := l.api.Verb(verb).AbsPath(path).Body([]byte(body)).SetHeader("Content-Type", "application/json").Param("fieldManager", manager)
 	if verb == "PATCH" {
@@ -128,25 +128,25 @@ func (l *load) slowly(ctx context.Context, during time.Duration) (err error) {
 
 // beat sets the times of a node's heartbeat.
 func (l *load) beat(ctx context.Context, i, times int) (err error) {
-	at := time.Now().Truncate(time.Second)
+	moment := time.Now().Truncate(time.Second)
 	for n := 0; n < times && err == nil; n++ {
-		at = at.Add(5 * time.Minute)
-		err = l.send(ctx, "PATCH", fmt.Sprintf("%s/node-%d/status", nodesPath, i), "kubelet", render(heartbeat, i, at.UTC().Format(time.RFC3339)))
+		moment = moment.Add(5 * time.Minute)
+		err = l.send(ctx, "PATCH", fmt.Sprintf("%s/node-%d/status", nodesPath, i), "kubelet", render(heartbeat, i, moment.UTC().Format(time.RFC3339)))
 	}
 	return err
 }
 
 // live is the life of a pod: created, bound, started, ready, asked to end, and gone.
 func (l *load) live(ctx context.Context, i int) error {
-	path, at := fmt.Sprintf("%s/web-%d", podsPath, i), time.Now().UTC().Format(time.RFC3339)
+	path, moment := fmt.Sprintf("%s/web-%d", podsPath, i), time.Now().UTC().Format(time.RFC3339)
 	steps := [][4]string{
-		{"POST", podsPath, "kube-controller-manager", render(pod, i, at)},
+		{"POST", podsPath, "kube-controller-manager", render(pod, i, moment)},
 		{"POST", path + "/binding", "kube-scheduler", fmt.Sprintf(`{"metadata":{"name":"web-%d"},"target":{"kind":"Node","name":"node-%d"}}`, i, i%nodes)},
-		{"PATCH", path + "/status", "kubelet", render(podCreating, i, at)},
-		{"PATCH", path + "/status", "kubelet", render(podRunning, i, at)},
-		{"PATCH", path + "/status", "kubelet", render(podReady, i, at)},
+		{"PATCH", path + "/status", "kubelet", render(podCreating, i, moment)},
+		{"PATCH", path + "/status", "kubelet", render(podRunning, i, moment)},
+		{"PATCH", path + "/status", "kubelet", render(podReady, i, moment)},
 		{"DELETE", path, "", `{"gracePeriodSeconds":30}`},
-		{"PATCH", path + "/status", "kubelet", render(podEnded, i, at)},
+		{"PATCH", path + "/status", "kubelet", render(podEnded, i, moment)},
 		{"DELETE", path, "", `{"gracePeriodSeconds":0}`},
 	}
 	err := l.all(ctx, steps)
@@ -165,7 +165,7 @@ func (l *load) all(ctx context.Context, steps [][4]string) error {
 	return nil
 }
 
-// roll makes a Deployment or a ReplicaSet, and then changes its spec and, five times, its status, as a rollout does; so many times over.
+// roll makes a Deployment or a ReplicaSet. Then it changes its spec and, five times, its status, as a rollout does, n times over.
 func (l *load) roll(ctx context.Context, kind string, i, times int) error {
 	collection := "/apis/apps/v1/namespaces/default/" + kind
 	path := fmt.Sprintf("%s/app-%d", collection, i)

@@ -109,10 +109,10 @@ func (l *load) measure(ctx context.Context, path string) error {
 
 // awaitLogged waits until the log has the last write of a resource.
 func (l *load) awaitLogged(ctx context.Context, file *sqlitefile.File, resource string) error {
-	const look = `select coalesce(max(cast(version as integer)), 0) from log_positions p join log_streams s on s.id = p.stream
+	const statement = `select coalesce(max(cast(version as integer)), 0) from log_positions p join log_streams s on s.id = p.stream
 		join log_resources r on r.id = s.resource where r.resource = ?`
-	for at := int64(0); at < l.last.Load(); time.Sleep(100 * time.Millisecond) {
-		if err := file.DB().QueryRowContext(ctx, look, resource).Scan(&at); err != nil {
+	for position := int64(0); position < l.last.Load(); time.Sleep(100 * time.Millisecond) {
+		if err := file.DB().QueryRowContext(ctx, statement, resource).Scan(&position); err != nil {
 			return err
 		}
 	}
@@ -123,11 +123,11 @@ func (l *load) awaitLogged(ctx context.Context, file *sqlitefile.File, resource 
 type size struct{ changes, batches, controls, changeBytes, batchBytes, controlBytes int64 }
 
 func sizeOf(ctx context.Context, file *sqlitefile.File) (s size, err error) {
-	const look = `select (select count(*) from log_changes), (select count(*) from log_batches), (select count(*) from log_controls),
+	const statement = `select (select count(*) from log_changes), (select count(*) from log_batches), (select count(*) from log_controls),
 		sum(pgsize) filter (where tbl_name in ('log_changes', 'log_objects')),
 		sum(pgsize) filter (where tbl_name = 'log_batches'), sum(pgsize) filter (where tbl_name = 'log_controls')
 		from dbstat join sqlite_schema using (name)`
-	err = file.DB().QueryRowContext(ctx, look).Scan(&s.changes, &s.batches, &s.controls, &s.changeBytes, &s.batchBytes, &s.controlBytes)
+	err = file.DB().QueryRowContext(ctx, statement).Scan(&s.changes, &s.batches, &s.controls, &s.changeBytes, &s.batchBytes, &s.controlBytes)
 	return s, err
 }
 

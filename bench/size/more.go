@@ -41,10 +41,10 @@ func endpoints(slice, n int, ready, ending string) string {
 
 // work is the life of a job with one pod.
 func (l *load) work(ctx context.Context, i int) error {
-	path, at := fmt.Sprintf("%s/job-%d", jobsPath, i), time.Now().UTC().Format(time.RFC3339)
-	steps := [][4]string{{"POST", jobsPath, "kube-controller-manager", render(job, i, at)}}
+	path, moment := fmt.Sprintf("%s/job-%d", jobsPath, i), time.Now().UTC().Format(time.RFC3339)
+	steps := [][4]string{{"POST", jobsPath, "kube-controller-manager", render(job, i, moment)}}
 	for _, status := range []string{jobStarted, jobReady, jobSucceeded} {
-		steps = append(steps, [4]string{"PATCH", path + "/status", "kube-controller-manager", render(status, i, at)})
+		steps = append(steps, [4]string{"PATCH", path + "/status", "kube-controller-manager", render(status, i, moment)})
 	}
 	return l.all(ctx, append(steps, [4]string{"DELETE", path, "", `{"propagationPolicy":"Background"}`}))
 }

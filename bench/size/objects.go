@@ -8,7 +8,7 @@ import (
 )
 
 // render fills in an object's number, a time, text that no other object has, and long lists.
-func render(text string, i int, at string) string {
+func render(text string, i int, moment string) string {
 	own := fmt.Sprintf("%x", sha256.Sum256([]byte(strconv.Itoa(i))))
 	var images, env strings.Builder
 	for n := range 50 {
@@ -18,7 +18,7 @@ func render(text string, i int, at string) string {
 	for n := range 20 {
 		fmt.Fprintf(&env, `{"name":"SETTING_%d","value":"%s"},`, n, own[n:n+20])
 	}
-	return strings.NewReplacer("%N", strconv.Itoa(i), "%T", at, "%OWN", own, "%IMAGES", strings.TrimSuffix(images.String(), ","),
+	return strings.NewReplacer("%N", strconv.Itoa(i), "%T", moment, "%OWN", own, "%IMAGES", strings.TrimSuffix(images.String(), ","),
 		"%ENV", strings.TrimSuffix(env.String(), ",")).Replace(text)
 }
 

@@ -14,8 +14,8 @@ import (
 // recorded is the number of the objects whose lives are recorded.
 const recorded = 7777
 
-// Life is all that a watch shows of an object, as templates: «N» is its number, «U» its uid, «V» the resourceVersion, «T2» the time of
-// its third state, «M2» that time with microseconds, and «H3-23» a part of the text that no other object has.
+// Life is all that a watch shows of an object, as templates. «N» is its number, «U» its uid, «V» the resourceVersion, «T2» the time of
+// its third state, «M2» that time with microseconds. «H3-23» is a part of the text that no other object has.
 type Life struct {
 	Types  []string
 	States []json.RawMessage

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// watch measures what the API server pays for a watch's events: it writes a thousand changes of a resource, and then sends them again and
+// watch measures what the API server pays for a watch's events. It writes a thousand changes of a resource. Then it sends them again and
 // again, to watches that begin before them.
 func (l *load) watch(ctx context.Context) error {
 	const changes, watches = 1000, 100
@@ -61,8 +61,8 @@ func (l *load) watch(ctx context.Context) error {
 // reReady sets the times of a pod's conditions.
 func (l *load) reReady(ctx context.Context, i, times int) (err error) {
 	for n := 0; n < times && err == nil; n++ {
-		at := time.Now().Add(time.Duration(n) * time.Second).UTC().Format(time.RFC3339)
-		err = l.send(ctx, "PATCH", fmt.Sprintf("%s/web-%d/status", podsPath, i), "kubelet", render(podReady, i, at))
+		moment := time.Now().Add(time.Duration(n) * time.Second).UTC().Format(time.RFC3339)
+		err = l.send(ctx, "PATCH", fmt.Sprintf("%s/web-%d/status", podsPath, i), "kubelet", render(podReady, i, moment))
 	}
 	return err
 }

@@ -16,10 +16,10 @@ type collection struct {
 	changed  *sync.Cond
 	first    int            // the oldest object that lives
 	next     int            // the id of the next object
-	versions []uint64       // of all objects
-	rewrites int            // of a hundred updates that a watch sends, so many write the texts of their object anew
+	versions []uint64       // versions of all objects
+	rewrites int            // so many of a hundred updates that a watch sends write the texts of their object anew
 	texts    map[int]uint64 // the version that wrote an object's texts last
-	version  uint64         // of the collection
+	version  uint64         // version of the collection
 	pending  int            // events that were asked for and not sent yet
 	expired  bool           // the next watch event is a 410
 	made     int            // changes so far; tells which kind the next one is

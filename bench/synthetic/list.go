@@ -14,20 +14,20 @@ func (c *collection) list(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "application/json")
-	at := c.version
+	version := c.version
 	if q.Get("resourceVersionMatch") == "Exact" {
-		at, _ = strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
+		version, _ = strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
 	}
 	token := q.Get("continue")
 	if token != "" {
-		_, _ = fmt.Sscanf(token, "%d.%d", &at, new(int))
+		_, _ = fmt.Sscanf(token, "%d.%d", &version, new(int))
 	}
-	if at < c.oldest {
+	if version < c.oldest {
 		w.WriteHeader(http.StatusGone)
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Expired","code":410}`))
 		return
 	}
-	p := c.at(at)
+	p := c.pastAt(version)
 	from, to := p.in(r.PathValue("namespace"))
 	if name, ok := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name="); ok {
 		id := idOf(name)
@@ -39,9 +39,9 @@ func (c *collection) list(w http.ResponseWriter, r *http.Request) {
 	next, end := "", to
 	if limit, err := strconv.Atoi(q.Get("limit")); err == nil && limit > 0 && from+limit < to {
 		end = from + limit
-		next = fmt.Sprintf(`,"continue":"%d.%d","remainingItemCount":%d`, at, end, to-end)
+		next = fmt.Sprintf(`,"continue":"%d.%d","remainingItemCount":%d`, version, end, to-end)
 	}
-	fmt.Fprintf(w, `{"kind":"%sList","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":[`, c.kind, at, next)
+	fmt.Fprintf(w, `{"kind":"%sList","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s},"items":[`, c.kind, version, next)
 	p.items(w, from, end, strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList"))
 	_, _ = w.Write([]byte("]}\n"))
 }
@@ -50,10 +50,10 @@ func (c *collection) list(w http.ResponseWriter, r *http.Request) {
 type past struct {
 	*collection
 	first, next int
-	versions    map[int]uint64 // of the objects that have changed since
+	versions    map[int]uint64 // versions of the objects that have changed since
 }
 
-func (c *collection) at(version uint64) past {
+func (c *collection) pastAt(version uint64) past {
 	p := past{c, c.first, c.next, map[int]uint64{}}
 	for i := len(c.missed) - 1; i >= 0 && c.missed[i].version > version; i-- {
 		m := &c.missed[i]
@@ -68,7 +68,7 @@ func (c *collection) at(version uint64) past {
 	return p
 }
 
-// in gives the objects of a namespace; empty: of all.
+// in returns the objects of a namespace, or of all if it is empty.
 func (p past) in(namespace string) (from, to int) {
 	digits, ok := strings.CutPrefix(namespace, "team-")
 	n, err := strconv.Atoi(digits)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What a watch was made to miss can be read at each version, in pages; what was before that is gone, and so is it after an event.
+// A change that a watch was made to miss can be read at each version, in pages. Earlier versions are gone, and after an event the missed
+// ones are gone too.
 func TestThePastOfMissedChanges(t *testing.T) {
 	c := newCollection("Pod", "v1", "pods", 450)
 	type state map[string]string // name -> version

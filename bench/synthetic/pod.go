@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// pod renders pods of about 4.2 KB, as kube-apiserver writes them: managedFields are a quarter of the bytes. What differs
-// from pod to pod in a real cluster differs here (names, uids, addresses, container ids, times, a note of its own), and
-// what the pods of one deployment share is random text too: there are so many deployments that a batch seldom has two
-// pods of one. So a batch of pods shrinks to about a fifth, as one of real pods does (see TestPodsShrinkLikeRealOnes).
+// pod renders pods of about 4.2 KB, as kube-apiserver writes them: managedFields are a quarter of the bytes. What differs from pod to
+// pod in a real cluster differs here: names, uids, addresses, container ids, times, an annotation of its own. What the pods of one
+// deployment share is random text too, and a batch seldom has two pods of one deployment. So a batch of pods shrinks to about a fifth,
+// like a batch of real pods (see TestPodsShrinkLikeRealOnes).
 type pod struct {
 	parts           []part
 	versions, times []int // where they stand
@@ -19,15 +19,15 @@ type pod struct {
 
 // text is where words or digits of an object stand that may be written anew: three tenths of it.
 type text struct {
-	at, width int
-	appendTo  func(dst []byte, seed uint64, width int) []byte
+	offset, width int
+	appendTo      func(dst []byte, seed uint64, width int) []byte
 }
 
 // part is fixed text, then one hole.
 type part struct {
 	text  string
 	hole  byte
-	width int // of the holes that have one
+	width int // width of the holes that have one
 }
 
 // deployments is how many different pod templates there are.
@@ -44,16 +44,16 @@ func newPod(kind, apiVersion string, deployment int) pod {
 		"%OWNER", uuidOf(seed), "%DIGEST", string(appendHex(nil, seed+1, 64))).Replace(podText)
 	var p pod
 	fixed := ""
-	for i, at := 0, 0; ; i++ {
-		h := hole.FindStringSubmatchIndex(template[at:])
+	for i, offset := 0, 0; ; i++ {
+		h := hole.FindStringSubmatchIndex(template[offset:])
 		if h == nil {
-			p.parts = append(p.parts, part{text: fixed + template[at:]})
+			p.parts = append(p.parts, part{text: fixed + template[offset:]})
 			return p
 		}
-		fixed += template[at : at+h[0]]
-		letter := template[at+h[2]]
-		width, _ := strconv.Atoi(template[at+h[4] : at+h[5]])
-		at += h[1]
+		fixed += template[offset : offset+h[0]]
+		letter := template[offset+h[2]]
+		width, _ := strconv.Atoi(template[offset+h[4] : offset+h[5]])
+		offset += h[1]
 		switch letter {
 		case 'W':
 			fixed += string(appendWords(nil, seed+uint64(i), width))
@@ -63,12 +63,12 @@ func newPod(kind, apiVersion string, deployment int) pod {
 			p.parts = append(p.parts, part{fixed, letter, width})
 			fixed = ""
 		}
-		p.note(letter, len(p.append(nil, 0))+len(fixed), width)
+		p.addHole(letter, len(p.append(nil, 0))+len(fixed), width)
 	}
 }
 
-// note notes where a hole ends that may be filled anew.
-func (p *pod) note(letter byte, end, width int) {
+// addHole records where a hole ends that may be filled anew.
+func (p *pod) addHole(letter byte, end, width int) {
 	switch letter {
 	case 'v':
 		p.versions = append(p.versions, end-8)
@@ -108,8 +108,8 @@ func (p pod) append(dst []byte, id int) []byte {
 	return dst
 }
 
-// stamp writes the version into a rendered object, and the times that change with it; and the texts of a version, unless that is 0.
-// Every hole has the same width in each object, so they are where they are in all of the deployment.
+// stamp writes the version into a rendered object, and the times that change with it. It also writes the texts of a version, unless that
+// is 0. Every hole has the same width in each object, so it is at the same offset in all objects of the deployment.
 func (p pod) stamp(body []byte, version, texts uint64) {
 	for _, at := range p.versions {
 		strconv.AppendUint(body[at:at:at+8], version, 10)
@@ -119,7 +119,7 @@ func (p pod) stamp(body []byte, version, texts uint64) {
 	}
 	for _, t := range p.texts {
 		if texts != 0 {
-			copy(body[t.at:], t.appendTo(nil, mix(texts+uint64(t.at)), t.width))
+			copy(body[t.offset:], t.appendTo(nil, mix(texts+uint64(t.offset)), t.width))
 		}
 	}
 }

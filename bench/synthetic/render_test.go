@@ -31,7 +31,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// Events are whole lines, with versions that grow by one.
+// Events are complete lines, with versions that grow by one.
 func TestEvents(t *testing.T) {
 	c := newCollection("Pod", "v1", "pods", 10)
 	c.send(100)
@@ -49,7 +49,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Of so many updates as were asked for each changes three tenths of its object, and the text stays with the object.
+// The requested number of updates change three tenths of their object, and the object retains the text.
 func TestRewrites(t *testing.T) {
 	for _, rewrites := range []int{0, 10, 100} {
 		c := newCollection("Pod", "v1", "pods", 20)

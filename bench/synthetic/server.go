@@ -1,7 +1,7 @@
-// Package synthetic is an API server that exists only to be read from: it speaks what the exporter uses of the
-// protocol (discovery, paged lists, exact reads of one object, watches with bookmarks and 410s), serves pods of a
-// real size as fast as they are taken, and costs little itself. It takes no writes: what happens in it is asked for at
-// /bench/. It keeps no history, but of the changes that a watch was made to miss.
+// Package synthetic is an API server that exists only to be read from, and costs little itself. It has the parts of the protocol that
+// the exporter uses: discovery, paged lists, exact reads of one object, watches with bookmarks and 410s. It serves pods of a real size
+// as fast as they are taken. It takes no writes: changes are requested at /bench/. It has no history, except of the changes that a watch
+// was made to miss.
 package synthetic
 
 import (
@@ -23,7 +23,7 @@ const Group = "bench.example.com"
 // Options say what is served.
 type Options struct {
 	Objects   int // in each collection
-	Rewrites  int // of a hundred updates that a watch sends, so many change three tenths of the object, and not only times
+	Rewrites  int // so many of a hundred updates that a watch sends change three tenths of the object, and not only times
 	Resources int // 1: pods; more: so many resources of Group
 	Bookmarks time.Duration
 	OpenAPI   json.RawMessage // the document of api/v1; if empty, there is none
@@ -32,7 +32,7 @@ type Options struct {
 // Server is an http.Handler.
 type Server struct {
 	options     Options
-	collections []*collection // those with a name
+	collections []*collection // the collections that have a name
 	mux         *http.ServeMux
 }
 

@@ -12,8 +12,7 @@ import (
 // chunk is about how many bytes of events are written at once.
 const chunk = 64 << 10
 
-// watch sends events as they are asked for. A version that is not the newest is answered by a 410: no history is
-// kept.
+// watch sends events as they are requested. A version that is not the newest is answered by a 410, since there is no history.
 func (c *collection) watch(w http.ResponseWriter, r *http.Request, bookmarks time.Duration) {
 	w.Header().Set("Content-Type", "application/json")
 	flush := func() { _ = http.NewResponseController(w).Flush() }
@@ -48,14 +47,14 @@ func (c *collection) wake() {
 	c.changed.Broadcast()
 }
 
-// everySoOften wakes the watch for its bookmark; not all at the same moment.
+// everySoOften wakes the watch for its bookmark, at another moment than other watches.
 func (c *collection) everySoOften(period time.Duration) (stop func()) {
 	var timer *time.Timer
 	timer = time.AfterFunc(rand.N(period), func() { c.wake(); timer.Reset(period) })
 	return func() { timer.Stop() }
 }
 
-// nextEvents waits until there is something to say; nothing, after a wake that brought no event.
+// nextEvents waits until there is something to send. It returns nothing after a wake that brought no event.
 func (c *collection) nextEvents(ctx context.Context, since uint64) (buffer []byte, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

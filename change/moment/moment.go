@@ -13,12 +13,12 @@ import (
 	"kubecdc/change"
 )
 
-// Moment is a point of the past. One of its fields is set; none: the end of the log.
+// Moment is a point of the past. One of its fields is set. If none is set, it is the end of the log.
 type Moment struct {
 	Time    time.Time              // on the clock that is asked for
-	Version change.ResourceVersion // of one resource
+	Version change.ResourceVersion // a version of one resource
 	Batch   *Batch                 // what the log had with it
-	Start   bool                   // of the log
+	Start   bool                   // the start of the log
 }
 
 // Batch names a batch of a slot, and with that a checkpoint.
@@ -29,7 +29,7 @@ type Batch struct {
 
 func (b Batch) String() string { return fmt.Sprintf("%d/%d", b.Slot, b.Number) }
 
-// Form is a set of ways to write a moment, besides that of the end of the log.
+// Form is a set of ways to write a moment. The end of the log can be written in each.
 type Form int
 
 // The forms.
@@ -64,8 +64,8 @@ func (f Form) Help() string {
 	return b.String()
 }
 
-// Parse reads a moment in one of the forms. A time is not in the future, and how long ago is in whole seconds, as objects tell
-// time. The end of the log may be called end too.
+// Parse reads a moment in one of the forms. A time is not in the future, and a duration before now is rounded to seconds, as objects'
+// times are. The end of the log may be called end too.
 func (f Form) Parse(text string, now time.Time) (Moment, error) {
 	if m, form, err := read(text, now); form == form&f {
 		return m, err
@@ -125,7 +125,7 @@ func parseTime(text string, now time.Time) (t time.Time, err error) {
 		return t, nil
 	}
 	word, rest, _ := strings.Cut(text, "T")
-	if day, is := dayOf(strings.ToLower(word), now); is {
+	if day, isDay := dayOf(strings.ToLower(word), now); isDay {
 		text = day.Format(time.DateOnly) + strings.TrimRight("T"+rest, "T")
 	}
 	for _, layout := range layouts {
@@ -139,7 +139,7 @@ func parseTime(text string, now time.Time) (t time.Time, err error) {
 }
 
 // dayOf returns the day that a word names: today, yesterday, or the last one of a weekday's name, which may be today.
-func dayOf(word string, now time.Time) (day time.Time, is bool) {
+func dayOf(word string, now time.Time) (day time.Time, isDay bool) {
 	for ago := range 7 {
 		day = now.AddDate(0, 0, -ago)
 		weekday := strings.ToLower(day.Weekday().String())

@@ -1,4 +1,4 @@
-// Package dependency names the servers that the exporter depends on, attributes errors to them, waits for them at a start, and
+// Package dependency names the servers that the exporter depends on, and attributes errors to them. It waits for them at a start, and
 // detects calls that they do not answer. It does not know what the calls are about: neither slots nor batches.
 package dependency
 
@@ -24,7 +24,7 @@ type taggedError struct {
 
 func (e *taggedError) Unwrap() error { return e.error }
 
-// Tag attributes an error to a dependency, unless it is attributed to one already; nil stays nil.
+// Tag attributes an error to a dependency, unless it is attributed to one already. It returns nil for nil.
 func Tag(dependency string, err error) error {
 	if err == nil || Of(err) != "" {
 		return err
@@ -32,7 +32,7 @@ func Tag(dependency string, err error) error {
 	return &taggedError{dependency, err}
 }
 
-// OfCheckpoint attributes an error to the checkpoint, and says so in its text; nil stays nil.
+// OfCheckpoint attributes an error to the checkpoint, and says so in its text. It returns nil for nil.
 func OfCheckpoint(err error) error {
 	if err == nil {
 		return nil

@@ -17,8 +17,8 @@ type Step struct {
 	For    string        // what is waited for: "the API server to say which cluster it is"
 	On     string        // the dependency that it is
 	At     string        // the server's address, without passwords
-	Limit  time.Duration // of one attempt; 0: none
-	Before string        // what has to end before there is an answer; empty: nothing
+	Limit  time.Duration // time limit of one attempt, or 0
+	Before string        // what has to end before there is an answer, or empty
 }
 
 func (s Step) what() string {
@@ -40,7 +40,7 @@ func (s Step) silence() string {
 type SilentError struct {
 	Step  Step
 	After time.Duration
-	err   error // of the attempt, if it ended at the limit
+	err   error // the attempt's error, if it ended at the limit
 }
 
 func (e *SilentError) Error() string {
@@ -164,13 +164,13 @@ func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) e
 func (w *waiting) answer(ctx context.Context, do func(context.Context) error) error {
 	a := w.step.begin(ctx, do)
 	defer a.cancel()
-	look := time.NewTicker(silentAfter)
-	defer look.Stop()
+	ticker := time.NewTicker(silentAfter)
+	defer ticker.Stop()
 	for {
 		select {
 		case err := <-a.ended:
 			return a.judge(ctx, err)
-		case <-look.C:
+		case <-ticker.C:
 			if !w.failed || time.Since(w.logged) >= logEvery {
 				w.report(w.step.silence())
 			}

@@ -31,15 +31,15 @@ func refused(code int32, after int32) error {
 }
 
 // waiting begins a start whose log and notifications can be read.
-func waiting() (s *dependency.Steps, log *bytes.Buffer, told *[]string) {
-	log, told = &bytes.Buffer{}, &[]string{}
-	return dependency.NewStart(slog.New(slog.NewTextHandler(log, nil)), func(err error) { *told = append(*told, fmt.Sprint(err)) }), log, told
+func waiting() (s *dependency.Steps, log *bytes.Buffer, reasons *[]string) {
+	log, reasons = &bytes.Buffer{}, &[]string{}
+	return dependency.NewStart(slog.New(slog.NewTextHandler(log, nil)), func(err error) { *reasons = append(*reasons, fmt.Sprint(err)) }), log, reasons
 }
 
 // A passing failure is retried, after the time that the server asks for, and logged once for each reason.
 func TestAStepIsTriedAgainAsTheServerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, log, told := waiting()
+		s, log, reasons := waiting()
 		answers := []error{refused(429, 7), refused(429, 0), refused(503, 0), nil}
 		var asked []time.Time
 		err := s.Do(t.Context(), step, func(context.Context) error {
@@ -52,13 +52,13 @@ func TestAStepIsTriedAgainAsTheServerAsks(t *testing.T) {
 		if text := log.String(); strings.Count(text, "waiting for the server") != 3 || strings.Count(text, "no longer") != 1 {
 			t.Errorf("the log is\n%s", text)
 		}
-		if got := strings.Join(*told, "; "); !strings.Contains(got, "waiting for the server (here:1): ask: no 503") || !strings.HasSuffix(got, "<nil>") {
+		if got := strings.Join(*reasons, "; "); !strings.Contains(got, "waiting for the server (here:1): ask: no 503") || !strings.HasSuffix(got, "<nil>") {
 			t.Errorf("told: %s", got)
 		}
 	})
 }
 
-// An attempt that hangs beyond its limit is logged after some seconds, and no second attempt is made.
+// An attempt that hangs longer than its limit is logged after some seconds, and no second attempt is made.
 func TestAnAttemptThatHangsIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, _ := waiting()
@@ -100,7 +100,7 @@ func TestAnAttemptThatEndsAtItsLimitIsRepeated(t *testing.T) {
 }
 
 // A reason that differs only in this side's port is the same reason, and so is a silence between two failures.
-func TestAReasonIsToldOnce(t *testing.T) {
+func TestAReasonIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, _ := waiting()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)

@@ -25,7 +25,7 @@ func Passing(err error) bool {
 		return db.Transient // classified by the database's package
 	}
 	if proxy, ok := errors.AsType[*kubeapi.ProxyError](err); ok {
-		return proxy.Code >= http.StatusInternalServerError // 5xx: the proxy can't reach the server; 403 and 407 are its rules
+		return proxy.Code >= http.StatusInternalServerError // 5xx: the proxy can't reach the server, while 403 and 407 are its rules
 	}
 	var status apierrors.APIStatus
 	switch {

@@ -13,7 +13,7 @@ const StalledAfter = 2 * time.Second
 
 // Observer is notified of calls that have been unanswered for StalledAfter.
 type Observer interface {
-	// Stalled gives the oldest call to a dependency that is unanswered; nil when there is none any more.
+	// Stalled receives the oldest call to a dependency that is unanswered, or nil when there is none any more.
 	Stalled(dependency string, err error)
 }
 
@@ -34,7 +34,7 @@ type Call struct {
 	since            time.Time
 	timer            *time.Timer
 
-	err   error // of the last attempt; guarded by Watchdog.mu
+	err   error // the last attempt's error, guarded by Watchdog.mu
 	ended bool  // likewise
 }
 

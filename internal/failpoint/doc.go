@@ -1,6 +1,6 @@
-// Package failpoint lets a test kill or suspend the process at a named step: between receiving an event and committing its
-// position, and while a new owner rolls forward or rebuilds the checkpoint. In builds without the tag failpoints Hit is empty
-// and costs nothing.
+// Package failpoint lets a test kill or suspend the process at a named step. Steps lie between receiving an event and committing its
+// position, and where a new owner rolls forward or rebuilds the checkpoint. In builds without the tag failpoints Hit is empty and costs
+// nothing.
 package failpoint
 
 // The steps, in order.
@@ -8,7 +8,7 @@ const (
 	Received       = "received"        // an event was read, and is about to be sent to the queue
 	Collected      = "collected"       // a batch was gathered
 	Prepared       = "prepared"        // the batch has its number and before-images
-	TxnAdded       = "txn-added"       // Kafka's transaction begins; by protocol 1 the partitions were added to it
+	TxnAdded       = "txn-added"       // Kafka's transaction begins. By protocol 1 the partitions were added to it
 	DataProduced   = "data-produced"   // the changes were produced, or their rows added to the file, but not committed
 	ControlWritten = "control-written" // so was the control record
 	Written        = "written"         // the sink has committed the batch
@@ -23,7 +23,7 @@ const (
 	SignalAnswered = "signal-answered" // an answer to what a user asks was stored
 	AuditWritten   = "audit-written"   // audit records are durable, and who brought them does not know it
 	Forwarded      = "forwarded"       // the sink has committed a batch of a spool
-	RestoreTold    = "restore-told"    // a stream has found that etcd was restored, and told the others; none of them has followed
+	RestoreTold    = "restore-told"    // a stream has found and reported a restore of etcd, which no other stream has followed
 )
 
 // All lists the steps of every exporter. The chaos test kills the process at each of them.

@@ -8,13 +8,13 @@ import (
 // ErrGone means that tables were dropped or emptied since the database was opened.
 var ErrGone = errors.New("the tables are gone, or were emptied")
 
-// Database is the error of a failed call to a database, the checkpoint's or the log's: what was tried, on which one, why it failed, and what
-// the user can do.
+// Database is the error of a failed call to a database of the checkpoint or of the log. It says what was tried, on which database, why
+// it failed, and what the user can do.
 type Database struct {
 	Op    string // "commit batch 7 of slot 2"
 	Where string // the database, without the password, or the file
 	Err   error
-	Hint  string // what the user can do; empty when there is nothing to say
+	Hint  string // what the user can do, or empty
 	Gone  bool   // it is an ErrGone: the exporter opens both ends anew
 	// Transient says that the failure may end by itself: the database can't be reached, is starting, or is overloaded. A start
 	// waits for that.

@@ -6,6 +6,6 @@ import "errors"
 
 // Is reports whether an error is of a type, or wraps one.
 func Is[E error](err error) bool {
-	_, is := errors.AsType[E](err)
-	return is
+	_, ok := errors.AsType[E](err)
+	return ok
 }

@@ -2,8 +2,8 @@ package fault
 
 import "fmt"
 
-// Usage is the error of a command line that can't be meant, whoever finds that out: it says what is wrong, and what to write instead. The
-// program ends with exit code 2.
+// Usage is the error of a command line that can't be meant, found anywhere in the program. It says what is wrong, and what to write
+// instead. The program ends with exit code 2.
 type Usage string
 
 func (e Usage) Error() string { return string(e) }

@@ -1,6 +1,6 @@
 //go:build invariants
 
-// Package invariant says whether the invariants of docs/design.md are verified at each batch. Tests build the exporter so; a violation
+// Package invariant says whether the invariants of docs/design.md are verified at each batch. Tests build the exporter so. A violation
 // ends the process.
 package invariant
 

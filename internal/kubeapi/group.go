@@ -1,6 +1,5 @@
-// Package kubeapi makes typed clients of single API groups. client-go's clientset would link the types of all built-in
-// resources into the program; these clients link only those of their group. The package does not know what the objects are
-// used for.
+// Package kubeapi makes typed clients of single API groups. client-go's clientset would link the types of all built-in resources into
+// the program. These clients link only the types of their group. The package does not know what the objects are used for.
 package kubeapi
 
 import (
@@ -11,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Group returns a client of one version of a group; types adds the group's types to a scheme. It makes no request.
+// Group returns a client of one version of a group. types adds the group's types to a scheme. Group makes no request.
 func Group(config *rest.Config, gv schema.GroupVersion, types func(*runtime.Scheme) error) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // for Status, which any request may return

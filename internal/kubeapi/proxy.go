@@ -31,7 +31,7 @@ func (e *ProxyError) Error() string {
 }
 
 // ProxyOf names the proxy on the way to an API server without TLS, or "" if there is none. Such a proxy reads the requests and may
-// answer them; with TLS it can't.
+// answer them, which TLS prevents.
 func ProxyOf(config *rest.Config, server *url.URL) string {
 	proxy := config.Proxy
 	if proxy == nil {

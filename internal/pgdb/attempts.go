@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// attempts is the error of a failed connection, told by those of its attempts that say why.
+// attempts is the error of a failed connection. Its text has the errors of the attempts that give a reason.
 type attempts struct {
-	err  error // all of them
-	told []error
+	err     error // all of them
+	reasons []error
 }
 
 func (a *attempts) Error() string {
-	return "connect: " + strings.Join(strings.Split(errors.Join(a.told...).Error(), "\n"), "; ")
+	return "connect: " + strings.Join(strings.Split(errors.Join(a.reasons...).Error(), "\n"), "; ")
 }
 
 func (a *attempts) Unwrap() error { return a.err }
@@ -31,11 +31,11 @@ func furthest(err error) error {
 	if !ok {
 		return err
 	}
-	told := slices.DeleteFunc(slices.Clone(all.Unwrap()), refusedTLS)
-	if len(told) == 0 {
-		told = all.Unwrap()
+	reasons := slices.DeleteFunc(slices.Clone(all.Unwrap()), refusedTLS)
+	if len(reasons) == 0 {
+		reasons = all.Unwrap()
 	}
-	return &attempts{err: err, told: told}
+	return &attempts{err: err, reasons: reasons}
 }
 
 func refusedTLS(err error) bool {

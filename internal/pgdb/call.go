@@ -37,7 +37,7 @@ func JSONB(name string, text []byte) Param {
 }
 
 var (
-	binaryFormat = []int16{1} // of all parameters
+	binaryFormat = []int16{1} // the format of all parameters
 	errNoAnswer  = errors.New("the function gave no answer")
 )
 
@@ -79,7 +79,7 @@ func (db *DB) call(ctx context.Context, function string, params []Param, size in
 // room is a message of no bytes, before one of so many: pgx would copy that again and again while its buffer grows.
 type room int
 
-func (room) Frontend()           {} // of pgproto3.FrontendMessage
+func (room) Frontend()           {} // implements pgproto3.FrontendMessage
 func (room) Decode([]byte) error { return nil }
 
 // Encode of pgproto3.FrontendMessage.

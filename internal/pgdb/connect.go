@@ -18,8 +18,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// parse reads the URL. No search_path is sent: poolers refuse it as a start-up parameter, or forget it, and then tables
-// would be looked for, and made, in public. Statements name the schema.
+// parse reads the URL. No search_path is sent, since poolers refuse it as a start-up parameter, or forget it. Tables would then be
+// searched, and made, in public. Statements name the schema.
 func parse(o Options) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
 	switch {
@@ -94,7 +94,7 @@ func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
 	}
 	c.Password = fresh.Password
 	trust(c.TLSConfig, fresh.TLSConfig)
-	for i := range min(len(c.Fallbacks), len(fresh.Fallbacks)) { // of the same URL
+	for i := range min(len(c.Fallbacks), len(fresh.Fallbacks)) { // these are of the same URL
 		trust(c.Fallbacks[i].TLSConfig, fresh.Fallbacks[i].TLSConfig)
 	}
 	if o.PasswordFile == "" {
@@ -135,8 +135,8 @@ func first(ctx context.Context, config *pgx.ConnConfig, o Options) (*pgx.Conn, e
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// pooled reports whether there is a pooler in between: the process that the server named when the connection was made is then not
-// the one that answers.
+// pooled reports whether there is a pooler between this process and the server. The process that the server named when the connection
+// was made is then not the one that answers.
 func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
 	err := conn.QueryRow(ctx, "select pg_backend_pid()").Scan(&pid)

@@ -1,5 +1,5 @@
-// Package pgdb is what the Postgres checkpoint store and the Postgres sink share: it connects, brings a schema up to date, calls
-// functions with a batch of rows, and says what to do about errors. It knows nothing of what the tables hold.
+// Package pgdb is the common part of the Postgres checkpoint store and the Postgres sink. It connects, brings a schema up to date, calls
+// functions with a batch of rows, and says what to do about errors. It does not know the contents of the tables.
 package pgdb
 
 import (
@@ -27,11 +27,11 @@ type DB struct {
 
 type Options struct {
 	URL          string // postgres://user:password@host:port/database?…, as libpq reads it
-	PasswordFile string // read at each connect, in place of the URL's password; empty: none
+	PasswordFile string // read at each connect, in place of the URL's password, unless empty
 	Schema       string // made when it does not exist
 	Migrations   fs.FS  // SQL files by number, in the folder migrations
 	ReadOnly     bool   // the schema is taken as it is, unless a newer release has made it
-	Setting      string // the name of the setting that URL was given in, for error texts; the file's is SETTING_PASSWORD_FILE
+	Setting      string // the name of the setting that URL was given in, for error texts. The file's is SETTING_PASSWORD_FILE
 	MaxConns     int32  // unless the URL says pool_max_conns
 }
 
@@ -59,9 +59,8 @@ func (o *Options) step() string {
 	return "bring the schema up to date"
 }
 
-// prepare brings the schema up to date, and chooses how the pool's connections run statements. Behind a pooler by transaction
-// the next transaction may be on another connection, which does not know what was prepared on this one: so each statement is
-// sent whole.
+// prepare brings the schema up to date, and chooses how the pool's connections run statements. Behind a pooler by transaction the next
+// transaction may be on another connection, which does not know what was prepared on this one. So each statement is sent completely.
 func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) error {
 	conn, err := first(ctx, config, o)
 	if err != nil {
@@ -79,8 +78,8 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 	if err != nil {
 		return err
 	}
-	between, err := pooled(ctx, conn)
-	if between && config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+	hasPooler, err := pooled(ctx, conn)
+	if hasPooler && config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	return err
@@ -97,8 +96,8 @@ func where(c *pgx.ConnConfig, schema string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s (schema %s)", c.User, host, c.Database, schema)
 }
 
-// urlError is for a URL that can't be read. The parser's own text quotes the URL and blots out what it takes for the password;
-// in a malformed URL that is a guess, so the text is left out.
+// urlError is for a URL that can't be read. The parser's own text quotes the URL and hides what it takes for the password. In a
+// malformed URL that is a guess, so the text is left out.
 type urlError struct {
 	setting string
 	err     error

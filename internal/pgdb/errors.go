@@ -15,7 +15,7 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// Fail wraps err with what was tried on this database; nil stays nil.
+// Fail wraps err with what was tried on this database. It returns nil for nil.
 func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func gone(err error) bool {
 	return ok && (pg.Code == "23503" || pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "3F000")
 }
 
-// poolerHints are for PgBouncer's own errors, by a part of their text, since no code tells them apart.
+// poolerHints are for PgBouncer's own errors, by a part of their text, since they all have the same code.
 var poolerHints = []struct{ text, hint string }{
 	{"unsupported startup parameter", "the pooler in between lets no session choose this: take it out of the URL, or set it for " +
 		"the role or database in Postgres, or name it in PgBouncer's ignore_startup_parameters"},
@@ -129,7 +129,7 @@ func unreachable(err error) bool {
 	connect := fault.Is[*pgconn.ConnectError](err)
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
 		errors.Is(err, syscall.ENETUNREACH) || fault.Is[*net.DNSError](err) || errors.Is(err, errSilent) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ETIMEDOUT) || // of the second pgx makes the first
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ETIMEDOUT) || // pgx makes the first error of the second
 		errors.Is(err, syscall.ENOENT) && connect || // the socket file
 		connect && errors.Is(err, context.DeadlineExceeded)
 }

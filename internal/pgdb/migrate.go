@@ -18,8 +18,8 @@ import (
 // migrationLock is the advisory lock that a process holds while it makes or changes a schema: "kubecdc" as a number.
 const migrationLock = 0x6b756265636463
 
-// migration brings a schema up to date in one transaction: either all of it is there or nothing, and it needs nothing of a
-// session, which a pooler (PgBouncer) would not keep. goose, which SQLite's migrations use, locks by session.
+// migration brings a schema up to date in one transaction: either all of it is there or nothing. It needs no state of a session, which a
+// pooler (PgBouncer) would lose. goose, which SQLite's migrations use, locks by session.
 type migration struct {
 	Options
 	tx pgx.Tx
@@ -59,8 +59,8 @@ func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 // table names the table of the files that were run.
 func (m *migration) table() string { return pgx.Identifier{m.Schema, "migrations"}.Sanitize() }
 
-// version is 0 for a schema that was just made. Each step looks first, since "if not exists" wants the right to create a
-// thing even where it is there.
+// version is 0 for a schema that was just made. Each step first checks whether a thing exists, since "if not exists" needs the right to
+// create it even then.
 func (m *migration) version(ctx context.Context) (version int, err error) {
 	if err := m.unless(ctx, "select from pg_namespace where nspname = $1", m.Schema,
 		"create schema "+pgx.Identifier{m.Schema}.Sanitize()); err != nil {

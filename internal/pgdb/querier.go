@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Querier runs statements in a database or in a transaction. Texts among parameters and columns are escaped (Escape); a text that is
-// null is scanned as an empty one, a time that is null as the zero time, and all others in UTC.
+// Querier runs statements in a database or in a transaction. Texts among parameters and columns are escaped (Escape). A text that is
+// null is scanned as an empty one, and a time that is null as the zero time. All other times are in UTC.
 type Querier struct {
 	DB interface {
 		Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
@@ -25,7 +25,7 @@ func (q Querier) Exec(ctx context.Context, query string, args ...any) (changed i
 	return tag.RowsAffected(), err
 }
 
-// Row scans the first row; pgx.ErrNoRows if there is none.
+// Row scans the first row. It returns pgx.ErrNoRows if there is none.
 func (q Querier) Row(ctx context.Context, query string, args []any, into ...any) error {
 	return q.DB.QueryRow(ctx, query, stored(args)...).Scan(targets(into)...)
 }
@@ -39,7 +39,7 @@ func (q Querier) Rows(ctx context.Context, query string, args []any, into []any,
 	return err
 }
 
-// Each does what Querier.Rows does. An error of row is returned as it is; any other says what was tried.
+// Each does what Querier.Rows does. An error of row is returned as it is. Any other error says what was tried.
 func (db *DB) Each(ctx context.Context, op, query string, args []any, into []any, row func() error) error {
 	var failed error
 	err := Querier{db}.Rows(ctx, query, args, into, func() error {

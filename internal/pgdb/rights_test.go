@@ -12,7 +12,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A user without the right to create a schema is told the statement that grants it, and then gets in.
+// A user without the right to create a schema gets the statement that grants it, and can then connect.
 func TestAMissingRightIsNamedWithItsGrant(t *testing.T) {
 	database := servers.Database(t)
 	admin, err := pgx.Connect(t.Context(), database)

@@ -56,8 +56,8 @@ type Column[Row any] struct {
 }
 
 // NewColumn makes a column of a type, of what a row has for it.
-func NewColumn[Row, V any](param string, of Type[V], value func(Row) V) Column[Row] {
-	return Column[Row]{param, of.element, of.array, func(a *array, row Row) { of.add(a, value(row)) }}
+func NewColumn[Row, V any](param string, kind Type[V], value func(Row) V) Column[Row] {
+	return Column[Row]{param, kind.element, kind.array, func(a *array, row Row) { kind.add(a, value(row)) }}
 }
 
 type Type[V any] struct {
@@ -65,7 +65,7 @@ type Type[V any] struct {
 	add            func(*array, V)
 }
 
-// The types. Of json and bytea nil is a null.
+// The types. A nil json or bytea is a null.
 var (
 	TypeInt4        = Type[int32]{pgtype.Int4OID, pgtype.Int4ArrayOID, (*array).int4}
 	TypeBool        = Type[bool]{pgtype.BoolOID, pgtype.BoolArrayOID, (*array).bool}

@@ -48,7 +48,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	}
 	must(t, secure())
 	must(t, server.Recertify(t.Context()))
-	if err := secure(); err != nil { // of the connection that the restart has ended
+	if err := secure(); err != nil { // a statement on the connection that the restart has ended
 		must(t, secure())
 	}
 

@@ -36,7 +36,7 @@ func (o Options) dial(params map[string]string) (pgconn.DialFunc, error) {
 		}
 	}
 	d := &net.Dialer{
-		// The first keepalive is sent after half of the time; the other side has the other half to acknowledge one.
+		// The first keepalive is sent after half of the time. The other side has the other half to acknowledge one.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: limit / 2, Interval: limit / 6, Count: 3},
 		Control: func(network, _ string, conn syscall.RawConn) error {
 			if !strings.HasPrefix(network, "tcp") {
@@ -48,8 +48,8 @@ func (o Options) dial(params map[string]string) (pgconn.DialFunc, error) {
 	return d.DialContext, nil
 }
 
-// A statement that writes or reads one batch, or a lease, is answered within a minute, and a second more for each MB that it
-// sends. Otherwise the server hangs, or it has vanished behind a pooler or a proxy, which keeps the connection alive.
+// A statement that writes or reads one batch, or a lease, is answered within a minute. It has one more second for each MB that it sends.
+// Otherwise the server hangs, or it has vanished behind a pooler or a proxy, which keeps the connection alive.
 var (
 	answerTime    = time.Minute
 	answeredBytes = 1 << 20 // a second

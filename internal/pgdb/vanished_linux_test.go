@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A host that vanishes, or a server that hangs, fails a statement in time, whether it was still to be sent or the answer was
-// awaited; the error says so, and the next statement goes through once it is back.
+// A host that vanishes, or a server that hangs, fails a statement in time, while it is sent or while the answer is awaited. The error
+// says so, and the next statement succeeds once the server is back.
 func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
 	pgdb.SetAnswerTime(3 * time.Second)
 	vanish := func(p *servers.Proxy) error { return p.EachClient(ignorePackets) }

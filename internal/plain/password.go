@@ -12,8 +12,7 @@ var (
 	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d"?\s*[=:]\s*|\b(?:pwd|secret|token|api[-_]?key)=)("[^"]*"|'[^']*'|[^\s&;,]+)`)
 )
 
-// Redact hides what looks like a password in a text from elsewhere, such as a library's error: the user part of URLs,
-// and password=….
+// Redact hides what may be a password in a text from elsewhere, such as a library's error: the user part of URLs, and password=….
 func Redact(text string) string {
 	if strings.Contains(text, "://") {
 		text = userInfo.ReplaceAllString(text, "${1}"+hiddenPassword+"@")

@@ -1,7 +1,7 @@
-// Package plain prints what others have written: names and contents of objects, messages of servers. Whoever may create an object
-// can put characters there that a terminal obeys (escape sequences: they set its title, and erase lines), that look like another
-// line, or that change the order of what is read. All that a command or the log prints for people passes through this package,
-// which writes such characters as escapes. It knows nothing of who prints.
+// Package plain prints what others have written: names and contents of objects, messages of servers. A user who may create an object can
+// put characters there that a terminal obeys (escape sequences: they set its title, and erase lines). Others imitate another line, or
+// change the order of what is read. All that a command or the log prints for people passes through this package, which writes such
+// characters as escapes. It knows nothing of who prints.
 package plain
 
 import (
@@ -18,8 +18,8 @@ import (
 // when it was made.
 type Own string
 
-// Escape returns the text on one line, with an escape for each character that is not printed as itself: control characters, line
-// ends and tabs too, and those that only steer what is shown, such as the direction of writing.
+// Escape returns the text on one line, with an escape for each character that is not printed as itself. These are control characters,
+// line ends, tabs, and characters that only steer what is shown, such as the direction of writing.
 func Escape(text string) string { return escape(text, "") }
 
 // Lines does what Escape does, and leaves line ends and tabs as they are: the text is the program's, with others' words in it.
@@ -75,7 +75,7 @@ func JSON(text []byte) []byte {
 	return out
 }
 
-// JSONWriter returns a writer that passes each write, which must have whole characters, through JSON.
+// JSONWriter returns a writer that passes each write through JSON. A write must have complete characters.
 func JSONWriter(w io.Writer) io.Writer { return jsonWriter{w} }
 
 type jsonWriter struct{ w io.Writer }

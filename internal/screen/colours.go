@@ -8,25 +8,25 @@ import (
 	"golang.org/x/term"
 )
 
-// Colours are those of a terminal; elsewhere they do nothing.
+// Colours are a terminal's colours. Without a terminal they do nothing.
 type Colours struct {
 	On                                         bool
 	Title, Added, Removed, Changed, Dim, Alert *color.Color
 }
 
 // NewColours returns colours that are on or off.
-func NewColours(on bool) *Colours {
-	c := &Colours{on, color.New(color.Bold), color.New(color.FgGreen), color.New(color.FgRed), color.New(color.FgYellow),
+func NewColours(coloured bool) *Colours {
+	c := &Colours{coloured, color.New(color.Bold), color.New(color.FgGreen), color.New(color.FgRed), color.New(color.FgYellow),
 		color.New(color.Faint), color.New(color.FgRed, color.Bold)}
 	for _, each := range []*color.Color{c.Title, c.Added, c.Removed, c.Changed, c.Dim, c.Alert} {
-		if each.DisableColor(); on {
+		if each.DisableColor(); coloured {
 			each.EnableColor()
 		}
 	}
 	return c
 }
 
-// Of returns the colour of a sign: + is added, - removed, ~ changed; nil for any other.
+// Of returns the colour of a sign: + is added, - removed, ~ changed. It returns nil for any other.
 func (c *Colours) Of(sign byte) *color.Color {
 	return map[byte]*color.Color{'+': c.Added, '-': c.Removed, '~': c.Changed}[sign]
 }

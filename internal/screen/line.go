@@ -73,11 +73,11 @@ type Change struct {
 
 // Line returns the line. An object stands there as a command takes it: deploy/web -n shop. Where there is not enough room, what changed is
 // shortened first.
-func (c *Change) Line(width int, of *Colours, now time.Time) plain.Own {
-	parts := []Part{{Clock(c.At, now) + " ", of.Dim}, {signs[c.Op] + " ", of.Of(signs[c.Op][0])}, {Object(c.Resource, c.Name), of.Title},
-		{prefixed(" -n ", c.Namespace), of.Dim}, {prefixed("  ", c.What), nil}, {prefixed("  by ", c.By), of.Dim}}
+func (c *Change) Line(width int, colours *Colours, now time.Time) plain.Own {
+	parts := []Part{{Clock(c.At, now) + " ", colours.Dim}, {signs[c.Op] + " ", colours.Of(signs[c.Op][0])}, {Object(c.Resource, c.Name), colours.Title},
+		{prefixed(" -n ", c.Namespace), colours.Dim}, {prefixed("  ", c.What), nil}, {prefixed("  by ", c.By), colours.Dim}}
 	for _, note := range c.Notes {
-		parts = append(parts, Part{"  (" + note + ")", of.Dim})
+		parts = append(parts, Part{"  (" + note + ")", colours.Dim})
 	}
 	const what = 4
 	used := 0
@@ -90,7 +90,7 @@ func (c *Change) Line(width int, of *Colours, now time.Time) plain.Own {
 	return Line(width, parts...)
 }
 
-// prefixed returns a text behind its prefix; empty stays empty.
+// prefixed returns a text behind its prefix, or "" for an empty text.
 func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""

@@ -11,7 +11,7 @@ import (
 
 var now = time.Date(2026, 11, 26, 14, 0, 0, 0, time.Local)
 
-// A line fits, whatever is in it; what changed is shortened before who did it is.
+// Any line fits. What changed is shortened before who did it is.
 func TestAChangeFitsIntoALine(t *testing.T) {
 	plain := screen.NewColours(false)
 	c := screen.Change{At: now, Op: change.Update, Resource: "deployments.apps", Namespace: "shop", Name: "web", What: "spec.template, metadata.annotations", By: "alice"}

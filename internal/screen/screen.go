@@ -1,5 +1,5 @@
-// Package screen writes for people at a terminal: changes in a line each, lines that fit, and one line that stays below all others while
-// something is under way. It does not know what is under way.
+// Package screen writes for people at a terminal: changes in a line each, lines that fit, and a last line while something is under way.
+// It does not know what is under way.
 package screen
 
 import (
@@ -20,7 +20,7 @@ type Screen struct {
 	live    plain.Own
 }
 
-// Of returns the screen of a terminal; nil: w is none, or one that can't erase a line.
+// Of returns the screen of a terminal, or nil if w is none, or can't erase a line.
 func Of(w io.Writer) *Screen {
 	f, ok := w.(*os.File)
 	if !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
@@ -52,7 +52,7 @@ func (s *Screen) Columns() int {
 
 const erase = "\r\x1b[K"
 
-// Write writes whole lines above the live one.
+// Write writes complete lines above the live one.
 func (s *Screen) Write(lines []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Screen) Write(lines []byte) (int, error) {
 	return len(lines), err
 }
 
-// Live replaces the line below all others; without parts there is none.
+// Live replaces the line below all others, or removes it if there are no parts.
 func (s *Screen) Live(parts ...Part) {
 	text := Line(s.Columns()-1, parts...)
 	s.mu.Lock()

@@ -21,7 +21,7 @@ func (t *Table) Write(text []byte) (int, error) { return t.text.Write(text) }
 func (t *Table) Flush() error {
 	const space = 3
 	text := t.text.String()
-	var widths []int // of each cell but a line's last
+	var widths []int // the widths of each cell but a line's last
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "\t")
 		for i, cell := range cells[:len(cells)-1] {

@@ -20,7 +20,7 @@ type Slab struct {
 	holders atomic.Int32
 }
 
-// pools have the slabs that nobody holds: in each those of a size, a power of two, and less than twice that.
+// pools have the slabs that nobody holds. Each pool has slabs of a power of two, up to less than twice that.
 var pools [13]sync.Pool
 
 // New gives an empty slab with room for at least so many bytes, held once.

@@ -2,7 +2,7 @@ package slab
 
 import "testing"
 
-// A slab that one hold is left of is not used again; later ones have at least the room that was asked for.
+// A slab with one hold left is not used again. Later slabs have at least the requested room.
 func TestRoom(t *testing.T) {
 	for _, size := range []int{0, 1, smallest, smallest + 1, 5000, 64 << 10, largest - 1, largest, largest + 1} {
 		var all []*Slab

@@ -169,8 +169,8 @@ func TestAReadOnlyFolder(t *testing.T) {
 	}
 }
 
-// inReadOnlyRoot writes and reads what SQLite has no room for in memory, where it may write to the file's folder alone, as in a Pod: a
-// statement that may have to be undone, a file that is written anew, and a large sort by another process.
+// inReadOnlyRoot writes and reads what SQLite has no room for in memory, where it may write to the file's folder alone, as in a Pod. It
+// does that with a statement that may have to be undone, a file that is written anew, and a large sort by another process.
 func inReadOnlyRoot(ctx context.Context, path string) error {
 	folder := filepath.Dir(path)
 	root := filepath.Dir(folder)
@@ -221,7 +221,7 @@ func TestAFileSystemWithoutWhatProcessesShare(t *testing.T) {
 }
 
 // refuse makes a system call fail in this process, where an argument has these bits.
-func refuse(call, argument int, bits uint32, with syscall.Errno) error {
+func refuse(call, argument int, bits uint32, errno syscall.Errno) error {
 	const number, arguments = 0, 16 // where struct seccomp_data has them
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
@@ -229,7 +229,7 @@ func refuse(call, argument int, bits uint32, with syscall.Errno) error {
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: uint32(arguments + 8*argument)},
 		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: bits},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: bits},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(with)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}

@@ -12,7 +12,7 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// Fail wraps err with what was tried on this file; nil stays nil.
+// Fail wraps err with what was tried on this file. It returns nil for nil.
 func (f *File) Fail(op string, err error) error {
 	if err == nil || fault.Is[*fault.InUseError](err) {
 		return err
@@ -76,7 +76,7 @@ func isBusy(err error) bool {
 	return code == codes.SQLITE_BUSY || code == codes.SQLITE_LOCKED
 }
 
-// primaryCode is the low byte of a code, 0 if there is none; the rest says more precisely where.
+// primaryCode is the low byte of a code, or 0 if there is none. The rest says more precisely where.
 func primaryCode(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code() & 0xff

@@ -1,9 +1,9 @@
-// Package sqlitefile opens the SQLite file that an exporter keeps its checkpoint in, and its log where that is in a file too: as its
-// owner, or beside it, as commands do while an exporter runs. It knows nothing of what the tables hold.
+// Package sqlitefile opens the SQLite file in which an exporter stores its checkpoint, and its log if that is in a file too. It opens
+// the file as its owner, or shares it, as commands do while an exporter runs. It does not know the contents of the tables.
 //
 // An owner holds a lock of the operating system on FILE.lock, which it gets back from a process that died. The lock is not on the
-// database itself, since SQLite has locks of its own there, which end when this process closes any descriptor of the file (fcntl).
-// Nobody in this process may open the file in another way.
+// database itself, since SQLite has locks of its own there. They end when this process closes any descriptor of the file (fcntl). Nobody
+// in this process may open the file in another way.
 package sqlitefile
 
 import (
@@ -30,16 +30,16 @@ type File struct {
 	stop context.CancelFunc
 }
 
-// pragmas has synchronous=FULL, which syncs SQLite's log at each commit, so that a commit survives a loss of power. A reader that
-// holds a transaction lets that log grow (-wal); it is cut to 64 MB once it has been copied to the database.
+// pragmas has synchronous=FULL, which syncs SQLite's log at each commit, so that a commit survives a loss of power. A reader that holds
+// a transaction lets that log grow (-wal). It is cut to 64 MB once it has been copied to the database.
 var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_limit(67108864)"}
 
-// owners come before. Of a file that is new, pages can be given back to the disk later, a few at a time (incremental_vacuum). What is
-// deleted is overwritten (secure_delete): it may be what is redacted now.
+// The owner's pragmas come first. Pages of a new file can be given back to the disk later, a few at a time (incremental_vacuum). Deleted
+// content is overwritten (secure_delete), since it may be redacted now.
 var owners = []string{"auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)"}
 
 // busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time. They
-// look for a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.
+// need a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.
 const (
 	busyTimeout = "10000"
 	patience    = "busy_timeout(60000)"
@@ -74,8 +74,8 @@ func Own(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// Share opens a file that is there, whether or not a process owns it. Whoever shares it reads in short pieces, since SQLite's log
-// grows while a transaction is open, and writes what an owner looks for.
+// Share opens a file that exists, whether or not a process owns it. A process that shares it reads in short pieces, since SQLite's log
+// grows while a transaction is open. It writes only what an owner polls.
 func Share(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err == nil {
@@ -109,10 +109,10 @@ func (f *File) open(ctx context.Context, pragmas []string) (err error) {
 	return f.Fail("open", err)
 }
 
-// useFolder has SQLite put its temporary files into the file's folder: those of a statement that may have to be undone, of a large sort,
-// and of vacuum, which copies the file. In a Pod there is no other folder that may be written to. Who may only read the file keeps the
-// system's. The setting is the process's; SQLite calls it deprecated for programs with threads that set it at different times, and guards
-// it by a lock.
+// useFolder has SQLite put its temporary files into the file's folder. SQLite needs them for a statement that may have to be undone, for
+// a large sort, and for vacuum, which copies the file. In a Pod there is no other folder that may be written to. A process that may only
+// read the file uses the system's folder. The setting is the process's. SQLite calls it deprecated for programs with threads that set it
+// at different times, so a lock guards it.
 func (f *File) useFolder(ctx context.Context) {
 	folder := strings.ReplaceAll(filepath.Dir(f.path), "'", "''")
 	_, _ = f.db.ExecContext(ctx, `pragma temp_store_directory = '`+folder+`'`)
@@ -150,8 +150,8 @@ func syncFolder(folder string) error {
 	return d.Close()
 }
 
-// DB is the connection to the file. A transaction begins with the lock to write (begin immediate), so that it never has to be
-// repeated; a statement alone, and rows that are read, take no lock that others wait for.
+// DB is the connection to the file. A transaction begins with the lock to write (begin immediate), so that it never has to be repeated.
+// A single statement, and rows that are read, take no lock that others wait for.
 func (f *File) DB() *sql.DB { return f.db }
 
 func (f *File) Path() string { return f.path }

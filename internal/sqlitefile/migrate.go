@@ -11,8 +11,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// Migrate brings the tables of one part up to date: its migrations are SQL files by number, in the folder migrations, and the table
-// notes which of them were run. A shared file is left as it is: where its tables are not of this release, that is an error.
+// Migrate brings the tables of one part up to date. Its migrations are SQL files by number, in the folder migrations. The table records
+// which of them were run. It does not change a shared file, and fails if its tables are not of this release.
 func (f *File) Migrate(ctx context.Context, embedded fs.FS, table string) error {
 	files, err := fs.Sub(embedded, "migrations")
 	if err != nil {

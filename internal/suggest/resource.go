@@ -10,8 +10,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// short are kubectl's short names of built-in resources, for logs that are read without an API server. Whoever has one asks it for
-// the others (discovery.Served.Long).
+// short are kubectl's short names of built-in resources, for logs that are read without an API server. A caller that has an API server
+// asks it for the others (discovery.Served.Long).
 var short = map[string]string{"cj": "cronjobs.batch", "cm": "configmaps", "cs": "componentstatuses",
 	"crd": "customresourcedefinitions.apiextensions.k8s.io", "crds": "customresourcedefinitions.apiextensions.k8s.io",
 	"csr": "certificatesigningrequests.certificates.k8s.io", "deploy": "deployments.apps", "ds": "daemonsets.apps", "ep": "endpoints",
@@ -45,16 +45,16 @@ func Like(name string, known []string) (ids []string) {
 	group = version.ReplaceAllString(group, "")
 	plurals := []string{word, word + "s", word + "es", strings.TrimSuffix(word, "y") + "ies"}
 	if long := short[word]; long != "" {
-		plural, of, _ := strings.Cut(long, ".")
-		plurals, group = []string{plural}, cmp.Or(group, of)
+		plural, apiGroup, _ := strings.Cut(long, ".")
+		plurals, group = []string{plural}, cmp.Or(group, apiGroup)
 	}
 	for _, id := range known {
-		plural, of, _ := strings.Cut(id, ".")
+		plural, apiGroup, _ := strings.Cut(id, ".")
 		switch {
 		case !slices.Contains(plurals, plural) || slices.Contains(ids, id):
-		case of == "" && group == "":
+		case apiGroup == "" && group == "":
 			return []string{id}
-		case group == "" || group == of:
+		case group == "" || group == apiGroup:
 			ids = append(ids, id)
 		}
 	}

@@ -20,13 +20,13 @@ var process struct {
 // WatchStalls notices until the context ends when this process did not run: it was suspended, its machine slept, or other processes had
 // all processors.
 func WatchStalls(ctx context.Context) {
-	Every(ctx, tick, func() { note(true) })
+	Every(ctx, tick, func() { record(true) })
 	process.Lock()
 	defer process.Unlock()
 	process.ticked = time.Time{}
 }
 
-func note(watching bool) {
+func record(watching bool) {
 	now := time.Now().Round(0) // a machine that sleeps stops the monotonic clock
 	process.Lock()
 	defer process.Unlock()
@@ -42,7 +42,7 @@ func note(watching bool) {
 
 // StalledSince returns when the last stall began, if it ended after a time.
 func StalledSince(t time.Time) (from time.Time, stalled bool) {
-	note(false) // whoever waited may run before the next tick
+	record(false) // whoever waited may run before the next tick
 	process.Lock()
 	defer process.Unlock()
 	return process.from, process.to.After(t.Round(0))

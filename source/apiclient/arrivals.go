@@ -7,19 +7,20 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// arrivals is the body of a watch. It finds out for how long the bytes of an event may have waited to be read: while the output takes
-// nothing, or the process does not run, events wait in buffers of the connection, and the time of reading tells little of their own.
+// arrivals is the body of a watch. It finds out for how long the bytes of an event may have waited to be read. While the output takes
+// nothing, or the process does not run, events wait in buffers of the connection. Their time is then not the time at which they are
+// read.
 //
-// A read that has to wait returns what has just come, unless the process was stopped meanwhile. A read that need not wait returns what came
-// after the buffer was last seen to be empty.
+// A read that has to wait returns what has just come, unless the process was stopped meanwhile. A read that need not wait returns what
+// came after the buffer was last seen to be empty.
 type arrivals struct {
 	from        io.Reader
-	multiplexed bool      // a short read then shows that the buffer is empty; else only a read that waits does
+	multiplexed bool      // a short read then shows that the buffer is empty, else only a read that waits does
 	settled     time.Time // from when on an empty buffer shows that all has come
 	wasEmpty    bool      // after the last read
-	empty       time.Time // when all that had happened was last known to be read; zero: not known
-	since       time.Time // of the bytes of the last read
-	first       time.Time // of the first bytes of the line
+	empty       time.Time // when all that had happened was last known to be read, if that is known
+	since       time.Time // the bytes of the last read came after it
+	first       time.Time // the first bytes of the line came after it
 }
 
 const (

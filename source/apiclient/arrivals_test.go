@@ -21,10 +21,10 @@ func TestAnEventThatWaitedTellsSinceWhen(t *testing.T) {
 		for n, pause := range []time.Duration{2 * time.Second, 100 * time.Millisecond, 5 * time.Second} {
 			w.(http.Flusher).Flush()
 			time.Sleep(pause) // the server's part: when it has something to tell
-			at := time.Now()
+			moment := time.Now()
 			fmt.Fprintf(w, `{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"%d"}}}`+"\n", n+8)
 			w.(http.Flusher).Flush()
-			sent <- at
+			sent <- moment
 		}
 		<-r.Context().Done()
 	}))
@@ -44,9 +44,9 @@ func TestAnEventThatWaitedTellsSinceWhen(t *testing.T) {
 		t.Error("nothing else can be asked over the connection of HTTP/2")
 	}
 	for n, waits := range []bool{false, true, false} {
-		var at time.Time
+		var moment time.Time
 		if waits {
-			at = <-sent
+			moment = <-sent
 			time.Sleep(2 * time.Second) // the sink takes nothing
 		}
 		e, err := w.Next()
@@ -54,13 +54,13 @@ func TestAnEventThatWaitedTellsSinceWhen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !waits {
-			at = <-sent
+			moment = <-sent
 		}
-		if late := time.Since(e.Since); e.Since.After(at.Add(time.Second)) || waits && late < 2*time.Second {
-			t.Errorf("event %d was sent %s before it was read, and happened %s before or later", n+1, time.Since(at), late)
+		if late := time.Since(e.Since); e.Since.After(moment.Add(time.Second)) || waits && late < 2*time.Second {
+			t.Errorf("event %d was sent %s before it was read, and happened %s before or later", n+1, time.Since(moment), late)
 		}
-		if n == 2 && e.Since.Before(at.Add(-time.Second)) {
-			t.Errorf("event %d was read as it came, and may have happened %s before", n+1, at.Sub(e.Since))
+		if n == 2 && e.Since.Before(moment.Add(-time.Second)) {
+			t.Errorf("event %d was read as it came, and may have happened %s before", n+1, moment.Sub(e.Since))
 		}
 	}
 }

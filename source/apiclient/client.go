@@ -39,7 +39,7 @@ type Client struct {
 	road       *road         // to the server (road.go)
 	cluster    *cluster      // that is read (cluster.go)
 	checks     *checks       // whether it still is, over these connections
-	checkedFor time.Duration // how long a check is worth something; 0: each answer needs its own
+	checkedFor time.Duration // how long a check is valid, or 0 if each answer needs its own
 }
 
 // New prepares a client. It makes no request.
@@ -62,7 +62,7 @@ func New(config *rest.Config) (*Client, error) {
 		contact: newContact(), road: &road{}, cluster: &cluster{found: make(chan struct{})}, checks: &checks{}}, nil
 }
 
-// ProxyName returns the name of the proxy in between, for messages; empty if there is none.
+// ProxyName returns the name of the proxy between client and server, for messages, or "" if there is none.
 func (c *Client) ProxyName() string { return kubeapi.ProxyOf(c.config, c.base) }
 
 // Host returns the API server's address, for messages.
@@ -101,12 +101,12 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 	}
 	multiplexed = resp.ProtoMajor > 1
 	if resp.StatusCode == http.StatusOK && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-		c.contact.note()
+		c.contact.record()
 		return resp.Body, multiplexed, nil
 	}
 	defer resp.Body.Close()
 	if err = readStatus(resp, c.withhold); isAnswer(err) {
-		c.contact.note()
+		c.contact.record()
 	}
 	return nil, multiplexed, err
 }
@@ -204,7 +204,7 @@ func (c *Client) Fresh() (*Client, error) {
 	if s.newest == nil || s.newest.checks == c.checks || time.Since(s.newestSince) > freshFor {
 		config := rest.CopyConfig(c.config)
 		if config.Proxy == nil {
-			config.Proxy = http.ProxyFromEnvironment // the default; set explicitly, it keeps client-go from sharing the transport
+			config.Proxy = http.ProxyFromEnvironment // the default. Set explicitly, it prevents that client-go shares the transport
 		}
 		newest, err := New(config)
 		if err != nil {
@@ -233,7 +233,7 @@ func (c *Client) readAs(ctx context.Context, path, accept string) ([]byte, error
 	return io.ReadAll(io.LimitReader(body, 64<<20))
 }
 
-// ReadJSON reads one document and decodes it. accept is the Accept header; empty: plain JSON.
+// ReadJSON reads one document and decodes it. accept is the Accept header, or "" for plain JSON.
 func (c *Client) ReadJSON(ctx context.Context, path, accept string, into any) error {
 	if accept == "" {
 		accept = acceptJSON

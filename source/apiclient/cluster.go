@@ -16,14 +16,14 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// An address may lead to another cluster at any time: by a switch of DNS or of a load balancer, or since the cluster was made
-// again. What that one answers is no news of the first one, whatever it is: a list without an object, a 404, a 410, an event. So
-// once a client is told which cluster it reads, an answer is used only after the uid of namespace kube-system was read, and read
-// after the answer began: before, the address may have led elsewhere. With HTTP/2 both come over one connection, so they are of one
-// cluster. A proxy that takes each request to a cluster of its choice would have to change its mind twice in between.
+// An address may lead to another cluster: by a switch of DNS or of a load balancer, or because the cluster was made again. No answer of
+// the other cluster says anything of the first one: a list without an object, a 404, a 410, an event. So once a client knows its
+// cluster's uid, it uses an answer only after it has read the uid of namespace kube-system. That read begins after the answer began:
+// before, the address may have led elsewhere. With HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes
+// each request to a cluster of its choice would have to change its mind twice in between.
 //
-// The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing, so
-// the answer is not used, and the request fails as if it had not been answered.
+// The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing. So the
+// answer is not used, and the request fails as if it had not been answered.
 
 // OtherClusterError reports that the address leads to another cluster. It ends the use of the client and of all made from it.
 type OtherClusterError struct {
@@ -40,7 +40,7 @@ func (e *OtherClusterError) Error() string {
 // cluster is which cluster a client reads, and all that are made from it.
 type cluster struct {
 	mu    sync.Mutex
-	uid   string             // of namespace kube-system; empty: not known, so nothing is compared
+	uid   string             // the uid of namespace kube-system, or empty if it is not known and nothing is compared
 	other *OtherClusterError // nil: none was found
 	found chan struct{}      // is closed when another one was found
 
@@ -55,7 +55,8 @@ func (c *Client) Expect(uid string) {
 	c.cluster.uid = uid
 }
 
-// OtherCluster waits until the client finds another cluster, and returns the error that says so; nil if the context ends before.
+// OtherCluster waits until the client finds another cluster, and returns the error that says so. It returns nil if the context ends
+// before.
 func (c *Client) OtherCluster(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -94,7 +95,7 @@ type checks struct {
 	mu        sync.Mutex
 	running   *check
 	next      *check    // begins when the running one has ended
-	checkedAt time.Time // when the last check began that found the cluster; zero if a connection was made since
+	checkedAt time.Time // when the last check began that found the cluster, or zero if a connection was made since
 
 	connections int // made so far
 }
@@ -230,7 +231,7 @@ func (c *Client) check() error {
 		began := time.Now()
 		raw, err := c.askAll(ctx, KubeSystem)
 		if err == nil {
-			c.road.note(time.Since(began))
+			c.road.record(time.Since(began))
 			return c.compareWith(raw)
 		}
 		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) ||

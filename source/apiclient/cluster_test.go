@@ -22,7 +22,7 @@ import (
 // clusters is a proxy of HTTP that takes each request to the cluster that it leads to at the time, over whatever connection.
 type clusters struct {
 	uid    atomic.Value
-	status atomic.Int32 // of the identity; 0: it can be read
+	status atomic.Int32 // the status of the identity's answer, or 0 if it can be read
 	asked  atomic.Int32 // how often
 	ends   atomic.Int32 // so many lists end their connection, as --goaway-chance does
 }
@@ -57,7 +57,7 @@ func newClusters(t *testing.T) (*clusters, *Client) {
 	c := &clusters{}
 	c.uid.Store("first")
 	server := httptest.NewUnstartedServer(c)
-	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0) // of connections that are not needed after all
+	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0) // errors of connections that are not needed after all
 	server.StartTLS()
 	client, err := New(&rest.Config{Host: server.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
@@ -75,7 +75,8 @@ func listOf(resource string, c *Client) (items int, err error) {
 	return items, err
 }
 
-// No answer of another cluster is used, be it a list, an error or a watch; and none after that, though the first one is back.
+// No answer of another cluster is used, be it a list, an error or a watch. No later answer is used either, though the first cluster is
+// back.
 func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 	for name, do := range map[string]func(*Client) (int, error){
 		"a list":             func(c *Client) (int, error) { return listOf("pods", c) },
@@ -106,7 +107,7 @@ func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 				c.uid.Store("first")
 			}
 			if err := client.OtherCluster(t.Context()); err == nil {
-				t.Error("another cluster was found, and it is not told")
+				t.Error("another cluster was found, and OtherCluster did not return")
 			}
 		})
 	}

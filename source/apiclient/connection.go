@@ -14,13 +14,13 @@ type Connection struct{ net.Conn }
 
 type connectionKey struct{}
 
-// withConnection notes the connection that a request goes over.
+// withConnection records in the Connection which connection a request uses.
 func withConnection(ctx context.Context) (context.Context, *Connection) {
 	c := &Connection{}
 	return context.WithValue(ctx, connectionKey{}, c), c
 }
 
-// ifShared returns the connection if other requests pass over it; else nil.
+// ifShared returns the connection if other requests use it too, else nil.
 func (c *Connection) ifShared(multiplexed bool) *Connection {
 	if c.Conn == nil || !multiplexed {
 		return nil

@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// contact is when the API server was last heard, over all connections of a client and of all made from it. Any byte of an answer
-// counts, as an event of a watch; so nobody need ask for more while a stream is read.
+// contact is the time at which the API server was last heard, over all connections of a client and of the clients made from it. Any byte
+// of an answer counts, and any event of a watch. So no request need be made for that while a stream is read.
 type contact struct {
 	created time.Time
 	heard   atomic.Int64 // nanoseconds after created; 0: never
@@ -19,9 +19,9 @@ type contact struct {
 
 func newContact() *contact { return &contact{created: time.Now()} }
 
-func (c *contact) note() { c.heard.Store(max(int64(time.Since(c.created)), 1)) }
+func (c *contact) record() { c.heard.Store(max(int64(time.Since(c.created)), 1)) }
 
-// Heard returns when the API server last sent something; zero if it never has.
+// Heard returns when the API server last sent something, or zero if it never has.
 func (c *Client) Heard() time.Time {
 	if after := c.contact.heard.Load(); after > 0 {
 		return c.contact.created.Add(time.Duration(after))
@@ -33,8 +33,8 @@ func (c *Client) Heard() time.Time {
 // load balancer that may lead to another API server.
 const usedConnection = 2 * time.Second
 
-// Probe returns nil if the API server answers. Whatever it says is an answer, as that it does not know who asks, or has no time; what
-// a proxy says that can't reach it is none.
+// Probe returns nil if the API server answers. Any status is an answer, even 401 and 429. A proxy's answer that it can't reach the API
+// server is none.
 func (c *Client) Probe(ctx context.Context) error {
 	used, cancel := context.WithTimeout(ctx, usedConnection)
 	defer cancel()

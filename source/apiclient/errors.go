@@ -18,12 +18,12 @@ import (
 
 // This file classifies the API server's errors. Callers retry with backoff every error that is in no class.
 
-// IsGone reports that the server can't deliver what follows a resourceVersion, or can't go on with a continue token:
-// 410, as HTTP status or as ERROR event, with the reason Expired (compacted, or older than the watch cache) or Gone.
+// IsGone reports that the server can't deliver what follows a resourceVersion, or can't go on with a continue token. That is a 410, as
+// HTTP status or as ERROR event, with the reason Expired (compacted, or older than the watch cache) or Gone.
 func IsGone(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// IsRefused reports that a collection can't be read (no permission, no such resource), and that a short wait will not change
-// that. The stream reports it and retries slowly; other streams go on.
+// IsRefused reports that a collection can't be read (no permission, no such resource), and that a short wait will not change that. The
+// stream reports it and retries slowly, while other streams go on.
 func IsRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsMethodNotSupported(err)
@@ -34,9 +34,8 @@ func IsInvalid(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsNotAcceptable(err)
 }
 
-// ErrUnsupported reports a server whose resourceVersions are not numbers, or whose objects have no uids, as an aggregated API
-// server with its own store may be. Without them neither the order of changes nor a deletion is known, and the resource can't
-// be exported.
+// ErrUnsupported reports a server whose resourceVersions are not numbers, or whose objects have no uids. An aggregated API server with
+// its own store may be one. Without them neither the order of changes nor a deletion is known, and the resource can't be exported.
 var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion")
 
 // ErrName reports an object without a name, or with one that is too long (maxName) or not UTF-8.
@@ -67,8 +66,8 @@ func IsUnreadable(err error) bool {
 		fault.Is[*TooLargeError](err)
 }
 
-// IsInternal reports that the server failed: 500. What it failed at may be this one request, whoever makes it and however often, as
-// to read objects that were stored in a version that it has no more.
+// IsInternal reports that the server failed: 500. It may fail at this one request each time, for every client. An example is a list of
+// objects that were stored in a version that it does not know any more.
 func IsInternal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
@@ -86,7 +85,7 @@ func IsOverload(err error) bool {
 // maxRetryAfter is the longest wait that a server can ask for. A proxy that says a day means no stream in particular.
 const maxRetryAfter = time.Minute
 
-// RetryAfter returns the server's Retry-After (429, 503 and 504 have one), a minute at most; 0 if there is none.
+// RetryAfter returns the server's Retry-After (429, 503 and 504 have one), a minute at most, or 0 if there is none.
 func RetryAfter(err error) time.Duration {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok {
@@ -95,8 +94,8 @@ func RetryAfter(err error) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
-// IsConnectionEnd reports that the connection ended: at the server's timeout, at its restart, or because it was cut. The stream
-// goes on from its position; only an end that repeats is a failure.
+// IsConnectionEnd reports that the connection ended: at the server's timeout, at its restart, or because it was cut. The stream goes on
+// from its position. Only an end that repeats is a failure.
 func IsConnectionEnd(err error) bool {
 	return errors.Is(err, ErrIdle) || errors.Is(err, errMoved) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		fault.Is[net.Error](err) && !errors.Is(err, context.Canceled)

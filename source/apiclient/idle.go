@@ -27,7 +27,7 @@ func (b *idleBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.timer.Stop()
 	if n > 0 {
-		b.contact.note()
+		b.contact.record()
 	}
 	if err != nil && errors.Is(context.Cause(b.ctx), ErrIdle) {
 		err = ErrIdle

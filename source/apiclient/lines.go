@@ -23,14 +23,14 @@ type lines struct {
 	start int   // where the incomplete line starts
 	seen  int   // up to here the incomplete line has no newline
 	reads int   // into this slab
-	err   error // of the last read
-	long  int64 // bytes of the line that next returned, if it is longer than rawjson.LargestValue; else 0
+	err   error // the error of the last read
+	long  int64 // bytes of the line that next returned, if it is longer than rawjson.LargestValue, else 0
 }
 
 func newLines(from io.Reader) *lines { return &lines{from: from, slab: slab.New(smallestLines)} }
 
-// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line. Of a line
-// that is too long it returns the beginning.
+// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line. If a line is
+// too long, it returns the beginning.
 func (l *lines) next() ([]byte, error) {
 	for l.long = 0; ; {
 		if n := bytes.IndexByte(l.slab.Bytes[l.seen:], '\n'); n >= 0 {
@@ -101,8 +101,8 @@ func (l *lines) shrink() {
 	}
 }
 
-// renew begins a slab with the incomplete line. The slab is larger than the last one if a few reads have filled that one or if
-// the line needs it, and smaller if it took many reads.
+// renew begins a slab with the incomplete line. The slab is larger than the last one if a few reads have filled that one, or if the line
+// needs it. It is smaller if many reads have filled the last one.
 func (l *lines) renew() {
 	size := cap(l.slab.Bytes)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Lines of any length come as they were sent, however the reads fall, and stay as they are while they are held, whatever is read
-// into the slabs of lines that were released.
+// Lines of any length come as they were sent, in reads of any size. They do not change while they are held, whatever is read into the
+// slabs of lines that were released.
 func TestLines(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

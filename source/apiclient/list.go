@@ -15,9 +15,9 @@ import (
 )
 
 type Page struct {
-	Version   change.ResourceVersion // of the whole list: the same on every page
+	Version   change.ResourceVersion // the version of the list, which is the same on every page
 	Continue  string                 // empty on the last page
-	Remaining int64                  // how many objects follow this page; -1 when the server does not say (selectors)
+	Remaining int64                  // how many objects follow this page, or -1 if the server does not say (selectors)
 }
 
 func (p *Page) check() error {
@@ -27,12 +27,11 @@ func (p *Page) check() error {
 	return fmt.Errorf("%w: the list's is %s", ErrUnsupported, quoteVersion(string(p.Version)))
 }
 
-// Visit takes an item of a list. The item's bytes are valid until it returns. err says why the item is no object that the protocol
-// can use, as that of ParseObject does. Of an item that is too large (*TooLargeError) there are the first bytes, and its identity if
-// that stands in what was read of it.
+// Visit takes an item of a list. The item's bytes are valid until it returns. err says why the protocol can't use the item, with the
+// errors of ParseObject. If the item is too large (*TooLargeError), o has its first bytes, and its identity if these contain it.
 type Visit func(p *Page, o *Object, err error) error
 
-// List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
+// List reads one page and calls visit for each item while the page is being read, so the complete page is never in memory.
 func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (p Page, err error) {
 	accept := acceptJSON
 	if o.MetadataOnly {
@@ -49,7 +48,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 		}
 		defer func() {
 			if ctx.Err() == nil { // else the page was given up
-				o.Pace.note(o.Limit, objects, time.Since(began), err)
+				o.Pace.record(o.Limit, objects, time.Since(began), err)
 			}
 		}()
 	}
@@ -68,10 +67,10 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 // ErrNotExact reports a server that answers an exact read with another resourceVersion, or with an object that is newer.
 var ErrNotExact = errors.New("the server ignores resourceVersionMatch=Exact")
 
-func exactly(at change.ResourceVersion, visit Visit) Visit {
+func exactly(version change.ResourceVersion, visit Visit) Visit {
 	return func(p *Page, o *Object, err error) error {
-		if err == nil && o.Version.Compare(at) > 0 {
-			return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, at, o.Version)
+		if err == nil && o.Version.Compare(version) > 0 {
+			return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, version, o.Version)
 		}
 		return visit(p, o, err)
 	}
@@ -100,8 +99,8 @@ func (c *Client) First(ctx context.Context, s *change.Stream) (change.ResourceVe
 	return p.Version, err
 }
 
-// readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object that lacks metadata or items,
-// or has one of them twice, is not a list, and a list that does not end the response may be cut.
+// readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object is no list if it lacks metadata or
+// items, or has one of them twice. A list that does not end the response may be cut.
 func readPage(body io.Reader, visit Visit) (Page, error) {
 	r := rawjson.NewReader(body)
 	p, seen := Page{Remaining: -1}, map[string]int{}
@@ -141,7 +140,7 @@ func (p *Page) readMetadata(r *rawjson.Reader) error {
 	}
 	var m metav1.ListMeta
 	if json.Unmarshal(raw, &m) != nil {
-		return fmt.Errorf("%w: its metadata is not that of a list", rawjson.ErrMalformed)
+		return fmt.Errorf("%w: it has no metadata of a list", rawjson.ErrMalformed)
 	}
 	p.Version, p.Continue, p.Remaining = change.ResourceVersion(m.ResourceVersion), m.Continue, -1
 	if m.RemainingItemCount != nil {

@@ -18,8 +18,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// wholeList reads a list with encoding/json, to compare with. ok is false unless b is one whole list and nothing else.
-func wholeList(b []byte) (p Page, items []string, ok bool) {
+// completeList reads a list with encoding/json, to compare with. ok is false unless b is one complete list and nothing else.
+func completeList(b []byte) (p Page, items []string, ok bool) {
 	members := map[string][]json.RawMessage{}
 	d := json.NewDecoder(bytes.NewReader(b))
 	if first, err := d.Token(); !json.Valid(b) || err != nil || first != json.Delim('{') {
@@ -60,7 +60,7 @@ func checkPage(t *testing.T, what string, from io.Reader, b []byte) {
 		}
 		return nil
 	})
-	wantPage, want, ok := wholeList(b)
+	wantPage, want, ok := completeList(b)
 	if (err == nil) != ok || ok && (p != wantPage || !slices.Equal(items, want)) {
 		t.Fatalf("%s: %.200q: a list: %t, want %t: %v: %+v with %d items, want %+v with %d", what, b, err == nil, ok, err, p, len(items),
 			wantPage, len(want))
@@ -72,7 +72,7 @@ func checkPage(t *testing.T, what string, from io.Reader, b []byte) {
 
 const smallList = `{"kind":"List","metadata":{"resourceVersion":"5","continue":"x","remainingItemCount":3},"items":[{"metadata":{"name":"n"}},{}]}`
 
-var notWholeLists = []string{
+var incompleteLists = []string{
 	`<html><body>Bad gateway</body></html>`,
 	`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","code":500}`,
 	`{"kind":"Status","metadata":{"resourceVersion":"5"},"status":"Failure","code":500}`,
@@ -92,7 +92,7 @@ var notWholeLists = []string{
 	`[]`, `null`, ``, ` `,
 }
 
-var wholeLists = []string{
+var completeLists = []string{
 	smallList,
 	` {"metadata" : {"resourceVersion" : "5"} , "items" : null } ` + "\n",
 	`{"apiVersion":"v1","items":[{}],"kind":"CustomList","metadata":{"continue":"","resourceVersion":"5"}}` + "\n",
@@ -102,7 +102,7 @@ var wholeLists = []string{
 
 // A response is a list if all of it is one, in whichever pieces it comes.
 func FuzzReadPage(f *testing.F) {
-	for _, s := range slices.Concat(seeds, wholeLists, notWholeLists) {
+	for _, s := range slices.Concat(seeds, completeLists, incompleteLists) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -112,16 +112,16 @@ func FuzzReadPage(f *testing.F) {
 	})
 }
 
-// What a stream would take for a whole list closes a gap, and the objects that it lacks are deleted.
-func TestOnlyAWholeListIsAList(t *testing.T) {
-	for _, s := range wholeLists {
-		if _, _, ok := wholeList([]byte(s)); !ok {
+// If a stream took a cut list for a complete one, it would close a gap, and delete the objects that the list lacks.
+func TestOnlyACompleteListIsAList(t *testing.T) {
+	for _, s := range completeLists {
+		if _, _, ok := completeList([]byte(s)); !ok {
 			t.Errorf("%s: want a list", s)
 		}
 		checkPage(t, "whole", strings.NewReader(s), []byte(s))
 	}
-	for _, s := range notWholeLists {
-		if _, _, ok := wholeList([]byte(s)); ok {
+	for _, s := range incompleteLists {
+		if _, _, ok := completeList([]byte(s)); ok {
 			t.Errorf("%s: want no list", s)
 		}
 		checkPage(t, "not whole", strings.NewReader(s), []byte(s))
@@ -130,7 +130,7 @@ func TestOnlyAWholeListIsAList(t *testing.T) {
 
 // However a list is cut, and whichever of its bytes is wrong, it is a list only if encoding/json takes it for one.
 func TestCutAndBrokenLists(t *testing.T) {
-	for _, s := range wholeLists {
+	for _, s := range completeLists {
 		for n := range len(s) {
 			checkPage(t, "cut", strings.NewReader(s[:n]), []byte(s[:n]))
 			for _, c := range []byte("\x00 \"\\{}[],:0n<\xff") {

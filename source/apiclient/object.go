@@ -15,9 +15,9 @@ import (
 // Object is one object as the server sent it, and the four of its fields that the watch protocol needs.
 type Object struct {
 	Raw       []byte
-	Slab      *slab.Slab         // holds Raw, for whoever takes it; nil: Raw has memory of its own, or is valid until the next call
+	Slab      *slab.Slab         // holds Raw. nil: Raw has memory of its own, or is valid until the next call
 	Room      func(n int) []byte // gives Prepare memory; nil: it takes its own
-	joined    string             // the key, if namespace and name stand side by side in one string; else empty
+	joined    string             // the key, if one string has namespace and name, else empty
 	Namespace string
 	Name      string
 	UID       string
@@ -153,8 +153,8 @@ func (o *Object) Prepare(redactor *redact.Redactor, r *change.Resource) error {
 	return nil
 }
 
-// lackingError reports an object without name, uid or version. Without a name it is not an object (ErrName); without
-// one of the others its resource may be one that can't be exported (ErrUnsupported).
+// lackingError reports an object without name, uid or version. Without a name it is not an object (ErrName). Without uid or version its
+// resource may be one that can't be exported (ErrUnsupported).
 type lackingError struct{ name, uid, version string }
 
 func (e *lackingError) Error() string {
@@ -162,7 +162,7 @@ func (e *lackingError) Error() string {
 		e.name, e.uid, quoteVersion(e.version))
 }
 
-// quoteVersion quotes a resourceVersion if it looks like one, since no other part of an object may get into an error.
+// quoteVersion quotes a resourceVersion if it may be one, since no other part of an object may get into an error.
 func quoteVersion(version string) string {
 	if strings.Trim(version, "0123456789/:.,_-") != "" {
 		return fmt.Sprintf("of %d bytes", len(version))

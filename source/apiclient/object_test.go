@@ -45,8 +45,7 @@ func comparable(raw []byte) bool {
 
 const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"42","labels":{"x":"\"\\\u00e9"}},"spec":{"n":[0,-1.5e+3,true,false,null,{},[],"0123456789abcdef"]}}`
 
-// FuzzObject: an object is accepted when encoding/json accepts it, as a whole and wherever it stands, and the same is
-// found in it.
+// FuzzObject accepts an object when encoding/json accepts it, by itself and inside a list, and finds the same in it.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte(pod))
 	for _, s := range []string{

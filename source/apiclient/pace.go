@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Pace is how many objects the pages of a collection's lists ask for: fewer where a page takes long, since its objects are large, the
-// network is slow, or the log is. An API server ends a request after its --request-timeout (60 s), however much of the page it has sent,
-// and would end the same page again. A continue token takes any limit. It is safe for concurrent use.
+// Pace decides how many objects the pages of a collection's lists ask for. It asks for fewer objects if a page takes long, since they
+// are large, or the network or the log is slow. An API server ends a request after its --request-timeout (60 s), after any part of the
+// page, and would end the same page again. A continue token takes any limit. A Pace is safe for concurrent use.
 type Pace struct {
 	mu          sync.Mutex
 	most, limit int
@@ -32,8 +32,8 @@ func (p *Pace) Limit() int {
 	return p.limit
 }
 
-// note learns from a page: how many objects were read of it, in what time, and how it ended.
-func (p *Pace) note(limit, objects int, took time.Duration, err error) {
+// record learns from a page: how many objects were read from it, in what time, and how it ended.
+func (p *Pace) record(limit, objects int, took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -45,8 +45,8 @@ func (p *Pace) note(limit, objects int, took time.Duration, err error) {
 	}
 }
 
-// isCut reports whether an error may be how a server, or a proxy before it, ended a page that took too long: anything but an answer
-// that refuses it.
+// isCut reports whether a page may have been ended by a server, or by a proxy, because it took too long. That is any error except an
+// answer that refuses the page.
 func isCut(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError

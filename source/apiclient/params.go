@@ -35,18 +35,18 @@ func selectors(s *change.Stream) url.Values {
 type ListOptions struct {
 	MetadataOnly bool
 	Limit        int                    // objects a page; 0: all in one
-	Pace         *Pace                  // learns from the page, and sets the limits of ListAll; nil: nothing does
+	Pace         *Pace                  // learns from the page and sets the limits of ListAll, unless it is nil
 	Continue     string                 // the token of the page before
-	Exact        change.ResourceVersion // the collection as it was at this resourceVersion; empty: as it is now
-	Namespace    string                 // of a collection of all namespaces: only this one
+	Exact        change.ResourceVersion // the collection as it was at this resourceVersion, or as it is now if empty
+	Namespace    string                 // the only namespace to read in a collection of all namespaces
 	Name         string                 // only the object of this name
 }
 
 // query builds the parameters of one page.
 //
-// The first page of a list of the present sets no resourceVersion ("most recent"). That is a consistent read, so the list is
-// never older than anything that a server has sent before. resourceVersion=0 ("any") is cheaper and may go back in time; it is
-// never used. A continue token has the first page's version in it and must be sent without a resourceVersion.
+// The first page of a list of the present sets no resourceVersion ("most recent"). That is a consistent read, so the list is never older
+// than anything that a server has sent before. resourceVersion=0 ("any") is cheaper and may go back in time, so it is never used. A
+// continue token has the first page's version in it and must be sent without a resourceVersion.
 //
 // A list of the past sets resourceVersionMatch=Exact. The server answers 410 if it has compacted that revision.
 func (o ListOptions) query(s *change.Stream) url.Values {

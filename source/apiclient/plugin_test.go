@@ -18,7 +18,7 @@ import (
 // A request ends with its context, though the kubeconfig's credential plugin hangs: client-go would wait for the plugin.
 func TestARequestEndsThoughThePluginHangs(t *testing.T) {
 	t.Parallel()
-	silent := filepath.Join(t.TempDir(), "silent") // whoever opens it waits for a writer
+	silent := filepath.Join(t.TempDir(), "silent") // opening it for reading waits for a writer
 	if err := syscall.Mkfifo(silent, 0o600); err != nil {
 		t.Fatal(err)
 	}

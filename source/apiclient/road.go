@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// gzip costs the API server and this process CPU, and saves bytes, which are what a list waits for only where the server is far away.
+// gzip costs CPU of the API server and of this process. It saves bytes, which delay a list only if the server is far away.
 
 // farAway is the shortest round trip of a server that is far away. Servers of one region answer in a few milliseconds.
 const farAway = 20 * time.Millisecond
 
 // road is what is known of the way to the API server, for a client and all that are made from it.
 type road struct {
-	compression string       // of answers: auto, gzip, or none, which is the default
-	trip        atomic.Int64 // the shortest round trip of a small request, in nanoseconds; 0: not known
+	compression string       // the compression of answers: auto, gzip, or none, which is the default
+	trip        atomic.Int64 // the shortest round trip of a small request, in nanoseconds, or 0 if it is not known
 }
 
 // Compress sets whether the client, and all made from it, ask for answers in gzip: auto (if the server is far away), gzip or none. It is
 // called before streams use the client.
 func (c *Client) Compress(how string) { c.road.compression = how }
 
-// note takes the time of a small request.
-func (r *road) note(trip time.Duration) {
+// record takes the round trip of a small request.
+func (r *road) record(trip time.Duration) {
 	for {
 		shortest := r.trip.Load()
 		if shortest > 0 && shortest <= int64(trip) || r.trip.CompareAndSwap(shortest, int64(trip)) {
@@ -34,7 +34,8 @@ func (r *road) note(trip time.Duration) {
 	}
 }
 
-// FarAway reports whether round trips to the server cost more than its and this process's work; false while that is not known.
+// FarAway reports whether round trips to the server cost more than its and this process's work. It returns false while that is not
+// known.
 func (c *Client) FarAway() bool { return c.road.trip.Load() >= int64(farAway) }
 
 // compresses reports whether to ask for an answer in gzip. A watch is not: how its bytes come tells when its events happened (arrivals.go).

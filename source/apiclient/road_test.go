@@ -37,15 +37,15 @@ func TestListsOfAFarServerAreCompressed(t *testing.T) {
 	for _, c := range []struct {
 		how  string
 		trip time.Duration
-		want string // of a list, a streaming list and a watch
+		want string // the compression of a list, a streaming list and a watch
 	}{{"auto", time.Nanosecond, "||"}, {"auto", 25 * time.Millisecond, "gzip|gzip|"}, {"gzip", time.Nanosecond, "gzip|gzip|"}, {"none", 25 * time.Millisecond, "||"}} {
 		client, err := New(&rest.Config{Host: server.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		client.Compress(c.how)
-		client.road.note(c.trip)
-		client.road.note(c.trip + time.Second)
+		client.road.record(c.trip)
+		client.road.record(c.trip + time.Second)
 		asked = nil
 		if n, err := listOf("pods", client); n != 1 || err != nil {
 			t.Errorf("%s: %d items of a list, %v", c.how, n, err)
@@ -75,7 +75,7 @@ func answerTo(r *http.Request) string {
 }
 
 // The identity that is read behind each answer shows how far away the server is.
-func TestTheRoundTripIsNoted(t *testing.T) {
+func TestTheRoundTripIsRecorded(t *testing.T) {
 	_, client := newClusters(t)
 	if _, err := listOf("pods", client); err != nil || client.road.trip.Load() == 0 {
 		t.Errorf("round trip %d, %v", client.road.trip.Load(), err)

@@ -21,7 +21,8 @@ type Event struct {
 	Object Object
 	Line   []byte
 	Err    error // why the event can't be read (Line has it as it came), or a *NotEventError
-	// Since is when all events before this one were known to be read, so that it happened later (arrivals.go); zero: not known.
+	// Since is when all events before this one were known to be read, so this one happened later (arrivals.go). It is zero if that is
+	// not known.
 	Since time.Time
 }
 
@@ -38,8 +39,8 @@ type Watch struct {
 	connection *Connection
 }
 
-// Watch opens a watch that begins after the version; without a version, a streaming list, which begins with all objects. A server
-// sends a bookmark about once a minute, so a connection that is idle for longer than the client's timeout is half open.
+// Watch opens a watch that begins after the version. Without a version it opens a streaming list, which begins with all objects. A
+// server sends a bookmark about once a minute, so a connection that is idle for longer than the client's timeout is half open.
 func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion,
 	timeoutSeconds int) (*Watch, error) {
 	accept := acceptJSON
@@ -64,26 +65,26 @@ func (w *Watch) Close() {
 
 // Compressed reports whether the watch comes in gzip, as a streaming list may.
 func (w *Watch) Compressed() bool {
-	idle, is := w.body.(*idleBody)
-	if is {
-		_, is = idle.body.(*gzipBody)
+	idle, isIdle := w.body.(*idleBody)
+	if isIdle {
+		_, isIdle = idle.body.(*gzipBody)
 	}
-	return is
+	return isIdle
 }
 
-// Connection is the watch's; nil if nothing else can be asked over it.
+// Connection returns the watch's connection, or nil if nothing else can be asked over it.
 func (w *Watch) Connection() *Connection { return w.connection }
 
-// GoesOn tells the watch when all that had happened was last known to be read: on an earlier connection, or before the initial events of
-// this one, behind which the later events have waited.
+// GoesOn tells the watch when all that had happened was last known to be read. That was on an earlier connection, or before the initial
+// events of this one, since later events have waited behind these.
 func (w *Watch) GoesOn(current time.Time) { w.arrivals.restart(current) }
 
-// Current returns when all that had happened was last known to be read; zero: not known.
+// Current returns when all that had happened was last known to be read, or zero if that is not known.
 func (w *Watch) Current() time.Time { return w.arrivals.empty }
 
 // Next reads one event, with a hold on the slab of its bytes. io.EOF is the ordinary end of a watch. An event that is cut is never
-// returned: the error is io.ErrUnexpectedEOF. kube-apiserver ends each event with a newline and writes none inside it (its
-// JSON serializer's framer; it pretty-prints only on request).
+// returned: the error is io.ErrUnexpectedEOF. kube-apiserver ends each event with a newline and writes none inside it (its JSON
+// serializer's framer, which pretty-prints only on request).
 func (w *Watch) Next() (Event, error) {
 	w.arrivals.line(w.lines.start < len(w.lines.slab.Bytes))
 	for {
@@ -111,8 +112,8 @@ func (w *Watch) Next() (Event, error) {
 	}
 }
 
-// keptOfEvent is how much is kept of the beginning of an event that is too large.
-const keptOfEvent = 64 << 10
+// eventPrefix is how many bytes are retained of the beginning of an event that is too large.
+const eventPrefix = 64 << 10
 
 // largeEvent makes an event of the beginning of a line. A deletion needs no more than the object's identity.
 func largeEvent(begin []byte, size int64) Event {
@@ -122,7 +123,7 @@ func largeEvent(begin []byte, size int64) Event {
 	} else {
 		e.Err = &TooLargeError{e.Object.Key(), e.Object.Version, size}
 	}
-	e.Line = bytes.Clone(begin[:keptOfEvent])
+	e.Line = bytes.Clone(begin[:eventPrefix])
 	return e
 }
 

@@ -42,7 +42,7 @@ func (s *Selection) Fate(ctx context.Context, stream *change.Stream) (Fate, erro
 	return FateUnsure, err
 }
 
-// Doubt returns why a resource that discovery does not show is still in the selection; nil if discovery shows it.
+// Doubt returns why a resource that discovery does not show is still in the selection, or nil if discovery shows it.
 func (s *Selection) Doubt(r change.Resource) error { return s.doubts[r.ID()] }
 
 // MayHave reports whether the patterns would select the resource if it were served.

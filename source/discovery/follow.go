@@ -45,7 +45,7 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 			return
 		}
 		if err != nil {
-			log.Warn("discovery failed; the resources stay as they are", "error", err)
+			log.Warn("discovery failed; the selection is unchanged", "error", err)
 			continue
 		}
 		selected, _ := Select(patterns, served)

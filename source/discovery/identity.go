@@ -43,7 +43,8 @@ func (d *Server) Identify(ctx context.Context) (change.ClusterIdentity, error) {
 // OtherClusterError reports that the API server's address leads to another cluster than the one that was identified.
 type OtherClusterError = apiclient.OtherClusterError
 
-// OtherCluster waits until another cluster is found at the address, and returns the error that says so; nil if ctx ends before.
+// OtherCluster waits until another cluster is found at the address, and returns the error that says so. It returns nil if ctx ends
+// before.
 func (d *Server) OtherCluster(ctx context.Context) error { return d.client.OtherCluster(ctx) }
 
 // clusterUID returns the uid, or the server's message why it can't be read.
@@ -54,7 +55,7 @@ func (d *Server) clusterUID(ctx context.Context) (uid, hidden string, err error)
 	case err == nil:
 		o, err := apiclient.ParseObject(raw)
 		if err != nil {
-			err = fmt.Errorf("read namespace kube-system, which tells clusters apart: %w", err)
+			err = fmt.Errorf("read namespace kube-system, which identifies the cluster: %w", err)
 		}
 		return o.UID, "", err
 	case !errors.As(err, &refusal):
@@ -75,7 +76,7 @@ func isHidden(s metav1.Status) bool {
 func (d *Server) unidentified(s metav1.Status, err error) error {
 	switch {
 	case s.Kind != "Status":
-		return fmt.Errorf("a proxy%s, or whatever else is at %s, answers %d to GET %s, and not as an API server does (%w): look at "+
+		return fmt.Errorf("a proxy%s, or whatever else is at %s, answers %d to GET %s, and not as an API server does (%w): check "+
 			"that proxy, or correct the address", d.client.ProxyName(), d.Host(), s.Code, apiclient.KubeSystem, err)
 	case s.Code == http.StatusUnauthorized:
 		return fmt.Errorf("the API server at %s refuses the credentials (401: %w): they are wrong, expired or revoked: "+
@@ -84,7 +85,7 @@ func (d *Server) unidentified(s metav1.Status, err error) error {
 	return fmt.Errorf("the API server at %s answers %d to GET %s: %w", d.Host(), s.Code, apiclient.KubeSystem, err)
 }
 
-// fingerprint returns a hash of the CA's certificates, whatever else is in their file; empty if the kubeconfig has no CA.
+// fingerprint returns a hash of the CA's certificates, without other contents of their file, or "" if the kubeconfig has no CA.
 func fingerprint(config *rest.Config) (string, error) {
 	ca := config.CAData
 	if len(ca) == 0 && config.CAFile != "" {

@@ -12,8 +12,9 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// origin is who serves the resources of a group. It decides what becomes of their objects when they are not served any more. While
-// they are, the label of the group's APIServices tells; it is remembered, since they are gone with what they stand for.
+// origin is who serves the resources of a group. It decides what becomes of their objects when they are not served any more. While they
+// are served, the label of the group's APIServices shows the origin. It is remembered, since the APIServices are deleted with what they
+// stand for.
 type origin int
 
 const (
@@ -23,7 +24,7 @@ const (
 	originBuiltIn           // kube-apiserver
 )
 
-// outlives returns why the objects of a resource outlive its being served; nil if they don't.
+// outlives returns why the objects of a resource exist after it is no longer served, or nil if they don't.
 func (o origin) outlives() error {
 	const otherwise = "the stream waits until it is served again, and no deletion is recorded. If it is gone for good, leave it out of " +
 		"KUBECDC_RESOURCES"
@@ -71,9 +72,9 @@ func originIn(raw []byte) origin {
 	return originAggregated
 }
 
-// originOf returns the origin of a group that is not served, given the APIServices that there are. If nothing is remembered, since
-// it was served before this process began, and was not noted either, its name has to tell: only built-in groups have no dot. Groups in k8s.io belong to
-// Kubernetes, so one that this release does not know may be built in too.
+// originOf returns the origin of a group that is not served, given the APIServices that exist. If the group was served before this
+// process began and no origin was recorded, its name decides: only built-in groups have no dot. Groups in k8s.io belong to Kubernetes,
+// so one that this release does not know may be built in too.
 func (d *Server) originOf(group string, present map[string]services) origin {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +86,7 @@ func (d *Server) originOf(group string, present map[string]services) origin {
 		return remembered
 	case present[group].origin != originUnknown:
 		return present[group].origin
-	case d.noted[group]:
+	case d.recorded[group]:
 		return originAggregated
 	case strings.HasSuffix(group, ".k8s.io"):
 		return originBuiltIn
@@ -93,19 +94,19 @@ func (d *Server) originOf(group string, present map[string]services) origin {
 	return originCustom
 }
 
-// Aggregated reports whether an aggregated API server serves a group; known is false if that was not found out since the start.
-func (d *Server) Aggregated(group string) (is, known bool) {
+// Aggregated reports whether an aggregated API server serves a group. known is false if that was not found out since the start.
+func (d *Server) Aggregated(group string) (isAggregated, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.origins[group]
 	return o == originAggregated, o != originUnknown
 }
 
-// NoteAggregated notes that an aggregated API server served a group when an earlier process read it.
-func (d *Server) NoteAggregated(group string) {
+// RecordAggregated records that an aggregated API server served a group when an earlier process read it.
+func (d *Server) RecordAggregated(group string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.noted[group] = true
+	d.recorded[group] = true
 }
 
 // remember reads the origins of resources that are served, unless they are known.

@@ -8,14 +8,14 @@ import (
 	"kubecdc/change"
 )
 
-// Readable lists one object of a stream, as an export does first: only the API server knows whether it selects by these fields, and
-// whether it can read what it has stored.
+// Readable lists one object of a stream, as an export does first. Only the API server knows whether it selects by these fields, and
+// whether it can read its stored objects.
 func (d *Server) Readable(ctx context.Context, s *change.Stream) error {
 	_, err := d.client.First(ctx, s)
 	return err
 }
 
-// Absent returns those of the namespaces that are not there, as far as this user may see it.
+// Absent returns the namespaces that do not exist, as far as this user may see it.
 func (d *Server) Absent(ctx context.Context, namespaces []string) (absent []string) {
 	for _, ns := range namespaces {
 		if _, err := d.client.Read(ctx, "/api/v1/namespaces/"+ns); apierrors.IsNotFound(err) {

@@ -12,14 +12,14 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// A resource that discovery does not show may not be removed: an API server that has just started does not show the custom
-// resources for a moment, and answers 404 to requests for them. If that counted as a removal, the deletion of live objects
-// would be recorded. So what registers the resource is read: its CRD, and the API services of its group, both by consistent
-// reads of etcd. While one of them can't be read, the resource counts as not removed.
+// A resource that discovery does not show may not be removed. An API server that has just started does not show the custom resources for
+// a moment, and answers 404 to requests for them. If that counted as a removal, the deletion of live objects would be recorded. So what
+// registers the resource is read by consistent reads of etcd: its CRD, and the API services of its group. While one of them can't be
+// read, the resource counts as not removed.
 //
-// Only the deletion of a CRD deletes objects. A built-in resource that is not served keeps them: another API server of the cluster
-// may serve it, as in an upgrade, or with another --runtime-config. So does an aggregated one: its objects are in the store of its own
-// server, whatever becomes of the APIService. So these are never removed; their streams wait (origin.go).
+// Only the deletion of a CRD deletes objects. The objects of a built-in resource that is not served still exist. Another API server of
+// the cluster may serve it, as in an upgrade, or with another --runtime-config. The objects of an aggregated resource exist too, in the
+// store of its own server, with or without the APIService. So these resources are never removed, and their streams wait (origin.go).
 
 // registration says whether a resource is registered in the API server.
 type registration int
@@ -79,7 +79,7 @@ func (d *Server) registration(ctx context.Context, r change.Resource) (registrat
 	case !apierrors.IsNotFound(err):
 		return unsure(id, "get "+triggers[0].ID(), err)
 	case !names(err, name):
-		return unsure(id, "", fmt.Errorf("GET %s: the answer is not that of an API server that has CRDs: %w", crd, err))
+		return unsure(id, "", fmt.Errorf("GET %s: no API server that has CRDs gives this answer: %w", crd, err))
 	}
 	groups, err := d.apiServices(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *Server) registration(ctx context.Context, r change.Resource) (registrat
 	return removed, nil
 }
 
-// names reports whether a 404 names the object. That of a proxy, or of a server that does not know the path yet, does not.
+// names reports whether a 404 names the object. A 404 of a proxy, or of a server that does not know the path yet, does not.
 func names(err error, name string) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
@@ -121,7 +121,7 @@ func (d *Server) listed(ctx context.Context, r change.Resource, versions []strin
 	return removed, nil
 }
 
-// Missing returns those of the unknown patterns whose resource is not known to be registered.
+// Missing returns the unknown patterns whose resource is not known to be registered.
 func (d *Server) Missing(ctx context.Context, unknown []Pattern) []Pattern {
 	return slices.DeleteFunc(slices.Clone(unknown), func(p Pattern) bool {
 		found, _ := d.registration(ctx, change.Resource{Group: p.group, Plural: p.resource})
@@ -135,8 +135,8 @@ type removals struct {
 	selected  map[string]change.Resource
 }
 
-// keep adds to the selection what was selected before and is not known to be removed. doubts has, by resource id, why each of
-// these was kept.
+// keep adds to the selection the resources that were selected before and are not known to be removed. doubts has, by resource id, why
+// each of these is still selected.
 func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, doubts map[string]error) {
 	doubts = map[string]error{}
 	shown := map[string]bool{}
@@ -161,7 +161,7 @@ func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []
 	return selected, doubts
 }
 
-// passing reports whether one of the doubts may end soon: that of a missing right does not, nor one that lasts.
+// passing reports whether one of the doubts may end soon. A missing right does not end soon, and some doubts say that they last.
 func passing(doubts map[string]error) bool {
 	for _, err := range doubts {
 		if u, ok := errors.AsType[*UnsureError](err); !ok || u.Right == "" && !u.Lasting {

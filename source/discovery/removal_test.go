@@ -18,8 +18,8 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// registry is an API server that stops showing a resource, and answers for what may register it as told: STATUS or
-// STATUS and body, by the end of the path.
+// registry is an API server that stops showing a resource. answers has its answer to each request for what may register the resource:
+// STATUS, or STATUS and body, by the end of the path.
 type registry struct {
 	hidden  atomic.Bool
 	answers map[string]string
@@ -62,7 +62,7 @@ func list(names ...string) string {
 	return `200 {"kind":"List","metadata":{"resourceVersion":"1"},"items":[` + strings.Join(items, ",") + `]}`
 }
 
-// Only what nothing registers is removed, whatever the time; and where that can't be read, the missing right is named.
+// A resource is removed only if nothing registers it, at any time. If that can't be read, the missing right is named.
 func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 	const crd, services, collection = "/widgets.example.com", "/apiservices", "/v2/widgets"
 	others, own := list("v1.=onstart", "v1.apps=onstart", "v1.other.example.com"), list("v1.apps=onstart", "v2.example.com=true")
@@ -98,7 +98,7 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 				cancel()
 				synctest.Wait()
 				s := last.Load()
-				if kept := len(s.Resources) == 1; kept != (test.doubt != "") {
+				if isSelected := len(s.Resources) == 1; isSelected != (test.doubt != "") {
 					t.Fatalf("the selection is %v", s.Resources)
 				}
 				if test.doubt == "" {
@@ -138,11 +138,12 @@ func TestARemovalIsSeenByAUserOfOneNamespace(t *testing.T) {
 	}
 }
 
-// What served a resource while it was there decides when nothing stands for it any more; else its group's name does.
+// The server of a resource decides what becomes of it when nothing registers it any more. If that server is not known, the group's name
+// decides.
 func TestOnlyWhatHadACRDIsRemoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		stream string
-		before string // APIServices while it was served; empty: no exporter ran; noted: one ran earlier, and noted that it is aggregated
+		before string // APIServices while it was served, empty if no exporter ran, or "noted" if an earlier one recorded that it is aggregated
 		fate   discovery.Fate
 	}{
 		"a CRD, gone unseen":                        {"widgets.example.com", "", discovery.FateRemoved},
@@ -163,7 +164,7 @@ func TestOnlyWhatHadACRDIsRemoved(t *testing.T) {
 				api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
 				switch test.before {
 				case "noted":
-					api.NoteAggregated(stream.Resource.Group)
+					api.RecordAggregated(stream.Resource.Group)
 					fallthrough
 				case "":
 					server.hidden.Store(true)

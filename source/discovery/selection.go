@@ -13,7 +13,7 @@ import (
 // Selection is what the patterns select at one time.
 type Selection struct {
 	Resources []change.Resource
-	// Unsure are groups that could not be read: what was selected of them before stays selected.
+	// Unsure are groups that could not be read. Their resources that were selected before are still selected.
 	Unsure map[string]bool
 
 	discovery *Server
@@ -26,8 +26,8 @@ type Selection struct {
 // storage, so their uids and resourceVersions are the same.
 var events = [2]string{"events", "events.events.k8s.io"}
 
-// Select returns the resources that the patterns select, each once, in the order of their ids. unknown are the patterns without
-// a wildcard that match nothing; those with ! are in the result of Unmatched instead.
+// Select returns the resources that the patterns select, each once, in the order of their ids. unknown are the patterns without a
+// wildcard that match nothing. Patterns with ! are in the result of Unmatched instead.
 func Select(patterns []Pattern, served Served) (selected []change.Resource, unknown []Pattern) {
 	picked := map[string]change.Resource{}
 	for _, p := range patterns {
@@ -62,8 +62,8 @@ func (s *Selection) Served() []change.Resource {
 	return slices.DeleteFunc(slices.Clone(s.served.all), func(r change.Resource) bool { return !s.served.preferred(r) })
 }
 
-// Lacking says what the patterns select that is not there: a group that can't be read, or a pattern that matches nothing; nil: all is there.
-// A resource that was there is its streams' concern.
+// Lacking says what the patterns select that does not exist: a group that can't be read, or a pattern that matches nothing. It returns
+// nil if nothing is lacking. If a resource is removed later, its streams handle that.
 func (s *Selection) Lacking() error {
 	var lacks []string
 	for _, p := range s.patterns {

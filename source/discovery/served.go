@@ -20,9 +20,9 @@ func (s Served) preferred(r change.Resource) bool { return s.reads[r.ID()] == r.
 func (s Served) Long(names []string) []string {
 	long := slices.Clone(names)
 	for i, name := range long {
-		at := slices.IndexFunc(s.all, func(r change.Resource) bool { return slices.Contains(s.short[r.ID()], name) })
-		if at >= 0 {
-			long[i] = s.all[at].ID()
+		found := slices.IndexFunc(s.all, func(r change.Resource) bool { return slices.Contains(s.short[r.ID()], name) })
+		if found >= 0 {
+			long[i] = s.all[found].ID()
 		}
 	}
 	return long

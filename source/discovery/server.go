@@ -1,6 +1,6 @@
-// Package discovery finds out what to export from an API server: the identity of its cluster, the resources that it serves,
-// which of these the patterns of KUBECDC_RESOURCES select, and whether a resource that it does not show any more was removed.
-// It reads no collections for export and knows nothing of positions.
+// Package discovery finds out what to export from an API server: its cluster's identity, its resources, and the resources that the
+// patterns of KUBECDC_RESOURCES select. It also finds out whether a resource that the server does not show any more was removed. It
+// reads no collections for export and knows nothing of positions.
 package discovery
 
 import (
@@ -17,15 +17,15 @@ import (
 
 // Server is the API server that is exported from.
 type Server struct {
-	// Namespaces are those whose objects this user may list; none: all.
+	// Namespaces are the only namespaces whose objects this user may list. Without one, all may be listed.
 	Namespaces []string
 
 	client *apiclient.Client
 	config *rest.Config
 
-	mu      sync.Mutex
-	origins map[string]origin // by group, of what was served since the start
-	noted   map[string]bool   // groups that an aggregated API server served before (NoteAggregated)
+	mu       sync.Mutex
+	origins  map[string]origin // by group, of what was served since the start
+	recorded map[string]bool   // groups that an aggregated API server served before (RecordAggregated)
 }
 
 // Connect prepares the connection to an API server. It makes no request.
@@ -34,7 +34,7 @@ func Connect(config *rest.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{client: client, config: config, origins: map[string]origin{}, noted: map[string]bool{}}, nil
+	return &Server{client: client, config: config, origins: map[string]origin{}, recorded: map[string]bool{}}, nil
 }
 
 func (d *Server) Client() *apiclient.Client { return d.client }

@@ -37,7 +37,7 @@ func (s *Set) Compare(key, uid string, version change.ResourceVersion) Differenc
 	if !found {
 		return Absent
 	}
-	n := s.at(slot)
+	n := s.entryAt(slot)
 	e := s.entry(n)
 	v, err := version.Revision()
 	if e.odd || err != nil {

@@ -10,22 +10,22 @@ import (
 	"kubecdc/change"
 )
 
-// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. It is the
-// only thing in memory that grows with the collection, so it is a hash table of its own: entries and keys lie in slabs
-// without pointers, which never move and which the garbage collector does not scan. An object takes about 50 bytes and
-// its key; with 100,000 objects a Go map takes a quarter more, with a million three quarters (BenchmarkSet).
+// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. Nothing else in memory
+// grows with the collection, so it is a hash table of its own. Entries and keys lie in slabs without pointers, which never move and
+// which the garbage collector does not scan. An object takes about 50 bytes and its key. With 100,000 objects a Go map takes a quarter
+// more, with a million three quarters (BenchmarkSet).
 //
 // Many goroutines may read a Set at once while none writes.
 type Set struct {
 	seed    maphash.Seed
-	table   []uint32 // slots, by linear probing: tag and number of an entry; 0: empty
+	table   []uint32 // slots, by linear probing: tag and number of an entry, or 0 if the slot is empty
 	slabs   [][]entry
 	keys    [][]byte
 	count   int
 	made    uint32            // entries in slabs, with the free ones
 	free    []uint32          // entries of removed objects
 	waste   int               // bytes of keys of removed objects
-	bytes   int               // of all keys
+	bytes   int               // bytes of all keys
 	odd     map[uint32]Object // objects that do not fit into an entry
 	pass    uint32            // the number of the running list
 	initial [8]uint32
@@ -35,7 +35,7 @@ type Set struct {
 type entry struct {
 	uid     [16]byte
 	version uint64
-	slab    uint32 // of the key
+	slab    uint32 // the slab of the key
 	offset  uint32
 	length  uint16
 	odd     bool
@@ -61,11 +61,11 @@ func (s *Set) entry(n uint32) *entry { return &s.slabs[n/slabEntries][n%slabEntr
 
 func (s *Set) key(e *entry) []byte { return s.keys[e.slab][e.offset : e.offset+uint32(e.length)] }
 
-// mask has the bits of a slot that hold the entry's number + 1: a table of 2^k slots has fewer than 2^k entries. The other bits
-// hold the tag, bits of the key's hash, so that the entries of other keys are seldom looked at.
+// mask has the bits of a slot that hold the entry's number + 1: a table of 2^k slots has fewer than 2^k entries. The other bits hold the
+// tag, bits of the key's hash, so that the entries of other keys are seldom read.
 func (s *Set) mask() uint32 { return uint32(len(s.table) - 1) }
 
-func (s *Set) at(slot uint32) uint32 { return s.table[slot]&s.mask() - 1 }
+func (s *Set) entryAt(slot uint32) uint32 { return s.table[slot]&s.mask() - 1 }
 
 // find returns the slot of the key, or the empty slot where the key belongs.
 func (s *Set) find(key string) (slot uint32, found bool) {
@@ -87,7 +87,7 @@ func (s *Set) Get(key string) (Object, bool) {
 	if !found {
 		return Object{}, false
 	}
-	return s.unpack(s.at(slot)), true
+	return s.unpack(s.entryAt(slot)), true
 }
 
 // Put records what was last emitted of an object, and that the running list has it.
@@ -96,7 +96,7 @@ func (s *Set) Put(key, uid string, version change.ResourceVersion) {
 	if !found {
 		slot = s.add(key)
 	}
-	n := s.at(slot)
+	n := s.entryAt(slot)
 	e := s.entry(n)
 	e.seen = s.pass
 	if e.odd {
@@ -179,7 +179,7 @@ func (s *Set) Remove(key string) {
 	if !found {
 		return
 	}
-	n := s.at(slot)
+	n := s.entryAt(slot)
 	e := s.entry(n)
 	s.waste += int(e.length)
 	e.live = false
@@ -189,7 +189,7 @@ func (s *Set) Remove(key string) {
 	s.table[slot] = 0
 	mask := s.mask()
 	for slot = (slot + 1) & mask; s.table[slot] != 0; slot = (slot + 1) & mask { // close the gap in the probe sequence
-		n := s.at(slot)
+		n := s.entryAt(slot)
 		s.table[slot] = 0
 		s.insert(n)
 	}
@@ -198,14 +198,14 @@ func (s *Set) Remove(key string) {
 // Mark records that the running list has the key.
 func (s *Set) Mark(key string) {
 	if slot, found := s.find(key); found {
-		s.entry(s.at(slot)).seen = s.pass
+		s.entry(s.entryAt(slot)).seen = s.pass
 	}
 }
 
 // Unmark records that the running list does not have the key any more.
 func (s *Set) Unmark(key string) {
 	if slot, found := s.find(key); found {
-		s.entry(s.at(slot)).seen = s.pass - 1
+		s.entry(s.entryAt(slot)).seen = s.pass - 1
 	}
 }
 

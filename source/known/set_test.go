@@ -10,7 +10,7 @@ import (
 	"kubecdc/change"
 )
 
-// The index holds what a map would hold, through many changes, whatever the uids and versions look like.
+// The index holds what a map would hold, through many changes, for uids and versions of any form.
 func TestIndexIsAMap(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -21,7 +21,7 @@ const clusterFrom = 1 << 30
 type inCluster struct {
 	*collection
 	minute.Part
-	expired int // of those that existed when the gap began
+	expired int // how many of the objects that existed when the gap began expired
 }
 
 func (c *inCluster) Size(_ context.Context, revision uint64) (int64, error) {

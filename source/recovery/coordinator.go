@@ -13,21 +13,20 @@ import (
 	"kubecdc/change"
 )
 
-// Coordinator lets the recoveries of a process learn from each other, since an API server's restart makes all streams recover at
-// once. A revision of etcd writes one key (but for the expiry of a lease, which only Events have). So a stream's change explains
-// its revision for every other stream of the same etcd, and none of them has to read it. Each stream tells the others which
-// writes it knows: those that it finds while it recovers, those that its lists show, and those that its watch delivered before.
+// Coordinator lets the recoveries of a process help each other, since an API server's restart makes all streams recover at once. A
+// revision of etcd writes one key, except when a lease expires, which only Events have. So a stream's change explains its revision for
+// every other stream of the same etcd, and none of them has to read it. Each stream reports the writes that it knows: from its recovery,
+// from its lists, and from its watch before.
 //
-// Recoveries that overlap are a round. Its streams end their gaps at one revision, so that no stream has to read revisions
-// that another one has not looked at. None reads sizes while another one lists or walks its changed objects, since each change
-// found saves a read of every other stream. Then what no stream exports is asked (witnesses.go), and the streams of one resource date
-// their deletions (whole.go). Then they read sizes, one after another, the busiest first. The quiet ones come last, when nearly all
-// revisions are explained.
+// Recoveries that overlap are a round. Its streams end their gaps at one revision, so each revision is read by one stream at most. None
+// reads sizes while another one lists or walks its changed objects, since each change found saves a read of every other stream. Then the
+// resources that no stream exports are listed (witnesses.go), and the streams of one resource date their deletions (whole.go). Then the
+// streams read sizes, one after another, the busiest first. The quiet ones come last, when nearly all revisions are explained.
 //
-// All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides), and aggregated
-// servers have their own stores, with other revisions in the same range of numbers. So streams of several resources learn from
-// each other only if the API server keeps both resources itself, and shows that it has one etcd (apiclient.EtcdOverrides), or that
-// it has two and neither resource is where Events are.
+// All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides). Aggregated servers
+// have their own stores, with other revisions in the same range of numbers. So streams of several resources help each other only if the
+// API server stores both resources itself and has one etcd (apiclient.EtcdOverrides). With two etcds they help each other if neither
+// resource is where Events are.
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant
@@ -35,15 +34,15 @@ type Coordinator struct {
 	moved        chan struct{} // closed when one of them gets further
 
 	log  *slog.Logger
-	line *rate.Sometimes // of the log
+	line *rate.Sometimes // limits the lines of the log
 
 	witnessing  sync.Mutex // held while witnesses are asked
 	testimonies map[change.StreamID]testimony
-	asked       int               // witnesses, in this round
-	wholes      map[string]*whole // by id of the resource, in this round
+	asked       int                // witnesses, in this round
+	wholes      map[string]*shared // by id of the resource, in this round
 
 	asking     sync.Mutex      // held while the API server is asked for its etcds
-	overrides  *int            // what it said in this round: how many etcds hold resources besides the default one; nil: nothing yet
+	overrides  *int            // how many etcds hold other resources than the default one does, as the API server said in this round, or nil
 	last       *int            // what it said last
 	aggregated map[string]bool // by group and version, in this round
 }
@@ -57,15 +56,15 @@ type Participant struct {
 	writes      revisions // at which its objects are known to have been written
 
 	// All below is guarded by coordinator.mu.
-	local   bool // kube-apiserver itself keeps the resource, as far as is known
-	apart   bool // in another etcd than Events, as was found in this round
-	stage   stage
-	changed int       // objects that the list shows to be changed
-	before  int       // how many of its writes were known when it was listed
-	from    uint64    // where its gap begins; 0: it is not known yet
-	until   uint64    // the end of its gap, in this round
-	listed  time.Time // when it was listed
-	active  time.Time // its last answer
+	local     bool // kube-apiserver itself keeps the resource, as far as is known
+	otherEtcd bool // in another etcd than Events, as was found in this round
+	stage     stage
+	changed   int       // objects that the list shows to be changed
+	before    int       // how many of its writes were known when it was listed
+	from      uint64    // where its gap begins; 0: it is not known yet
+	until     uint64    // the end of its gap, in this round
+	listed    time.Time // when it was listed
+	active    time.Time // its last answer
 
 	gain     float64 // how many revisions its sizes are expected to explain, by their cost
 	requests int     // that its recovery has made
@@ -89,14 +88,14 @@ const (
 	stuck = time.Minute
 	// logInterval is the time between two log lines about the progress of a round.
 	logInterval = 5 * time.Second
-	// fresh is how old the end of another stream's gap may be to be taken over: the watch goes on from there, and the
-	// API server keeps at least its last 75 s of events.
+	// fresh is the greatest age at which the end of another stream's gap is taken over. The watch goes on from there, and the API server
+	// retains at least its last 75 s of events.
 	fresh = 30 * time.Second
 )
 
 func NewCoordinator(log *slog.Logger) *Coordinator {
 	return &Coordinator{participants: map[change.StreamID]*Participant{},
-		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*whole{}, moved: make(chan struct{}), log: log,
+		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*shared{}, moved: make(chan struct{}), log: log,
 		line: &rate.Sometimes{Interval: logInterval}}
 }
 
@@ -135,11 +134,11 @@ func (c *Coordinator) Forget() {
 		p.writes.clear()
 		p.until = 0
 	}
-	c.wholes = map[string]*whole{}
+	c.wholes = map[string]*shared{}
 }
 
-// Overrides returns how many etcds hold resources besides the default one; -1: it is not known. The API server is asked once a
-// round.
+// Overrides returns how many etcds the API server has in addition to the default one, or -1 if that is not known. The API server is
+// asked once a round.
 func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (int, error)) (int, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -183,7 +182,7 @@ func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource, ask fun
 	return aggregated, err
 }
 
-// locked calls do while it holds the coordinator's lock; of a participant that shares nothing it calls nothing.
+// locked calls do while it holds the coordinator's lock. It calls nothing if the participant shares nothing.
 func (p *Participant) locked(do func(c *Coordinator)) {
 	if p == nil {
 		return
@@ -212,7 +211,7 @@ func (p *Participant) Wrote(version change.ResourceVersion) {
 	}
 }
 
-// Begin begins a recovery; End ends it.
+// Begin begins a recovery, which End ends.
 func (p *Participant) Begin() {
 	p.locked(func(c *Coordinator) {
 		if c.active++; c.active == 1 {
@@ -226,10 +225,10 @@ func (p *Participant) Begin() {
 // beginRound forgets what was found in the last round.
 func (c *Coordinator) beginRound() {
 	c.asked = 0
-	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*whole{}
+	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*shared{}
 	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
 	for _, q := range c.participants {
-		q.until, q.apart = 0, false
+		q.until, q.otherEtcd = 0, false
 	}
 	c.line = &rate.Sometimes{Interval: logInterval}
 	c.line.Do(func() {}) // the first line follows an interval later
@@ -244,12 +243,11 @@ func (p *Participant) End() {
 }
 
 // SetStore says whether kube-apiserver itself keeps the stream's resource, and certainly in another etcd than Events.
-func (p *Participant) SetStore(local, apart bool) {
-	p.locked(func(*Coordinator) { p.local, p.apart = local, apart })
+func (p *Participant) SetStore(local, otherEtcd bool) {
+	p.locked(func(*Coordinator) { p.local, p.otherEtcd = local, otherEtcd })
 }
 
-// CommonEnd returns the revision at which another stream of the round has listed, if this stream can end its gap there
-// too; else 0.
+// CommonEnd returns the revision at which another stream of the round has listed, or 0 if this stream can't end its gap there too.
 func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
 	first, err := from.Revision()
 	p.locked(func(c *Coordinator) {
@@ -282,8 +280,8 @@ func (p *Participant) Listed(until uint64, changed int) {
 	})
 }
 
-// Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round
-// from time to time.
+// Progress records how many of the gap's revisions are accounted for, and by how many requests. It logs the progress of the round from
+// time to time.
 func (p *Participant) Progress(done, total, requests int) {
 	p.locked(func(c *Coordinator) {
 		p.requests = requests
@@ -313,7 +311,7 @@ func (p *Participant) awaitTurn(ctx context.Context, s stage) error {
 			if p.stage != s {
 				p.enter(s)
 			}
-			p.active = time.Now() // who waits is not stuck
+			p.active = time.Now() // a recovery that waits is not stuck
 			moved, blocked = c.moved, p.mustWait()
 		})
 		if !blocked {
@@ -345,8 +343,8 @@ func (p *Participant) mustWait() bool {
 	return false
 }
 
-// goesBefore orders the recoveries: those of an earlier stage first; then the one whose sizes explain most by their cost; then the one that
-// changed most, by its list or before.
+// goesBefore orders the recoveries by stage. Within a stage the recovery whose sizes explain most by their cost comes first. Then comes
+// the recovery that changed most, by its list or before.
 func (p *Participant) goesBefore(q *Participant) bool {
 	switch {
 	case p.stage != q.stage:
@@ -361,8 +359,8 @@ func (p *Participant) goesBefore(q *Participant) bool {
 	return p.stream.ID() < q.stream.ID()
 }
 
-// learnsFrom reports whether a change of the other stream explains a revision for this one: both are in one etcd and have no
-// object in common, and the revision wrote no object of this stream besides.
+// learnsFrom reports whether a change of the other stream explains a revision for this one. Both must be in one etcd and have no object
+// in common, and the revision must not have written an object of this stream too.
 func (p *Participant) learnsFrom(q *Participant) bool {
 	return p.inOneEtcd(q) && !(p.leased && q.leased)
 }
@@ -375,7 +373,7 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 		return p.stream.Namespace != "" && q.stream.Namespace != "" && p.stream.Namespace != q.stream.Namespace
 	}
 	overrides := p.coordinator.overrides
-	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.apart && q.apart)
+	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.otherEtcd && q.otherEtcd)
 }
 
 // waiting returns how many other recoveries have yet to read sizes, or still do, and learn what this one learns.
@@ -390,15 +388,15 @@ func (p *Participant) waiting() (n int) {
 	return n
 }
 
-// whole returns the resource in all namespaces, of which the stream has one; nil: it has all.
-func (p *Participant) whole() (w *whole) {
+// allNamespaces returns the resource in all namespaces, of which the stream has one, or nil if the stream has them all.
+func (p *Participant) allNamespaces() (w *shared) {
 	p.locked(func(c *Coordinator) {
 		if p.stream.Namespace == "" {
 			return
 		}
 		id := p.stream.Resource.ID()
 		if w = c.wholes[id]; w == nil {
-			w = &whole{sizes: map[uint64]*sizeRead{}, listed: map[uint64]bool{}}
+			w = &shared{sizes: map[uint64]*sizeRead{}, listed: map[uint64]bool{}}
 			c.wholes[id] = w
 		}
 	})
@@ -422,7 +420,7 @@ func (p *Participant) sibling(namespace string) (q *Participant) {
 	p.locked(func(c *Coordinator) {
 		q = c.join(change.NewStream(p.stream.Resource, namespace, "", ""), p.leased)
 		if q.witness {
-			q.local, q.apart = p.local, p.apart
+			q.local, q.otherEtcd = p.local, p.otherEtcd
 		}
 	})
 	return q
@@ -441,8 +439,8 @@ func (p *Participant) mayAsk(w Witness, from uint64) (may bool) {
 	return may
 }
 
-// sharedFrom returns where the gaps of at least two recoveries of the round have begun, this one and others that learn the same: what is
-// older would help one only.
+// sharedFrom returns where the gaps of at least two recoveries of the round have begun: this one's, and those that use the same changes.
+// Older revisions would help one recovery only.
 func (p *Participant) sharedFrom() uint64 {
 	var all []uint64
 	p.locked(func(c *Coordinator) {
@@ -456,8 +454,8 @@ func (p *Participant) sharedFrom() uint64 {
 	return all[min(1, len(all)-1)]
 }
 
-// noteAsked is called while witnesses are asked.
-func (p *Participant) noteAsked(witness *change.Stream, from uint64, refused bool) {
+// recordAsked is called while witnesses are asked.
+func (p *Participant) recordAsked(witness *change.Stream, from uint64, refused bool) {
 	p.locked(func(c *Coordinator) {
 		t := testimony{from: from}
 		if refused {

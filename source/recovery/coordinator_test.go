@@ -42,7 +42,7 @@ func newEtcd(random *rand.Rand, resources int, unread float64) *etcd {
 	return e
 }
 
-// write writes one key of some resource, more often of the last ones. Of the leased one, it may delete several.
+// write writes one key of some resource, more often of the last ones. If the resource is leased, it may delete several keys.
 func (e *etcd) write(keys int) {
 	e.revision++
 	if e.random.Float64() < e.unread {
@@ -50,7 +50,7 @@ func (e *etcd) write(keys int) {
 	}
 	n := max(e.random.IntN(len(e.resources)), e.random.IntN(len(e.resources)))
 	s := e.resources[n]
-	all := s.at(e.revision)
+	all := s.objectsAt(e.revision)
 	m := &modelled{server: s, random: e.random, selected: e.selected}
 	if (n == leasedResource || e.purged && e.random.IntN(4) == 0) && len(all) > 1 && e.random.IntN(4) == 0 {
 		m.expire(e.revision, all)
@@ -78,28 +78,28 @@ type peer struct {
 	leased      bool
 	selected    bool
 	local       bool
-	apart       bool
+	otherEtcd   bool
 	overrides   int
 	participant *Participant
 	witnesses   []Witness
-	whole       *server  // in all namespaces, if the stream has one of them
+	allSpaces   *server  // in all namespaces, if the stream has one of them
 	forbidden   bool     // whole may not be read
-	untrue      []uint64 // a revision that it told other streams, and did not write
+	untrue      []uint64 // a revision that it reported to other streams, and did not write
 }
 
 func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bool) *peer {
 	p := &peer{server: s.in(namespace), name: name, leased: leased, local: local}
 	resource := change.Resource{Version: "v1", Plural: name, Namespaced: true}
 	p.participant = c.Join(change.NewStream(resource, namespace, "", ""), leased)
-	p.onRead = p.checkTold
+	p.onRead = p.checkShared
 	if namespace != "" {
-		p.whole = s
+		p.allSpaces = s
 	}
 	return p
 }
 
 // newWitness leaves a resource out: no stream exports it. Every tenth may not be read, and every tenth is compacted while it is read.
-func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, leased, local, apart bool) Witness {
+func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, leased, local, otherEtcd bool) Witness {
 	p := newPeer(c, s, name, "", leased, local)
 	delete(c.participants, p.participant.stream.ID())
 	p.participant = c.joinWitness(p.participant.stream, leased)
@@ -111,17 +111,17 @@ func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, lease
 		p.then, p.after = uint64(10+random.IntN(80)), random.IntN(30)
 	}
 	return Witness{Stream: p.participant.stream, Leased: leased, History: p,
-		Store: func(context.Context) (bool, bool, error) { return local, apart, err }}
+		Store: func(context.Context) (bool, bool, error) { return local, otherEtcd, err }}
 }
 
-// checkTold looks, whenever the stream reads something, whether what it has told others is true: they go on with it at once.
-func (p *peer) checkTold() {
-	told := &page{}
-	p.participant.writes.addTo(told, 0)
+// checkShared checks, whenever the stream reads something, that what it has reported to other streams is true. They use it at once.
+func (p *peer) checkShared() {
+	shared := &page{}
+	p.participant.writes.addTo(shared, 0)
 	for _, w := range p.writes {
-		told[w.revision/64] &^= 1 << (w.revision % 64)
+		shared[w.revision/64] &^= 1 << (w.revision % 64)
 	}
-	for i, word := range told {
+	for i, word := range shared {
 		if word != 0 && len(p.untrue) == 0 {
 			p.untrue = append(p.untrue, uint64(i*64+bits.TrailingZeros64(word)))
 		}
@@ -135,7 +135,7 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	if _, err := p.participant.coordinator.Overrides(ctx, func(context.Context) (int, error) { return p.overrides, nil }); err != nil {
 		return err
 	}
-	p.participant.SetStore(p.local, p.apart)
+	p.participant.SetStore(p.local, p.otherEtcd)
 	if until := p.participant.CommonEnd(change.VersionOf(from)); common && until != 0 {
 		to = until
 	}
@@ -146,22 +146,22 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	}
 	g.Leased, g.Selected, g.Namespaced, g.Parallel, g.Participant = p.leased, p.selected, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
-	if p.whole != nil {
-		g.Whole = p.whole
+	if p.allSpaces != nil {
+		g.AllNamespaces = p.allSpaces
 	}
 	if p.forbidden {
-		g.Whole = forbidden{}
+		g.AllNamespaces = forbidden{}
 	}
 	g.Witnesses = func() []Witness { return p.witnesses }
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
-	got := told(plan)
-	p.checkTold()
+	got := changesOf(plan)
+	p.checkShared()
 	for _, q := range append([]*peer{p}, p.asked()...) {
 		if len(q.untrue) > 0 {
 			return fmt.Errorf("%s from %d to %d tells others that it wrote at %d, and did not: %v", q.name, from, to, q.untrue, q.server.writes)
 		}
 	}
-	if want := p.between(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
+	if want := p.writesBetween(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
 		return fmt.Errorf("%s from %d to %d: recovered\n%s\n%v %s\nwant\n%s", p.name, from, to, strings.Join(got, "\n"), err, incomplete,
 			strings.Join(want, "\n"))
 	}
@@ -186,15 +186,15 @@ func (p *peer) asked() (all []*peer) {
 	return all
 }
 
-// Streams that recover at the same time, and learn from each other, find each what happened to it, whatever the others wrote: over two etcds
-// with the same numbers, with several streams of a resource, with what is known of earlier tries and of watches before the gap, and with
-// resources that are left out and explain revisions.
+// Streams that recover at the same time and learn from each other find their own changes, whatever the others wrote. There are two etcds
+// with the same numbers, and several streams of a resource. Streams know something from earlier tries and from watches before the gap.
+// Resources that are left out explain revisions.
 func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	histories, seed := modelHistories(t, 300)
 	wrong, testified, shared := 0, 0, 0
 	for i := range histories {
-		errs, asked, whole := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i))))
-		testified, shared = testified+asked, shared+whole
+		errs, asked, complete := recoverAll(t, rand.New(rand.NewPCG(seed, uint64(i))))
+		testified, shared = testified+asked, shared+complete
 		if len(errs) > 0 {
 			if wrong++; wrong <= 3 {
 				t.Errorf("history %d: %v", i, errors.Join(errs...))
@@ -206,12 +206,12 @@ func TestModelOfStreamsThatRecoverTogether(t *testing.T) {
 	}
 	t.Logf("read: %d objects of what is left out, %d sizes and names of all namespaces", testified, shared)
 	if testified < histories/10 || shared < histories/10 {
-		t.Error("what is left out, or whole resources are hardly read")
+		t.Error("witnesses, or resources in all namespaces, are hardly read")
 	}
 }
 
-// recoverAll makes two etcds with a history each, lets all their streams recover, and returns what is wrong with the results, and
-// how often what is left out was read, and whole resources for streams of single namespaces.
+// recoverAll makes two etcds with a history each, and lets all their streams recover. It returns what is wrong with the results. It also
+// returns how often witnesses were read, and how often resources in all namespaces for streams of single namespaces.
 func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, shared int) {
 	tuning := pastListsCost(float64(random.IntN(3)), 3*random.Float64())
 	c := NewCoordinator(slog.New(slog.DiscardHandler))
@@ -249,22 +249,23 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, share
 	for _, w := range peers[0].asked() {
 		testified += w.objects
 	}
-	whole := map[*server]bool{}
+	wholes := map[*server]bool{}
 	for _, p := range peers {
-		if p.whole != nil && !whole[p.whole] {
-			whole[p.whole] = true
-			shared += p.whole.sizes + p.whole.names
+		if p.allSpaces != nil && !wholes[p.allSpaces] {
+			wholes[p.allSpaces] = true
+			shared += p.allSpaces.sizes + p.allSpaces.names
 		}
 	}
 	return errs, testified, shared
 }
 
-// newPeers are the streams of both etcds, in any order; those of some resources are of one namespace each, and some resources are left out.
+// newPeers returns the streams of both etcds, in any order. Some resources have a stream for each namespace, and some resources are left
+// out.
 func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*peer) {
 	var witnesses []Witness
 	overrides := random.IntN(4) - 1
-	apart := overrides == 1 // the second etcd is the API server's, with Events in it
-	add := func(s *server, spaces int, name string, leased, local, apart bool) {
+	otherEtcd := overrides == 1 // the second etcd is the API server's, with Events in it
+	add := func(s *server, spaces int, name string, leased, local, inOther bool) {
 		namespaces := []string{""}
 		switch random.IntN(3) {
 		case 0:
@@ -274,25 +275,25 @@ func newPeers(c *Coordinator, random *rand.Rand, first, second *etcd) (peers []*
 			}
 		case 1:
 			if len(peers) > 0 {
-				witnesses = append(witnesses, newWitness(c, random, s, name, leased, local, apart))
+				witnesses = append(witnesses, newWitness(c, random, s, name, leased, local, inOther))
 				return
 			}
 		}
 		for _, ns := range namespaces {
 			p := newPeer(c, s, name, ns, leased, local)
 			p.forbidden = ns != "" && random.IntN(5) == 0
-			p.overrides, p.apart, p.selected = overrides, apart, first.selected || second.selected
+			p.overrides, p.otherEtcd, p.selected = overrides, inOther, first.selected || second.selected
 			peers = append(peers, p)
 		}
 		if leased { // the same objects by another name, as those of events
-			witnesses = append(witnesses, newWitness(c, random, s, name+"-again", leased, local, apart))
+			witnesses = append(witnesses, newWitness(c, random, s, name+"-again", leased, local, inOther))
 		}
 	}
 	for _, i := range random.Perm(len(first.resources)) {
-		add(first.resources[i], first.spaces, fmt.Sprint("r", i), i == leasedResource, true, apart)
+		add(first.resources[i], first.spaces, fmt.Sprint("r", i), i == leasedResource, true, otherEtcd)
 	}
 	for _, i := range random.Perm(len(second.resources)) {
-		add(second.resources[i], second.spaces, fmt.Sprint("other", i), i == leasedResource, apart, false)
+		add(second.resources[i], second.spaces, fmt.Sprint("other", i), i == leasedResource, otherEtcd, false)
 	}
 	random.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 	for _, p := range peers {

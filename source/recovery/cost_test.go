@@ -32,13 +32,13 @@ type state struct {
 	uid      int // 0: it does not exist
 }
 
-// newCollection has objects that rest, and others that a share of the revisions writes at random: of the writes to an object
-// that exists, one in three deletes it, unless there are only updates.
+// newCollection has objects that rest, and others that a share of the revisions writes at random. One in three writes to an object that
+// exists deletes it, unless there are only updates.
 func newCollection(random *rand.Rand, resting, busy, revisions int, share float64, onlyUpdates bool) (c *collection, from, to uint64) {
 	c = &collection{lives: map[string][]state{}}
 	n := int64(0)
 	for i := range resting + busy {
-		namespace := 0 // of those that are busy
+		namespace := 0 // the namespace of the busy objects
 		if i < resting {
 			namespace = 1 + i%49
 		}

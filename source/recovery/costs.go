@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// costs are what reads cost, in seconds: how much later a recovery ends for each of them, while others run beside it. Which read
-// tells most for its time depends on the server, on the rate that the limiter allows and on the collection, so the costs
-// are measured while the recovery runs. They only decide what is read, never what is true.
+// costs are what reads cost, in seconds: how much later a recovery ends for each read, while other recoveries run. The best read for its
+// time depends on the server, on the rate that the limiter allows and on the collection. So the costs are measured while the recovery
+// runs. They only decide what is read, never what is true.
 type costs struct {
 	read    float64 // one object
 	size    float64 // the collection's size
@@ -19,14 +19,14 @@ type costs struct {
 // tuning is what decides which reads a recovery makes. It is that of production, except in tests that force a choice.
 type tuning struct {
 	costs      costs   // to begin with
-	given      bool    // the costs stay as they are: a history in memory takes no time
+	given      bool    // the costs are not measured: a history in memory takes no time
 	worthwhile float64 // how many reads a past list must save at least
 }
 
 var production = tuning{costs: firstCosts, worthwhile: 4}
 
-// firstCosts are those of kube-apiserver 1.36 and etcd on two cores, of objects of 560 bytes. A read is that of 500 requests a
-// second: past lists are chosen before single reads are measured, when the limiter does not yet allow as many.
+// firstCosts are the costs of kube-apiserver 1.36 and etcd on two cores, with objects of 560 bytes. A read costs as much as at 500
+// requests a second. Past lists are chosen before single reads are measured, when the limiter does not yet allow as many.
 var firstCosts = costs{read: 2e-3, size: 2e-3, counted: 1e-7, named: 8e-6, bodied: 13e-6}
 
 func (c *costs) listCost(objects int64, bodies bool) float64 {
@@ -51,10 +51,10 @@ type meter struct {
 	given   bool // the costs are not measured
 	running int
 	shared  float64 // what a request that ran from the start on would have cost
-	at      time.Time
+	since   time.Time
 }
 
-// begin and end are called around a request, or the pages of a list; end returns what it has cost.
+// begin and end are called around a request, or the pages of a list. end returns what it has cost, in seconds.
 func (m *meter) begin() (from float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,9 +75,9 @@ func (m *meter) end(from float64) (cost float64) {
 func (m *meter) pass() {
 	now := time.Now()
 	if m.running > 0 {
-		m.shared += now.Sub(m.at).Seconds() / float64(m.running)
+		m.shared += now.Sub(m.since).Seconds() / float64(m.running)
 	}
-	m.at = now
+	m.since = now
 }
 
 // learn moves a cost towards a new measurement, by a part of the difference.

@@ -55,9 +55,9 @@ func (s *search) transient(key, uid string) *incarnation {
 	return l
 }
 
-// noteDeletion records the revision at which the incarnation was deleted. Other streams are told once that is certain: until the
-// incarnation is walked back, or the sizes are checked, it holds only if a revision deletes one object.
-func (s *search) noteDeletion(l *incarnation, revision uint64) {
+// recordDeletion records the revision at which the incarnation was deleted. It is reported to other streams once it is certain. Until
+// the incarnation is walked back, or the sizes are checked, it is right only if a revision deletes one object.
+func (s *search) recordDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision
 	s.mu.Unlock()
@@ -68,15 +68,15 @@ func (s *search) noteDeletion(l *incarnation, revision uint64) {
 // oneKey reports whether a revision deletes one object of the collection, as far as is known.
 func (s *search) oneKey() bool { return !s.Leased && !s.Aggregated }
 
-// walkDeleted walks a deleted incarnation back. Even if the revision before its deletion is explained, the first read is there:
-// if the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
+// walkDeleted walks a deleted incarnation back. It first reads the revision before the deletion, even if that revision is explained. If
+// the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 	last := l.deleted - 1
-	at := s.before(l, last)
+	revision := s.before(l, last)
 	if s.oneKey() {
-		at = last
+		revision = last
 	}
-	return s.walkBack(ctx, l, at, last)
+	return s.walkBack(ctx, l, revision, last)
 }
 
 // walkDated walks back an incarnation that is known to be missing at the revision of its deletion. If it exists just before, that
@@ -151,13 +151,13 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 		if err != nil {
 			return err
 		}
-		s.noteDeletion(l, deleted)
+		s.recordDeletion(l, deleted)
 		return s.walkDated(ctx, l)
 	}
 }
 
-// deletionBetween finds the first revision in (lo, hi] at which the object does not exist: among the open deletions, or, if
-// sizes are not known, among all revisions.
+// deletionBetween finds the first revision in (lo, hi] at which the object does not exist. It searches the open deletions, or all
+// revisions if sizes are not known.
 func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
 	if s.sizes != nil {
 		if deleted, err := s.deletionAmong(ctx, l, lo, hi, s.sizes.openDeletions); err != nil || deleted != 0 {
@@ -213,11 +213,11 @@ func (s *search) bisect(ctx context.Context, l *incarnation, lo, hi uint64) (uin
 	return hi, nil
 }
 
-// exists reports whether the incarnation exists at the revision. What the read shows of it is noted.
-func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, error) {
-	o, exists, err := s.history.Object(ctx, l.key, at)
+// exists reports whether the incarnation exists at the revision. It records what the read shows of it.
+func (s *search) exists(ctx context.Context, l *incarnation, revision uint64) (bool, error) {
+	o, exists, err := s.history.Object(ctx, l.key, revision)
 	if IsLost(err) {
-		if lost := s.lose(ctx, at, err); lost != nil {
+		if lost := s.lose(ctx, revision, err); lost != nil {
 			return false, lost
 		}
 	}
@@ -226,15 +226,15 @@ func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, e
 	}
 	version, err := o.Version.Revision()
 	if err == nil && version > max(s.From, l.version) && (l.logged || len(l.seen) > 0) && !s.unbounded() {
-		l.seen = saw(slices.Clip(l.seen), version, at, s.keep(o.Raw))
+		l.seen = saw(slices.Clip(l.seen), version, revision, s.keep(o.Raw))
 		s.explain(version)
 	}
 	return true, err
 }
 
-// dateDeletions finds, before sizes are read, when objects were deleted, where that costs less than afterwards: a size of a large
-// collection costs more than several reads of one object, and a deletion that is found saves one. The oldest come first, since
-// compaction takes them first.
+// dateDeletions finds, before sizes are read, when objects were deleted, if that costs less than afterwards. A size of a large
+// collection costs more than several reads of one object, and each deletion that is found saves a size. The oldest deletions come first,
+// since compaction takes them first.
 func (s *search) dateDeletions(ctx context.Context) error {
 	if s.unbounded() {
 		return nil
@@ -246,7 +246,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	}
 	var early, late []*incarnation
 	for n, ended := range spans {
-		u, deleted := float64(len(s.explained.between(n.from, n.to+1))), float64(len(ended))
+		u, deleted := float64(len(s.explained.unexplained(n.from, n.to+1))), float64(len(ended))
 		if n.from >= s.oldest.Load() && math.Log2(u/deleted)*costs.read < costs.size {
 			early = append(early, ended...)
 		} else {
@@ -260,17 +260,17 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error { return s.dateAmong(ctx, l, s.explained.upTo) })
 }
 
-// dateAmong finds when the incarnation was deleted, among those of the revisions between two that may have done so. If it does not find
-// that, the sizes decide.
-func (s *search) dateAmong(ctx context.Context, l *incarnation, among func(lo, hi uint64) []uint64) error {
-	deleted, err := s.deletionAmong(ctx, l, l.lastSeen, l.firstMissing, among)
+// dateAmong finds when the incarnation was deleted, among the candidates: the revisions between two others at which that can have
+// happened. If it finds none, the sizes decide.
+func (s *search) dateAmong(ctx context.Context, l *incarnation, candidates func(lo, hi uint64) []uint64) error {
+	deleted, err := s.deletionAmong(ctx, l, l.lastSeen, l.firstMissing, candidates)
 	switch {
 	case IsLost(err) || err == nil && deleted == 0:
-		s.noteEnd(l, l.lastSeen, l.firstMissing)
+		s.recordEnd(l, l.lastSeen, l.firstMissing)
 		return nil
 	case err != nil:
 		return err
 	}
-	s.noteDeletion(l, deleted)
+	s.recordDeletion(l, deleted)
 	return nil
 }

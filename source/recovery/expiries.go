@@ -9,10 +9,10 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// The objects of a leased resource, such as Events, expire many at a revision, and in the order in which they were last written, since
-// those that were written one after another share a lease (kube-apiserver's lease manager). So that order tells where each probably
-// ended. One read shows whether it still existed just before. The newest revision comes first: when all of its deletions are found, no
-// older one can be there, and nothing more has to be read.
+// Objects of a leased resource, such as Events, expire in groups, in the order in which they were last written. Objects that were
+// written one after another share a lease (kube-apiserver's lease manager). So that order shows where each object probably ended. One
+// read shows whether it still existed just before. The newest revision comes first: when all of its deletions are found, no older one
+// can be there, and nothing more has to be read.
 
 // severalExpire is how many deletions at a revision are taken for the end of a lease.
 const severalExpire = 8
@@ -49,30 +49,30 @@ func (s *search) findExpiries(ctx context.Context, ended []*incarnation) (others
 }
 
 // boundEnds finds out which of the incarnations existed at the revision, by a list of names or by a read of each.
-func (s *search) boundEnds(ctx context.Context, all []*incarnation, at uint64) (err error) {
+func (s *search) boundEnds(ctx context.Context, all []*incarnation, revision uint64) (err error) {
 	if costs := s.meter.now(); float64(len(all))*costs.read > costs.listCost(s.Listed, false) {
-		err = s.boundByNames(ctx, all, at)
+		err = s.boundByNames(ctx, all, revision)
 	} else {
 		err = s.each(ctx, all, func(ctx context.Context, l *incarnation) error {
-			o, exists, err := s.history.Object(ctx, l.key, at)
+			o, exists, err := s.history.Object(ctx, l.key, revision)
 			if err == nil {
-				l.boundEnd(at, exists && o.UID == l.uid, o.Version)
+				l.boundEnd(revision, exists && o.UID == l.uid, o.Version)
 			}
 			return err
 		})
 	}
 	if IsLost(err) {
-		return s.lose(ctx, at, err)
+		return s.lose(ctx, revision, err)
 	}
 	return err
 }
 
-func (s *search) boundByNames(ctx context.Context, all []*incarnation, at uint64) error {
+func (s *search) boundByNames(ctx context.Context, all []*incarnation, revision uint64) error {
 	existed := make(map[identity]change.ResourceVersion, len(all))
 	for _, l := range all {
 		existed[identity{l.key, l.uid}] = ""
 	}
-	err := s.history.Names(ctx, "", at, func(o apiclient.Object) error {
+	err := s.history.Names(ctx, "", revision, func(o apiclient.Object) error {
 		id := identity{o.Key(), o.UID}
 		if _, ended := existed[id]; ended {
 			existed[id] = o.Version
@@ -84,20 +84,20 @@ func (s *search) boundByNames(ctx context.Context, all []*incarnation, at uint64
 	}
 	for _, l := range all {
 		version := existed[identity{l.key, l.uid}]
-		l.boundEnd(at, version != "", version)
+		l.boundEnd(revision, version != "", version)
 	}
 	return nil
 }
 
 // boundEnd records whether an incarnation that the log has existed at a revision, and at which version.
-func (l *incarnation) boundEnd(at uint64, existed bool, version change.ResourceVersion) {
+func (l *incarnation) boundEnd(revision uint64, existed bool, version change.ResourceVersion) {
 	switch {
 	case !existed:
-		l.firstMissing = min(l.firstMissing, at)
-	case at > l.lastSeen:
-		l.lastSeen = at
+		l.firstMissing = min(l.firstMissing, revision)
+	case revision > l.lastSeen:
+		l.lastSeen = revision
 		if v, err := version.Revision(); err == nil && v <= l.version {
-			l.floor = at
+			l.floor = revision
 		}
 	}
 }

@@ -1,11 +1,12 @@
 package recovery
 
-// explained has the revisions of a gap (from, to] whose write is known. A revision writes one key, so if a change at a revision
-// is known, in this collection or in another one of the same etcd (coordinator.go), nothing else changed there. No read is
-// needed at that revision: every other object is in the same state as at the revision before.
+// explained has the revisions of a gap (from, to] whose write is known. A revision writes one key. So a known change explains its
+// revision, whether it is in this collection or in another one of the same etcd (coordinator.go): nothing else changed there. No read is
+// needed at that revision, since every other object is in the same state as at the revision before.
 //
-// Several Events expire at one revision, so an Event's deletion says nothing of other Events. It does of other resources, and these of it;
-// and a revision that writes an Event deletes none. Nothing is known of aggregated servers: for them no revision is explained.
+// Several Events expire at one revision, so an Event's deletion explains nothing for other Events. It explains its revision for other
+// resources, and their changes explain theirs for Events. A revision that writes an Event deletes none. No revision of an aggregated
+// server is explained, since nothing is known of its store.
 type explained struct {
 	from, to uint64
 	own      revisions    // changes that this recovery found, but for deletions where a revision may delete several objects
@@ -44,7 +45,7 @@ func (x *explained) lowest(revision uint64) uint64 {
 	return x.to
 }
 
-func (x *explained) between(lo, hi uint64) (revisions []uint64) {
+func (x *explained) unexplained(lo, hi uint64) (revisions []uint64) {
 	for n, r := lo/pageSize, lo+1; r < hi; n, r = n+1, (n+1)*pageSize {
 		if r/pageSize != n {
 			continue
@@ -61,7 +62,7 @@ func (x *explained) between(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
-func (x *explained) upTo(lo, hi uint64) []uint64 { return x.between(lo, hi+1) }
+func (x *explained) upTo(lo, hi uint64) []uint64 { return x.unexplained(lo, hi+1) }
 
 // accountedFor returns how many revisions are explained or were read.
 func (x *explained) accountedFor(read *revisions) (n int) {

@@ -63,7 +63,7 @@ func (s *server) read(ctx context.Context, count *int, revision uint64) error {
 }
 
 // at returns the collection as it was: uid and version of each key.
-func (s *server) at(revision uint64) map[string]known.Object {
+func (s *server) objectsAt(revision uint64) map[string]known.Object {
 	all, incarnations := map[string]known.Object{}, map[string]int{}
 	for _, w := range s.writes {
 		if w.revision > revision {
@@ -96,14 +96,14 @@ func (s *server) Size(ctx context.Context, revision uint64) (int64, error) {
 	if s.uncounted {
 		return 0, errNoSize
 	}
-	return int64(len(s.at(revision))), nil
+	return int64(len(s.objectsAt(revision))), nil
 }
 
 func (s *server) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
 	if err := s.read(ctx, &s.objects, revision); err != nil {
 		return apiclient.Object{}, false, err
 	}
-	o, exists := s.at(revision)[key]
+	o, exists := s.objectsAt(revision)[key]
 	return object(key, o), exists, nil
 }
 
@@ -111,7 +111,7 @@ func (s *server) Names(ctx context.Context, namespace string, revision uint64, v
 	if err := s.read(ctx, &s.names, revision); err != nil {
 		return err
 	}
-	for key, o := range s.at(revision) {
+	for key, o := range s.objectsAt(revision) {
 		if in, _ := change.SplitKey(key); namespace == "" || in == namespace {
 			if err := visit(object(key, o)); err != nil {
 				return err
@@ -126,7 +126,7 @@ func (s *server) Objects(ctx context.Context, namespace string, revision, newerT
 		return err
 	}
 	after := change.VersionOf(newerThan)
-	for key, o := range s.at(revision) {
+	for key, o := range s.objectsAt(revision) {
 		if in, _ := change.SplitKey(key); namespace != "" && in != namespace {
 			continue
 		}
@@ -145,7 +145,7 @@ func (s *server) Objects(ctx context.Context, namespace string, revision, newerT
 // another.
 func (s *server) gap(from, to uint64) (*known.Set, Gap) {
 	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, ListedIn: map[string]int64{}, tuning: s.tuning}
-	before, after := s.at(from), s.at(to)
+	before, after := s.objectsAt(from), s.objectsAt(to)
 	for key, o := range before {
 		log.Put(key, o.UID, o.Version)
 	}
@@ -267,7 +267,7 @@ func recoverTogether(t *testing.T, writes []write, from, to uint64) string {
 		p := newPeer(c, s, name, "", name == "events", true)
 		peers = append(peers, p)
 	}
-	changed := func(p *peer) int { return len(p.between(from, to)) }
+	changed := func(p *peer) int { return len(p.writesBetween(from, to)) }
 	slices.SortFunc(peers, func(x, y *peer) int { return cmp.Or(changed(y)-changed(x), strings.Compare(x.name, y.name)) })
 	newPeer(c, &server{}, "another", "", false, false).participant.Begin() // so that all are of one round
 	var b strings.Builder
@@ -276,7 +276,7 @@ func recoverTogether(t *testing.T, writes []write, from, to uint64) string {
 		if err := p.recover(t.Context(), from, to, true); err != nil {
 			b.WriteString(err.Error() + "\n")
 		}
-		for _, line := range p.between(from, to) {
+		for _, line := range p.writesBetween(from, to) {
 			b.WriteString("  " + line + "\n")
 		}
 		b.WriteString("  " + p.reads())
@@ -310,8 +310,8 @@ func randomGap(random *rand.Rand, s *server, from, to uint64) (*known.Set, Gap) 
 	return log, g
 }
 
-// told describes the changes of a plan.
-func told(p Plan) (all []string) {
+// changesOf describes the changes of a plan.
+func changesOf(p Plan) (all []string) {
 	for _, c := range p {
 		all = append(all, text(c.Version, c.Op, c.Key))
 	}
@@ -320,7 +320,7 @@ func told(p Plan) (all []string) {
 }
 
 // between returns what happened after one revision and up to another.
-func (s *server) between(from, to uint64) (all []string) {
+func (s *server) writesBetween(from, to uint64) (all []string) {
 	for _, w := range s.writes {
 		if w.revision > from && w.revision <= to {
 			all = append(all, text(w.revision, w.op, w.key))

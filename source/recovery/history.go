@@ -14,10 +14,10 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads
-// use resourceVersionMatch=Exact, which no cache may answer with another revision
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). From a server that does not know the parameter, and
-// ignores it, nothing can be recovered (apiclient.ErrNotExact).
+// ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads use
+// resourceVersionMatch=Exact. No cache may answer them with another revision
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). Nothing can be recovered from a server that ignores
+// the parameter (apiclient.ErrNotExact).
 type ExactReads struct {
 	client       *apiclient.Client
 	stream       *change.Stream
@@ -27,20 +27,20 @@ type ExactReads struct {
 	limiter      *Limiter
 	requests     *atomic.Int64
 	optional     bool          // a refusal is not waited out
-	bodyBytes    atomic.Int64  // of a body, about
+	bodyBytes    atomic.Int64  // the average size of a body
 	bodies       atomic.Int64  // that were read
 	large        chan struct{} // an element for each read of large bodies that runs
 	unreadable   atomic.Bool   // a revision was found that the server fails to read
 
-	// Failed is called after each request that failed. nil: nobody is told.
+	// Failed is called after each request that failed, unless it is nil.
 	Failed func()
 }
 
 // Bodies of largeBody bytes and more are read largeAtOnce at a time, since they are held in memory.
 const largeBody, largeAtOnce = 64 << 10, 4
 
-// errUnreadable reports a revision that the server has and can't read, while it lists the present: an object was stored there
-// in a version of its resource that the server has no more.
+// errUnreadable reports a revision that the server has and can't read, although it lists the present. The collection then had an object
+// in a version of its resource that the server does not know any more.
 var errUnreadable = errors.New("the server can't read its collection as it was at a revision")
 
 // IsLost reports that the collection can't be read any more as it was at a revision.
@@ -56,16 +56,16 @@ func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly
 	return h
 }
 
-// SameCluster makes sure that all that was read came from the exported cluster; each later read makes sure of it by itself
+// SameCluster makes sure that all that was read came from the exported cluster. Each later read makes sure of that itself
 // (apiclient.Client.Loosely).
 func (h *ExactReads) SameCluster(ctx context.Context) error {
 	h.client = h.client.Strictly()
 	return h.client.SameCluster(ctx)
 }
 
-// Besides returns the history of another collection, without bodies, that is read only if it may be: a refusal is not waited out. Its requests
-// are among those of h.
-func (h *ExactReads) Besides(s *change.Stream) *ExactReads {
+// ForWitness returns the history of another collection, without bodies. It does not wait for the end of a refusal, since the collection
+// need not be readable. Its requests are counted with those of h.
+func (h *ExactReads) ForWitness(s *change.Stream) *ExactReads {
 	other := NewExactReads(h.client, s, true, nil, false, h.limiter)
 	other.requests, other.optional = h.requests, true
 	return other
@@ -83,8 +83,8 @@ const countMost = 2000
 // pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
 const pageTries = 10
 
-// internalTries is how often a read gets a 500, and the present can be listed, until its revision counts as one that can't be
-// read. Of a collection that has such a revision, once is enough.
+// internalTries is how often a read gets a 500, while the present can be listed, until its revision counts as unreadable. Once is enough
+// if the collection already has such a revision.
 const internalTries = 3
 
 // Size returns the number of objects in the collection at the revision, by a request of one object and its
@@ -118,9 +118,9 @@ func (h *ExactReads) countNames(ctx context.Context, revision uint64) (n int64, 
 
 func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
-	at := change.VersionOf(revision)
+	version := change.VersionOf(revision)
 	byName := apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}
-	_, err = h.page(ctx, at, byName, anyBody, func(found apiclient.Object) error {
+	_, err = h.page(ctx, version, byName, anyBody, func(found apiclient.Object) error {
 		if found.Key() != key {
 			return fmt.Errorf("%w: asked for an object by its name, the server answers with another one", ErrNotPossible)
 		}
@@ -155,8 +155,8 @@ func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, ne
 	})
 }
 
-// The server counts, for each page, all objects that follow. So the larger the pages, the less a list costs; but a page is read at once, by the
-// server and by whoever wants bodies, so it is of about pageBytes.
+// The server counts, for each page, all objects that follow, so a list costs less in larger pages. But a page is read at once, by the
+// server and by a caller that wants bodies, so its size is about pageBytes.
 const smallestPage, largestPage, pageBytes = 4, 10_000, 4 << 20
 
 // firstPage is how many bodies are read until it is known how large they are.
@@ -178,9 +178,9 @@ func (h *ExactReads) pageLimit(full bool) int {
 	return int(min(max(pageBytes/size, smallestPage), largestPage))
 }
 
-func (h *ExactReads) noteBody(o *apiclient.Object) {
-	about := h.bodyBytes.Load()
-	h.bodyBytes.Store(about + (int64(len(o.Raw))-about)/min(h.bodies.Add(1), 16))
+func (h *ExactReads) recordBody(o *apiclient.Object) {
+	average := h.bodyBytes.Load()
+	h.bodyBytes.Store(average + (int64(len(o.Raw))-average)/min(h.bodies.Add(1), 16))
 }
 
 // pages reads all pages of the past. The objects that body selects have their bodies.
@@ -200,16 +200,16 @@ func anyBody(*apiclient.Object) bool { return true }
 
 func noBody(*apiclient.Object) bool { return false }
 
-// page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
-// (5xx, a refusal, a lost connection, an answer that is no list, as of a proxy). visit sees no item twice, since it is called
-// after the whole page was read.
-func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,
+// page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass (5xx, a
+// refusal, a lost connection, a proxy's answer that is no list). It calls visit after the complete page was read, so visit sees no item
+// twice.
+func (h *ExactReads) page(ctx context.Context, version change.ResourceVersion, o apiclient.ListOptions,
 	body func(*apiclient.Object) bool, visit func(apiclient.Object) error) (apiclient.Page, error) {
-	o.Exact = at
+	o.Exact = version
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items []item
 	full := h.isFull(&o)
-	singleRead := o.Limit <= 1 // of one object: by its name, or any
+	singleRead := o.Limit <= 1 // one object: by its name, or any
 	internal := 0
 	if full && h.bodyBytes.Load() >= largeBody {
 		select {
@@ -224,14 +224,14 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			h.requests.Add(1)
 			items = items[:0]
 			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
-				kept := *o
-				if kept.Raw = nil; body(o) {
-					kept.Raw = bytes.Clone(o.Raw)
+				copied := *o
+				if copied.Raw = nil; body(o) {
+					copied.Raw = bytes.Clone(o.Raw)
 				}
 				if full {
-					h.noteBody(o)
+					h.recordBody(o)
 				}
-				items = append(items, item{kept, unreadable})
+				items = append(items, item{copied, unreadable})
 				return nil
 			})
 			return err
@@ -245,7 +245,7 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		switch after := apiclient.RetryAfter(err); {
 		case (internal >= internalTries || apiclient.IsInternal(err) && h.unreadable.Load()) && h.listsPresent(ctx):
 			h.unreadable.Store(true)
-			return p, backoff.Permanent(fmt.Errorf("%w (%s): %w", errUnreadable, at, err))
+			return p, backoff.Permanent(fmt.Errorf("%w (%s): %w", errUnreadable, version, err))
 		case after > 0:
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		case errors.Is(err, apiclient.ErrNotExact):

@@ -35,7 +35,7 @@ func newModelled(random *rand.Rand) *modelled {
 	objects, others, moving := 3+random.IntN(8), random.IntN(4), m.selected && random.IntN(2) == 0
 	for r := uint64(1); r <= m.to; r++ {
 		key := fmt.Sprintf("ns-%d/%c", max(random.IntN(2), random.IntN(2)), 'a'+rune(random.IntN(objects)))
-		switch all := m.at(r); {
+		switch all := m.objectsAt(r); {
 		case random.IntN(5) < others: // another resource's revision
 		case (m.leased || m.purged) && len(all) > 1 && random.IntN(6) == 0:
 			m.expire(r, all)
@@ -84,8 +84,8 @@ func (m *modelled) left(key string) bool {
 	return false
 }
 
-// recover recovers the gap. What it says of an outcome that is wrong is an error; needless: it is said to be
-// incomplete, though everything could be read, or nothing lacks.
+// recover recovers the gap. It returns an error if the outcome is wrong. needless reports that the outcome is said to be incomplete,
+// though everything could be read, or nothing is lacking.
 func (m *modelled) recover(t *testing.T) (needless bool, err error) {
 	log, g := randomGap(m.random, m.server, m.from, m.to)
 	g.Selected, g.Leased = m.selected, m.leased
@@ -103,16 +103,16 @@ func (m *modelled) recover(t *testing.T) (needless bool, err error) {
 		return false, fmt.Errorf("%w\nselected %v leased %v purged %v, aggregated %v, compacts %d after %d reads\nfrom %d to %d: %s\nof %v",
 			err, m.selected, m.leased, m.purged, g.Aggregated, m.then, m.after, m.from, m.to, describe(plan, incomplete), m.writes)
 	}
-	return incomplete != "" && !m.uncounted && (m.then == 0 || slices.Equal(told(plan), m.between(m.from, m.to))), nil
+	return incomplete != "" && !m.uncounted && (m.then == 0 || slices.Equal(changesOf(plan), m.writesBetween(m.from, m.to))), nil
 }
 
 // check compares the plan with the history.
 func (m *modelled) check(plan Plan, incomplete string) error {
-	want := m.between(m.from, m.to)
-	if incomplete == "" && !slices.Equal(told(plan), want) {
+	want := m.writesBetween(m.from, m.to)
+	if incomplete == "" && !slices.Equal(changesOf(plan), want) {
 		return fmt.Errorf("said to be complete, and is not")
 	}
-	state, last := m.at(m.from), uint64(0)
+	state, last := m.objectsAt(m.from), uint64(0)
 	for _, c := range plan {
 		what := text(c.Version, c.Op, c.Key)
 		old, exists := state[c.Key]
@@ -131,7 +131,7 @@ func (m *modelled) check(plan Plan, incomplete string) error {
 			state[c.Key] = known.Object{UID: c.UID, Version: change.VersionOf(c.Version)}
 		}
 	}
-	end := m.at(m.to)
+	end := m.objectsAt(m.to)
 	for key := range end {
 		if state[key] != end[key] {
 			return fmt.Errorf("it ends with %s %v, which is %v", key, state[key], end[key])
@@ -159,11 +159,11 @@ func modelHistories(t *testing.T, histories int) (n int, seed uint64) {
 	return histories, seed
 }
 
-// Whatever happened in a gap, and whenever the server compacts its history, the plan is just what happened, or says that it is
-// not; it ends in the state that the server has; and it says so only where something is lost. make model: 20,000 histories.
+// Whatever happened in a gap, and whenever the server compacts its history, the plan is just what happened, or says that it is not. It
+// ends in the state that the server has, and says that something is lost only where that is true. make model: 20,000 histories.
 func TestModelOfRecovery(t *testing.T) {
 	histories, seed := modelHistories(t, 1500)
-	counts := map[string]*[4]int{} // of a class of histories: all, wrong, needlessly incomplete, and their reads
+	counts := map[string]*[4]int{} // by class of histories: all, wrong, needlessly incomplete, and their reads
 	wrong := 0
 	for i := range histories {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))

@@ -12,14 +12,14 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// This file lists the whole collection, or a namespace, at revisions in the middle of a gap. A past list shows the last change of
-// each object before it, and whether it exists there. In a gap of many changes that is cheaper than to read each change by
-// itself, and it bounds where objects were deleted. A past list only explains revisions: what happened at the others is found out
-// afterwards, as without past lists.
+// This file lists the complete collection, or a namespace, at revisions in the middle of a gap. A past list shows the last change of
+// each object before it, and whether it exists there. In a gap of many changes that is cheaper than to read each change by itself, and
+// it bounds where objects were deleted. A past list only explains revisions. The other revisions are read afterwards, as without past
+// lists.
 //
-// The gap is halved at the middle one of its unexplained revisions, then each half, as long as a past list saves more time than
-// it costs (costs.go). Nothing is saved where nothing changed, so a quiet collection is not listed. A list without bodies is
-// cheaper; it is enough where few bodies would be new.
+// The gap is halved at the middle one of its unexplained revisions, then each half is halved. This goes on while a past list saves more
+// time than it costs (costs.go). Nothing is saved where nothing changed, so a quiet collection is not listed. A list without bodies is
+// cheaper, and enough where few bodies would be new.
 //
 // With selectors no past list is read, since an object can leave the collection and come back under one uid.
 
@@ -38,9 +38,9 @@ type seenRevision struct {
 }
 
 // seenAt returns the newest revision that past lists show of the incarnation, at or below this one.
-func (l *incarnation) seenAt(at uint64) (r seenRevision, ok bool) {
+func (l *incarnation) seenAt(revision uint64) (r seenRevision, ok bool) {
 	for _, r := range l.seen {
-		if r.version <= at {
+		if r.version <= revision {
 			return r, true
 		}
 	}
@@ -48,9 +48,9 @@ func (l *incarnation) seenAt(at uint64) (r seenRevision, ok bool) {
 }
 
 // before returns the newest revision, at or below this one, at which the incarnation may have changed.
-func (s *search) before(l *incarnation, at uint64) uint64 {
-	unexplained := s.explained.highest(at)
-	if seen, ok := l.seenAt(at); ok && unexplained <= seen.until {
+func (s *search) before(l *incarnation, revision uint64) uint64 {
+	unexplained := s.explained.highest(revision)
+	if seen, ok := l.seenAt(revision); ok && unexplained <= seen.until {
 		return seen.version
 	}
 	return unexplained
@@ -59,9 +59,9 @@ func (s *search) before(l *incarnation, at uint64) uint64 {
 // span are the revisions in (from, to].
 type span struct{ from, to uint64 }
 
-// pastList is a past list that was read as a whole.
+// pastList is a past list that was read to its end.
 type pastList struct {
-	at        uint64
+	revision  uint64
 	namespace string // empty: all
 }
 
@@ -92,8 +92,8 @@ func (s *search) readPastLists(ctx context.Context) error {
 		var level []span
 		from := s.oldest.Load()
 		for _, l := range s.pastLists {
-			if l.at > from && l.at < s.To && l.namespace == "" {
-				level, from = append(level, span{from, l.at}), l.at
+			if l.revision > from && l.revision < s.To && l.namespace == "" {
+				level, from = append(level, span{from, l.revision}), l.revision
 			}
 		}
 		if err := s.halve(ctx, namespace, append(level, span{from, s.To})); err != nil {
@@ -103,7 +103,7 @@ func (s *search) readPastLists(ctx context.Context) error {
 	return nil
 }
 
-// shown returns how many changes past lists show, if these are more than they leave to be found; else 0.
+// shown returns how many changes past lists show, or 0 if more changes remain to be found.
 func (s *search) shown() (n int) {
 	for _, x := range s.sightings {
 		n += len(x.revisions)
@@ -114,9 +114,9 @@ func (s *search) shown() (n int) {
 	return n
 }
 
-// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's: little is left to be read
-// between the lists then. It lets them end, if they read fewer sizes at what this one has not found than it reads objects before they
-// have explained their deletions.
+// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's changes. Little is left to
+// be read between the lists then. The other recoveries may even end first, if that costs fewer reads. They then read sizes at revisions
+// that this one has not found. In the other order this one reads objects before the others have explained their deletions.
 func (s *search) letOthersWalk(ctx context.Context) error {
 	shown := s.shown()
 	if shown == 0 {
@@ -133,8 +133,8 @@ func (s *search) letOthersWalk(ctx context.Context) error {
 // listsAtOnce bounds the lists of the past that are read at once, since each holds a page in memory.
 const listsAtOnce = 4
 
-// unbounded reports that lists do not bound where an object was deleted: several objects may change at a revision, or an
-// object can leave the collection and come back under one uid.
+// unbounded reports that lists do not bound where an object was deleted. Several objects may change at a revision, or an object can
+// leave the collection and come back under one uid.
 func (s *search) unbounded() bool { return s.Aggregated || s.Leased || s.Selected }
 
 // halve reads past lists of a namespace, or of all, in the middle of spans, then of their halves.
@@ -147,17 +147,17 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 		group, inner := errgroup.WithContext(ctx)
 		group.SetLimit(min(s.Parallel, listsAtOnce))
 		for i, n := range level {
-			at, bodies := s.middle(namespace, n, ends, newcomers)
-			if middles[i] = at; at != 0 {
+			revision, bodies := s.middle(namespace, n, ends, newcomers)
+			if middles[i] = revision; revision != 0 {
 				lists++
-				group.Go(func() error { return s.readPastList(inner, namespace, n, at, bodies) })
+				group.Go(func() error { return s.readPastList(inner, namespace, n, revision, bodies) })
 			}
 		}
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		// An object that comes and goes within a span is in the list of its middle one time in two, and with spans of half the
-		// length there are half as many of them in all.
+		// An object that comes and goes within a span is in the list of the span's middle one time in two. Spans of half the length have
+		// half as many such objects in all.
 		newcomers = s.newcomers[namespace] / float64(max(lists, 1)) / 4
 		var next []span
 		for i, n := range level {
@@ -167,20 +167,20 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 		}
 		level = next
 	}
-	slices.SortFunc(s.pastLists, func(x, y pastList) int { return cmp.Compare(x.at, y.at) })
+	slices.SortFunc(s.pastLists, func(x, y pastList) int { return cmp.Compare(x.revision, y.revision) })
 	return nil
 }
 
-// ends returns how many objects were last seen at a revision and are missing later, by namespace; empty: in all.
+// ends returns how many objects were last seen at a revision and are missing later, by namespace. Namespace "" has all objects.
 func (s *search) ends() map[string]map[uint64]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ends := map[string]map[uint64]int{}
-	add := func(namespace string, at uint64) {
+	add := func(namespace string, revision uint64) {
 		if ends[namespace] == nil {
 			ends[namespace] = map[uint64]int{}
 		}
-		ends[namespace][at]++
+		ends[namespace][revision]++
 	}
 	for id, x := range s.sightings {
 		if x.lastSeen < s.To {
@@ -199,10 +199,10 @@ func (s *search) ends() map[string]map[uint64]int {
 	return ends
 }
 
-// middle returns the revision in the middle of the span at which a past list saves more than it costs, and whether that needs
-// bodies; 0: none. newcomers is how many transient objects the list is expected to be the first to show.
-func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int, newcomers float64) (at uint64, bodies bool) {
-	unexplained := s.explained.between(n.from, n.to)
+// middle returns the revision in the middle of the span if a past list there saves more than it costs, else 0. bodies reports whether
+// that list needs bodies. newcomers is how many transient objects the list is expected to be the first to show.
+func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int, newcomers float64) (revision uint64, bodies bool) {
+	unexplained := s.explained.unexplained(n.from, n.to)
 	if len(unexplained) == 0 {
 		return 0, false
 	}
@@ -227,14 +227,14 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 			saved = min(saved, each)
 		}
 		if gain := saved + found - costs.listCost(listed, full); gain > best && enough {
-			at, bodies, best = unexplained[u/2], full, gain
+			revision, bodies, best = unexplained[u/2], full, gain
 		}
 	}
-	return at, bodies
+	return revision, bodies
 }
 
-// saved estimates how many reads a list of a namespace, or of all, in the middle of the span saves: one for each object that is
-// deleted in the span, and, with bodies, one for each that has changed twice. u revisions are unexplained.
+// saved estimates how many reads a list in the middle of the span saves, of one namespace or of all. It saves one read for each object
+// that is deleted in the span. With bodies it saves another one for each object that has changed twice. u revisions are unexplained.
 func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bodies bool) float64 {
 	deleted := 0
 	for at, n2 := range ends {
@@ -256,7 +256,7 @@ func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bod
 }
 
 // readPastList lists a namespace, or all, at a revision. Bodies are of objects that changed in the span.
-func (s *search) readPastList(ctx context.Context, namespace string, n span, at uint64, bodies bool) error {
+func (s *search) readPastList(ctx context.Context, namespace string, n span, revision uint64, bodies bool) error {
 	visit := func(o apiclient.Object) error {
 		version, err := o.Version.Revision()
 		if err != nil {
@@ -266,28 +266,28 @@ func (s *search) readPastList(ctx context.Context, namespace string, n span, at 
 		if !bodies {
 			body = nil
 		}
-		s.sight(o, version, at, body)
+		s.sight(o, version, revision, body)
 		return nil
 	}
 	err := error(nil)
 	if bodies {
-		err = s.history.Objects(ctx, namespace, at, n.from, visit)
+		err = s.history.Objects(ctx, namespace, revision, n.from, visit)
 	} else {
-		err = s.history.Names(ctx, namespace, at, visit)
+		err = s.history.Names(ctx, namespace, revision, visit)
 	}
 	if IsLost(err) {
-		return s.lose(ctx, at, err)
+		return s.lose(ctx, revision, err)
 	}
 	if err == nil {
 		s.mu.Lock()
-		s.pastLists = append(s.pastLists, pastList{at, namespace})
+		s.pastLists = append(s.pastLists, pastList{revision, namespace})
 		s.mu.Unlock()
 	}
 	return err
 }
 
 // sight records an object of a list, if it is one that changed or is missing at the end of the gap.
-func (s *search) sight(o apiclient.Object, version, at uint64, body []byte) {
+func (s *search) sight(o apiclient.Object, version, revision uint64, body []byte) {
 	id := identity{o.Key(), o.UID}
 	asLogged := version <= s.From
 	s.mu.Lock()
@@ -297,38 +297,38 @@ func (s *search) sight(o apiclient.Object, version, at uint64, body []byte) {
 	}
 	x := s.sightings[id]
 	if x == nil {
-		x = &sighting{firstSeen: at}
+		x = &sighting{firstSeen: revision}
 		s.sightings[id] = x
 		if !s.watched[id] {
 			s.newcomers[""]++
 			s.newcomers[o.Namespace]++
 		}
 	}
-	x.firstSeen, x.lastSeen = min(x.firstSeen, at), max(x.lastSeen, at)
+	x.firstSeen, x.lastSeen = min(x.firstSeen, revision), max(x.lastSeen, revision)
 	if asLogged {
-		x.asLogged = max(x.asLogged, at)
+		x.asLogged = max(x.asLogged, revision)
 		return
 	}
-	x.revisions = saw(x.revisions, version, at, s.keep(body))
-	s.noteChange(o.Namespace, version)
+	x.revisions = saw(x.revisions, version, revision, s.keep(body))
+	s.recordChange(o.Namespace, version)
 }
 
 // saw adds to what was seen of an object, newest first, that its revision was current at another one.
-func saw(seen []seenRevision, version, at uint64, body []byte) []seenRevision {
+func saw(seen []seenRevision, version, readAt uint64, body []byte) []seenRevision {
 	newestFirst := func(r seenRevision, v uint64) int { return cmp.Compare(v, r.version) }
 	i, found := slices.BinarySearchFunc(seen, version, newestFirst)
 	if !found {
-		return slices.Insert(seen, i, seenRevision{revision{version, body}, at})
+		return slices.Insert(seen, i, seenRevision{revision{version, body}, readAt})
 	}
-	seen[i].until = max(seen[i].until, at)
+	seen[i].until = max(seen[i].until, readAt)
 	if seen[i].body == nil {
 		seen[i].body = body
 	}
 	return seen
 }
 
-// noteChange records a change that a list shows. Its callers hold the lock.
-func (s *search) noteChange(namespace string, version uint64) {
+// recordChange records a change that a list shows. Its callers hold the lock.
+func (s *search) recordChange(namespace string, version uint64) {
 	s.explain(version)
 	s.changes[""].add(version)
 	if namespace != "" {
@@ -339,7 +339,7 @@ func (s *search) noteChange(namespace string, version uint64) {
 	}
 }
 
-func (s *search) noteSightings(l *incarnation) {
+func (s *search) recordSightings(l *incarnation) {
 	x := s.sightings[identity{l.key, l.uid}]
 	switch {
 	case x == nil:
@@ -350,32 +350,31 @@ func (s *search) noteSightings(l *incarnation) {
 	}
 }
 
-// lastPastList returns the newest past list at or below the revision that would have the key; 0: there is none.
-func (s *search) lastPastList(key string, at uint64) (last uint64) {
+// lastPastList returns the newest past list at or below the revision that would have the key, or 0.
+func (s *search) lastPastList(key string, revision uint64) (last uint64) {
 	namespace, _ := change.SplitKey(key)
 	for _, l := range s.pastLists {
-		if l.at <= at && (l.namespace == "" || l.namespace == namespace) {
-			last = max(last, l.at)
+		if l.revision <= revision && (l.namespace == "" || l.namespace == namespace) {
+			last = max(last, l.revision)
 		}
 	}
 	return last
 }
 
-// nextPastList returns the oldest past list after the revision that would have the key; To: there is none.
+// nextPastList returns the oldest past list after the revision that would have the key, or To if there is none.
 func (s *search) nextPastList(key string, after uint64) uint64 {
 	namespace, _ := change.SplitKey(key)
 	next := s.To
 	for _, l := range s.pastLists {
-		if l.at > after && (l.namespace == "" || l.namespace == namespace) {
-			next = min(next, l.at)
+		if l.revision > after && (l.namespace == "" || l.namespace == namespace) {
+			next = min(next, l.revision)
 		}
 	}
 	return next
 }
 
-// noteDeleted records the incarnations that end in the gap: known objects that are missing, and objects that only past lists
-// show.
-func (s *search) noteDeleted() (deleted []*incarnation) {
+// recordDeleted records the incarnations that end in the gap: known objects that are missing, and objects that only past lists show.
+func (s *search) recordDeleted() (deleted []*incarnation) {
 	exists := map[identity]bool{}
 	for _, o := range s.Changed {
 		exists[identity{o.Key(), o.UID}] = true
@@ -384,7 +383,7 @@ func (s *search) noteDeleted() (deleted []*incarnation) {
 		k, _ := s.log.Get(key)
 		if id := (identity{key, k.UID}); s.sightings[id] == nil {
 			l := s.newIncarnation(key, k.UID)
-			s.noteEnd(l, s.From, s.nextPastList(key, s.From))
+			s.recordEnd(l, s.From, s.nextPastList(key, s.From))
 			deleted = append(deleted, l)
 		}
 	}
@@ -393,16 +392,16 @@ func (s *search) noteDeleted() (deleted []*incarnation) {
 	})
 	for _, id := range ids {
 		if !exists[id] {
-			l, at := s.newIncarnation(id.key, id.uid), s.sightings[id].lastSeen
-			s.noteEnd(l, at, s.nextPastList(id.key, at))
+			l, lastSeen := s.newIncarnation(id.key, id.uid), s.sightings[id].lastSeen
+			s.recordEnd(l, lastSeen, s.nextPastList(id.key, lastSeen))
 			deleted = append(deleted, l)
 		}
 	}
 	return deleted
 }
 
-// walkBefore walks back, before sizes are read, the objects that changed, those whose deletion is known, and transient objects
-// from where they were last seen: the sizes show what is missing only when their creations are known.
+// walkBefore walks back, before sizes are read, the objects that changed and those whose deletion is known. It also walks transient
+// objects back from where they were last seen, since the sizes show what is missing only when their creations are known.
 func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation) error {
 	return s.each(ctx, append(changed, deleted...), func(ctx context.Context, l *incarnation) error {
 		switch {
@@ -420,10 +419,10 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 }
 
 func (s *search) keep(body []byte) []byte {
-	if s.witness || s.bytes.Add(int64(len(body))) > bodiesKept {
+	if s.witness || s.bytes.Add(int64(len(body))) > bodiesHeld {
 		return nil
 	}
 	return body
 }
 
-func (s *search) full() bool { return s.bytes.Load() > bodiesKept }
+func (s *search) full() bool { return s.bytes.Load() > bodiesHeld }

@@ -1,13 +1,12 @@
-// Package recovery finds out what a watch missed. It reads the collection as it was at single revisions of the gap, which the
-// server allows until it compacts them, and returns the changes in the order in which they happened, with a reason if some of
-// them can't be known any more. It emits nothing and keeps nothing: the reflector lists the collection before and emits the
-// plan after.
+// Package recovery finds out what a watch missed. It reads the collection as it was at single revisions of the gap, which the server
+// allows until it compacts them. It returns the changes in the order in which they happened, with a reason if some of them can't be
+// known any more. It emits and stores nothing: the reflector lists the collection before and emits the plan after.
 //
 // # An example
 //
-// The log is complete up to revision 10 and has the objects a, at version 5, and b, at version 7. The watch has expired. A
-// list at revision 20 has a at version 18 and d at version 15, so a and d have changed, and b is missing. This is what
-// happened, with the collection's size after each write:
+// The log is complete up to revision 10 and has the objects a, at version 5, and b, at version 7. The watch has expired. A list at
+// revision 20 has a at version 18 and d at version 15, and lacks b. So a and d have changed. This is what happened, with the
+// collection's size after each write:
 //
 //	revision     10   12        13        14        15        16        18
 //	write             create c  update a  delete b  create d  delete c  update a
@@ -15,23 +14,22 @@
 //
 // Recover has four steps:
 //
-//  1. Walk the changed objects back (walk.go). a, read at revision 18, is itself at version 18; read at 17, it is at version
-//     13; read at 12, it is at version 5, which the log has. d, read at 15, is there, and read at 14 it is not: it was
-//     created at 15. A write to etcd writes one key and takes a revision of its own, so the revisions 13, 15 and 18 are now
-//     explained: no other object changed there.
+//  1. Walk the changed objects back (walk.go). a, read at revision 18, is itself at version 18. Read at 17 it is at version 13, and read
+//     at 12 it is at version 5, which the log has. d, read at 15, is there, and read at 14 it is not: it was created at 15. A write to
+//     etcd writes one key and takes a revision of its own. So the revisions 13, 15 and 18 are now explained: no other object changed
+//     there.
 //  2. Read the collection's size at each revision that is not explained (sizes.go). It rises from 2 to 3 at 12, so an object
 //     was created there. It falls to 2 at 14, so one was deleted. It is 2 at 16 too, although d was created at 15, so one was
 //     deleted at 16.
-//  3. Find out which objects were deleted (deletions.go). b, read at 14, is not there, so it was deleted at 14 or before, and
-//     14 is the only such revision. The names at 15, before the deletion that is left, are a, c and d. c is in neither the log
-//     nor the list: it is a transient object (transient.go), deleted at 16, and is walked back from 15 to its creation at 12.
+//  3. Find out which objects were deleted (deletions.go). b, read at 14, is not there, so it was deleted at 14 or before, and 14 is the
+//     only such revision. The names at 15, before the deletion that is left, are a, c and d. c is in neither the log nor the list, so it
+//     is a transient object (transient.go) that was deleted at 16. It is walked back from 15 to its creation at 12.
 //  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
 //
-// Three things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). Where
-// deletions explain most of the revisions that are left, they are dated before step 1 too, by reads of the objects (deletions.go,
-// dateDeletions), so that few sizes are read. And streams of one etcd that recover together explain revisions for each other
-// (coordinator.go), as do resources that no stream exports (witnesses.go); streams of single namespaces share the sizes of the whole
-// resource (whole.go).
+// Three things save requests. If much changed in a collection, past lists are read before step 1 (past_lists.go). If deletions explain
+// most of the revisions that are left, they are dated before step 1 too, by reads of the objects (dateDeletions). So few sizes are read.
+// And streams of one etcd that recover together explain revisions for each other (coordinator.go), as do resources that no stream
+// exports (witnesses.go). Streams of single namespaces share the sizes of the resource in all namespaces (whole.go).
 //
 // The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery
@@ -61,17 +59,17 @@ type History interface {
 	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
 	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
 	Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error
-	// Objects calls visit for every object that the collection had, or one namespace of it. Those that are newer than a revision
-	// have their bodies.
+	// Objects calls visit for every object that the collection, or one namespace of it, had at a revision. Objects that are newer than
+	// newerThan have their bodies.
 	Objects(ctx context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error
 }
 
 // Gap is what a list shows of the revisions that a watch could not deliver.
 type Gap struct {
-	From, To uint64             // the log is complete up to From; the list is of To
+	From, To uint64             // the log is complete up to From, and the list is of To
 	Listed   int64              // objects in the list
 	ListedIn map[string]int64   // objects in each namespace
-	Changed  []apiclient.Object // those that the log does not have, or has at an older version
+	Changed  []apiclient.Object // objects that the log does not have, or has at an older version
 	Missing  []string           // keys that the log has and the list does not have
 
 	Namespaced bool // the collection spans several namespaces
@@ -80,14 +78,13 @@ type Gap struct {
 	Selected   bool // a selector decides what belongs to the collection: objects leave it and come back
 
 	Parallel    int          // concurrent requests
-	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
+	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
 
 	// Witnesses returns resources that may explain revisions, the busiest first. nil: there are none.
 	Witnesses func() []Witness
 
-	// Whole is the history of the resource in all namespaces, without bodies, of a stream of one. A refusal is an error at once. nil: it
-	// is not read.
-	Whole History
+	// AllNamespaces is the history of the resource in all namespaces, without bodies, if the stream is of one namespace.
+	AllNamespaces History
 
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
@@ -95,8 +92,8 @@ type Gap struct {
 	tuning *tuning // nil: that of production
 }
 
-// Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To.
-// incompleteReason says what the plan lacks; empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that
+// Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To. incompleteReason
+// says what the plan lacks, and is empty if the plan is complete. The plan is invalid after an error: ErrNotPossible, or one that
 // satisfies IsLost, among others.
 func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
@@ -110,9 +107,9 @@ func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (pla
 	return plan, incompleteReason, err
 }
 
-// errSeveralKeys reports that a revision deleted several objects of a resource of which none expire, as when somebody deletes a
-// prefix in etcd. Then no revision is explained by a change at it, and what other streams say of revisions may be wrong, so the
-// search begins again without either.
+// errSeveralKeys reports that one revision deleted several objects of a resource that has no expiring ones, as when somebody deletes a
+// prefix in etcd. Then a change explains no revision, and the reports of other streams may be wrong. So the search begins again without
+// either.
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
 func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
@@ -154,13 +151,13 @@ type search struct {
 	sizes        *sizes                    // nil before step 2, or if the sizes can't be read
 	sizeAtFrom   int64                     // -1: not known
 	contradicted bool                      // what was read contradicts itself
-	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
-	bytes        atomic.Int64              // of bodies kept
+	reason       string                    // why the plan is not complete, or empty
+	bytes        atomic.Int64              // bytes of the bodies that are held
 
 	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
 	sightings map[identity]*sighting
-	pastLists []pastList            // those that are complete
+	pastLists []pastList            // the lists that were read to their end
 	changes   map[string]*revisions // that lists show, by namespace; empty: in all
 	newcomers map[string]float64    // how many transient objects the past lists were first to show, by namespace
 
@@ -183,7 +180,7 @@ type incarnation struct {
 	seen         []seenRevision // what past lists show of it, newest first
 	floor        uint64         // up to there past lists show that it did not change, or did not exist
 	walked       uint64         // up to there all of its revisions were found
-	lastSeen     uint64         // of one in ended: it exists at this revision,
+	lastSeen     uint64         // the last revision at which an object in ended exists,
 	firstMissing uint64         // and not at this one
 }
 
@@ -192,8 +189,8 @@ type revision struct {
 	body    []byte // nil if it must be read again, since too many bodies are held
 }
 
-// bodiesKept bounds the bytes of bodies that a search holds. Bodies beyond it are read again when they are emitted.
-const bodiesKept = 24 << 20
+// bodiesHeld bounds the bytes of bodies that a search holds. Further bodies are read again when they are emitted.
+const bodiesHeld = 24 << 20
 
 func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {
@@ -209,7 +206,7 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	changed := s.newChanged()
-	deleted := s.noteDeleted()
+	deleted := s.recordDeleted()
 	if err := s.dateDeletions(ctx); err != nil {
 		return err
 	}
@@ -278,15 +275,15 @@ func (s *search) countUnlogged(ctx context.Context) (n int64, err error) {
 
 func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 	for hi := s.To; lo < hi; {
-		at := lo + (hi-lo)/2
-		_, err := s.history.Size(ctx, at)
+		middle := lo + (hi-lo)/2
+		_, err := s.history.Size(ctx, middle)
 		switch {
 		case IsLost(err):
-			lo = at + 1
+			lo = middle + 1
 		case err != nil && !errors.Is(err, errNoSize):
 			return 0, err
 		default:
-			hi = at
+			hi = middle
 		}
 	}
 	return lo, nil
@@ -315,8 +312,8 @@ func lostBecause(err error, what string) string {
 	return "the server has compacted its history " + what
 }
 
-// lose records that a revision, and all before it, can't be read any more: the server has compacted it, since the search
-// began, or it fails to read it. If that is the whole gap, the recovery is not possible.
+// lose records that a revision, and every one before it, can't be read any more. The server has compacted it since the search began, or
+// fails to read it. If that is true of the complete gap, the recovery is not possible.
 func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
@@ -335,8 +332,8 @@ func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	return err
 }
 
-// each runs f for all incarnations, several of them concurrently, but those under one key one after another: where one of them
-// begins or ends bounds the others.
+// each runs f for all incarnations, several of them concurrently. Incarnations under one key run one after another, since the begin or
+// end of one bounds the others.
 func (s *search) each(ctx context.Context, all []*incarnation, f func(context.Context, *incarnation) error) error {
 	byKey, keys := map[string][]*incarnation{}, []string(nil)
 	for _, l := range all {
@@ -369,13 +366,13 @@ func (s *search) newIncarnation(key, uid string) *incarnation {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteSightings(l)
+	s.recordSightings(l)
 	s.incarnations[key] = append(s.incarnations[key], l)
 	return l
 }
 
-// noteEnd records that the incarnation exists at one revision and is missing at a later one.
-func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
+// recordEnd records that the incarnation exists at one revision and is missing at a later one.
+func (s *search) recordEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.lastSeen, l.firstMissing = lastSeen, firstMissing

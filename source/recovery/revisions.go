@@ -73,15 +73,15 @@ func (x *revisions) count(lo, hi uint64) (n int) {
 // count returns how many revisions in (lo, hi] the page, number n, has.
 func (p *page) count(n, lo, hi uint64) (count int) {
 	for i, word := range p {
-		at := n*pageSize + uint64(i*64)
-		if at+63 <= lo || at > hi {
+		offset := n*pageSize + uint64(i*64)
+		if offset+63 <= lo || offset > hi {
 			continue
 		}
-		if at <= lo {
-			word &= ^uint64(0) << (lo - at) << 1
+		if offset <= lo {
+			word &= ^uint64(0) << (lo - offset) << 1
 		}
-		if hi-at < 63 {
-			word &= ^uint64(0) >> (63 - (hi - at))
+		if hi-offset < 63 {
+			word &= ^uint64(0) >> (63 - (hi - offset))
 		}
 		count += bits.OnesCount64(word)
 	}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these
-// revisions all changes are known, so any unexplained change of size happened at the later one.
+// sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these revisions
+// all changes are known, so any unexplained change of size happened at the later one.
 type sizes struct {
 	mu        sync.Mutex
 	counts    map[uint64]int64
@@ -149,8 +149,8 @@ func (s *search) findUnexplained(c *sizes) error {
 		}
 		before := c.asked[i-1]
 		off := c.counts[r] - c.counts[before]
-		for len(steps) > 0 && steps[0].at <= r {
-			if steps[0].at > before {
+		for len(steps) > 0 && steps[0].revision <= r {
+			if steps[0].revision > before {
 				off -= steps[0].delta
 			}
 			steps = steps[1:]
@@ -169,8 +169,8 @@ func (s *search) findUnexplained(c *sizes) error {
 }
 
 type step struct {
-	at    uint64
-	delta int64
+	revision uint64
+	delta    int64
 }
 
 // steps returns the known creations and deletions in order, and how many more objects (or fewer) existed at the oldest
@@ -192,7 +192,7 @@ func (s *search) steps() (steps []step, atFloor int64) {
 			}
 		}
 	}
-	slices.SortFunc(steps, func(x, y step) int { return cmp.Compare(x.at, y.at) })
+	slices.SortFunc(steps, func(x, y step) int { return cmp.Compare(x.revision, y.revision) })
 	return steps, atFloor
 }
 
@@ -202,7 +202,7 @@ func (s *search) unknown() iter.Seq2[uint64, int64] {
 	known := int64(s.log.Len()) + atFloor
 	return func(yield func(uint64, int64) bool) {
 		for _, r := range s.sizes.asked {
-			for len(steps) > 0 && steps[0].at <= r {
+			for len(steps) > 0 && steps[0].revision <= r {
 				known += steps[0].delta
 				steps = steps[1:]
 			}

@@ -18,10 +18,10 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 	group.SetLimit(min(s.Parallel, listsAtOnce))
 	for i, run := range runs {
 		group.Go(func() (err error) {
-			at := run.from
-			unknown[i], err = s.unknownAt(inner, at)
+			revision := run.from
+			unknown[i], err = s.unknownAt(inner, revision)
 			if lost[i] = IsLost(err); lost[i] {
-				return s.lose(inner, at, err) // the next round looks elsewhere
+				return s.lose(inner, revision, err) // the next round looks elsewhere
 			}
 			return err
 		})
@@ -30,47 +30,47 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	for i, run := range runs {
-		at := run.from
+		revision := run.from
 		for _, id := range unknown[i] {
-			if !s.existsAt(id.key, id.uid, at) {
-				s.noteEnd(s.transient(id.key, id.uid), at, min(run.to, s.nextPastList(id.key, at)))
+			if !s.existsAt(id.key, id.uid, revision) {
+				s.recordEnd(s.transient(id.key, id.uid), revision, min(run.to, s.nextPastList(id.key, revision)))
 			}
 		}
 		found = found || lost[i] || len(unknown[i]) > 0
 		if !lost[i] && len(unknown[i]) == 0 {
-			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
+			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", revision))
 		}
 	}
 	return found, nil
 }
 
-// mostTransient returns revisions just before open deletions at which unknown objects exist: one in each run of revisions at
-// which there are some, where most exist, with the end of the run, where none exists any more. What is unknown within a run ends
-// there; under its uid the object may be back later.
+// mostTransient returns revisions just before open deletions at which unknown objects exist. From each run of such revisions it returns
+// the one at which most of them exist. It also returns the end of the run, where none exists any more. An unknown object within a run
+// ends there. Under its uid the object may be back later.
 func (s *search) mostTransient() (runs []span) {
 	open := map[uint64]bool{}
 	for _, r := range s.sizes.openDeletions(s.oldest.Load(), s.To) {
 		open[r] = r-1 >= s.oldest.Load()
 	}
-	at, before, most := uint64(0), int64(0), int64(0)
+	revision, before, most := uint64(0), int64(0), int64(0)
 	for r, existing := range s.unknown() {
-		if open[r] && (at == 0 || before > most) {
-			at, most = r-1, before
+		if open[r] && (revision == 0 || before > most) {
+			revision, most = r-1, before
 		}
-		if before = existing; existing <= 0 && at != 0 {
-			runs, at, most = append(runs, span{at, r}), 0, 0
+		if before = existing; existing <= 0 && revision != 0 {
+			runs, revision, most = append(runs, span{revision, r}), 0, 0
 		}
 	}
-	if at != 0 {
-		runs = append(runs, span{at, s.To})
+	if revision != 0 {
+		runs = append(runs, span{revision, s.To})
 	}
 	return runs
 }
 
 // unknownAt reads the names at the revision, and returns the incarnations that are not known yet.
-func (s *search) unknownAt(ctx context.Context, at uint64) (unknown []identity, err error) {
-	err = s.history.Names(ctx, "", at, func(o apiclient.Object) error {
-		if !s.existsAt(o.Key(), o.UID, at) {
+func (s *search) unknownAt(ctx context.Context, revision uint64) (unknown []identity, err error) {
+	err = s.history.Names(ctx, "", revision, func(o apiclient.Object) error {
+		if !s.existsAt(o.Key(), o.UID, revision) {
 			unknown = append(unknown, identity{o.Key(), o.UID})
 		}
 		return nil
@@ -78,13 +78,13 @@ func (s *search) unknownAt(ctx context.Context, at uint64) (unknown []identity, 
 	return unknown, err
 }
 
-func (s *search) existsAt(key, uid string, at uint64) bool {
+func (s *search) existsAt(key, uid string, revision uint64) bool {
 	known := false
 	for _, l := range s.incarnations[key] {
 		if l.uid != uid {
 			continue
 		}
-		if l.created <= at && (l.deleted == 0 || at < l.deleted) && !l.undated {
+		if l.created <= revision && (l.deleted == 0 || revision < l.deleted) && !l.undated {
 			return true
 		}
 		known = true

@@ -14,7 +14,7 @@ func (s *search) explainChanged() error {
 		if err != nil {
 			return fmt.Errorf("read a resourceVersion: %w", err)
 		}
-		s.noteChange(o.Namespace, version)
+		s.recordChange(o.Namespace, version)
 	}
 	return nil
 }
@@ -29,38 +29,38 @@ func (s *search) newChanged() []*incarnation {
 	return all
 }
 
-// walkBack finds the revisions of an incarnation, from the newest one back. The object did not change between the revisions at
-// and last, so if at is compacted the object may be read at any revision up to last.
+// walkBack finds the revisions of an incarnation, from the newest one back. The object did not change between the revisions first and
+// last. So if first is compacted, the object may be read at any revision up to last.
 //
-// After a revision of the object was found, the next read is at the newest revision before it that is not explained: those
-// between are writes of other keys. If all revisions before it are explained, the walk ends without another read. What past-lists
-// show is not read again.
-func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) error {
+// After a revision of the object was found, the next read is at the newest unexplained revision before it. The revisions between them
+// are writes of other keys. If all revisions before it are explained, the walk ends without another read. What past-lists show is not
+// read again.
+func (s *search) walkBack(ctx context.Context, l *incarnation, first, last uint64) error {
 	if !l.logged && len(l.seen) == 0 {
 		l.floor = s.lastPastList(l.key, last) // no past list has it
 	}
 	for {
-		if gone := s.goneAt(l, at, last); gone != 0 {
-			return s.noteCreation(l, gone)
+		if gone := s.goneAt(l, first, last); gone != 0 {
+			return s.recordCreation(l, gone)
 		}
-		if l.doneAt(at, s.From) {
+		if l.doneAt(first, s.From) {
 			break
 		}
-		if oldest := s.oldest.Load(); at < oldest {
+		if oldest := s.oldest.Load(); first < oldest {
 			if last < oldest {
 				l.truncated = true
 				l.doubtful = last+1 == l.deleted && s.oneKey()
 				return nil
 			}
-			at = oldest // the object is in the same state there
+			first = oldest // the object is in the same state there
 		}
-		version, body := at, []byte(nil)
-		if seen, ok := l.seenAt(at); ok && seen.version == at && (seen.body != nil || s.full() || s.witness) {
+		version, body := first, []byte(nil)
+		if seen, ok := l.seenAt(first); ok && seen.version == first && (seen.body != nil || s.full() || s.witness) {
 			body = seen.body
 		} else {
-			o, exists, err := s.history.Object(ctx, l.key, at)
+			o, exists, err := s.history.Object(ctx, l.key, first)
 			if IsLost(err) {
-				if err := s.lose(ctx, at, err); err != nil {
+				if err := s.lose(ctx, first, err); err != nil {
 					return err
 				}
 				continue
@@ -72,7 +72,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 				if l.deleted != 0 && last == l.deleted-1 && s.oneKey() {
 					return errSeveralKeys
 				}
-				return s.noteCreation(l, at)
+				return s.recordCreation(l, first)
 			}
 			if version, err = o.Version.Revision(); err != nil {
 				return fmt.Errorf("read a resourceVersion: %w", err)
@@ -82,20 +82,20 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 			}
 			body = s.keep(o.Raw)
 		}
-		s.noteRevision(l, version, body)
+		s.recordRevision(l, version, body)
 		if !s.Aggregated && s.sizes.creation(version) {
-			return s.noteCreation(l, version-1)
+			return s.recordCreation(l, version-1)
 		}
-		at, last = s.before(l, version-1), version-1
+		first, last = s.before(l, version-1), version-1
 	}
-	if !l.logged && at > l.walked {
-		return s.noteCreation(l, at)
+	if !l.logged && first > l.walked {
+		return s.recordCreation(l, first)
 	}
 	return nil
 }
 
-// goneAt returns the newest revision in [lo, hi] at which another incarnation under the key is known to have been deleted; 0:
-// there is none. Of one uid they could else be taken for one, since a deletion explains its revision.
+// goneAt returns the newest revision in [lo, hi] at which another incarnation under the key is known to have been deleted, or 0. Two
+// incarnations of one uid could else be taken for one, since a deletion explains its revision.
 func (s *search) goneAt(l *incarnation, lo, hi uint64) (revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,21 +108,20 @@ func (s *search) goneAt(l *incarnation, lo, hi uint64) (revision uint64) {
 }
 
 // doneAt reports whether everything is known of the incarnation up to the revision.
-func (l *incarnation) doneAt(at, from uint64) bool {
-	return at <= max(from, l.floor, l.walked) || l.logged && at <= l.version
+func (l *incarnation) doneAt(revision, from uint64) bool {
+	return revision <= max(from, l.floor, l.walked) || l.logged && revision <= l.version
 }
 
-func (s *search) noteRevision(l *incarnation, version uint64, body []byte) {
+func (s *search) recordRevision(l *incarnation, version uint64, body []byte) {
 	s.mu.Lock()
 	l.revisions = append(l.revisions, revision{version, body})
 	s.mu.Unlock()
 	s.explain(version)
 }
 
-// noteCreation records that the oldest revision found is the creation: the object did not exist at the revision absent. If
-// the log has the object before that, it left the collection and came back, as selectors make it do: it then has two
-// incarnations under one uid.
-func (s *search) noteCreation(l *incarnation, absent uint64) error {
+// recordCreation records that the oldest revision found is the creation: the object did not exist at the revision absent. If the log has
+// the object before that, it left the collection and came back, as selectors make it do. It then has two incarnations under one uid.
+func (s *search) recordCreation(l *incarnation, absent uint64) error {
 	if n := len(l.revisions); n > 0 {
 		l.created = l.revisions[n-1].version
 		if s.Aggregated {
@@ -135,7 +134,7 @@ func (s *search) noteCreation(l *incarnation, absent uint64) error {
 		}
 		earlier := s.newIncarnation(l.key, l.uid)
 		l.logged, l.version = false, 0
-		s.noteEnd(earlier, s.From, absent)
+		s.recordEnd(earlier, s.From, absent)
 	}
 	return nil
 }

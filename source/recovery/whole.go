@@ -10,10 +10,10 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// whole is a resource in all namespaces, for the streams of single namespaces that recover together. A revision writes one key, so if
-// the size of the whole resource is the same at a revision and before it, nothing was created or deleted there in any namespace: two
-// reads answer for all streams. Where it differs, two lists of names tell all streams but one that it was none of theirs.
-type whole struct {
+// shared is a resource in all namespaces, for the streams of single namespaces that recover together. A revision writes one key. So if
+// the resource has the same size at a revision and before it, nothing was created or deleted there in any namespace. Two reads then
+// answer for all streams. If the sizes differ, two lists of names show which stream it concerns.
+type shared struct {
 	mu         sync.Mutex
 	sizes      map[uint64]*sizeRead
 	unreadable bool            // a user who may read single namespaces only
@@ -29,7 +29,7 @@ type sizeRead struct {
 }
 
 // size returns the size at a revision. The first stream that asks reads it.
-func (w *whole) size(ctx context.Context, h History, revision uint64) (int64, error) {
+func (w *shared) size(ctx context.Context, h History, revision uint64) (int64, error) {
 	w.mu.Lock()
 	r := w.sizes[revision]
 	if r == nil {
@@ -56,28 +56,29 @@ func (w *whole) size(ctx context.Context, h History, revision uint64) (int64, er
 }
 
 // knows reports whether the sizes at a revision and before it are known, or being read.
-func (w *whole) knows(revision uint64) bool {
+func (w *shared) knows(revision uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sizes[revision] != nil && w.sizes[revision-1] != nil
 }
 
-// shares returns the whole resource, if the stream may learn from its sizes; else nil.
-func (s *search) shares() *whole {
-	if s.Whole == nil || s.unbounded() {
+// shares returns the resource in all namespaces, or nil if the stream may not use its sizes.
+func (s *search) shares() *shared {
+	if s.AllNamespaces == nil || s.unbounded() {
 		return nil
 	}
-	return s.Participant.whole()
+	return s.Participant.allNamespaces()
 }
 
-// growth returns by how much the whole resource grew at a revision. ok is false if that is not known, and is not worth two reads.
-func (s *search) growth(ctx context.Context, w *whole, revision uint64) (n int64, ok bool, err error) {
+// growth returns by how much the resource grew in all namespaces at a revision. ok is false if that is not known, and is not worth two
+// reads.
+func (s *search) growth(ctx context.Context, w *shared, revision uint64) (n int64, ok bool, err error) {
 	if revision <= s.oldest.Load() || !w.knows(revision) && !s.saveMoreThan(2*w.sizeCost(s.tuning)) {
 		return 0, false, nil
 	}
-	before, err := w.size(ctx, s.Whole, revision-1)
+	before, err := w.size(ctx, s.AllNamespaces, revision-1)
 	if err == nil {
-		n, err = w.size(ctx, s.Whole, revision)
+		n, err = w.size(ctx, s.AllNamespaces, revision)
 	}
 	s.answer()
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *search) growth(ctx context.Context, w *whole, revision uint64) (n int64
 	return n - before, true, nil
 }
 
-func (w *whole) sizeCost(t *tuning) float64 {
+func (w *shared) sizeCost(t *tuning) float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.unreadable {
@@ -100,8 +101,8 @@ func (s *search) saveMoreThan(cost float64) bool {
 	return float64(s.Participant.sharers())*s.meter.now().size > cost
 }
 
-// dateByGrowth dates, before sizes are read, the deletions that are left: among the revisions at which the whole resource shrank. All
-// streams do that before any of them reads its sizes, since each deletion found saves a read of every other stream.
+// dateByGrowth dates the deletions that are left, before sizes are read, among the revisions at which the resource shrank in all
+// namespaces. All streams do that before any of them reads its sizes, since each deletion found saves a read of every other stream.
 func (s *search) dateByGrowth(ctx context.Context) error {
 	w := s.shares()
 	if w == nil || len(s.ended) == 0 || !s.saveMoreThan(0) {
@@ -128,7 +129,7 @@ func (s *search) dateByGrowth(ctx context.Context) error {
 	s.ended = nil
 	return s.each(ctx, ended, func(ctx context.Context, l *incarnation) error {
 		if l.lastSeen < s.oldest.Load() || s.bound(l) {
-			s.noteEnd(l, l.lastSeen, l.firstMissing)
+			s.recordEnd(l, l.lastSeen, l.firstMissing)
 			return nil
 		}
 		if err := s.dateAmong(ctx, l, shrank); err != nil || l.deleted == 0 {
@@ -159,7 +160,7 @@ func (s *search) readShared(ctx context.Context, c *sizes, r uint64) error {
 // findWriter finds out in which namespaces a revision created or deleted an object, and tells all streams, if that is worth the lists. A
 // stream that takes the revision for another's, although it deleted objects of both, finds its object missing before the next fall of its
 // sizes (errSeveralKeys).
-func (s *search) findWriter(ctx context.Context, w *whole, r uint64) error {
+func (s *search) findWriter(ctx context.Context, w *shared, r uint64) error {
 	w.mu.Lock()
 	known, objects := w.listed[r], w.objects
 	w.mu.Unlock()
@@ -169,7 +170,7 @@ func (s *search) findWriter(ctx context.Context, w *whole, r uint64) error {
 	changed, err := map[string]bool{}, error(nil)
 	for _, at := range []uint64{r - 1, r} {
 		if err == nil {
-			err = s.Whole.Names(ctx, "", at, func(o apiclient.Object) error {
+			err = s.AllNamespaces.Names(ctx, "", at, func(o apiclient.Object) error {
 				if changed[o.Key()] = !changed[o.Key()]; !changed[o.Key()] {
 					delete(changed, o.Key())
 				}

@@ -11,9 +11,9 @@ import (
 	"kubecdc/source/known"
 )
 
-// Witness is a resource that no stream of the process exports. Its writes explain revisions for those that do, if both are in one
-// etcd: a list shows which of its objects changed in the gap, and these are walked back, as those of a stream are. Its sizes are
-// not read, since what nobody exports need not be complete.
+// Witness is a resource that no stream of the process exports. Its writes explain revisions for exported resources in the same etcd. A
+// list shows which of its objects changed in the gap, and these are walked back like a stream's. Its sizes are not read, since its
+// changes need not be complete.
 //
 // Resources that are two names of the same objects must not explain each other. kube-apiserver has one such pair, events and
 // events.events.k8s.io, both of which are leased: none is asked while a stream exports the other.
@@ -21,14 +21,14 @@ type Witness struct {
 	Stream  *change.Stream // the whole resource
 	Leased  bool
 	History History // metadata is enough; a refusal is an error at once
-	// Store finds out where the resource is kept, as Participant.SetStore is told.
-	Store func(context.Context) (local, apart bool, err error)
+	// Store finds out where the resource is stored, with the results that Participant.SetStore takes.
+	Store func(context.Context) (local, otherEtcd bool, err error)
 }
 
 // testimony is what a witness was asked for.
 type testimony struct {
 	from    uint64    // it was asked for the revisions after this one, in this round
-	refused time.Time // it may not be read; zero: it may, as far as is known
+	refused time.Time // when the API server refused to list it, if it did
 }
 
 // refusalHolds is how long a witness that may not be read is not asked again.
@@ -38,8 +38,8 @@ const refusalHolds = time.Hour
 // is spent so.
 const askingCosts, ofSizes = 3, 4
 
-// askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, as long as that asks less than
-// the sizes would. Of a witness that can't be read nothing follows.
+// askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, if that costs fewer requests
+// than the sizes. A witness that can't be read explains nothing.
 func (s *search) askWitnesses(ctx context.Context) error {
 	if s.Witnesses == nil || s.Participant == nil {
 		return nil
@@ -64,7 +64,7 @@ func (s *search) askWitnesses(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Participant.noteAsked(w.Stream, from, apiclient.IsRefused(err))
+		s.Participant.recordAsked(w.Stream, from, apiclient.IsRefused(err))
 		if err != nil {
 			c.log.Debug("a resource that is not exported explains no revisions", "resource", w.Stream.ID(), "error", err)
 		}
@@ -72,10 +72,10 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	return nil
 }
 
-// sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change: none, if this one
-// is alone.
+// sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change. It returns 0 if this
+// recovery is alone.
 func (s *search) sizesToRead() float64 {
-	return float64(s.Participant.waiting()) * float64(len(s.explained.between(s.oldest.Load(), s.To)))
+	return float64(s.Participant.waiting()) * float64(len(s.explained.unexplained(s.oldest.Load(), s.To)))
 }
 
 // ask lists the witness at the end of the gap, and walks back what has changed in it.
@@ -83,11 +83,11 @@ func (s *search) ask(ctx context.Context, w Witness, from uint64, saves float64)
 	p := s.Participant.coordinator.joinWitness(w.Stream, w.Leased)
 	p.Begin()
 	defer p.End()
-	local, apart, err := w.Store(ctx)
+	local, otherEtcd, err := w.Store(ctx)
 	if err != nil {
 		return err
 	}
-	if p.SetStore(local, apart); !s.Participant.learnsFrom(p) {
+	if p.SetStore(local, otherEtcd); !s.Participant.learnsFrom(p) {
 		return nil
 	}
 	listed, err := w.History.Size(ctx, s.To)
@@ -123,7 +123,7 @@ func (s *search) testify(ctx context.Context) error {
 	if s.shown() > 0 { // to walk would ask once for each change that they show
 		return nil
 	}
-	if err := s.walkBefore(ctx, s.newChanged(), s.noteDeleted()); err != nil {
+	if err := s.walkBefore(ctx, s.newChanged(), s.recordDeleted()); err != nil {
 		return fmt.Errorf("walk back what changed of %s: %w", s.Participant.stream.ID(), err)
 	}
 	return nil

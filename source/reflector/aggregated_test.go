@@ -60,8 +60,8 @@ func aggregate(t *testing.T, k *servers.Kubernetes, p *pastServer) {
 	})
 }
 
-// A resource of an aggregated server with its own store, behind a real API server: a gap in which an object came and went
-// while other counts are told; and versions that are no numbers, which stop this stream and no other.
+// A resource of an aggregated server with its own store is behind a real API server. There is a gap in which an object came and went
+// while the server gives other counts. There are versions that are no numbers, which stop this stream and no other.
 func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)

@@ -11,7 +11,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Behind one address are two API servers; the one that was restarted answers 410, the other still holds the position.
+// Two API servers are behind one address. The one that was restarted answers 410, and the other still has the position.
 func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -51,8 +51,8 @@ func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 	behindABalancer(t, k, other, proxy, l, from)
 }
 
-// Behind one address are two API servers, one of which is slow, while the other is restarted; connections break and lead to
-// either. Nothing is lost, nothing comes twice.
+// Two API servers are behind one address. One is slow while the other is restarted. Connections break and lead to either. Nothing is
+// lost, nothing comes twice.
 func behindABalancer(t *testing.T, k *servers.Kubernetes, other *servers.APIServer, balancer *servers.Proxy, l *ledger, from int64) {
 	slow := newProxy(t, other.Address)
 	slow.Slow(30_000)

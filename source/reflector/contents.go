@@ -15,7 +15,7 @@ import (
 	"kubecdc/source/known"
 )
 
-// StoredBodies calls visit with the bodies of objects that the checkpoint has, of those of the keys that it has any of.
+// StoredBodies calls visit with each body that the checkpoint has under one of the keys.
 type StoredBodies func(ctx context.Context, keys []string, visit func(key string, body []byte)) error
 
 type bodyHash struct {
@@ -23,9 +23,9 @@ type bodyHash struct {
 	hash    uint64
 }
 
-// contents compares the bodies of a part of the collection with each proof: those that the checkpoint has, which are what was
-// emitted last, with those that the API server has at the same versions. It is no alarm if they differ: an API server of another
-// release, or a CRD with another default, reads old objects otherwise. Such an object is emitted again (corrections).
+// contents compares, with each proof, the bodies of a part of the collection. It expects that the API server has the checkpoint's
+// bodies, which were emitted last, at the same versions. A difference is no alarm, since an API server of another release, or a CRD with
+// another default, reads old objects otherwise. Such an object is emitted again (corrections).
 //
 // While two API servers differ, each list may show another body. So an object is corrected once in a round of contentRound proofs.
 type contents struct {
@@ -45,9 +45,9 @@ func newContents(r *Reflector) contents {
 		differ: map[string]bodyHash{}}
 }
 
-// begin begins a proof. It returns a function that takes the pages which the proof reads, and compares the bodies of some; nil if
-// no bodies can be compared now.
-func (c *contents) begin(ctx context.Context, at moment) func(apiclient.ListOptions) {
+// begin begins a proof. It returns a function that takes each page which the proof reads, and compares the bodies of some pages. It
+// returns nil if no bodies can be compared now.
+func (c *contents) begin(ctx context.Context, m moment) func(apiclient.ListOptions) {
 	if c.proofs++; c.proofs%contentRound == 0 {
 		clear(c.corrected)
 	}
@@ -56,22 +56,22 @@ func (c *contents) begin(ctx context.Context, at moment) func(apiclient.ListOpti
 		return nil
 	}
 	size := c.pace.Limit()
-	pages := min(max((at.digest.Objects+size-1)/size, 1), contentRound)
+	pages := min(max((m.digest.Objects+size-1)/size, 1), contentRound)
 	page := (c.first + c.proofs) % pages // how many are passed by before one is compared
 	return func(o apiclient.ListOptions) {
 		if page--; page < 0 {
 			page += pages
-			c.page(ctx, &at, o)
+			c.page(ctx, &m, o)
 		}
 	}
 }
 
 // page compares the bodies of a page, which a proof has read by these options. What can't be read is compared by another proof.
-func (c *contents) page(ctx context.Context, at *moment, o apiclient.ListOptions) {
+func (c *contents) page(ctx context.Context, m *moment, o apiclient.ListOptions) {
 	o.MetadataOnly = false
 	listed := map[string]bodyHash{}
-	_, err := at.client.List(ctx, at.stream, o, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-		if err == nil && o.Prepare(c.options.Redactor, &at.stream.Resource) == nil {
+	_, err := m.client.List(ctx, m.stream, o, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+		if err == nil && o.Prepare(c.options.Redactor, &m.stream.Resource) == nil {
 			listed[o.Key()] = bodyHash{o.Version, rawjson.Sum(c.seed, o.Raw)}
 		}
 		return nil
@@ -79,7 +79,7 @@ func (c *contents) page(ctx context.Context, at *moment, o apiclient.ListOptions
 	if err == nil {
 		var differ map[string]bodyHash
 		differ, err = c.compareBodies(ctx, c.seed, listed, func(lacking map[string]bodyHash) error {
-			return c.storeBodies(ctx, at.client, at.stream, o, lacking)
+			return c.storeBodies(ctx, m.client, m.stream, o, lacking)
 		})
 		maps.Copy(c.differ, differ)
 	}
@@ -165,7 +165,7 @@ func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from
 		}
 		c := r.newChange(change.Update, o)
 		c.Logged = true
-		return r.send(ctx, c, stays)
+		return r.send(ctx, c, noProgress)
 	})
 	return err
 }
@@ -201,7 +201,7 @@ func (x *corrections) correct(ctx context.Context, o *apiclient.Object, key stri
 // readTimeout limits how long the watch has to wait for the read of an object.
 const readTimeout = 5 * time.Second
 
-// readOne reads the present state of an object, while the watch waits; nil: there is none.
+// readOne reads the present state of an object while the watch waits. It returns nil if there is no such object.
 func (r *Reflector) readOne(ctx context.Context, key string) (found *apiclient.Object, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -210,9 +210,9 @@ func (r *Reflector) readOne(ctx context.Context, key string) (found *apiclient.O
 	_, err = apiclient.Repeat(ctx, func() (apiclient.Page, error) {
 		return r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 			if err == nil && o.Key() == key {
-				kept := *o
-				kept.Raw = bytes.Clone(o.Raw)
-				found = &kept
+				copied := *o
+				copied.Raw = bytes.Clone(o.Raw)
+				found = &copied
 			}
 			return err
 		})

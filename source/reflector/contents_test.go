@@ -22,17 +22,17 @@ import (
 // otherwise is an object with another body at the same version.
 func otherwise(o string) string { return strings.Replace(obj(o), `"k":"`, `"k":"other `, 1) }
 
-// A proof corrects a body that the checkpoint has otherwise at that version, after a gap record with the reason, and stores one that
-// it lacks. A stub, and a body of another version, are left alone.
+// A proof corrects a body that differs from the checkpoint's at that version, after a gap record with the reason. It stores a body that
+// the checkpoint lacks. It leaves a stub, and a body of another version, as they are.
 func TestAProofComparesContents(t *testing.T) {
 	l, options := resumed("10", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9"), proving()
 	l.bodies = map[string]string{"default/a": obj("a a 5"), "default/b": otherwise("b b 6"), "default/d": obj("d d 4"),
 		"default/c": string(must[[]byte](t)(change.Stub([]byte(obj("c c 7")))))}
 	options.PageSize, options.Stored = 10, l.stored
 	all := listed("10", "", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9")
-	proof, whole := step{want: "list metadata rv=10 match=Exact limit=10", body: all}, step{want: "list rv=10 match=Exact limit=10", body: all}
-	play(t, l, options, append(holds("10", "e e 9"), step{want: "watch rv=10", stay: true}, proof, whole, whole,
-		step{want: "list fields=metadata.name=b", body: listed("10", "", "b b 6")}, proof, whole), func(t *testing.T, s *script) {
+	proof, bodies := step{want: "list metadata rv=10 match=Exact limit=10", body: all}, step{want: "list rv=10 match=Exact limit=10", body: all}
+	play(t, l, options, append(holds("10", "e e 9"), step{want: "watch rv=10", hang: true}, proof, bodies, bodies,
+		step{want: "list fields=metadata.name=b", body: listed("10", "", "b b 6")}, proof, bodies), func(t *testing.T, s *script) {
 		expect(t, l, "u b@6?", "10")
 		g := gaps(l.controls)
 		if len(g) != 1 || !g[0].Complete || g[0].Reason == "" || l.changes[0].Gap != g[0].ID || l.filled != 1 || l.bodies["default/e"] != obj("e e 9") {
@@ -47,7 +47,7 @@ func TestServersThatDifferCauseOneCorrection(t *testing.T) {
 	l.bodies["default/a"] = obj("a a 5")
 	options.Stored = l.stored
 	one, two := listed("10", "", "a a 5"), strings.Replace(listed("10", "", "a a 5"), obj("a a 5"), otherwise("a a 5"), 1)
-	all := append(holds("10", "a a 5"), step{want: "watch rv=10", stay: true})
+	all := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true})
 	for i := range 6 {
 		all = append(all, provedAt("10", "a a 5"), step{want: "list rv=10 match=Exact limit=2", body: []string{two, one}[i%2]})
 		if i == 0 {
@@ -57,8 +57,8 @@ func TestServersThatDifferCauseOneCorrection(t *testing.T) {
 	play(t, l, options, all, func(t *testing.T, s *script) { expect(t, l, "u a@5?", "10") })
 }
 
-// Bodies in the checkpoint are changed, dropped or replaced by stubs behind the exporter's back, while objects change: after some
-// proofs all bodies are the server's but for the stubs, each of the others was corrected once, and nothing else was written.
+// Bodies in the checkpoint are changed, dropped or replaced by stubs, without the exporter's knowledge, while objects change. After some
+// proofs all bodies are the server's, except for the stubs. Each of the others was corrected once, and nothing else was written.
 func TestRandomContentsBecomeTheServers(t *testing.T) {
 	modelled(t, 100, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
@@ -96,7 +96,7 @@ func TestRandomContentsBecomeTheServers(t *testing.T) {
 				}
 				delete(changed, c.Key())
 			}
-			for _, o := range m.at("configmaps", m.now) {
+			for _, o := range m.writesAt("configmaps", m.now) {
 				if key := "default/" + o.name; s.log.bodies[key] != o.object() && !stubs[key] {
 					t.Errorf("the checkpoint has %s, the server %s", s.log.bodies[key], o.object())
 				}
@@ -112,8 +112,9 @@ func TestRandomContentsBecomeTheServers(t *testing.T) {
 	})
 }
 
-// While the exporter is stopped, a CRD gets a default for a member, which all objects then have at the versions that the log has. Of one
-// the log lacks another member too, as after a stop right after a change of the schema. The first proof corrects all of them, once.
+// While the exporter is stopped, a CRD gets a default for a member, which all objects then have at the versions that the log has. The
+// log also lacks another member of one object, as after a stop right after a change of the schema. The first proof corrects all of them,
+// once.
 func TestADefaultThatACRDGetsWhileTheExporterIsStopped(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	r := change.Resource{Group: ns + ".example.com", Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true}

@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The log fails at every item of a recovery, one after another; each time the stream starts again from what is
-// durable. Nothing is emitted twice, nothing is lost, and every gap record says that it is complete.
+// The log fails at every item of a recovery, one after another. Each time the stream starts again from what is durable. Nothing is
+// emitted twice, nothing is lost, and every gap record says that it is complete.
 func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -57,8 +57,8 @@ func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 	t.Logf("%d changes through %d crashes", len(want), crashes)
 }
 
-// Random histories, with restarts of the API server and compactions before and in the middle of the recovery: the
-// final state is right, nothing is emitted that did not happen or twice, and what is missing is in a gap whose record says so.
+// Random histories have restarts of the API server, and compactions before and in the middle of the recovery. The final state is right.
+// Nothing is emitted twice, and nothing that did not happen. What is missing is in a gap whose record says so.
 func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 	t.Parallel()
 	rounds, seed := 4, rand.Uint64()
@@ -77,7 +77,7 @@ func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 	l.awaitPosition(t, strconv.FormatInt(revision(t, k)-1, 10))
 	read := position(l)
 	var truth []string
-	look := func() int64 { // before a compaction makes it impossible
+	count := func() int64 { // before a compaction makes it impossible
 		now := revision(t, k)
 		truth = append(truth, etcdSays(t, k, read)...)
 		read = now
@@ -87,7 +87,7 @@ func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 		w.run(w.random.IntN(6))
 		g.hold()
 		w.run(5 + w.random.IntN(40))
-		now := look()
+		now := count()
 		compactedRound(t, k, w, g, now)
 		_, last, _ := strings.Cut(truth[len(truth)-1], "@")
 		l.awaitPosition(t, last)
@@ -115,11 +115,11 @@ func compactedRound(t *testing.T, k *servers.Kubernetes, w *writer, g *gateway, 
 		restart()
 		g.release(false)
 	case 1: // in the middle
-		at := g.exact + 1 + w.random.IntN(60)
+		revision := g.exact + 1 + w.random.IntN(60)
 		g.mu.Lock()
 		g.reading = func(n int) {
-			if n == at {
-				compact(now - int64(at%10))
+			if n == revision {
+				compact(now - int64(revision%10))
 			}
 		}
 		g.mu.Unlock()
@@ -138,10 +138,10 @@ func judge(t *testing.T, l *ledger, truth []string) {
 	t.Helper()
 	changes, controls := l.snapshot()
 	noneTwice(t, changes)
-	told := map[string]bool{}
+	recorded := map[string]bool{}
 	for _, c := range changes {
 		line := logged(c.Op.String(), c.Key(), string(c.ResourceVersion))
-		told[line] = true
+		recorded[line] = true
 		if !c.Inferred && c.Op != change.Read && !slices.Contains(truth, line) {
 			t.Errorf("the log says %q, which never happened", line)
 		}
@@ -156,12 +156,12 @@ func judge(t *testing.T, l *ledger, truth []string) {
 		}
 	}
 	for _, line := range truth {
-		if told[line] {
+		if recorded[line] {
 			continue
 		}
 		missing++
-		_, at, _ := strings.Cut(line, "@")
-		version := change.ResourceVersion(at)
+		_, written, _ := strings.Cut(line, "@")
+		version := change.ResourceVersion(written)
 		if !slices.ContainsFunc(gaps(controls), func(g change.Gap) bool {
 			return !g.Complete && version.Compare(g.From) > 0 && version.Compare(g.To) <= 0
 		}) {
@@ -171,8 +171,8 @@ func judge(t *testing.T, l *ledger, truth []string) {
 	t.Logf("%d changes, %d missing; %d gaps, %d of them incomplete", len(truth), missing, len(gaps(controls)), incomplete)
 }
 
-// Bodies beyond what a recovery may hold are read again when they are emitted.
-func TestBodiesBeyondTheBudgetAreReadAgain(t *testing.T) {
+// Bodies above the number of bytes that a recovery may hold are read again when they are emitted.
+func TestBodiesAboveTheBudgetAreReadAgain(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	g := newGateway(t, k.Config)
 	api := kubernetes.NewForConfigOrDie(k.Config).CoreV1().ConfigMaps(ns)

@@ -42,8 +42,8 @@ func crd(group string, served []string, storage string) *unstructured.Unstructur
 	return u
 }
 
-// A CRD appears, serves other versions, stores in another one, goes with its objects, and comes back: the stream goes
-// on under the group and resource, and nothing is emitted twice.
+// A CRD appears, serves other versions, stores in another one, goes with its objects, and comes back. The stream goes on under the group
+// and resource, and nothing is emitted twice.
 func TestACustomResourceThroughItsLife(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	group := ns + ".example.com"
@@ -140,9 +140,9 @@ func followBy(t *testing.T, config *rest.Config, pattern string, options reflect
 	}()
 }
 
-// The storage version of a CRD changes, all objects are written again, and the old version is removed: the server then fails to read
-// what was stored before, for ever. What it can read is recovered, the gap record says why the rest is not, and another stream
-// neither waits nor is slowed down.
+// The storage version of a CRD changes, all objects are written again, and the old version is removed. From then on the server fails to
+// read what was stored before. What it can read is recovered, the gap record says why the rest is not, and another stream neither waits
+// nor is slowed down.
 func TestAPastStoredInAVersionThatWasRemoved(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	group := ns + ".example.com"
@@ -250,17 +250,17 @@ func onlyV1(t *testing.T, crds dynamic.ResourceInterface, name string) {
 }
 
 // awaitLost waits until the API server fails to read the past.
-func awaitLost(t *testing.T, config *rest.Config, group, ns string, at change.ResourceVersion) {
+func awaitLost(t *testing.T, config *rest.Config, group, ns string, version change.ResourceVersion) {
 	t.Helper()
 	widgets := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
 	var err error
 	defer func() {
 		if t.Failed() {
-			t.Logf("the last answer, of version %s: %v", at, err)
+			t.Logf("the last answer, of version %s: %v", version, err)
 		}
 	}()
 	servers.Await(t, "the past to be unreadable", func() (bool, error) {
-		_, err = widgets.List(t.Context(), metav1.ListOptions{ResourceVersion: string(at), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		_, err = widgets.List(t.Context(), metav1.ListOptions{ResourceVersion: string(version), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		return apiclient.IsInternal(err), nil
 	})
 }

@@ -18,16 +18,16 @@ type outputError struct{ err error }
 func (e *outputError) Error() string { return e.err.Error() }
 func (e *outputError) Unwrap() error { return e.err }
 
-// progress says how far an item moves the stream. An empty version stays as it is.
+// progress says how far an item moves the stream. An empty version changes nothing.
 type progress struct {
 	position change.ResourceVersion // everything up to it was emitted
 	cursor   change.ResourceVersion // where the watch goes on
 }
 
-var stays = progress{}
+var noProgress = progress{}
 
-// prompt is within which time an event is read that counts as read when it happened: whoever asks for a time takes clocks to agree within
-// a second.
+// prompt is the longest time between an event and its reading that counts as no delay. Clocks may differ by a second, so a caller who
+// asks for a time accepts that difference.
 const prompt = time.Second
 
 func to(version change.ResourceVersion) progress { return progress{position: version, cursor: version} }
@@ -84,7 +84,7 @@ func (r *Reflector) advance(ctx context.Context, p progress) error {
 	return r.emit(ctx, change.Item{}, p)
 }
 
-// newChange overwrites r.current; it is valid until it is sent.
+// newChange fills r.current and returns it. The result is valid until it is sent.
 func (r *Reflector) newChange(op change.Op, o *apiclient.Object) *change.Change {
 	r.current = change.Change{Stream: r.stream, Op: op, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
 		ResourceVersion: o.Version, Time: time.Now(), Slab: o.Slab}
@@ -119,8 +119,8 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 	return nil
 }
 
-// sendDelete emits the deletion of a known object whose revision is not known, so the record has the object's last known
-// version. gap names the gap in which the object was found missing; empty: none.
+// sendDelete emits the deletion of a known object whose revision is not known, so the record has the object's last known version. gap
+// names the gap in which the object was found missing, or is empty.
 func (r *Reflector) sendDelete(ctx context.Context, key, gap string, p progress) error {
 	old, ok := r.known.Get(key)
 	if !ok {
@@ -139,7 +139,7 @@ func (m *missed) all() int { return m.created + m.updated + m.deleted }
 // sendMissed emits how an object differs from the log: a creation, an update, or another object under a known key.
 func (r *Reflector) sendMissed(ctx context.Context, o *apiclient.Object, d known.Difference, gap string, n *missed) error {
 	if d.Replaces() {
-		if err := r.sendDelete(ctx, o.Key(), gap, stays); err != nil {
+		if err := r.sendDelete(ctx, o.Key(), gap, noProgress); err != nil {
 			return err
 		}
 		n.deleted++
@@ -150,7 +150,7 @@ func (r *Reflector) sendMissed(ctx context.Context, o *apiclient.Object, d known
 	}
 	c := r.newChange(op, o)
 	c.Inferred, c.Gap = true, gap
-	if err := r.send(ctx, c, stays); err != nil {
+	if err := r.send(ctx, c, noProgress); err != nil {
 		return err
 	}
 	*count++
@@ -169,7 +169,7 @@ func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error)
 		}
 	}
 	r.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
-	return r.emit(ctx, change.Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, stays)
+	return r.emit(ctx, change.Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, noProgress)
 }
 
 // sendUnloggable emits a recovered state of an object whose name no record takes, or its deletion, as a watch would have delivered it.
@@ -186,5 +186,5 @@ var errWithheld = errors.New("it can't be read, and is withheld since objects of
 
 // sendControl emits a control record that moves nothing.
 func (r *Reflector) sendControl(ctx context.Context, c change.Control) error {
-	return r.emit(ctx, change.Item{Control: &c}, stays)
+	return r.emit(ctx, change.Item{Control: &c}, noProgress)
 }

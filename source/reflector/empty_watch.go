@@ -11,26 +11,25 @@ import (
 	"kubecdc/source/known"
 )
 
-// emptyWatches is what the stream knows after empty watches: watches that ran their whole time and delivered neither an event
-// nor a bookmark.
+// emptyWatches is what the stream knows after empty watches: watches that ran until their timeout and delivered neither an event nor a
+// bookmark.
 //
 // A server with a watch cache sends bookmarks, which move the position of a quiet stream. Events have no watch cache in
 // kube-apiserver, and other resources may have none (--watch-cache=false, aggregated servers). Their positions must move too,
 // or the server compacts them, and each watch ends with 410. So the stream finds out by itself that nothing happened:
 //
-//  1. A watch from the position P is empty. The history is verified (verifying.go). That consistent read also wakes a watch
-//     cache that has received nothing since its start; from then on there are bookmarks.
-//  2. The next watch is empty too. The stream lists all identities at L, a consistent read. If key, uid and version of each
-//     object are those of the known objects, no change between P and L has lasted. An object may have been created and
-//     deleted again.
+//  1. A watch from the position P is empty. The history is verified (verifying.go). That consistent read also wakes a watch cache that
+//     has received nothing since its start. From then on there are bookmarks.
+//  2. The next watch is empty too. The stream lists all identities at L, a consistent read. If key, uid and version of each object are
+//     as in the known objects, no change between P and L has lasted. An object may have been created and deleted again.
 //  3. So the watch goes on from P, not from L. L is past by then, so the watch delivers at once what happened before L. If
 //     it is empty too, nothing happened, and the position moves to L. The stream goes on with step 2.
 //
 // If the server compacts faster than that, step 3 comes too late: comparison.go lists earlier.
 //
-// Two things can be missed: an object that was created and deleted between P and L, if the watch delivered nothing of it
-// twice, for its whole time, and then ended normally. (etcd's client ends a watch whose member is cut off from the others; it
-// takes a stuck watch cache that sends no bookmarks.) The last state of an object is not missed even then: step 2 shows it.
+// An object that was created and deleted between P and L can be missed. Two watches must then deliver nothing of it until their timeout,
+// and end normally. That takes a stuck watch cache that sends no bookmarks, since etcd's client ends a watch whose member is cut off
+// from the others. The last state of an object is never missed, since step 2 shows it.
 //
 // If the list differs, the watch has to deliver the difference. If it is empty once more, it is treated as expired: by fresh
 // connections, then by recovery or a list.
@@ -39,7 +38,7 @@ import (
 // Large collections are listed more rarely (listShare).
 type emptyWatches struct {
 	watches   int                    // in a row
-	unchanged change.ResourceVersion // a list at this version was what the log has; the watch after it must be empty too
+	unchanged change.ResourceVersion // a list at this version had what the log has, so the next watch must be empty too
 	differs   bool                   // the last list was not what the log has
 	compared  bool                   // the list was made while the last watch was open (comparison.go)
 	listed    time.Time
@@ -50,7 +49,7 @@ const (
 	// longEnough is how long a watch takes at most to deliver what happened before it began. A watch that the server ends
 	// early counts as empty from then on.
 	longEnough = 20 * time.Second
-	// listShare bounds the part of the time that the lists may take to 1/20; they are at most listPause apart.
+	// listShare bounds the lists' part of the time to 1/20. Two lists are never more than listPause from each other.
 	listShare = 20
 	listPause = 2 * time.Minute
 )

@@ -25,8 +25,8 @@ func event(namespace, name string) *corev1.Event {
 		Reason: "Tested", Message: name}
 }
 
-// kube-apiserver keeps no watch cache of events. Other resources are written and etcd is compacted, again and again, up to
-// where the stream of events is: it moves on all the same, and there is never a gap.
+// kube-apiserver has no watch cache of events. Other resources are written and etcd is compacted, again and again, up to the position of
+// the stream of events. The position moves nevertheless, and there is never a gap.
 func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -77,7 +77,7 @@ func TestAnEmptyWatchMovesThePositionOnlyOnceAnotherOneConfirmsIt(t *testing.T) 
 		{want: "list metadata limit=2", body: listed("300", "", a, b), doing: func() { expectPosition(t, l, "200") }},
 		emptyWatch("200"),
 		{want: "list metadata limit=2", body: listed("400", "", a, b)},
-		{want: "watch rv=300", stay: true},
+		{want: "watch rv=300", hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "", "300")
 		if all := gaps(l.controls); len(all) > 0 {
@@ -86,18 +86,18 @@ func TestAnEmptyWatchMovesThePositionOnlyOnceAnotherOneConfirmsIt(t *testing.T) 
 	})
 }
 
-// Of Events it is known that there are no bookmarks: the list is made while the watch is open, so the next one begins
-// where the list was, and the server may compact what is before that.
+// The stream knows that Events have no bookmarks. So the list is made while the watch is open, and the next watch begins at the list.
+// The server may compact what is before that.
 func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
 	a := "a a 90"
-	stays := func(version string) step { return step{want: "list metadata limit=2", body: listed(version, "", a)} }
+	unchanged := func(version string) step { return step{want: "list metadata limit=2", body: listed(version, "", a)} }
 	l := resumed("100", a)
 	playEvents(t, l, steps(holds("100", a), []step{
-		emptyWatch("100"), stays("200"),
-		{want: "watch rv=200", lasts: aWatch, doing: func() { expectPosition(t, l, "200") }}, stays("300"),
+		emptyWatch("100"), unchanged("200"),
+		{want: "watch rv=200", lasts: aWatch, doing: func() { expectPosition(t, l, "200") }}, unchanged("300"),
 		{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and nothing more
 		{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
-		{want: "watch rv=400", body: deleted("x x 420"), stay: true},
+		{want: "watch rv=400", body: deleted("x x 420"), hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "c x@310 d x@420", "400") // the position waits: more may have expired at 420
 		if all := gaps(l.controls); len(all) > 0 {
@@ -106,14 +106,14 @@ func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
 	})
 }
 
-// The watch has its whole time once more to deliver what the list shows; if it does not, there is a gap.
+// The watch has one more timeout to deliver what the list shows. If it does not, there is a gap.
 func TestAnOpenWatchOfEventsThatDoesNotDeliverWhatAListShows(t *testing.T) {
 	a := "a a 90"
 	differs := step{want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}
 	l := resumed("100", a)
 	playEvents(t, l, steps(holds("100", a), []step{emptyWatch("100"), differs, emptyWatch("100"),
 		{want: "list limit=2", body: listed("300", "", a, "b b 150")},
-		{want: "watch rv=300", stay: true},
+		{want: "watch rv=300", hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "c b@150?", "300")
 		if all := gaps(l.controls); len(all) != 1 || all[0].Complete || all[0].From != "100" {
@@ -136,7 +136,7 @@ func TestWhatCameAndWentBeforeTheListIsEmitted(t *testing.T) {
 	l := resumed("100", a, b)
 	play(t, l, plain(), steps(quietly("100", b), []step{
 		{want: "list metadata limit=2", body: listed("200", "", a, b)},
-		{want: "watch rv=100", body: added("x x 150") + deleted("x x 160"), stay: true},
+		{want: "watch rv=100", body: added("x x 150") + deleted("x x 160"), hang: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "c x@150 d x@160", "160") })
 }
 
@@ -149,11 +149,11 @@ func TestAWatchThatDoesNotDeliverWhatAListShowsIsAGap(t *testing.T) {
 		want   string
 		gap    bool
 	}{
-		"it tells": {step{want: "watch rv=100", body: added("c c 150"), stay: true}, nil, "c c@150", false},
+		"it tells": {step{want: "watch rv=100", body: added("c c 150"), hang: true}, nil, "c c@150", false},
 		"it is empty again": {emptyWatch("100"), []step{
 			{want: "list limit=2", body: listed("300", "next", a, "b b 170")},
 			{want: "list continue=next limit=2", body: listed("300", "", "c c 150")},
-			{want: "watch rv=300", stay: true}}, "u b@170? c c@150?", true},
+			{want: "watch rv=300", hang: true}}, "u b@170? c c@150?", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resumed("100", a, b)
@@ -179,7 +179,7 @@ func TestBookmarksSpareTheList(t *testing.T) {
 		emptyWatch("100")}, holds("120", "a a 99"), []step{ // wakes the watch cache
 		{want: "watch rv=100", body: bookmark("130"), lasts: aWatch},
 		{want: "watch rv=130", body: bookmark("140"), lasts: 2 * o.WatchTimeout},
-		{want: "watch rv=140", stay: true},
+		{want: "watch rv=140", hang: true},
 	}), func(t *testing.T, s *script) {
 		expect(t, l, "", "140")
 		for i, want := range map[int]string{2: "40 to 62", 5: "40 to 62", 6: "300 to 600"} {
@@ -206,7 +206,7 @@ func TestA410WhereNothingHappenedSinceIsNoGap(t *testing.T) {
 			l := resumed("100", "a a 99")
 			play(t, l, c.options, steps(holds("100", "a a 99"), []step{{want: "watch rv=100", status: 410, body: gone("")}}, c.first, []step{
 				{want: c.list, body: listed("100", "", "a a 99")},
-				{want: "watch rv=100", body: modified("a a 101"), stay: true},
+				{want: "watch rv=100", body: modified("a a 101"), hang: true},
 			}), func(t *testing.T, _ *script) {
 				expect(t, l, "u a@101", "101")
 				if all := gaps(l.controls); len(all) > 0 {

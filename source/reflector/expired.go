@@ -8,8 +8,8 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// expired answers a 410: first with a fresh connection, which may reach another API server that still has the position,
-// then with recovery or a list. It answers also what else keeps the watch from going on.
+// expired answers a 410. It first opens a fresh connection, which may reach another API server that still has the position. Then it
+// recovers or lists. It also answers any other failure that stops the watch.
 type expired struct {
 	*watching
 	why RelistReason
@@ -55,7 +55,7 @@ func (r *Reflector) backOffRelist(ctx context.Context) {
 	_ = wait.For(ctx, delay)
 }
 
-// renewClient makes the next requests on new connections, until a watch has run its whole time there.
+// renewClient makes the next requests on new connections, until a watch there has run until its timeout.
 func (r *Reflector) renewClient() bool {
 	client, err := r.client.Fresh()
 	if err != nil {

@@ -172,7 +172,7 @@ func gaps(controls []change.Control) (all []change.Gap) {
 }
 
 // The scenario of the mission: stopped, 300 changes made, the API server restarted, started again.
-func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
+func TestGapOf300ChangesIsRecoveredCompletely(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
 	w := newWriter(t, k.Config, 7, []string{"default", "kube-public"})
@@ -207,8 +207,8 @@ func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
 	t.Logf("%d of 300 changes recovered in %d ms by %d requests over %d revisions", all[0].Recovered, all[0].ElapsedMs, all[0].Requests, to-from)
 }
 
-// Random histories with gaps at random places, of a stream of all objects and of one with a selector, which objects enter, leave and
-// enter again: each log equals etcd's own history, event for event.
+// Random histories have gaps at random places. One stream has all objects, and one has a selector, which objects enter, leave and enter
+// again. Each log equals etcd's own history, event for event.
 func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 	t.Parallel()
 	histories := 40
@@ -223,7 +223,7 @@ func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 	k := servers.Lend(t)
 	w := newWriter(t, k.Config, seed, []string{"default", "kube-public", "kube-system"})
 	streams := []*randomStream{{labels: ""}, {labels: "app=a"}}
-	options := testOptions() // of both
+	options := testOptions() // the options of both streams
 	for _, s := range streams {
 		s.gateway, s.log = newGateway(t, k.Config), newLedger()
 		startStream(t, s.gateway.config(), change.NewStream(configMaps, "", s.labels, ""), options, s.log, &quietObserver{})
@@ -271,7 +271,7 @@ func (s *randomStream) judge(t *testing.T, k *servers.Kubernetes) {
 	t.Logf("labels %q: %d changes, of them %d recovered in %d gaps by %d requests", s.labels, len(changes), recovered, len(gaps(controls)), requests)
 }
 
-// selectedSays is what etcd itself says happened after the revision to ConfigMaps that a selector selects: they are created in the
+// selectedSays returns what happened after the revision, as etcd says, to ConfigMaps that a selector selects. They are created in the
 // selection, or enter it, and leave it.
 func selectedSays(t *testing.T, k *servers.Kubernetes, selector string, after int64) (all []string) {
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// gateway stands before a real API server and can hold watches back and answer them with 410, as an API server does
-// that was restarted; everything else is the real server's.
+// gateway stands before a real API server. It can hold watches up and answer them with 410, as an API server does that was restarted.
+// Everything else is the real server's.
 type gateway struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -108,7 +108,7 @@ func (g *gateway) hold() {
 	g.cut = make(chan struct{})
 }
 
-// release lets watches through again; the first one is told 410 when expire is set.
+// release lets watches through again. The first one gets a 410 if expire is set.
 func (g *gateway) release(expire bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -58,8 +58,8 @@ func watchIdly(r *http.Request, w *io.PipeWriter, lasts time.Duration) {
 	}
 }
 
-// By default an idle stream costs the server as little as an informer's, which opens a watch every five to ten minutes: the
-// server's own bookmarks serve the watermarks.
+// By default an idle stream costs the server as little as an informer's, which opens a watch every five to ten minutes. The server's own
+// bookmarks serve as watermarks.
 func TestAnIdleStreamAsksRarelyByDefault(t *testing.T) {
 	settings, _, err := config.Load([]string{"KUBECDC_RESOURCES=pods"}, nil)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// An object that fills the memory, as an aggregated API server may send one, is named and passed by, in a list and in a watch, and
-// the stream goes on. It exists, so it is not taken for deleted; where its name can't be read, no object is.
+// An aggregated API server sends an object that fills the memory. It is reported by name and skipped, in a list and in a watch. The
+// stream goes on. The object exists, so it is not taken for deleted. If its name can't be read, no object is taken for deleted.
 func TestWhatIsTooLargeIsPassedBy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test reads a gigabyte: make test runs it")

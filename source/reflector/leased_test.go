@@ -35,23 +35,23 @@ func TestACrashBetweenDeletionsOfOneRevisionLosesNone(t *testing.T) {
 	changes, controls := l.snapshot()
 	noneTwice(t, changes)
 	own := 0
-	at := map[string]int{}
+	versions := map[string]int{}
 	for _, c := range changes {
 		if len(c.Name) == len("e0") { // an API server that starts slowly has Events of its own
 			own++
 		}
 		if c.Op == change.Delete {
-			at[string(c.ResourceVersion)]++
+			versions[string(c.ResourceVersion)]++
 		}
 	}
 	if own != 10 || len(gaps(controls)) > 0 {
 		t.Errorf("%d changes and gap records %+v, want 5 and their deletions, and none: %v", own, gaps(controls), changes)
 	}
 	most := 0
-	for _, n := range at {
+	for _, n := range versions {
 		most = max(most, n)
 	}
 	if most < 2 {
-		t.Fatalf("no two deletions were at one revision: %v", at)
+		t.Fatalf("no two deletions were at one revision: %v", versions)
 	}
 }

@@ -32,9 +32,9 @@ func newLedger() *ledger {
 	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}, bodies: map[string]string{}}
 }
 
-type crash struct{ at int }
+type crash struct{ item int }
 
-func (c crash) Error() string { return fmt.Sprintf("the test crashes the log at item %d", c.at) }
+func (c crash) Error() string { return fmt.Sprintf("the test crashes the log at item %d", c.item) }
 
 // restart lets a log that has failed take items again.
 func (l *ledger) restart() {
@@ -118,7 +118,7 @@ func (l *ledger) Objects(_ context.Context, _ change.StreamID, visit func(key, u
 	return nil
 }
 
-// await waits until the condition holds; it is asked again after every item.
+// await waits until the condition holds, which it checks again after every item.
 func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	late, cancel := servers.Patient(t.Context())
@@ -156,7 +156,7 @@ func (l *ledger) snapshot() (changes []change.Change, controls []change.Control)
 type quietObserver struct {
 	mu     sync.Mutex
 	states []change.StreamState
-	last   map[change.StreamID]change.StreamState // of each stream
+	last   map[change.StreamID]change.StreamState // the last state of each stream
 	errs   []error
 
 	restarts int

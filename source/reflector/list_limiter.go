@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ListLimiter bounds how many streams of a process list at once. If a few hundred streams list together, each of them waits
-// for the log nearly all of the time, with a response open on the server and buffers in memory. One after another they end
-// as early.
+// ListLimiter bounds how many streams of a process list at once. If a few hundred streams list together, each waits for the log nearly
+// all of the time. Meanwhile it holds an open response on the server, and buffers in memory. One after another they end as early.
 //
 // A stream holds a place while it reads the pages of a list, and not while it pauses after an error. Places are given first
 // come, first served. A stream that has waited for listTimeout lists without a place, since a server that hangs on some
@@ -27,7 +26,7 @@ func NewListLimiter(n int) *ListLimiter {
 	return &ListLimiter{semaphore.NewWeighted(int64(n)), listTimeout}
 }
 
-// acquire waits for a place; done gives it back. A nil limiter has a place for everyone.
+// acquire waits for a place, which done gives up. A nil limiter has a place for everyone.
 func (l *ListLimiter) acquire(ctx context.Context) (done func(), err error) {
 	if l == nil {
 		return func() {}, nil

@@ -15,28 +15,30 @@ import (
 	"kubecdc/source/known"
 )
 
-// listing reads the whole collection, in pages or as a streaming list (streaming.go), and emits what differs from the known objects:
-// everything, the first time; after a 410, what the watch missed. Known objects that the list does not have are deleted. Only the known
-// objects are held in memory.
-// After an error the list goes on at the page that failed, so one value lasts until the list is complete, and it counts
-// everything that was emitted.
+// listing reads the complete collection, in pages or as a streaming list (streaming.go), and emits what differs from the known objects.
+// The first list emits everything. A list after a 410 emits what the watch missed. Known objects that the list does not have are
+// deleted. Only the known objects are held in memory.
 //
-// A list of pages is one state of the collection, at the version of its first page, unless the server compacts that version
-// before the last page is read. Then the list is restarted. If that happens again, the collection is too large for a
-// consistent list, and the list goes on with the inconsistent token that the server offers: the remaining pages are newer.
-// Such a list is complete only when a watch from the version of the first page has passed the version of the last page: the
-// stream catches up (watching.go). Until then the position stays, and no deletion is inferred. The watch delivers the changes
-// themselves, deletions too; those that the pages have shown are dropped. A key that is still unseen at the end was deleted
-// before the first page. After a crash the list starts again from the old position.
+// After an error the list goes on at the page that failed. So one value lasts until the list is complete, and counts everything that was
+// emitted.
+//
+// A list of pages is one state of the collection, at the version of its first page. If the server compacts that version before the last
+// page is read, the list is restarted. If that happens again, the collection is too large for a consistent list. The list then goes on
+// with the inconsistent token that the server offers, so the remaining pages are newer.
+//
+// An inconsistent list is complete only when a watch from the first page's version has passed the last page's version. Until then the
+// stream catches up (watching.go): the position does not move, and no deletion is inferred. The watch delivers all changes, including
+// deletions, and drops a change that the pages have shown. A key that no page and no event has shown was deleted before the first page.
+// After a crash the list starts again from the old position.
 type listing struct {
 	*Reflector
-	gap        *change.Gap // the gap that the list closes; nil: this is the first snapshot
+	gap        *change.Gap // the gap that the list closes, or nil for the first snapshot
 	rewinds    bool        // the server's history went back: older versions are emitted too
 	begun      bool
 	floor      change.ResourceVersion // the log has something of this version, so a list that is older is stale
 	token      string                 // continue token of the next page
-	version    change.ResourceVersion // of the first page, and so of the list
-	until      change.ResourceVersion // of the last page of an inconsistent list; else empty
+	version    change.ResourceVersion // the version of the first page, and so of the list
+	until      change.ResourceVersion // the version of an inconsistent list's last page, else empty
 	restarts   int
 	paged      bool       // the list is read in pages, since it could not be streamed
 	streamEnds time.Time  // when the server ends the watch of a streaming list
@@ -48,7 +50,7 @@ type listing struct {
 	nameless int    // objects that can't be read, and that nobody knows the names of
 }
 
-// list returns the state that lists the collection. The list closes the gap; nil: it is the first snapshot.
+// list returns the state that lists the collection and closes the gap. gap is nil for the first snapshot.
 func (r *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: r, gap: gap} }
 
 func (l *listing) name() change.StreamState { return change.StateListing }
@@ -107,7 +109,7 @@ func (l *listing) readOnce(ctx context.Context) (state, *apiclient.Watch, error)
 
 func (l *listing) snapshot() bool { return l.gap == nil }
 
-// gapID returns the id of the gap that the list closes; empty for a snapshot.
+// gapID returns the id of the gap that the list closes, or "" for a snapshot.
 func (l *listing) gapID() string {
 	if l == nil || l.gap == nil {
 		return ""
@@ -115,7 +117,7 @@ func (l *listing) gapID() string {
 	return l.gap.ID
 }
 
-// restart begins again at the first page. The counts of changes stay, since those were emitted.
+// restart begins again at the first page. It does not reset the counts of changes, since those changes were emitted.
 func (l *listing) restart() {
 	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.restarts++
@@ -200,9 +202,9 @@ func (l *listing) page(ctx context.Context) error {
 		}
 		n++
 		if p.Version == "" && l.version == "" && unreadable == nil && l.maybeStale(o) {
-			kept := *o
-			kept.Raw = bytes.Clone(o.Raw)
-			held = append(held, kept)
+			copied := *o
+			copied.Raw = bytes.Clone(o.Raw)
+			held = append(held, copied)
 			return nil
 		}
 		return l.item(ctx, o, unreadable)
@@ -232,8 +234,8 @@ func (l *listing) page(ctx context.Context) error {
 // errStale reports that a list is older than the log. Nothing of it may be emitted until verifying.go knows why.
 var errStale = errors.New("the list is older than the log")
 
-// checkFresh returns errStale if the list is older than the log. kube-apiserver sends the version of a list of custom resources
-// after the items; until then, version is empty.
+// checkFresh returns errStale if the list is older than the log. kube-apiserver sends the version of a list of custom resources after
+// the items. Until then version is empty.
 func (l *listing) checkFresh(version change.ResourceVersion) error {
 	if version == "" || l.rewinds || version.Compare(l.floor) >= 0 {
 		return nil
@@ -241,14 +243,13 @@ func (l *listing) checkFresh(version change.ResourceVersion) error {
 	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, l.floor)
 }
 
-// maybeStale reports whether a list that is older than the log would explain the item: it differs from the log, and is not newer
-// than what the log has.
+// maybeStale reports whether the item differs from the log and is not newer. A list that is older than the log would explain that.
 func (l *listing) maybeStale(o *apiclient.Object) bool {
 	return !l.rewinds && o.Version.Compare(l.floor) <= 0 && l.known.Compare(o.Key(), o.UID, o.Version) != known.Same
 }
 
-// item emits the change of one item of a page, if there is one. One that can't be read exists, so it must not be taken for deleted; nor
-// must any other, if nobody knows which one it is.
+// item emits the change of one item of a page, if there is one. An item that can't be read exists, so it must not be taken for deleted.
+// If its name is not known, no other object may be taken for deleted either.
 func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable error) error {
 	if errors.Is(unreadable, apiclient.ErrUnsupported) {
 		return unreadable // all items are like that, and none of them must be taken for deleted
@@ -263,10 +264,10 @@ func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable erro
 	return l.sendMalformed(ctx, o.Raw, unreadable)
 }
 
-// object emits the change of a listed object, if there is one. In one history a list never has an older version of an object
-// than the log. So another version of the same object is always a change: to a newer version or, after etcd was restored
-// from a backup, to an older one. (Two histories can give one resourceVersion to two states of an object, if both wrote that
-// object at that revision. That can't be seen here.)
+// object emits the change of a listed object, if there is one. In one history a list never has an older version of an object than the
+// log. So another version of the same object is always a change. It leads to a newer version or, after etcd was restored from a backup,
+// to an older one. Two histories that both wrote an object at one revision give that resourceVersion to two states, which can't be seen
+// here.
 func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	d := l.known.CompareListed(o.Key(), o.UID, o.Version)
 	if d == known.Same {
@@ -292,7 +293,7 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		o.Raw = append(l.room(o, len(raw)), raw...)
 	}
 	if l.snapshot() && d == known.Absent {
-		return l.send(ctx, l.newChange(change.Read, o), stays)
+		return l.send(ctx, l.newChange(change.Read, o), noProgress)
 	}
 	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
 }
@@ -324,7 +325,7 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 		record = nil
 	}
 	for i, key := range unseen {
-		moves := stays
+		moves := noProgress
 		if !l.snapshot() && i == len(unseen)-1 {
 			moves = to(version)
 		}
@@ -349,7 +350,7 @@ func (l *listing) unseen() []string {
 	return missing
 }
 
-// end returns the control record of the list; nil if the list is the state that the log has.
+// end returns the control record of the list, or nil if the list is the state that the log has.
 func (l *listing) end(version change.ResourceVersion) *change.Control {
 	switch {
 	case l.snapshot():

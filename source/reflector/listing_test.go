@@ -13,7 +13,7 @@ func TestFirstListIsReadPageByPageAndWatchedFromItsVersion(t *testing.T) {
 	play(t, l, plain(), []step{
 		{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")},
 		{want: "list continue=next limit=2", body: listed("100", "", "c c 30")},
-		{want: "watch rv=100", body: modified("a a 101") + bookmark("150"), stay: true},
+		{want: "watch rv=100", body: modified("a a 101") + bookmark("150"), hang: true},
 	}, func(t *testing.T, _ *script) {
 		expect(t, l, "r a@10 r b@20 r c@30 u a@101", "150")
 		if c := l.controls; len(c) != 2 || c[0].Type != change.ControlSnapshotBegin || c[1].Type != change.ControlSnapshotEnd || *c[1].Objects != 3 {
@@ -30,7 +30,7 @@ func TestListThatExpiresOnceBeginsAgain(t *testing.T) {
 			{want: "list continue=next limit=2", status: 410, body: gone(token)},
 			{want: "list limit=2", body: listed("200", "more", "b b 120", "c c 30")},
 			{want: "list continue=more limit=2", body: listed("200", "", "d d 40")},
-			{want: "watch rv=200", stay: true},
+			{want: "watch rv=200", hang: true},
 		}, func(t *testing.T, _ *script) {
 			expect(t, l, "r a@10 r b@20 u b@120? r c@30 r d@40 d a@10?", "200")
 			if n := *l.controls[len(l.controls)-1].Objects; n != 3 {
@@ -49,7 +49,7 @@ func TestListThatExpires410WithoutATokenBeginsAgainForever(t *testing.T) {
 		{want: "list limit=2", body: listed("200", "next", "a a 10")},
 		{want: "list continue=next limit=2", status: 410, body: gone("")},
 		{want: "list limit=2", body: listed("300", "", "a a 10")},
-		{want: "watch rv=300", stay: true},
+		{want: "watch rv=300", hang: true},
 	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "300") })
 }
 
@@ -68,8 +68,8 @@ func inconsistentList() []step {
 	}
 }
 
-// A list that goes on with the inconsistent token ends only where the watch has passed its last page: what the pages have
-// shown is not emitted twice, deletions are the watch's own where it delivers them, and no deleted object comes back.
+// A list that goes on with the inconsistent token ends only where the watch has passed its last page. What the pages have shown is not
+// emitted twice. Deletions are the watch's own where it delivers them. No deleted object comes back.
 func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 	l := resumed("50", "a a 10", "b b 20", "x x 21", "y y 22", "z z 23")
 	play(t, l, plain(), steps(holds("100", "z z 23"), []step{
@@ -79,13 +79,13 @@ func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 		{want: "list limit=2", body: listed("200", "next", "a a 60", "b b 20")},
 		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
 		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260", "n n 290")}, // x, y, z are gone by 300
-		// Catching up: m was made at 210 and changed at 260; x is changed and deleted; o lives and dies; y was
-		// deleted before 200, so nobody tells of it any more; z is made anew. The connection ends on the way.
+		// Catching up: m was made at 210 and changed at 260. x is changed and deleted, and o lives and dies. y was deleted before 200,
+		// so no event reports it any more. z is made anew. The connection ends on the way.
 		{want: "watch rv=200", body: added("m m 210") + modified("x x 220") + added("o o 230") + bookmark("235"), cut: true},
 		{want: "list metadata limit=1", body: listed("310", "", "a a 60")},
 		{want: "list metadata rv=290 match=Exact fields=metadata.name=n", body: listed("290", "", "n n 290")},
 		{want: "watch rv=235", body: deleted("x x 240") + deleted("o o 250") + modified("m m 260") + deleted("z z 270") +
-			added("z q 280") + deleted("z q 285") + added("n n 290") + bookmark("300") + modified("n n 320"), stay: true},
+			added("z q 280") + deleted("z q 285") + added("n n 290") + bookmark("300") + modified("n n 320"), hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "u a@60? c m@260? c n@290? u x@220 c o@230 d x@240 d o@250 d z@270 c z@280 d z@285 d y@22? u n@320", "320")
 		g := onlyGap(t, l)
@@ -95,16 +95,16 @@ func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 	})
 }
 
-// While an inconsistent list is caught up with, the log must not go on from there: a crash begins again from the old
-// position, and emits nothing twice.
+// While an inconsistent list is caught up with, the log must not go on from there. A crash begins again from the old position, and emits
+// nothing twice.
 func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	l := resumed("50", "a a 10", "x x 21")
 	play(t, l, plain(), steps(holds("100", "x x 21"), expired("50"), inconsistentList(), []step{
-		{want: "watch rv=200", body: modified("x x 220") + deleted("x x 240") + bookmark("250"), stay: true},
+		{want: "watch rv=200", body: modified("x x 220") + deleted("x x 240") + bookmark("250"), hang: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "50") })
 	play(t, l, plain(), steps(holds("310", "m m 260"), []step{
 		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
-		{want: "watch rv=400", stay: true},
+		{want: "watch rv=400", hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "c m@260? u x@220 d x@240", "400")
 		if g := onlyGap(t, l); g.From != "50" || g.To != "400" || g.Complete {
@@ -113,8 +113,8 @@ func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	})
 }
 
-// A list that begins again, and is then older than the log, leaves the stream where the log is complete: neither the deletions
-// that no watch has shown nor the gap record are lost.
+// A list that begins again, and is then older than the log, leaves the stream where the log is complete. Neither the deletions that no
+// watch has shown nor the gap record are lost.
 func TestAStaleListWhileCatchingUpLosesNothing(t *testing.T) {
 	l := resumed("50", "a a 10", "y y 22")
 	play(t, l, plain(), steps(holds("100", "y y 22"), expired("50"), inconsistentList(), []step{
@@ -123,7 +123,7 @@ func TestAStaleListWhileCatchingUpLosesNothing(t *testing.T) {
 		{want: "list metadata limit=1", body: listed("310", "", "a a 10")},
 		{want: "list metadata rv=260 match=Exact fields=metadata.name=m", body: listed("260", "", "m m 260")},
 		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
-		{want: "watch rv=400", stay: true},
+		{want: "watch rv=400", hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "c m@260? d y@22?", "400")
 		if g := onlyGap(t, l); g.From != "50" || g.To != "400" {
@@ -136,7 +136,7 @@ func TestAStaleListWhileCatchingUpLosesNothing(t *testing.T) {
 func TestAListThatCantBeCaughtUpWithBeginsAgain(t *testing.T) {
 	again := []step{
 		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
-		{want: "watch rv=400", stay: true},
+		{want: "watch rv=400", hang: true},
 	}
 	fresh := plain()
 	fresh.FreshTries = 1
@@ -166,7 +166,7 @@ func TestAPageThatFailsIsReadAgain(t *testing.T) {
 		{want: "list continue=next limit=2", body: listed("100", "more", "c c 30", "d d 40")[:300], cut: true},
 		{want: "list continue=next limit=2", status: 429, after: "2", body: failure(429, "TooManyRequests")},
 		{want: "list continue=next limit=2", body: listed("100", "", "c c 30", "d d 40")},
-		{want: "watch rv=100", stay: true},
+		{want: "watch rv=100", hang: true},
 	}, func(t *testing.T, s *script) {
 		expect(t, l, "r a@10 r b@20 r c@30 r d@40", "100")
 		if s.wait(3) < 2*time.Second {

@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// How long gaps of 300, 3,000 and 30,000 changes take over collections of 1,000 and 50,000 objects, and how many
-// requests: KUBECDC_TEST_MEASURE=1 go test ./source/reflector -run TestMeasureGaps -v -timeout 60m
+// TestMeasureGaps measures how long gaps of 300, 3,000 and 30,000 changes take over collections of 1,000 and 50,000 objects, and how
+// many requests they cost. KUBECDC_TEST_MEASURE=1 go test ./source/reflector -run TestMeasureGaps -v -timeout 60m
 func TestMeasureGaps(t *testing.T) {
 	if os.Getenv("KUBECDC_TEST_MEASURE") == "" {
 		t.Skip("takes many minutes; set KUBECDC_TEST_MEASURE=1")
@@ -62,7 +62,7 @@ func measureGaps(t *testing.T, objects int) {
 	}
 }
 
-// fill makes objects that stay as they are.
+// fill makes objects that do not change.
 func fill(t *testing.T, k *servers.Kubernetes, n int) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(k.Config)

@@ -24,8 +24,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A process that reads 100,000 objects of 4 KB, first as a snapshot and then again to compare after a 410, stays
-// below 100 MB. At the end of that each further object holds at most 130 bytes, which is the same however busy the machine is.
+// A process reads 100,000 objects of 4 KB, first as a snapshot and then again to compare after a 410. It takes less than 100 MB. At the
+// end each further object takes at most 130 bytes of that, on a machine of any load.
 func TestMemoryOfLargeCollections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test reads gigabytes: make test runs it")
@@ -61,7 +61,7 @@ func TestAQuietStreamHoldsNoObject(t *testing.T) {
 		large := strings.Replace(modified("a a 101"), "v101", strings.Repeat("large ", 20_000), 1)
 		s := &script{steps: []step{
 			{want: "list limit=2", body: listed("100", "", "a a 10")},
-			{want: "watch rv=100", body: large + bookmark("150"), stay: true},
+			{want: "watch rv=100", body: large + bookmark("150"), hang: true},
 		}}
 		client := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -119,7 +119,7 @@ func TestMain(m *testing.M) {
 	servers.Main(judged{m})
 }
 
-// counted forgets what it is sent; it ends the stream when the list was compared once more.
+// counted forgets what it is sent. It ends the stream when the list was compared once more.
 type counted struct {
 	cancel context.CancelFunc
 	held   uint64 // on the heap, at the end
@@ -166,7 +166,7 @@ func peakRSS() (bytes int64) {
 	return bytes * 1024
 }
 
-// bigCollection serves so many objects of 4 KB; a watch gets 410. On the second list every tenth object has changed.
+// bigCollection serves a number of objects of 4 KB. A watch gets 410. On the second list every tenth object has changed.
 func bigCollection(n int) http.Handler {
 	filler := strings.Repeat("x", 3800)
 	lists := 0

@@ -30,8 +30,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A minute of a large cluster, written straight into etcd as its API servers would, is recovered after a restart: each change, by fewer
-// requests than there are revisions. KUBECDC_TEST_NODES=5000 make slow RUN=TestSlowAMinute takes 12 GB.
+// A minute of a large cluster, written straight into etcd as its API servers would, is recovered after a restart. Each change is
+// recovered, by fewer requests than there are revisions. KUBECDC_TEST_NODES=5000 make slow RUN=TestSlowAMinute takes 12 GB.
 func TestSlowAMinuteOfALargeClusterIsRecovered(t *testing.T) {
 	servers.Slow(t)
 	nodes := 200
@@ -60,7 +60,7 @@ type largeCluster struct {
 	t       *testing.T
 	etcd    *clientv3.Client
 	parts   []minute.Part
-	leases  []clientv3.LeaseID // of Events, the oldest first
+	leases  []clientv3.LeaseID // leases of Events, the oldest first
 	written map[string]int     // how often, by key in etcd
 }
 
@@ -127,12 +127,12 @@ func (c *largeCluster) keyOf(part int, key string) string {
 
 // put writes an object in another state than before.
 func (c *largeCluster) put(part int, key string, options ...clientv3.OpOption) clientv3.Op {
-	at := c.keyOf(part, key)
+	event := c.keyOf(part, key)
 	namespace, name := change.SplitKey(key)
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(key), CreationTimestamp: metav1.Unix(1.7e9, 0),
-		Annotations: map[string]string{"state": strconv.Itoa(c.written[at])}}
-	c.written[at]++
-	return clientv3.OpPut(at, string(must[[]byte](c.t)(encodeStored(c.parts[part].Resource, meta))), options...)
+		Annotations: map[string]string{"state": strconv.Itoa(c.written[event])}}
+	c.written[event]++
+	return clientv3.OpPut(event, string(must[[]byte](c.t)(encodeStored(c.parts[part].Resource, meta))), options...)
 }
 
 // encodeStored returns an object as an API server stores it.

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// modelServer is an API server in memory, before an etcd in memory: lists in pages, streaming lists, reads of the past, watches,
-// compaction, and restores from a backup. At random a watch gets 410, ends early or repeats events, and objects change between
-// two pages.
+// modelServer is an API server in memory, before an etcd in memory. It has lists in pages, streaming lists, reads of the past, watches,
+// compaction, and restores from a backup. At random a watch gets 410, ends early or repeats events, and objects change between two
+// pages.
 type modelServer struct {
 	mu        sync.Mutex
 	random    *rand.Rand
@@ -28,7 +28,7 @@ type modelServer struct {
 	cut       chan struct{} // closed to end all watches
 
 	expires, repeats float64 // how often a watch gets 410, and an event is delivered again
-	between          float64 // how often objects are written between two pages
+	writeChance      float64 // how often objects are written between two pages
 }
 
 type modelWrite struct {
@@ -47,7 +47,7 @@ func newModelServer(random *rand.Rand) *modelServer {
 }
 
 // at returns the live objects of a resource at a revision, by name.
-func (m *modelServer) at(resource string, revision uint64) []modelWrite {
+func (m *modelServer) writesAt(resource string, revision uint64) []modelWrite {
 	objects := map[string]modelWrite{}
 	for _, w := range m.writes {
 		switch {
@@ -81,7 +81,7 @@ func (m *modelServer) writeLocked(n int, resources ...string) {
 		}
 		resource := resources[m.random.IntN(len(resources))]
 		w := modelWrite{revision: m.now, op: "c", resource: resource, name: fmt.Sprintf("n%d", m.random.IntN(6))}
-		alive := m.at(resource, m.now)
+		alive := m.writesAt(resource, m.now)
 		if i := slices.IndexFunc(alive, func(o modelWrite) bool { return o.name == w.name }); i >= 0 {
 			w.op, w.uid = []string{"u", "u", "d"}[m.random.IntN(3)], alive[i].uid
 		} else {
@@ -166,7 +166,7 @@ func (m *modelServer) list(resource string, query func(string) string) (status i
 	name := strings.TrimPrefix(query("fieldSelector"), "metadata.name=")
 	var items []string
 	rest, token := 0, ""
-	for _, o := range m.at(resource, revision) {
+	for _, o := range m.writesAt(resource, revision) {
 		switch {
 		case o.name <= after || name != "" && o.name != name:
 		case limit > 0 && len(items) == limit:
@@ -178,7 +178,7 @@ func (m *modelServer) list(resource string, query func(string) string) (status i
 	more := ""
 	if rest > 0 {
 		more = fmt.Sprintf(`,"continue":%q,"remainingItemCount":%d`, token, rest)
-		if m.random.Float64() < m.between {
+		if m.random.Float64() < m.writeChance {
 			m.writeLocked(1+m.random.IntN(4), resource)
 			if m.random.IntN(3) == 0 {
 				m.compacted = m.now
@@ -195,11 +195,11 @@ func (m *modelServer) initialEvents(resource string) (lines []string, until uint
 		return nil, m.now
 	}
 	from := m.now
-	for _, o := range m.at(resource, from) {
+	for _, o := range m.writesAt(resource, from) {
 		lines = append(lines, `{"type":"ADDED","object":`+o.object()+"}\n")
 	}
 	m.random.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
-	if m.random.Float64() < m.between {
+	if m.random.Float64() < m.writeChance {
 		m.writeLocked(1+m.random.IntN(4), resource)
 	}
 	for _, w := range m.writes {

@@ -55,7 +55,7 @@ func (s *modelStream) crashed() bool {
 	return s.log.failed
 }
 
-// settle lets time pass until the log has the server's state; a crashed stream starts again.
+// settle lets time pass until the log has the server's state. A crashed stream starts again.
 func (s *modelStream) settle(m *modelServer) bool {
 	for range 600 {
 		time.Sleep(time.Second)
@@ -68,7 +68,7 @@ func (s *modelStream) settle(m *modelServer) bool {
 		position, have := s.log.position, maps.Clone(s.log.objects)
 		s.log.mu.Unlock()
 		m.mu.Lock()
-		now, live := m.now, m.at(s.resource, m.now)
+		now, live := m.now, m.writesAt(s.resource, m.now)
 		m.mu.Unlock()
 		want := map[string][2]string{}
 		for _, o := range live {
@@ -81,10 +81,10 @@ func (s *modelStream) settle(m *modelServer) bool {
 	return false
 }
 
-// judge compares the log of a stream whose server never lost its history with that history: what the log says happened, in that
-// order and once, and what it does not say is in a gap whose record says that changes may be missing. In such a gap it may be that
-// an object is created later than it was. A crash between two batches may leave a deletion that was inferred in no gap: then the
-// object's last updates and its deletion are not told as such.
+// judge compares the log of a stream with the server's history, which was never restored. What the log says happened, in that order and
+// once. What the log lacks is in a gap whose record says that changes may be missing. In such a gap the log may have an object's
+// creation later than it was. A crash between two batches may leave an inferred deletion outside every gap. The log then lacks the
+// object's last updates and the time of its deletion.
 func (s *modelStream) judge(m *modelServer) {
 	changes, controls := s.log.snapshot()
 	i := slices.IndexFunc(controls, func(c change.Control) bool { return c.Type == change.ControlSnapshotEnd })
@@ -107,23 +107,23 @@ func (s *modelStream) judge(m *modelServer) {
 			truth[logged(w.op, "default/"+w.name, strconv.FormatUint(w.revision, 10))] = w
 		}
 	}
-	told, newest := map[string]bool{}, map[string]change.ResourceVersion{}
+	recorded, newest := map[string]bool{}, map[string]change.ResourceVersion{}
 	for _, c := range changes {
 		line := logged(c.Op.String(), c.Key(), string(c.ResourceVersion))
 		_, happened := truth[line]
 		if _, updated := truth["u"+line[1:]]; c.Op == change.Create && updated && (gone[c.UID] || incomplete(c.ResourceVersion)) {
 			happened = true
 		}
-		if !c.Inferred && c.Op != change.Read && (!happened || told[line]) {
+		if !c.Inferred && c.Op != change.Read && (!happened || recorded[line]) {
 			s.t.Errorf("the log says %q: it never happened, or is told twice", line)
 		}
 		if c.ResourceVersion.Compare(newest[c.Key()]) < 0 || c.Op != change.Delete && c.ResourceVersion == newest[c.Key()] {
 			s.t.Errorf("the log says %q after %s", line, newest[c.Key()])
 		}
-		told[line], newest[c.Key()] = true, c.ResourceVersion
+		recorded[line], newest[c.Key()] = true, c.ResourceVersion
 	}
 	for line, w := range truth {
-		if !told[line] && !gone[w.uid] && !incomplete(change.VersionOf(w.revision)) {
+		if !recorded[line] && !gone[w.uid] && !incomplete(change.VersionOf(w.revision)) {
 			s.t.Errorf("%q is missing, and no gap record says that it may be", line)
 		}
 	}
@@ -175,13 +175,12 @@ func newModelStream(t *testing.T, m *modelServer, resource string, options refle
 		log: newLedger()}
 }
 
-// Lists, recoveries and watches that are interrupted anywhere, watches that expire on one server and not on another, lists that
-// expire between two pages, and events that are repeated: nothing is emitted twice or in the wrong order, and what is missing is in
-// a gap whose record says so.
+// Lists, recoveries and watches are interrupted anywhere. Watches expire on one server and not on another, lists expire between two
+// pages, and events are repeated. Nothing is emitted twice or in the wrong order, and what is missing is in a gap whose record says so.
 func TestRandomInterruptionsHideNothing(t *testing.T) {
 	modelled(t, 300, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
-		m.expires, m.repeats, m.between = 0.5*random.Float64(), 0.2*random.Float64(), 0.7*random.Float64()
+		m.expires, m.repeats, m.writeChance = 0.5*random.Float64(), 0.2*random.Float64(), 0.7*random.Float64()
 		options := testOptions()
 		if options.Recovery.Parallel = 1; random.IntN(2) == 0 { // a wait for a mutex would stop the clock
 			options.Recovery = nil
@@ -209,8 +208,8 @@ func TestRandomInterruptionsHideNothing(t *testing.T) {
 	})
 }
 
-// etcd is restored from a backup, again and again, and grows past the positions before a stream looks. The streams whose objects
-// changed last since the backup find that out, and all others, quiet or stopped, end with the server's state too.
+// etcd is restored from a backup, again and again, and grows past the positions before a stream reads it. The streams whose objects
+// changed last since the backup find that out. All others, quiet or stopped, end with the server's state too.
 func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
 	modelled(t, 150, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
@@ -249,13 +248,13 @@ func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
 				all[random.IntN(3)].crashIn(1 + random.IntN(6))
 			}
 			stopped.restart()
-			followed, told := false, 0
+			followed, reported := false, 0
 			for tries := 0; !followed && tries < 60; tries++ {
 				m.settled(t, all)
-				followed, told = restores.allFollowed()
+				followed, reported = restores.allFollowed()
 			}
-			if !followed || told > round+1 {
-				t.Fatalf("restore %d: streams told each other of %d, and all have followed: %t", round+1, told, followed)
+			if !followed || reported > round+1 {
+				t.Fatalf("restore %d: streams told each other of %d, and all have followed: %t", round+1, reported, followed)
 			}
 		}
 	})
@@ -267,7 +266,7 @@ func (m *modelServer) settled(t *testing.T, all []*modelStream) {
 	for _, s := range all {
 		if !s.settle(m) {
 			t.Fatalf("the log's state of %s is not the server's: position %s, %v; %+v", s.resource, s.log.position, s.log.objects,
-				m.at(s.resource, m.now))
+				m.writesAt(s.resource, m.now))
 		}
 	}
 }

@@ -21,7 +21,7 @@ var roles = change.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", P
 var hostileNames = []string{"a,b", "zed,", "x", "x,metadata.name!=x", "metadata.name=x", "a=b", "a==b", "a!=b", `a\b`, `a\,b`, `\`, "new\nline", "esc\x1b[2J", `quo"te`,
 	"ns-0:x+y z", "ümlaut", "nul\x00", "nul\x00,b"}
 
-// A gap over objects with such names is recovered whole, and nobody takes them for others.
+// A gap over objects with such names is recovered completely, and each change has its own object.
 func TestObjectsWithHostileNamesAreRecovered(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	api := kubernetes.NewForConfigOrDie(k.Config).RbacV1().Roles(ns)

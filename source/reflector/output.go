@@ -6,15 +6,15 @@ import (
 	"kubecdc/change"
 )
 
-// Output takes what streams emit. Send blocks while the sink is behind; an error of Send ends the stream. After Send has
-// returned the stream reuses what the item points to, but not the bytes of images: these may be kept.
+// Output takes what streams emit. Send blocks while the sink is behind. An error of Send ends the stream. After Send has returned the
+// stream reuses what the item points to, except the bytes of images, which the output may retain.
 type Output interface {
 	Send(ctx context.Context, item change.Item) error
 }
 
 // Inventory reads from the checkpoint what was last emitted.
 type Inventory interface {
-	// Position is the stream's last durable position; ok is false for a new stream.
+	// Position returns the stream's last durable position. ok is false for a new stream.
 	Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error)
 	// Objects calls visit for every live object.
 	Objects(ctx context.Context, stream change.StreamID,
@@ -27,7 +27,7 @@ type RelistReason string
 const (
 	RelistExpired         RelistReason = "410"                      // the server does not have the position any more
 	RelistEmptyWatch      RelistReason = "the watch is empty"       // it does not deliver what a list shows
-	RelistDeletion        RelistReason = "a deletion can't be read" // of which object it is, is not known
+	RelistDeletion        RelistReason = "a deletion can't be read" // nobody knows which object was deleted
 	RelistHistoryWentBack RelistReason = "history went backwards"   // etcd was restored from a backup
 	RelistInterrupted     RelistReason = "a list was interrupted"   // the log has a part of what it showed
 )
@@ -37,7 +37,7 @@ var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistDeleti
 // Observer receives what streams do. Its methods are called by many goroutines and must be quick.
 type Observer interface {
 	StreamState(stream change.StreamID, state change.StreamState, err error)
-	// ListProgress: a list that closes no gap has shown so many objects; 0 when it starts.
+	// ListProgress reports that a list which closes no gap has shown this many objects: 0 when it starts.
 	ListProgress(stream change.StreamID, done, total int64)
 	// RecoveryProgress: so many of the revisions of a gap are accounted for, after so many requests.
 	RecoveryProgress(stream change.StreamID, done, total, requests int)

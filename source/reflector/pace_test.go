@@ -26,7 +26,7 @@ import (
 type leisurelyServer struct {
 	objects int
 	takes   func(n int) time.Duration // object n
-	limits  []string                  // of the lists that it was asked for
+	limits  []string                  // the limits of the lists that it was asked for
 	ended   int                       // before their last object
 }
 
@@ -69,7 +69,8 @@ func (s *leisurelyServer) list(w io.Writer, from, to int) error {
 	return err
 }
 
-// A page that takes longer than the API server gives it is asked for in parts, and where the objects are small again, in larger ones.
+// A page that takes longer than the API server allows is asked for in parts. Where the objects are small again, it is asked for in
+// larger parts.
 func TestPagesFitIntoTheServersTimeout(t *testing.T) {
 	server := &leisurelyServer{objects: 4000, takes: func(n int) time.Duration {
 		if n < 300 {
@@ -95,8 +96,8 @@ func TestPagesFitIntoTheServersTimeout(t *testing.T) {
 	}
 }
 
-// The same on a real API server, which gives a list eight seconds, over a slow network: a continue token takes another limit, and each
-// object is listed once.
+// A real API server gives a list eight seconds, over a slow network. A continue token takes another limit, and each object is listed
+// once.
 func TestSlowPagesFitIntoARealServersTimeout(t *testing.T) {
 	servers.Slow(t)
 	k := ownKubernetes(t, servers.KubernetesOptions{APIServerFlags: []string{"--request-timeout=8s"}})

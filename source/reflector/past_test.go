@@ -18,8 +18,8 @@ import (
 	"kubecdc/change"
 )
 
-// pastServer is an API server with a history, in memory, that answers questions about it rightly, or in one of the ways
-// in which a server may not. Its first watch is told 410.
+// pastServer is an API server with a history, in memory. It answers requests for the past correctly, or in one of the ways in which a
+// server may not. Its first watch gets a 410.
 type pastServer struct {
 	writes  []write
 	now     uint64
@@ -40,7 +40,7 @@ type write struct {
 	deleted  bool
 }
 
-func (p *pastServer) at(revision uint64) map[string]string {
+func (p *pastServer) objectsAt(revision uint64) map[string]string {
 	objects := map[string]string{}
 	for _, w := range p.writes {
 		if name := strings.Fields(w.object)[0]; w.revision <= revision && w.deleted {
@@ -94,7 +94,7 @@ func (p *pastServer) list(version string, exact bool, name string, one bool) str
 		counted = p.now
 	}
 	var items []string
-	for n, o := range p.at(revision) {
+	for n, o := range p.objectsAt(revision) {
 		if name == "" || n == name {
 			items = append(items, obj(o))
 		}
@@ -106,7 +106,7 @@ func (p *pastServer) list(version string, exact bool, name string, one bool) str
 	}
 	if one && len(items) > 1 && name == "" {
 		items = items[:1]
-		meta += fmt.Sprintf(`,"continue":"more","remainingItemCount":%d`, len(p.at(counted))-1)
+		meta += fmt.Sprintf(`,"continue":"more","remainingItemCount":%d`, len(p.objectsAt(counted))-1)
 	}
 	return `{"kind":"List","apiVersion":"v1","metadata":{` + meta + `},"items":[` + strings.Join(items, ",") + `]}`
 }
@@ -158,8 +158,8 @@ func TestAForeignStoreHidesNothingFromAGap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p.now = 140
 			l, gap := p.recover(t, gadgets)
-			if told := says(l); gap.Complete && !(strings.Contains(told, "c x@110") && strings.Contains(told, "d x@120")) {
-				t.Errorf("the log says %q and %+v: x came and went", told, gap)
+			if records := says(l); gap.Complete && !(strings.Contains(records, "c x@110") && strings.Contains(records, "d x@120")) {
+				t.Errorf("the log says %q and %+v: x came and went", records, gap)
 			}
 			t.Logf("%s; complete %v %s", says(l), gap.Complete, gap.Reason)
 		})
@@ -172,7 +172,7 @@ func TestAServerThatAlwaysAnswers410IsSpared(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &pastServer{now: 140, lie: lie, expires: true, writes: []write{{90, "a a 90", false}, {95, "b b 95", false}, {110, "a a 110", false}}}
 			l := resumed("100", "a a 90", "b b 95")
-			l.moved = make(chan struct{}) // of this bubble
+			l.moved = make(chan struct{}) // the channel belongs to this bubble
 			options := testOptions()
 			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
 			time.Sleep(10 * time.Second)
@@ -192,7 +192,7 @@ func TestOneOddAnswerDoesNotEndARecovery(t *testing.T) {
 			p := &pastServer{now: 140, odd: odd, writes: []write{{90, "a a 90", false}, {95, "b b 95", false},
 				{110, "a a 110", false}, {115, "c c 115", false}, {120, "a a 120", false}, {125, "c c 115", true}, {130, "b b 95", true}}}
 			l := resumed("100", "a a 90", "b b 95")
-			l.moved = make(chan struct{}) // of this bubble
+			l.moved = make(chan struct{}) // the channel belongs to this bubble
 			options := testOptions()
 			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
 			time.Sleep(time.Minute)

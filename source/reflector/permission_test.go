@@ -24,7 +24,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// readConfigMaps is a role that may; the built-in ones are filled by a controller, and none runs here.
+// readConfigMaps is a role that may read. The built-in roles are filled by a controller, and none runs here.
 func readConfigMaps(t *testing.T, client kubernetes.Interface) rbacv1.RoleRef {
 	t.Helper()
 	_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "read-configmaps"},
@@ -42,8 +42,8 @@ func grantReader(t *testing.T, client kubernetes.Interface) {
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}}}, metav1.CreateOptions{}))
 }
 
-// In the middle of a recovery the ClusterRoleBinding is deleted, and made again once reads are refused, as Helm does: no change is
-// lost that the server still has.
+// In the middle of a recovery the ClusterRoleBinding is deleted, and made again once reads are refused, as Helm does. No change is lost
+// that the server still has.
 func TestARecoveryOutlivesARefusal(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -124,9 +124,9 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	if !o.was(change.StateRefused) {
 		t.Error("a refused stream is not called so")
 	}
-	told := l.refusals()[2]
-	if !strings.Contains(told.Cause, "forbidden") || string(told.ResourceVersion) != fmt.Sprint(position(l)) || told.SinceMs == 0 {
-		t.Errorf("the refusal is told as %+v", told)
+	refusal := l.refusals()[2]
+	if !strings.Contains(refusal.Cause, "forbidden") || string(refusal.ResourceVersion) != fmt.Sprint(position(l)) || refusal.SinceMs == 0 {
+		t.Errorf("the refusal is told as %+v", refusal)
 	}
 	o.forget()
 	for range 3 { // more of them are not told
@@ -141,14 +141,14 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 }
 
 // refusals are the control records of refusals.
-func (l *ledger) refusals() (told []change.Control) {
+func (l *ledger) refusals() (all []change.Control) {
 	_, controls := l.snapshot()
 	for _, c := range controls {
 		if c.Type == change.ControlStreamError || c.Type == change.ControlStreamRecovered {
-			told = append(told, c)
+			all = append(all, c)
 		}
 	}
-	return told
+	return all
 }
 
 // awaitRefusals waits for as many, and demands that they are these.
@@ -167,11 +167,11 @@ func (l *ledger) awaitRefusals(t *testing.T, want ...change.ControlType) {
 	}
 }
 
-func (q *quietObserver) saw(is func(error) bool) bool {
+func (q *quietObserver) saw(matches func(error) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, err := range q.errs {
-		if is(err) {
+		if matches(err) {
 			return true
 		}
 	}
@@ -184,12 +184,12 @@ func (q *quietObserver) forget() {
 	q.errs = nil
 }
 
-func (q *quietObserver) awaitError(t *testing.T, is func(error) bool) {
+func (q *quietObserver) awaitError(t *testing.T, matches func(error) bool) {
 	t.Helper()
-	servers.Await(t, "the error to be reported", func() (bool, error) { return q.saw(is), nil })
+	servers.Await(t, "the error to be reported", func() (bool, error) { return q.saw(matches), nil })
 }
 
-// A token becomes invalid; a new one is written to the file (or given by the plugin): the stream goes on.
+// A token becomes invalid, and a new one is written to the file (or given by the plugin). The stream goes on.
 func TestCredentialsThatExpireAreReadAnew(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	client := kubernetes.NewForConfigOrDie(k.Config)

@@ -46,7 +46,7 @@ func TestWatch410ComparesAList(t *testing.T) {
 			answer.want = "watch rv=100"
 			play(t, l, plain(), steps(holds("100", "a a 99"), []step{answer,
 				{want: "list limit=2", body: listed("200", "", "a a 101", "c c 150")},
-				{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) {
+				{want: "watch rv=200", hang: true}}), func(t *testing.T, _ *script) {
 				want, from, inferred := "u a@101? c c@150? d b@90?", "100", 3
 				if name == "after events" {
 					want, from, inferred = "u a@101 c c@150? d b@90?", "101", 2
@@ -67,7 +67,7 @@ func TestFreshConnectionsAreTriedBeforeAList(t *testing.T) {
 	play(t, l, o, steps(holds("100", "a a 99"), []step{
 		{want: "watch rv=100", status: 410, body: gone("")},
 		{want: "watch rv=100", body: errorEvent(gone(""))},
-		{want: "watch rv=100", body: modified("a a 101"), stay: true},
+		{want: "watch rv=100", body: modified("a a 101"), hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "u a@101", "101")
 		if all := gaps(l.controls); len(all) > 0 {
@@ -93,13 +93,13 @@ func TestErrorsOfTheServerAreWaitedOut(t *testing.T) {
 		"no answer":                       {step{err: errors.New("broken")}, 0, time.Second},
 		"cut in an event":                 {step{body: modified("a a 101")[:40], cut: true}, 0, time.Second},
 		"ended in an event":               {step{body: modified("a a 101")[:40]}, 0, time.Second},
-		"silent":                          {step{stay: true}, 3 * time.Minute, 3*time.Minute + time.Second},
+		"silent":                          {step{hang: true}, 3 * time.Minute, 3*time.Minute + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resumed("100", newest)
 			c.answer.want = "watch rv=100"
 			play(t, l, plain(), steps(holds("100", newest), one(c.answer), holds("100", newest), []step{
-				{want: "watch rv=100", body: modified("a a 101"), stay: true},
+				{want: "watch rv=100", body: modified("a a 101"), hang: true},
 			}), func(t *testing.T, s *script) {
 				expect(t, l, "u a@101", "101")
 				if wait := s.wait(3); wait < c.min || wait > c.max {
@@ -120,7 +120,7 @@ func TestVersionsAreNumbersOfAnyLength(t *testing.T) {
 			bookmark("10000000000000000000000002"), cut: true},
 		{want: "list metadata limit=1", body: listed("10000000000000000000000003", "", "a a 10000000000000000000")},
 		{want: "list metadata rv=10000000000000000000 match=Exact fields=metadata.name=a", body: listed("10000000000000000000", "", "a a 10000000000000000000")},
-		{want: "watch rv=10000000000000000000000002", stay: true},
+		{want: "watch rv=10000000000000000000000002", hang: true},
 	}, func(t *testing.T, _ *script) {
 		expect(t, l, "r a@10000000000000000000 r b@9 u b@"+more+" d b@10000000000000000000000001", "10000000000000000000000002")
 	})
@@ -129,7 +129,7 @@ func TestVersionsAreNumbersOfAnyLength(t *testing.T) {
 func TestWhatIsNotKnownIsTolerated(t *testing.T) {
 	l := resumed("100", "a a 99")
 	odd := strings.Replace(modified("a a 102"), `{"type"`, `{"new":{"x":[1,"}"]},"type"`, 1)
-	play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", stay: true,
+	play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
 		body: `{"type":"SOMETHING","object":{"x":1}}` + "\n\n" + odd + `{"object":{},"type":"BOOKMARK2"}` + "\n" + modified("a a 103")}}),
 		func(t *testing.T, _ *script) { expect(t, l, "u a@102 u a@103", "103") })
 }
@@ -148,7 +148,7 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 		`{"type":"BOOKMARK","object":{"metadata":{}}}`,
 	}
 	l := resumed("100", "a a 99")
-	play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", stay: true,
+	play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
 		body: strings.Join(bad, "\n") + "\n" + modified("a a 102")}}), func(t *testing.T, _ *script) {
 		expect(t, l, "u a@102", "102")
 		for i, b := range bad {
@@ -159,7 +159,7 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 	})
 }
 
-// Of which object a deletion is that can't be read, what the server has tells.
+// A deletion can't be read, so the server's present state shows which object was deleted.
 func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
 	for name, bad := range map[string]string{
 		"without uid and version": `{"type":"DELETED","object":{"kind":"ConfigMap","metadata":{"namespace":"default","name":"b"}}}`,
@@ -170,9 +170,9 @@ func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := resumed("100", "a a 99", "b b 90")
 			play(t, l, plain(), steps(holds("100", "a a 99"), []step{
-				{want: "watch rv=100", body: modified("a a 101") + bad + "\n", stay: true},
+				{want: "watch rv=100", body: modified("a a 101") + bad + "\n", hang: true},
 				{want: "list limit=2", body: listed("200", "", "a a 101")},
-				{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) {
+				{want: "watch rv=200", hang: true}}), func(t *testing.T, _ *script) {
 				expect(t, l, "u a@101 d b@90?", "200")
 				if len(l.raws) != 1 {
 					t.Errorf("%d dead letters", len(l.raws))
@@ -182,13 +182,14 @@ func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
 	}
 	t.Run("of an object that the log does not have", func(t *testing.T) {
 		l := resumed("100", "a a 99")
-		play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", stay: true,
+		play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
 			body: `{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"other"}}}` + "\n" + modified("a a 101")}}),
 			func(t *testing.T, _ *script) { expect(t, l, "u a@101", "101") })
 	})
 }
 
-// What answers a watch with 200 and no event is no API server: the watch has failed, and nothing of the answer is a dead letter.
+// A server that answers a watch with 200 and no event is no API server. The watch has failed, and no part of the answer is a dead
+// letter.
 func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 	for name, answer := range map[string]string{
 		"text":              "upstream connect error\n",
@@ -203,7 +204,7 @@ func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 			history := holds("100", "a a 99")
 			bad := []step{{want: "watch rv=100", body: answer}}
 			playObserved(t, l, plain(), o, steps(history, bad, history, bad, history, bad, history,
-				[]step{{want: "watch rv=100", body: modified("a a 101"), stay: true}}), func(t *testing.T, s *script) {
+				[]step{{want: "watch rv=100", body: modified("a a 101"), hang: true}}), func(t *testing.T, s *script) {
 				expect(t, l, "u a@101", "101")
 				if len(l.raws) > 0 || !o.was(change.StateWaiting) || s.wait(6) < 100*time.Millisecond {
 					t.Errorf("%d dead letters, states %v, the third try after %s", len(l.raws), o.states, s.wait(6))
@@ -218,23 +219,23 @@ func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 	}
 }
 
-// Discovery may report a change in any state: another version is read from the same position; a removed resource's objects
-// end; when it is back, they are a snapshot again.
+// Discovery may report a change in any state. Another version is read from the same position. A removed resource's objects end, and when
+// the resource is back, they are a snapshot again.
 func TestAResourceThatChangesIsAdopted(t *testing.T) {
 	next := configMaps
 	next.Version = "v2"
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
 		s := &script{steps: []step{
-			{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")[:150], stay: true}, // hangs in a page
+			{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")[:150], hang: true}, // hangs in a page
 			{want: "list limit=2", body: listed("100", "", "a a 10", "b b 20")},
-			{want: "watch rv=100", body: modified("a a 101"), stay: true},
+			{want: "watch rv=100", body: modified("a a 101"), hang: true},
 			{want: "watch rv=101", status: 503, after: "600", body: "down"}, // a long pause
 			{want: "list metadata limit=1", body: listed("102", "", "a a 101")},
 			{want: "list metadata rv=101 match=Exact fields=metadata.name=a", body: listed("101", "", "a a 101")},
-			{want: "watch rv=101", stay: true},
+			{want: "watch rv=101", hang: true},
 			{want: "list limit=2", body: listed("300", "", "a q 250")},
-			{want: "watch rv=300", stay: true},
+			{want: "watch rv=300", hang: true},
 		}}
 		stream, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, plain(), l, &quietObserver{})
 		for _, r := range []*change.Resource{&next, &configMaps, &next, nil, &next} {

@@ -15,24 +15,24 @@ import (
 	"kubecdc/source/known"
 )
 
-// prover proves now and then that the known objects are those of the API server:
+// prover proves from time to time that the known objects are what the API server has:
 //
 //  1. Between two events it takes the digest of the known objects. It belongs to the stream's position P.
 //  2. While the watch goes on, it reads the identities that the collection had at P (an exact read), and takes their digest.
-//  3. If the digests differ, the watch has to wait while a second exact read, at the position of that moment, is compared with the
-//     known objects one by one. Only what that one shows is a difference.
+//  3. If the digests differ, the watch waits. A second exact read, at the position of that moment, is compared with the known objects
+//     one by one. Only what the second read shows is a difference.
 //
-// So it does not matter how far the watch is, what is written meanwhile, or when the list is made. A list that can't be read, since
-// P is compacted or the server refuses, proves nothing; the next proof comes an interval later.
+// So it does not matter how far the watch is, what is written meanwhile, or when the list is made. A list that can't be read, since P is
+// compacted or the server refuses, proves nothing. The next proof comes an interval later.
 //
-// A reader of the log compares it with a proof by folding the stream's changes up to the proof's batch, and up to the
-// resourceVersion P. An inferred change may have an older version than the state that it leads to (a deletion has). So a proof
-// during which one was emitted is dropped.
+// A reader of the log compares it with a proof: it folds the stream's changes up to the proof's batch, and up to the resourceVersion P.
+// An inferred change, such as a deletion, may have an older version than the state that it leads to. So a proof during which one was
+// emitted is dropped.
 type prover struct {
 	*Reflector
 	unsupported bool          // it was emitted that no proof can be made
 	failed      *change.Proof // the last proof, if objects differed or were older
-	fingerprint change.Digest // of the objects that differed then
+	fingerprint change.Digest // digest of the objects that differed in that proof
 	contents    contents
 }
 
@@ -61,13 +61,13 @@ func (p *prover) prove(ctx context.Context) (pause time.Duration) {
 	if p.take(ctx) != nil {
 		return 0
 	}
-	at, ok := p.now()
+	m, ok := p.now()
 	p.release()
 	if !ok {
 		return min(p.options.Proofs, time.Second)
 	}
 	started := time.Now()
-	err := p.compare(ctx, at)
+	err := p.compare(ctx, m)
 	if err == nil {
 		err = p.correct(ctx)
 	}
@@ -86,7 +86,7 @@ type moment struct {
 	client   *apiclient.Client
 }
 
-// now returns the stream as it is; false if the known objects are not those of one position.
+// now returns the stream's present state. It returns false if the known objects are not the objects of one position.
 func (p *prover) now() (moment, bool) {
 	if !p.settled() {
 		return moment{}, false
@@ -94,49 +94,49 @@ func (p *prover) now() (moment, bool) {
 	return moment{p.position, p.known.Digest(), p.inferred, p.stream, p.client}, true
 }
 
-func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object), read func(apiclient.ListOptions)) error {
-	_, err := at.client.Identities(ctx, at.stream, at.position, p.pace, visit, read)
+func (p *prover) identities(ctx context.Context, m moment, visit func(o *apiclient.Object), read func(apiclient.ListOptions)) error {
+	_, err := m.client.Identities(ctx, m.stream, m.position, p.pace, visit, read)
 	return err
 }
 
 // compare compares the stream with the collection as it was at a moment, and emits the result.
-func (p *prover) compare(ctx context.Context, at moment) error {
+func (p *prover) compare(ctx context.Context, m moment) error {
 	started, listed := time.Now(), change.Digest{}
-	aggregated, err := discovery.Aggregated(ctx, at.client, at.stream.Resource)
+	aggregated, err := discovery.Aggregated(ctx, m.client, m.stream.Resource)
 	switch {
 	case err != nil:
 		return err
 	case aggregated:
-		return p.notSupported(ctx, at, "it may be served by an aggregated API server, of whose exact reads nothing is known")
+		return p.notSupported(ctx, m, "it may be served by an aggregated API server, of whose exact reads nothing is known")
 	}
 	done, err := p.options.Lists.acquire(ctx)
 	if err == nil {
-		err = p.identities(ctx, at, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) }, p.contents.begin(ctx, at))
+		err = p.identities(ctx, m, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) }, p.contents.begin(ctx, m))
 		done()
 	}
 	if errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) {
-		return p.notSupported(ctx, at, apiclient.Reason(err))
+		return p.notSupported(ctx, m, apiclient.Reason(err))
 	}
 	if err != nil || p.take(ctx) != nil {
 		return err
 	}
 	defer p.release()
 	proof := &change.Proof{Result: change.ProofEqual}
-	difference := listed.Minus(at.digest)
+	difference := listed.Minus(m.digest)
 	switch {
-	case p.inferred != at.inferred:
+	case p.inferred != m.inferred:
 		return nil
 	case difference == change.Digest{}:
 	case p.failed != nil && difference == p.fingerprint: // the same objects differ: the watch need not wait again
 		*proof = *p.failed
 	default:
 		var ok bool
-		if at, ok = p.now(); !ok {
+		if m, ok = p.now(); !ok {
 			return nil
 		}
 		limited, cancel := context.WithTimeout(ctx, max(time.Minute, 2*time.Since(started)))
 		defer cancel()
-		if proof, err = p.details(limited, at); err != nil {
+		if proof, err = p.details(limited, m); err != nil {
 			return err
 		}
 	}
@@ -144,18 +144,18 @@ func (p *prover) compare(ctx context.Context, at moment) error {
 		p.failed, p.fingerprint = proof, difference
 	}
 	proof.ElapsedMs = time.Since(started).Milliseconds()
-	return p.report(ctx, at, proof)
+	return p.report(ctx, m, proof)
 }
 
 // details compares the collection at the stream's position with the known objects one by one. It marks none of them, since an
 // on-demand snapshot may rely on its own marks (snapshot.go).
-func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) {
+func (p *prover) details(ctx context.Context, m moment) (*change.Proof, error) {
 	proof, seed, listed := &change.Proof{Result: change.ProofEqual}, maphash.MakeSeed(), map[uint64]struct{}{}
-	err := p.identities(ctx, at, func(o *apiclient.Object) {
+	err := p.identities(ctx, m, func(o *apiclient.Object) {
 		listed[maphash.String(seed, o.Key())] = struct{}{}
 		switch d := p.known.Compare(o.Key(), o.UID, o.Version); {
 		case d == known.Same:
-		case d == known.Newer && p.options.Masked: // of ignored updates only the inventory had the versions
+		case d == known.Newer && p.options.Masked: // the inventory alone had the versions of ignored updates
 			proof.Older++
 		case d == known.Absent:
 			proof.Missing.Add(o.Key())
@@ -178,23 +178,23 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 }
 
 // notSupported reports once that no proof can be made.
-func (p *prover) notSupported(ctx context.Context, at moment, cause string) error {
+func (p *prover) notSupported(ctx context.Context, m moment, cause string) error {
 	if p.unsupported || p.take(ctx) != nil {
 		return nil
 	}
 	defer p.release()
 	p.unsupported = true
-	return p.report(ctx, at, &change.Proof{Result: change.ProofUnsupported, Cause: cause})
+	return p.report(ctx, m, &change.Proof{Result: change.ProofUnsupported, Cause: cause})
 }
 
-func (p *prover) report(ctx context.Context, at moment, proof *change.Proof) error {
-	proof.Objects, proof.Digest, proof.Masked = at.digest.Objects, at.digest.String(), p.options.Masked
+func (p *prover) report(ctx context.Context, m moment, proof *change.Proof) error {
+	proof.Objects, proof.Digest, proof.Masked = m.digest.Objects, m.digest.String(), p.options.Masked
 	switch proof.Result {
 	case change.ProofDifferent:
-		p.log.Error("the log differs from the API server", "position", at.position, "objects", proof.String(),
+		p.log.Error("the log differs from the API server", "position", m.position, "objects", proof.String(),
 			"keys", slices.Concat(proof.Missing.Keys, proof.Stale.Keys, proof.Extra.Keys))
 	case change.ProofUnsupported:
 		p.log.Info("it can't be proven that the log equals the API server", "cause", proof.Cause)
 	}
-	return p.sendControl(ctx, change.ProofControl(p.ID(), at.position, proof))
+	return p.sendControl(ctx, change.ProofControl(p.ID(), m.position, proof))
 }

@@ -65,7 +65,7 @@ func digestOf(objects ...[3]string) string {
 func TestAProofThatNothingDiffers(t *testing.T) {
 	l := resumed("10", "a a 5", "b b 6", "c c 7")
 	steps := append(holds("12", "c c 7"),
-		step{want: "watch rv=10", body: modified("a a 11") + bookmark("12"), stay: true},
+		step{want: "watch rv=10", body: modified("a a 11") + bookmark("12"), hang: true},
 		step{want: "list metadata rv=12 match=Exact limit=2", body: listed("12", "next", "a a 11", "b b 6")},
 		step{want: "list metadata continue=next limit=2", body: listed("12", "", "c c 7")})
 	play(t, l, proving(), steps, func(t *testing.T, s *script) {
@@ -79,7 +79,7 @@ func TestAProofNamesWhatDiffers(t *testing.T) {
 	l := resumed("10", "extra a 3", "same b 4", "stale c 5", "other d 6")
 	server := []string{"missing e 7", "other f 6", "same b 4", "stale c 8"}
 	different := step{want: provedAt("10").want, body: listed("10", "", server...)}
-	steps := append(holds("10", "other d 6"), step{want: "watch rv=10", stay: true}, different, different, different,
+	steps := append(holds("10", "other d 6"), step{want: "watch rv=10", hang: true}, different, different, different,
 		provedAt("10", "extra a 3", "same b 4", "stale c 5", "other d 6"))
 	play(t, l, proving(), steps, func(t *testing.T, s *script) {
 		digest := digestOf([3]string{"extra", "a", "3"}, [3]string{"same", "b", "4"}, [3]string{"stale", "c", "5"}, [3]string{"other", "d", "6"})
@@ -99,7 +99,7 @@ func TestAProofOfAStreamWhoseUpdatesAreIgnored(t *testing.T) {
 	o.Masked = true
 	server := step{want: provedAt("10").want, body: listed("10", "", "old a 8", "gone b 4")}
 	lacks := step{want: server.want, body: listed("10", "", "old a 8")}
-	steps := append(holds("10", "gone b 4"), step{want: "watch rv=10", stay: true}, server, server, server, lacks, lacks)
+	steps := append(holds("10", "gone b 4"), step{want: "watch rv=10", hang: true}, server, server, server, lacks, lacks)
 	play(t, l, o, steps, func(t *testing.T, s *script) {
 		rest := `"objects":2,"digest":"` + digestOf([3]string{"old", "a", "3"}, [3]string{"gone", "b", "4"}) + `","masked":true,"older":1`
 		older := `10 {"result":"equal",` + rest + `}`
@@ -112,7 +112,7 @@ func TestAProofThatCantBeMadeIsMadeLater(t *testing.T) {
 	l, options := resumed("10", "a a 5"), proving()
 	options.Proofs = 10 * time.Second
 	ask := provedAt("10").want
-	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", stay: true},
+	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true},
 		step{want: ask, status: 429, after: "50", body: failure(429, "TooManyRequests")},
 		step{want: ask, status: 403, body: failure(403, "Forbidden")},
 		step{want: ask, body: listed("10", "next")}, step{want: "list metadata continue=next limit=2", status: 410, body: gone("x")},
@@ -129,7 +129,7 @@ func TestAProofThatCantBeMadeIsMadeLater(t *testing.T) {
 func TestAServerThatIgnoresExactCantBeProven(t *testing.T) {
 	l := resumed("10", "a a 5")
 	newer := step{want: provedAt("10").want, body: listed("11", "", "a a 11")}
-	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", stay: true}, newer,
+	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true}, newer,
 		step{want: newer.want, body: listed("12", "", "a a 12")})
 	play(t, l, proving(), steps, func(t *testing.T, s *script) {
 		if all := proofs(l.controls); len(all) != 1 || all[0].Proof.Result != change.ProofUnsupported {
@@ -138,7 +138,7 @@ func TestAServerThatIgnoresExactCantBeProven(t *testing.T) {
 	})
 }
 
-// While objects change as fast as they can, every proof is made, none finds a difference, and each is what folding the log up to
+// While objects change as fast as they can, every proof is made and none finds a difference. Each proof is what folding the log up to
 // its resourceVersion gives. KUBECDC_TEST_PROOFS is how many proofs are made.
 func TestProofsWhileObjectsChange(t *testing.T) {
 	enough := 20

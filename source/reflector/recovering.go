@@ -37,9 +37,9 @@ func (r *Recovery) SetServed(served []change.Resource) {
 	}
 }
 
-// recovering recovers what the watch missed, change by change; if that is not possible, a list closes the gap (listing.go).
-// It emits nothing before it has found everything. From then on the position moves with every change, so after a crash the
-// gap is shorter and nothing is emitted twice.
+// recovering recovers what the watch missed, change by change. If that is not possible, a list closes the gap (listing.go). It emits
+// nothing before it has found everything. From then on the position moves with every change, so after a crash the gap is shorter and
+// nothing is emitted twice.
 type recovering struct {
 	*Reflector
 	gap     *change.Gap
@@ -85,7 +85,7 @@ type found struct {
 	version    change.ResourceVersion // its end
 	history    *recovery.ExactReads   // nil: nothing was written in it
 	plan       recovery.Plan
-	incomplete string // what the plan lacks; empty: nothing
+	incomplete string // what the plan lacks, or empty
 }
 
 // find finds the changes of the gap. Other recoveries may wait for this one until it returns.
@@ -117,7 +117,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	}
 	gap.Witnesses = func() []recovery.Witness { return r.witnesses(f.history) }
 	if r.stream.Namespace != "" && !unasked(r.stream.Resource) {
-		gap.Whole = f.history.Besides(change.NewStream(r.stream.Resource, "", "", ""))
+		gap.AllNamespaces = f.history.ForWitness(change.NewStream(r.stream.Resource, "", "", ""))
 	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
 	if err == nil {
@@ -137,14 +137,14 @@ func (r *recovering) aggregated(ctx context.Context, resource change.Resource) (
 	})
 }
 
-// meet finds out which streams of other resources this one can learn from, and tells them what the log knows of the time before the
-// gap, since their gaps may begin earlier.
+// meet finds out which other resources' streams can help this one. It gives them what the log knows of the time before the gap, since
+// their gaps may begin earlier.
 func (r *recovering) meet(ctx context.Context, aggregated bool) {
-	apart, err := r.keptApart(ctx, r.stream, aggregated)
+	otherEtcd, err := r.hasOtherEtcd(ctx, r.stream, aggregated)
 	if err != nil {
 		r.log.Debug("it is not known which resources are in one etcd; what other streams find does not help", "error", err)
 	}
-	r.participant.SetStore(!aggregated, apart)
+	r.participant.SetStore(!aggregated, otherEtcd)
 	from, _ := r.newestEmitted().Revision()
 	for key := range r.known.All() {
 		k, _ := r.known.Get(key)
@@ -154,16 +154,16 @@ func (r *recovering) meet(ctx context.Context, aggregated bool) {
 	}
 }
 
-// keptApart reports whether the resource of a stream is certainly kept in another etcd than Events.
-func (r *recovering) keptApart(ctx context.Context, s *change.Stream, aggregated bool) (bool, error) {
+// hasOtherEtcd reports whether the resource of a stream is certainly stored in another etcd than Events.
+func (r *recovering) hasOtherEtcd(ctx context.Context, s *change.Stream, aggregated bool) (bool, error) {
 	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
 	if err != nil || overrides != 1 || aggregated || leased(s.Resource) {
 		return false, err
 	}
-	return r.apart(ctx, s, allEvents)
+	return r.areInTwoEtcds(ctx, s, allEvents)
 }
 
-// unasked reports a resource that is never read beyond what is exported: an attempt to list Secrets is noticed.
+// unasked reports a resource that is read only if it is exported: an attempt to list Secrets is noticed.
 func unasked(resource change.Resource) bool { return resource.ID() == "secrets" }
 
 // witnesses are all resources that are served, Leases first: these write most. Only those that no stream exports are asked.
@@ -177,13 +177,13 @@ func (r *recovering) witnesses(history *recovery.ExactReads) (all []recovery.Wit
 			continue
 		}
 		s := change.NewStream(resource, "", "", "")
-		w := recovery.Witness{Stream: s, Leased: leased(resource), History: history.Besides(s),
-			Store: func(ctx context.Context) (local, apart bool, err error) {
+		w := recovery.Witness{Stream: s, Leased: leased(resource), History: history.ForWitness(s),
+			Store: func(ctx context.Context) (local, otherEtcd bool, err error) {
 				aggregated, err := r.aggregated(ctx, resource)
 				if err == nil {
-					apart, err = r.keptApart(ctx, s, aggregated)
+					otherEtcd, err = r.hasOtherEtcd(ctx, s, aggregated)
 				}
-				return !aggregated, apart, err
+				return !aggregated, otherEtcd, err
 			}}
 		if all = append(all, w); resource.ID() == "leases.coordination.k8s.io" {
 			all[0], all[len(all)-1] = w, all[0]
@@ -220,7 +220,7 @@ func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version ch
 	return gap, version, nil
 }
 
-// compareAt compares the collection with the log: as it was at a revision; 0: as it is now.
+// compareAt compares the log with the collection as it was at a revision, or as it is now if revision is 0.
 func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion,
 	err error) {
 	gap = &recovery.Gap{ListedIn: map[string]int64{}, Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
@@ -285,7 +285,7 @@ func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion,
 // errNoList reports an answer that is no list, as a proxy may give one. It may pass.
 var errNoList = errors.New("the answer is no list")
 
-// listIdentities lists the metadata of the collection. Each request waits for the limiter; nil: it does not wait.
+// listIdentities lists the metadata of the collection. Each request waits for the limiter, unless that is nil.
 func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter,
 	visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
 	options := apiclient.ListOptions{Limit: r.options.PageSize}
@@ -336,7 +336,7 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 	namespace, name := change.SplitKey(c.Key)
 	o := apiclient.Object{Namespace: namespace, Name: name, UID: c.UID, Version: version, Raw: c.Body}
 	if c.Op == change.Delete && c.Inferred && !apiclient.IsUnloggable(&o, o.Check()) {
-		return r.sendDelete(ctx, c.Key, r.gap.ID, stays)
+		return r.sendDelete(ctx, c.Key, r.gap.ID, noProgress)
 	}
 	if c.Op != change.Delete && c.Body == nil {
 		read, exists, err := history.Object(ctx, c.Key, c.Version)

@@ -48,7 +48,7 @@ func (g *gapServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(200, "", reader)
 	case q.Get("resourceVersionMatch") != "Exact":
 		return answer(200, "", strings.NewReader(now))
-	case !g.expired[path.Base(r.URL.Path)]: // a stream that has just started looks whether the server holds its history
+	case !g.expired[path.Base(r.URL.Path)]: // a stream that has just started verifies that the server has its history
 		return answer(200, "", strings.NewReader(listed("100", "", "a a 100")))
 	}
 	g.asked = append(g.asked, time.Now())
@@ -62,11 +62,11 @@ func (g *gapServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if status != 200 {
 		return answer(status, after, strings.NewReader(failure(status, "TooManyRequests")))
 	}
-	at := q.Get("resourceVersion")
-	if at == strconv.Itoa(g.to) {
+	version := q.Get("resourceVersion")
+	if version == strconv.Itoa(g.to) {
 		return answer(200, "", strings.NewReader(now))
 	}
-	return answer(200, "", strings.NewReader(listed(at, "", "a a 100")))
+	return answer(200, "", strings.NewReader(listed(version, "", "a a 100")))
 }
 
 // in is how many reads of the past were made between two times after the first.
@@ -138,7 +138,7 @@ func TestA429HoldsAllStreamsBack(t *testing.T) {
 	}
 }
 
-// A server that becomes slow is asked for less, one request at a time in the end; and for more when it is fast again.
+// A server that becomes slow is asked for less, one request at a time in the end. It is asked for more when it is fast again.
 func TestASlowServerIsAskedForLess(t *testing.T) {
 	g := recoverGap(t, 3000, func(n int) (time.Duration, int, string) {
 		if n > 800 && n <= 840 {

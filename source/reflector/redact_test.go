@@ -64,8 +64,8 @@ func (o *recorder) all(l *ledger) string {
 	return text
 }
 
-// Of what can't be read of a redacted stream only size and hash are emitted; no answer of the API server is quoted in
-// an error or in the log.
+// If an event of a redacted stream can't be read, only its size and hash are emitted. No answer of the API server is quoted in an error
+// or in the log.
 func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 	bad := []string{
 		`{"type":"ADDED","object":{"kind":"Secret","metadata":{"uid":"u"},"data":{"a":"` + canary + `"}}}`,
@@ -88,7 +88,7 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
 		{want: "watch rv=100", body: `{"type":"ERROR","object":{"kind":"Token","message":"` + canary + `"}}` + "\n"},
 		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
-		{want: "watch rv=100", stay: true, body: `{"type":"ADDED","object":` + secret + "}\n"},
+		{want: "watch rv=100", hang: true, body: `{"type":"ADDED","object":` + secret + "}\n"},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		l, s, o := newLedger(), &script{steps: steps}, &recorder{}

@@ -26,19 +26,19 @@ import (
 // Options are the same for all streams of a process.
 type Options struct {
 	PageSize     int           // objects a list page
-	Watermark    time.Duration // how often a quiet stream has to confirm its position; 0: at each bookmark of the server
+	Watermark    time.Duration // how often a quiet stream has to confirm its position, or 0 for each bookmark of the server
 	WatchTimeout time.Duration // the timeout of a watch is a random time between this and twice this
 	Quiet        time.Duration // a connection without a byte for so long is half open
 	FreshTries   int           // how many fresh connections are tried after a 410, before recovery or a list
 	MaxBackoff   time.Duration
 	MetadataOnly bool
-	Redactor     *redact.Redactor // what is hidden of objects; nil: nothing
+	Redactor     *redact.Redactor // hides parts of objects, or is nil
 	Masked       bool             // updates may be left out of the log
 	Recovery     *Recovery        // nil: off
 	Lists        *ListLimiter     // nil: all streams may list at once
 	Streaming    *StreamingLists  // nil: every list is read in pages
 	Restores     Restores         // nil: a stream tells no other one that etcd was restored
-	Proofs       time.Duration    // how often a stream is compared with the API server (proving.go); 0: never
+	Proofs       time.Duration    // how often a stream is compared with the API server (proving.go), or 0 for never
 	Stored       StoredBodies     // nil: the checkpoint has no bodies that can be compared
 }
 
@@ -48,8 +48,8 @@ func DefaultOptions() Options {
 		MaxBackoff: 30 * time.Second}
 }
 
-// Reflector keeps one collection in the log. It is in one state at a time; each state is a value with its own data (the
-// interface state), and transitions.go has the table of transitions.
+// Reflector exports one collection to the log. It is in one state at a time. Each state is a value with its own data (the interface
+// state), and transitions.go has the table of transitions.
 //
 // After an error the reflector waits with backoff and repeats the state. An error never moves the position, and every object
 // that was emitted is among the known objects, so a repeated list emits nothing twice.
@@ -70,33 +70,33 @@ type Reflector struct {
 	turn     chan struct{}
 	known    *known.Set
 	objects  atomic.Int64           // how many are known, for Objects
-	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
+	position change.ResourceVersion // everything up to it was emitted. It is empty until the first list has ended.
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
 	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
 	ahead    change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
 	current  change.Change          // the change that is being emitted
-	upToDate time.Time              // when all that had happened was last known to be read; zero: not known
-	since    time.Time              // the event that is handled happened after it; zero: not known
+	upToDate time.Time              // when all that had happened was last known to be read, if that is known
+	since    time.Time              // the event that is handled happened after it, if that is known
 
-	connection atomic.Pointer[apiclient.Connection] // of the watch; nil: none is open, or nothing else can be asked over it
+	connection atomic.Pointer[apiclient.Connection] // the watch's connection, or nil if no watch is open or nothing else can be asked over it
 	waiting    atomic.Bool                          // for an event: all that has come was emitted
 	inferred   int                                  // changes that were emitted and found by comparison
 	ended      *change.Position                     // the position at which the stream ended, until it is emitted that the stream goes on
 	lately     lately                               // what was watched of custom resources (schema.go)
-	following  int64                                // the last restore of etcd that the stream follows, and has not followed; 0: none (restores.go)
+	following  int64                                // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
 	unread     bool                                 // an event could not be read, so the log may lack its object
 
 	snapshots atomic.Int32 // on demand, that run
 
-	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
+	participant *recovery.Participant // among the recoveries of the process, or nil if recovery is off
 
-	shared    *apiclient.Client // the client on the shared connections; client is another one after renewClient
+	shared    *apiclient.Client // the client on the shared connections. The client is another one after renewClient
 	compacted bool              // the server compacted the position after an empty watch (comparison.go)
 	bookmarks bool              // the server sends bookmarks of this resource
 
 	refusal  *refusal // nil: the server does not refuse the stream
 	retry    *backoff.ExponentialBackOff
-	pace     *apiclient.Pace // of lists
+	pace     *apiclient.Pace // limits the pace of lists
 	failures int             // in a row
 	relists  int             // in a row, without a watch between them that lasted
 	warned   warnings
@@ -105,12 +105,12 @@ type Reflector struct {
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
 	interrupt context.CancelCauseFunc
-	// Restores of etcd that the stream was told of, and does not follow yet; and the number of the last one.
+	// Restores of etcd that were reported to the stream and that it does not follow yet, and the number of the last one.
 	toFollow      []restore
 	newestRestore int64
 }
 
-// New prepares a stream; Run starts it.
+// New prepares a stream, which Run starts.
 func New(s *change.Stream, client *apiclient.Client, options Options, inventory Inventory, out Output, observer Observer,
 	log *slog.Logger) *Reflector {
 	retry := backoff.NewExponentialBackOff()
@@ -155,7 +155,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := r.stepOnce(ctx)
 		if apiclient.IsRefused(err) || errors.Is(err, apiclient.ErrUnsupported) {
-			err = r.noteRefusal(ctx, err)
+			err = r.recordRefusal(ctx, err)
 		}
 		if output, ok := errors.AsType[*outputError](err); ok {
 			return output.err

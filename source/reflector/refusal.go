@@ -9,11 +9,10 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// refusal is a time in which the API server refuses the stream: 401, 403, 404 or 405 (apiclient.IsRefused). A single refusal may
-// mean nothing: a server that has just started answers 404 for a custom resource, and 403 before it has read its roles. So
-// the second refusal emits a control record, and the next watch that opens emits another one. A list that succeeds does not
-// end the refusal, since the right to watch may be missing. For a resource that can't be exported (ErrUnsupported) the first
-// error emits the record.
+// refusal is a time in which the API server refuses the stream with 401, 403, 404 or 405 (apiclient.IsRefused). A single refusal may
+// mean nothing. A server that has just started answers 404 for a custom resource, and 403 until it has read its roles. So the second
+// refusal emits a control record, and the next watch that opens emits another one. A list that succeeds does not end the refusal, since
+// the right to watch may be missing. For a resource that can't be exported (ErrUnsupported) the first error emits the record.
 type refusal struct {
 	since    time.Time
 	recorded bool // by a control record
@@ -25,8 +24,8 @@ var ErrIdle = apiclient.ErrIdle
 // IsRefused reports that an error of a stream is a refusal by the API server.
 func IsRefused(err error) bool { return apiclient.IsRefused(err) }
 
-// noteRefusal records a refusal, and emits a control record if the refusal lasts. It returns err, or an error of the output.
-func (r *Reflector) noteRefusal(ctx context.Context, err error) error {
+// recordRefusal records a refusal, and emits a control record if the refusal lasts. It returns err, or an error of the output.
+func (r *Reflector) recordRefusal(ctx context.Context, err error) error {
 	lasts := r.refusal != nil || errors.Is(err, apiclient.ErrUnsupported)
 	if r.refusal == nil {
 		r.refusal = &refusal{since: time.Now()}

@@ -22,12 +22,12 @@ func TestARepairEmitsWhatTheLogShouldHave(t *testing.T) {
 	identity := func(letter, version string) *change.Identity {
 		return &change.Identity{UID: uid(letter), ResourceVersion: change.ResourceVersion(version)}
 	}
-	steps := append(holds("10", "newer d 9"), step{want: "watch rv=10", stay: true},
+	steps := append(holds("10", "newer d 9"), step{want: "watch rv=10", hang: true},
 		read("missing", "missing a 5"), read("stale", "stale b 6"), read("replaced", "replaced c 7"), read("extra", ""),
 		read("newer", "newer d 9"), read("unknown", ""))
 	synctest.Test(t, func(t *testing.T) {
 		l := resumed("10", "missing a 5", "stale b 6", "replaced c 7", "newer d 9", "unknown f 4")
-		l.moved = make(chan struct{}) // of this bubble
+		l.moved = make(chan struct{}) // the channel belongs to this bubble
 		s := &script{steps: steps}
 		r, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, plain(), l, &quietObserver{})
 		time.Sleep(time.Second)

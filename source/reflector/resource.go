@@ -70,9 +70,9 @@ func (r *Reflector) applyResource(ctx context.Context) error {
 
 // resume emits that a stream that was deselected goes on.
 func (r *Reflector) resume(ctx context.Context) error {
-	at := *r.ended
-	at.Stream, at.Ended = r.ID(), ""
-	if err := r.sendEnd(ctx, change.StreamReselectedControl(at), at); err != nil {
+	position := *r.ended
+	position.Stream, position.Ended = r.ID(), ""
+	if err := r.sendEnd(ctx, change.StreamReselectedControl(position), position); err != nil {
 		return err
 	}
 	r.ended = nil
@@ -85,7 +85,7 @@ func (r *Reflector) endRemoved(ctx context.Context) error {
 	r.heldBack = ""
 	r.known.StartPass()
 	for _, key := range r.known.Unseen() {
-		if err := r.sendDelete(ctx, key, "", stays); err != nil {
+		if err := r.sendDelete(ctx, key, "", noProgress); err != nil {
 			return err
 		}
 	}
@@ -111,6 +111,6 @@ func (a *absent) step(ctx context.Context) (state, error) {
 }
 
 // sendEnd emits the control record of a stream's end, or of its return, with its position.
-func (r *Reflector) sendEnd(ctx context.Context, c change.Control, at change.Position) error {
-	return r.emit(ctx, change.Item{Control: &c, Position: &at}, stays)
+func (r *Reflector) sendEnd(ctx context.Context, c change.Control, position change.Position) error {
+	return r.emit(ctx, change.Item{Control: &c, Position: &position}, noProgress)
 }

@@ -11,15 +11,14 @@ import (
 	"kubecdc/source/recovery"
 )
 
-// Restores is where streams tell each other that etcd was restored from a backup: all of them, whoever reads them. A stream does not
-// always find that out by itself: not if the server has grown past its position, and the newest object that it knows is older than
-// the backup. So the stream that finds it out tells all others, and each of them compares all objects with the log, unless its own
-// resource is certainly in another etcd.
+// Restores reports to the streams of all processes that etcd was restored from a backup. A stream misses a restore if the server has
+// grown past its position, and the newest object that it knows is older than the backup. So the stream that sees it reports it to all
+// others. Each of them compares all objects with the log, unless its own resource is certainly in another etcd.
 type Restores interface {
-	// Tell tells all streams of the restore that a stream has found, and gives it a number, which grows. If that stream has been
-	// told of one that it has not followed yet, it is the same one: then nobody is told, and the number is of that.
+	// Tell reports to all streams the restore that a stream has found, and gives it a number, which grows. If that stream does not
+	// follow an earlier report yet, it is the same restore. Tell then reports nothing, and returns the earlier report's number.
 	Tell(ctx context.Context, found *change.Stream) (number int64, err error)
-	// Followed is called once it is durable that a stream has compared all objects since it was told of this restore.
+	// Followed is called once it is durable that a stream has compared all objects since it got the report of this restore.
 	Followed(ctx context.Context, stream change.StreamID, number int64) error
 }
 
@@ -41,7 +40,7 @@ func (r *Reflector) FollowRestore(number int64, finder *change.Stream) {
 	}
 }
 
-// nextRestore returns the first restore that the stream has been told of and does not follow yet.
+// nextRestore returns the first restore that was reported to the stream and that it does not follow yet.
 func (r *Reflector) nextRestore() (next restore, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,35 +50,35 @@ func (r *Reflector) nextRestore() (next restore, ok bool) {
 	return next, ok
 }
 
-// follow notes that the stream follows all restores up to a number. Once it has a position, it has followed them (emit).
+// follow makes the stream follow all restores up to a number. Once the stream has a position, it has followed them (emit).
 func (r *Reflector) follow(number int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.toFollow = slices.DeleteFunc(r.toFollow, func(told restore) bool { return told.number <= number })
+	r.toFollow = slices.DeleteFunc(r.toFollow, func(x restore) bool { return x.number <= number })
 	r.newestRestore, r.following = max(r.newestRestore, number), number
 }
 
-// followRestores begins a list that emits older versions too, if the stream was told that etcd was restored.
+// followRestores begins a list that emits older versions too, if a restore of etcd was reported to the stream.
 func (r *Reflector) followRestores(ctx context.Context) error {
 	if r.state.name() == change.StateLoading {
 		return nil
 	}
-	for told, ok := r.nextRestore(); ok; told, ok = r.nextRestore() {
-		apart, err := r.apartFrom(ctx, told.finder)
+	for reported, ok := r.nextRestore(); ok; reported, ok = r.nextRestore() {
+		otherEtcd, err := r.hasOtherEtcdThan(ctx, reported.finder)
 		if err != nil {
 			return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)
 		}
-		if !apart && r.state.name() != change.StateAbsent {
-			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(told.finder.ID())+" has found it"); err != nil {
+		if !otherEtcd && r.state.name() != change.StateAbsent {
+			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(reported.finder.ID())+" has found it"); err != nil {
 				return err
 			}
 		}
-		r.follow(told.number)
+		r.follow(reported.number)
 	}
 	return nil
 }
 
-// openGap returns the gap of a list that begins now; nil if it is still the first one.
+// openGap returns the gap of a list that begins now, or nil if that list is still the first one.
 func (r *Reflector) openGap() *change.Gap {
 	if s, ok := r.state.(interface{ gapBack() *change.Gap }); ok {
 		return s.gapBack()
@@ -133,9 +132,9 @@ func (r *Reflector) forgetWrites() {
 	}
 }
 
-// contradicts reports whether an object of the server belongs to another history than the log: the log, which is complete up to the
-// position, has it at a newer version, or has it not, though it is not newer than the position. Of ignored updates the log may
-// have older versions.
+// contradicts reports whether an object of the server belongs to another history than the log, which is complete up to the position. The
+// log then has a newer version of the object, or lacks an object that is not newer than the position. The log may have older versions
+// after ignored updates.
 func (r *Reflector) contradicts(o *apiclient.Object, d known.Difference) bool {
 	switch d {
 	case known.Same:
@@ -148,15 +147,15 @@ func (r *Reflector) contradicts(o *apiclient.Object, d known.Difference) bool {
 	return !r.unread && o.Version.Compare(r.position) <= 0
 }
 
-// apartFrom reports whether the stream's resource is certainly in another etcd than that of another stream. The revision of an etcd
-// never goes back, so a consistent read that begins after another one has ended can't be older, if both are of one etcd. Where the
-// API server refuses to tell, nothing is certain.
-func (r *Reflector) apartFrom(ctx context.Context, other *change.Stream) (bool, error) {
-	return r.apart(ctx, r.stream, other)
+// hasOtherEtcdThan reports whether the stream's resource is certainly in another etcd than another stream's. The revision of one etcd
+// never decreases, so a consistent read can't be older than one that ended before it began. If the API server refuses these reads,
+// nothing is certain.
+func (r *Reflector) hasOtherEtcdThan(ctx context.Context, other *change.Stream) (bool, error) {
+	return r.areInTwoEtcds(ctx, r.stream, other)
 }
 
-// apart says it of two streams.
-func (r *Reflector) apart(ctx context.Context, one, other *change.Stream) (bool, error) {
+// areInTwoEtcds reports whether the resources of two streams are certainly in two etcds.
+func (r *Reflector) areInTwoEtcds(ctx context.Context, one, other *change.Stream) (bool, error) {
 	if other.Resource.ID() == one.Resource.ID() {
 		return false, nil
 	}
@@ -164,9 +163,9 @@ func (r *Reflector) apart(ctx context.Context, one, other *change.Stream) (bool,
 	if r.options.Recovery != nil {
 		limiter = r.options.Recovery.limiter
 	}
-	whole := func(s *change.Stream) *change.Stream { return change.NewStream(s.Resource, s.Namespace, "", "") }
+	unselected := func(s *change.Stream) *change.Stream { return change.NewStream(s.Resource, s.Namespace, "", "") }
 	var versions []change.ResourceVersion
-	for _, s := range []*change.Stream{whole(other), whole(one), whole(other)} {
+	for _, s := range []*change.Stream{unselected(other), unselected(one), unselected(other)} {
 		var version change.ResourceVersion
 		err := limiter.Do(ctx, false, func() (err error) {
 			version, err = r.client.First(ctx, s)

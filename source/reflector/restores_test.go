@@ -16,26 +16,26 @@ import (
 	"kubecdc/test/servers"
 )
 
-// restores tells the streams of a test of restores, those too that do not run; it remembers who has not followed yet.
+// restores reports restores to all streams of a test, even to streams that do not run. It remembers which streams have not followed yet.
 type restores struct {
-	mu      sync.Mutex
-	last    int64
-	told    int // restores
-	open    map[change.StreamID]int64
-	by      *change.Stream
-	running map[change.StreamID]*reflector.Reflector
+	mu       sync.Mutex
+	last     int64
+	reported int // restores
+	open     map[change.StreamID]int64
+	finder   *change.Stream
+	running  map[change.StreamID]*reflector.Reflector
 }
 
 func newRestores() *restores {
 	return &restores{open: map[change.StreamID]int64{}, running: map[change.StreamID]*reflector.Reflector{}}
 }
 
-// join notes that a stream runs, in the place of an earlier one of its name.
+// join adds a running stream, in the place of an earlier one of its name.
 func (x *restores) join(r *reflector.Reflector) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.running[r.ID()] = r; x.open[r.ID()] > 0 {
-		r.FollowRestore(x.open[r.ID()], x.by)
+		r.FollowRestore(x.open[r.ID()], x.finder)
 	}
 }
 
@@ -43,8 +43,8 @@ func (x *restores) Tell(_ context.Context, found *change.Stream) (int64, error) 
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.open[found.ID()] == 0 {
-		x.told++
-		x.by = found
+		x.reported++
+		x.finder = found
 		for id := range x.running {
 			x.last++
 			x.open[id] = x.last
@@ -59,7 +59,7 @@ func (x *restores) poll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for id, number := range x.open {
-		x.running[id].FollowRestore(number, x.by)
+		x.running[id].FollowRestore(number, x.finder)
 	}
 }
 
@@ -72,11 +72,11 @@ func (x *restores) Followed(_ context.Context, stream change.StreamID, number in
 	return nil
 }
 
-// allFollowed reports whether all have followed, and how often one has told the others.
-func (x *restores) allFollowed() (followed bool, told int) {
+// allFollowed reports whether all have followed, and how often a stream has reported a restore.
+func (x *restores) allFollowed() (followed bool, reported int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.open) == 0, x.told
+	return len(x.open) == 0, x.reported
 }
 
 // etcd is restored from a backup under a running exporter, which can't reach its API server until that has grown past the

@@ -19,23 +19,26 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// lately has what a watch of custom resources has delivered in the last seconds. After a change of the CRD's schema kube-apiserver
-// goes on for up to a second to prune the objects of open watches by the old schema, and then ends these watches. An object that was
-// written in that second is in the log without its new members, at its right version, so neither a list nor a proof would show
-// it. So once the CRD's generation has moved, or can't be read and the server has ended the watch, the stream reads these objects
-// again, and emits what differs as inferred updates, after a gap record with the reason.
+// lately has what a watch of custom resources has delivered in the last seconds.
+//
+// After a change of the CRD's schema kube-apiserver prunes the objects of open watches by the old schema, for up to a second. Then it
+// ends these watches. So an object that was written in that second is in the log at its right version, without its new members. Neither
+// a list nor a proof would show that.
+//
+// The stream reads these objects again once the CRD's generation has moved, or can't be read and the server has ended the watch. It
+// emits each difference as an inferred update, after a gap record with the reason.
 type lately struct {
 	seed       maphash.Seed
 	new, old   map[string]bodyHash // by key
 	since      time.Time           // when new was begun
-	generation int64               // of the CRD, when the watch began; 0: not known
+	generation int64               // the CRD's generation when the watch began, or 0 if it is not known
 	builtIn    bool                // the resource has no CRD
 	ended      bool                // the server has ended a watch
 }
 
 const (
-	// latelyKept is for how long an event is kept at least; latelyMost bounds how many are kept in that time.
-	latelyKept, latelyMost = 10 * time.Second, 2000
+	// latelyFor is the shortest time for which an event is retained, and latelyMost the largest number of retained events.
+	latelyFor, latelyMost = 10 * time.Second, 2000
 	// schemaSettles is how long an API server may take to read objects by the new schema.
 	schemaSettles = 2 * time.Second
 )
@@ -43,8 +46,8 @@ const (
 // mayHaveCRD reports whether a resource may be a custom one: the groups of these have a dot.
 func mayHaveCRD(r change.Resource) bool { return strings.Contains(r.Group, ".") }
 
-func (x *lately) note(r *change.Resource, o *apiclient.Object) {
-	if now := time.Now(); now.Sub(x.since) > latelyKept || len(x.new) >= latelyMost {
+func (x *lately) record(r *change.Resource, o *apiclient.Object) {
+	if now := time.Now(); now.Sub(x.since) > latelyFor || len(x.new) >= latelyMost {
 		x.old, x.new, x.since = x.new, map[string]bodyHash{}, now
 	}
 	x.new[o.Key()] = bodyHash{o.Version, x.hash(r, o.Raw)}
@@ -58,7 +61,7 @@ func (x *lately) hash(r *change.Resource, body []byte) uint64 {
 	return rawjson.Sum(x.seed, bytes.Replace(body, []byte(`"apiVersion":"`+r.APIVersion()+`"`), []byte(`"apiVersion":""`), 1))
 }
 
-// crdGeneration returns the generation of the resource's CRD, which moves with its schema; 0: it is not known.
+// crdGeneration returns the generation of the resource's CRD, which moves with its schema, or 0 if it is not known.
 func (r *Reflector) crdGeneration(ctx context.Context) (generation int64, builtIn bool) {
 	var crd metav1.PartialObjectMetadata
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + r.stream.Resource.Plural + "." + r.stream.Resource.Group
@@ -106,7 +109,7 @@ func (w *watching) correctLately(ctx context.Context) error {
 			return err
 		}
 		if delete(left, key); changed {
-			x.note(&w.stream.Resource, o)
+			x.record(&w.stream.Resource, o)
 		}
 		return nil
 	}
@@ -143,9 +146,9 @@ func (w *watching) readAgain(ctx context.Context, keys map[string]bodyHash, visi
 				if _, wanted := keys[o.Key()]; unreadable != nil || !wanted {
 					return nil
 				}
-				kept := *o
-				kept.Raw = bytes.Clone(o.Raw)
-				return visit(o.Key(), &kept)
+				copied := *o
+				copied.Raw = bytes.Clone(o.Raw)
+				return visit(o.Key(), &copied)
 			})
 		})
 		if apiclient.IsGone(err) { // the version of the first page was compacted

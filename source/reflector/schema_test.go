@@ -27,7 +27,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// withMembers gives the versions of a CRD a schema of string members m1, m2, …; all others are pruned.
+// withMembers gives the versions of a CRD a schema of string members m1, m2, …, which prunes all others.
 func withMembers(u *unstructured.Unstructured, n int) *unstructured.Unstructured {
 	members := map[string]any{}
 	for i := range n {
@@ -55,8 +55,8 @@ func growing(t *testing.T, config *rest.Config, group, namespace string, members
 	return grow, client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(namespace)
 }
 
-// A CRD's schema gains a member, again and again, while its watch is open and objects are written with that member: what the watch
-// has delivered without it is corrected, and nothing else is.
+// A CRD's schema gains a member, again and again, while its watch is open and objects are written with that member. Each object that the
+// watch has delivered without it is corrected, and no other one.
 func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	group := ns + ".example.com"
@@ -73,7 +73,7 @@ func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 		}
 		return false
 	}
-	told := func(name, member string) bool {
+	recorded := func(name, member string) bool {
 		for i := len(l.changes) - 1; i >= 0; i-- {
 			if c := l.changes[i]; c.Name == name {
 				var o map[string]any
@@ -100,7 +100,7 @@ func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 		}
 		l.await(t, "all objects with their member", func() bool {
 			for name := range stored {
-				if name[:len(fmt.Sprint(round))+2] == fmt.Sprintf("w%d-", round) && !told(name, member) {
+				if name[:len(fmt.Sprint(round))+2] == fmt.Sprintf("w%d-", round) && !recorded(name, member) {
 					return false
 				}
 			}
@@ -133,8 +133,8 @@ func (b badRoad) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// The schema changes again and again while thousands of objects are written, and one request of twenty fails: the stream follows, and asks
-// for little more than a list takes.
+// The schema changes again and again while thousands of objects are written, and one request of twenty fails. The stream follows, and
+// makes few more requests than a list takes.
 func TestSlowASchemaChangesOnABadRoad(t *testing.T) {
 	servers.Slow(t)
 	k, ns := servers.Lend(t), servers.Namespace(t)

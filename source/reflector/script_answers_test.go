@@ -50,7 +50,7 @@ func bookmark(version string) string {
 	return `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"` + version + `"}}}` + "\n"
 }
 
-// gone is a 410, as the body of a status; with a token it offers to go on inconsistently.
+// gone is a 410, as the body of a status. With a token it offers to go on inconsistently.
 func gone(token string) string {
 	meta := "{}"
 	if token != "" {
@@ -65,7 +65,7 @@ func failure(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
 }
 
-// holds are the two answers to a stream that asks whether the server holds its history; newest is "name uid version".
+// holds are the two answers to a stream that asks whether the server has its history. newest is "name uid version".
 func holds(version, newest string) []step {
 	f := strings.Fields(newest)
 	return []step{

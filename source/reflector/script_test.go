@@ -38,7 +38,7 @@ type step struct {
 	body   string
 	lasts  time.Duration // the connection ends as it should, after so long
 	later  string        // comes then
-	stay   bool          // the connection stays open, without a byte
+	hang   bool          // the connection stays open, without a byte
 	cut    bool          // the connection breaks after the body
 	err    error         // there is no answer at all
 	doing  func()
@@ -72,7 +72,7 @@ func describe(r *http.Request) string {
 
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
-	st := step{want: "(nothing)", stay: true}
+	st := step{want: "(nothing)", hang: true}
 	if len(s.seen) < len(s.steps) {
 		st = s.steps[len(s.seen)]
 	}
@@ -108,7 +108,7 @@ func (st step) write(ctx context.Context, w *io.PipeWriter) {
 		_, _ = io.WriteString(w, st.later)
 	}
 	switch {
-	case st.stay:
+	case st.hang:
 		<-ctx.Done()
 		w.CloseWithError(ctx.Err())
 	case st.cut:
@@ -124,7 +124,7 @@ func (s *script) done() bool {
 	return len(s.seen) >= len(s.steps)
 }
 
-// wait is how long the stream stayed away before the request with this number (from 0).
+// wait is the pause of the stream before the request with this number (from 0).
 func (s *script) wait(n int) time.Duration { return s.times[n].Sub(s.times[n-1]) }
 
 // check compares what was asked with what the script expects.
@@ -147,28 +147,28 @@ func (s *script) check(t *testing.T) {
 	}
 }
 
-// play runs a stream against the script until the last answer is given and all is quiet, and then looks.
-func play(t *testing.T, l *ledger, options reflector.Options, steps []step, look func(t *testing.T, s *script)) {
+// play runs a stream against the script until the last answer is given and all is quiet, and then calls inspect.
+func play(t *testing.T, l *ledger, options reflector.Options, steps []step, inspect func(t *testing.T, s *script)) {
 	t.Helper()
-	playObserved(t, l, options, &quietObserver{}, steps, look)
+	playObserved(t, l, options, &quietObserver{}, steps, inspect)
 }
 
 // playEvents is for a stream of Events.
-func playEvents(t *testing.T, l *ledger, steps []step, look func(t *testing.T, s *script)) {
+func playEvents(t *testing.T, l *ledger, steps []step, inspect func(t *testing.T, s *script)) {
 	t.Helper()
-	playStream(t, l, change.NewStream(eventsResource, "", "", ""), plain(), &quietObserver{}, steps, look)
+	playStream(t, l, change.NewStream(eventsResource, "", "", ""), plain(), &quietObserver{}, steps, inspect)
 }
 
-func playObserved(t *testing.T, l *ledger, options reflector.Options, o reflector.Observer, steps []step, look func(t *testing.T, s *script)) {
+func playObserved(t *testing.T, l *ledger, options reflector.Options, o reflector.Observer, steps []step, inspect func(t *testing.T, s *script)) {
 	t.Helper()
-	playStream(t, l, change.NewStream(configMaps, "", "", ""), options, o, steps, look)
+	playStream(t, l, change.NewStream(configMaps, "", "", ""), options, o, steps, inspect)
 }
 
-func playStream(t *testing.T, l *ledger, stream *change.Stream, options reflector.Options, o reflector.Observer, steps []step, look func(t *testing.T, s *script)) {
+func playStream(t *testing.T, l *ledger, stream *change.Stream, options reflector.Options, o reflector.Observer, steps []step, inspect func(t *testing.T, s *script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: steps}
-		l.moved = make(chan struct{}) // of this bubble
+		l.moved = make(chan struct{}) // the channel belongs to this bubble
 		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, l, o)
 		for i := 0; !s.done() && i < 3600; i++ {
 			time.Sleep(time.Second)
@@ -176,8 +176,8 @@ func playStream(t *testing.T, l *ledger, stream *change.Stream, options reflecto
 		synctest.Wait()
 		_ = stop()
 		s.check(t)
-		if look != nil {
-			look(t, s)
+		if inspect != nil {
+			inspect(t, s)
 		}
 	})
 }

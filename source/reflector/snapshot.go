@@ -17,35 +17,37 @@ import (
 	"kubecdc/source/known"
 )
 
-// Snapshot reads the collection, or a part of it, on demand, beside the stream's open watch, which goes on between its objects. It
-// moves no position. All pages are of one list at Version, an exact read of the past, so nothing is told twice by two pages.
+// Snapshot reads the collection, or a part of it, on demand, while the stream's watch is open and goes on between two objects. It moves
+// no position. All pages are of one list at Version, an exact read of the past, so no object is in two pages.
 //
-// With All it emits every object, as of that version, to another place. Otherwise it compares the objects with the log, and emits
-// what differs, so that the log has the server's state:
+// With All it emits every object, as of that version, to another place. Otherwise it compares the objects with the log, and emits each
+// difference, so that the log has the server's state:
 //
-//  1. An object that is newer than the stream's position is left to the watch, which has not come to it yet. One that is older than
-//     the log's is left out: the watch has delivered a newer one.
-//  2. An object that the log lacks, or has in an older version although its position is past the newer one, is in doubt. So is one
-//     whose version is the log's and whose body is not the stored one. Of each object in doubt the present state is read, while the
-//     watch waits, so what is emitted is what the log must have at its position.
-//  3. An object that the log has and the list has not was deleted, once the position has passed the list's version.
+// 1. An object that is newer than the stream's position is left to the watch, which will deliver it. An object that is older than the
+// log's is skipped, since the watch has delivered a newer one.
 //
-// Memory does not grow with the collection: it holds the keys of a page, and those of deleted objects.
+// 2. An object is in doubt if the log lacks it or has an older version, although the position is past the newer one. It is in doubt too
+// if the versions are equal and the body is not the stored one. The present state of an object in doubt is read while the watch waits,
+// so the emitted state is right at the stream's position.
+//
+// 3. An object that the log has and the list lacks was deleted, once the position has passed the list's version.
+//
+// Memory does not grow with the collection: it holds the keys of a page, and the keys of deleted objects.
 type Snapshot struct {
 	Namespace string                             // empty: all of the stream's
 	Labels    string                             // a label selector besides the stream's
 	After     string                             // objects up to this key were done by an earlier snapshot
-	All       bool                               // emit every object, by the stream change.SnapshotOf; else compare with the log
+	All       bool                               // emit every object, by the stream change.SnapshotOf, and do not compare with the log
 	Begin     func(change.ResourceVersion) error // is called with the version of each list, before its first object
 	Page      func(SnapshotProgress) error       // is called after each page
 
-	Version change.ResourceVersion // of the running list
+	Version change.ResourceVersion // the running list's version
 	Changes int64                  // that were emitted
 }
 
 // SnapshotProgress is how far a snapshot is after a page.
 type SnapshotProgress struct {
-	Key         string // the page's last key, if the list is ordered; else empty
+	Key         string // the page's last key if the list is ordered, else empty
 	Done, Total int64  // objects
 	Emitted     bool   // something was emitted since the last page
 }
@@ -58,8 +60,8 @@ type snapshot struct {
 	*Snapshot
 	from     *change.Stream    // what of the stream's collection is listed
 	into     *change.Stream    // what objects are emitted as, with All
-	api      *apiclient.Client // of the running list
-	pass     uint32            // of the known objects, at the running list
+	api      *apiclient.Client // the client of the running list
+	pass     uint32            // the pass of the known objects, at the running list
 	token    string
 	last     string // key
 	sorted   bool
@@ -73,7 +75,7 @@ type snapshot struct {
 
 type snapshotPage struct {
 	doubtful []string
-	same     map[string]bodyHash // objects whose version is the log's; once settled, those whose stored body differs, with its hash
+	same     map[string]bodyHash // objects whose version is the log's, and after settle the hash of each stored body that differs
 }
 
 // Snapshot works until it is done, or the context ends. It waits while the stream is not watching.
@@ -298,7 +300,7 @@ func (s *snapshot) deletions(ctx context.Context) error {
 			missing = s.stillMissing(missing)
 			passed = len(missing) == 0 || s.position.Compare(s.Version) >= 0
 			for i := 0; passed && i < len(missing); i++ {
-				if err := s.sendDelete(ctx, missing[i], "", stays); err != nil {
+				if err := s.sendDelete(ctx, missing[i], "", noProgress); err != nil {
 					return err
 				}
 				s.Changes++
@@ -316,7 +318,7 @@ func (s *snapshot) deletions(ctx context.Context) error {
 	return err
 }
 
-// stillMissing returns those of the keys that the log has, and had already when the list was made.
+// stillMissing returns the keys that the log has, and had already when the list was made.
 func (s *snapshot) stillMissing(keys []string) (missing []string) {
 	if s.known.Pass() != s.pass {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// playSnapshot runs a snapshot beside a watch that is open after the first steps.
+// playSnapshot runs a snapshot while the watch is open after the first steps.
 func playSnapshot(t *testing.T, l *ledger, options reflector.Options, first, steps []step, snapshot *reflector.Snapshot) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func playSnapshot(t *testing.T, l *ledger, options reflector.Options, first, ste
 // name, a deletion. What the watch has not come to yet, or has newer already, is left to it.
 func TestASnapshotWritesOnlyWhatTheLogLacks(t *testing.T) {
 	l := resumed("200", "a a 10", "b b 20", "c c 25", "e e 50", "f f 190", "g g 199", "h h 70")
-	first := steps(holds("200", "g g 199"), []step{{want: "watch rv=200", lasts: time.Minute, later: modified("f f 240") + bookmark("250"), stay: true}})
+	first := steps(holds("200", "g g 199"), []step{{want: "watch rv=200", lasts: time.Minute, later: modified("f f 240") + bookmark("250"), hang: true}})
 	one := func(o string) step {
 		return step{want: "list fields=metadata.name=" + o[:1], body: listed("251", "", o)}
 	}
@@ -60,7 +60,7 @@ func TestASnapshotWritesOnlyWhatTheLogLacks(t *testing.T) {
 // followed by another one, from the last key on.
 func TestASnapshotLeavesToTheWatchWhatItWillDeliver(t *testing.T) {
 	l := resumed("200", "a a 10", "b b 20", "c c 25")
-	first := steps(holds("200", "c c 25"), []step{{want: "watch rv=200", lasts: time.Minute, later: deleted("b b 240") + modified("c c 245") + bookmark("250"), stay: true}})
+	first := steps(holds("200", "c c 25"), []step{{want: "watch rv=200", lasts: time.Minute, later: deleted("b b 240") + modified("c c 245") + bookmark("250"), hang: true}})
 	playSnapshot(t, l, plain(), first, []step{
 		{want: "list metadata limit=1", body: listed("230", "", "a a 10")},
 		{want: "list rv=230 match=Exact limit=2", body: listed("230", "p2", "a a 10", "b b 30")},
@@ -77,7 +77,7 @@ func TestASnapshotLeavesToTheWatchWhatItWillDeliver(t *testing.T) {
 // A snapshot of all objects leaves the log of the stream alone.
 func TestASnapshotOfAllObjectsGoesToAPlaceOfItsOwn(t *testing.T) {
 	l := resumed("200", "a a 10", "b b 20")
-	first := steps(holds("200", "b b 20"), []step{{want: "watch rv=200", stay: true}})
+	first := steps(holds("200", "b b 20"), []step{{want: "watch rv=200", hang: true}})
 	playSnapshot(t, l, plain(), first, []step{
 		{want: "list metadata limit=1 labels=x=y", body: listed("230", "", "a a 10")},
 		{want: "list rv=230 match=Exact limit=2 labels=x=y", body: listed("230", "p2", "a a 10", "b b 20")},
@@ -96,7 +96,7 @@ func TestASnapshotWaitsForTheStreamToStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resumed("200", "a a 10")
 		l.moved = make(chan struct{})
-		s := &script{steps: steps(holds("200", "a a 10"), []step{{want: "watch rv=200", stay: true},
+		s := &script{steps: steps(holds("200", "a a 10"), []step{{want: "watch rv=200", hang: true},
 			{want: "list metadata limit=1", body: listed("200", "", "a a 10")},
 			{want: "list rv=200 match=Exact limit=2", body: listed("200", "", "a a 10")}})}
 		r := newStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, change.NewStream(configMaps, "", "", ""), plain(), l, &quietObserver{})

@@ -25,9 +25,9 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}
 }
 
-// The API server keeps events and deployments in another etcd than configmaps. Both are written in turns, at the same
-// numbers of revisions, which are not the same revisions: what is known of one says nothing of the other. All gaps are
-// recovered, one stream after another, and are each etcd's own history.
+// The API server stores events and deployments in another etcd than configmaps. Both are written in turns, at the same numbers, which
+// are different revisions: changes of one explain nothing in the other. All gaps are recovered, one stream after another, and are each
+// etcd's own history.
 func TestGapsOverTwoEtcdsAreEachEtcdsOwnHistory(t *testing.T) {
 	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{OwnEtcd: []string{"/events", "apps/deployments"}})

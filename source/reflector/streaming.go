@@ -18,16 +18,16 @@ import (
 )
 
 // A streaming list (KEP-3157) is a watch that begins with an ADDED event for each object, in any order. A bookmark with the annotation
-// k8s.io/initial-events-end ends the list, and has its version: all objects are those of this version. Then the watch goes on. Before
-// Kubernetes 1.34 changes may come between the objects and that bookmark.
+// k8s.io/initial-events-end ends the list. All objects are as of the bookmark's version. Then the watch goes on. Before Kubernetes 1.34
+// changes may come between the objects and that bookmark.
 //
 // Each object is compared with the known objects as it comes, as one of a page is. Only the bookmark shows how old the list is, and it
-// comes last. So an object that may be older than the log ends the streaming list, and the list is read in pages, which show their
+// comes last. So an object that may be older than the log ends the streaming list. The list is then read in pages, which show their
 // version first. The list is also read in pages after any failure: pages go on where they failed. No deletion is inferred before the
 // bookmark has come, and none if it is older than the log.
 //
-// A server without streaming lists refuses them, or sends something else and no such bookmark: then pages are read at once, and the
-// streams of the process ask for no other streaming list of that resource for half an hour.
+// A server without streaming lists refuses them, or sends no such bookmark. Then pages are read at once, and for half an hour no stream
+// of the process asks for a streaming list of that resource.
 
 // StreamingLists decides of which resources lists are read as streaming lists. The streams of a process share it.
 type StreamingLists struct {
@@ -36,8 +36,9 @@ type StreamingLists struct {
 	since  map[string]time.Time // resources of which the server had none, and when
 }
 
-// NewStreamingLists tries streaming lists of all resources, or only where they are faster and surely answered from a watch cache: of a server
-// that is far away, but neither of Events nor of aggregated resources. Near a server pages cost it less, if objects are large.
+// NewStreamingLists allows streaming lists of all resources, or only where they are faster and surely answered from a watch cache. They
+// are faster if the server is far away. Events and aggregated resources may have no watch cache. Near a server pages cost it less, if
+// objects are large.
 func NewStreamingLists(all bool) *StreamingLists {
 	return &StreamingLists{always: all, since: map[string]time.Time{}}
 }
@@ -212,9 +213,9 @@ func (l *listing) fallsBack(err error) bool {
 	return true
 }
 
-// goOn lets the watch of a streaming list go on as that of the stream. A new watch is opened where the timeout of the first one is too long: for
-// Events, and where watermarks are due more often than bookmarks. Custom resources need one since their schema has to be known before it, and a
-// list in gzip since an ordinary watch comes without (apiclient).
+// goOn goes on with the watch of a streaming list as the stream's watch. It opens a new watch if the timeout is too long: for Events, or
+// if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known before it. So
+// does a list in gzip, since an ordinary watch is not compressed (apiclient).
 func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (state, error) {
 	w, r := next.(*watching), l.stream.Resource
 	often := l.options.Watermark > 0 && l.options.Watermark < time.Minute

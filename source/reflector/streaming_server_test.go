@@ -131,8 +131,8 @@ func (w *ways) equal(t *testing.T, streamed int) {
 	}
 }
 
-// A real server's streaming lists have the effect of its pages: the first list, whole or cut in its middle; the list after a 410, with objects
-// that were changed, deleted, made and made again; and the watch after each.
+// A real server's streaming lists have the effect of its pages, in the first list, complete or cut in its middle. So has the list after
+// a 410, with objects that were changed, deleted, made and made again, and the watch after each.
 func TestStreamingListsHaveTheEffectOfPages(t *testing.T) {
 	t.Parallel()
 	k := servers.Kube(t)

@@ -36,7 +36,7 @@ func initialEnd(version string) string {
 func TestAStreamingListGoesOnAsTheWatch(t *testing.T) {
 	l := newLedger()
 	play(t, l, streamingPlain(), []step{{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20") + modified("a a 160") +
-		added("d d 170") + deleted("d d 180") + initialEnd("200") + modified("b b 210") + bookmark("250"), stay: true}},
+		added("d d 170") + deleted("d d 180") + initialEnd("200") + modified("b b 210") + bookmark("250"), hang: true}},
 		func(t *testing.T, _ *script) {
 			expect(t, l, "r c@30 r a@10 r b@20 u a@160? r d@170 d d@170? u b@210", "250")
 			if c := l.controls; len(c) != 2 || c[0].Type != change.ControlSnapshotBegin || c[1].Type != change.ControlSnapshotEnd || *c[1].Objects != 3 {
@@ -45,12 +45,12 @@ func TestAStreamingListGoesOnAsTheWatch(t *testing.T) {
 		})
 }
 
-// After a 410 a streaming list has the effect of pages: what differs is emitted, a name that has another uid is deleted before it is created,
-// and what the list does not have is deleted at its end.
+// After a 410 a streaming list has the effect of pages. What differs is emitted. A name that has another uid is deleted before it is
+// created. What the list does not have is deleted at its end.
 func TestAStreamingListFindsWhatAWatchMissed(t *testing.T) {
 	l := resumed("100", "a a 10", "b b 20", "c c 99", "e e 30")
 	play(t, l, streamingPlain(), steps(holds("100", "c c 99"), expired("100"), []step{
-		{want: streamed, body: added("e q 140") + added("c c 150") + added("a a 10") + initialEnd("200"), stay: true}}),
+		{want: streamed, body: added("e q 140") + added("c c 150") + added("a a 10") + initialEnd("200"), hang: true}}),
 		func(t *testing.T, _ *script) {
 			expect(t, l, "d e@30? c e@140? u c@150? d b@20?", "200")
 			if g := onlyGap(t, l); g.From != "100" || g.To != "200" || g.Created != 1 || g.Updated != 1 || g.Deleted != 2 {
@@ -79,24 +79,24 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 		"410":                        {step{status: 410, body: gone("")}, false, 0},
 		"cut":                        {step{body: added("c c 150"), cut: true}, false, 0},
 		"ended early":                {step{body: added("c c 150")}, false, 0},
-		"silent":                     {step{stay: true}, true, 0},
-		"silent after objects":       {step{body: added("a a 10") + added("c c 150"), stay: true}, true, 0},
-		"bookmarks that end nothing": {step{body: added("a a 10") + bookmark("120"), stay: true}, true, 0},
-		"events from now on":         {step{body: modified("c c 150"), lasts: 9 * time.Second, later: modified("c c 151"), stay: true}, true, 10 * time.Second},
-		"silent after two objects":   {step{body: added("a a 10"), lasts: 9 * time.Second, later: added("c c 150"), stay: true}, true, 19 * time.Second},
+		"silent":                     {step{hang: true}, true, 0},
+		"silent after objects":       {step{body: added("a a 10") + added("c c 150"), hang: true}, true, 0},
+		"bookmarks that end nothing": {step{body: added("a a 10") + bookmark("120"), hang: true}, true, 0},
+		"events from now on":         {step{body: modified("c c 150"), lasts: 9 * time.Second, later: modified("c c 151"), hang: true}, true, 10 * time.Second},
+		"silent after two objects":   {step{body: added("a a 10"), lasts: 9 * time.Second, later: added("c c 150"), hang: true}, true, 19 * time.Second},
 		"objects until its timeout":  {step{body: added("a a 10"), lasts: 9 * time.Second}, true, 0},
-		"an older object":            {step{body: added("c c 98") + initialEnd("200"), stay: true}, false, 0},
-		"an object that the log had": {step{body: added("d d 90") + initialEnd("200"), stay: true}, false, 0},
-		"an older deletion":          {step{body: deleted("c c 98") + initialEnd("200"), stay: true}, false, 0},
-		"a deletion without a name":  {step{body: strings.Replace(deleted("c c 150"), `"name"`, `"x"`, 1), stay: true}, false, 0},
+		"an older object":            {step{body: added("c c 98") + initialEnd("200"), hang: true}, false, 0},
+		"an object that the log had": {step{body: added("d d 90") + initialEnd("200"), hang: true}, false, 0},
+		"an older deletion":          {step{body: deleted("c c 98") + initialEnd("200"), hang: true}, false, 0},
+		"a deletion without a name":  {step{body: strings.Replace(deleted("c c 150"), `"name"`, `"x"`, 1), hang: true}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, o := resumed("100", "a a 10", "b b 20", "c c 99"), streamingPlain()
 			o.WatchTimeout = 4 * time.Second
 			c.answer.want = streamed
-			next := []step{{want: streamed, body: added("a a 10") + added("c c 199") + added("b b 20") + initialEnd("300"), stay: true}}
+			next := []step{{want: streamed, body: added("a a 10") + added("c c 199") + added("b b 20") + initialEnd("300"), hang: true}}
 			if c.refused {
-				next = []step{{want: "list limit=2", body: listed("300", "", "a a 10", "b b 20", "c c 199")}, {want: "watch rv=300", stay: true}}
+				next = []step{{want: "list limit=2", body: listed("300", "", "a a 10", "b b 20", "c c 199")}, {want: "watch rv=300", hang: true}}
 			}
 			play(t, l, o, steps(holds("100", "c c 99"), expired("100"), one(c.answer), []step{
 				{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 199")},
@@ -114,11 +114,11 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 }
 
 // A streaming list that ends older than the log: nothing was emitted of it, nothing is deleted, and the history is verified.
-func TestAStaleStreamingListIsNotTold(t *testing.T) {
+func TestAStaleStreamingListIsNotEmitted(t *testing.T) {
 	l, newest := resumed("100", "a a 99", "b b 20"), "a a 99"
 	play(t, l, streamingPlain(), steps(holds("100", newest), expired("100"), []step{
-		{want: streamed, body: added("a a 99") + initialEnd("90"), stay: true},
-	}, holds("100", newest), []step{{want: "watch rv=100", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
+		{want: streamed, body: added("a a 99") + initialEnd("90"), hang: true},
+	}, holds("100", newest), []step{{want: "watch rv=100", hang: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
 }
 
 // A first snapshot that is cut in the middle goes on in pages. It is one snapshot, and tells no object twice.
@@ -129,7 +129,7 @@ func TestAStreamingListThatIsCutGoesOnInPages(t *testing.T) {
 		{want: "list limit=2", body: listed("200", "next", "a a 10", "b b 20")},
 		{want: "list continue=next limit=2", cut: true},
 		{want: "list continue=next limit=2", body: listed("200", "", "d d 40")},
-		{want: "watch rv=200", stay: true},
+		{want: "watch rv=200", hang: true},
 	}, func(t *testing.T, _ *script) {
 		expect(t, l, "r c@30 r a@10 r b@20 r d@40 d c@30?", "200")
 		if c := l.controls; len(c) != 2 || *c[1].Objects != 3 {
@@ -138,14 +138,14 @@ func TestAStreamingListThatIsCutGoesOnInPages(t *testing.T) {
 	})
 }
 
-// What an earlier process has emitted of a list, and what was emitted before a restore of etcd, is compared with pages: a streaming list could
-// not be told from one of an older state.
+// A list that an earlier process interrupted, or that follows a restore of etcd, is read in pages. A streaming list could not be
+// distinguished from one of an older state.
 func TestPagesFollowWhatIsAheadOfTheServer(t *testing.T) {
 	t.Run("an interrupted list", func(t *testing.T) {
 		l := resumed("", "a a 10", "c c 30")
 		play(t, l, streamingPlain(), []step{
 			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 30")},
-			{want: "watch rv=200", stay: true},
+			{want: "watch rv=200", hang: true},
 		}, func(t *testing.T, _ *script) { expect(t, l, "r b@20", "200") })
 	})
 	t.Run("a restore", func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestPagesFollowWhatIsAheadOfTheServer(t *testing.T) {
 			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
 			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
 			{want: "list limit=2", body: listed("905", "", "a a 10", "b b 880")},
-			{want: "watch rv=905", stay: true},
+			{want: "watch rv=905", hang: true},
 		}, func(t *testing.T, _ *script) { expect(t, l, "u b@880?", "905") })
 	})
 }
@@ -164,7 +164,7 @@ func TestWhatCantBeReadOfAStreamingListIsNotDeleted(t *testing.T) {
 	l := resumed("100", "a a 10", "b b 20", "c c 30")
 	nameless := strings.Replace(added("x x 150"), `"name"`, `"y"`, 1)
 	play(t, l, streamingPlain(), steps(holds("100", "c c 30"), expired("100"), []step{
-		{want: streamed, body: added("a a 10") + nameless + initialEnd("200"), stay: true}}),
+		{want: streamed, body: added("a a 10") + nameless + initialEnd("200"), hang: true}}),
 		func(t *testing.T, _ *script) {
 			if expect(t, l, "", "200"); len(l.raws) != 1 {
 				t.Errorf("%d dead letters, want 1", len(l.raws))
@@ -176,16 +176,16 @@ func TestWhatCantBeReadOfAStreamingListIsNotDeleted(t *testing.T) {
 func TestAStreamingListOfEventsIsFollowedByAnotherWatch(t *testing.T) {
 	l := newLedger()
 	playStream(t, l, change.NewStream(eventsResource, "", "", ""), streamingPlain(), &quietObserver{}, []step{
-		{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true},
-		{want: "watch rv=200", stay: true},
+		{want: streamed, body: added("a a 10") + initialEnd("200"), hang: true},
+		{want: "watch rv=200", hang: true},
 	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
 }
 
 // Half an hour after it was refused a streaming list is asked for again.
 func TestAStreamingListIsAskedForAgain(t *testing.T) {
 	for lasts, again := range map[time.Duration][]step{
-		29 * time.Minute: {{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", stay: true}},
-		31 * time.Minute: {{want: streamed, body: added("a a 10") + initialEnd("300"), stay: true}},
+		29 * time.Minute: {{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", hang: true}},
+		31 * time.Minute: {{want: streamed, body: added("a a 10") + initialEnd("300"), hang: true}},
 	} {
 		l, o := newLedger(), streamingPlain()
 		o.Quiet = time.Hour
@@ -200,7 +200,7 @@ func TestAStreamingListIsAskedForAgain(t *testing.T) {
 // behind is a log that remembers since when what it is sent may have waited.
 type behind struct {
 	*ledger
-	since map[string]time.Time // by name; zero: it is no longer than a moment ago
+	since map[string]time.Time // by name, zero if it is no longer than a moment ago
 }
 
 func (b *behind) Send(ctx context.Context, item change.Item) error {
@@ -213,7 +213,7 @@ func (b *behind) Send(ctx context.Context, item change.Item) error {
 // What happens while a streaming list is sent comes after it, and may have happened at any time since the list began.
 func TestWhatFollowsAStreamingListMayHaveWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{steps: []step{{want: streamed, body: added("a a 10"), lasts: 5 * time.Second, later: initialEnd("200") + added("b b 201"), stay: true}}}
+		s := &script{steps: []step{{want: streamed, body: added("a a 10"), lasts: 5 * time.Second, later: initialEnd("200") + added("b b 201"), hang: true}}}
 		l, began := &behind{newLedger(), map[string]time.Time{}}, time.Now()
 		runFor(t, s, l, configMaps, streamingPlain())
 		if !l.since["a"].IsZero() || !l.since["b"].Equal(began) {
@@ -239,8 +239,8 @@ func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Without a setting lists are streaming lists where the server is far away, but for Events.
 func TestListsOfAFarServerAreStreamingLists(t *testing.T) {
-	pages := []step{{want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}}
-	stream := []step{{want: streamed, body: added("a a 10") + initialEnd("200"), stay: true}}
+	pages := []step{{want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", hang: true}}
+	stream := []step{{want: streamed, body: added("a a 10") + initialEnd("200"), hang: true}}
 	for name, c := range map[string]struct {
 		resource change.Resource
 		trip     time.Duration
@@ -287,7 +287,7 @@ func TestStreamingListsOfMetadataAndSelectors(t *testing.T) {
 	l, o := newLedger(), streamingPlain()
 	o.MetadataOnly = true
 	playStream(t, l, change.NewStream(configMaps, "", "app=a", "metadata.name!=x"), o, &quietObserver{}, []step{
-		{want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a", body: added("a a 10") + initialEnd("200"), stay: true},
+		{want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a", body: added("a a 10") + initialEnd("200"), hang: true},
 	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
 }
 
@@ -297,11 +297,11 @@ func TestTheWatchOfAStreamingListEnds(t *testing.T) {
 		end   step
 		after []step
 	}{
-		"410": {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, body: added("a a 10") + added("b b 220") + initialEnd("300"), stay: true}}},
+		"410": {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, body: added("a a 10") + added("b b 220") + initialEnd("300"), hang: true}}},
 		"410, and another server refuses": {step{later: errorEvent(gone("")), lasts: time.Second}, []step{{want: streamed, status: 422, body: failure(422, "Invalid")},
-			{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", stay: true}}},
-		"timeout": {step{lasts: 161 * time.Second}, []step{{want: "watch rv=210", stay: true}}},
-		"cut":     {step{cut: true, lasts: time.Second}, steps(holds("210", "a a 10"), []step{{want: "watch rv=210", stay: true}})},
+			{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", hang: true}}},
+		"timeout": {step{lasts: 161 * time.Second}, []step{{want: "watch rv=210", hang: true}}},
+		"cut":     {step{cut: true, lasts: time.Second}, steps(holds("210", "a a 10"), []step{{want: "watch rv=210", hang: true}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, o := newLedger(), streamingPlain()

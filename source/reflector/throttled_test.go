@@ -21,8 +21,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A recovery of 60 streams leaves room for others where the API server takes three requests at a time: few requests are
-// answered with 429, its own or another client's.
+// A recovery of 60 streams leaves room for others where the API server takes three requests at a time. Few requests are answered with
+// 429, the exporter's own or another client's.
 func TestSlowARecoveryLeavesRoomForOthers(t *testing.T) {
 	servers.Slow(t)
 	k := throttledKubernetes(t)
@@ -32,7 +32,7 @@ func TestSlowARecoveryLeavesRoomForOthers(t *testing.T) {
 	missed := makeGaps(t, k, 60)
 	ok(t, k.RestartAPIServer(t.Context()))
 
-	beside := otherClient(t, k)
+	unlimited := otherClient(t, k)
 	counted := k.UserConfig(k.Address, "exporter-token")
 	reads, rest := &statuses{}, &statuses{}
 	counted.Wrap(splitReads(reads, rest))
@@ -52,16 +52,16 @@ func TestSlowARecoveryLeavesRoomForOthers(t *testing.T) {
 		requests += g.Requests
 	}
 	took := time.Since(started)
-	with := beside.stop()
+	withGaps := unlimited.stop()
 	t.Logf("%d streams recovered in %s by %d reads of the past (%.0f a second)", len(missed), took.Round(time.Millisecond), requests,
 		float64(requests)/took.Seconds())
 	t.Logf("reads of a size: %s; all else at the start, which is not paced: %s", reads, rest)
 	t.Logf("the other client without the exporter: %s", without)
-	t.Logf("the other client beside it: %s", with)
+	t.Logf("the other client beside it: %s", withGaps)
 	if share := reads.share(); share > 0.05 {
 		t.Errorf("%.1f%% of the reads were answered with 429", 100*share)
 	}
-	if share := beside.share(); share > 0.05 {
+	if share := unlimited.share(); share > 0.05 {
 		t.Errorf("%.1f%% of the other client's requests were answered with 429", 100*share)
 	}
 }
@@ -143,7 +143,7 @@ func makeChanges(ctx context.Context, g *gapped) error {
 	return err
 }
 
-// splitReads counts a recovery's reads of sizes and names apart from all other requests.
+// splitReads counts a recovery's reads of sizes and names separately from all other requests.
 func splitReads(reads, rest *statuses) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		sizes, others := reads.wrap(next), rest.wrap(next)

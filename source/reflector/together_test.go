@@ -46,12 +46,13 @@ func (s *togetherStream) keys() string {
 	return "/registry/" + s.Resource.Plural + "/"
 }
 
-// prefix is that of the stream's keys.
+// prefix returns the prefix of the stream's keys.
 func (s *togetherStream) prefix() string {
 	return s.keys() + strings.TrimPrefix(s.Namespace+"/", "/")
 }
 
-// streamsOf returns a stream of each resource, in each of the namespaces; without namespaces, of the whole resource.
+// streamsOf returns a stream of each resource, in each of the namespaces. Without namespaces it returns one stream of each resource, in
+// all namespaces.
 func streamsOf(resources []change.Resource, namespaces ...string) (all []*change.Stream) {
 	for _, r := range resources {
 		for _, ns := range append(namespaces, "")[:max(1, len(namespaces))] {
@@ -63,7 +64,7 @@ func streamsOf(resources []change.Resource, namespaces ...string) (all []*change
 
 func startTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, served []change.Resource) (streams []*togetherStream) {
 	t.Helper()
-	options := testOptions() // of all streams
+	options := testOptions() // the options of all streams
 	options.PageSize = 500
 	options.Recovery.SetServed(served)
 	for _, one := range all {
@@ -87,8 +88,8 @@ func awaitRest(t *testing.T, k *servers.Kubernetes) {
 	}
 }
 
-// An API server's restart makes all streams recover at once. What one of them finds, the others need not ask for: together they
-// ask for little more than the busiest one alone, which has to account for each revision. Each log is etcd's own history.
+// An API server's restart makes all streams recover at once. What one of them finds, the others need not ask for. Together they make few
+// more requests than the busiest one alone, which has to account for each revision. Each log is etcd's own history.
 func TestStreamsThatRecoverTogetherAskLittleMoreThanTheBusiest(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -119,7 +120,8 @@ func TestWhatIsLeftOutExplainsRevisions(t *testing.T) {
 	}
 }
 
-// Streams of many namespaces share what one of them reads of the whole resource: 302 streams over 330 revisions, 130 of which are nobody's.
+// Streams of many namespaces share what one of them reads of the resource in all namespaces. There are 302 streams over 330 revisions,
+// 130 of which belong to none.
 func TestStreamsOfManyNamespacesShareSizes(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -161,7 +163,7 @@ func renewLeases(t *testing.T, client kubernetes.Interface, n int) (renew func(t
 	}
 }
 
-// changeUnseen changes ConfigMaps most, and Events and Deployments besides.
+// changeUnseen changes ConfigMaps most, and also Events and Deployments.
 func changeUnseen(t *testing.T, client kubernetes.Interface, w *writer) {
 	ctx := context.Background()
 	for i := range 20 {
@@ -195,9 +197,9 @@ func manyResources() []change.Resource {
 func allResources(t *testing.T, client kubernetes.Interface) []change.Resource {
 	all := []change.Resource{configMaps, deployments, eventsResource}
 	for _, group := range must[[]*metav1.APIResourceList](t)(client.Discovery().ServerPreferredResources()) {
-		at := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
+		version := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
 		for _, r := range group.APIResources {
-			one := change.Resource{Group: at.Group, Version: at.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
+			one := change.Resource{Group: version.Group, Version: version.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
 			known := slices.ContainsFunc(all, func(o change.Resource) bool {
 				return o.Plural == one.Plural && (o.Group == one.Group || one.Plural == "events")
 			})
@@ -209,8 +211,8 @@ func allResources(t *testing.T, client kubernetes.Interface) []change.Resource {
 	return all
 }
 
-// recoverTogether returns how many requests the recoveries of the streams made, and over how many revisions, when w and change
-// have changed what their watches did not deliver.
+// recoverTogether returns how many requests the recoveries of the streams made, and over how many revisions. w and change have changed
+// what their watches did not deliver.
 func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, served []change.Resource, w *writer, change func()) (requests, revisions int) {
 	t.Helper()
 	ctx := context.Background()
@@ -257,7 +259,7 @@ func recoverTogether(t *testing.T, k *servers.Kubernetes, all []*change.Stream, 
 			}
 		}
 		for _, line := range logSays(changes) {
-			if at, _ := strconv.ParseInt(line[strings.LastIndex(line, "@")+1:], 10, 64); at > s.from && at <= ends[s.keys()] {
+			if revision, _ := strconv.ParseInt(line[strings.LastIndex(line, "@")+1:], 10, 64); revision > s.from && revision <= ends[s.keys()] {
 				got = append(got, line)
 			}
 		}

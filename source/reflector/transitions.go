@@ -14,8 +14,8 @@ type transition struct {
 	When     string
 }
 
-// transitions are all transitions. The tests compare them with those that they see, and with the table in docs/protocol.md; a
-// stream that takes another one fails them.
+// transitions are all transitions. The tests compare them with those that they see, and with the table in docs/protocol.md. A stream
+// that takes another one fails them.
 var transitions = []transition{
 	{change.StateLoading, change.StateListing, "no position is known: the first snapshot; or it is not known how far the log is complete"},
 	{change.StateLoading, change.StateVerifying, "a position is known"},
@@ -41,7 +41,7 @@ var transitions = []transition{
 	{change.StateAbsent, change.StateListing, "the resource is served again"},
 }
 
-// allowed reports whether the table has a transition, or the state stays.
+// allowed reports whether the table has a transition, or both states are the same.
 func allowed(from, to change.StreamState) bool {
 	return from == to || to == change.StateAbsent && from != change.StateLoading ||
 		slices.ContainsFunc(transitions, func(t transition) bool { return t.From == from && t.To == to })

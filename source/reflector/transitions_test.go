@@ -32,14 +32,14 @@ type judged struct{ *testing.M }
 
 func (j judged) Run() int {
 	code := j.M.Run()
-	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
+	all := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
 	seen.Lock()
 	defer seen.Unlock()
 	rows := map[[2]change.StreamState]bool{}
 	for _, row := range reflector.Transitions {
 		step := [2]change.StreamState{row.From, row.To}
 		rows[step] = true
-		if whole && code == 0 && !seen.all[step] {
+		if all && code == 0 && !seen.all[step] {
 			fmt.Printf("no test takes the transition from %s to %s\n", row.From, row.To)
 			code = 1
 		}

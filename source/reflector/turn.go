@@ -7,7 +7,7 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// take waits until it may use the stream's data; release ends that.
+// take waits until it may use the stream's data, which ends with release.
 func (r *Reflector) take(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
@@ -19,7 +19,7 @@ func (r *Reflector) take(ctx context.Context) error {
 
 func (r *Reflector) release() { <-r.turn }
 
-// turnPause is the time between two looks whether the stream is as somebody waits for it to be.
+// turnPause is the time between two checks whether the stream is in the state that a caller waits for.
 const turnPause = 200 * time.Millisecond
 
 // borrow calls do while the watch of the stream waits. Before the stream runs it has none.
@@ -27,7 +27,7 @@ func (r *Reflector) borrow(ctx context.Context, do func() error) error {
 	return r.borrowOnce(ctx, r.watches, do)
 }
 
-// borrowAtPosition does the same once the known objects are those of the stream's position.
+// borrowAtPosition calls do while the watch of the stream waits and the known objects are the objects of the stream's position.
 func (r *Reflector) borrowAtPosition(ctx context.Context, do func() error) error {
 	return r.borrowOnce(ctx, r.settled, do)
 }
@@ -53,7 +53,7 @@ func (r *Reflector) watches() bool {
 	return watches
 }
 
-// settled reports whether the known objects are those of the stream's position.
+// settled reports whether the known objects are the objects of the stream's position.
 func (r *Reflector) settled() bool {
 	w, watches := r.state.(*watching)
 	return watches && w.catchUp == nil && r.heldBack == ""

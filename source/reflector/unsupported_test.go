@@ -27,7 +27,7 @@ func TestAResourceWithoutNumericVersionsIsSaidToBeSoOnce(t *testing.T) {
 				{want: "list limit=2", body: c.bad},
 				{want: "list limit=2", body: c.bad},
 				{want: "list limit=2", body: listed("300", "", "a a 10")},
-				{want: "watch rv=300", stay: true},
+				{want: "watch rv=300", hang: true},
 			}, func(t *testing.T, s *script) {
 				expect(t, l, "r a@10", "300")
 				if s.wait(1) < 5*time.Minute || len(l.raws) > 0 {
@@ -44,7 +44,7 @@ func TestAResourceWithoutNumericVersionsIsSaidToBeSoOnce(t *testing.T) {
 				{want: "watch rv=100", status: 410, body: gone("")},
 				{want: "list limit=2", body: c.bad},
 				{want: "list limit=2", body: listed("300", "", "a a 10", "b b 99")},
-				{want: "watch rv=300", stay: true},
+				{want: "watch rv=300", hang: true},
 			}), func(t *testing.T, _ *script) { expect(t, l, "", "300") }) // b is not taken for deleted
 		})
 	}
@@ -55,9 +55,9 @@ func TestAWatchWithoutNumericVersionsIsSaidToBeSo(t *testing.T) {
 	l, o := newLedger(), &quietObserver{}
 	playObserved(t, l, plain(), o, []step{
 		{want: "list limit=2", body: listed("100", "")},
-		{want: "watch rv=100", body: strings.Replace(added("a a 101"), `"101"`, `"101/1"`, 1), stay: true},
+		{want: "watch rv=100", body: strings.Replace(added("a a 101"), `"101"`, `"101/1"`, 1), hang: true},
 		{want: "list metadata limit=1", body: listed("100", "")},
-		{want: "watch rv=100", stay: true},
+		{want: "watch rv=100", hang: true},
 	}, func(t *testing.T, _ *script) {
 		expect(t, l, "", "100")
 		if !o.was(change.StateUnsupported) || len(l.raws) > 0 {

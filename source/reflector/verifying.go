@@ -12,25 +12,25 @@ import (
 
 // verifying checks that the server still has the log's history.
 //
-// A watch from a resourceVersion that the server has not reached yet is no error: the API server keeps the watch open, sends
-// neither events nor bookmarks until it has reached the version, and skips what happened before (seen on 1.36.3). After a
-// restore of etcd from a backup, the log's position is such a version. Once the server has grown past that version, it even
-// delivers events, as if nothing had happened. So at every start, and whenever a connection ended otherwise than by the
-// watch's timeout, the history is verified before the watch goes on:
+// A watch from a resourceVersion that the server has not reached yet is no error. The API server opens the watch, sends neither events
+// nor bookmarks until it has reached the version, and skips what happened before (seen on 1.36.3). After a restore of etcd from a
+// backup, the log's position is such a version. Once the server has grown past that version, it even delivers events, as if nothing had
+// happened. So the history is verified before the watch goes on, at every start and whenever a connection ended otherwise than by the
+// watch's timeout:
 //
-//  1. A list of one object without resourceVersion is a consistent read, so it can't be older than anything that a server of
-//     this history ever sent. If its version is lower than the position, the history went back. A broken proxy may give such
-//     an answer too, so a second read is made after a pause, on a fresh connection.
-//  2. The newest known object is read at its own version. If the server has another object there, it has another history. (If
-//     that version is compacted, nothing is known; the position is then too old for a watch too, most of the time.)
+//  1. A list of one object without resourceVersion is a consistent read, so no server of this history ever sent anything newer. If its
+//     version is lower than the position, the history is older than the log. A broken proxy may give such an answer too, so a second
+//     read is made after a pause, on a fresh connection.
+//  2. The newest known object is read at its own version. If the server has another object there, it has another history. (If that
+//     version is compacted, nothing is known. Most of the time the position is then too old for a watch too.)
 //
 // After empty watches all objects are compared instead (empty_watch.go), which shows more.
 type verifying struct {
 	*Reflector
 	then       *watching   // the next state if the server has the history
-	gap        *change.Gap // of the list that was stale; nil: there was none
+	gap        *change.Gap // the gap of the list that was stale, or nil
 	mismatches int         // how often in a row the server seemed to be behind the log
-	other      string      // that the server has another history, as the first look showed; empty: it did not
+	other      string      // why the first read showed another history, or empty
 }
 
 // verify returns the state that checks the server's history before the watch goes on.
@@ -90,10 +90,10 @@ func (v *verifying) listAgain() state {
 // errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.
 var errBehind = errors.New("the server seems to be behind the log")
 
-func (v *verifying) gapBack() *change.Gap { return cmp.Or(v.gap, v.then.gapBack()) }
+func (v *verifying) gapBack() *change.Gap { return cmp.Or(v.gap, v.then.gapOfList()) }
 
-// otherHistory reads the newest known object at its own version. If the server has another object there, it returns a text that
-// says so. same says that the server has that object; if neither, nothing is known.
+// otherHistory reads the newest known object at its own version. If the server has another object there, it returns a text that says so.
+// same says that the server has that object. With neither result nothing is known.
 func (r *Reflector) otherHistory(ctx context.Context) (reason string, same bool) {
 	key, newest, ok := r.known.Newest()
 	if !ok {

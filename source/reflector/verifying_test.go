@@ -14,12 +14,12 @@ func TestAStaleServerIsWaitedFor(t *testing.T) {
 	play(t, l, plain(), steps([]step{
 		{want: "list metadata limit=1", body: listed("90", "", "a a 80")},
 	}, holds("100", newest), []step{
-		{want: "watch rv=100", body: modified("a a 101"), stay: true},
+		{want: "watch rv=100", body: modified("a a 101"), hang: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "u a@101", "101") })
 }
 
 // After a 410 the list comes from a server that is behind: nothing of it is emitted, and the position is verified.
-func TestAStaleListIsNotTold(t *testing.T) {
+func TestAStaleListIsNotEmitted(t *testing.T) {
 	newest := "a a 99"
 	l := resumed("100", newest)
 	play(t, l, plain(), steps(holds("100", newest), []step{
@@ -28,12 +28,12 @@ func TestAStaleListIsNotTold(t *testing.T) {
 	}, holds("100", newest), []step{
 		{want: "watch rv=100", status: 410, body: gone("")},
 		{want: "list limit=2", body: listed("200", "", "a a 99")},
-		{want: "watch rv=200", stay: true},
+		{want: "watch rv=200", hang: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "", "200") })
 }
 
 // The same, for custom resources, whose lists have their version after the items.
-func TestAStaleListOfCustomResourcesIsNotTold(t *testing.T) {
+func TestAStaleListOfCustomResourcesIsNotEmitted(t *testing.T) {
 	newest := "a a 99"
 	l := resumed("100", newest, "b c 98")
 	play(t, l, plain(), steps(holds("100", newest), []step{
@@ -43,7 +43,7 @@ func TestAStaleListOfCustomResourcesIsNotTold(t *testing.T) {
 		{want: "watch rv=100", status: 410, body: gone("")},
 		{want: "list limit=2", body: listedItemsFirst("200", "next", "e e 97", "f f 150")}, // the event of e was malformed
 		{want: "list continue=next limit=2", body: listedItemsFirst("200", "", "a a 99", "b b 160")},
-		{want: "watch rv=200", stay: true},
+		{want: "watch rv=200", hang: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "c f@150? c e@97? d b@98? c b@160?", "200") })
 }
 
@@ -55,7 +55,7 @@ func TestHistoryThatWentBackIsComparedAndSaid(t *testing.T) {
 		{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
 		{want: "list limit=2", body: listed("905", "next", "a a 10", "b b 880")},
 		{want: "list continue=next limit=2", body: listed("905", "", "c q 870", "f f 901")},
-		{want: "watch rv=905", body: modified("b b 910"), stay: true},
+		{want: "watch rv=905", body: modified("b b 910"), hang: true},
 	}, func(t *testing.T, _ *script) {
 		deletions := "d d@995? d e@20?" // in any order: they are of two objects
 		if strings.Contains(says(l), "d e@20? d d@995?") {
@@ -70,7 +70,7 @@ func TestHistoryThatWentBackIsComparedAndSaid(t *testing.T) {
 }
 
 // The restored server has grown past the position: only the newest object's own version shows it.
-func TestAnotherHistoryIsToldByItsNewestObject(t *testing.T) {
+func TestAnotherHistoryIsSeenByItsNewestObject(t *testing.T) {
 	l := resumed("1000", "hunter2 a 990", "b b 20")
 	doubt := []step{
 		{want: "list metadata limit=1", body: listed("1100", "", "hunter2 a 880")},
@@ -79,7 +79,7 @@ func TestAnotherHistoryIsToldByItsNewestObject(t *testing.T) {
 	o := &quietObserver{}
 	playObserved(t, l, plain(), o, steps(doubt, doubt, []step{
 		{want: "list limit=2", body: listed("1105", "", "hunter2 a 880", "b b 20")},
-		{want: "watch rv=1105", stay: true},
+		{want: "watch rv=1105", hang: true},
 	}), func(t *testing.T, _ *script) {
 		expect(t, l, "u hunter2@880?", "1105")
 		if g := onlyGap(t, l); !strings.Contains(g.Reason, "history went backwards") {
@@ -106,7 +106,7 @@ func TestNoEvidenceIsNoOtherHistory(t *testing.T) {
 			play(t, l, plain(), []step{
 				{want: "list metadata limit=1", body: listed("120", "", "a a 110")},
 				answer,
-				{want: "watch rv=100", body: modified("a a 110"), stay: true},
+				{want: "watch rv=100", body: modified("a a 110"), hang: true},
 			}, func(t *testing.T, _ *script) { expect(t, l, "u a@110", "110") })
 		})
 	}

@@ -32,8 +32,8 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// A stream that fails for 22 minutes, in two ways by turns and, in the middle, in a third, is logged at once, at each new
-// reason, and every five minutes: not at each of the attempts, of which there are some every minute.
+// A stream fails for 22 minutes, in two ways by turns and, in the middle, in a third. It is logged at once, at each new reason, and
+// every five minutes. It is not logged at each attempt, of which there are some every minute.
 func TestAFailureThatGoesOnIsLoggedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -19,14 +19,14 @@ import (
 // lists or recovers.
 type watching struct {
 	*Reflector
-	catchUp    *listing // an inconsistent list whose end the watch has to pass; nil: none
+	catchUp    *listing // an inconsistent list whose end the watch has to pass, or nil
 	empty      emptyWatches
 	freshTries int    // fresh connections tried since the last event
 	bookmarked bool   // a bookmark came on this connection
 	unknown    string // the last type of an event that is not known
 }
 
-// watch follows the collection from the cursor. list is inconsistent and must be caught up with; nil: there is none.
+// watch follows the collection from the cursor. list is an inconsistent list that the watch must catch up with, or nil.
 func (r *Reflector) watch(list *listing) *watching { return &watching{Reflector: r, catchUp: list} }
 
 func (w *watching) name() change.StreamState {
@@ -36,8 +36,8 @@ func (w *watching) name() change.StreamState {
 	return change.StateWatching
 }
 
-// gapBack returns the gap of a list that has to be made; nil if it is still the first one.
-func (w *watching) gapBack() *change.Gap {
+// gapOfList returns the gap of a list that has to be made, or nil if it is still the first list.
+func (w *watching) gapOfList() *change.Gap {
 	switch {
 	case w.catchUp != nil:
 		return w.catchUp.gap
@@ -78,8 +78,8 @@ func (w *watching) follow(ctx context.Context, conn *apiclient.Watch, run watchR
 	return w.ended(ctx, run)
 }
 
-// confirmable returns the connection of a watch if an answer over it says something of the watch; else nil. What an aggregated API server sends
-// has come over another one before.
+// confirmable returns the connection of a watch if an answer over it says something about the watch, else nil. An aggregated API
+// server's answer comes over another connection.
 func (w *watching) confirmable(ctx context.Context, conn *apiclient.Watch) *apiclient.Connection {
 	c := conn.Connection()
 	if c == nil {
@@ -100,8 +100,8 @@ type watchRun struct {
 }
 
 func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
-	eof, lasted, whole := errors.Is(run.err, io.EOF), time.Since(run.started), run.timeout*9/10
-	w.lately.ended = w.lately.ended || eof && lasted < whole
+	eof, lasted, nearTimeout := errors.Is(run.err, io.EOF), time.Since(run.started), run.timeout*9/10
+	w.lately.ended = w.lately.ended || eof && lasted < nearTimeout
 	if w.empty.compared && lasted < run.timeout { // the watch may have ended before the list
 		w.empty.reset()
 	}
@@ -114,9 +114,9 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 		return w.enter(&expired{w, RelistDeletion}, run.err.Error()), nil
 	case apiclient.IsGone(run.err):
 		return w.enter(&expired{w, RelistExpired}, fmt.Sprintf("410 at resourceVersion %s: %s", w.cursor, apiclient.Reason(run.err))), nil
-	case eof && empty && lasted >= min(whole, longEnough):
+	case eof && empty && lasted >= min(nearTimeout, longEnough):
 		return w.endedEmpty(ctx, run.differed)
-	case eof && lasted >= whole:
+	case eof && lasted >= nearTimeout:
 		w.client, w.bookmarks = w.shared, w.bookmarked
 		return w.enter(w, "the watch ran into its timeout"), nil
 	case eof && (run.events > 0 || lasted > time.Second):
@@ -151,8 +151,8 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 	}
 }
 
-// next waits for the next event. Meanwhile others may use the stream, unless it catches up with a list: what it knows is then not
-// what the log has at any position.
+// next waits for the next event. Meanwhile others may use the stream, unless it catches up with a list. It then knows a state that the
+// log has at no position.
 func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, error) {
 	if w.catchUp != nil {
 		return conn.Next()
@@ -238,12 +238,12 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 		op = change.Create
 	}
 	if d == known.Successor {
-		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID(), stays); err != nil {
+		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID(), noProgress); err != nil {
 			return err
 		}
 	}
 	if mayHaveCRD(w.stream.Resource) && !w.lately.builtIn {
-		w.lately.note(&w.stream.Resource, &o)
+		w.lately.record(&w.stream.Resource, &o)
 	}
 	return w.send(ctx, w.newChange(op, &o), w.watched(o.Version))
 }

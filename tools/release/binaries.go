@@ -35,8 +35,8 @@ func (b *binary) platform() *v1.Platform { return &v1.Platform{OS: b.os, Archite
 
 var platforms = []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}, {OS: "darwin", Architecture: "arm64"}}
 
-// build builds the exporter for all platforms. Without paths of this machine and without what Go finds out about the
-// repository, such as its tags, a binary is the same wherever it is built.
+// build builds the exporter for all platforms. It leaves out the paths of this machine, and what Go finds out about the repository, such
+// as its tags. So a binary is the same wherever it is built.
 func (r *release) build(ctx context.Context, dir string) (binaries []binary, err error) {
 	for _, p := range platforms {
 		path := filepath.Join(dir, fmt.Sprintf("exporter-%s-%s-%s", r.version, p.OS, p.Architecture))

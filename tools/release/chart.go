@@ -33,8 +33,8 @@ func (r *release) chartVersion() string    { return strings.TrimPrefix(r.version
 func (r *release) chartFile() string       { return "kubecdc-" + r.chartVersion() + ".tgz" }
 func (r *release) chartLayoutFile() string { return "kubecdc-" + r.chartVersion() + "-chart.tar" }
 
-// writeChart packs the Helm chart with the version of the release: as Helm does, and as an OCI layout, which can be copied to a
-// registry as it is.
+// writeChart packs the Helm chart with the version of the release. It packs it as Helm does, and as an OCI layout, which can be copied
+// to a registry as it is.
 func (r *release) writeChart(ctx context.Context, dir string) (digest v1.Hash, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return digest, err

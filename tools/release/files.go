@@ -14,11 +14,11 @@ import (
 
 // made has the digests of what goes to a registry.
 type made struct {
-	image v1.Hash // of the index of all platforms
+	image v1.Hash // index of all platforms
 	chart v1.Hash
 }
 
-// write writes all files of a release beside its binaries.
+// write writes all files of a release into the folder of its binaries.
 func (r *release) write(ctx context.Context, dir string, binaries []binary) (m made, err error) {
 	index, err := r.images(binaries)
 	if err != nil {

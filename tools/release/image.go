@@ -106,10 +106,10 @@ func (r *release) labels() map[string]string {
 
 // fileSystem is the image's only layer. The home folder is where a checkpoint in a file is by default, for those who just
 // try the image.
-func fileSystem(program, notices []byte, at time.Time) (v1.Layer, error) {
+func fileSystem(program, notices []byte, modified time.Time) (v1.Layer, error) {
 	home := fmt.Sprintf("nonroot:x:%d:%[1]d:nonroot:/home/nonroot:/sbin/nologin\n", user)
 	var b bytes.Buffer
-	err := writeTar(&b, at, []entry{
+	err := writeTar(&b, modified, []entry{
 		{name: licensesFile, mode: 0o644, content: notices},
 		{name: "etc/", mode: 0o755},
 		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", user)},

@@ -18,8 +18,8 @@ type loaded struct {
 	Layers   []string
 }
 
-// writeImages writes an index of images as an OCI layout in a tar archive, which also has what docker load needs. Of several
-// platforms each has a tag of its own there, since that store has only one image for a tag.
+// writeImages writes an index of images as an OCI layout in a tar archive, which also has what docker load needs. Each platform has a
+// tag of its own there, since that store has only one image for a tag.
 func (r *release) writeImages(file string, index v1.ImageIndex, reference string) error {
 	manifest, err := loadable(index, reference)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // license is what a module declares.
 type license struct {
-	expression string // of SPDX; empty: what the file says beside known licences is not little
+	expression string // SPDX expression, or empty: the file has much text that is no known licence
 	text       []byte
 	notice     []byte // what the Apache licence wants to travel with it
 }
@@ -57,15 +57,15 @@ func readLicense(dir string) (l license, err error) {
 	}
 	for _, f := range files {
 		name := strings.ToLower(f.Name())
-		is := func(prefix string) bool { return strings.HasPrefix(name, prefix) && f.Type().IsRegular() }
+		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) && f.Type().IsRegular() }
 		var text []byte
-		if is("license") || is("licence") || is("copying") || is("notice") {
+		if begins("license") || begins("licence") || begins("copying") || begins("notice") {
 			text, err = os.ReadFile(filepath.Join(dir, f.Name()))
 		}
 		if err != nil {
 			return l, err
 		}
-		if is("notice") {
+		if begins("notice") {
 			l.notice = append(l.notice, text...)
 		} else {
 			l.text = append(l.text, text...)
@@ -85,7 +85,7 @@ func readLicense(dir string) (l license, err error) {
 	return l, nil
 }
 
-// notices is the text that travels with image and binaries: the exporter's licence, and those of all that is linked into it.
+// notices returns the text that travels with image and binaries: the exporter's licence, and the licences of all that is linked into it.
 func (r *release) notices(binaries []binary) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
 	if err != nil {

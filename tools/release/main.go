@@ -32,13 +32,13 @@ func main() {
 
 // release is what all files of a release have in common.
 type release struct {
-	root    string // of the repository
+	root    string // root of the repository
 	version string // v1.2.3
-	name    string // of the image, without a tag
+	name    string // name of the image, without a tag
 	source  string // the repository's address; empty: not known
 	builder string // a URI: who runs this
 	commit  string
-	time    time.Time // of the commit: the only time that the files have
+	time    time.Time // time of the commit: the only time that the files have
 }
 
 func run(ctx context.Context, args []string) error {

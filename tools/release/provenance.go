@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// writeProvenance says of which source, with which parameters and by whom the files were made (https://slsa.dev/spec/v1.0/provenance):
-// as an in-toto statement about the files and the image, and as its predicate alone.
+// writeProvenance says from which source, with which parameters and by whom the files were made (https://slsa.dev/spec/v1.0/provenance).
+// It writes an in-toto statement about the files and the image, and its predicate alone.
 func (r *release) writeProvenance(dir string, binaries []binary, m made) error {
 	subjects, err := checksums(dir)
 	if err != nil {

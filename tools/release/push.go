@@ -30,7 +30,7 @@ func (r *release) publish(ctx context.Context, dir, registry string) error {
 	return nil
 }
 
-// push pushes what an OCI layout in a tar archive has, byte for byte: its digest stays the same.
+// push pushes the contents of an OCI layout in a tar archive, byte for byte, so its digest is the same.
 func push(ctx context.Context, file, reference string) error {
 	ref, err := name.ParseReference(reference)
 	if err != nil {

@@ -92,8 +92,8 @@ func (s *sbom) binary(r *release, b binary, container common.ElementID) error {
 	return nil
 }
 
-// module adds a Go module, with its package URL (https://github.com/package-url/purl-spec), by which scanners look for
-// known vulnerabilities.
+// module adds a Go module, with its package URL (https://github.com/package-url/purl-spec), by which scanners find known
+// vulnerabilities.
 func (s *sbom) module(m *debug.Module) common.ElementID {
 	return s.add(v2_3.Package{PackageName: m.Path, PackageVersion: m.Version, PrimaryPackagePurpose: "LIBRARY",
 		PackageLicenseDeclared: s.licenses[m.Path+"@"+m.Version].expression}, "module",

@@ -18,10 +18,10 @@ type entry struct {
 }
 
 // writeTar writes an archive in which all has one time.
-func writeTar(w io.Writer, at time.Time, entries []entry) error {
+func writeTar(w io.Writer, modified time.Time, entries []entry) error {
 	archive := tar.NewWriter(w)
 	for _, e := range entries {
-		h := tar.Header{Name: e.name, Size: int64(len(e.content)), Mode: e.mode, Uid: e.owner, Gid: e.owner, ModTime: at, Format: tar.FormatPAX}
+		h := tar.Header{Name: e.name, Size: int64(len(e.content)), Mode: e.mode, Uid: e.owner, Gid: e.owner, ModTime: modified, Format: tar.FormatPAX}
 		if err := archive.WriteHeader(&h); err != nil { // a name with a slash at its end is a folder to it
 			return err
 		}

@@ -1,5 +1,5 @@
-// Command collector is OpenTelemetry's collector with the two components that bring changes into Kafka: the k8sobjects
-// receiver and the Kafka exporter. It is here to be measured beside the exporter. Its argument is a configuration.
+// Command collector is OpenTelemetry's collector with the two components that bring changes into Kafka: the k8sobjects receiver and the
+// Kafka exporter. It is measured to be compared with the exporter. Its argument is a configuration.
 package main
 
 import (

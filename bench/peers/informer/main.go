@@ -1,6 +1,5 @@
-// Command informer is the program that people write by hand to get changes into Kafka: client-go's informer and
-// kafka-go's Writer. It keeps no position, knows no gap and may lose what it was writing when it dies; it is here to
-// be measured beside the exporter.
+// Command informer is the program that people write by hand to get changes into Kafka: client-go's informer and kafka-go's Writer. It
+// has no position, knows no gap and may lose what it was writing when it dies. It is measured to be compared with the exporter.
 package main
 
 import (

@@ -294,7 +294,7 @@ func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h terminalLog) Handle(ctx context.Context, r slog.Record) error {
-	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap", "discovery failed; the resources stay as they are"}, r.Message)
+	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap", "discovery failed; the selection is unchanged"}, r.Message)
 	for _, about := range []string{"stopping", "stopped", "no longer waiting"} {
 		said = said || strings.HasPrefix(r.Message, about)
 	}

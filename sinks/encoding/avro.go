@@ -10,9 +10,8 @@ import (
 	"sync"
 
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/avro"
-	"kubecdc/sinks/kafka/internal/recordbatch"
-	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/sinks/encoding/avro"
+	"kubecdc/sinks/encoding/registry"
 )
 
 // Avro is the name of the encoding with a schema registry.
@@ -234,13 +233,13 @@ func (e *avroEncoder) prepare(c *change.Change, t *topicSchemas) (unknown string
 // append appends a change's value to dst.
 func (e *avroEncoder) append(dst []byte, c *change.Change, t *topicSchemas, dead *change.DeadLetter) ([]byte, string) {
 	value := e.envelope.Value(e.about[:0], c, dead)
-	e.about = value.About()
+	e.about = value.Metadata()
 	e.json = value.AppendTo(e.json[:0])
 	s := e.schemas[t]
 	return s.value.Encode(appendPrefix(dst, s.valueID), e.json)
 }
 
-func (e *avroEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
+func (e *avroEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	t := e.topics[c.Stream]
 	e.key = appendPrefix(e.key[:0], e.schemas[t].keyID)
 	for _, part := range []string{e.envelope.Cluster, c.Namespace, c.Name} {
