@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
+	"time"
 
 	"kubecdc/change"
 )
@@ -11,6 +12,7 @@ import (
 const (
 	opInferred   = 1 << 8
 	opFromBefore = 1 << 9 // the state before is that of the object's change before
+	nanosShift   = 16     // above it: the nanoseconds of the time that its column lacks
 )
 
 // add writes one change.
@@ -39,6 +41,9 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	op := int64(c.Op)
 	if c.Inferred {
 		op |= opInferred
+	}
+	if l.sink.Spool {
+		op |= int64(c.Time.Nanosecond()%int(time.Millisecond)) << nanosShift
 	}
 	var before, gap any
 	if follows {

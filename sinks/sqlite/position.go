@@ -62,7 +62,7 @@ func storedPositions(text []byte) (all []storedPosition, err error) {
 		all = append(all, p)
 	}
 	if !list.OK() {
-		err = fmt.Errorf("%w: %q are no positions", errDamaged, text)
+		err = fmt.Errorf("%w: %q are no positions", ErrDamaged, text)
 	}
 	return all, err
 }
