@@ -108,7 +108,7 @@ func await(read func(context.Context) error) chromedp.Action {
 	})
 }
 
-// is evaluates a condition in the page.
+// expect evaluates a condition in the page.
 func expect(ctx context.Context, condition, otherwise string) error {
 	var holds bool
 	if err := chromedp.Run(ctx, chromedp.Evaluate(condition, &holds)); err != nil {

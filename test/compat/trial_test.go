@@ -55,7 +55,7 @@ type reading struct {
 	dir      string // where the consumer may keep what it needs
 	resumed  bool   // dir has what an earlier reading left
 	want     digest
-	deleted     int // how many deleted objects a consumer that skips tombstones must have in addition
+	deleted  int // how many deleted objects a consumer that skips tombstones must have in addition
 	t        *trial
 }
 

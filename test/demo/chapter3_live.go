@@ -13,7 +13,7 @@ func (t *tour) live(ctx context.Context) error {
 	t.screen.chapter("Live changes")
 	t.screen.say("Each line is a record (c for created, u updated, d deleted) as a read_committed consumer gets it; on the right, how long after its write was begun.")
 	c := t.cluster
-	err := t.runTour(ctx, []shown{
+	err := t.show(ctx, []shown{
 		{configmaps, "flags", c.creation(configmaps, "flags", configMapBody(object{"checkout": "off"}))},
 		{configmaps, "flags", c.update(configmaps, "flags", data("checkout", "on"))},
 		{deployments, "web", c.creation(deployments, "web", deploymentBody("web", 2))},
@@ -27,7 +27,7 @@ func (t *tour) live(ctx context.Context) error {
 	if err := t.installCRD(ctx); err != nil {
 		return err
 	}
-	return t.runTour(ctx, []shown{
+	return t.show(ctx, []shown{
 		{orders, orderName(1001), c.creation(orders, orderName(1001), orderBody("teapot"))},
 		{orders, orderName(1002), c.creation(orders, orderName(1002), orderBody("kettle"))},
 		{orders, orderName(1001), c.update(orders, orderName(1001), orderState("paid"))},

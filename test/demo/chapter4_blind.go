@@ -30,7 +30,7 @@ func (t *tour) blind(ctx context.Context) error {
 	}
 	t.tellLives()
 	t.screen.say("And on it goes:")
-	return t.runTour(ctx, []shown{
+	return t.show(ctx, []shown{
 		{orders, orderName(1001), t.cluster.update(orders, orderName(1001), orderState("delivered"))},
 		{deployments, "web", t.cluster.deletion(deployments, "web")},
 	})
