@@ -54,7 +54,7 @@ func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result
 		v.compare.Hash = verify.NewHash()
 	}
 	v.compare.Log, v.compare.Server = log, a.Cluster.Server
-	v.compare.Copies = verify.Log(log, v.compare.Streams, v.compare.Hash)
+	v.compare.Copies = verify.Log(log, setup.SinkOf(a.Settings).Copies, v.compare.Streams, v.compare.Hash)
 	if err := v.addInventory(ctx); err != nil {
 		return nil, err
 	}

@@ -15,12 +15,12 @@ import (
 func Copied(
 	ctx context.Context, r sinks.Reader, resources []string, cut *sinks.Cut,
 ) (controls []change.Control, positions []change.Position, err error) {
-	kept, err := readKept(ctx, r, resources)
+	kept, err := r.Kept(ctx, resources)
 	if err != nil {
 		return nil, nil, err
 	}
 	s := newStories(resources, kept, Target{}, nil)
-	err = r.Controls(ctx, time.Time{}, func(c *change.Control) error {
+	err = r.Controls(ctx, time.Time{}, nil, func(c *change.Control) error {
 		if last, known := cut.Batches[c.Slot]; known && c.Batch <= last {
 			return s.control(c)
 		}

@@ -63,7 +63,7 @@ func (s *stories) since(st *story, e *era) (change.ResourceVersion, time.Time) {
 	if kept.Version == "" {
 		kept = e.first
 	}
-	if s.kept[change.ResourceOf(st.stream).ID()].since.IsZero() || kept.Version.Compare(e.start()) <= 0 {
+	if s.kept[change.ResourceOf(st.stream).ID()].Since.IsZero() || kept.Version.Compare(e.start()) <= 0 {
 		return e.start(), e.first.Time
 	}
 	return kept.Version, kept.Time
@@ -76,7 +76,7 @@ func (s *stories) coverage(st *story) Coverage {
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.at.Version, st.at.Time, st.at.Time
 	}
-	if lost := s.kept[change.ResourceOf(st.stream).ID()].lost; lost != "" {
+	if lost := s.kept[change.ResourceOf(st.stream).ID()].Lost; lost != "" {
 		c.lacks("%s", lost)
 	}
 	e, ended := s.eraOf(st)

@@ -102,17 +102,16 @@ func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, sin
 	return err
 }
 
-// until ends a query of a log that reads only a part where each stream has a position behind the horizon, or its last one: what is
-// logged later was seen later.
+// until ends a query where each stream has a position behind the horizon, or its last one: what is logged later was seen later.
 func (f *stateReader) until(
 	ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query,
 ) error {
-	if _, able := r.(sinks.StateReader); !able {
-		return nil
+	if able, err := findsObjects(ctx, r); err != nil || !able { // it would read to its end all the same
+		return err
 	}
 	waiting, end := maps.Clone(daters), time.Time{}
 	maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool { return d.story.beyond.Version == "" })
-	err := r.Controls(ctx, since, func(c *change.Control) error {
+	err := r.Controls(ctx, since, nil, func(c *change.Control) error {
 		if logged := time.UnixMilli(c.TimeMs); logged.After(end) {
 			end = logged
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/internal/fault"
@@ -32,17 +33,24 @@ type log struct {
 	lost     string
 }
 
-func (l *log) Resources(context.Context) ([]string, error)          { return append(l.custom, "pods"), nil }
-func (l *log) KeptSince(context.Context, string) (time.Time, error) { return l.kept, nil }
-func (l *log) Lost(context.Context, string) (string, error)         { return l.lost, nil }
-func (l *log) Close() error                                         { return nil }
-func (l *log) End(ctx context.Context) (sinks.Cut, error)           { return l.At(ctx, minute(1e6)) }
+func (l *log) Resources(context.Context) ([]string, error) { return append(l.custom, "pods"), nil }
+
+func (l *log) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+	known, _ := l.Resources(ctx)
+	all := map[string]sinks.Kept{}
+	for _, id := range known {
+		if len(resources) == 0 || slices.Contains(resources, id) {
+			all[id] = sinks.Kept{Since: l.kept, Lost: l.lost}
+		}
+	}
+	return all, nil
+}
 
 func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	cut := sinks.Cut{Batches: map[int]uint64{0: 0}}
 	for _, c := range l.controls {
 		if c.Type == change.ControlBatch && c.Slot == 0 && c.Batch > 0 {
-			if time.UnixMilli(c.TimeMs).After(logged) {
+			if !logged.IsZero() && time.UnixMilli(c.TimeMs).After(logged) {
 				break
 			}
 			cut.Batches[0] = c.Batch
@@ -53,6 +61,9 @@ func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 
 // Changes visits copies, whose memory is written over after each visit.
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	if q.Each != sinks.All {
+		return errors.ErrUnsupported
+	}
 	for _, c := range l.changes {
 		of := len(q.Resources) == 0 || slices.Contains(q.Resources, change.ResourceOf(c.Stream.ID()).ID())
 		if of && (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
@@ -67,15 +78,31 @@ func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged
 	return nil
 }
 
-// stateLog is a log that finds states.
-type stateLog struct {
-	*log
-	rests *int // how often Rest was asked
+func (l *log) Audits(context.Context, audit.Query, func(*audit.Record) error) (audit.Coverage, error) {
+	return audit.Coverage{}, nil
 }
 
-func (l stateLog) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+// stateLog is a log that finds the changes of objects.
+type stateLog struct {
+	*log
+	rests *int // how often the rest was asked
+}
+
+func (l stateLog) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	switch {
+	case q.Each == sinks.Rest:
+		return l.rest(ctx, q, visit)
+	case q.Each == sinks.Last && !slices.Contains(q.Resources, "none"):
+		return l.last(ctx, q, visit)
+	case q.Each == sinks.Last:
+		return nil
+	}
+	return l.log.Changes(ctx, q, visit)
+}
+
+func (l stateLog) last(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	last := map[string]*sinks.Logged{}
-	_ = l.Changes(ctx, sinks.Query{To: q.To}, func(c *sinks.Logged) error {
+	_ = l.log.Changes(ctx, sinks.Query{To: q.To}, func(c *sinks.Logged) error {
 		own := c.Clone()
 		last[c.UID] = &own
 		return nil
@@ -93,10 +120,10 @@ func (l stateLog) States(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	return nil
 }
 
-func (l stateLog) Rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+func (l stateLog) rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	done := map[string]bool{}
 	*l.rests++
-	return l.Changes(ctx, sinks.Query{After: q.After}, func(c *sinks.Logged) error {
+	return l.log.Changes(ctx, sinks.Query{After: q.After}, func(c *sinks.Logged) error {
 		if done[c.Name] = done[c.Name] || !q.Selects(c); done[c.Name] {
 			return nil
 		}
@@ -104,8 +131,11 @@ func (l stateLog) Rest(ctx context.Context, q sinks.Query, visit func(*sinks.Log
 	})
 }
 
-// Outline makes spans of half a minute of batches that nothing is beside, but not of an owner's first one.
-func (l stateLog) Outline(_ context.Context, whole func(*sinks.Span) bool, visit func(*change.Control) error) error {
+// Controls makes spans of half a minute of batches that nothing is beside, but not of an owner's first one.
+func (l stateLog) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	if inFull == nil {
+		return l.log.Controls(ctx, since, nil, visit)
+	}
 	var batches []*change.Control
 	flush := func() error {
 		all, last := batches, map[change.StreamID]change.Position{}
@@ -120,7 +150,7 @@ func (l stateLog) Outline(_ context.Context, whole func(*sinks.Span) bool, visit
 					}
 				}
 			}
-			if end.Positions = slices.Collect(maps.Values(last)); !whole(&span) {
+			if end.Positions = slices.Collect(maps.Values(last)); !inFull(&span) {
 				return visit(&end)
 			}
 		}
@@ -149,7 +179,7 @@ func (l stateLog) Outline(_ context.Context, whole func(*sinks.Span) bool, visit
 	return flush()
 }
 
-func (l *log) Controls(_ context.Context, _ time.Time, visit func(*change.Control) error) error {
+func (l *log) Controls(_ context.Context, _ time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
 	for _, c := range l.controls {
 		if err := visit(c); err != nil {
 			return err

@@ -7,20 +7,19 @@ import (
 	"kubecdc/sinks"
 )
 
-// fill reads the changes: all, or where the log finds states, what there was at a cut that is the moment, or is before it, and from
-// there on what became of each object until the moment.
+// fill reads the changes: all, or where the log finds those of objects, what there was at a cut that is the moment, or is before it, and
+// from there on what became of each object until the moment.
 func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers ...*stateReader) error {
 	var slow []*stateReader
-	states, able := r.(sinks.StateReader)
 	for _, f := range readers {
-		quick, err := able && q.Name == "", error(nil)
-		if quick {
-			quick, err = f.quick(ctx, r, states, q)
+		done, err := false, error(nil)
+		if q.Name == "" {
+			done, err = f.quick(ctx, r, q)
 		}
 		if err != nil {
 			return err
 		}
-		if !quick {
+		if !done {
 			slow = append(slow, f)
 		}
 	}
@@ -37,25 +36,29 @@ func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers ...*stateR
 }
 
 // quick fills one state. It reports false, and has filled nothing, if every change must be read.
-func (f *stateReader) quick(ctx context.Context, log sinks.Reader, r sinks.StateReader, q sinks.Query) (done bool, err error) {
+func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query) (done bool, err error) {
 	add := func(l *sinks.Logged) error {
 		f.add(&record{Logged: l})
 		return nil
 	}
-	q.To = f.cut
+	q.Each, q.To = sinks.Last, f.cut
 	if f.cut != nil {
-		return true, r.States(ctx, q, add)
+		err := r.Changes(ctx, q, add)
+		return err == nil, unlessScan(err)
 	}
 	base := f.base()
 	if base.Version == "" {
 		return false, nil
 	}
-	cut, err := log.At(ctx, f.stories.timeBefore(base))
+	if able, err := findsObjects(ctx, r); err != nil || !able {
+		return false, err
+	}
+	cut, err := r.At(ctx, f.stories.timeBefore(base))
 	if err != nil {
-		return false, unlessNotKept(err)
+		return false, unlessScan(err)
 	}
 	f.whole, q.To = true, &cut
-	err = r.States(ctx, q, func(l *sinks.Logged) error {
+	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
 		st := f.stories.streams[l.Stream.ID()]
 		switch {
 		case st != nil && st.base.Version == "" && st.beyond.Version != "": // it began after the moment
@@ -67,19 +70,23 @@ func (f *stateReader) quick(ctx context.Context, log sinks.Reader, r sinks.State
 	})
 	if err == nil {
 		wanted := q.Wanted
-		q.After, q.To, q.Wanted = q.To, nil, func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && f.wants(l) }
-		return true, r.Rest(ctx, q, add)
+		q.Each, q.After, q.To, q.Wanted = sinks.Rest, q.To, nil, func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && f.wants(l) }
+		return true, r.Changes(ctx, q, add)
 	}
 	clear(f.objects)
 	f.whole = false
-	if errors.Is(err, errStop) {
-		return false, nil
-	}
-	return false, unlessNotKept(err)
+	return false, unlessScan(err)
 }
 
-func unlessNotKept(err error) error {
-	if errors.Is(err, sinks.ErrNotKept) {
+// findsObjects reports whether a log finds the changes of objects. One that would have to read all changes says so before it reads any.
+func findsObjects(ctx context.Context, r sinks.Reader) (bool, error) {
+	err := r.Changes(ctx, sinks.Query{Each: sinks.Last, Resources: []string{"none"}}, func(*sinks.Logged) error { return nil })
+	return err == nil, unlessScan(err)
+}
+
+// unlessScan returns an error, unless it says that every change must be read.
+func unlessScan(err error) error {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sinks.ErrNotKept) || errors.Is(err, errStop) {
 		return nil
 	}
 	return err

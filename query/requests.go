@@ -20,7 +20,7 @@ type Requests struct {
 	// Ignores reports whether updates of a resource may be left out of the log, by the settings: then a change may stand for several.
 	Ignores func(resource string) bool
 
-	reader  sinks.AuditReader // nil: the log has no audit records
+	reader  sinks.Reader
 	query   audit.Query
 	on      map[versioned][]*audit.Record // by the versions that they wrote on; a creation: by its uid
 	to      map[versioned][]*audit.Record // by the version that they were answered
@@ -48,31 +48,25 @@ const overlap = 5 * time.Second
 
 // ReadRequests reads the records of objects that were received since a time, or a while before; zero: all.
 func ReadRequests(ctx context.Context, r sinks.Reader, of *sinks.Objects, since time.Time) (*Requests, error) {
-	q := &Requests{on: map[versioned][]*audit.Record{}, to: map[versioned][]*audit.Record{}, of: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
+	q := &Requests{reader: r, on: map[versioned][]*audit.Record{}, to: map[versioned][]*audit.Record{}, of: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
 		used: map[*audit.Record]bool{}, last: map[identity]last{}, texts: map[string]string{}, recent: map[string]time.Time{}}
 	asked := of.Query()
 	q.query = audit.Query{Resources: asked.Resources, Namespace: asked.Namespace, Name: asked.Name}
 	if !since.IsZero() && asked.Name == "" {
 		q.query.Since = since.Add(-margin)
 	}
-	q.reader, _ = r.(sinks.AuditReader)
 	return q, q.Refresh(ctx)
 }
 
 // Refresh reads the records that were received since.
 func (q *Requests) Refresh(ctx context.Context) (err error) {
-	if q.reader == nil {
-		return nil
-	}
-	if q.Coverage, err = q.reader.AuditCoverage(ctx); err != nil || q.Coverage.Since.IsZero() {
-		return err
-	}
-	return q.reader.Audits(ctx, q.query, func(r *audit.Record) error {
+	q.Coverage, err = q.reader.Audits(ctx, q.query, func(r *audit.Record) error {
 		if _, known := q.recent[r.ID]; !known {
 			q.add(r)
 		}
 		return nil
 	})
+	return err
 }
 
 // Known reports whether the log has audit records.

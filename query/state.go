@@ -78,7 +78,7 @@ type stateReader struct {
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
 	var states []*State
 	var readers []*stateReader
-	kept, err := readKept(ctx, r, q.Resources)
+	kept, err := r.Kept(ctx, q.Resources)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	return states, nil
 }
 
-func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept kept, moment Target) (*stateReader, *State, error) {
+func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept map[string]sinks.Kept, moment Target) (*stateReader, *State, error) {
 	at, err := resolve(ctx, r, moment)
 	if err != nil {
 		return nil, nil, err
@@ -191,12 +191,7 @@ func cutOf(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
 	if at.Version != "" || !at.Happened.IsZero() {
 		return nil, nil
 	}
-	cut, err := sinks.Cut{}, error(nil)
-	if at == (Target{}) {
-		cut, err = r.End(ctx)
-	} else {
-		cut, err = r.At(ctx, at.Logged)
-	}
+	cut, err := r.At(ctx, at.Logged)
 	return &cut, err
 }
 

@@ -120,7 +120,7 @@ type stories struct {
 	resources []string // empty: all
 	target    Target
 	cut       *sinks.Cut // of a target that is a point of the log; else nil
-	kept      kept
+	kept      map[string]sinks.Kept
 	pulses    map[int]pulses // of each slot
 	current   map[int]*current
 	ends      time.Time // when the last batch was logged
@@ -143,7 +143,7 @@ type step struct {
 	logged time.Time
 }
 
-func newStories(resources []string, kept kept, target Target, cut *sinks.Cut) *stories {
+func newStories(resources []string, kept map[string]sinks.Kept, target Target, cut *sinks.Cut) *stories {
 	return &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: map[int]pulses{}, current: map[int]*current{},
 		streams: map[change.StreamID]*story{}, read: point{last: map[int]uint64{}}}
 }
@@ -183,36 +183,11 @@ func (s *stories) timeBefore(m Mark) time.Time {
 	return t.Add(-time.Millisecond)
 }
 
-// kept is what the log still has of each resource.
-type kept map[string]struct {
-	since time.Time // from then on it has every change that was logged
-	lost  string    // what it lacks although no gap record says so
-}
-
-func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, error) {
-	known, err := r.Resources(ctx)
-	k := kept{}
-	for _, id := range known {
-		if len(resources) > 0 && !slices.Contains(resources, id) {
-			continue
-		}
-		of := k[id]
-		if of.since, err = r.KeptSince(ctx, id); err != nil {
-			return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
-		}
-		if of.lost, err = r.Lost(ctx, id); err != nil {
-			return nil, fmt.Errorf("find out whether the log has lost changes of %s: %w", id, err)
-		}
-		k[id] = of
-	}
-	return k, err
-}
-
 func readStories(
-	ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut,
+	ctx context.Context, r sinks.Reader, resources []string, kept map[string]sinks.Kept, target Target, cut *sinks.Cut,
 ) (*stories, error) {
 	s := newStories(resources, kept, target, cut)
-	if err := outline(ctx, r, s.matters, s.control); err != nil {
+	if err := r.Controls(ctx, time.Time{}, s.matters, s.control); err != nil {
 		return nil, err
 	}
 	for _, id := range resources {
@@ -231,14 +206,6 @@ func readStories(
 	return s, nil
 }
 
-// outline reads the control records, in short where the log can do that.
-func outline(ctx context.Context, r sinks.Reader, whole func(*sinks.Span) bool, visit func(*change.Control) error) error {
-	if short, able := r.(sinks.Outliner); able {
-		return short.Outline(ctx, whole, visit)
-	}
-	return r.Controls(ctx, time.Time{}, visit)
-}
-
 // resolve finds out when the batch of a target was logged.
 func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 	if t.Batch == nil {
@@ -248,7 +215,7 @@ func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 	has := func(span *sinks.Span) bool {
 		return span.Slot == t.Batch.Slot && span.First <= t.Batch.Number && t.Batch.Number <= span.Batch
 	}
-	err := outline(ctx, r, has, func(c *change.Control) error {
+	err := r.Controls(ctx, time.Time{}, has, func(c *change.Control) error {
 		if c.Type != change.ControlBatch || c.Slot != t.Batch.Slot || c.Batch != t.Batch.Number {
 			return nil
 		}
@@ -404,7 +371,7 @@ func (s *stories) mark(st *story, m Mark, epoch int64) {
 	resource := change.ResourceOf(st.stream).ID()
 	st.delays.mark(m, epoch)
 	st.mark(m)
-	if !m.Logged.After(s.kept[resource].since) {
+	if !m.Logged.After(s.kept[resource].Since) {
 		st.kept = m
 	}
 	if s.reached(m) {

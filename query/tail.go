@@ -3,6 +3,8 @@ package query
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"kubecdc/sinks"
@@ -14,37 +16,24 @@ func Start(ctx context.Context, r sinks.Reader, resources []string, from Target)
 	if from, err = resolve(ctx, r, from); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", asked, err)
 	}
-	var cut sinks.Cut
-	if from == (Target{}) {
-		cut, err = r.End(ctx)
-		return &cut, nil, err
-	}
-	if from.Logged.IsZero() {
+	if from != (Target{}) && from.Logged.IsZero() {
 		return nil, nil, fmt.Errorf("a tail can't begin at %s: name a time or a checkpoint", from)
 	}
-	if cut, err = r.At(ctx, from.Logged); err != nil {
+	cut, err := r.At(ctx, from.Logged)
+	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", from, err)
 	}
-	if len(resources) == 0 {
-		if resources, err = r.Resources(ctx); err != nil {
-			return nil, nil, err
-		}
+	if from == (Target{}) {
+		return &cut, nil, nil
 	}
-	for _, id := range resources {
-		since, err := r.KeptSince(ctx, id)
-		if err != nil {
-			return nil, nil, err
-		}
-		if since.After(from.Logged) {
+	kept, err := r.Kept(ctx, resources)
+	for _, id := range slices.Sorted(maps.Keys(kept)) {
+		if since := kept[id].Since; since.After(from.Logged) {
 			missing = append(missing, fmt.Sprintf("%s: the log has every change since %s", id, since.UTC().Format(time.RFC3339)))
 		}
-		lost, err := r.Lost(ctx, id)
-		if err != nil {
-			return nil, nil, err
-		}
-		if lost != "" {
+		if lost := kept[id].Lost; lost != "" {
 			missing = append(missing, id+": "+lost)
 		}
 	}
-	return &cut, missing, nil
+	return &cut, missing, err
 }

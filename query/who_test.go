@@ -17,18 +17,14 @@ type auditedLog struct {
 	records []audit.Record
 }
 
-func (l *auditedLog) Audits(_ context.Context, q audit.Query, visit func(*audit.Record) error) error {
+func (l *auditedLog) Audits(_ context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
 	for i := range l.records {
 		if r := l.records[i]; !r.Received.Before(q.Since) {
 			if err := visit(&r); err != nil {
-				return err
+				return audit.Coverage{}, err
 			}
 		}
 	}
-	return nil
-}
-
-func (l *auditedLog) AuditCoverage(context.Context) (audit.Coverage, error) {
 	return audit.Coverage{Since: began}, nil
 }
 

@@ -36,7 +36,7 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 			return nil, err
 		}
 	}
-	end, err := log.End(ctx)
+	end, err := log.At(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}

@@ -17,14 +17,15 @@ import (
 type written struct{ sinks.Reader }
 
 func (written) Resources(context.Context) ([]string, error) { return []string{"nodes", "pods"}, nil }
-func (written) End(context.Context) (sinks.Cut, error)      { return batches(5), nil }
-func (written) KeptSince(context.Context, string) (time.Time, error) {
-	return noon.Add(2 * time.Minute), nil
+func (written) Kept(context.Context, []string) (map[string]sinks.Kept, error) {
+	since := sinks.Kept{Since: noon.Add(2 * time.Minute)}
+	return map[string]sinks.Kept{"nodes": since, "pods": since}, nil
 }
 
-func (written) Lost(context.Context, string) (string, error) { return "", nil }
-
 func (written) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
+	if logged.IsZero() {
+		return batches(5), nil
+	}
 	if logged.Before(noon) {
 		return sinks.Cut{}, sinks.ErrNotKept
 	}

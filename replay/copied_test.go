@@ -19,7 +19,7 @@ import (
 )
 
 // connect opens the log in a file, for writing and for reading.
-func connect(ctx context.Context, path string) (sinks.Sink, sinks.Reader, error) {
+func connect(ctx context.Context, path string) (sinks.Sink, sinks.ReadCloser, error) {
 	file, err := sqlitefile.Own(ctx, path)
 	if err != nil {
 		return nil, nil, err
@@ -41,7 +41,7 @@ func check(t *testing.T, err error) {
 
 // source writes a log: two pods of a first list, a gap that was not recovered, a stream whose first list has not ended, and a stream
 // that was forgotten and listed again.
-func source(t *testing.T) (reader sinks.Reader, write func(position string, controls []change.Control, changes ...change.Change)) {
+func source(t *testing.T) (reader sinks.ReadCloser, write func(position string, controls []change.Control, changes ...change.Change)) {
 	t.Helper()
 	sink, reader, err := connect(t.Context(), filepath.Join(t.TempDir(), "log"))
 	check(t, err)
@@ -94,7 +94,7 @@ func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, 
 	check(t, err)
 	goOn()
 	check(t, plan.Count(t.Context(), from, nil))
-	target := &replay.SinkTarget{Place: path, Connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) { return connect(ctx, path) }}
+	target := &replay.SinkTarget{Place: path, Connect: func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error) { return connect(ctx, path) }}
 	run := &replay.Run{Plan: plan, Log: sinktest.Poisoned(from), Target: target, Covered: query.Copied}
 	check(t, run.Begin(t.Context()))
 	check(t, run.Do(t.Context()))

@@ -119,24 +119,18 @@ func (e *NotKeptError) Unwrap() error { return sinks.ErrNotKept }
 
 // checkKept finds out whether the log has every change since the plan's start. Missing changes are an error, or noted in the plan.
 func (p *Plan) checkKept(ctx context.Context, log sinks.Reader, incomplete bool) error {
-	for _, resource := range p.Filter.Resources {
-		lost, err := log.Lost(ctx, resource)
-		if err != nil {
-			return err
+	kept, err := log.Kept(ctx, p.Filter.Resources)
+	if err != nil {
+		return err
+	}
+	for _, resource := range slices.Sorted(maps.Keys(kept)) {
+		k := kept[resource]
+		if k.Lost != "" {
+			p.Incomplete = append(p.Incomplete, resource+": "+k.Lost)
 		}
-		if lost != "" {
-			p.Incomplete = append(p.Incomplete, resource+": "+lost)
-		}
-		if p.From.Cut == nil { // what there is
-			continue
-		}
-		since, err := log.KeptSince(ctx, resource)
-		if err != nil {
-			return err
-		}
-		if since.After(p.From.Time) {
+		if p.From.Cut != nil && k.Since.After(p.From.Time) { // from its start there is what there is
 			p.Incomplete = append(p.Incomplete, fmt.Sprintf("%s is complete since %s (logged), and the start is %s", resource,
-				since.UTC().Format(time.RFC3339), p.From.Time.UTC().Format(time.RFC3339)))
+				k.Since.UTC().Format(time.RFC3339), p.From.Time.UTC().Format(time.RFC3339)))
 		}
 	}
 	if len(p.Incomplete) > 0 && !incomplete {

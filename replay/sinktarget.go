@@ -16,10 +16,10 @@ import (
 type SinkTarget struct {
 	Place string // for errors, without passwords
 	// Connect makes the tables, and opens the log for writing and for reading.
-	Connect func(ctx context.Context) (sinks.Sink, sinks.Reader, error)
+	Connect func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error)
 
 	sink   sinks.Sink
-	reader sinks.Reader
+	reader sinks.ReadCloser
 	log    sinks.Log
 	seq    uint64
 	epoch  int64
@@ -56,7 +56,7 @@ func (t *SinkTarget) Open(ctx context.Context, _ string, visit func(*change.Cont
 // records visits the records of replays, each in the batch that it ends with.
 func (t *SinkTarget) records(ctx context.Context, visit func(*change.Control) error) error {
 	replayed := uint64(0)
-	return t.reader.Controls(ctx, time.Time{}, func(c *change.Control) error {
+	return t.reader.Controls(ctx, time.Time{}, nil, func(c *change.Control) error {
 		switch {
 		case strings.HasPrefix(string(c.Type), "replay-") && c.Slot == 0:
 			replayed, t.seq = c.Batch, c.Batch

@@ -79,7 +79,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	rest := " " + q.namespace + "/" + resource
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
-		end, err := v.log.End(ctx)
+		end, err := v.log.At(ctx, time.Time{})
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ func openKafka(_ context.Context, c *config.Config, cluster *Cluster, help SinkH
 	return kafka.New(settings)
 }
 
-func readKafka(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
+func readKafka(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error) {
 	return kafka.OpenReader(ctx, KafkaConfig(c, cluster))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
@@ -11,13 +12,13 @@ import (
 )
 
 // OpenLog opens the log of a cluster for reading, for a command.
-func OpenLog(ctx context.Context, command string, settings *config.Config, cluster string) (sinks.Reader, error) {
+func OpenLog(ctx context.Context, command string, settings *config.Config, cluster string) (sinks.ReadCloser, error) {
 	if SinkOf(settings).read == nil {
 		return nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
 			What: "what it writes can't be read back",
 			Fix:  "set it to the sink whose log exporter " + command + " shall read: sqlite, kafka or postgres"}}}
 	}
-	var reader sinks.Reader
+	var reader sinks.ReadCloser
 	step := dependency.Step{For: "the log", At: SinkAddress(settings), Limit: OpenLimit}
 	err := dependency.Once(ctx, step, func(ctx context.Context) (err error) {
 		reader, err = SinkOf(settings).read(ctx, settings, cluster)
@@ -35,7 +36,7 @@ func OpenLog(ctx context.Context, command string, settings *config.Config, clust
 
 // mustHave returns an error if the log has nothing of the cluster: then every answer would be that there was nothing.
 func mustHave(ctx context.Context, r sinks.Reader, settings *config.Config, cluster string) error {
-	end, err := r.End(ctx)
+	end, err := r.At(ctx, time.Time{})
 	if err != nil || len(end.Batches) > 0 {
 		return err
 	}

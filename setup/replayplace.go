@@ -90,7 +90,7 @@ func (p *ReplayPlace) Open(
 	case p.Stdout:
 		return replay.NewStream(stdout), nil
 	case p.Postgres != "":
-		return &replay.SinkTarget{Place: p.String(), Connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) {
+		return &replay.SinkTarget{Place: p.String(), Connect: func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error) {
 			to := postgres.Config{URL: p.Postgres, Cluster: cluster}
 			sink, err := postgres.Open(ctx, to)
 			if err != nil {
@@ -100,7 +100,7 @@ func (p *ReplayPlace) Open(
 			return sink, reader, err
 		}}, nil
 	case p.SQLite != "":
-		return &replay.SinkTarget{Place: p.String(), Connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) {
+		return &replay.SinkTarget{Place: p.String(), Connect: func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error) {
 			return connectFile(ctx, p.SQLite, cluster)
 		}}, nil
 	}
@@ -122,7 +122,7 @@ func (p *ReplayPlace) Open(
 }
 
 // connectFile owns the file of a log, which the reader closes.
-func connectFile(ctx context.Context, path, cluster string) (sinks.Sink, sinks.Reader, error) {
+func connectFile(ctx context.Context, path, cluster string) (sinks.Sink, sinks.ReadCloser, error) {
 	file, err := sqlitefile.Own(ctx, path)
 	if err != nil {
 		return nil, nil, err

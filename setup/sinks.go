@@ -36,7 +36,7 @@ type SinkEntry struct {
 	sinks.Kind
 	open func(context.Context, *config.Config, *Cluster, SinkHelp) (sinks.Sink, error)
 	// read opens a reader of a cluster's log; nil for a sink that can't be read back.
-	read func(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error)
+	read func(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error)
 	// at is the address of its server, and within is the place of the log in it, both without passwords. Both may be nil.
 	at, within func(*config.Config) string
 }
@@ -101,7 +101,7 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 var errTwoPlaces = &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CHECKPOINT", What: "a database, and KUBECDC_SINK is sqlite, " +
 	"which keeps log and checkpoint in one file", Fix: "set it to sqlite:PATH, or KUBECDC_SINK to kafka or postgres"}}}
 
-func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
+func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error) {
 	path, err := c.SQLitePath(cluster)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func openPostgres(ctx context.Context, c *config.Config, cluster *Cluster, help 
 		ClusterUID: cluster.Binding.ID, ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.Log})
 }
 
-func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
+func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error) {
 	return postgres.OpenReader(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster})
 }
 

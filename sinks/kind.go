@@ -15,4 +15,6 @@ type Kind struct {
 	// Deltas: a state is written as what differs from an earlier one, which the log has too. So before-images are always read, and who
 	// changed what is found when the log is read, and is not written.
 	Deltas bool
+	// Copies are how the log finds what lives now, each to be compared with the cluster; empty: by reading every change.
+	Copies []Each
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"kubecdc/audit"
 	"kubecdc/change"
 )
 
@@ -18,24 +19,37 @@ var ErrNotKept = errors.New("the log does not go back that far")
 type Reader interface {
 	// Resources returns the ids of the resources that the log has, or may have, changes of.
 	Resources(ctx context.Context) ([]string, error)
-	// End is the end of the log now.
-	End(ctx context.Context) (Cut, error)
-	// At is the last cut whose batches were all logged at or before a time. It comes from the control records; ErrNotKept if
-	// they do not go back that far.
+	// At is the last cut whose batches were all logged at or before a time; zero: the end of the log now. ErrNotKept if the control records
+	// do not go back that far.
 	At(ctx context.Context, logged time.Time) (Cut, error)
-	// KeptSince is since when the log has every change of a resource that was logged. Of older changes it has the last one of
-	// each object that was not deleted.
-	KeptSince(ctx context.Context, resource string) (time.Time, error)
-	// Lost says what the log lacks of a resource although no gap record says so, such as records that somebody has removed (Unrecorded);
-	// empty: nothing that is known of.
-	Lost(ctx context.Context, resource string) (string, error)
+	// Kept returns what the log still has of some of its resources; empty: of all.
+	Kept(ctx context.Context, resources []string) (map[string]Kept, error)
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.
 	// Wanted, visit and Progress are called by one goroutine at a time. With Follow it ends with the error of the context.
 	Changes(ctx context.Context, q Query, visit func(*Logged) error) error
 	// Controls visits the cluster's control records that were logged at or after a time, in the order of the log: that of a slot is (epoch,
-	// batch), and between slots it is one that the log records, whatever the clocks did.
-	Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error
+	// batch), and between slots it is one that the log records, whatever the clocks did. A log may have spans that stand for several batches.
+	// It visits those of which inFull is false; nil: none.
+	Controls(ctx context.Context, since time.Time, inFull func(*Span) bool, visit func(*change.Control) error) error
+	// Audits visits the audit records that a query selects, in any order, each once, and returns of which time the log has some. A record
+	// is valid until visit returns.
+	Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error)
+}
+
+// ReadCloser is a Reader that its user closes.
+type ReadCloser interface {
+	Reader
 	Close() error
+}
+
+// Kept is what a log still has of a resource.
+type Kept struct {
+	// Since is since when the log has every change that was logged. Of older changes it has the last one of each object that was not
+	// deleted.
+	Since time.Time
+	// Lost says what the log lacks although no gap record says so, such as records that somebody has removed (Unrecorded); empty: nothing
+	// that is known of.
+	Lost string
 }
 
 // Unrecorded is what Lost says of a loss.
@@ -68,6 +82,7 @@ type Query struct {
 	// Changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call. ErrNotKept if
 	// retention has removed changes after the first one, or removes some before they are read.
 	After, To *Cut
+	Each      Each
 	Follow    bool // go on with what is written later, until the context ends; To is nil
 	// Wanted decides by all but Before, After, Key and Value, which are not read yet; nil: all.
 	Wanted   func(*Logged) bool
@@ -75,6 +90,22 @@ type Query struct {
 	// Progress is called now and then with the number of records read, selected or not, of how many; nil: nobody asks.
 	Progress func(read, of int64)
 }
+
+// Each says which of its changes are needed of each object. A log that would have to read all of them returns errors.ErrUnsupported at
+// once for the others.
+type Each int
+
+const (
+	All Each = iota
+	// Last is the last change up to Query.To, with After alone, or more. Of deletions it is only those that no event told: inferred ones,
+	// and those of a gap.
+	Last
+	// Rest is the changes of each name after Query.After, in their order, up to the first one that is not wanted. Wanted is called right
+	// before visit, or several times before it.
+	Rest
+	// Table is what the log stores of each object as it is now, with After alone.
+	Table
+)
 
 // Selects reports whether a change is of the namespace and the name, and wanted.
 func (q *Query) Selects(l *Logged) bool {
@@ -123,39 +154,10 @@ func (l *Logged) Clone() Logged {
 // Header is a header of a record.
 type Header struct{ Key, Value string }
 
-// StateReader is a Reader that finds the changes of objects by a cut, without reading those before it.
-type StateReader interface {
-	// States visits the last change up to the cut q.To of each object that a query selects, with After alone; of deletions only those
-	// that no event told: inferred ones, and those of a gap.
-	States(ctx context.Context, q Query, visit func(*Logged) error) error
-	// Rest visits the changes after the cut q.After, those of each name in their order, up to the first one of it that is not wanted.
-	// Wanted is called right before visit, or several times before it.
-	Rest(ctx context.Context, q Query, visit func(*Logged) error) error
-}
-
-// Outliner is a Reader that tells in short what many batches did to positions.
-type Outliner interface {
-	// Outline visits what Controls does from the start of the log, but for some of the batches that have no control record besides, or only
-	// one that the same streams are current: spans of half a minute, unless their whole is asked for. Such a span has one batch record, its
-	// last one, with the last position of each stream.
-	Outline(ctx context.Context, whole func(*Span) bool, visit func(*change.Control) error) error
-}
-
-// Span is a batch record that stands for several.
+// Span is a batch record that stands for several, which have no control record besides, or only one that the same streams are current. It has
+// the last position of each stream.
 type Span struct {
 	*change.Control
 	First    uint64    // batch
 	Earliest time.Time // of all positions, also those that Control lacks
-}
-
-// TableReader is a Reader of a sink that also keeps the current state of each object.
-type TableReader interface {
-	// Objects visits what the sink has of a resource now: After, and what identifies it; without After with noBodies.
-	Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*Logged)) error
-}
-
-// LastReader is a TableReader whose table is stored besides the changes.
-type LastReader interface {
-	// Last visits what the changes say of the objects of a resource now, as Objects does what the table says. It is gentle to the server.
-	Last(ctx context.Context, of *change.Resource, noBodies bool, visit func(*Logged)) error
 }

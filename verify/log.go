@@ -11,20 +11,21 @@ import (
 	"kubecdc/sinks"
 )
 
-// Log returns the copies that a log is: what folding it gives; or of a sink that has a table of objects the table, and the changes where
-// these are stored besides. A copy has the last state of each key, whichever stream that is of. hash is nil if contents are not compared.
-func Log(r sinks.Reader, streams []*change.Stream, hash *Hash) (copies []Copy) {
+// Log returns the copies that a log is: what it finds of the objects that live now, in one way or more; or what folding its changes gives. A
+// copy has the last state of each key, whichever stream that is of. hash is nil if contents are not compared.
+func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Hash) (copies []Copy) {
 	p := &positions{reader: r, streams: streams}
-	add := func(name string, read func(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error) {
+	for _, each := range found {
+		name := map[sinks.Each]string{sinks.Table: "table", sinks.Last: "changes"}[each]
 		copies = append(copies, Copy{name, p.of, func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
-			return read(ctx, &s.Resource, hash == nil, func(l *sinks.Logged) { visit(l.Change.Key(), objectOf(l, s, hash)) })
+			q := sinks.Query{Each: each, Resources: []string{s.Resource.ID()}, NoBodies: hash == nil}
+			return r.Changes(ctx, q, func(l *sinks.Logged) error {
+				if l.Op != change.Delete {
+					visit(l.Change.Key(), objectOf(l, s, hash))
+				}
+				return nil
+			})
 		}})
-	}
-	if t, ok := r.(sinks.TableReader); ok {
-		add("table", t.Objects)
-	}
-	if c, ok := r.(sinks.LastReader); ok {
-		add("changes", c.Last)
 	}
 	if len(copies) > 0 {
 		return copies
@@ -129,7 +130,7 @@ func (p *positions) find(ctx context.Context) error {
 	for _, since := range []time.Time{time.Now().Add(-10 * time.Minute), time.Now().Add(-24 * time.Hour), {}} {
 		p.last, p.read = map[change.StreamID]Position{}, time.Now()
 		batches := map[int]uint64{}
-		err := p.reader.Controls(ctx, since, func(c *change.Control) error {
+		err := p.reader.Controls(ctx, since, nil, func(c *change.Control) error {
 			if c.Type != change.ControlBatch {
 				return nil
 			}

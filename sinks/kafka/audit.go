@@ -22,10 +22,7 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-var (
-	_ sinks.AuditLog    = (*Sink)(nil)
-	_ sinks.AuditReader = (*Reader)(nil)
-)
+var _ sinks.AuditLog = (*Sink)(nil)
 
 // auditLog writes the audit topic. What it knows to be there it has read there, so it does not matter who has written it: each Write
 // first reads what came since. Of two replicas that write the same event in the same instant neither reads the other's record: readers

@@ -87,7 +87,8 @@ func TestAuditRepeatsAreReadOnce(t *testing.T) {
 		t.Fatalf("the topic has %d records, want 4", n)
 	}
 	n = 0
-	mustDo(t, openReader(t, cfg).Audits(servers.Context(t), audit.Query{}, func(*audit.Record) error { n++; return nil }))
+	_, err := openReader(t, cfg).Audits(servers.Context(t), audit.Query{}, func(*audit.Record) error { n++; return nil })
+	mustDo(t, err)
 	if n != 2 {
 		t.Errorf("%d records are read, want 2", n)
 	}
@@ -118,7 +119,8 @@ func TestAuditWritesThatAreCutShort(t *testing.T) {
 		t.Fatal("no write was cut short")
 	}
 	read := map[string]int{}
-	mustDo(t, openReader(t, cfg).Audits(servers.Context(t), audit.Query{}, func(r *audit.Record) error { read[r.ID]++; return nil }))
+	_, err := openReader(t, cfg).Audits(servers.Context(t), audit.Query{}, func(r *audit.Record) error { read[r.ID]++; return nil })
+	mustDo(t, err)
 	for _, r := range records {
 		if read[r.ID] != 1 {
 			t.Errorf("record %s is read %d times", r.ID, read[r.ID])

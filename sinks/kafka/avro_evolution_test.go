@@ -210,7 +210,7 @@ func schemaRecords(t *testing.T, cfg kafka.Config) (ids []int) {
 	r, err := kafka.OpenReader(servers.Context(t), cfg)
 	mustDo(t, err)
 	defer r.Close()
-	mustDo(t, r.Controls(servers.Context(t), time.Now().Add(-time.Hour), func(c *change.Control) error {
+	mustDo(t, r.Controls(servers.Context(t), time.Now().Add(-time.Hour), nil, func(c *change.Control) error {
 		if c.Type == change.ControlSchema {
 			ids = append(ids, c.Schema.ID)
 			if c.Schema.Topic != cfg.TopicPrefix+".pods" || c.Schema.Subject != c.Schema.Topic+"-value" {

@@ -120,8 +120,7 @@ func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
 	raiseHistory(t, r.admin, topic)
 	next(3)
 	kept, found := 0, left() // before the question: a compaction that had begun may still end
-	since, err := openReader(t, cfg).KeptSince(servers.Context(t), "pods")
-	mustDo(t, err)
+	since := keptSince(t, openReader(t, cfg))
 	for version, at := range written {
 		switch {
 		case !at.Before(since) && !found[version]:
@@ -159,8 +158,7 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 		return headers(r.committed(t, cfg.Brokers, topic)[0][0])[change.HeaderResourceVersion] == "2", nil
 	})
 	raiseHistory(t, r.admin, topic)
-	since, err := openReader(t, cfg).KeptSince(servers.Context(t), "pods")
-	mustDo(t, err)
+	since := keptSince(t, openReader(t, cfg))
 	if !since.After(taken) || since.After(left) {
 		t.Errorf("the log is kept since %s; the change of %s is gone, and the one of %s is there", since, taken, left)
 	}

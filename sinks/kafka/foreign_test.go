@@ -106,7 +106,7 @@ func wantReadable(t *testing.T, cfg kafka.Config, want ...*change.Batch) {
 	mustDo(t, err)
 	defer r.Close()
 	batches, changes := 0, 0
-	mustDo(t, r.Controls(servers.Context(t), time.Time{}, func(c *change.Control) error {
+	mustDo(t, r.Controls(servers.Context(t), time.Time{}, nil, func(c *change.Control) error {
 		if c.Type == change.ControlBatch {
 			batches++
 		}
@@ -120,7 +120,7 @@ func wantReadable(t *testing.T, cfg kafka.Config, want ...*change.Batch) {
 	if batches != len(want) || changes != wanted {
 		t.Errorf("the reader has %d batches of %d changes, want %d of %d", batches, changes, len(want), wanted)
 	}
-	_, err = r.End(servers.Context(t))
+	_, err = r.At(servers.Context(t), time.Time{})
 	mustDo(t, err)
 }
 

@@ -81,7 +81,7 @@ func place(cfg kafka.Config) sinktest.Place {
 		},
 		DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, cfg) },
 		Remove:      func(t *testing.T, plural string) { removeRecords(t, cfg.Brokers, cfg.TopicPrefix+"."+plural) },
-		Reader: func(t *testing.T, cluster string) sinks.Reader {
+		Reader: func(t *testing.T, cluster string) sinks.ReadCloser {
 			read := cfg
 			read.Cluster, read.ClusterUID = cluster, ""
 			r, err := kafka.OpenReader(servers.Context(t), read)

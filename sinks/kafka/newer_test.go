@@ -40,7 +40,7 @@ func TestALogOfANewerReleaseIsRefused(t *testing.T) {
 	reader, err := kafka.OpenReader(servers.Context(t), cfg)
 	mustDo(t, err)
 	defer reader.Close()
-	wantNewer(t, reader.Controls(servers.Context(t), time.Time{}, func(*change.Control) error { return nil }))
+	wantNewer(t, reader.Controls(servers.Context(t), time.Time{}, nil, func(*change.Control) error { return nil }))
 	if after := r.settled(t, topic); after[topic][0].Offset != before[topic][0].Offset {
 		t.Errorf("the control topic ends at %v, and ended at %v", after, before)
 	}

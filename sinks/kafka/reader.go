@@ -14,7 +14,7 @@ type Reader struct {
 	sink *Sink
 }
 
-var _ sinks.Reader = (*Reader)(nil)
+var _ sinks.ReadCloser = (*Reader)(nil)
 
 // OpenReader returns a reader of the topics that a sink of this configuration writes. ClusterUID may be empty.
 func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {

@@ -14,10 +14,7 @@ import (
 	"kubecdc/sinks"
 )
 
-var (
-	_ sinks.AuditLog    = (*Sink)(nil)
-	_ sinks.AuditReader = (*Reader)(nil)
-)
+var _ sinks.AuditLog = (*Sink)(nil)
 
 const addAudit = `insert into kubecdc_log.audit select $1, r.* from unnest($2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[],
 	$7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::int[], $14::text[]::json[]) r on conflict do nothing`
@@ -70,12 +67,17 @@ func (s *Sink) dropAudit(ctx context.Context) error {
 	}
 }
 
-func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
+// Audits implements sinks.Reader.
+func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
+	of, err := r.auditCoverage(ctx)
+	if err != nil || of.Since.IsZero() {
+		return of, err
+	}
 	const look = `select record from kubecdc_log.audit where cluster = $1 and ($2::text[] is null or resource = any($2))
 		and ($3 = '' or namespace = $3) and ($4 = '' or name in ($4, '')) and received >= $5`
 	var text []byte
 	args := []any{r.cluster, q.Resources, q.Namespace, q.Name, q.Since}
-	return r.db.Each(ctx, "read the audit records", look, args, []any{&text}, func() error {
+	return of, r.db.Each(ctx, "read the audit records", look, args, []any{&text}, func() error {
 		var record audit.Record
 		if err := json.Unmarshal(text, &record); err != nil {
 			return err
@@ -84,8 +86,8 @@ func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	})
 }
 
-// AuditCoverage finds the first and the last id, which begin with the times.
-func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error) {
+// auditCoverage finds the first and the last id, which begin with the times.
+func (r *Reader) auditCoverage(ctx context.Context) (c audit.Coverage, err error) {
 	var first, last *string
 	const look = `select min(id), max(id) from kubecdc_log.audit where cluster = $1`
 	err = pgdb.Querier{DB: r.db}.Row(ctx, look, []any{r.cluster}, &first, &last)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -12,39 +13,49 @@ import (
 	"kubecdc/sinks"
 )
 
-// lastChange is where an object's last change is, and what it says besides the state.
-type lastChange struct {
-	slot, n         int
-	epoch, batch    int64
-	written         time.Time
-	uid             string
-	version         change.ResourceVersion
-	stream          change.StreamID
-	namespace, name string
+// changeKey is where a change is.
+type changeKey struct {
+	slot, n      int
+	epoch, batch int64
+	written      time.Time
 }
 
-// Last implements sinks.LastReader. It goes from partition to partition, the oldest first. Of each the database finds the last change of
-// every name, without its states: what is transferred and held grows with the objects, and not with the changes. The states of those that
-// live are then read by key.
-func (r *Reader) Last(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
-	since, err := r.KeptSince(ctx, "")
+const (
+	lastAtOnce = 1000
+	// clocksDiffer is by how much the exporter's clock may be ahead of the database's. An object that was seen to change so long after the
+	// oldest partition began has a change there, or in a later one.
+	clocksDiffer = time.Hour
+)
+
+// last goes from partition to partition, the oldest first. Of each the database finds the last change of every name, without its states:
+// what is transferred and held grows with the objects, and not with the changes. The states of those that live are then read by key.
+func (s *scan) last(ctx context.Context) error {
+	since, err := s.reader.keptSince(ctx)
 	if err != nil {
 		return err
 	}
-	living, err := r.living(ctx, of)
-	if err != nil {
-		return err
-	}
-	parsed := streams{}
-	for page := range slices.Chunk(living, lastAtOnce) {
-		if err := r.states(ctx, page, noBodies, parsed, visit); err != nil {
+	resources := s.Resources
+	if len(resources) == 0 {
+		if resources, err = s.reader.Resources(ctx); err != nil {
 			return err
 		}
 	}
-	s := &scan{reader: r, Query: sinks.Query{Resources: []string{of.ID()}, NoBodies: noBodies}, streams: parsed}
+	s.images = lastImage
+	for _, id := range resources {
+		living, err := s.reader.living(ctx, id)
+		if err != nil {
+			return err
+		}
+		for page := range slices.Chunk(living, lastAtOnce) {
+			if err := s.byKeys(ctx, page); err != nil {
+				return err
+			}
+		}
+	}
+	visit := s.visit
 	s.visit = func(l *sinks.Logged) error {
 		if l.Time.Before(since.Add(clocksDiffer)) {
-			visit(l)
+			return visit(l)
 		}
 		return nil
 	}
@@ -57,18 +68,11 @@ func (r *Reader) Last(ctx context.Context, of *change.Resource, noBodies bool, v
 	return nil
 }
 
-const (
-	lastAtOnce = 1000
-	// clocksDiffer is by how much the exporter's clock may be ahead of the database's. An object that was seen to change so long after the
-	// oldest partition began has a change there, or in a later one.
-	clocksDiffer = time.Hour
-)
-
 // living are the last changes of the objects of a resource that the changes do not say are deleted, in the order of the log.
-func (r *Reader) living(ctx context.Context, of *change.Resource) ([]lastChange, error) {
+func (r *Reader) living(ctx context.Context, resource string) ([]changeKey, error) {
 	const look = `select distinct on (namespace, name) * from (
-			select distinct on (c.namespace, c.name, c.slot) c.namespace, c.name, c.slot, c.epoch, c.batch, c.n, c.written, c.op, c.uid,
-				c.resource_version, c.stream from kubecdc_log.changes c
+			select distinct on (c.namespace, c.name, c.slot) c.namespace, c.name, c.slot, c.epoch, c.batch, c.n, c.written, c.op
+				from kubecdc_log.changes c
 			where c.cluster = $1 and c.api_group = $2 and c.resource = $3 and c.written >= $4 and c.written < $5
 			order by c.namespace, c.name, c.slot, c.epoch desc, c.batch desc, c.n desc) of_slots
 		order by namespace, name, written desc`
@@ -76,17 +80,19 @@ func (r *Reader) living(ctx context.Context, of *change.Resource) ([]lastChange,
 	if err != nil {
 		return nil, err
 	}
-	live := map[[2]string]lastChange{}
+	plural, group, _ := strings.Cut(resource, ".")
+	live := map[[2]string]changeKey{}
 	for _, p := range partitions {
-		var l lastChange
+		var name [2]string
+		var k changeKey
 		var op string
 		began := time.Now()
-		err := r.db.Each(ctx, "find the last changes of objects", look, []any{r.cluster, of.Group, of.Plural, p[0], p[1]},
-			[]any{&l.namespace, &l.name, &l.slot, &l.epoch, &l.batch, &l.n, &l.written, &op, &l.uid, &l.version, &l.stream}, func() error {
-				if name := [2]string{l.namespace, l.name}; op == change.Delete.String() {
+		err := r.db.Each(ctx, "find the last changes of objects", look, []any{r.cluster, group, plural, p[0], p[1]},
+			[]any{&name[0], &name[1], &k.slot, &k.epoch, &k.batch, &k.n, &k.written, &op}, func() error {
+				if op == change.Delete.String() {
 					delete(live, name)
 				} else {
-					live[name] = l
+					live[name] = k
 				}
 				return nil
 			})
@@ -97,7 +103,7 @@ func (r *Reader) living(ctx context.Context, of *change.Resource) ([]lastChange,
 			return nil, err
 		}
 	}
-	return slices.SortedFunc(maps.Values(live), func(a, b lastChange) int {
+	return slices.SortedFunc(maps.Values(live), func(a, b changeKey) int {
 		return cmp.Or(a.written.Compare(b.written), cmp.Compare(a.slot, b.slot), cmp.Compare(a.batch, b.batch), cmp.Compare(a.n, b.n))
 	}), nil
 }
@@ -113,27 +119,17 @@ func (r *Reader) partitions(ctx context.Context) (all [][2]time.Time, err error)
 	return all, err
 }
 
-// states visits the states after some changes, each found by its key.
-func (r *Reader) states(ctx context.Context, of []lastChange, noBodies bool, parsed streams, visit func(*sinks.Logged)) error {
-	const look = `select g.i, case when $7 then null else c.after end
-		from unnest($2::int[], $3::bigint[], $4::bigint[], $5::int[], $6::timestamptz[]) with ordinality as g (slot, epoch, batch, n, written, i)
-		cross join lateral (select after from kubecdc_log.changes where (cluster, slot, epoch, batch, n, written) =
-			($1, g.slot, g.epoch, g.batch, g.n, g.written) limit 1) c`
+// byKeys visits changes that are found by their keys.
+func (s *scan) byKeys(ctx context.Context, keys []changeKey) error {
+	const from = ` from unnest($2::int[], $3::bigint[], $4::bigint[], $5::int[], $6::timestamptz[]) as g (slot, epoch, batch, n, written)
+		cross join lateral (select * from kubecdc_log.changes where (cluster, slot, epoch, batch, n, written) =
+			($1, g.slot, g.epoch, g.batch, g.n, g.written) limit 1) c where true`
 	var slots, ns []int
 	var epochs, batches []int64
 	var written []time.Time
-	for _, l := range of {
-		slots, ns, epochs, batches, written = append(slots, l.slot), append(ns, l.n), append(epochs, l.epoch), append(batches, l.batch),
-			append(written, l.written)
+	for _, k := range keys {
+		slots, ns, epochs, batches, written = append(slots, k.slot), append(ns, k.n), append(epochs, k.epoch), append(batches, k.batch),
+			append(written, k.written)
 	}
-	var i int
-	var after []byte
-	return r.db.Each(ctx, "read the last states of objects", look, []any{r.cluster, slots, epochs, batches, ns, written, noBodies},
-		[]any{&i, &after}, func() error {
-			at := &of[i-1]
-			l := sinks.Logged{Slot: at.slot, Epoch: at.epoch, Batch: uint64(at.batch), Logged: at.written}
-			l.Stream, l.Namespace, l.Name, l.UID, l.ResourceVersion, l.After = parsed.of(at.stream), at.namespace, at.name, at.uid, at.version, after
-			visit(&l)
-			return nil
-		})
+	return s.rows(ctx, from, "", []any{s.reader.cluster, slots, epochs, batches, ns, written}, nil)
 }

@@ -14,6 +14,7 @@ import (
 // slotLog writes one slot's batches.
 type slotLog struct {
 	sink    *Sink
+	reader  *Reader
 	slot    int
 	epoch   int64
 	restart bool // the tail was lost: the first batch follows the checkpoint's, not the log's

@@ -25,7 +25,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
+	log := &slotLog{sink: s, reader: &Reader{s.db, s.cluster}, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
 	opened := &sinks.Opened{Log: log, Content: log, Tail: sinks.NoTail}
 	switch {
 	case at.seq < from.Seq: // of a checkpoint that is new too, if its rebuild after such a loss was interrupted
@@ -33,9 +33,11 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			"a backup, or did the server fail over to a standby that was behind?", at.seq, from.Seq)
 	case from.New:
 	default:
-		if opened.Lost, err = log.losses(ctx); err != nil {
+		removed, err := log.reader.removed(ctx, slot)
+		if err != nil {
 			return nil, s.db.Fail(op, err)
 		}
+		opened.Lost = removed.Loss()
 		opened.Last = at.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 			return log.readTail(ctx, from.Seq, visit)

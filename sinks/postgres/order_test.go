@@ -92,7 +92,7 @@ func wantOrder(t *testing.T, url, want string) {
 		}
 	}
 	var positions []string
-	err = r.Controls(t.Context(), time.Time{}, func(c *change.Control) error {
+	err = r.Controls(t.Context(), time.Time{}, nil, func(c *change.Control) error {
 		for _, p := range c.Positions {
 			positions = append(positions, string(p.ResourceVersion))
 		}

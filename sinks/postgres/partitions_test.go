@@ -131,10 +131,11 @@ func wantLast(t *testing.T, url, want string) {
 	}
 	defer r.Close()
 	var names []string
-	err = r.Last(t.Context(), &pods.Resource, false, func(l *sinks.Logged) {
+	err = r.Changes(t.Context(), sinks.Query{Each: sinks.Last, Resources: []string{"pods"}}, func(l *sinks.Logged) error {
 		if names = append(names, l.Name); len(l.After) == 0 {
 			t.Errorf("%s has no state", l.Name)
 		}
+		return nil
 	})
 	slices.Sort(names)
 	if got := strings.Join(names, " "); err != nil || got != want {
@@ -157,7 +158,8 @@ func wantPastRead(t *testing.T, url string) {
 		}
 		return moment
 	}
-	if since, err := r.KeptSince(t.Context(), "pods"); err != nil || !since.Equal(at("2026-06-04T00:00:00Z")) {
+	kept, err := r.Kept(t.Context(), nil)
+	if since := kept["pods"].Since; err != nil || !since.Equal(at("2026-06-04T00:00:00Z")) {
 		t.Errorf("the log is kept since %s, %v", since, err)
 	}
 	if _, err := r.At(t.Context(), at("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotKept) {

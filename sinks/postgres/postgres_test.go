@@ -32,7 +32,7 @@ func contract(t *testing.T, database func(testing.TB) string) {
 			Remove: func(t *testing.T, plural string) {
 				rows(t, url, "delete from changes where resource = '"+plural+"'; delete from objects where resource = '"+plural+"'")
 			},
-			Reader: func(t *testing.T, cluster string) sinks.Reader {
+			Reader: func(t *testing.T, cluster string) sinks.ReadCloser {
 				r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: cluster})
 				if err != nil {
 					t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -20,11 +21,7 @@ type Reader struct {
 	cluster string
 }
 
-var (
-	_ sinks.Reader      = (*Reader)(nil)
-	_ sinks.TableReader = (*Reader)(nil)
-	_ sinks.LastReader  = (*Reader)(nil)
-)
+var _ sinks.ReadCloser = (*Reader)(nil)
 
 // OpenReader connects. Of the configuration it needs URL, PasswordFile and Cluster.
 func OpenReader(ctx context.Context, c Config) (*Reader, error) {
@@ -63,11 +60,11 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-func (r *Reader) End(ctx context.Context) (sinks.Cut, error) {
-	return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
-}
-
+// At scans each slot's last batch, and its first one if it has none before the cut.
 func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+	if logged.IsZero() {
+		return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
+	}
 	const look = `select s.slot, coalesce(b.seq, 0), coalesce(b.seq, first.seq, 1) from kubecdc_log.slots s
 		left join lateral (select seq from kubecdc_log.batches
 			where cluster = s.cluster and slot = s.slot and written <= $2 order by epoch desc, seq desc limit 1) b on true
@@ -81,7 +78,6 @@ func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	return cut, err
 }
 
-// cut scans each slot's last batch, and its first one if it has none before the cut.
 func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, error) {
 	cut := sinks.Cut{Batches: map[int]uint64{}}
 	var slot int
@@ -95,8 +91,26 @@ func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, 
 	return cut, err
 }
 
-// KeptSince is where the oldest partitions begin, if any was dropped before them.
-func (r *Reader) KeptSince(ctx context.Context, _ string) (since time.Time, err error) {
+// Kept is the same for all resources, but for what is lost. That is counted as a new owner does.
+func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+	known, err := r.Resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	since, err := r.keptSince(ctx)
+	if err != nil {
+		return nil, err
+	}
+	end, err := r.At(ctx, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	removed, err := r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...)
+	return removed.Kept(known, resources, since), r.db.Fail("find out whether the log has lost anything", err)
+}
+
+// keptSince is where the oldest partitions begin, if any was dropped before them.
+func (r *Reader) keptSince(ctx context.Context) (since time.Time, err error) {
 	const look = `select max(p.lower) from (select min(lower) as lower from kubecdc_log.partitions
 			where parent in ('batches', 'changes') group by parent) p
 		where exists (select from kubecdc_log.slots s cross join lateral (select seq from kubecdc_log.batches
@@ -107,7 +121,7 @@ func (r *Reader) KeptSince(ctx context.Context, _ string) (since time.Time, err 
 
 // Controls makes the batch records of the rows of batches. The times at which batches were written are the order of the log, and slots may
 // share one.
-func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
+func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
 	const look = `select slot, epoch, batch, n, written, 0 as changes, null as positions, record from kubecdc_log.control
 			where cluster = $1 and written >= $2
 		union all
@@ -132,27 +146,21 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	})
 }
 
-func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
-	const look = `select namespace, name, uid, resource_version, stream, case when $4 then null else body end from kubecdc_log.objects
-		where cluster = $1 and api_group = $2 and resource = $3`
-	var l sinks.Logged
-	var stream change.StreamID
-	parsed := streams{}
-	return r.db.Each(ctx, "read the table objects", look, []any{r.cluster, of.Group, of.Plural, noBodies},
-		[]any{&l.Namespace, &l.Name, &l.UID, &l.ResourceVersion, &stream, &l.After}, func() error {
-			l.Stream = parsed.of(stream)
-			visit(&l)
-			return nil
-		})
-}
-
 // followEvery is how often new batches are asked for.
 const followEvery = 200 * time.Millisecond
 
 // Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch,
 // in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	s := &scan{reader: r, Query: q, visit: visit, streams: streams{}, at: map[int]storedBatch{}}
+	s := r.scan(q, visit)
+	switch {
+	case q.Each == sinks.Table:
+		return s.objects(ctx, "")
+	case q.Each == sinks.Last && q.To == nil:
+		return s.last(ctx)
+	case q.Each != sinks.All:
+		return errors.ErrUnsupported
+	}
 	if q.After == nil {
 		if err := s.unchanged(ctx); err != nil {
 			return err
@@ -164,7 +172,7 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	for {
 		to := q.To
 		if to == nil {
-			end, err := r.End(ctx)
+			end, err := r.At(ctx, time.Time{})
 			if err != nil {
 				return err
 			}
@@ -179,16 +187,8 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	}
 }
 
-type row struct {
-	slot    int
-	epoch   int64
-	seq     uint64
-	written time.Time
-	changes int
-}
-
 // pending lists the batches with changes up to a cut that were not read yet, in the order in which they were written.
-func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error) {
+func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []storedBatch, err error) {
 	const look = `select slot, epoch, seq, written, changes from kubecdc_log.batches
 		where cluster = $1 and slot = $2 and (epoch, seq) > ($3, $4) and seq > $5 and seq <= $6 order by epoch, seq`
 	for slot, end := range to.Batches {
@@ -200,7 +200,7 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 		if end <= max(after, at.seq) {
 			continue
 		}
-		var b row
+		var b storedBatch
 		read, jumped := at.seq, false
 		args := []any{s.reader.cluster, slot, at.epoch, int64(at.seq), int64(after), int64(end)}
 		into := []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}
@@ -209,7 +209,7 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 				return fmt.Errorf("slot %d has no batch %d any more: %w", slot, after+1, sinks.ErrNotKept)
 			}
 			jumped = jumped || at.seq == read && read > 0 && b.seq > read+1
-			at = storedBatch{epoch: b.epoch, seq: b.seq}
+			at = b
 			if b.changes > 0 {
 				all = append(all, b)
 			}
@@ -224,6 +224,6 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 		}
 		s.at[slot] = at
 	}
-	slices.SortStableFunc(all, func(a, b row) int { return a.written.Compare(b.written) })
+	slices.SortStableFunc(all, func(a, b storedBatch) int { return a.written.Compare(b.written) })
 	return all, nil
 }

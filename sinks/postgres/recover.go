@@ -4,24 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
-	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
 // readTail reads the batches after from, one after another, up to where the slot stood when this owner opened it. Each takes two
 // statements that find it by key: no cursor stays open while the caller works.
 func (l *slotLog) readTail(ctx context.Context, from uint64, visit func(*sinks.Recovered) error) error {
-	at := storedBatch{epoch: l.at.epoch} // before the first batch of that epoch
-	parsed := streams{}
+	at := storedBatch{slot: l.slot, epoch: l.at.epoch} // before the first batch of that epoch
 	for seq := from + 1; seq <= l.at.seq; seq++ {
 		var changes []change.Change
 		err := l.sink.db.WithDeadline(ctx, 0, func(ctx context.Context) (err error) {
 			if at, err = l.batchAfter(ctx, at, from); err == nil && at.seq == seq {
-				changes, err = l.changesOf(ctx, at, parsed)
+				changes, err = l.reader.changesOf(ctx, at)
 			}
 			return err
 		})
@@ -47,35 +46,32 @@ func (l *slotLog) lost(format string, args ...any) *sinks.LostTailError {
 	return &sinks.LostTailError{Reason: fmt.Sprintf(format, args...)}
 }
 
+// storedBatch is a row of batches.
 type storedBatch struct {
+	slot      int
 	epoch     int64
 	seq       uint64
+	written   time.Time
 	changes   int
 	positions []change.Position
 }
 
 // batchAfter gives the row that follows at, and is of a higher number than from.
 func (l *slotLog) batchAfter(ctx context.Context, at storedBatch, from uint64) (b storedBatch, err error) {
-	const look = `select epoch, seq, changes, positions from kubecdc_log.batches
+	const look = `select slot, epoch, seq, written, changes, positions from kubecdc_log.batches
 		where cluster = $1 and slot = $2 and (epoch, seq) > ($3, $4) and seq > $5 order by epoch, seq limit 1`
 	err = l.sink.db.QueryRow(ctx, look, l.sink.cluster, l.slot, at.epoch, int64(at.seq), int64(from)).
-		Scan(&b.epoch, &b.seq, &b.changes, &b.positions)
+		Scan(&b.slot, &b.epoch, &b.seq, &b.written, &b.changes, &b.positions)
 	return b, err
 }
 
-func (l *slotLog) changesOf(ctx context.Context, b storedBatch, parsed streams) ([]change.Change, error) {
-	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
-		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`
+// changesOf reads the changes of a batch, with their last images alone.
+func (r *Reader) changesOf(ctx context.Context, b storedBatch) ([]change.Change, error) {
 	changes := make([]change.Change, 0, b.changes)
-	var stream change.StreamID
-	var op string
-	var c change.Change
-	args := []any{l.sink.cluster, l.slot, b.epoch, int64(b.seq)}
-	into := []any{&stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, &c.After}
-	err := pgdb.Querier{DB: l.sink.db}.Rows(ctx, look, args, into, func() error {
-		c.Stream, c.Op = parsed.of(stream), change.Op(op[0])
-		changes = append(changes, c)
+	s := r.scan(sinks.Query{}, func(l *sinks.Logged) error {
+		changes = append(changes, l.Change)
 		return nil
 	})
-	return changes, err
+	s.images = lastImage
+	return changes, s.group(ctx, []storedBatch{b})
 }

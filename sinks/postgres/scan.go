@@ -15,12 +15,20 @@ import (
 type scan struct {
 	sinks.Query
 	reader  *Reader
+	images  string // that are read of a change
 	visit   func(*sinks.Logged) error
 	streams streams
 	at      map[int]storedBatch // the last batch of each slot that was read
 	since   time.Time           // where the history began when what is left of earlier times was read
 	read    int64
 	of      int64
+}
+
+// What may be read of a change.
+const bothImages, lastImage = "c.before, c.after", "null::json, c.after"
+
+func (r *Reader) scan(q sinks.Query, visit func(*sinks.Logged) error) *scan {
+	return &scan{Query: q, reader: r, images: bothImages, visit: visit, streams: streams{}, at: map[int]storedBatch{}}
 }
 
 // groupChanges is about how many changes one statement reads. No cursor stays open for long.
@@ -49,7 +57,7 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 		if err := s.group(ctx, all[:n]); err != nil {
 			return err
 		}
-		if err := s.has(ctx, slices.MinFunc(all[:n], func(a, b row) int { return a.written.Compare(b.written) })); err != nil {
+		if err := s.has(ctx, slices.MinFunc(all[:n], func(a, b storedBatch) int { return a.written.Compare(b.written) })); err != nil {
 			return err
 		}
 		if s.read += int64(changes); s.Progress != nil {
@@ -61,7 +69,7 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 }
 
 // group reads batches by their keys. The bounds of written let Postgres leave out other partitions when it plans.
-func (s *scan) group(ctx context.Context, batches []row) error {
+func (s *scan) group(ctx context.Context, batches []storedBatch) error {
 	const from = ` from unnest($2::int[], $3::bigint[], $4::bigint[], $5::timestamptz[]) with ordinality
 			as g (slot, epoch, seq, written, n)
 		join kubecdc_log.changes c on (c.slot, c.epoch, c.batch, c.written) = (g.slot, g.epoch, g.seq, g.written)
@@ -85,7 +93,7 @@ func (s *scan) group(ctx context.Context, batches []row) error {
 var errDropped = fmt.Errorf("old changes were dropped before they were read: ask again: %w", sinks.ErrNotKept)
 
 // has returns an error if a batch was dropped: so were its changes, though later, and those of all batches before it.
-func (s *scan) has(ctx context.Context, b row) error {
+func (s *scan) has(ctx context.Context, b storedBatch) error {
 	const look = `select exists (select from kubecdc_log.batches
 		where (cluster, slot, epoch, seq, written) = ($1, $2, $3, $4, $5))`
 	return s.holds(ctx, look, s.reader.cluster, b.slot, b.epoch, int64(b.seq), b.written)
@@ -94,7 +102,7 @@ func (s *scan) has(ctx context.Context, b row) error {
 // still returns an error if batches after those that are asked for were dropped, or any were since what is left of them was read.
 func (s *scan) still(ctx context.Context) error {
 	if s.After == nil {
-		since, err := s.reader.KeptSince(ctx, "")
+		since, err := s.reader.keptSince(ctx)
 		if err == nil && !since.Equal(s.since) {
 			err = errDropped
 		}
@@ -133,26 +141,38 @@ func (s *scan) object(ctx context.Context) error {
 
 // unchanged visits the objects whose changes were all dropped: the last of them is in the table objects.
 func (s *scan) unchanged(ctx context.Context) error {
-	since, err := s.reader.KeptSince(ctx, "")
+	since, err := s.reader.keptSince(ctx)
 	s.since = since
 	if err != nil || since.IsZero() {
 		return err
 	}
-	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream,
-			null::timestamptz, 'exporter', null, null, null::json, `,
-		"c.body", ` from kubecdc_log.objects c where c.cluster = $1 and not exists (select from kubecdc_log.changes h
-			where (h.cluster, h.resource, h.namespace, h.name, h.api_group) = (c.cluster, c.resource, c.namespace, c.name, c.api_group))`,
-		"", []any{s.reader.cluster}, nil)
+	return s.objects(ctx, ` and not exists (select from kubecdc_log.changes h
+		where (h.cluster, h.resource, h.namespace, h.name, h.api_group) = (c.cluster, c.resource, c.namespace, c.name, c.api_group))`)
+}
+
+// What is selected of a change, and of a row of the table objects, but for its images.
+const (
+	ofChange = `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version,
+		c.inferred, coalesce(c.gap, ''), c.stream,
+		case when c.happened_from <> 'exporter' then c.happened end, c.happened_from, c.managers, c.fields_changed, `
+	ofObject = `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream,
+		null::timestamptz, 'exporter', null, null, null::json, `
+)
+
+// objects visits the rows of the table objects for which a condition holds.
+func (s *scan) objects(ctx context.Context, condition string, args ...any) error {
+	return s.query(ctx, "read the objects", ofObject, "c.body", ` from kubecdc_log.objects c where c.cluster = $1`+condition, "",
+		append([]any{s.reader.cluster}, args...), nil)
 }
 
 // rows visits the changes of a statement that the query selects and within holds for.
 func (s *scan) rows(ctx context.Context, from, order string, args []any, within func(*sinks.Logged) bool) error {
-	return s.query(ctx, `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version,
-		c.inferred, coalesce(c.gap, ''), c.stream,
-		case when c.happened_from <> 'exporter' then c.happened end, c.happened_from, c.managers, c.fields_changed, `, "c.before, c.after", from, order, args, within)
+	return s.query(ctx, "read the changes of the log", ofChange, s.images, from, order, args, within)
 }
 
-func (s *scan) query(ctx context.Context, head, images, from, order string, args []any, within func(*sinks.Logged) bool) error {
+func (s *scan) query(
+	ctx context.Context, what, head, images, from, order string, args []any, within func(*sinks.Logged) bool,
+) error {
 	if s.NoBodies {
 		images = strings.Repeat("null::json, ", strings.Count(images, ",")) + "null::json"
 	}
@@ -163,7 +183,7 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 	var happened time.Time
 	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, &l.Name, &l.UID, &l.ResourceVersion,
 		&l.Inferred, &l.Gap, &stream, &happened, &source, &managers, &fields, &l.Before, &l.After}
-	return s.reader.db.Each(ctx, "read the changes of the log", head+images+from+where+order, args, into, func() error {
+	return s.reader.db.Each(ctx, what, head+images+from+where+order, args, into, func() error {
 		l.Op, l.Stream, l.Provenance = change.Op(op[0]), s.streams.of(stream), change.Provenance{}
 		if !happened.IsZero() {
 			l.Provenance.Time, l.Provenance.Source = happened, change.TimeSource(source)

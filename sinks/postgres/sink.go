@@ -24,7 +24,7 @@ var migrations embed.FS
 const schema = "kubecdc_log"
 
 // Kind is the sink's. The checkpoint must not forget what it acknowledged: partitions may be dropped after that.
-var Kind = sinks.Kind{Name: "postgres", RebuildsCheckpoint: true}
+var Kind = sinks.Kind{Name: "postgres", RebuildsCheckpoint: true, Copies: []sinks.Each{sinks.Table, sinks.Last}}
 
 // maxConns lets slots write side by side.
 const maxConns = 8

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"kubecdc/change"
 	"kubecdc/internal/pgdb"
@@ -11,24 +12,32 @@ import (
 
 // State reads the positions from the batches, and the objects from the table of that name.
 func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
-	r := &objectReader{log: l, wanted: wanted}
-	p := &sinks.State{Seq: l.at.seq, Epoch: l.epoch - 1, Fold: r.read}
+	fail := func(err error) error {
+		return l.sink.db.Fail(fmt.Sprintf("find out what the log has of slot %d's streams", l.slot), err)
+	}
+	p := &sinks.State{Seq: l.at.seq, Epoch: l.epoch - 1}
 	positions, err := l.newestPositions(ctx)
-	if err == nil {
-		err = r.findStreams(ctx, p)
-	}
-	if err == nil {
-		p.Lost, err = l.losses(ctx)
-	}
 	if err != nil {
-		return nil, l.sink.db.Fail(fmt.Sprintf("find out what the log has of slot %d's streams", l.slot), err)
+		return nil, fail(err)
 	}
-	for _, at := range positions {
-		if wanted.Stream(at.Stream) {
-			p.Positions = append(p.Positions, at)
-		}
+	p.Positions = slices.DeleteFunc(positions, func(at change.Position) bool { return !wanted.Stream(at.Stream) })
+	streams, err := l.findStreams(ctx, wanted, p)
+	if err != nil {
+		return nil, fail(err)
 	}
-	return p, nil
+	p.Fold = func(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (done sinks.Progress, err error) {
+		s := l.reader.scan(sinks.Query{NoBodies: !wanted.Bodies}, func(c *sinks.Logged) error {
+			done.Records++
+			done.Bytes += int64(len(c.After))
+			progress(done)
+			return visit(&c.Change)
+		})
+		err = s.objects(ctx, ` and c.stream = any ($2)`, streams)
+		return done, err
+	}
+	removed, err := l.reader.removed(ctx, l.slot)
+	p.Lost = removed.Loss()
+	return p, fail(err)
 }
 
 // Has looks into the table objects.
@@ -69,45 +78,17 @@ func (l *slotLog) newestPositions(ctx context.Context) (all []change.Position, e
 	return all, err
 }
 
-// objectReader reads the table objects, which has the last state of each object.
-type objectReader struct {
-	log     *slotLog
-	wanted  sinks.Selection
-	streams []change.StreamID
-}
-
-// findStreams finds the streams that have objects, and counts these.
-func (r *objectReader) findStreams(ctx context.Context, p *sinks.State) error {
+// findStreams finds the wanted streams that have objects, and counts these.
+func (l *slotLog) findStreams(ctx context.Context, wanted sinks.Selection, p *sinks.State) (streams []change.StreamID, err error) {
 	const look = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
 	var stream change.StreamID
 	var count int64
-	return pgdb.Querier{DB: r.log.sink.db}.Rows(ctx, look, []any{r.log.sink.cluster}, []any{&stream, &count}, func() error {
-		if r.wanted.Stream(stream) {
-			r.streams = append(r.streams, stream)
+	err = pgdb.Querier{DB: l.sink.db}.Rows(ctx, look, []any{l.sink.cluster}, []any{&stream, &count}, func() error {
+		if wanted.Stream(stream) {
+			streams = append(streams, stream)
 			p.Records += count
 		}
 		return nil
 	})
-}
-
-// read visits the rows as they come off the wire.
-func (r *objectReader) read(
-	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress),
-) (done sinks.Progress, err error) {
-	const look = `select stream, namespace, name, uid, resource_version, case when $3 then body end
-		from kubecdc_log.objects where cluster = $1 and stream = any ($2)`
-	var stream change.StreamID
-	c := change.Change{Op: change.Create}
-	args := []any{r.log.sink.cluster, r.streams, r.wanted.Bodies}
-	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, &c.After}
-	err = r.log.sink.db.Each(ctx, "read the objects", look, args, into, func() error {
-		if c.Stream == nil || c.Stream.ID() != stream {
-			c.Stream = change.ParseStream(stream)
-		}
-		done.Records++
-		done.Bytes += int64(len(c.After))
-		progress(done)
-		return visit(&c)
-	})
-	return done, err
+	return streams, err
 }

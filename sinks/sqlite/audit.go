@@ -12,10 +12,7 @@ import (
 	"kubecdc/sinks"
 )
 
-var (
-	_ sinks.AuditLog    = (*Sink)(nil)
-	_ sinks.AuditReader = (*Reader)(nil)
-)
+var _ sinks.AuditLog = (*Sink)(nil)
 
 // WriteAudit is one transaction. It takes turns with the slots' batches, for milliseconds.
 func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
@@ -85,7 +82,15 @@ func members(r *audit.Record) string {
 }
 
 // Audits reads pages, in the order in which the records came; of one object by its name.
-func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
+func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
+	of, err := r.auditCoverage(ctx)
+	if err == nil && !of.Since.IsZero() {
+		err = r.audits(ctx, q, visit)
+	}
+	return of, err
+}
+
+func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
 	from, err := r.firstAudit(ctx, q.Since)
 	if err != nil {
 		return r.fail("find the first audit record", err)
@@ -168,8 +173,8 @@ func scanAudit(rows *sql.Rows, r *audit.Record) (n int64, err error) {
 	return n, cmp.Or(json.Unmarshal(rest, r), json.Unmarshal(told, r))
 }
 
-// AuditCoverage finds the first and the last id, which begin with the times.
-func (r *Reader) AuditCoverage(ctx context.Context) (c audit.Coverage, err error) {
+// auditCoverage finds the first and the last id, which begin with the times.
+func (r *Reader) auditCoverage(ctx context.Context) (c audit.Coverage, err error) {
 	var first, last []byte
 	const look = `select (select min(id) from log_audit), (select max(id) from log_audit)`
 	if err = r.file.DB().QueryRowContext(ctx, look).Scan(&first, &last); err == nil && first != nil {

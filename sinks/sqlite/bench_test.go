@@ -129,7 +129,7 @@ func BenchmarkCompleteness(b *testing.B) {
 		}
 		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)
 	}
-	took("batches-ms", struct{ sinks.Reader }{r})
+	took("batches-ms", inFull{r})
 	exec(numbers+`log_spans select 600 * i - 598, 600 * i, 1, 300, 0, (select json_group_array(json_array(value, i * 300, 5)) from
 		(with recursive s (value) as (select 1 union all select value + 1 from s where value < 60) select value from s)) from n`, max(1, b.N/300))
 	took("spans-ms", r)

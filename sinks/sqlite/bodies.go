@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 )
 
 // Before implements sinks.Memory: it reads what the cache lacks in one transaction.
@@ -66,42 +66,28 @@ func (l *slotLog) readBefore(t *tx, c *change.Change, memory func(n int) []byte)
 
 // Bodies implements sinks.Memory, by the file alone.
 func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string, visit func(key string, body []byte) error) error {
-	db := l.sink.file.DB()
-	fail := func(err error) error { return l.sink.file.Fail("read bodies of stream "+string(id), err) }
-	var of stream
-	const look = `select s.id, s.resource from log_streams s join log_resources r on r.id = s.resource where r.cluster = ? and s.stream = ?`
-	err := db.QueryRowContext(ctx, look, l.cluster, string(id)).Scan(&of.id, &of.resource)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+	r := l.reader
+	fail := func(err error) error { return r.fail("read bodies of stream "+string(id), err) }
+	var of struct {
+		Stream   int64       `json:"stream"`
+		Resource int64       `json:"resource"`
+		Keys     [][2]string `json:"keys"`
 	}
-	if err != nil {
+	err := each(ctx, r.db, `select s.id, s.resource from`+ofCluster+`where s.stream = ?2`, []any{r.cluster, string(id)}, func(rows *sql.Rows) error {
+		return rows.Scan(&of.Stream, &of.Resource)
+	})
+	if err != nil || of.Stream == 0 {
 		return fail(err)
 	}
-	with, err := newBodies(db).codec(ctx, of.resource)
-	if err != nil {
-		return fail(err)
+	for _, key := range keys {
+		namespace, name := change.SplitKey(key)
+		of.Keys = append(of.Keys, [2]string{namespace, name})
 	}
-	names := make(map[[2]string]string, len(keys))
-	pairs := make([][2]string, len(keys))
-	for i, key := range keys {
-		pairs[i][0], pairs[i][1] = change.SplitKey(key)
-		names[pairs[i]] = key
-	}
-	const read = `select o.namespace, o.name, c.id, c.back, c.body, w.body from json_each(?) k cross join log_objects o
-		on o.resource = ? and o.namespace = k.value ->> 0 and o.name = k.value ->> 1 and o.gone is null and o.stream = ? ` + lastBody
-	list, _ := json.Marshal(pairs) // texts: can't fail
-	return fail(each(ctx, db, read, []any{string(list), of.resource, of.id}, func(rows *sql.Rows) error {
-		var name [2]string
-		var number int64
-		var back sql.NullInt64
-		var body, whole []byte
-		if err := rows.Scan(&name[0], &name[1], &number, &back, &body, &whole); err != nil {
-			return err
+	text, _ := json.Marshal(&of) // numbers and texts: can't fail
+	return fail(r.lastChanges(ctx, ofKeys, string(text), true, 1<<62, func(_ *record, l *sinks.Logged) error {
+		if l.After == nil {
+			return nil
 		}
-		_, made, err := with.bodies(storedOf(number, back, body, whole), ownMemory)
-		if err != nil || made == nil {
-			return err
-		}
-		return visit(names[name], made)
+		return visit(l.Change.Key(), l.After)
 	}))
 }

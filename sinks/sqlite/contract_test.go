@@ -53,7 +53,7 @@ func TestContract(t *testing.T) {
 			Another: func(t *testing.T, cluster, uid string) sinks.Sink {
 				return newSink(t, file, sqlite.Config{Cluster: cluster, ClusterUID: uid})
 			},
-			Reader: func(t *testing.T, cluster string) sinks.Reader {
+			Reader: func(t *testing.T, cluster string) sinks.ReadCloser {
 				r, err := sqlite.NewReader(t.Context(), share(t, path), cluster)
 				if err != nil {
 					t.Fatal(err)

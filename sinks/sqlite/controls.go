@@ -13,23 +13,28 @@ import (
 // controlsAtOnce is how many batches with their control records are read at once.
 const controlsAtOnce = 500
 
-// Controls makes the batch records of the rows of batches.
-func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
+// Controls makes the batch records of the rows of batches. Spans of several slots would overlap, so where there are several it visits none.
+func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	var failed error // of visit
+	c := &controls{Reader: r, names: streamNames{db: r.db}, visit: func(c *change.Control) error {
+		failed = visit(c)
+		return failed
+	}}
 	from, err := r.firstAfter(ctx, since.UnixMilli()-1)
-	if err != nil {
-		return r.fail("find the control records of a time", err)
+	if err == nil {
+		c.numbers, _, err = r.slots(ctx)
 	}
-	return r.controls(ctx, visit, func(c *controls) error { return c.between(ctx, from, 1<<62) })
-}
-
-// Outline implements sinks.Outliner.
-func (r *Reader) Outline(ctx context.Context, whole func(*sinks.Span) bool, visit func(*change.Control) error) error {
-	return r.controls(ctx, visit, func(c *controls) error {
-		if len(c.numbers) != 1 { // spans of several slots would overlap
-			return c.between(ctx, 0, 1<<62)
-		}
-		return c.outline(ctx, whole)
-	})
+	switch {
+	case err != nil:
+	case inFull == nil || len(c.numbers) != 1:
+		err = c.between(ctx, from, 1<<62)
+	default:
+		err = c.outline(ctx, from, inFull)
+	}
+	if failed != nil {
+		return failed
+	}
+	return r.fail("read the control records", err)
 }
 
 // controls reads control records.
@@ -40,24 +45,9 @@ type controls struct {
 	visit   func(*change.Control) error
 }
 
-func (r *Reader) controls(ctx context.Context, visit func(*change.Control) error, read func(*controls) error) (err error) {
-	var failed error // of visit
-	c := &controls{Reader: r, names: streamNames{db: r.db}, visit: func(c *change.Control) error {
-		failed = visit(c)
-		return failed
-	}}
-	if c.numbers, _, err = r.slots(ctx); err == nil {
-		err = read(c)
-	}
-	if failed != nil {
-		return failed
-	}
-	return r.fail("read the control records", err)
-}
-
 // outline reads spans, and between them batches. A span only says in short what its batches say: where it can't be read, they are.
-func (c *controls) outline(ctx context.Context, whole func(*sinks.Span) bool) error {
-	for from, next := int64(0), int64(0); ; {
+func (c *controls) outline(ctx context.Context, from int64, inFull func(*sinks.Span) bool) error {
+	for next := from; ; {
 		spans, err := c.spans(ctx, next)
 		if err != nil || len(spans) == 0 {
 			return c.between(ctx, from, 1<<62)
@@ -71,7 +61,7 @@ func (c *controls) outline(ctx context.Context, whole func(*sinks.Span) bool) er
 			}
 			end, _, unreadable := c.end(ctx, &s.batch)
 			from, next = s.first, s.first+1
-			if unreadable != nil || whole(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches), Earliest: time.UnixMilli(s.earliest)}) {
+			if unreadable != nil || inFull(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches), Earliest: time.UnixMilli(s.earliest)}) {
 				continue
 			}
 			if from = s.id + s.changes + 1; c.visit(end) != nil {

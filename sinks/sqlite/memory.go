@@ -222,7 +222,7 @@ func (m *Memory) slot(ctx context.Context, slot int) (int64, error) {
 // PositionsAt are the positions that the streams of a slot had with a batch, as far as the history goes back.
 func (m *Memory) PositionsAt(ctx context.Context, slot int, seq uint64) ([]change.Position, error) {
 	last, done := map[change.StreamID]change.Position{}, errors.New("the batch was read")
-	err := m.reader.Outline(ctx, func(s *sinks.Span) bool { return s.Slot == slot && s.Batch > seq }, func(c *change.Control) error {
+	err := m.reader.Controls(ctx, time.Time{}, func(s *sinks.Span) bool { return s.Slot == slot && s.Batch > seq }, func(c *change.Control) error {
 		switch {
 		case c.Type != change.ControlBatch || c.Slot != slot:
 		case c.Batch > seq:

@@ -22,7 +22,9 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, _ sinks.Durable)
 		return nil, err
 	}
 	if err == nil {
-		opened.Lost, err = l.losses(ctx)
+		var removed sinks.Removed
+		removed, err = l.reader.removed(ctx, nil)
+		opened.Lost = removed.Loss()
 	}
 	if err != nil {
 		return nil, s.file.Fail(fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch), err)

@@ -159,7 +159,7 @@ func (h *history) checkStates(r *sqlite.Reader, from int) {
 	h.t.Helper()
 	for i := from; i < len(h.written); i += 1 + h.IntN(60) {
 		was := map[string]change.Change{}
-		err := r.States(h.t.Context(), sinks.Query{To: &sinks.Cut{Batches: map[int]uint64{0: uint64(i + 1)}}}, func(l *sinks.Logged) error {
+		err := r.Changes(h.t.Context(), sinks.Query{Each: sinks.Last, To: &sinks.Cut{Batches: map[int]uint64{0: uint64(i + 1)}}}, func(l *sinks.Logged) error {
 			was[l.Name] = l.Change
 			return nil
 		})
@@ -177,7 +177,10 @@ func (h *history) checkStates(r *sqlite.Reader, from int) {
 func (h *history) checkObjects(r *sqlite.Reader) {
 	h.t.Helper()
 	live := map[string]change.Change{}
-	err := r.Objects(h.t.Context(), &pods.Resource, false, func(l *sinks.Logged) { live[l.Name] = l.Change })
+	err := r.Changes(h.t.Context(), sinks.Query{Each: sinks.Table, Resources: []string{"pods"}}, func(l *sinks.Logged) error {
+		live[l.Name] = l.Change
+		return nil
+	})
 	if err != nil || len(live) != len(h.live) {
 		h.t.Fatalf("%d objects, want %d: %v", len(live), len(h.live), err)
 	}
@@ -224,8 +227,8 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 					t.Fatal(err)
 				}
 				h.check(r)
-				if since, err := r.KeptSince(t.Context(), "pods"); err != nil || since.IsZero() {
-					t.Fatalf("kept since %s, %v", since, err)
+				if kept, err := r.Kept(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
+					t.Fatalf("kept: %v, %v", kept, err)
 				}
 			}
 			if err := sink.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil {
@@ -233,7 +236,7 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 			}
 			h.check(r)
 			batches := 0
-			err := r.Controls(t.Context(), time.Time{}, func(*change.Control) error { batches++; return nil })
+			err := r.Controls(t.Context(), time.Time{}, nil, func(*change.Control) error { batches++; return nil })
 			if err != nil || batches != 1 {
 				t.Fatalf("%d batches are left, want the last one: %v", batches, err)
 			}
@@ -261,10 +264,12 @@ var readings = map[string]func(h *history, r *sqlite.Reader, batch int, visit fu
 		return r.Changes(h.t.Context(), q, visit)
 	},
 	"by names": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
-		return r.Rest(h.t.Context(), afterBatch(batch), visit)
+		q := afterBatch(batch)
+		q.Each = sinks.Rest
+		return r.Changes(h.t.Context(), q, visit)
 	},
 	"states": func(h *history, r *sqlite.Reader, batch int, visit func(*sinks.Logged) error) error {
-		return r.States(h.t.Context(), sinks.Query{To: afterBatch(batch).After}, visit)
+		return r.Changes(h.t.Context(), sinks.Query{Each: sinks.Last, To: afterBatch(batch).After}, visit)
 	},
 }
 
@@ -403,8 +408,8 @@ func TestTheFileKeepsToItsSize(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.check(r)
-			if since, err := r.KeptSince(t.Context(), "pods"); err != nil || since.IsZero() {
-				t.Errorf("kept since %s, %v", since, err)
+			if kept, err := r.Kept(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
+				t.Errorf("kept: %v, %v", kept, err)
 			}
 			if size := fileSize(t, file); (size < 2*limit) != (mode == "incremental") {
 				t.Errorf("the file has %d bytes", size)

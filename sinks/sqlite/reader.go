@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 )
@@ -19,10 +18,7 @@ type Reader struct {
 	cluster string
 }
 
-var (
-	_ sinks.Reader      = (*Reader)(nil)
-	_ sinks.TableReader = (*Reader)(nil)
-)
+var _ sinks.ReadCloser = (*Reader)(nil)
 
 // NewReader reads the log of a cluster in a file, which the reader closes.
 func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Reader, error) {
@@ -70,42 +66,35 @@ func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cu
 	return numbers, cut, err
 }
 
-// End is each slot's last batch.
-func (r *Reader) End(ctx context.Context) (sinks.Cut, error) {
-	_, cut, err := r.slots(ctx)
-	return cut, r.fail("find the end of the log", err)
-}
-
 // At finds the last batch until then, and of each slot the last one up to that.
 func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
-	cut, err := r.at(ctx, logged.UnixMilli())
+	numbers, cut, err := r.slots(ctx)
+	if err == nil && !logged.IsZero() {
+		err = r.at(ctx, logged.UnixMilli(), numbers, cut)
+	}
 	return cut, r.fail("find the batch of a time", err)
 }
 
-func (r *Reader) at(ctx context.Context, logged int64) (cut sinks.Cut, err error) {
-	numbers, cut, err := r.slots(ctx)
-	if err != nil {
-		return cut, err
-	}
+func (r *Reader) at(ctx context.Context, logged int64, numbers map[int64]int, cut sinks.Cut) error {
 	end, err := r.firstAfter(ctx, logged)
 	if err != nil {
-		return cut, err
+		return err
 	}
 	after, since, err := r.kept(ctx)
 	if err == nil && logged < since && end <= after+1 {
-		return cut, fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotKept)
+		return fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotKept)
 	}
 	for id, slot := range numbers {
 		last, err := r.lastBefore(ctx, id, end)
 		if err != nil {
-			return cut, err
+			return err
 		}
 		cut.Batches[slot] = 0
 		if len(last) > 0 {
 			cut.Batches[slot] = last[0].seq
 		}
 	}
-	return cut, nil
+	return nil
 }
 
 // lastBefore finds a slot's last batch before an id; none if there is none.
@@ -157,27 +146,29 @@ func (r *Reader) kept(ctx context.Context) (after, since int64, err error) {
 	return after, since, err
 }
 
-// KeptSince is the same for all resources.
-func (r *Reader) KeptSince(ctx context.Context, _ string) (time.Time, error) {
-	_, since, err := r.kept(ctx)
-	if err != nil || since == 0 {
-		return time.Time{}, r.fail("find out since when every change is kept", err)
+// Kept begins at the same time for all resources.
+func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+	known, err := r.Resources(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return time.UnixMilli(since).UTC(), nil
+	_, since, err := r.kept(ctx)
+	if err != nil {
+		return nil, r.fail("find out since when every change is kept", err)
+	}
+	if len(resources) == 0 {
+		resources = nil
+	}
+	removed, err := r.removed(ctx, resources)
+	return removed.Kept(known, resources, timeOf(since)), err
 }
 
-// Objects visits what lives.
-func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
-	streams, err := r.streamsOf(ctx, []string{of.ID()})
-	for _, id := range streams {
-		if err == nil {
-			err = lastChanges(ctx, r.db, living, id, !noBodies, 1<<62, func(_ *record, l *sinks.Logged) error {
-				visit(l)
-				return nil
-			})
-		}
+// timeOf is a time in milliseconds; zero if there is none.
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
 	}
-	return r.fail("read the objects", err)
+	return time.UnixMilli(ms).UTC()
 }
 
 // selected is how a statement selects the cluster, ?1, and some of its resources, ?2: a list, or null for all.

@@ -3,20 +3,10 @@ package sqlite
 import (
 	"context"
 	"slices"
-
-	"kubecdc/sinks"
 )
 
-// Rest implements sinks.StateReader. Of each name it reads the first change alone, and the others only if that one is wanted.
-func (r *Reader) Rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	return r.answer(ctx, q, (*scan).rest, visit)
-}
-
-func (s *scan) rest(ctx context.Context) error {
-	after, _, err := s.reader.kept(ctx)
-	if err != nil {
-		return err
-	}
+// rest reads the first change of each name alone, and the others only if that one is wanted.
+func (s *scan) rest(ctx context.Context, after int64) error {
 	at, err := s.start(ctx, after)
 	if err != nil {
 		return err

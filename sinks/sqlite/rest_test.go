@@ -27,8 +27,8 @@ func (h *history) checkRest(r *sqlite.Reader, from int) {
 			}
 		}
 	}
-	q := sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: uint64(at)}}, Wanted: func(l *sinks.Logged) bool { return got[l.Name] < most }}
-	err := r.Rest(h.t.Context(), q, func(l *sinks.Logged) error {
+	q := sinks.Query{Each: sinks.Rest, After: &sinks.Cut{Batches: map[int]uint64{0: uint64(at)}}, Wanted: func(l *sinks.Logged) bool { return got[l.Name] < most }}
+	err := r.Changes(h.t.Context(), q, func(l *sinks.Logged) error {
 		if got[l.Name]++; got[l.Name] <= len(want[l.Name]) {
 			wantSame(h.t, "the rest", l.Change, want[l.Name][got[l.Name]-1])
 		}
@@ -64,7 +64,7 @@ func TestTheRestOfManyNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	last, all := map[string]change.ResourceVersion{}, map[string]int{}
-	err := r.Rest(t.Context(), sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: 1}}}, func(l *sinks.Logged) error {
+	err := r.Changes(t.Context(), sinks.Query{Each: sinks.Rest, After: &sinks.Cut{Batches: map[int]uint64{0: 1}}}, func(l *sinks.Logged) error {
 		if l.ResourceVersion.Compare(last[l.Name]) <= 0 {
 			t.Errorf("%s at %s comes after %s", l.Name, l.ResourceVersion, last[l.Name])
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"kubecdc/change"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 )
@@ -26,24 +25,37 @@ type scan struct {
 	from   int64 // the changes after it are still to be read
 }
 
-// Changes begins with what is left of the changes that are gone. Of one object it reads its own changes; otherwise those of all, in
-// their order.
+// Changes implements sinks.Reader.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	return r.answer(ctx, q, (*scan).all, visit)
-}
-
-func (r *Reader) answer(ctx context.Context, q sinks.Query, read func(*scan, context.Context) error, visit func(*sinks.Logged) error) error {
 	var failed error // of visit
 	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, made: newBodies(r.file.DB())}
 	s.visit = func(l *sinks.Logged) error {
 		failed = visit(l)
 		return failed
 	}
-	err := read(s, ctx)
+	err := s.answer(ctx)
 	if failed != nil || ctx.Err() != nil {
 		return err
 	}
 	return r.fail("read the changes of the log", cmp.Or(s.kept(ctx), err))
+}
+
+func (s *scan) answer(ctx context.Context) error {
+	after, _, err := s.reader.kept(ctx)
+	if err != nil {
+		return err
+	}
+	s.from = after
+	switch s.Each {
+	case sinks.Last:
+		return s.last(ctx, after)
+	case sinks.Rest:
+		return s.rest(ctx, after)
+	case sinks.Table:
+		return s.table(ctx)
+	default:
+		return s.all(ctx, after)
+	}
 }
 
 // kept reports an error if changes were removed that are still to be read, or were a moment ago: their removal is noted before it begins.
@@ -55,13 +67,9 @@ func (s *scan) kept(ctx context.Context) error {
 	return err
 }
 
-func (s *scan) all(ctx context.Context) error {
-	after, _, err := s.reader.kept(ctx)
-	if err != nil {
-		return err
-	}
+// all begins with what is left of the changes that are gone. Of one object it reads its own changes; otherwise those of all, in their order.
+func (s *scan) all(ctx context.Context, after int64) (err error) {
 	at := after
-	s.from = after
 	if s.After == nil {
 		err = s.unchanged(ctx, after)
 	} else {
@@ -136,61 +144,6 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	}
 	s.from = max(start, after)
 	return s.from, nil
-}
-
-// unchanged visits the objects as they were where the history begins.
-func (s *scan) unchanged(ctx context.Context, after int64) error {
-	if after == 0 {
-		return nil
-	}
-	return s.states(ctx, lived, after, func(_ *record, l *sinks.Logged) error {
-		l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
-		if !s.Selects(l) {
-			return nil
-		}
-		return s.visit(l)
-	})
-}
-
-// states visits what there was at a number.
-func (s *scan) states(ctx context.Context, which selection, at int64, visit func(*record, *sinks.Logged) error) error {
-	streams, err := s.reader.streamsOf(ctx, s.Resources)
-	if err != nil {
-		return err
-	}
-	return lastChanges(ctx, s.reader.db, which, list(streams), !s.NoBodies, at, visit)
-}
-
-// States implements sinks.StateReader. Slots end at different numbers, so where there are several, it visits every change.
-func (r *Reader) States(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, visit: visit}
-	after, _, err := r.kept(ctx)
-	var end int64
-	if err == nil {
-		end, err = s.round(ctx)
-	}
-	if err != nil {
-		return r.fail("find the end of a state", err)
-	}
-	if len(s.slots) != 1 {
-		return r.Changes(ctx, q, visit)
-	}
-	s.from = after
-	err = s.states(ctx, known, max(end, after), func(record *record, l *sinks.Logged) error {
-		switch {
-		case record.id > after:
-			s.placed(record, l)
-		case l.Op == change.Delete:
-			return nil
-		default:
-			l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
-		}
-		if !s.Selects(l) {
-			return nil
-		}
-		return visit(l)
-	})
-	return cmp.Or(s.kept(ctx), err)
 }
 
 // object reads the changes of one object, and of others that had its name, by their index.

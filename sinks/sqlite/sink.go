@@ -30,7 +30,7 @@ var migrations embed.FS
 const migrated = "log_migrations"
 
 // Kind is the sink's.
-var Kind = sinks.Kind{Name: "sqlite", InCheckpoint: true, Deltas: true}
+var Kind = sinks.Kind{Name: "sqlite", InCheckpoint: true, Deltas: true, Copies: []sinks.Each{sinks.Table}}
 
 // Config says which cluster's changes are written, and for how long they stay.
 type Config struct {

@@ -50,13 +50,14 @@ func (w *auditWorld) records(t *testing.T) (all []audit.Record) {
 	t.Helper()
 	r := w.reader(t)
 	defer r.Close()
-	must(t, r.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
+	_, err := r.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
 		if r.User != "alice" {
 			return nil
 		}
 		all = append(all, *r)
 		return nil
-	}))
+	})
+	must(t, err)
 	return all
 }
 

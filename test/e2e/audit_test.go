@@ -37,12 +37,7 @@ type auditWorld struct {
 	proxy *servers.Proxy
 	file  string
 	env   map[string]string
-	read  func(t *testing.T) auditReader // of the log
-}
-
-type auditReader interface {
-	sinks.AuditReader
-	Close() error
+	read  func(t *testing.T) sinks.ReadCloser // of the log
 }
 
 // inKafka lets the log be in Kafka.
@@ -51,7 +46,7 @@ func (w *auditWorld) inKafka(t *testing.T) (topic kafkatopics.Wanted, brokers []
 	brokers = servers.SharedKafka(t).Brokers
 	prefix := fmt.Sprint("audit", time.Now().UnixNano())
 	w.env["KUBECDC_SINK"], w.env["KUBECDC_KAFKA_BROKERS"], w.env["KUBECDC_KAFKA_TOPIC_PREFIX"] = "kafka", strings.Join(brokers, ","), prefix
-	w.read = func(t *testing.T) auditReader {
+	w.read = func(t *testing.T) sinks.ReadCloser {
 		r, err := kafka.OpenReader(t.Context(), kafka.Config{Brokers: brokers, TopicPrefix: prefix, Cluster: "e2e"})
 		must(t, err)
 		return r
@@ -64,7 +59,7 @@ func (w *auditWorld) inPostgres(t *testing.T) {
 	t.Helper()
 	url := postgresWorld(t, w.kube, servers.PostgresOptions{}).Postgres.URL
 	w.env["KUBECDC_SINK"], w.env["KUBECDC_SINK_POSTGRES"], w.env["KUBECDC_CHECKPOINT"] = "postgres", url, url
-	w.read = func(t *testing.T) auditReader {
+	w.read = func(t *testing.T) sinks.ReadCloser {
 		r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "e2e"})
 		must(t, err)
 		return r
@@ -74,7 +69,7 @@ func (w *auditWorld) inPostgres(t *testing.T) {
 func newAuditWorld(t *testing.T) *auditWorld {
 	t.Helper()
 	w := &auditWorld{file: filepath.Join(t.TempDir(), "log.db")}
-	w.read = func(t *testing.T) auditReader { return w.reader(t) }
+	w.read = func(t *testing.T) sinks.ReadCloser { return w.reader(t) }
 	var err error
 	w.proxy, err = servers.NewProxy("127.0.0.1:1")
 	must(t, err)
@@ -127,7 +122,7 @@ func (w *auditWorld) audits(t *testing.T) map[string]int {
 	r := w.read(t)
 	defer r.Close()
 	found := map[string]int{}
-	must(t, r.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
+	_, err := r.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
 		if r.User != "alice" {
 			return nil
 		}
@@ -136,7 +131,8 @@ func (w *auditWorld) audits(t *testing.T) map[string]int {
 			t.Errorf("record %+v", r)
 		}
 		return nil
-	}))
+	})
+	must(t, err)
 	return found
 }
 

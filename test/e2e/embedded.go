@@ -55,7 +55,7 @@ func (w *World) record(l *sinks.Logged) Record {
 func (w *World) fileControls(t testing.TB) (all []change.Control) {
 	t.Helper()
 	if r := w.openFile(t); r != nil {
-		must(t, r.Controls(context.Background(), time.Time{}, func(c *change.Control) error {
+		must(t, r.Controls(context.Background(), time.Time{}, nil, func(c *change.Control) error {
 			all = append(all, *c)
 			return nil
 		}))

@@ -163,13 +163,19 @@ func (e *Exporter) Wrong() string {
 		return err.Error()
 	}
 	var report struct {
-		Wrong []struct{ Component, Problem string }
+		Wrong []struct {
+			Component, Problem string
+			Names              []string
+		}
 	}
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
 		return err.Error()
 	}
 	var lines []string
 	for _, w := range report.Wrong {
+		if w.Component == "streams" {
+			w.Component += " " + strings.Join(w.Names, ", ")
+		}
 		lines = append(lines, w.Component+": "+w.Problem)
 	}
 	return strings.Join(lines, "\n")

@@ -133,7 +133,7 @@ func decoded(t *testing.T, raw []byte) (object any) {
 	return object
 }
 
-func (p *pastTest) reader() (r sinks.Reader) {
+func (p *pastTest) reader() (r sinks.ReadCloser) {
 	p.t.Helper()
 	var err error
 	switch {

@@ -93,11 +93,12 @@ func (w *World) readObjects(t testing.TB, kinds []Kind) *Log {
 	}
 	log, r := &Log{}, w.openFile(t)
 	for _, kind := range kinds {
-		resource := change.ResourceOf(kind.Stream())
-		must(t, r.Objects(context.Background(), &resource, false, func(l *sinks.Logged) {
+		q := sinks.Query{Each: sinks.Table, Resources: []string{change.ResourceOf(kind.Stream()).ID()}}
+		must(t, r.Changes(context.Background(), q, func(l *sinks.Logged) error {
 			record := w.record(l)
 			record.Op = "c"
 			log.Records = append(log.Records, record)
+			return nil
 		}))
 	}
 	return log

@@ -28,7 +28,7 @@ import (
 
 // pairLog is an empty log of one kind.
 type pairLog struct {
-	connect func(ctx context.Context) (sinks.Sink, sinks.Reader, error)
+	connect func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error)
 	target  func() replay.Target
 	prefix  string                      // of topics
 	columns func(t *testing.T) []string // a row for each change and each object, sorted, without what a copy has anew
@@ -142,7 +142,7 @@ func (l *pairLog) replay(t *testing.T, original *pairLog) {
 
 func pairTables(t *testing.T) *pairLog {
 	url := servers.Database(t)
-	l := &pairLog{connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) {
+	l := &pairLog{connect: func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error) {
 		sink, err := postgres.Open(ctx, postgres.Config{URL: url, Cluster: "east"})
 		if err != nil {
 			return nil, nil, err
@@ -170,7 +170,7 @@ func pairTables(t *testing.T) *pairLog {
 
 func pairFile(t *testing.T) *pairLog {
 	path := filepath.Join(t.TempDir(), "log.db")
-	l := &pairLog{connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) {
+	l := &pairLog{connect: func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error) {
 		file, err := sqlitefile.Own(ctx, path)
 		if err != nil {
 			return nil, nil, err
@@ -208,7 +208,7 @@ var sourceName = regexp.MustCompile(`"connector":"kubernetes","name":"[^"]*"`)
 func pairTopics(t *testing.T) *pairLog {
 	brokers := servers.SharedKafka(t).Brokers
 	cfg := kafka.Config{Brokers: brokers, TopicPrefix: servers.UniqueName(), Cluster: "east", Partitions: 3}
-	l := &pairLog{connect: func(ctx context.Context) (sinks.Sink, sinks.Reader, error) {
+	l := &pairLog{connect: func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error) {
 		sink, err := kafka.New(cfg)
 		if err != nil {
 			return nil, nil, err

@@ -31,9 +31,7 @@ func TestTheStatusHasWhatWasNeverListed(t *testing.T) {
 	}
 
 	e := StartExporter(t, "the exporter", w.Env)
-	Await(t, "both lists to be refused", func() (bool, error) {
-		return strings.Count(e.Wrong(), "forbidden") == 2, nil
-	})
+	e.awaitWrong(t, "streams secrets, services: ", "forbidden")
 	wrong("forbidden: ")
 	out, _, code := offline(t, w.With("XDG_STATE_HOME", t.TempDir()), "status", "-o", "json")
 	if code != 1 || strings.Count(out, "its first list is not complete") < 2 || !strings.Contains(out, `"secrets"`) || !strings.Contains(out, `"services"`) {
@@ -46,7 +44,7 @@ func TestTheStatusHasWhatWasNeverListed(t *testing.T) {
 		t.Errorf("the exporter has left %v", left)
 	}
 	e = StartExporter(t, "the second exporter", w.Env)
-	Await(t, "both lists to be refused", func() (bool, error) { return strings.Count(e.Wrong(), "forbidden") == 2, nil })
+	e.awaitWrong(t, "streams secrets, services: ", "forbidden")
 	wrong("forbidden: ")
 	e.Kill()
 	<-e.Done()

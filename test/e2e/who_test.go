@@ -97,11 +97,12 @@ func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *query.Requests) *whoVerdi
 	t.Helper()
 	log := l.open(t)
 	must(t, q.Refresh(t.Context()))
-	must(t, log.(sinks.AuditReader).Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
+	_, err := log.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
 		kept := *r
 		v.records[strings.Clone(r.AuditID)] = &kept
 		return nil
-	}))
+	})
+	must(t, err)
 	must(t, log.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
 		by := q.Who(l)
 		if by != nil && !strings.HasPrefix(l.Namespace, "kube-") && !strings.HasPrefix(l.Name, "mark") {

@@ -107,7 +107,7 @@ func (w *whoWorld) awaitComplete(t *testing.T) {
 }
 
 // open opens the log for reading.
-func (l *whoLog) open(t *testing.T) (r sinks.Reader) {
+func (l *whoLog) open(t *testing.T) (r sinks.ReadCloser) {
 	t.Helper()
 	if l.File != "" {
 		return l.openFile(t)
@@ -127,9 +127,9 @@ func (l *whoLog) open(t *testing.T) (r sinks.Reader) {
 func (w *whoWorld) awaitRecord(t *testing.T, name string) {
 	t.Helper()
 	for _, l := range w.logs {
-		r := l.open(t).(sinks.AuditReader)
+		r := l.open(t)
 		Await(t, "the audit record of "+name+" in "+l.name, func() (found bool, err error) {
-			err = r.Audits(t.Context(), audit.Query{Name: name}, func(r *audit.Record) error {
+			_, err = r.Audits(t.Context(), audit.Query{Name: name}, func(r *audit.Record) error {
 				found = found || r.Name == name
 				return nil
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -13,9 +14,11 @@ import (
 	"kubecdc/sinks"
 )
 
-func (w *world) reader(t *testing.T) sinks.Reader {
+func (w *world) reader(t *testing.T) sinks.Reader { return w.readerOf(t, Name) }
+
+func (w *world) readerOf(t *testing.T, cluster string) sinks.Reader {
 	t.Helper()
-	r := w.place.Reader(t, Name)
+	r := w.place.Reader(t, cluster)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -133,7 +136,7 @@ func readSelected(t *testing.T, w *world) {
 func readBetweenCuts(t *testing.T, w *world) {
 	r := w.reader(t)
 	end := func() *sinks.Cut {
-		cut, err := r.End(t.Context())
+		cut, err := r.At(t.Context(), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +179,7 @@ func readAndFollow(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	w.write(t, log, batch(1, 1, object("a", 10)))
 	r := w.reader(t)
-	cut, err := r.End(t.Context())
+	cut, err := r.At(t.Context(), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +221,7 @@ func readControls(t *testing.T, w *world) {
 		{Type: change.ControlWatermark, Cluster: Name, Stream: "nodes", ResourceVersion: "9", TimeMs: now}}
 	w.write(t, log, c)
 	var got []*change.Control
-	if err := w.reader(t).Controls(t.Context(), time.Now().Add(-time.Hour), func(c *change.Control) error {
+	if err := w.reader(t).Controls(t.Context(), time.Now().Add(-time.Hour), nil, func(c *change.Control) error {
 		if c.Slot != slot || c.Epoch != 1 {
 			t.Errorf("a record of slot %d, epoch %d", c.Slot, c.Epoch)
 		}
@@ -244,7 +247,7 @@ func readControls(t *testing.T, w *world) {
 		early.TimeMs != p.Time.UnixMilli() || late.Stream != "nodes" || late.ResourceVersion != "9" || late.TimeMs != now {
 		t.Errorf("the watermarks are %+v and %+v", early, late)
 	}
-	if err := w.reader(t).Controls(t.Context(), time.Now().Add(time.Hour), func(c *change.Control) error {
+	if err := w.reader(t).Controls(t.Context(), time.Now().Add(time.Hour), nil, func(c *change.Control) error {
 		return fmt.Errorf("a record of the future: %+v", c)
 	}); err != nil {
 		t.Error(err)
@@ -254,9 +257,15 @@ func readControls(t *testing.T, w *world) {
 func keptFromTheStart(t *testing.T, w *world) {
 	w.written(t)
 	r := w.reader(t)
-	for _, resource := range []string{"pods", "nodes", "widgets.example.com"} {
-		if since, err := r.KeptSince(t.Context(), resource); err != nil || !since.IsZero() {
-			t.Errorf("%s are kept since %s, %v", resource, since, err)
+	for _, tc := range []struct {
+		asked []string
+		want  map[string]sinks.Kept
+	}{
+		{nil, map[string]sinks.Kept{"pods": {}, "nodes": {}}}, {[]string{"widgets.example.com"}, map[string]sinks.Kept{}},
+		{[]string{"pods", "widgets.example.com"}, map[string]sinks.Kept{"pods": {}}},
+	} {
+		if kept, err := r.Kept(t.Context(), tc.asked); err != nil || !maps.Equal(kept, tc.want) {
+			t.Errorf("of %q the log has %+v, %v; want %+v", tc.asked, kept, err, tc.want)
 		}
 	}
 }
@@ -286,7 +295,7 @@ func readInOrder(t *testing.T, w *world) {
 		}
 	}
 	var batches []string
-	if err := r.Controls(t.Context(), time.Time{}, func(c *change.Control) error {
+	if err := r.Controls(t.Context(), time.Time{}, nil, func(c *change.Control) error {
 		if c.Type == change.ControlBatch && c.Changes > 0 {
 			batches = append(batches, fmt.Sprintf("%d/%d", c.Slot, c.Batch))
 		}

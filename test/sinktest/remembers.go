@@ -16,7 +16,7 @@ import (
 func (w *world) logged(t *testing.T, slot int, after uint64) (all []sinks.Recovered) {
 	t.Helper()
 	r := w.reader(t)
-	err := r.Controls(t.Context(), time.Time{}, func(c *change.Control) error {
+	err := r.Controls(t.Context(), time.Time{}, nil, func(c *change.Control) error {
 		if c.Type == change.ControlBatch && c.Slot == slot && c.Batch > after {
 			all = append(all, sinks.Recovered{Batch: change.Batch{Slot: slot, Epoch: c.Epoch, Seq: c.Batch, Positions: c.Positions}})
 		}

@@ -25,7 +25,7 @@ type Place struct {
 	// DeadLetters reads the malformed events, as any other consumer finds them.
 	DeadLetters func(t *testing.T) []change.Malformed
 	// Reader reads the log of a cluster; nil if nothing reads such a log.
-	Reader func(t *testing.T, cluster string) sinks.Reader
+	Reader func(t *testing.T, cluster string) sinks.ReadCloser
 	// Remove removes by hand what the log has of a resource that is named by its plural.
 	Remove func(t *testing.T, plural string)
 	// NoBefore: the log has no objects before changes.

@@ -122,7 +122,7 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 }
 
 // openLog opens the log, unless each question would read all of it.
-func openLog(ctx context.Context, c *cobra.Command) (sinks.Reader, *config.Config, error) {
+func openLog(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, *config.Config, error) {
 	settings, cluster, err := cli.ReaderSettings(ctx, c)
 	switch {
 	case err != nil:

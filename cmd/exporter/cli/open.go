@@ -17,7 +17,7 @@ import (
 
 // OpenReader opens the log that the settings name. It needs no API server if KUBECDC_CLUSTER or a kubeconfig's context names the
 // cluster.
-func OpenReader(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
+func OpenReader(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, error) {
 	settings, cluster, err := ReaderSettings(ctx, c)
 	if err != nil {
 		return nil, err

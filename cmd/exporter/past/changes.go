@@ -82,7 +82,7 @@ func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
 }
 
 // open reads the flags, opens the log, and finds the objects in it that are asked about.
-func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.Reader, of sinks.Objects, err error) {
+func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.ReadCloser, of sinks.Objects, err error) {
 	if err = t.checkClock(); err != nil {
 		return nil, of, err
 	}

@@ -87,7 +87,7 @@ func (p *pastFlags) checkClock() error {
 }
 
 // open opens the log, and finds the objects in it that are asked about.
-func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.Reader, found sinks.Objects, err error) {
+func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.ReadCloser, found sinks.Objects, err error) {
 	if err = p.Check(); err != nil {
 		return nil, found, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing); err != nil {
 		return err
 	}
-	end, err := r.End(ctx)
+	end, err := r.At(ctx, time.Time{})
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	if err := t.readRequests(ctx, c, r, &of, asked); err != nil {
 		return err
 	}
-	end, err := r.End(ctx)
+	end, err := r.At(ctx, time.Time{})
 	if err != nil {
 		return err
 	}

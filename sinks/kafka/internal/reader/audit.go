@@ -25,8 +25,17 @@ func AuditID(l *logread.Log, f *consumer.Record) (id audit.ID, ok bool) {
 	return id, err == nil
 }
 
-// Audits reads the partitions one after another. A repeat is on the partition of the first.
-func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
+// Audits reads the ids of new records, and then those of the query.
+func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
+	of, err := r.auditCoverage(ctx)
+	if err == nil && !of.Since.IsZero() {
+		err = r.audits(ctx, q, visit)
+	}
+	return of, err
+}
+
+// audits reads the partitions one after another. A repeat is on the partition of the first.
+func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
 	topic := change.AuditTopic(r.Envelope.Prefix)
 	firsts, ends, err := r.Client.Bounds(ctx, topic)
 	if err == nil && !q.Since.IsZero() {
@@ -89,9 +98,9 @@ func selects(q *audit.Query, r *audit.Record) bool {
 		(q.Name == "" || r.Name == "" || q.Name == r.Name) && !r.Received.Before(q.Since)
 }
 
-// AuditCoverage reads the ids, which begin with the times: records come in any order. It remembers how far it has read, and begins again
+// auditCoverage reads the ids, which begin with the times: records come in any order. It remembers how far it has read, and begins again
 // once retention has removed some.
-func (r *Reader) AuditCoverage(ctx context.Context) (audit.Coverage, error) {
+func (r *Reader) auditCoverage(ctx context.Context) (audit.Coverage, error) {
 	r.auditing.Lock()
 	defer r.auditing.Unlock()
 	topic := change.AuditTopic(r.Envelope.Prefix)

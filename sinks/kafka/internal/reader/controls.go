@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
 	"kubecdc/sinks/kafka/internal/logread"
 )
@@ -68,8 +69,8 @@ func (r *Reader) controlReader(partition int, first int64, visit func(logread.Co
 	return consumer.New(r.Client, r.Log.Controls(int32(partition), first, nil, visit))
 }
 
-// Controls begins at the first record of that time.
-func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
+// Controls begins at the first record of that time. The topic has no spans.
+func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
 	from, err := r.since(ctx, since)
 	if err != nil {
 		return err

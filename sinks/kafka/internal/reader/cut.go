@@ -12,20 +12,12 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// End reads the last control records.
-func (r *Reader) End(ctx context.Context) (sinks.Cut, error) { return r.cut(ctx, time.Time{}) }
-
-// At finds the first control record after the time, and reads from a little before it to the end.
-func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
-	return r.cut(ctx, logged)
-}
-
 // recentControls is how many control records before a cut are read, to know the last batch of each slot that writes. A slot that
 // has no batch among so many is cut by offsets.
 const recentControls = 2000
 
-// cut finds the cut of a time; zero: the end.
-func (r *Reader) cut(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+// At finds the first control record after the time, and reads from a little before it to the end.
+func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	f := &cutFinder{Cut: sinks.Cut{Batches: map[int]uint64{}}, logged: logged, passed: map[int]bool{}, first: change.Offsets{},
 		last: change.Offsets{}}
 	stable, err := r.stableEnds(ctx)

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -13,15 +14,43 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/consumer"
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// KeptSince derives the time from what compaction has removed, by the holes that it left; from what it may remove at any time, by
+// Kept says what the topics of the resources still have.
+func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+	topics, err := r.topics(ctx, resources)
+	if err != nil {
+		return nil, err
+	}
+	if len(resources) == 0 {
+		resources = r.idsOf(topics)
+	}
+	removed, err := r.removed(ctx, topics)
+	if err != nil {
+		return nil, fmt.Errorf("find out whether the log has lost changes: %w", err)
+	}
+	all := map[string]sinks.Kept{}
+	for _, id := range resources {
+		topic := change.TopicOf(r.Envelope.Prefix, change.StreamID(id))
+		if !slices.Contains(topics, topic) {
+			continue
+		}
+		since, err := r.keptSince(ctx, topic)
+		if err != nil {
+			return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
+		}
+		all[id] = sinks.Kept{Since: since, Lost: removed[topic]}
+	}
+	return all, nil
+}
+
+// keptSince derives the time from what compaction has removed, by the holes that it left; from what it may remove at any time, by
 // the topic's settings; and from where each partition begins. It is zero if nothing can be gone.
-func (r *Reader) KeptSince(ctx context.Context, resource string) (since time.Time, err error) {
-	topic := change.TopicOf(r.Envelope.Prefix, change.StreamID(resource))
+func (r *Reader) keptSince(ctx context.Context, topic string) (since time.Time, err error) {
 	now := time.Now()
 	starts, ends, err := r.Client.Bounds(ctx, topic)
 	if err != nil || len(ends) == 0 {

@@ -10,51 +10,67 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// Lost compares where the partitions of a topic begin with what the control records account for. Every slot that has written to a topic
-// accounts for the starts by itself, once it has recorded what they cost its streams.
-func (r *Reader) Lost(ctx context.Context, resource string) (string, error) {
-	topic := change.TopicOf(r.Envelope.Prefix, change.StreamID(resource))
-	if change.IsSnapshotTopic(r.Envelope.Prefix, topic) {
-		return "", nil
+// removed compares where the partitions of topics begin with what the control records account for. Every slot that has written to a topic
+// accounts for the starts by itself, once it has recorded what they cost its streams. It says of each topic what was removed, if anything.
+func (r *Reader) removed(ctx context.Context, topics []string) (map[string]string, error) {
+	begins := map[string]map[int]int64{}
+	for _, topic := range topics {
+		if change.IsSnapshotTopic(r.Envelope.Prefix, topic) {
+			continue
+		}
+		starts, _, err := r.Client.Bounds(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		maps.DeleteFunc(starts, func(_ int, start int64) bool { return start == 0 })
+		if len(starts) > 0 {
+			begins[topic] = starts
+		}
 	}
-	starts, _, err := r.Client.Bounds(ctx, topic)
-	if err != nil {
-		return "", err
+	if len(begins) == 0 {
+		return nil, nil
 	}
-	maps.DeleteFunc(starts, func(_ int, start int64) bool { return start == 0 })
-	if len(starts) == 0 {
-		return "", nil
-	}
-	slots, err := r.startsBySlot(ctx, topic)
-	if err != nil {
-		return "", err
-	}
-	for _, p := range slices.Sorted(maps.Keys(starts)) {
-		told := int64(0)
-		for i, slot := range slices.Sorted(maps.Keys(slots)) {
-			if start := slots[slot][p]; i == 0 || start < told {
-				told = start
+	slots, err := r.startsBySlot(ctx)
+	removed := map[string]string{}
+	for topic, starts := range begins {
+		for _, p := range slices.Backward(slices.Sorted(maps.Keys(starts))) {
+			if starts[p] > accounted(slots, topic, p) {
+				removed[topic] = sinks.Unrecorded("records before offset %d of partition %d of %s were removed", starts[p], p, topic)
 			}
 		}
-		if starts[p] > told {
-			return sinks.Unrecorded("records before offset %d of partition %d of %s were removed", starts[p], p, topic), nil
-		}
 	}
-	return "", nil
+	return removed, err
 }
 
-// startsBySlot returns for each slot that has written to a topic the starts of its partitions that the slot accounts for.
-func (r *Reader) startsBySlot(ctx context.Context, topic string) (map[int]map[int]int64, error) {
-	slots := map[int]map[int]int64{}
-	return slots, r.controls(ctx, nil, func(c logread.Control) error {
-		if c.Type == change.ControlLayout { // the slots have other streams from here on
-			delete(slots, c.Slot)
+// accounted is the start of a partition that all slots account for that have written to the topic.
+func accounted(slots map[int]map[string]map[int]int64, topic string, partition int) (start int64) {
+	first := true
+	for _, topics := range slots {
+		if starts := topics[topic]; starts != nil && (first || starts[partition] < start) {
+			start, first = starts[partition], false
 		}
-		if c.Ranges[topic] != nil || c.Starts[topic] != nil {
-			if slots[c.Slot] == nil {
-				slots[c.Slot] = map[int]int64{}
+	}
+	return start
+}
+
+// startsBySlot returns for each slot, and each topic that it has written to, the starts of the partitions that the slot accounts for.
+func (r *Reader) startsBySlot(ctx context.Context) (map[int]map[string]map[int]int64, error) {
+	slots := map[int]map[string]map[int]int64{}
+	return slots, r.controls(ctx, nil, func(c logread.Control) error {
+		if c.Type == change.ControlLayout || slots[c.Slot] == nil { // the slots have other streams from a layout on
+			slots[c.Slot] = map[string]map[int]int64{}
+		}
+		of := slots[c.Slot]
+		for topic := range c.Ranges {
+			if of[topic] == nil {
+				of[topic] = map[int]int64{}
 			}
-			maps.Copy(slots[c.Slot], c.Starts[topic])
+		}
+		for topic, starts := range c.Starts {
+			if of[topic] == nil {
+				of[topic] = map[int]int64{}
+			}
+			maps.Copy(of[topic], starts)
 		}
 		return nil
 	})

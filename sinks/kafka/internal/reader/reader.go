@@ -5,9 +5,11 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -30,12 +32,16 @@ type Reader struct {
 func New(l *logread.Log, created map[string]string) *Reader { return &Reader{Log: l, created: created} }
 
 // Resources derives the ids from the names of the topics.
-func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
+func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 	topics, err := r.topics(ctx, nil)
+	return r.idsOf(topics), err
+}
+
+func (r *Reader) idsOf(topics []string) (ids []string) {
 	for _, topic := range topics {
 		ids = append(ids, strings.TrimPrefix(topic, r.Envelope.Prefix+"."))
 	}
-	return ids, err
+	return ids
 }
 
 // topics names the existing data topics of some resources; of all, if there are none given.
@@ -55,9 +61,12 @@ func (r *Reader) holds(topic string, resources []string) bool {
 
 // Changes reads the partitions up to a cut; with Follow, then batch by batch what follows.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	if q.Each != sinks.All {
+		return errors.ErrUnsupported
+	}
 	to := q.To
 	if to == nil {
-		end, err := r.End(ctx)
+		end, err := r.At(ctx, time.Time{})
 		if err != nil {
 			return err
 		}
