@@ -15,7 +15,7 @@ import (
 func Copied(
 	ctx context.Context, r sinks.Reader, resources []string, cut *sinks.Cut,
 ) (controls []change.Control, positions []change.Position, err error) {
-	kept, err := r.Kept(ctx, resources)
+	kept, err := r.Retained(ctx, resources)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -107,7 +107,7 @@ func managersOf(c *change.Change) []string {
 
 // Covered tells how far back the log has every change of objects, and what may be missing there.
 func Covered(ctx context.Context, r sinks.Reader, of *sinks.Objects) (all []Coverage, missing []string, err error) {
-	kept, err := r.Kept(ctx, of.Resources)
+	kept, err := r.Retained(ctx, of.Resources)
 	if err != nil {
 		return nil, nil, err
 	}

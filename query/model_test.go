@@ -24,6 +24,8 @@ type model struct {
 	skew     time.Duration // of the log's clock
 	confirms bool          // the exporter says while its streams are quiet that they are current
 	told     bool          // which streams, in a record of this owner
+	expires  bool          // several objects may be deleted at one version, as Events are: a position has it only when more has come
+	before   int           // the version of the last deletion that no position has; 0: none
 	other    uint64        // batches of another replica's slot
 	revision int
 	live     map[string]int // versions, as the cluster has them
@@ -47,7 +49,7 @@ type past struct {
 func newModel(seed uint64) *model {
 	m := &model{Rand: rand.New(rand.NewPCG(seed, 23)), log: &log{}, now: began, live: map[string]int{}, logged: map[string]int{},
 		revision: 100, epoch: 1}
-	m.confirms = m.IntN(2) == 0
+	m.confirms, m.expires = m.IntN(2) == 0, m.IntN(3) == 0
 	for range 4 {
 		m.write()
 	}
@@ -239,10 +241,21 @@ func (m *model) deliver() {
 	for len(m.missed) > 0 {
 		m.now = m.now.Add(time.Duration(m.IntN(200)+1) * time.Millisecond)
 		n := 1 + m.IntN(len(m.missed))
-		last := atoi(string(m.missed[n-1].ResourceVersion))
-		m.commit(last, nil, m.missed[:n]...)
+		m.commit(m.upTo(m.missed[:n]), nil, m.missed[:n]...)
 		m.missed = m.missed[n:]
 	}
+}
+
+// upTo is the position after some changes; 0: it does not move.
+func (m *model) upTo(changes []sinks.Logged) (position int) {
+	for _, c := range changes {
+		if position = atoi(string(c.ResourceVersion)); m.expires && c.Op == change.Delete {
+			position, m.before = m.before, position
+		} else {
+			m.before = 0
+		}
+	}
+	return position
 }
 
 // outage is a time in which nothing is read, and how it ends.
@@ -540,6 +553,11 @@ func (m *model) ask(t *testing.T, seed uint64) bool {
 	}
 	if logged { // the log had what there was at its position
 		revision := atoi(string(states[0].Coverage[0].At))
+		for _, l := range m.log.changes {
+			if v := atoi(string(l.ResourceVersion)); m.expires && l.Op == change.Delete && !l.Logged.After(when) {
+				revision = max(revision, v)
+			}
+		}
 		by = func(p past) bool { return p.revision <= revision }
 	}
 	if got, want := names(t, states[0]), m.truth(by); got != want {

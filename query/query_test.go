@@ -35,12 +35,12 @@ type log struct {
 
 func (l *log) Resources(context.Context) ([]string, error) { return append(l.custom, "pods"), nil }
 
-func (l *log) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+func (l *log) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	known, _ := l.Resources(ctx)
-	all := map[string]sinks.Kept{}
+	all := map[string]sinks.Retained{}
 	for _, id := range known {
 		if len(resources) == 0 || slices.Contains(resources, id) {
-			all[id] = sinks.Kept{Since: l.kept, Lost: l.lost}
+			all[id] = sinks.Retained{Since: l.kept, Lost: l.lost}
 		}
 	}
 	return all, nil

@@ -98,7 +98,7 @@ func unlessScan(err error) error {
 func (f *stateReader) base() (first Mark) {
 	var last Mark
 	for _, st := range f.stories.streams {
-		switch b := st.base; {
+		switch b := st.held; {
 		case b.Version == "":
 		case st.beyond.Version != "" && (first.Version == "" || b.n < first.n):
 			first = b

@@ -78,7 +78,7 @@ type stateReader struct {
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
 	var states []*State
 	var readers []*stateReader
-	kept, err := r.Kept(ctx, q.Resources)
+	kept, err := r.Retained(ctx, q.Resources)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	return states, nil
 }
 
-func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept map[string]sinks.Kept, moment Target) (*stateReader, *State, error) {
+func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept map[string]sinks.Retained, moment Target) (*stateReader, *State, error) {
 	at, err := resolve(ctx, r, moment)
 	if err != nil {
 		return nil, nil, err
@@ -305,7 +305,7 @@ func (f *stateReader) orderOf(l *sinks.Logged, st *story) order {
 		return after
 	case l.Inferred && l.Op == change.Delete && known && st != nil:
 		return f.found(l, st)
-	case known:
+	case known || l.Op == change.Delete && !f.stories.target.Happened.IsZero() && st != nil && st.at.has(l): // when all was current again
 		return before
 	}
 	return after

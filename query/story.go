@@ -38,6 +38,7 @@ type story struct {
 	at     Mark // the last one by the target
 	beyond Mark // the first one after the target's version, or its time
 	base   Mark // the last one before that
+	held   Mark // the first one of base's version. A deletion of Events is logged before a position has its version: perhaps more follow
 	back   Mark // the last one that is older than the one before: the server's history went back
 }
 
@@ -120,7 +121,7 @@ type stories struct {
 	resources []string // empty: all
 	target    Target
 	cut       *sinks.Cut // of a target that is a point of the log; else nil
-	kept      map[string]sinks.Kept
+	kept      map[string]sinks.Retained
 	pulses    map[int]pulses // of each slot
 	current   map[int]*current
 	ends      time.Time // when the last batch was logged
@@ -143,7 +144,7 @@ type step struct {
 	logged time.Time
 }
 
-func newStories(resources []string, kept map[string]sinks.Kept, target Target, cut *sinks.Cut) *stories {
+func newStories(resources []string, kept map[string]sinks.Retained, target Target, cut *sinks.Cut) *stories {
 	return &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: map[int]pulses{}, current: map[int]*current{},
 		streams: map[change.StreamID]*story{}, read: point{last: map[int]uint64{}}}
 }
@@ -184,7 +185,7 @@ func (s *stories) timeBefore(m Mark) time.Time {
 }
 
 func readStories(
-	ctx context.Context, r sinks.Reader, resources []string, kept map[string]sinks.Kept, target Target, cut *sinks.Cut,
+	ctx context.Context, r sinks.Reader, resources []string, kept map[string]sinks.Retained, target Target, cut *sinks.Cut,
 ) (*stories, error) {
 	s := newStories(resources, kept, target, cut)
 	if err := r.Controls(ctx, time.Time{}, s.matters, s.control); err != nil {
@@ -379,6 +380,9 @@ func (s *stories) mark(st *story, m Mark, epoch int64) {
 	}
 	switch {
 	case !s.beyond(m) && st.beyond.Version == "":
+		if m.Version != st.base.Version {
+			st.held = m
+		}
 		st.base = m
 	case s.beyond(m) && st.beyond.Version == "":
 		st.beyond = m

@@ -26,7 +26,7 @@ func Start(ctx context.Context, r sinks.Reader, resources []string, from Target)
 	if from == (Target{}) {
 		return &cut, nil, nil
 	}
-	kept, err := r.Kept(ctx, resources)
+	kept, err := r.Retained(ctx, resources)
 	for _, id := range slices.Sorted(maps.Keys(kept)) {
 		if since := kept[id].Since; since.After(from.Logged) {
 			missing = append(missing, fmt.Sprintf("%s: the log has every change since %s", id, since.UTC().Format(time.RFC3339)))

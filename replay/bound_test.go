@@ -17,9 +17,9 @@ import (
 type written struct{ sinks.Reader }
 
 func (written) Resources(context.Context) ([]string, error) { return []string{"nodes", "pods"}, nil }
-func (written) Kept(context.Context, []string) (map[string]sinks.Kept, error) {
-	since := sinks.Kept{Since: noon.Add(2 * time.Minute)}
-	return map[string]sinks.Kept{"nodes": since, "pods": since}, nil
+func (written) Retained(context.Context, []string) (map[string]sinks.Retained, error) {
+	since := sinks.Retained{Since: noon.Add(2 * time.Minute)}
+	return map[string]sinks.Retained{"nodes": since, "pods": since}, nil
 }
 
 func (written) At(_ context.Context, logged time.Time) (sinks.Cut, error) {

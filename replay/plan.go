@@ -119,7 +119,7 @@ func (e *NotKeptError) Unwrap() error { return sinks.ErrNotKept }
 
 // checkKept finds out whether the log has every change since the plan's start. Missing changes are an error, or noted in the plan.
 func (p *Plan) checkKept(ctx context.Context, log sinks.Reader, incomplete bool) error {
-	kept, err := log.Kept(ctx, p.Filter.Resources)
+	kept, err := log.Retained(ctx, p.Filter.Resources)
 	if err != nil {
 		return err
 	}

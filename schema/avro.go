@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// avro describes a record's value as the exporter writes it with KUBECDC_ENCODING=avro (sinks/kafka/internal/avro). The records
+// avro describes a record's value as the exporter writes it with KUBECDC_ENCODING=avro (sinks/encoding/avro). The records
 // are named by their paths, the namespace is the topic's name. A member is a union with null. What is JSON is a string, under the
 // name by which Debezium's sinks know it. Each record has _extra, a JSON object of the members that have no field, or whose
 // values don't fit theirs.

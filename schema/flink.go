@@ -63,7 +63,7 @@ func (t *Table) flinkTable(program, name string, value *Type, prefix, types stri
 		"source", t.flinkSource(prefix))...)
 }
 
-// avroTypes says what becomes of a member whose type changes (sinks/kafka/internal/avro).
+// avroTypes says what becomes of a member whose type changes (sinks/encoding/avro).
 const avroTypes = "A member whose type has changed has a field for each type in the topic, such as replicas and replicas_string, as the " +
 	"registry's schema shows: name the one that you need."
 

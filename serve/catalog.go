@@ -14,6 +14,7 @@ import (
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubecdc/change"
@@ -63,8 +64,7 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	}
 	custom := map[string]*served{}
 	if slices.Contains(ids, crds) {
-		at := *q
-		at.resourceVersion, at.from, at.namespace = "", "", ""
+		at := request{target: q.target, pinned: q.pinned, fields: fields.Everything()}
 		v, err := s.views.at(ctx, &at, crds)
 		if apierrors.IsResourceExpired(err) {
 			v, err = emptyView(), nil // the log is younger than the moment: each list says so

@@ -99,6 +99,15 @@ func (q *request) resource(parts []string) {
 	}
 }
 
+// only is the name of the objects that a request is about; empty: it is about all.
+func (q *request) only() string {
+	if q.name != "" {
+		return q.name
+	}
+	name, _ := q.fields.RequiresExactMatch("metadata.name")
+	return name
+}
+
 func (q *request) options(v url.Values) (err error) {
 	if q.labels, err = labels.Parse(v.Get("labelSelector")); err != nil {
 		return apierrors.NewBadRequest("labelSelector: " + err.Error())

@@ -31,10 +31,9 @@ func (q *request) asked() web.Asked {
 	if q.plural == "" {
 		return web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: q.path, Verb: "get"}}
 	}
-	a := &authorization.ResourceAttributes{Verb: "get", Group: q.group, Version: q.version, Resource: q.plural, Namespace: q.namespace, Name: q.name}
+	a := &authorization.ResourceAttributes{Verb: "get", Group: q.group, Version: q.version, Resource: q.plural, Namespace: q.namespace, Name: q.only()}
 	if q.name == "" {
 		a.Verb = "list"
-		a.Name, _ = q.fields.RequiresExactMatch("metadata.name")
 	}
 	if q.watch {
 		a.Verb = "watch"

@@ -18,9 +18,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// view is the objects of one resource at a moment, in one namespace or in all.
+// view is the objects of one resource at a moment: in one namespace or in all, of one name or of all.
 type view struct {
-	id      string // of the moment, the namespace and the resource
+	id      string // of the moment and the objects
 	cut     *sinks.Cut
 	state   *query.State
 	keys    []string // in etcd's order: bytewise by namespace/name
@@ -77,6 +77,9 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	}
 	of := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
 	rest := " " + q.namespace + "/" + resource
+	if name := q.only(); name != "" {
+		of.Names, rest = []string{resource + "/" + name}, rest+"/"+name
+	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
 		end, err := v.log.At(ctx, time.Time{})
@@ -213,6 +216,19 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 		v.at = target.Happened
 	}
 	return v, nil
+}
+
+// since is the version from which on the log has every change of all streams.
+func (v *view) since() (since change.ResourceVersion, known bool) {
+	for _, c := range v.state.Coverage {
+		if c.Since == "" {
+			return "", false
+		}
+		if c.Since.Compare(since) > 0 {
+			since = c.Since
+		}
+	}
+	return since, since != ""
 }
 
 // expired is 410, with what the log does have.

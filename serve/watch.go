@@ -32,7 +32,8 @@ type watcher struct {
 	flush   func() error
 	matches func(*query.Object) bool // nil: all
 	version change.ResourceVersion   // of the last event
-	passed  bool                     // what is read now was logged after the version that the watch begins at
+	from    change.ResourceVersion   // that the watch begins at
+	held    heldGap
 }
 
 // watch answers what happened after a version, and what happens. A moment stays as it is: a client that watches it gets bookmarks.
@@ -118,12 +119,17 @@ func (w *watcher) rest(ctx context.Context) error {
 
 // follow writes the changes after a version, those of the past first.
 func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error {
-	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.name, Follow: true}
+	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
 	if from.Compare(w.view.version) >= 0 && w.view.cut != nil {
-		q.After, w.passed = w.view.cut, true // which has all up to its version
-	} else if from.Compare(w.view.state.Coverage[0].Since) < 0 {
-		return expired(errors.New("it has every change since resourceVersion " + string(w.view.state.Coverage[0].Since)))
+		q.After = w.view.cut // which has all up to its version
+	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
+		return expired(errors.New("it has every change since resourceVersion " + string(since)))
+	} else if cut, err := query.CutBefore(ctx, w.log, w.of.ID(), from); err != nil {
+		return err
+	} else {
+		q.After = cut
 	}
+	w.from = from
 	w.version = from
 	changes, done := make(chan sinks.Logged), make(chan error, 1)
 	go func() {
@@ -139,26 +145,41 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error
 	tick := time.NewTicker(bookmarkInterval)
 	defer tick.Stop()
 	for {
+		var retry <-chan time.Time
+		if len(w.held.changes) > 0 {
+			retry = time.After(retryGap)
+		}
+		var err error
 		select {
 		case err := <-done:
 			return err
+		case <-retry:
+			err = w.release(ctx, false)
 		case <-tick.C:
-			if err := w.bookmark(nil); err != nil {
-				return err
-			}
+			err = w.bookmark(nil)
 		case l := <-changes:
-			if err := w.change(&l, from); err != nil {
-				return err
+			var held bool
+			if held, err = w.hold(ctx, &l); err == nil && !held {
+				err = w.change(&l)
 			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
 // change writes a change, as it looks with the selectors.
-func (w *watcher) change(l *sinks.Logged, from change.ResourceVersion) error {
+func (w *watcher) change(l *sinks.Logged) error {
 	version := l.ResourceVersion
-	w.passed = w.passed || version.Compare(from) > 0
-	if version.Compare(from) <= 0 && !(l.Inferred && w.passed) || l.Op == change.Read {
+	switch {
+	case l.Op == change.Read:
+		return nil
+	case l.Op == change.Delete && l.Inferred: // at an unknown version: the object's last one is its own
+		if replaced, err := w.replaced(l); replaced || err != nil {
+			return err
+		}
+	case version.Compare(w.from) <= 0:
 		return nil
 	}
 	if version.Compare(w.version) > 0 {
@@ -176,6 +197,12 @@ func (w *watcher) change(l *sinks.Logged, from change.ResourceVersion) error {
 		return w.event("ADDED", after)
 	}
 	return w.event("MODIFIED", after)
+}
+
+// replaced reports whether the client may have another object of that name already.
+func (w *watcher) replaced(l *sinks.Logged) (bool, error) {
+	o, err := w.view.state.Object(w.of.ID(), l.Change.Key())
+	return o != nil && o.UID != l.UID && o.ResourceVersion.Compare(w.from) <= 0, err
 }
 
 // withVersion is the last state of an object, with the version of its end.

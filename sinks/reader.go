@@ -22,8 +22,8 @@ type Reader interface {
 	// At is the last cut whose batches were all logged at or before a time; zero: the end of the log now. ErrNotKept if the control records
 	// do not go back that far.
 	At(ctx context.Context, logged time.Time) (Cut, error)
-	// Kept returns what the log still has of some of its resources; empty: of all.
-	Kept(ctx context.Context, resources []string) (map[string]Kept, error)
+	// Retained returns what the log still has of some of its resources; empty: of all.
+	Retained(ctx context.Context, resources []string) (map[string]Retained, error)
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.
 	// Wanted, visit and Progress are called by one goroutine at a time. With Follow it ends with the error of the context.
 	Changes(ctx context.Context, q Query, visit func(*Logged) error) error
@@ -42,8 +42,8 @@ type ReadCloser interface {
 	Close() error
 }
 
-// Kept is what a log still has of a resource.
-type Kept struct {
+// Retained is what a log still has of a resource.
+type Retained struct {
 	// Since is since when the log has every change that was logged. Of older changes it has the last one of each object that was not
 	// deleted.
 	Since time.Time

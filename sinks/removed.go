@@ -28,16 +28,16 @@ func (r *Removed) Loss() *LostTailError {
 		Gone: func(s change.StreamID) bool { return r.Changes != "" || r.Objects[s] != "" }}
 }
 
-// Kept returns what a log that has all changes since a time, but for those, has of its resources: of all, or of some.
-func (r *Removed) Kept(resources, some []string, since time.Time) map[string]Kept {
-	all := map[string]Kept{}
+// Retained returns what a log that has all changes since a time, but for those, has of its resources: of all, or of some.
+func (r *Removed) Retained(resources, some []string, since time.Time) map[string]Retained {
+	all := map[string]Retained{}
 	for _, id := range resources {
 		if len(some) > 0 && !slices.Contains(some, id) {
 			continue
 		}
 		of := Removed{maps.Clone(r.Objects), r.Changes}
 		maps.DeleteFunc(of.Objects, func(s change.StreamID, _ string) bool { return change.ResourceOf(s).ID() != id })
-		k := Kept{Since: since}
+		k := Retained{Since: since}
 		if loss := of.Loss(); loss != nil {
 			k.Lost = Unrecorded("%s", loss.Reason)
 		}

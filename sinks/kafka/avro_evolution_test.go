@@ -14,8 +14,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/encoding/registry"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/kafka/internal/registry"
 	"kubecdc/test/servers"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/schema"
+	"kubecdc/sinks/encoding/registry"
 	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/kafka/internal/registry"
 	"kubecdc/test/servers"
 	"kubecdc/test/sinktest"
 )

@@ -95,7 +95,7 @@ func TestAnObjectIsReadAfterPartitionsWereAdded(t *testing.T) {
 // keptSince is since when a log has every change of pods.
 func keptSince(t *testing.T, r sinks.Reader) time.Time {
 	t.Helper()
-	kept, err := r.Kept(servers.Context(t), []string{"pods"})
+	kept, err := r.Retained(servers.Context(t), []string{"pods"})
 	mustDo(t, err)
 	return kept["pods"].Since
 }

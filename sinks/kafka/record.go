@@ -2,7 +2,7 @@ package kafka
 
 import (
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/encoding"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -14,14 +14,18 @@ func (l *slotLog) Size(index int32) int {
 // Append appends the record of a change; a delete is followed by its tombstone.
 func (l *slotLog) Append(e *recordbatch.Encoder, index int32) {
 	c, r := &l.batch.Changes[index], &l.record
-	*r = recordbatch.Record{Time: c.Time.UnixMilli(), Key: l.key(index)}
+	l.encoded = encoding.Record{Key: l.key(index), Headers: l.encoded.Headers[:0]}
 	var letter *change.DeadLetter
 	id := ""
 	if s := l.stubs[index]; s != nil {
 		letter, id = &s.letter, s.letter.ID
 	}
+	l.encoder.Encode(&l.encoded, c, letter)
+	*r = recordbatch.Record{Time: c.Time.UnixMilli(), Key: l.encoded.Key, Value: l.encoded.Value, Tombstone: l.encoded.Tombstone}
 	l.recordHeaders(r, c, c.Op.String(), id)
-	l.encoder.Encode(r, c, letter)
+	for _, h := range l.encoded.Headers {
+		recordbatch.AddHeader(&r.Headers, h.Key, h.Value)
+	}
 	e.Append(r)
 	if c.Op == change.Delete && !r.Tombstone {
 		r.Tombstone = true

@@ -12,9 +12,9 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/fault"
 	"kubecdc/sinks"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/cluster"
-	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 )
 

@@ -7,8 +7,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/fault"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/encoding"
-	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/sinks/encoding"
+	"kubecdc/sinks/encoding/registry"
 )
 
 const (

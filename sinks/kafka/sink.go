@@ -11,13 +11,13 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/fault"
 	"kubecdc/sinks"
+	"kubecdc/sinks/encoding"
+	"kubecdc/sinks/encoding/registry"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/cluster"
-	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/logread"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
-	"kubecdc/sinks/kafka/internal/registry"
 	"kubecdc/sinks/kafka/internal/takeover"
 )
 

@@ -15,7 +15,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/encoding"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/logread"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
@@ -55,6 +55,7 @@ type slotLog struct {
 	shared  recordbatch.Headers
 	headers []byte
 	record  recordbatch.Record
+	encoded encoding.Record // what the record was made of
 
 	refused *sinks.RefusedError // the topics that have refused the batch; nil: none
 

@@ -146,7 +146,7 @@ func TestRecordsAreRemovedFromTheBeginning(t *testing.T) {
 	remove := func() { removeRecords(t, cfg.Brokers, topic) }
 	lost := func() string {
 		t.Helper()
-		kept, err := openReader(t, cfg).Kept(servers.Context(t), []string{"pods"})
+		kept, err := openReader(t, cfg).Retained(servers.Context(t), []string{"pods"})
 		mustDo(t, err)
 		return kept["pods"].Lost
 	}

@@ -158,7 +158,7 @@ func wantPastRead(t *testing.T, url string) {
 		}
 		return moment
 	}
-	kept, err := r.Kept(t.Context(), nil)
+	kept, err := r.Retained(t.Context(), nil)
 	if since := kept["pods"].Since; err != nil || !since.Equal(at("2026-06-04T00:00:00Z")) {
 		t.Errorf("the log is kept since %s, %v", since, err)
 	}

@@ -91,8 +91,8 @@ func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, 
 	return cut, err
 }
 
-// Kept is the same for all resources, but for what is lost. That is counted as a new owner does.
-func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+// Retained is the same for all resources, but for what is lost. That is counted as a new owner does.
+func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	known, err := r.Resources(ctx)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks
 		return nil, err
 	}
 	removed, err := r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...)
-	return removed.Kept(known, resources, since), r.db.Fail("find out whether the log has lost anything", err)
+	return removed.Retained(known, resources, since), r.db.Fail("find out whether the log has lost anything", err)
 }
 
 // keptSince is where the oldest partitions begin, if any was dropped before them.

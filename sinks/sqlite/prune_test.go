@@ -227,7 +227,7 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 					t.Fatal(err)
 				}
 				h.check(r)
-				if kept, err := r.Kept(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
+				if kept, err := r.Retained(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
 					t.Fatalf("kept: %v, %v", kept, err)
 				}
 			}
@@ -408,7 +408,7 @@ func TestTheFileKeepsToItsSize(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.check(r)
-			if kept, err := r.Kept(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
+			if kept, err := r.Retained(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
 				t.Errorf("kept: %v, %v", kept, err)
 			}
 			if size := fileSize(t, file); (size < 2*limit) != (mode == "incremental") {

@@ -146,8 +146,8 @@ func (r *Reader) kept(ctx context.Context) (after, since int64, err error) {
 	return after, since, err
 }
 
-// Kept begins at the same time for all resources.
-func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+// Retained begins at the same time for all resources.
+func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	known, err := r.Resources(ctx)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks
 		resources = nil
 	}
 	removed, err := r.removed(ctx, resources)
-	return removed.Kept(known, resources, timeOf(since)), err
+	return removed.Retained(known, resources, timeOf(since)), err
 }
 
 // timeOf is a time in milliseconds; zero if there is none.

@@ -59,9 +59,18 @@ func prepare(ctx context.Context, db *sql.DB) (all [statements]*sql.Stmt, err er
 
 // tx is a transaction that writes.
 type tx struct {
-	ctx      context.Context
-	tx       *sql.Tx
-	prepared *[statements]*sql.Stmt
+	ctx   context.Context
+	tx    *sql.Tx
+	sink  *Sink
+	bound [statements]*sql.Stmt // to the transaction
+}
+
+// statement binds a prepared statement when it is first run.
+func (t *tx) statement(s statement) *sql.Stmt {
+	if t.bound[s] == nil {
+		t.bound[s] = t.tx.StmtContext(t.ctx, t.sink.prepared[s])
+	}
+	return t.bound[s]
 }
 
 // inTx runs do in a transaction, which is undone if do fails.
@@ -77,11 +86,7 @@ func (s *Sink) inTx(ctx context.Context, do func(*tx) error) (err error) {
 	}
 	defer begun.Rollback() // after a commit it does nothing
 	// For a context that may end, the driver starts a goroutine, a statement at a time.
-	t := &tx{ctx: context.WithoutCancel(ctx), tx: begun, prepared: new([statements]*sql.Stmt)}
-	for i, p := range s.prepared {
-		t.prepared[i] = begun.StmtContext(t.ctx, p)
-	}
-	if err := do(t); err != nil {
+	if err := do(&tx{ctx: context.WithoutCancel(ctx), tx: begun, sink: s}); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -92,7 +97,7 @@ func (s *Sink) inTx(ctx context.Context, do func(*tx) error) (err error) {
 
 // run runs a prepared statement, and returns how many rows it has changed.
 func (t *tx) run(s statement, args ...any) (int64, error) {
-	result, err := t.prepared[s].ExecContext(t.ctx, args...)
+	result, err := t.statement(s).ExecContext(t.ctx, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -101,7 +106,7 @@ func (t *tx) run(s statement, args ...any) (int64, error) {
 
 // find reads the one row of a prepared statement; sql.ErrNoRows if there is none.
 func (t *tx) find(s statement, args []any, into ...any) error {
-	return t.prepared[s].QueryRowContext(t.ctx, args...).Scan(into...)
+	return t.statement(s).QueryRowContext(t.ctx, args...).Scan(into...)
 }
 
 // do runs a statement that is rarely needed.

@@ -259,12 +259,12 @@ func keptFromTheStart(t *testing.T, w *world) {
 	r := w.reader(t)
 	for _, tc := range []struct {
 		asked []string
-		want  map[string]sinks.Kept
+		want  map[string]sinks.Retained
 	}{
-		{nil, map[string]sinks.Kept{"pods": {}, "nodes": {}}}, {[]string{"widgets.example.com"}, map[string]sinks.Kept{}},
-		{[]string{"pods", "widgets.example.com"}, map[string]sinks.Kept{"pods": {}}},
+		{nil, map[string]sinks.Retained{"pods": {}, "nodes": {}}}, {[]string{"widgets.example.com"}, map[string]sinks.Retained{}},
+		{[]string{"pods", "widgets.example.com"}, map[string]sinks.Retained{"pods": {}}},
 	} {
-		if kept, err := r.Kept(t.Context(), tc.asked); err != nil || !maps.Equal(kept, tc.want) {
+		if kept, err := r.Retained(t.Context(), tc.asked); err != nil || !maps.Equal(kept, tc.want) {
 			t.Errorf("of %q the log has %+v, %v; want %+v", tc.asked, kept, err, tc.want)
 		}
 	}

@@ -69,7 +69,7 @@ func removed(t *testing.T, w *world) {
 // wantLost demands what a reader says that a resource has lost; empty: nothing.
 func (w *world) wantLost(t *testing.T, resource, want string) {
 	t.Helper()
-	kept, err := w.reader(t).Kept(t.Context(), []string{resource})
+	kept, err := w.reader(t).Retained(t.Context(), []string{resource})
 	lost := kept[resource].Lost
 	if err != nil || (lost == "") != (want == "") || !strings.Contains(lost, want) {
 		t.Errorf("a reader says that %s have lost %q, %v; want %q", resource, lost, err, want)

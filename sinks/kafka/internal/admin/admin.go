@@ -4,8 +4,8 @@
 package admin
 
 import (
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/cluster"
-	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/settings"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
-	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/settings"
 )

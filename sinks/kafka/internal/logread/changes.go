@@ -8,8 +8,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/consumer"
-	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // Span is a part of a partition: the offsets from First up to Next.

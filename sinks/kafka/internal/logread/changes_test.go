@@ -6,8 +6,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/consumer"
-	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // A tombstone repeats its delete. If compaction has removed that, it is the delete.

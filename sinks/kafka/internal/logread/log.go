@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"kubecdc/change"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/cluster"
-	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // Log is the log of one cluster in the topics of one prefix.

@@ -20,8 +20,8 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// Kept says what the topics of the resources still have.
-func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks.Kept, error) {
+// Retained says what the topics of the resources still have.
+func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	topics, err := r.topics(ctx, resources)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks
 	if err != nil {
 		return nil, fmt.Errorf("find out whether the log has lost changes: %w", err)
 	}
-	all := map[string]sinks.Kept{}
+	all := map[string]sinks.Retained{}
 	for _, id := range resources {
 		topic := change.TopicOf(r.Envelope.Prefix, change.StreamID(id))
 		if !slices.Contains(topics, topic) {
@@ -43,7 +43,7 @@ func (r *Reader) Kept(ctx context.Context, resources []string) (map[string]sinks
 		if err != nil {
 			return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
 		}
-		all[id] = sinks.Kept{Since: since, Lost: removed[topic]}
+		all[id] = sinks.Retained{Since: since, Lost: removed[topic]}
 	}
 	return all, nil
 }

@@ -15,8 +15,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/encoding"
-	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/sinks/encoding"
+	"kubecdc/sinks/encoding/registry"
 )
 
 // The delivery guarantees.

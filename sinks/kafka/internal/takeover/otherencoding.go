@@ -6,8 +6,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/cluster"
-	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // otherEncoding returns the error for a log whose last owner has written records with other keys. last is the last record that

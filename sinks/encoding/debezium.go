@@ -7,7 +7,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
-	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // plainKeys is the part of encodings with PlainKeys.
@@ -67,7 +66,7 @@ type debeziumEncoder struct {
 
 func (e *debeziumEncoder) Overhead() int { return 0 }
 
-func (e *debeziumEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
+func (e *debeziumEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	e.value = e.envelope.Value(e.about[:0], c, dead)
 	e.about = e.value.Metadata()
 	r.Value = e.value[:]

@@ -10,9 +10,8 @@ import (
 	"sync"
 
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/avro"
-	"kubecdc/sinks/kafka/internal/recordbatch"
-	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/sinks/encoding/avro"
+	"kubecdc/sinks/encoding/registry"
 )
 
 // Avro is the name of the encoding with a schema registry.
@@ -240,7 +239,7 @@ func (e *avroEncoder) append(dst []byte, c *change.Change, t *topicSchemas, dead
 	return s.value.Encode(appendPrefix(dst, s.valueID), e.json)
 }
 
-func (e *avroEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
+func (e *avroEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	t := e.topics[c.Stream]
 	e.key = appendPrefix(e.key[:0], e.schemas[t].keyID)
 	for _, part := range []string{e.envelope.Cluster, c.Namespace, c.Name} {

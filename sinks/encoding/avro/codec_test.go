@@ -15,10 +15,10 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/schema"
-	"kubecdc/sinks/kafka/internal/avro"
+	"kubecdc/sinks/encoding/avro"
 )
 
-const testdata = "../../../../schema/testdata"
+const testdata = "../../../schema/testdata"
 
 var (
 	pods        = change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}

@@ -7,7 +7,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
-	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // debeziumSchema is what Kafka Connect's JsonConverter writes for a record of Debezium's (schemas.enable=true). before and after
@@ -69,7 +68,7 @@ func (e *schemaEncoder) Overhead() int { return 6000 }
 // maxKept is the largest buffer that is kept for the next record.
 const maxKept = 1 << 20
 
-func (e *schemaEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
+func (e *schemaEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	heads := e.heads[c.Stream]
 	if heads == nil {
 		heads = newSchemaHeads(change.Topic(e.envelope.Prefix, c.Stream.Resource))

@@ -2,7 +2,6 @@ package encoding_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,8 +15,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/encoding"
-	"kubecdc/sinks/kafka/internal/recordbatch"
+	"kubecdc/sinks/encoding"
 	"kubecdc/test/hostile"
 )
 
@@ -58,25 +56,14 @@ type record struct {
 
 func encode(t *testing.T, e encoding.Encoder, c *change.Change, dead *change.DeadLetter) record {
 	t.Helper()
-	r := recordbatch.Record{Key: envelope.AppendKey(nil, c)}
+	r := encoding.Record{Key: envelope.AppendKey(nil, c)}
 	e.Encode(&r, c, dead)
 	out := record{key: r.Key, headers: map[string]string{}}
 	if !r.Tombstone {
 		out.value = bytes.Join(r.Value, nil)
 	}
-	b := r.Headers.Bytes
-	next := func() string {
-		size, n := binary.Varint(b)
-		text := string(b[n : n+int(size)])
-		b = b[n+int(size):]
-		return text
-	}
-	for range r.Headers.Count {
-		name := next()
-		out.headers[name] = next()
-	}
-	if len(b) > 0 {
-		t.Fatalf("%d headers, and %q", r.Headers.Count, b)
+	for _, h := range r.Headers {
+		out.headers[h.Key] = h.Value
 	}
 	return out
 }
@@ -284,14 +271,16 @@ func BenchmarkEncode(b *testing.B) {
 	for name, e := range offline() {
 		b.Run(name, func(b *testing.B) {
 			encoder := e.NewEncoder(envelope)
-			var r recordbatch.Record
-			out := recordbatch.NewEncoder(nil)
+			var r encoding.Record
+			var out []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				out.Reset()
-				r = recordbatch.Record{Key: plain, Headers: recordbatch.Headers{Bytes: r.Headers.Bytes[:0]}}
+				r = encoding.Record{Key: plain, Headers: r.Headers[:0]}
 				encoder.Encode(&r, &c, nil)
-				out.Append(&r)
+				out = out[:0]
+				for _, part := range r.Value {
+					out = append(out, part...)
+				}
 			}
 		})
 	}

@@ -10,7 +10,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
-	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // cloudEvents is a CloudEvent in the structured mode of the Kafka protocol binding, whose data is change.Envelope's JSON
@@ -73,7 +72,7 @@ func noAttribute(r rune) bool {
 	return unicode.IsControl(r) || r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef
 }
 
-func (e *cloudEventsEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
+func (e *cloudEventsEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	e.debeziumEncoder.Encode(r, c, dead)
 	happened, _ := c.Happened()
 	resource := c.Stream.Objects()
@@ -90,5 +89,5 @@ func (e *cloudEventsEncoder) Encode(r *recordbatch.Record, c *change.Change, dea
 	e.head = append(b, `,"data":`...)
 	parts := append(append(e.parts[:0], e.head), r.Value...)
 	r.Value = append(parts, cloudEventEnd)
-	recordbatch.AddHeader(&r.Headers, change.HeaderContentType, "application/cloudevents+json")
+	r.addHeader(change.HeaderContentType, "application/cloudevents+json")
 }

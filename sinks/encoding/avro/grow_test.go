@@ -10,7 +10,7 @@ import (
 	library "github.com/twmb/avro"
 
 	"kubecdc/schema"
-	"kubecdc/sinks/kafka/internal/avro"
+	"kubecdc/sinks/encoding/avro"
 )
 
 // crd is a file of a CRD whose spec has these properties.

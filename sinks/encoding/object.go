@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // object is the object alone; a delete is null. There is no before, and the headers have what source has.
@@ -33,24 +32,22 @@ const (
 
 type objectEncoder struct {
 	value [1][]byte
-	time  []byte
 }
 
 func (e *objectEncoder) Overhead() int { return 0 }
 
-func (e *objectEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
+func (e *objectEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	e.value[0] = c.After
 	r.Value, r.Tombstone = e.value[:], c.After == nil
 	resource := c.Stream.Objects()
-	recordbatch.AddHeader(&r.Headers, headerAPIVersion, resource.APIVersion())
-	recordbatch.AddHeader(&r.Headers, headerKind, resource.Kind)
+	r.addHeader(headerAPIVersion, resource.APIVersion())
+	r.addHeader(headerKind, resource.Kind)
 	happened, from := c.Happened()
-	e.time = strconv.AppendInt(e.time[:0], happened.UnixMilli(), 10)
-	recordbatch.AddHeader(&r.Headers, headerTime, e.time)
-	recordbatch.AddHeader(&r.Headers, headerTimeFrom, from)
-	recordbatch.AddSomeHeader(&r.Headers, headerManagers, c.Provenance.Managers)
-	recordbatch.AddSomeHeader(&r.Headers, headerFieldsChanged, c.Provenance.Fields)
+	r.addHeader(headerTime, strconv.FormatInt(happened.UnixMilli(), 10))
+	r.addHeader(headerTimeFrom, string(from))
+	r.addSomeHeader(headerManagers, string(c.Provenance.Managers))
+	r.addSomeHeader(headerFieldsChanged, string(c.Provenance.Fields))
 	if dead != nil {
-		recordbatch.AddHeader(&r.Headers, headerError, dead.Error)
+		r.addHeader(headerError, dead.Error)
 	}
 }

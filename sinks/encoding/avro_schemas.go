@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/avro"
-	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/sinks/encoding/avro"
+	"kubecdc/sinks/encoding/registry"
 )
 
 // topicSchemas are the schemas of a topic's records. All slots of the process share them.

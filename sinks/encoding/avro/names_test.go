@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"kubecdc/schema"
-	"kubecdc/sinks/kafka/internal/avro"
+	"kubecdc/sinks/encoding/avro"
 )
 
 // Members whose names Avro does not allow, or that are the same once they are legal, or _extra itself, stay apart: also if the

@@ -11,7 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/sr"
 
-	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/sinks/encoding/registry"
 	"kubecdc/test/servers"
 )
 

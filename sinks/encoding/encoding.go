@@ -1,6 +1,6 @@
-// Package encoding has the forms of the records in data topics: how a change's key and value look on the wire, and how they are
-// read back. A record says by its header "encoding" which one it has, so a topic may hold several. Control records and dead
-// letters are always JSON, and are none of its business.
+// Package encoding has the forms of the records of a log that is records: how a change's key and value look on the wire, and how they
+// are read back. A record says by its header "encoding" which one it has, so a topic may hold several. Control records and dead
+// letters are always JSON, and are none of its business. It knows nothing of Kafka, nor of what else carries records.
 package encoding
 
 import (
@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // Debezium is the name of the default encoding: change.Envelope's JSON. Its records have no header "encoding".
@@ -32,9 +31,9 @@ type Encoding interface {
 type Encoder interface {
 	// Overhead is about how many bytes a record takes besides those of Debezium's JSON.
 	Overhead() int
-	// Encode sets the record's value, or that it is a tombstone. The record has the plain key and its headers already: Encode may
-	// replace the key, and append headers. What it sets is valid until the next call. Of dead see change.Envelope.Value.
-	Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter)
+	// Encode sets the record's value, or that it is a tombstone. The record has the plain key already: Encode may replace it, and append
+	// headers to those that all encodings have. What it sets is valid until the next call. Of dead see change.Envelope.Value.
+	Encode(r *Record, c *change.Change, dead *change.DeadLetter)
 }
 
 // Preparer is an Encoder that needs to know a batch before its records are encoded.

@@ -1,0 +1,92 @@
+package serve
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
+)
+
+// BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods: for one, all, the first page of 500, at the end and
+// in the middle of the log, and for a watch of the last 10,000 changes.
+func BenchmarkServe(b *testing.B) {
+	const objects = 10_000
+	p := &past{}
+	reader := benchLog(b, objects, b.N)
+	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
+	took := func(what, path string) {
+		runtime.GC()
+		began := time.Now()
+		a := p.ours(path, asObjects)
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1000, what+"-ms")
+		if a.code != http.StatusOK || len(a.warnings) > 0 {
+			b.Fatalf("%s: %d %v %.200s", path, a.code, a.warnings, a.body)
+		}
+	}
+	middle := fmt.Sprintf("/at/%d", objects+b.N/2)
+	for where, at := range map[string]string{"end": "", "middle": middle} {
+		p.server.views = views{log: reader}
+		took(where+"-get", at+"/api/v1/namespaces/default/pods/web-77")
+		p.server.views = views{log: reader}
+		took(where+"-page", at+"/api/v1/pods?limit=500")
+		took(where+"-again", at+"/api/v1/pods?limit=500")
+		p.server.views = views{log: reader}
+		took(where+"-list", at+"/api/v1/pods")
+	}
+	began := time.Now()
+	a := p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=5&resourceVersion=%d", b.N), asObjects)
+	b.ReportMetric(float64(strings.Count(string(a.body), `"type":"MODIFIED"`)), "watched")
+	b.ReportMetric(time.Since(began).Seconds(), "watch-s")
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.Sys)/1e6, "MB")
+}
+
+var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
+
+func benchLog(b *testing.B, objects, updates int) sinks.Reader {
+	path := filepath.Join(b.TempDir(), "log")
+	file := must[*sqlitefile.File](b)(sqlitefile.Own(b.Context(), path))
+	sink := must[*sqlite.Sink](b)(sqlite.New(b.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u", BodyCacheBytes: 64 << 20}))
+	opened := must[*sinks.Opened](b)(sink.Open(b.Context(), 0, 1, sinks.Durable{New: true}))
+	b.Cleanup(func() { opened.Log.Close() })
+	next, last, version := change.Batch{Epoch: 1}, make([][]byte, objects), 0
+	flush := func() {
+		next.Seq++
+		next.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(version)), Time: time.Now()}}
+		if next.Controls = nil; next.Seq == 1 {
+			next.Controls = []change.Control{change.SnapshotBeginControl(pods.ID(), "")}
+		}
+		_, err := opened.Log.Write(b.Context(), &next)
+		ok(b, err)
+		next.Changes = next.Changes[:0]
+	}
+	for i := range objects + updates {
+		name, op := i, change.Create
+		if i >= objects {
+			name, op = rand.N(objects), change.Update
+		}
+		version++
+		before := last[name]
+		last[name] = fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","namespace":"default","uid":"u%d","resourceVersion":"%d",`+
+			`"creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[{"name":"app","image":"registry.example.com/app:%d","env":[%s]}]},"status":{"phase":"Running"}}`,
+			name, name, version, name, strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"name":"SETTING","value":"%d"},`, name), 30), ","))
+		next.Changes = append(next.Changes, change.Change{Stream: pods, Op: op, Namespace: "default", Name: fmt.Sprint("web-", name), Before: before, UID: fmt.Sprint("u", name),
+			ResourceVersion: change.VersionOf(uint64(version)), Time: time.Now(), After: last[name]})
+		if len(next.Changes) == 500 {
+			flush()
+		}
+	}
+	flush()
+	return must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
+}

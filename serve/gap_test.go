@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// What a list has found after a gap that could not be recovered is watched in the order of versions. A client that was disconnected after any
+// event goes on from there, and has in the end what there is.
+func TestAWatchPassesAGap(t *testing.T) {
+	p := newPast(t, "KUBECDC_RESOURCES=configmaps")
+	configs := p.client.CoreV1().ConfigMaps("default")
+	create := func(names ...string) {
+		for _, name := range names {
+			must[*corev1.ConfigMap](t)(configs.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		}
+	}
+	remove := func(names ...string) {
+		for _, name := range names {
+			ok(t, configs.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		}
+	}
+	create("a", "b", "c", "d", "e", "f")
+	from := change.ResourceVersion(fmt.Sprint(must[int64](t)(p.kube.Revision(t.Context()))))
+	create("g")
+	upTo := func() {
+		then := p.names(p.dynamic)
+		servers.Await(t, "the log of all", func() (bool, error) { return slices.Equal(p.listed(t, ""), then), nil })
+	}
+	upTo()
+	p.exporter.Kill()
+	remove("b", "e")
+	create("z", "y", "b", "x")
+	remove("c", "y")
+	must[*corev1.ConfigMap](t)(configs.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": "v"}}, metav1.UpdateOptions{}))
+	ok(t, p.kube.Compact(t.Context(), 0))
+	ok(t, p.kube.RestartAPIServer(t.Context()))
+	p.start()
+	upTo()
+	create("h")
+	remove("x")
+	upTo()
+
+	all := p.events(t, from)
+	if len(all) < 9 {
+		t.Fatalf("%d events: %v", len(all), all)
+	}
+	for i, e := range append([]watched{{version: from}}, all...) {
+		if i > 1 && e.version.Compare(all[i-2].version) < 0 {
+			t.Errorf("event %d is older than the one before: %v", i, all)
+		}
+		got := p.events(t, e.version)
+		again, rest := got[:max(0, len(got)-len(all)+i)], all[i:]
+		if !slices.Equal(got[len(again):], rest) || slices.ContainsFunc(again, func(e watched) bool { return e.kind != "DELETED" }) {
+			t.Errorf("after event %d, %v, a client gets\n%v, and not\n%v", i, e, got, rest)
+		}
+	}
+	have := map[string]change.ResourceVersion{}
+	for _, o := range p.listed(t, from) {
+		if name, version, _ := strings.Cut(o, "@"); strings.HasPrefix(name, "default/") {
+			have[name] = change.ResourceVersion(version)
+		}
+	}
+	for _, e := range all {
+		if e.kind == "DELETED" {
+			delete(have, "default/"+e.name)
+		} else {
+			have["default/"+e.name] = e.version
+		}
+	}
+	var got []string
+	for name, version := range have {
+		got = append(got, name+"@"+string(version))
+	}
+	slices.Sort(got)
+	if want := slices.DeleteFunc(p.listed(t, ""), func(o string) bool { return !strings.HasPrefix(o, "default/") }); !slices.Equal(got, want) {
+		t.Errorf("after all events a client has %v, and there is %v", got, want)
+	}
+}
+
+type watched struct {
+	kind, name string
+	version    change.ResourceVersion
+}
+
+// events are those of the namespace default after a version.
+func (p *past) events(t *testing.T, from change.ResourceVersion) (all []watched) {
+	a := p.ours("/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=2&resourceVersion="+string(from), asObjects)
+	for _, line := range events(a.body) {
+		e := watched{}
+		_, err := fmt.Sscan(line, &e.kind, &e.name, &e.version)
+		ok(t, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// listed are the ConfigMaps at a version, or now.
+func (p *past) listed(t *testing.T, at change.ResourceVersion) (all []string) {
+	path := "/api/v1/configmaps"
+	if at != "" {
+		path += "?resourceVersionMatch=Exact&resourceVersion=" + string(at)
+	}
+	var list corev1.ConfigMapList
+	ok(t, json.Unmarshal(p.ours(path, asObjects).body, &list))
+	for _, o := range list.Items {
+		all = append(all, o.Namespace+"/"+o.Name+"@"+o.ResourceVersion)
+	}
+	slices.Sort(all)
+	return all
+}
