@@ -1,5 +1,6 @@
-// Command kube is a real kube-apiserver and a real etcd in one binary, built from their Go modules. The project's tests need the true
-// servers, and must run without a container engine or a download site.
+// Command kube is a real kube-apiserver and a real etcd in one binary, built
+// from their Go modules because the project's tests need the true servers and
+// may not need a container engine or a download site.
 //
 //	kube kube-apiserver --flags…
 //	kube etcd --flags…
