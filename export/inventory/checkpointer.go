@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
@@ -182,29 +183,21 @@ func (c *checkpointer) behind() iter.Seq[*pending] {
 	}
 }
 
-// object returns the last state of an object that the store may not have yet. If its Body keeps a base, the store has that.
-func (c *checkpointer) object(id batching.ObjectID) (o objectState, ok bool) {
+// body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a
+// base, the store has that.
+func (c *checkpointer) body(id batching.ObjectID) (body checkpoint.Body, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for p := range c.behind() {
 		i, found := p.index[id]
 		switch {
 		case found && !ok:
-			o, ok = p.objects[i], true
-		case found && o.Body.KeepsBase():
-			o.Body.Base = p.objects[i].Body.Base
+			body, ok = p.objects[i].Body, true
+		case found && body.KeepsBase():
+			body.Base = p.objects[i].Body.Base
 		}
 	}
-	return o, ok
-}
-
-// evicted counts the state of an object that is not cached any more, if it is pending.
-func (c *checkpointer) evicted(id batching.ObjectID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pending != nil {
-		c.pending.evicted(id)
-	}
+	return body, ok
 }
 
 // concerns reports whether the store may lack something of a stream.

@@ -67,14 +67,14 @@ func follow(t *testing.T, store *slowStore, interval time.Duration, maxBytes int
 func commitOne(seq int, key string) effect {
 	return effect{&change.Batch{Epoch: 1, Seq: uint64(seq), Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(seq))}}},
 		change.Offsets{"pods": {0: int64(seq)}},
-		[]objectState{{Object: checkpoint.Object{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}, stream: "pods"}}}
+		[]objectState{{checkpoint.Object{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}, "pods", false, false}}}
 }
 
 // deleted is a batch that deletes objects.
 func deleted(seq int, keys ...string) (e effect) {
 	e.Batch = &change.Batch{Seq: uint64(seq)}
 	for _, key := range keys {
-		e.objects = append(e.objects, objectState{Object: checkpoint.Object{Key: key}, stream: "pods", deleted: true})
+		e.objects = append(e.objects, objectState{checkpoint.Object{Key: key}, "pods", true, false})
 	}
 	return e
 }
@@ -94,14 +94,14 @@ func (f *following) has() uint64 {
 
 func (f *following) text(key string) string {
 	f.t.Helper()
-	o, ok := f.object(batching.ObjectID{Stream: "pods", Key: key})
+	packed, ok := f.body(batching.ObjectID{Stream: "pods", Key: key})
 	if !ok {
 		return "unknown"
 	}
-	if o.deleted {
+	if packed.IsZero() {
 		return "deleted"
 	}
-	body, err := o.Body.Unpack()
+	body, err := packed.Unpack()
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestACommitHasTheLastStateOfEachObject(t *testing.T) {
 		t.Errorf("the commit has %v, %d objects; want %s", got, len(p.objects), want)
 	}
 	for key := range got {
-		p.put(objectState{Object: checkpoint.Object{Key: key}, stream: "pods", deleted: true})
+		p.put(objectState{checkpoint.Object{Key: key}, "pods", true, false})
 	}
 	if want := int64(4*stateBytes + len("againgonekeptother")); p.bytes != want {
 		t.Errorf("%d bytes are counted, not %d", p.bytes, want)

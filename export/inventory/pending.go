@@ -17,26 +17,23 @@ type effect struct {
 	objects []objectState // each once
 }
 
-// effectOf returns the effect of a batch that is written, with the states of objects if bodies are stored; found are the bodies that are known.
-// Snapshots on demand have no inventory. A sink may have written a stub in the place of an object.
-func effectOf(p *batching.Prepared, bodies bool, found []*body) effect {
+// effectOf returns the effect of a batch that is written; work is what is known of bodies, nil: none are stored. Snapshots on demand have no
+// inventory.
+func effectOf(p *batching.Prepared, work []bodyWork) effect {
 	all := make([]objectState, 0, len(p.All))
 	for i := range p.All {
 		o := &p.All[i]
 		if o.ID.Stream.IsSnapshot() {
 			continue
 		}
-		object := objectState{Object: checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version}, stream: o.ID.Stream, deleted: o.Deleted}
-		if bodies && !o.Deleted {
-			object.state = o.State
-			if o.Written >= 0 {
-				object.state = p.Changes[o.Written].After
+		state := objectState{checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version}, o.ID.Stream, o.Deleted, false}
+		if work != nil {
+			state.loaded = work[i].loaded
+			if !o.Deleted {
+				state.Body = work[i].newBody(p, o)
 			}
 		}
-		if i < len(found) {
-			object.body = found[i]
-		}
-		all = append(all, object)
+		all = append(all, state)
 	}
 	clear(p.All) // it holds no bodies until the next batch
 	return effect{p.Batch, p.Offsets, all}
@@ -47,13 +44,12 @@ func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, withBodi
 	p := &batching.Prepared{Batch: batch, Offsets: offsets}
 	p.Find()
 	p.LeaveOut(func(*change.Change) bool { return false }, false)
-	e := effectOf(p, withBodies, nil)
-	for i := range e.objects {
-		o := &e.objects[i]
-		o.Body, o.state = checkpoint.Pack(o.state), nil
+	var work []bodyWork
+	if withBodies {
+		work = make([]bodyWork, len(p.All))
 	}
 	pending := newPending()
-	pending.add(e)
+	pending.add(effectOf(p, work))
 	return pending.commit(batch.Slot, epoch)
 }
 
@@ -73,17 +69,13 @@ type objectState struct {
 	checkpoint.Object
 	stream  change.StreamID
 	deleted bool
-	state   []byte // while Body is not made: it has a base then if that is pending, and nothing else
-	body    *body  // of which it is made when it is committed; nil: it is made
-	holds   int64  // about so many bytes here or in a commit, besides Body
+	loaded  bool // the former body was read for the batch
 }
-
-func (o *objectState) id() batching.ObjectID { return batching.ObjectID{Stream: o.stream, Key: o.Key} }
 
 // stateBytes is about what an objectState takes here and in a commit, besides its body and its key.
 const stateBytes = 400
 
-func (o *objectState) size() int64 { return int64(len(o.Key)+o.Body.Len()) + o.holds + stateBytes }
+func (o *objectState) size() int64 { return int64(len(o.Key)+o.Body.Len()) + stateBytes }
 
 func newPending() *pending {
 	return &pending{positions: map[change.StreamID]change.Position{}, index: map[batching.ObjectID]int{}}
@@ -110,10 +102,10 @@ func (p *pending) add(e effect) {
 }
 
 func (p *pending) put(o objectState) {
-	id := o.id()
+	id := batching.ObjectID{Stream: o.stream, Key: o.Key}
 	if i, ok := p.index[id]; ok {
 		former := &p.objects[i]
-		if o.body != nil || o.Body.KeepsBase() {
+		if o.Body.KeepsBase() {
 			o.Body.Base = former.Body.Base // which the store gets with this commit, if it is pending
 		}
 		p.bytes += o.size() - former.size()
@@ -123,15 +115,6 @@ func (p *pending) put(o objectState) {
 	p.bytes += o.size()
 	p.index[id] = len(p.objects)
 	p.objects = append(p.objects, o)
-}
-
-// evicted counts the state of an object that is not cached any more.
-func (p *pending) evicted(id batching.ObjectID) {
-	if i, ok := p.index[id]; ok {
-		n := int64(len(p.objects[i].state))
-		p.objects[i].holds += n
-		p.bytes += n
-	}
 }
 
 // concerns reports whether something of the stream is pending.
@@ -154,11 +137,7 @@ func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
 		if o.deleted {
 			s.Deletes = append(s.Deletes, o.Key)
 		} else {
-			object := o.Object
-			if o.body != nil {
-				object.Body = o.body.commit(o.state, o.Body.Base)
-			}
-			s.Upserts = append(s.Upserts, object)
+			s.Upserts = append(s.Upserts, o.Object)
 		}
 	}
 	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets, Controls: p.controls,
