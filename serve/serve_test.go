@@ -28,6 +28,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/exporter"
 	"kubecdc/test/servers"
@@ -67,10 +69,22 @@ func newPast(t *testing.T, more ...string) *past {
 	})
 	p.start()
 	servers.Await(t, "a ready exporter", func() (bool, error) { return p.exporter.Ready(context.Background()) == nil, nil })
-	reader := must[*sqlite.Reader](t)(sqlite.NewReader(t.Context(), must[*sqlitefile.File](t)(sqlitefile.Share(t.Context(), p.file)), cluster))
+	reader := p.reader()
 	t.Cleanup(func() { _ = reader.Close() })
 	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	return p
+}
+
+func (p *past) inPostgres() bool { return slices.Contains(p.settings, "KUBECDC_SINK=postgres") }
+
+// reader reads the log of the exporter's settings.
+func (p *past) reader() sinks.ReadCloser {
+	for _, setting := range p.settings {
+		if url, is := strings.CutPrefix(setting, "KUBECDC_SINK_POSTGRES="); is {
+			return must[sinks.ReadCloser](p.t)(postgres.OpenReader(p.t.Context(), postgres.Config{URL: url, Cluster: cluster}))
+		}
+	}
+	return must[sinks.ReadCloser](p.t)(sqlite.NewReader(p.t.Context(), must[*sqlitefile.File](p.t)(sqlitefile.Share(p.t.Context(), p.file)), cluster))
 }
 
 // start starts an exporter, which goes on in the log.
@@ -125,6 +139,14 @@ func TestALogIsServed(t *testing.T) {
 			break
 		}
 	}
+}
+
+func TestSlowALogInPostgresIsServed(t *testing.T) {
+	servers.Slow(t)
+	p := newPast(t, "KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES="+servers.Database(t))
+	p.populate()
+	p.answers(t)
+	p.watches(t)
 }
 
 // Each list and object at a revision is what the real server answered then, in each form.
