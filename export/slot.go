@@ -47,7 +47,7 @@ func newSlot(number int, config Config, parts *watchedParts, selected *selection
 	s := &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number)}
 	s.redactorFor = cached(s.bodyRedactorOf)
 	s.inventory = inventory.Slot{
-		Settings: inventory.Settings{Slot: number, Bodies: config.Before, KeepBases: config.leavesOut(), CacheBytes: config.BodyCacheBytes,
+		Settings: inventory.Settings{Slot: number, Bodies: config.Before, CacheBytes: config.BodyCacheBytes,
 			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.owns, Redactor: s.redactorFor},
 		Parts: inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.watchdog, Logger: s.logger}}
 	return s

@@ -95,6 +95,7 @@ func update(n int) *batching.Batch {
 
 type logged struct {
 	batches []*change.Batch
+	stub    []byte // is written in the place of the last state; nil: that is
 }
 
 func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, error) {
@@ -104,6 +105,9 @@ func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, erro
 		kept.Changes[i].Before = bytes.Clone(kept.Changes[i].Before) // it is valid only until Write returns
 	}
 	l.batches = append(l.batches, &kept)
+	if l.stub != nil {
+		b.Changes[len(b.Changes)-1].After = l.stub
+	}
 	return change.Offsets{}, nil
 }
 
