@@ -149,8 +149,29 @@ func (c *Config) AddressFile(cluster string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return filepath.Join(folder, unique(cluster, place)+".address"), nil
+}
+
+// SpoolFolder returns the folder of the spool of a cluster. Exporters that have the same checkpoint have the same one.
+func (c *Config) SpoolFolder(cluster string) (folder string, err error) {
+	if folder = c.Sink.SpoolDir; folder == "" {
+		if folder, err = stateFolder(); err != nil {
+			return "", fmt.Errorf("choose a default folder for the spool: %w; set KUBECDC_SPOOL_DIR", err)
+		}
+	}
+	place := c.Checkpoint.Location.String()
+	if path, err := c.SQLitePath(cluster); err != nil || path != "" {
+		if place, err = filepath.Abs(path); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(folder, unique(cluster, place)+"-spool"), nil
+}
+
+// unique is the name of a file of a cluster and a checkpoint.
+func unique(cluster, place string) string {
 	sum := sha256.Sum256([]byte(cluster + "\x00" + place))
-	return filepath.Join(folder, fileSafe(cluster)+"-"+hex.EncodeToString(sum[:4])+".address"), nil
+	return fileSafe(cluster) + "-" + hex.EncodeToString(sum[:4])
 }
 
 var unsafeInFile = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)

@@ -111,6 +111,8 @@ func notParsed(s *Setting) (what, fix string) {
 		return "neither a duration nor forever", "write a number with its unit, such as 168h, or forever" + s.orDefault()
 	case reflect.TypeFor[Bytes]():
 		return "not a size", "write a number of bytes, or with a unit: 65536, 512KiB, 8MiB" + s.orDefault()
+	case reflect.TypeFor[Quota]():
+		return "neither a size nor off", "write a number of bytes, or with a unit, such as 1GiB, or off" + s.orDefault()
 	case reflect.TypeFor[Switch]():
 		return "neither on nor off", "use on or off" + s.orDefault()
 	}

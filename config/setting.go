@@ -42,6 +42,8 @@ func (s *Setting) Kind() string {
 		return "duration|forever"
 	case s.typ == reflect.TypeFor[Bytes]():
 		return "size"
+	case s.typ == reflect.TypeFor[Quota]():
+		return "size|off"
 	case s.typ == reflect.TypeFor[Switch]():
 		return "on|off"
 	case s.typ == reflect.TypeFor[List]():

@@ -47,6 +47,24 @@ func (b Bytes) String() string {
 	return fmt.Sprintf("%d", int64(b))
 }
 
+// Quota is the most that something may take: a size, or 0, which is written off.
+type Quota Bytes
+
+func (q *Quota) UnmarshalText(text []byte) error {
+	if s := string(text); s == "off" || s == "false" { // as YAML has it
+		*q = 0
+		return nil
+	}
+	return (*Bytes)(q).UnmarshalText(text)
+}
+
+func (q Quota) String() string {
+	if q == 0 {
+		return "off"
+	}
+	return Bytes(q).String()
+}
+
 // History is the time for which something is retained: a duration, or forever.
 type History time.Duration
 

@@ -152,7 +152,7 @@ func settingSchema(s *config.Setting) map[string]any {
 			schema["type"] = []string{"string", "number", "null"}
 		}
 		return schema
-	case s.Env == "KUBECDC_LISTEN": // YAML's off
+	case s.Env == "KUBECDC_LISTEN", s.Kind() == "size|off": // YAML's off
 		return map[string]any{"type": []string{"string", "boolean", "null"}}
 	}
 	return map[string]any{"type": []string{"string", "null"}}

@@ -29,9 +29,10 @@ type committer struct {
 	memory     Memory
 	images     bool // before-images are written
 	prepared   batching.Prepared
-	filter     *filter            // nil: all changes are written
-	provenance *provenance.Reader // nil: the sink does not write it
-	invariants *invariants        // in builds that verify them
+	filter     *filter                                                       // nil: all changes are written
+	provenance *provenance.Reader                                            // nil: the sink does not write it
+	invariants *invariants                                                   // in builds that verify them
+	rescue     func(ctx context.Context, b *change.Batch, cause error) error // of a batch that was not written; nil: there is no spool
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -70,7 +71,11 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		done.Batch, done.Sink = p.Batch, time.Since(start)
 		c.State.Committed(done)
 	}
-	return c.memory.Write(ctx, p)
+	err := c.memory.Write(ctx, p)
+	if err != nil && c.rescue != nil {
+		err = c.rescue(ctx, p.Batch, err)
+	}
+	return err
 }
 
 // prepare numbers the batch, and fills in its positions and control records.

@@ -21,8 +21,10 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
+	"kubecdc/sinks/spool"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
@@ -61,11 +63,14 @@ type Parts struct {
 	Server *discovery.Server
 	Store  checkpoint.Store // bound to the cluster
 	Sink   sinks.Sink
+	Spools *spool.Folder  // nil: while the sink is away, nothing is read
 	State  *live.Exporter // is told what happens
 	Logger *slog.Logger
 
 	Start           *dependency.Steps // may be nil
 	StoreAt, SinkAt string            // addresses, for messages
+
+	log string // the identity of the sink's log; empty: it was not asked yet, since there are spools
 }
 
 // watchedParts are the parts with what watches their servers.
@@ -124,7 +129,17 @@ func (p *Parts) step(ctx context.Context, on, waitsFor string, do func(context.C
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.
 func bindLog(ctx context.Context, config *Config, parts *Parts) error {
-	var identity string
+	identity := ""
+	if parts.Spools != nil {
+		identity = parts.Spools.Log(ctx)
+	}
+	if identity != "" { // whether the sink is that one, it says when it is opened
+		parts.Logger.Warn("there is a spool: the start does not wait for the sink", "folder", parts.Spools.Path)
+		if err := bindTo(ctx, config, parts, identity); !fault.Is[*checkpoint.OtherLogError](err) {
+			parts.log = identity
+			return err
+		}
+	}
 	err := parts.step(ctx, dependency.Sink, "the sink to say which log it is", func(ctx context.Context) (err error) {
 		identity, err = parts.Sink.Identity(ctx)
 		return err
@@ -132,6 +147,11 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	if err != nil {
 		return err
 	}
+	parts.log = identity
+	return bindTo(ctx, config, parts, identity)
+}
+
+func bindTo(ctx context.Context, config *Config, parts *Parts, identity string) error {
 	return parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which log it is of", func(ctx context.Context) error {
 		if err := parts.Store.BindLog(ctx, identity); err != nil {
 			return err

@@ -50,6 +50,8 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 		err = &checkpoint.NotEndedError{Stream: g.Stream}
 	}
 	switch {
+	case fault.Is[heldBackError](err):
+		return false, nil
 	case fault.Is[*checkpoint.NotEndedError](err):
 		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: err.Error()})
 	case err != nil:

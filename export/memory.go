@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -135,7 +136,7 @@ func (m *logMemory) Start(context.Context, context.CancelCauseFunc) <-chan struc
 // opened is a slot's log that is open.
 type opened struct {
 	Memory
-	log    sinks.Log
+	log    io.Closer
 	loss   *sinks.LostTailError // that is to be recorded; nil: none
 	before []change.Position    // of the slot's streams, before the loss was found
 }
@@ -167,8 +168,10 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 	switch {
 	case err != nil:
 	case o.loss != nil:
-		err = s.recordLoss(ctx, state, o)
-	case found.Passed > maxPassed:
+		if err = s.giveUpSpool(o.loss); err == nil {
+			err = s.recordLoss(ctx, state, o)
+		}
+	case found.Passed > maxPassed && s.spool == nil:
 		err = s.writeControls(ctx, state, o, nil, nil, nil)
 	}
 	if err != nil {
@@ -186,6 +189,11 @@ const maxPassed = 1000
 func (s *slot) writeTo(log sinks.Log) inventory.Write {
 	return func(ctx context.Context, b *change.Batch) (offsets change.Offsets, err error) {
 		what := fmt.Sprintf("batch %d of slot %d", b.Seq, b.Slot)
+		if s.parts.Spools != nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
+			defer cancel()
+		}
 		err = s.parts.watchdog.Do(dependency.Sink, what, func() error {
 			return s.parts.sinkReach.Call(s.number, func() (err error) {
 				offsets, err = log.Write(ctx, b)

@@ -20,6 +20,7 @@ import (
 	"kubecdc/internal/fault"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
+	"kubecdc/sinks/spool"
 	"kubecdc/source/discovery"
 )
 
@@ -33,6 +34,7 @@ type slot struct {
 	selected    *selections
 	logger      *slog.Logger
 	redactorFor func(stream change.StreamID) bodyRedactor // bodyRedactorOf, for the session's goroutine
+	spool       *spool.Spool                              // while a session opens the sink that is to get it; else nil
 	lessons
 }
 
@@ -41,14 +43,18 @@ type lessons struct {
 	epochRaises []time.Time
 	refusals    refusals // by the sink
 	inventory   inventory.Slot
+	patience    time.Duration               // for opening the sink; 0: as much as usual
+	reopen      *backoff.ExponentialBackOff // until the sink is opened again, while batches go into a spool
 }
 
 func newSlot(number int, config Config, parts *watchedParts, selected *selections) *slot {
 	s := &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number)}
 	s.redactorFor = cached(s.bodyRedactorOf)
+	s.reopen = backoff.NewExponentialBackOff()
+	s.reopen.InitialInterval, s.reopen.MaxInterval = time.Second, 30*time.Second
 	s.inventory = inventory.Slot{
 		Settings: inventory.Settings{Slot: number, Bodies: config.Before, CacheBytes: config.BodyCacheBytes,
-			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.owns, Redactor: s.redactorFor},
+			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.owns, Redactor: cached(s.bodyRedactorOf)},
 		Parts: inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.watchdog, Logger: s.logger}}
 	return s
 }
@@ -71,7 +77,7 @@ func (s *slot) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		}
-		if s.noteRefusals(err) || s.inventory.Learn(err) {
+		if s.noteRefusals(err) || s.inventory.Learn(err) || goesOn(err) {
 			continue
 		}
 		if time.Since(started) > time.Minute {
@@ -94,7 +100,7 @@ func (s *slot) session(ctx context.Context) error {
 	}
 	defer func() { s.release(state.Epoch) }()
 	s.reportStreams(ctx)
-	memory, err := s.openRaisingEpoch(ctx, &state, s.open)
+	memory, err := s.openMemory(ctx, &state)
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
 	}
@@ -108,7 +114,7 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.State.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.State.SlotHeld(s.number, state.Epoch, false)
 	s.parts.State.Problem(s.number, nil)
-	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state.Epoch, memory, rules))
+	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state.Epoch, memory.Memory, rules))
 }
 
 // acquire makes this process the owner of the slot, if the slot is free.
@@ -156,11 +162,18 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
-	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
+	limits := s.config.Limits
+	if _, is := memory.(*spooling); is {
+		limits.Linger = max(limits.Linger, spoolLinger)
+	}
+	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
 	s.parts.State.Buffering(s.number, func() (f live.Fill) {
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
 		f.Pending, f.Streams = memory.Pending(), q.Since()
+		if m, is := memory.(*spooling); is {
+			f.Spool = m.spooled()
+		}
 		return f
 	})
 	followed := memory.Start(writing, stopReading)
@@ -206,6 +219,9 @@ func (s *slot) commitAll(ctx context.Context, epoch int64, memory Memory, q *bat
 	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
 		images: s.config.Before, filter: s.filter(), watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{},
 		invariants: newInvariants()}
+	if _, spools := memory.(*inventory.Inventory); spools && s.parts.Spools != nil {
+		c.rescue = func(ctx context.Context, b *change.Batch, err error) error { return s.beginSpool(ctx, memory, b, err) }
+	}
 	if !s.config.TellsWhenRead {
 		c.provenance = new(provenance.Reader)
 	}

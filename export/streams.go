@@ -12,6 +12,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
@@ -132,7 +133,12 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.all[p.Stream] = undecided{p}
 		}
 	}
-	if err := st.memory.MayBegin(ctx, st.unknown(selection, stored)); err != nil {
+	unknown := st.unknown(selection, stored)
+	err = st.memory.MayBegin(ctx, unknown)
+	if fault.Is[heldBackError](err) {
+		err = st.holdBack(unknown, err)
+	}
+	if err != nil {
 		return err
 	}
 	st.newest = &selection
@@ -164,6 +170,15 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		return err
 	}
 	return st.endUnselected(ctx, selection)
+}
+
+// holdBack leaves streams out of the session.
+func (st *streams) holdBack(streams []*change.Stream, why error) error {
+	for _, s := range streams {
+		st.all[s.ID()] = refusedBySink{}
+		st.leaveOut(s.ID(), change.StateRefused, why)
+	}
+	return nil
 }
 
 // unknown are the streams of a selection that are to begin.

@@ -84,6 +84,11 @@ func (g *gauges) registerSlots(r *registry) {
 		func(s *live.Slot) float64 { return float64(s.Fill.MaxChanges) })
 	slot("buffer_limit_bytes", "So many bytes the slot may have read that are not durable yet. Then its streams wait.",
 		func(s *live.Slot) float64 { return float64(s.Fill.MaxBytes) })
+	slot("spool_bytes", "Size of the slot's spool: what was read while the sink did not answer.", func(s *live.Slot) float64 { return float64(s.Fill.Spool.Bytes) })
+	slot("spool_limit_bytes", "So many bytes the spool may have. Then nothing is read. 0: there is no spool now.",
+		func(s *live.Slot) float64 { return float64(s.Fill.Spool.MaxBytes) })
+	slot("spool_batches", "Batches in the slot's spool that the sink does not have.", func(s *live.Slot) float64 { return float64(s.Fill.Spool.Batches) })
+	slot("spool_oldest_timestamp_seconds", "When the oldest of them was read; 0: there is none.", func(s *live.Slot) float64 { return seconds(s.Fill.Spool.Oldest) })
 	slot("checkpoint_pending_objects", "Objects whose last state is in the log and not yet in the checkpoint.",
 		func(s *live.Slot) float64 { return float64(s.Fill.Pending) })
 }

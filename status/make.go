@@ -166,7 +166,7 @@ func (m *maker) addProcess(p *live.Snapshot) {
 	}
 	for id, v := range p.Streams {
 		if v.Added {
-			m.addStream(m.stream(id), &v)
+			m.addStream(m.stream(id), &v, p.Slots[v.Slot].Fill.Spool != (live.Spool{}))
 		}
 	}
 	for _, p := range report.Problems {
@@ -194,7 +194,10 @@ func (m *maker) addProcess(p *live.Snapshot) {
 }
 
 // addStream adds what the process says of a stream that it reads. It is newer than what the checkpoint has.
-func (m *maker) addStream(s *Stream, v *live.Stream) {
+func (m *maker) addStream(s *Stream, v *live.Stream, spooling bool) {
+	if spooling {
+		s.Delivered = s.Position
+	}
 	if v.Position.ResourceVersion != "" {
 		s.Confirmed = time.Time{} // the process's own, by its clock
 	}

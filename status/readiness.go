@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/export/live"
+	"kubecdc/internal/dependency"
 )
 
 // Report is the answer of /readyz.
@@ -94,6 +95,8 @@ func (r *Report) addSlots(s *live.Snapshot) {
 			if v.Server != "" {
 				p.Component, p.Text = v.Server, p.Component+": "+p.Text
 			}
+		case v.Held && v.StreamsKnown && v.Fill.Spool != (live.Spool{}):
+			p.Text, p.Since, p.Blocks = spooling(&v.Fill.Spool, s.Time), v.Fill.Spool.Since, v.Fill.Spool.Full
 		case v.Held && v.StreamsKnown:
 			continue
 		case v.Held:
@@ -111,11 +114,39 @@ func (r *Report) addSlots(s *live.Snapshot) {
 	}
 }
 
+// spooling says what is in a slot's spool.
+func spooling(s *live.Spool, now time.Time) string {
+	text := "the sink does not answer: "
+	if s.Forwarding {
+		text = "the sink takes what it missed: "
+	}
+	if s.Full {
+		text += "nothing is read, since the spool is full; "
+	}
+	return fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/s.MaxBytes)
+}
+
+// isSpooling reports whether the sink is not needed now: each slot that is held has a spool, with room.
+func isSpooling(s *live.Snapshot) bool {
+	held, spooling := 0, 0
+	for _, v := range s.Slots {
+		if v.Held {
+			held++
+			if v.Fill.Spool != (live.Spool{}) && !v.Fill.Spool.Full {
+				spooling++
+			}
+		}
+	}
+	return held > 0 && held == spooling
+}
+
 func (r *Report) addComponents(s *live.Snapshot) {
+	spooling := isSpooling(s)
 	for _, problems := range []map[string]*live.Problem{s.Problems, s.Stalls} {
 		for _, name := range slices.Sorted(maps.Keys(problems)) {
 			p := problems[name]
-			r.Problems = append(r.Problems, Reported{Problem{Component: name, Text: p.Text, Since: p.Since}, name != live.Selection})
+			r.Problems = append(r.Problems, Reported{Problem{Component: name, Text: p.Text, Since: p.Since},
+				name != live.Selection && !(name == dependency.Sink && spooling)})
 		}
 	}
 }

@@ -80,6 +80,7 @@ type Stream struct {
 	State      change.StreamState     `json:"state"`
 	StateSince time.Time              `json:"stateSince,omitzero"`
 	Position   change.ResourceVersion `json:"resourceVersion,omitempty"` // the log has every change up to here
+	Delivered  change.ResourceVersion `json:"delivered,omitempty"`       // while batches go into a spool: the sink has every change up to here
 	Confirmed  time.Time              `json:"confirmed,omitzero"`        // when that was known last
 	LagSeconds *float64               `json:"lagSeconds,omitempty"`      // since then
 	Rate       *float64               `json:"changesPerSecond,omitempty"`

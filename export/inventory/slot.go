@@ -45,6 +45,9 @@ func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *si
 	return s.inventory(state, opened.Content, write), loss, before, nil
 }
 
+// Stored returns the inventory as the store has it, for reading: the log is not open.
+func (s *Slot) Stored(state *checkpoint.SlotState) *Inventory { return s.inventory(state, nil, nil) }
+
 // OpenUnused opens the inventory of a slot that no stream belongs to: of what earlier owners wrote only the batch numbers count.
 func (s *Slot) OpenUnused(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened, write Write) (
 	v *Inventory, loss *sinks.LostTailError, err error) {

@@ -27,6 +27,16 @@ type Fill struct {
 	MaxChanges, MaxBytes int64                         // of these: then the streams wait
 	Pending              int64                         // objects whose last state is in the log and not yet in the checkpoint
 	Streams              map[change.StreamID]time.Time // when the first record was read that is not durable yet
+	Spool                Spool                         // zero: the sink has all that is durable
+}
+
+// Spool is what a slot has in its spool.
+type Spool struct {
+	Since, Oldest   time.Time // when its first batch was written, and the first one that the sink does not have
+	Bytes, MaxBytes int64
+	Batches         uint64 // that the sink does not have
+	Full            bool
+	Forwarding      bool // the sink takes them
 }
 
 type slot struct {
@@ -42,10 +52,10 @@ func (e *Exporter) slot(number int) *slot {
 	return &slot{}
 }
 
-// read returns what the slot has in memory. Its limits stay while it has no session.
+// read returns what the slot has in memory. Its limits and its spool stay while it has no session.
 func (s *slot) read() Fill {
 	if s.fill == nil {
-		return Fill{MaxChanges: s.Fill.MaxChanges, MaxBytes: s.Fill.MaxBytes}
+		return Fill{MaxChanges: s.Fill.MaxChanges, MaxBytes: s.Fill.MaxBytes, Spool: s.Fill.Spool}
 	}
 	return s.fill()
 }

@@ -23,9 +23,15 @@ func (f *File) Fail(op string, err error) error {
 // IsDamaged reports that a file holds other bytes than SQLite has written.
 func IsDamaged(err error) bool { return primaryCode(err) == codes.SQLITE_CORRUPT }
 
-// PutAside renames a damaged file and SQLite's log of it, and returns the new name.
-func PutAside(path string) (aside string, err error) {
-	aside = path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000")
+// IsNone reports that a file is not a database.
+func IsNone(err error) bool { return primaryCode(err) == codes.SQLITE_NOTADB }
+
+// IsFull reports that the disk has no room for what was to be written.
+func IsFull(err error) bool { return primaryCode(err) == codes.SQLITE_FULL }
+
+// PutAside renames a file that can't be used, with the log beside it, and returns its new name, which says why.
+func PutAside(path, why string) (aside string, err error) {
+	aside = path + "." + why + "-" + time.Now().UTC().Format("20060102T150405.000")
 	for _, suffix := range []string{"-wal", "-shm", ""} {
 		if e := os.Rename(path+suffix, aside+suffix); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)

@@ -45,7 +45,8 @@ func (c codec) pack(body []byte, scratch *[]byte) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var errDamaged = errors.New("a row of the log is damaged")
+// ErrDamaged says that a row holds something else than was written.
+var ErrDamaged = errors.New("a row of the log is damaged")
 
 // unpack unpacks a body: in dst, if that has the capacity, and in memory of its own otherwise.
 func (c codec) unpack(dst, packed []byte) (body []byte, err error) {
@@ -55,13 +56,13 @@ func (c codec) unpack(dst, packed []byte) (body []byte, err error) {
 	case len(packed) > headBytes && packed[0] == withDictionary && c.dictionary != nil:
 		body, err = c.dictionary.Decode(dst, packed[headBytes:])
 	default:
-		return nil, fmt.Errorf("%w: it has no format that this version knows", errDamaged)
+		return nil, fmt.Errorf("%w: it has no format that this version knows", ErrDamaged)
 	}
 	if err == nil && crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(packed[1:]) {
 		err = errors.New("its checksum is another one")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return body, nil
 }
@@ -100,7 +101,7 @@ func (c codec) bodies(s stored, memory func(n int) []byte) (whole, body []byte, 
 func applied(dst, whole, column []byte) ([]byte, error) {
 	body, err := delta.Apply(dst, whole, column)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return body, nil
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,35 +70,12 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 }
 
 func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
-	moved, err := t.run(advance, int64(b.Seq), l.id, l.epoch, int64(b.Seq)-1)
-	if err != nil {
+	if err := l.advance(t, b.Seq); err != nil {
 		return err
-	}
-	if moved == 0 {
-		var mine bool
-		if err := t.row(`select epoch = ? from log_slots where id = ?`, []any{l.epoch, l.id}, &mine); err != nil || mine {
-			return errors.Join(errStale, err)
-		}
-		return sinks.ErrInvalidWriter
 	}
 	at, written, err := next(t)
-	if err != nil {
-		return err
-	}
-	positions, err := l.positions(t, b, written)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(positions)
-	if err != nil {
-		return err
-	}
-	if _, err := t.run(addBatch, at, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), string(text)); err != nil {
-		return err
-	}
-	plain, err := l.beside(t, at, b)
 	if err == nil {
-		err = l.span(t, batch{id: at, slot: l.id, written: written}, positions, plain && b.Seq != l.first) // which shows when it began
+		err = l.begin(t, at, written, b)
 	}
 	if err != nil {
 		return err
@@ -129,6 +105,40 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	return nil
 }
 
+// advance moves the slot to a batch, if that follows and nobody else owns the slot.
+func (l *slotLog) advance(t *tx, seq uint64) error {
+	moved, err := t.run(advance, int64(seq), l.id, l.epoch, int64(seq)-1)
+	if err != nil || moved > 0 {
+		return err
+	}
+	var mine bool
+	if err := t.row(`select epoch = ? from log_slots where id = ?`, []any{l.epoch, l.id}, &mine); err != nil || mine {
+		return errors.Join(errStale, err)
+	}
+	return sinks.ErrInvalidWriter
+}
+
+// begin writes what a batch has besides its changes.
+func (l *slotLog) begin(t *tx, at, written int64, b *change.Batch) error {
+	positions, err := l.positions(t, b, written)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(positions)
+	if err != nil {
+		return err
+	}
+	if _, err := t.run(addBatch, at, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), string(text)); err != nil {
+		return err
+	}
+	plain, err := l.writeControls(t, at, b)
+	if err != nil {
+		return err
+	}
+	// Its first batch shows when an owner began.
+	return l.span(t, batch{id: at, slot: l.id, written: written}, positions, plain && b.Seq != l.first)
+}
+
 // lastBatch selects the last number that is taken, and when. The last batch is never removed.
 const lastBatch = `select coalesce(max(id + changes), 0) as end, coalesce(max(written), 0) as written from
 	(select id, changes, written from log_batches order by id desc limit 1)`
@@ -139,9 +149,9 @@ func next(t *tx) (at, written int64, err error) {
 	return at + 1, max(written, time.Now().UnixMilli()), err
 }
 
-// beside writes what a batch has besides its changes, and reports whether a span may hide that. The watermarks that its positions mark are no
+// writeControls writes the control records of a batch and its malformed events, and reports whether a span may hide that. The watermarks that its positions mark are no
 // rows.
-func (l *slotLog) beside(t *tx, at int64, b *change.Batch) (plain bool, err error) {
+func (l *slotLog) writeControls(t *tx, at int64, b *change.Batch) (plain bool, err error) {
 	plain = true
 	for n := range b.Controls {
 		c := b.Controls[n]
@@ -183,58 +193,6 @@ func (l *slotLog) keepLast(t *tx, c change.Control, record string) error {
 		on conflict do update set record = excluded.record`, of.id, string(c.Type), record)
 }
 
-// positions notes what a batch does to positions, and returns its own as they are stored.
-func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosition, error) {
-	for i := range b.Controls {
-		if err := l.beginStream(t, &b.Controls[i]); err != nil {
-			return nil, err
-		}
-	}
-	all := make([]storedPosition, 0, len(b.Positions))
-	for i := range b.Positions {
-		p := &b.Positions[i]
-		of, err := l.stream(t, p.Stream)
-		if err != nil {
-			return nil, err
-		}
-		if p.Ended == change.EndedRemoved {
-			err = t.do(`delete from log_positions where stream = ?`, of.id)
-		} else {
-			_, err = t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, storedPosition{of.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
-		if slices.ContainsFunc(b.Controls, func(c change.Control) bool { return marks(&c, p) }) {
-			all[i].marked = 1
-		}
-	}
-	return all, nil
-}
-
-// beginStream gives a stream an empty position when its first list begins, or when it is to be written again from the start.
-func (l *slotLog) beginStream(t *tx, c *change.Control) error {
-	lost := c.Type == change.ControlGap && c.Gap.Lost()
-	if c.Type != change.ControlSnapshotBegin && !lost {
-		return nil
-	}
-	of, err := l.stream(t, c.Stream)
-	if err != nil {
-		return err
-	}
-	if lost {
-		if err := t.do(`delete from log_positions where stream = ?`, of.id); err != nil {
-			return err
-		}
-		const recount = `update log_streams set objects = (select count(*) from log_objects where stream = ?1 and gone is null) where id = ?1`
-		if err := t.do(recount, of.id); err != nil {
-			return err
-		}
-	}
-	return t.do(`insert into log_positions (stream, version, time, ended) values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
-}
-
 // stream returns the row of a stream, and makes it.
 func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	if s, known := l.streams[id]; known {
@@ -246,71 +204,6 @@ func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	}
 	l.streams[id] = s
 	return s, err
-}
-
-// codec returns the codec of a resource. The first body that is packed makes its dictionary.
-func (l *slotLog) codec(t *tx, resource int64, first *change.Change) (codec, error) {
-	if c, known := l.codecs[resource]; known {
-		return c, nil
-	}
-	var dictionary []byte
-	err := t.row(`select dictionary from log_dictionaries where resource = ?`, []any{resource}, &dictionary)
-	if errors.Is(err, sql.ErrNoRows) {
-		if dictionary = dictionaryOf(first.After); dictionary == nil {
-			return codec{}, nil
-		}
-		err = t.do(`insert into log_dictionaries values (?, ?)`, resource, dictionary)
-	}
-	l.codecs[resource] = codecOf(dictionary)
-	return l.codecs[resource], err
-}
-
-// Columns of log_changes.op.
-const (
-	opInferred   = 1 << 8
-	opFromBefore = 1 << 9 // the state before is that of the object's change before
-)
-
-// add writes one change.
-func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
-	of, err := l.stream(t, c.Stream.ID())
-	if err != nil {
-		return err
-	}
-	whole, err := l.codec(t, of.resource, c)
-	if err != nil {
-		return err
-	}
-	name := nameOf(c, of)
-	key := name.key()
-	o, err := l.object(t, id, of, name, key)
-	if err == nil {
-		err = l.move(t, o, id, of, c.Op == change.Delete)
-	}
-	if err != nil {
-		return err
-	}
-	follows, err := l.follows(o, c, whole)
-	if err != nil {
-		return err
-	}
-	op := int64(c.Op)
-	if c.Inferred {
-		op |= opInferred
-	}
-	var before, gap any
-	if follows {
-		op |= opFromBefore
-	} else if c.Before != nil {
-		before = whole.pack(c.Before, &l.scratch)
-	}
-	back, body := l.pack(o, id, c, follows, whole)
-	if c.Gap != "" {
-		gap = c.Gap
-	}
-	l.objects.put(key, o)
-	_, err = t.run(addChange, id, o.id, of.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, back, body, before)
-	return err
 }
 
 // Close ends the maintenance. Between batches the log holds nothing else.

@@ -11,11 +11,14 @@ import (
 )
 
 // Open fences earlier owners of the slot: each batch is written under "where epoch = mine". The log knows where it goes on.
-func (s *Sink) Open(ctx context.Context, slot int, epoch int64, _ sinks.Durable) (*sinks.Opened, error) {
+func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	l := newSlotLog(s, slot, epoch)
 	opened := &sinks.Opened{Log: l, Memory: l}
+	if !s.Spool {
+		from.Seq = 0
+	}
 	err := s.inTx(ctx, func(t *tx) (err error) {
-		opened.Last, err = l.raise(t)
+		opened.Last, err = l.raise(t, from.Seq)
 		return err
 	})
 	if fault.Is[*sinks.OtherClusterError](err) || fault.Is[*sinks.NewerEpochError](err) {
@@ -36,9 +39,9 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, _ sinks.Durable)
 	return opened, nil
 }
 
-// raise raises the slot's epoch, unless the log is another cluster's, or the slot has this epoch or a higher one. It returns the
-// slot's last batch.
-func (l *slotLog) raise(t *tx) (last uint64, err error) {
+// raise raises the slot's epoch, unless the log is another cluster's, or the slot has this epoch or a higher one. A new
+// slot begins after a batch. It returns the slot's last batch.
+func (l *slotLog) raise(t *tx, after uint64) (last uint64, err error) {
 	if l.cluster, err = l.sink.bind(t); err != nil {
 		return 0, err
 	}
@@ -47,8 +50,8 @@ func (l *slotLog) raise(t *tx) (last uint64, err error) {
 	err = t.row(look, []any{l.cluster, l.slot}, &l.id, &newest, &last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		const add = `insert into log_slots (cluster, slot, epoch) values (?, ?, ?) returning id`
-		return 0, t.row(add, []any{l.cluster, l.slot, l.epoch}, &l.id)
+		const add = `insert into log_slots (cluster, slot, epoch, seq) values (?, ?, ?, ?) returning id`
+		return after, t.row(add, []any{l.cluster, l.slot, l.epoch, int64(after)}, &l.id)
 	case err != nil:
 		return 0, err
 	case newest >= l.epoch:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"kubecdc/change"
@@ -61,7 +62,59 @@ func storedPositions(text []byte) (all []storedPosition, err error) {
 		all = append(all, p)
 	}
 	if !list.OK() {
-		err = fmt.Errorf("%w: %q are no positions", errDamaged, text)
+		err = fmt.Errorf("%w: %q are no positions", ErrDamaged, text)
 	}
 	return all, err
+}
+
+// positions notes what a batch does to positions, and returns its own as they are stored.
+func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosition, error) {
+	for i := range b.Controls {
+		if err := l.beginStream(t, &b.Controls[i]); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]storedPosition, 0, len(b.Positions))
+	for i := range b.Positions {
+		p := &b.Positions[i]
+		of, err := l.stream(t, p.Stream)
+		if err != nil {
+			return nil, err
+		}
+		if p.Ended == change.EndedRemoved {
+			err = t.do(`delete from log_positions where stream = ?`, of.id)
+		} else {
+			_, err = t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, storedPosition{of.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
+		if slices.ContainsFunc(b.Controls, func(c change.Control) bool { return marks(&c, p) }) {
+			all[i].marked = 1
+		}
+	}
+	return all, nil
+}
+
+// beginStream gives a stream an empty position when its first list begins, or when it is to be written again from the start.
+func (l *slotLog) beginStream(t *tx, c *change.Control) error {
+	lost := c.Type == change.ControlGap && c.Gap.Lost()
+	if c.Type != change.ControlSnapshotBegin && !lost {
+		return nil
+	}
+	of, err := l.stream(t, c.Stream)
+	if err != nil {
+		return err
+	}
+	if lost {
+		if err := t.do(`delete from log_positions where stream = ?`, of.id); err != nil {
+			return err
+		}
+		const recount = `update log_streams set objects = (select count(*) from log_objects where stream = ?1 and gone is null) where id = ?1`
+		if err := t.do(recount, of.id); err != nil {
+			return err
+		}
+	}
+	return t.do(`insert into log_positions (stream, version, time, ended) values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
 }

@@ -92,7 +92,7 @@ func page(ctx context.Context, db queries, query string, args ...any) (all []rec
 // into sets what a record says of a change, but for its stream and its states.
 func (r *record) into(c *change.Change) {
 	*c = change.Change{Op: change.Op(r.op), Namespace: r.namespace, Name: r.name, UID: r.uid, ResourceVersion: versionOf(r.version),
-		Time: time.UnixMilli(r.time).UTC(), Inferred: r.op&opInferred != 0, Gap: r.gap.String}
+		Time: time.UnixMilli(r.time).Add(time.Duration(r.op >> nanosShift)).UTC(), Inferred: r.op&opInferred != 0, Gap: r.gap.String}
 }
 
 func versionOf(stored any) change.ResourceVersion {
@@ -156,7 +156,7 @@ func (b *bodies) before(ctx context.Context, r *record, with codec) (h held, err
 		return err
 	})
 	if err == nil && s.base == 0 {
-		err = fmt.Errorf("%w: object %d has nothing that its body at %d is made of", errDamaged, r.object, r.id)
+		err = fmt.Errorf("%w: object %d has nothing that its body at %d is made of", ErrDamaged, r.object, r.id)
 	}
 	if err == nil {
 		h.whole, h.last, err = with.bodies(s, ownMemory)

@@ -43,6 +43,9 @@ type Config struct {
 	Logger  *slog.Logger  // default slog.Default()
 
 	BodyCacheBytes int // of a slot: packed bodies of the objects that changed last; default 16 MB
+
+	// Spool: another log gets the batches later. A slot begins after the batch that sinks.Durable has, and times have nanoseconds.
+	Spool bool
 }
 
 // Sink is a sinks.Sink.

@@ -97,7 +97,7 @@ func (s *Sink) inTx(ctx context.Context, do func(*tx) error) (err error) {
 
 // run runs a prepared statement, and returns how many rows it has changed.
 func (t *tx) run(s statement, args ...any) (int64, error) {
-	result, err := t.statement(s).ExecContext(t.ctx, args...)
+	result, err := t.statement(s).ExecContext(t.ctx, args...) //nolint:sqlclosecheck // the end of the transaction closes it
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ func (t *tx) run(s statement, args ...any) (int64, error) {
 
 // find reads the one row of a prepared statement; sql.ErrNoRows if there is none.
 func (t *tx) find(s statement, args []any, into ...any) error {
-	return t.statement(s).QueryRowContext(t.ctx, args...).Scan(into...)
+	return t.statement(s).QueryRowContext(t.ctx, args...).Scan(into...) //nolint:sqlclosecheck // the end of the transaction closes it
 }
 
 // do runs a statement that is rarely needed.

@@ -74,7 +74,7 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 		"the CRD may not be read":                      {map[string]string{crd: "403", services: others}, "get customresourcedefinitions.apiextensions.k8s.io"},
 		"the CRD is there":                             {map[string]string{crd: "200 {}", services: others}, "registered"},
 		"the API server is not well":                   {map[string]string{crd: "500", services: others}, "not known"},
-		"a 404 that does not speak of the CRD":         {map[string]string{crd: "404", services: others}, "not that of an API server"},
+		"a 404 that does not speak of the CRD":         {map[string]string{crd: "404", services: others}, "no API server that has CRDs"},
 		"API services may not be read":                 {map[string]string{crd: notThere, services: "403"}, "list apiservices.apiregistration.k8s.io"},
 		"nothing registers it":                         {map[string]string{crd: notThere, services: others}, ""},
 		"its group is served, and it is not":           {map[string]string{crd: notThere, services: own, collection: "404"}, ""},

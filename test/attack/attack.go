@@ -28,7 +28,7 @@ type Victim struct {
 }
 
 // Attack opens as many connections as possible, and sends what costs most: requests that clients without a token send, and then nothing
-// more. The process stays small, whoever comes with the token is answered, and no such connection stays open.
+// more. The process remains small, the bearer of the token gets answers, and no such connection remains open.
 func (v *Victim) Attack(t *testing.T, requests map[string]string) {
 	var opened atomic.Int64
 	stop := make(chan struct{})
@@ -65,9 +65,9 @@ func (v *Victim) dial() (net.Conn, error) {
 
 // attack opens connections, of which it keeps up to 300.
 func (v *Victim) attack(sent string, opened *atomic.Int64, stop chan struct{}) {
-	var kept []net.Conn
+	var open []net.Conn
 	defer func() {
-		for _, c := range kept {
+		for _, c := range open {
 			c.Close()
 		}
 	}()
@@ -77,9 +77,9 @@ func (v *Victim) attack(sent string, opened *atomic.Int64, stop chan struct{}) {
 			return
 		default:
 		}
-		if len(kept) == 300 {
-			kept[0].Close()
-			kept = kept[1:]
+		if len(open) == 300 {
+			open[0].Close()
+			open = open[1:]
 		}
 		c, err := v.dial()
 		if err != nil {
@@ -87,7 +87,7 @@ func (v *Victim) attack(sent string, opened *atomic.Int64, stop chan struct{}) {
 		}
 		opened.Add(1)
 		_, _ = io.WriteString(c, sent)
-		kept = append(kept, c)
+		open = append(open, c)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"kubecdc/rbac"
 )
 
-// resources are those of the policy's objects, in their order.
+// resources are the resources of the policy's objects, in their order.
 var resources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}
 
 // Create makes the policy and its binding. It takes a moment until the API server goes by them.

@@ -44,11 +44,11 @@ func main() {
 
 type check struct {
 	url, axe, shots, await string
-	complaints             []string // of the browser: errors of the script, and what the page's policy forbids
+	complaints             []string // the browser's complaints: errors of the script, and what the page's policy forbids
 }
 
 func (c *check) run() error {
-	// Tests may run as root, who has no sandbox; the browser sees one page, of this project.
+	// Tests may run as root, who has no sandbox. The browser sees one page, of this project.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WSURLReadTimeout(time.Hour))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	defer cancel()
@@ -87,16 +87,17 @@ func (c *check) open(ctx context.Context, width, height int64) error {
 	return chromedp.Run(ctx, chromedp.EmulateViewport(width, height), chromedp.Navigate(c.url), awaitText("#live", "live"))
 }
 
-// awaitText looks until the text is there. A look may fail: a page that is just being opened takes the place of the one before.
+// awaitText reads the page until the text is there. A read may fail, since a page that is just being opened takes the place of the one
+// before.
 func awaitText(selector, text string) chromedp.Action {
 	condition := fmt.Sprintf("document.querySelector(%q).innerText.includes(%q)", selector, text)
-	return await(func(ctx context.Context) error { return is(ctx, condition, "") })
+	return await(func(ctx context.Context) error { return expect(ctx, condition, "") })
 }
 
-// await looks until there is no error. Whoever has started this program ends it if that takes too long.
-func await(look func(context.Context) error) chromedp.Action {
+// await calls read until there is no error. The process that has started this program ends it if that takes too long.
+func await(read func(context.Context) error) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
-		for look(ctx) != nil {
+		for read(ctx) != nil {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -107,8 +108,8 @@ func await(look func(context.Context) error) chromedp.Action {
 	})
 }
 
-// is evaluates a condition in the page.
-func is(ctx context.Context, condition, otherwise string) error {
+// expect evaluates a condition in the page.
+func expect(ctx context.Context, condition, otherwise string) error {
 	var holds bool
 	if err := chromedp.Run(ctx, chromedp.Evaluate(condition, &holds)); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (c *check) phone(ctx context.Context) error {
 		if err := c.open(ctx, width, 844); err != nil {
 			return err
 		}
-		if err := is(ctx, noOverflow, fmt.Sprintf("at a width of %d the page scrolls sideways", width)); err != nil {
+		if err := expect(ctx, noOverflow, fmt.Sprintf("at a width of %d the page scrolls sideways", width)); err != nil {
 			return err
 		}
 	}
@@ -166,7 +167,7 @@ func (c *check) dark(ctx context.Context) error {
 		if err := c.open(ctx, 1280, 900); err != nil {
 			return err
 		}
-		if err := is(ctx, condition, "the colours are not for "+scheme); err != nil {
+		if err := expect(ctx, condition, "the colours are not for "+scheme); err != nil {
 			return err
 		}
 		if err := c.accessible(ctx); err != nil {
@@ -241,7 +242,7 @@ func (c *check) proxied(ctx context.Context) error {
 	defer proxy.Close()
 	before := len(c.complaints)
 	err = chromedp.Run(ctx, chromedp.Navigate(proxy.URL), awaitText("#live", "live"), chromedp.Navigate("about:blank"))
-	c.complaints = c.complaints[:before] // of the answer 502
+	c.complaints = c.complaints[:before] // without the complaint about the answer 502
 	if err != nil {
 		return fmt.Errorf("no update comes after the proxy's answer: %w", err)
 	}
@@ -261,14 +262,14 @@ func (c *check) live(ctx context.Context) error {
 		return fmt.Errorf("no update brings %q: %w", c.await, err)
 	}
 	const same = `window.same && document.querySelector("#q").value == "o" && document.activeElement.id == "q"`
-	if err := is(ctx, same, "the page was loaded again"); err != nil {
+	if err := expect(ctx, same, "the page was loaded again"); err != nil {
 		return err
 	}
 	const headline = `document.querySelector("h1").innerText.includes("wrong") && document.title.startsWith("✕")`
-	return is(ctx, headline, "the headline is the old one")
+	return expect(ctx, headline, "the headline is the old one")
 }
 
-// noScript looks at the document itself, since a page without scripts evaluates nothing.
+// noScript reads the document itself, since a page without scripts evaluates nothing.
 func (c *check) noScript(ctx context.Context) error {
 	var text string
 	err := chromedp.Run(ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(c.url), await(func(ctx context.Context) error {

@@ -1,6 +1,5 @@
-// Package child starts processes that do not outlive the one that started them, however that one ends, so that tests,
-// bench and demo leave nothing behind. Outside Linux there is no parent-death signal: there a child outlives a parent
-// that is killed.
+// Package child starts processes that end with the process that started them, however that one ends. So tests, bench and demo leave no
+// process behind. Outside Linux there is no parent-death signal, so a child outlives a parent that is killed.
 package child
 
 import (
@@ -16,11 +15,10 @@ type Child struct {
 	err  error // how it ended; read after done
 }
 
-// Start starts cmd in a process group of its own, which a terminal's Ctrl-C does not reach; it is killed when this
-// process ends.
+// Start starts cmd in a process group of its own, which a terminal's Ctrl-C does not reach. It is killed when this process ends.
 //
-// The kernel sends the parent-death signal when the *thread* that forked ends (PR_SET_PDEATHSIG in prctl(2)), so the
-// thread is kept until the child has ended.
+// The kernel sends the parent-death signal when the *thread* that forked ends (PR_SET_PDEATHSIG in prctl(2)). So the thread is reserved
+// until the child has ended.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -1,8 +1,8 @@
-// Package compat has other people's consumers read the exporter's topics. make compat runs it, and writes docs/consumers.md with what it
-// saw: of consumers that it does not run, the page keeps what earlier runs say.
+// Package compat has other people's consumers read the exporter's topics. make compat runs it, and writes its results to
+// docs/consumers.md. The page retains the results of consumers that it does not run.
 //
-// Each consumer's table is compared with the objects of the API server: their number, and a hash of all keys and contents. Start reading at
-// trial_test.go; consumers_test.go has the consumers.
+// Each consumer's table is compared with the objects of the API server: their number, and a hash of all keys and contents. Start reading
+// at trial_test.go. consumers_test.go has the consumers.
 package compat
 
 import (

@@ -129,8 +129,8 @@ func avroRows(converter string) func(context.Context, reading) ([]row, error) {
 	}
 }
 
-// sink runs a standalone worker with one connector until the table in Postgres is right. Plugins are what the connector needs
-// besides the sink.
+// sink runs a standalone worker with one connector until the table in Postgres is right. Plugins are what the connector needs in
+// addition to the sink.
 func (r reading) sink(ctx context.Context, libs, properties string, plugins ...string) ([]row, error) {
 	table := plainName.Replace(filepath.Base(r.dir))
 	listen, err := servers.FreeAddress()

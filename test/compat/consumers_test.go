@@ -14,12 +14,12 @@ import (
 
 // consumer is a program that others use to read topics.
 type consumer struct {
-	name    string // of ONLY
+	name    string // the name for ONLY
 	title   string
-	needs   string // what must be set or added, besides the address and the topics
+	needs   string // what must be set or added, in addition to the address and the topics
 	resumes bool   // it keeps a state, and goes on from there
 	skips   bool   // it skips tombstones
-	prefix  string // of its topics, if they are not those of all others
+	prefix  string // prefix of its topics, if it is not the common one
 	few     bool   // it reads no topics without tombstones: another consumer does that with the same program
 	codecs  bool   // it shows which codecs the client reads
 	failure string // why it can't read some topics right, if it can't
@@ -33,30 +33,30 @@ type consumer struct {
 var consumers = slices.Concat(flinkConsumers, connectConsumers, []consumer{
 	sparkConsumer,
 	{name: "java", codecs: true, title: "Kafka's Java consumer", needs: "`isolation.level=read_committed`", install: kafkaJars,
-		expect: wholeObjects("pods", "configmaps"), read: javaTable},
+		expect: completeObjects("pods", "configmaps"), read: javaTable},
 	{name: "console", title: "Kafka's console consumer", needs: "`--isolation-level read_committed`", install: kafkaJars,
-		expect: wholeObjects("pods"), read: consoleConsumer},
+		expect: completeObjects("pods"), read: consoleConsumer},
 	{name: "streams", title: "Kafka Streams, KTable", needs: "`consumer.isolation.level=read_committed`", resumes: true,
-		install: kafkaJars, expect: wholeObjects("pods"), read: streamsTable},
+		install: kafkaJars, expect: completeObjects("pods"), read: streamsTable},
 	{name: "franz-go", codecs: true, title: "franz-go (Go)", needs: "`kgo.FetchIsolationLevel(kgo.ReadCommitted())`",
-		install: installGo("franz", "github.com/twmb/franz-go/pkg/kgo"), expect: wholeObjects("pods", "configmaps"), read: goTable("franz")},
+		install: installGo("franz", "github.com/twmb/franz-go/pkg/kgo"), expect: completeObjects("pods", "configmaps"), read: goTable("franz")},
 	{name: "sarama", codecs: true, title: "sarama (Go)", needs: "`config.Consumer.IsolationLevel = sarama.ReadCommitted`",
-		install: installGo("sarama", "github.com/IBM/sarama"), expect: wholeObjects("pods", "configmaps"), read: sarama},
-	{name: "kcat", codecs: true, title: "kcat", needs: "", install: installKcat, expect: wholeObjects("pods"), read: kcat},
+		install: installGo("sarama", "github.com/IBM/sarama"), expect: completeObjects("pods", "configmaps"), read: sarama},
+	{name: "kcat", codecs: true, title: "kcat", needs: "", install: installKcat, expect: completeObjects("pods"), read: kcat},
 	{name: "confluent-kafka", codecs: true, title: "confluent-kafka (Python)", needs: "", install: python("confluent-kafka"),
-		expect: wholeObjects("pods", "configmaps"), read: pythonTable("confluent.py")},
+		expect: completeObjects("pods", "configmaps"), read: pythonTable("confluent.py")},
 	{name: "confluent-avro", prefix: inAvro.Prefix, title: "confluent-kafka (Python), AvroDeserializer",
 		needs: "`KUBECDC_ENCODING=avro`", install: installAvroDeserializer, expect: podColumns, read: avroTable},
 	{name: "kafka-python", codecs: true, title: "kafka-python", needs: "`isolation_level=\"read_committed\"`, python-snappy",
-		install: python("kafka-python"), expect: wholeObjects("pods", "configmaps"), read: pythonTable("kafka_python.py")},
+		install: python("kafka-python"), expect: completeObjects("pods", "configmaps"), read: pythonTable("kafka_python.py")},
 	{name: "aiokafka", codecs: true, title: "aiokafka (Python)", needs: "`isolation_level=\"read_committed\"`, cramjam",
-		install: python("aiokafka"), expect: wholeObjects("pods", "configmaps"), read: pythonTable("aio.py")},
+		install: python("aiokafka"), expect: completeObjects("pods", "configmaps"), read: pythonTable("aio.py")},
 	{name: "kafkajs", codecs: true, title: "kafkajs (Node.js)", needs: "kafkajs-snappy",
 		fails: []topics{compacted, forgetful},
 		failure: "compaction may leave a record batch without records. kafkajs 2.2.4 does not get past one at the end of a segment, " +
 			"without an error. So it suits only topics that are never compacted (`KUBECDC_KAFKA_HISTORY=forever`).",
 		install: installKafkajs,
-		expect:  wholeObjects("pods", "configmaps"), read: kafkajs},
+		expect:  completeObjects("pods", "configmaps"), read: kafkajs},
 })
 
 // Java's programs are single files, which java compiles by itself.

@@ -19,7 +19,7 @@ const (
 	flinkColumns = "metadata.uid,metadata.labels,spec.nodeName,status.phase" // the recipe's
 )
 
-// The statements are those of `exporter schema`; docs/consumers.md shows them.
+// The statements are what `exporter schema` prints, and docs/consumers.md shows them.
 var flinkConsumers = []consumer{
 	{name: "flink", codecs: true, title: flinkTitle + ", `debezium-json`", needs: "before-images", resumes: true, skips: true,
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", "", "SELECT * FROM pods")},
@@ -123,8 +123,8 @@ func flink(dialect, table, more, query string) func(context.Context, reading) ([
 	}
 }
 
-// flink runs statements and a query with all jars of some folders. A reading that keeps a state is a job that is stopped with a
-// savepoint; any other ends at the end of the topic.
+// flink runs statements and a query with all jars of some folders. A reading with a state is a job that is stopped with a savepoint. Any
+// other reading ends at the end of the topic.
 func (r reading) flink(ctx context.Context, statements, table, query string, libs ...string) ([]row, error) {
 	if !r.resumed {
 		statements += fmt.Sprintf("ALTER TABLE %s SET ('scan.bounded.mode' = 'latest-offset');\n", table)

@@ -41,7 +41,7 @@ func (r reading) place(name, text string) (string, error) {
 	return path, os.WriteFile(path, []byte(r.localized(text)), 0o644)
 }
 
-// installed makes a folder with fill, once for each content of what pins its packages. It is made whole or not at all.
+// installed makes a folder with fill, once for each content of the file that pins its packages. It is made completely or not at all.
 func installed(base, name, pins string, fill func(dir string) error) (dir string, err error) {
 	hash := sha256.Sum256([]byte(pins))
 	dir = filepath.Join(base, fmt.Sprintf("%s-%x", name, hash[:4]))
@@ -57,7 +57,7 @@ func installed(base, name, pins string, fill func(dir string) error) (dir string
 	return dir, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }
 
-// jars gets the jars of a POM of maven/ and all that they need, and unpacks those that have what the POM looks for.
+// jars gets the jars of a POM of maven/ and all that they need, and unpacks the jars with the POM's files.
 func jars(ctx context.Context, base, name string) (dir string, err error) {
 	pom := read("maven/" + name + ".xml")
 	return installed(base, name, pom, func(dir string) error {

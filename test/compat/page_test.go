@@ -52,7 +52,7 @@ func (t *trial) count(ctx context.Context, log topics) error {
 		return err
 	}
 	counted := logRow{Log: log, Records: len(committed), Aborted: len(all) - len(committed),
-		Objects: len(wholeObjects(pods, configmaps)(t.live))}
+		Objects: len(completeObjects(pods, configmaps)(t.live))}
 	for _, r := range committed {
 		if r.Value == nil {
 			counted.Tombstones++
@@ -155,7 +155,7 @@ func codecsOf(clients []clientRow) (rows [][]string) {
 	return rows
 }
 
-// outcome returns what came of a reading; nil if there was none.
+// outcome returns the result of a reading, or nil if there was none.
 func (t *trial) outcome(c *consumer, log topics, resumed bool) *outcome {
 	i := slices.IndexFunc(t.outcomes, func(o outcome) bool {
 		return o.consumer == c && o.log.State == log.State && o.resumed == resumed && (log.State != "" || o.log == log)
@@ -171,8 +171,8 @@ func (t *trial) cell(c *consumer, log topics, resumed bool) string {
 	switch {
 	case o == nil:
 		return "–"
-	case o.right() && o.kept > 0:
-		return fmt.Sprintf("**keeps %d deleted**", o.kept)
+	case o.right() && o.deleted > 0:
+		return fmt.Sprintf("**keeps %d deleted**", o.deleted)
 	case o.right():
 		return "✓"
 	case o.err != nil:

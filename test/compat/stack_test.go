@@ -62,7 +62,7 @@ func startStack(t *testing.T) *stack {
 
 func (s *stack) brokers() string { return strings.Join(s.kafka.Brokers, ",") }
 
-// settings are those of the exporter of a log.
+// settings returns the settings of a log's exporter.
 func (s *stack) settings(log topics) map[string]string {
 	settings := map[string]string{
 		"KUBECONFIG":                 s.kube.Kubeconfig,

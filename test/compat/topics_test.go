@@ -39,8 +39,8 @@ func (t *trial) reading(log topics) kafkatopics.Reading {
 	return kafkatopics.Reading{Brokers: t.kafka.Brokers, Wanted: kafkatopics.These(log.topic(pods), log.topic(configmaps))}
 }
 
-// abort writes to all partitions of the logs what must never be seen, in transactions that are then aborted: other contents of
-// objects that exist, deletes of them, and objects that do not exist.
+// abort writes records that must never be seen to all partitions of the logs, in transactions that are then aborted. They have other
+// contents of objects that exist, deletes of them, and objects that do not exist.
 func (t *trial) abort(ctx context.Context) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...), kgo.TransactionalID("compat"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -88,8 +88,8 @@ func poisonOf(all []*kgo.Record) (poison []*kgo.Record) {
 	return poison
 }
 
-// compact has the broker compact the topics of a log, and returns when it has: of each key there is one record where there were
-// several, and after the time that tombstones are kept there is none of these.
+// compact has the broker compact the topics of a log, and returns when it has. Then each key that had several records has one, and
+// tombstones are gone after their time.
 func (t *trial) compact(ctx context.Context, log topics, tombstones time.Duration) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...))
 	if err != nil {

@@ -55,7 +55,7 @@ type reading struct {
 	dir      string // where the consumer may keep what it needs
 	resumed  bool   // dir has what an earlier reading left
 	want     digest
-	kept     int // how many deleted objects a consumer that skips tombstones is to have besides
+	deleted  int // how many deleted objects a consumer that skips tombstones must have in addition
 	t        *trial
 }
 
@@ -218,7 +218,7 @@ func (t *trial) readTogether(ctx context.Context, readings []reading) {
 func (t *trial) read(ctx context.Context, r reading) {
 	known := t.live
 	if r.consumer.skips && r.log == resumption {
-		known, r.kept = t.withDeleted()
+		known, r.deleted = t.withDeleted()
 	}
 	r.t, r.want = t, digestOf(r.consumer.expect(known))
 	if r.consumer.prefix != "" {
@@ -248,8 +248,8 @@ func (t *trial) read(ctx context.Context, r reading) {
 	say("%-28s %-10s %-30s %s", r.consumer.title, r.log.Prefix, r.log.State, o)
 }
 
-// withDeleted returns the objects of now with the pods that were deleted since the consumers were stopped, as they were then, and
-// the number of these.
+// withDeleted returns the present objects with the pods that were deleted since the consumers were stopped, as they were then. n is the
+// number of these pods.
 func (t *trial) withDeleted() (all objects, deleted int) {
 	alive := map[string]bool{}
 	for _, pod := range t.live[pods] {
@@ -273,14 +273,14 @@ func (o outcome) String() string {
 		return fmt.Sprintf("WRONG: %s, the cluster has %s", o.got, o.want)
 	}
 	text := fmt.Sprintf("%s in %.1f s", o.got, o.took.Seconds())
-	if o.kept > 0 {
-		text += fmt.Sprintf(", with %d deleted", o.kept)
+	if o.deleted > 0 {
+		text += fmt.Sprintf(", with %d deleted", o.deleted)
 	}
 	return text
 }
 
-// verdict is an error if a consumer has read anything wrong, or is known to and has not; that it can't read a codec as shipped is
-// no failure.
+// verdict is an error if a consumer has read anything wrong, or is known to and has not. A consumer that can't read a codec as shipped
+// is no failure.
 func (t *trial) verdict() (err error) {
 	for _, o := range t.outcomes {
 		if o.right() == o.known() {

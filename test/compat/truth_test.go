@@ -108,7 +108,7 @@ func keyOf(o object) object {
 }
 
 // wholeObjects are the rows of a consumer that keeps all of each object.
-func wholeObjects(resources ...string) func(objects) []row {
+func completeObjects(resources ...string) func(objects) []row {
 	return func(live objects) (rows []row) {
 		for _, resource := range resources {
 			for _, o := range live[resource] {

@@ -1,7 +1,7 @@
 // Package crashfs shows what a loss of power may leave of an SQLite file. It records what this process writes to the file and to
-// SQLite's log beside it, and when it syncs either; from that it makes files as a disk could have them afterwards: what was synced, and
-// any part of what was written since, as SQLite's own crash tests do (https://www.sqlite.org/testing.html#crash_testing). It is for
-// tests, and knows nothing of what the file holds.
+// SQLite's log of it, and when it syncs either. From that it makes files as a disk could have them afterwards: what was synced, and any
+// part of what was written since. SQLite's own crash tests do the same (https://www.sqlite.org/testing.html#crash_testing). It is for
+// tests, and does not know the file's contents.
 package crashfs
 
 import (
@@ -43,11 +43,11 @@ func (r *Recording) Stop() {
 	}
 }
 
-// Acknowledge notes that the caller was told that everything up to n is committed.
+// Acknowledge records that the caller got the answer that everything up to n is committed.
 func (r *Recording) Acknowledge(n uint64) {
 	shim.mu.Lock()
 	defer shim.mu.Unlock()
-	r.ops = append(r.ops, op{kind: acknowledged, at: int64(n)})
+	r.ops = append(r.ops, op{kind: acknowledged, offset: int64(n)})
 }
 
 // Crash is a state of the files after a loss of power.
@@ -65,7 +65,7 @@ func (r *Recording) Crashes(n int, seed uint64) iter.Seq[*Crash] {
 		for i, o := range r.ops {
 			switch o.kind {
 			case acknowledged:
-				acked = uint64(o.at)
+				acked = uint64(o.offset)
 			case synced:
 				d.sync(o.file)
 			default:

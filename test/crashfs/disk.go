@@ -12,25 +12,25 @@ const (
 
 // op is one call of SQLite.
 type op struct {
-	kind  kind
-	file  string // what follows the path: "", "-wal" or "-journal"
-	at    int64  // where it was written; how large the file is now; or what is acknowledged
-	bytes []byte
+	kind   kind
+	file   string // what follows the path: "", "-wal" or "-journal"
+	offset int64  // where it was written, how large the file is now, or what is acknowledged
+	bytes  []byte
 }
 
-// sector is what a disk writes as a whole.
+// sector is the number of bytes that a disk writes together.
 const sector = 512
 
 // applied returns the file after the call.
 func (o op) applied(file []byte) []byte {
-	end := o.at + int64(len(o.bytes))
+	end := o.offset + int64(len(o.bytes))
 	if grown := end - int64(len(file)); grown > 0 {
 		file = append(file, make([]byte, grown)...)
 	}
 	if o.kind == truncated || o.kind == removed {
-		return file[:o.at]
+		return file[:o.offset]
 	}
-	copy(file[o.at:], o.bytes)
+	copy(file[o.offset:], o.bytes)
 	return file
 }
 
@@ -39,15 +39,15 @@ func (o op) sectors() (parts []op) {
 	if o.kind != written {
 		return []op{o}
 	}
-	for at, rest := o.at, o.bytes; len(rest) > 0; {
-		n := min(int64(len(rest)), sector-at%sector)
-		parts = append(parts, op{kind: written, at: at, bytes: rest[:n]})
-		at, rest = at+n, rest[n:]
+	for offset, rest := o.offset, o.bytes; len(rest) > 0; {
+		n := min(int64(len(rest)), sector-offset%sector)
+		parts = append(parts, op{kind: written, offset: offset, bytes: rest[:n]})
+		offset, rest = offset+n, rest[n:]
 	}
 	return parts
 }
 
-// disk is what a disk must have by now, and what it may have besides.
+// disk is what a disk must have by now, and what it may have in addition.
 type disk struct {
 	durable map[string][]byte
 	pending map[string][]op

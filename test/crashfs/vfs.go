@@ -9,7 +9,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// The functions of SQLite's own VFS (https://www.sqlite.org/vfs.html) do the work; some of them are wrapped, so as to be recorded.
+// The functions of SQLite's own VFS (https://www.sqlite.org/vfs.html) do the work. Some of them are wrapped to be recorded.
 type (
 	openFunc     = func(tls *libc.TLS, vfs, path, file uintptr, flags int32, out uintptr) int32
 	deleteFunc   = func(tls *libc.TLS, vfs, path uintptr, syncFolder int32) int32
@@ -29,7 +29,7 @@ var shim struct {
 	mu   sync.Mutex
 	own  *sqlite3.Tsqlite3_vfs
 	open map[uintptr]wrapped
-	ours map[uintptr]uintptr // the methods that wrap those of a kind of file
+	ours map[uintptr]uintptr // the methods that wrap a kind of file's own
 	to   *Recording
 }
 
@@ -37,10 +37,10 @@ var shim struct {
 func install() {
 	tls := libc.NewTLS()
 	found := sqlite3.Xsqlite3_vfs_find(tls, 0)
-	shim.own, shim.open, shim.ours = at[sqlite3.Tsqlite3_vfs](found), map[uintptr]wrapped{}, map[uintptr]uintptr{}
+	shim.own, shim.open, shim.ours = pointerTo[sqlite3.Tsqlite3_vfs](found), map[uintptr]wrapped{}, map[uintptr]uintptr{}
 	vfs := copied(tls, *shim.own)
 	name, _ := libc.CString("crashfs")
-	v := at[sqlite3.Tsqlite3_vfs](vfs)
+	v := pointerTo[sqlite3.Tsqlite3_vfs](vfs)
 	v.FzName, v.FpNext, v.FxOpen, v.FxDelete = name, 0, pointer[openFunc](open), pointer[deleteFunc](remove)
 	sqlite3.Xsqlite3_vfs_register(tls, vfs, 1)
 }
@@ -52,11 +52,11 @@ func open(tls *libc.TLS, vfs, path, file uintptr, flags int32, out uintptr) int3
 	if code != sqlite3.SQLITE_OK || path == 0 || shim.to == nil || !strings.HasPrefix(libc.GoString(path), shim.to.path) {
 		return code
 	}
-	methods := &at[sqlite3.Tsqlite3_file](file).FpMethods
-	own := at[sqlite3.Tsqlite3_io_methods](*methods)
+	methods := &pointerTo[sqlite3.Tsqlite3_file](file).FpMethods
+	own := pointerTo[sqlite3.Tsqlite3_io_methods](*methods)
 	if shim.ours[*methods] == 0 {
 		ours := copied(tls, *own)
-		m := at[sqlite3.Tsqlite3_io_methods](ours)
+		m := pointerTo[sqlite3.Tsqlite3_io_methods](ours)
 		m.FxWrite, m.FxTruncate, m.FxSync = pointer[writeFunc](write), pointer[truncateFunc](truncate), pointer[syncFunc](syncFile)
 		shim.ours[*methods] = ours
 	}
@@ -72,27 +72,27 @@ func remove(tls *libc.TLS, vfs, path uintptr, syncFolder int32) int32 {
 }
 
 func write(tls *libc.TLS, file, bytes uintptr, n int32, offset int64) int32 {
-	f := of(file)
+	f := methodsOf(file)
 	code := function[writeFunc](f.own.FxWrite)(tls, file, bytes, n, offset)
-	record(code, f.path, op{kind: written, at: offset, bytes: append([]byte{}, libc.GoBytes(bytes, int(n))...)})
+	record(code, f.path, op{kind: written, offset: offset, bytes: append([]byte{}, libc.GoBytes(bytes, int(n))...)})
 	return code
 }
 
 func truncate(tls *libc.TLS, file uintptr, size int64) int32 {
-	f := of(file)
+	f := methodsOf(file)
 	code := function[truncateFunc](f.own.FxTruncate)(tls, file, size)
-	record(code, f.path, op{kind: truncated, at: size})
+	record(code, f.path, op{kind: truncated, offset: size})
 	return code
 }
 
 func syncFile(tls *libc.TLS, file uintptr, flags int32) int32 {
-	f := of(file)
+	f := methodsOf(file)
 	code := function[syncFunc](f.own.FxSync)(tls, file, flags)
 	record(code, f.path, op{kind: synced})
 	return code
 }
 
-func of(file uintptr) wrapped {
+func methodsOf(file uintptr) wrapped {
 	shim.mu.Lock()
 	defer shim.mu.Unlock()
 	return shim.open[file]
@@ -108,14 +108,14 @@ func record(code int32, path string, o op) {
 }
 
 // copied returns a copy of a struct of C, in memory that is C's.
-func copied[T any](tls *libc.TLS, of T) uintptr {
-	p := libc.Xcalloc(tls, 1, libc.Tsize_t(unsafe.Sizeof(of)))
-	*at[T](p) = of
+func copied[T any](tls *libc.TLS, value T) uintptr {
+	p := libc.Xcalloc(tls, 1, libc.Tsize_t(unsafe.Sizeof(value)))
+	*pointerTo[T](p) = value
 	return p
 }
 
-// at is what a pointer of C points to.
-func at[T any](p uintptr) *T { return *(**T)(unsafe.Pointer(&p)) }
+// pointerTo returns what a pointer of C points to.
+func pointerTo[T any](p uintptr) *T { return *(**T)(unsafe.Pointer(&p)) }
 
 // pointer makes a pointer of C to a function, and function a function of one: as SQLite's translation to Go does.
 func pointer[T any](f T) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }

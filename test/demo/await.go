@@ -9,20 +9,20 @@ import (
 	"kubecdc/test/servers"
 )
 
-// await waits until the topics show something. It fails when nothing moves for long, and when the exporter, which is to
-// bring it about, has ended; the exporter's last words are then in the error.
-func (t *story) await(ctx context.Context, what string, shown func(*topicLog) bool) error {
+// await waits until the topics show something. It fails when nothing moves for long. It also fails when the exporter, which must bring
+// it about, has ended. The error then has the exporter's last words.
+func (t *tour) await(ctx context.Context, what string, shown func(*topicLog) bool) error {
 	defer t.screen.wait(what)()
 	return t.awaitQuietly(ctx, what, shown)
 }
 
 // awaitQuietly leaves the waiting line alone.
-func (t *story) awaitQuietly(ctx context.Context, what string, shown func(*topicLog) bool) error {
+func (t *tour) awaitQuietly(ctx context.Context, what string, shown func(*topicLog) bool) error {
 	ctx, cancel := servers.Patient(ctx)
 	defer cancel()
 	for {
 		var ok bool
-		changed, err := t.consumer.look(func(l *topicLog) { ok = shown(l) })
+		changed, err := t.consumer.read(func(l *topicLog) { ok = shown(l) })
 		if ok {
 			return nil
 		}
@@ -40,7 +40,7 @@ func (t *story) awaitQuietly(ctx context.Context, what string, shown func(*topic
 }
 
 // awaitReady waits until /readyz is 200.
-func (t *story) awaitReady(ctx context.Context) error {
+func (t *tour) awaitReady(ctx context.Context) error {
 	defer t.screen.wait("the exporter to be ready")()
 	err := servers.Until(ctx, "the exporter to be ready", func() (bool, error) {
 		if !t.exporter.Running() {
@@ -55,7 +55,7 @@ func (t *story) awaitReady(ctx context.Context) error {
 }
 
 // fail adds the end of the exporter's log to an error, unless it is the reader who has enough.
-func (t *story) fail(what string, err error) error {
+func (t *tour) fail(what string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -63,7 +63,7 @@ func (t *story) fail(what string, err error) error {
 }
 
 // awaitAll waits until the topics are complete up to what etcd holds now, and are read to their ends.
-func (t *story) awaitAll(ctx context.Context) error {
+func (t *tour) awaitAll(ctx context.Context) error {
 	last := map[change.StreamID]uint64{}
 	for _, k := range kinds {
 		history, err := t.stack.kube.EtcdHistory(ctx, k.Prefix, 1)

@@ -5,7 +5,7 @@ import (
 )
 
 // servers starts everything but the exporter, and fills the cluster.
-func (t *story) servers(ctx context.Context) (err error) {
+func (t *tour) servers(ctx context.Context) (err error) {
 	t.screen.chapter("The servers")
 	if t.stack, err = installStack(ctx, t.screen); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (t *story) servers(ctx context.Context) (err error) {
 }
 
 // fill creates what exists before the exporter first runs.
-func (t *story) fill(ctx context.Context) (err error) {
+func (t *tour) fill(ctx context.Context) (err error) {
 	if t.cluster, err = newCluster(t.stack.kube.Config); err != nil {
 		return err
 	}

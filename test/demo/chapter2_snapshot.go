@@ -8,7 +8,7 @@ import (
 )
 
 // snapshot starts the exporter, which has no checkpoint yet and so begins with a list of everything.
-func (t *story) snapshot(ctx context.Context) (err error) {
+func (t *tour) snapshot(ctx context.Context) (err error) {
 	t.screen.chapter("The snapshot")
 	expected := 0
 	for _, k := range builtIn {
@@ -32,7 +32,7 @@ func (t *story) snapshot(ctx context.Context) (err error) {
 }
 
 // watchSnapshot draws a bar of what has arrived in the topics, until every first list has ended.
-func (t *story) watchSnapshot(ctx context.Context, expected int) error {
+func (t *tour) watchSnapshot(ctx context.Context, expected int) error {
 	defer t.screen.setWaiting(nil, "")
 	err := t.awaitQuietly(ctx, "the snapshot", func(l *topicLog) bool {
 		arrived, ended := 0, 0
@@ -59,10 +59,10 @@ func bar(done, total int) string {
 }
 
 // tellSnapshots shows the control records of each snapshot.
-func (t *story) tellSnapshots() {
+func (t *tour) tellSnapshots() {
 	t.screen.say("What %s.control says of it, so that a consumer knows too:", topicPrefix)
 	table := newTable("lrr", "snapshot of", "objects", "complete at resourceVersion")
-	_, _ = t.consumer.look(func(l *topicLog) {
+	_, _ = t.consumer.read(func(l *topicLog) {
 		for _, k := range builtIn {
 			end := l.snapshotEnd(k)
 			table.add(cells(plain, k.String(), comma(*end.Objects), string(end.ResourceVersion))...)

@@ -9,7 +9,7 @@ import (
 )
 
 // live shows changes as they arrive: of built-in kinds, and of one that is installed while the exporter runs.
-func (t *story) live(ctx context.Context) error {
+func (t *tour) live(ctx context.Context) error {
 	t.screen.chapter("Live changes")
 	t.screen.say("Each line is a record (c for created, u updated, d deleted) as a read_committed consumer gets it; on the right, how long after its write was begun.")
 	c := t.cluster
@@ -36,7 +36,7 @@ func (t *story) live(ctx context.Context) error {
 }
 
 // installCRD installs a new kind and waits until the exporter has taken it in.
-func (t *story) installCRD(ctx context.Context) error {
+func (t *tour) installCRD(ctx context.Context) error {
 	t.screen.say("Now a CRD is installed, %s; the exporter runs on.", orders)
 	began := time.Now()
 	if err := t.cluster.installOrders(ctx); err != nil {
@@ -59,7 +59,7 @@ type shown struct {
 }
 
 // show makes changes, one after another, and prints the record of each.
-func (t *story) show(ctx context.Context, changes []shown) error {
+func (t *tour) show(ctx context.Context, changes []shown) error {
 	for _, s := range changes {
 		began := time.Now()
 		after, err := s.write(ctx)
@@ -79,12 +79,12 @@ func (t *story) show(ctx context.Context, changes []shown) error {
 	return nil
 }
 
-// recordOf returns the record of the change that made this version of the object, or deleted it; nil until it exists.
+// recordOf returns the record of the change that made this version of the object, or deleted it, or nil until it exists.
 func (l *topicLog) recordOf(k kind, name string, after *unstructured.Unstructured) *record {
 	if after != nil {
 		return l.find(k, name, after.GetResourceVersion())
 	}
-	all := l.of(k, name)
+	all := l.recordsOf(k, name)
 	if n := len(all); n > 0 && all[n-1].Op == "d" {
 		return all[n-1]
 	}

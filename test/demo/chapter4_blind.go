@@ -9,9 +9,9 @@ import (
 	"kubecdc/change"
 )
 
-// blind kills the exporter in the middle of its work, lets the cluster go on without it, and takes away the watch
-// history that a resume needs.
-func (t *story) blind(ctx context.Context) error {
+// blind kills the exporter in the middle of its work and lets the cluster go on without it. Then it takes away the watch history that a
+// resume needs.
+func (t *tour) blind(ctx context.Context) error {
 	t.screen.chapter("Killed, and blind for a while")
 	if err := t.killInABurst(ctx); err != nil {
 		return err
@@ -37,10 +37,10 @@ func (t *story) blind(ctx context.Context) error {
 }
 
 // killInABurst is kill -9 while changes pour in, so that it strikes a batch in flight as likely as not.
-func (t *story) killInABurst(ctx context.Context) error {
+func (t *tour) killInABurst(ctx context.Context) error {
 	burst := t.cluster.burst()
 	var before, seen int
-	_, _ = t.consumer.look(func(l *topicLog) { before = l.data })
+	_, _ = t.consumer.read(func(l *topicLog) { before = l.data })
 	written := make(chan error, 1)
 	go func() { written <- t.cluster.run(ctx, burst) }()
 	err := t.await(ctx, "the burst", func(l *topicLog) bool {
@@ -56,7 +56,7 @@ func (t *story) killInABurst(ctx context.Context) error {
 }
 
 // restartAPIServer restarts the API server. Its new watch cache answers 410 Gone to a watch from an earlier version.
-func (t *story) restartAPIServer(ctx context.Context) error {
+func (t *tour) restartAPIServer(ctx context.Context) error {
 	defer t.screen.wait("the API server to restart")()
 	began := time.Now()
 	if err := t.stack.kube.RestartAPIServer(ctx); err != nil {
@@ -68,7 +68,7 @@ func (t *story) restartAPIServer(ctx context.Context) error {
 }
 
 // recover starts the exporter again and shows its gap records.
-func (t *story) recover(ctx context.Context) (err error) {
+func (t *tour) recover(ctx context.Context) (err error) {
 	began := time.Now()
 	if t.exporter, err = t.stack.startExporter(); err != nil {
 		return err
@@ -97,11 +97,11 @@ func (t *story) recover(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *story) tellGaps() {
+func (t *tour) tellGaps() {
 	table := newTable("lrrlrrr", "stream", "from", "to", "complete", "recovered", "inferred", "took")
 	var reasons []string
 	requests := 0
-	_, _ = t.consumer.look(func(l *topicLog) {
+	_, _ = t.consumer.read(func(l *topicLog) {
 		for _, k := range kinds {
 			table.add(gapRow(k, l.gap(k))...)
 			requests += l.gap(k).Requests
@@ -111,7 +111,7 @@ func (t *story) tellGaps() {
 		}
 	})
 	table.print(t.screen)
-	t.screen.note("Read back by %s requests, at most 1,000 a second (KUBECDC_BACKFILL_MAX_QPS).", comma(requests))
+	t.screen.remark("Read back by %s requests, at most 1,000 a second (KUBECDC_BACKFILL_MAX_QPS).", comma(requests))
 	for _, reason := range reasons {
 		t.screen.warn("%s", reason)
 	}
@@ -127,18 +127,18 @@ func gapRow(k kind, g *change.Gap) []cell {
 }
 
 // tellLives shows what no list could show: the life of a deleted object, and a name that went to a new object.
-func (t *story) tellLives() {
+func (t *tour) tellLives() {
 	t.screen.say("A list could not have told these. Each change has a record of its own, at its own resourceVersion:")
-	_, _ = t.consumer.look(func(l *topicLog) {
+	_, _ = t.consumer.read(func(l *topicLog) {
 		t.tellLife(l, pods, ghostName(3), "lived and died")
 		t.tellLife(l, deployments, appName(302), "one name, three objects")
 		t.tellLife(l, configmaps, settingsName(3), "updated thrice")
 	})
 }
 
-func (t *story) tellLife(l *topicLog, k kind, name, what string) {
+func (t *tour) tellLife(l *topicLog, k kind, name, what string) {
 	var life []string
-	for _, r := range l.of(k, name) {
+	for _, r := range l.recordsOf(k, name) {
 		if r.Gap != "" {
 			life = append(life, fmt.Sprintf("%s %s", t.screen.paint(opStyles[r.Op], r.Op), t.screen.paint(dim, "@")+string(r.Version)))
 		}

@@ -15,7 +15,7 @@ var errDiffers = errors.New("the topics differ from what happened")
 var opNames = map[string]string{"r": "in the snapshot", "c": "created", "u": "updated", "d": "deleted"}
 
 // reckoning compares the topics with etcd and with the API server.
-func (t *story) reckoning(ctx context.Context) error {
+func (t *tour) reckoning(ctx context.Context) error {
 	t.screen.chapter("The reckoning")
 	if err := t.awaitAll(ctx); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (t *story) reckoning(ctx context.Context) error {
 	t.claim(all.Reordered, "The records of each object are in the order of its resourceVersions, in one partition.", "records are out of order.")
 	t.claim(all.Wrong, "Each has the state before it, and a tombstone follows every deletion. Replayed into a map, the topics give the "+comma(all.Objects)+
 		" objects of the cluster, field by field.", "records or objects are not as they are in etcd and in the cluster.")
-	t.screen.note("%s in all.", took(time.Since(t.screen.started)))
+	t.screen.remark("%s in all.", took(time.Since(t.screen.started)))
 	if all.Lost+all.Repeated+all.Reordered+all.Wrong > 0 {
 		return errDiffers
 	}
@@ -47,12 +47,12 @@ func (t *story) reckoning(ctx context.Context) error {
 }
 
 // judge has the oracle compare a kind's topic, and compares the first list with what was alive when it was taken.
-func (t *story) judge(ctx context.Context, k kind) (v *oracle.Verdict, err error) {
+func (t *tour) judge(ctx context.Context, k kind) (v *oracle.Verdict, err error) {
 	history, err := t.stack.kube.EtcdHistory(ctx, k.Prefix, 1)
 	if err != nil {
 		return nil, err
 	}
-	_, broken := t.consumer.look(func(l *topicLog) {
+	_, broken := t.consumer.read(func(l *topicLog) {
 		if v, err = oracle.Judge(ctx, t.stack.kube, &l.Log, topicPrefix, k); err != nil {
 			return
 		}
@@ -66,7 +66,7 @@ func (t *story) judge(ctx context.Context, k kind) (v *oracle.Verdict, err error
 		}
 		v.Ops["r"] = oracle.Count{Etcd: len(alive), Log: l.snapshot[topicOf(k)]}
 		if count := v.Ops["r"]; count.Etcd != count.Log {
-			v.Note(&v.Lost, "the first list of %s has %d objects, and etcd had %d", k.ID(), count.Log, count.Etcd)
+			v.Report(&v.Lost, "the first list of %s has %d objects, and etcd had %d", k.ID(), count.Log, count.Etcd)
 		}
 	})
 	return v, errors.Join(broken, err)
@@ -90,7 +90,7 @@ func addRows(t *table, k kind, v *oracle.Verdict) {
 }
 
 // claim prints what holds, or how often it does not.
-func (t *story) claim(failures int, holds, fails string) {
+func (t *tour) claim(failures int, holds, fails string) {
 	if failures == 0 {
 		t.screen.done("%s", holds)
 		return

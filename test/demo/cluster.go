@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// namespace is where the story takes place.
+// namespace is where the tour takes place.
 const namespace = "shop"
 
 // cluster writes to the API server, as any of its users would.
@@ -41,7 +41,7 @@ func (c *cluster) create(ctx context.Context, k kind, name string, body object) 
 	return o, c.wrote("create", k, name, err)
 }
 
-// patch changes fields (a JSON merge patch); a subresource may be named.
+// patch changes fields (a JSON merge patch). A subresource may be named.
 func (c *cluster) patch(ctx context.Context, k kind, name string, fields object, subresource ...string) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(fields)
 	if err != nil {

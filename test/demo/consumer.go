@@ -28,7 +28,7 @@ type consumer struct {
 func newConsumer(brokers string) (*consumer, error) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(strings.Split(brokers, ",")...),
-		kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+regexp.QuoteMeta(topicPrefix)+`\.`), // those that are still to be made too
+		kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+regexp.QuoteMeta(topicPrefix)+`\.`), // also topics that do not exist yet
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // so that offsets have no holes
 		kgo.FetchMaxWait(100*time.Millisecond),
@@ -61,8 +61,8 @@ func (c *consumer) run(ctx context.Context) {
 	}
 }
 
-// look calls see with the log, and returns a channel that is closed when there is more to see.
-func (c *consumer) look(see func(*topicLog)) (changed <-chan struct{}, err error) {
+// read calls see with the log, and returns a channel that is closed when there is more to see.
+func (c *consumer) read(see func(*topicLog)) (changed <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	see(c.log)

@@ -42,8 +42,8 @@ func (c *cluster) installOrders(ctx context.Context) error {
 	})
 }
 
-// awaitWritable waits until the API server takes objects of the new kind, which it delays by two seconds so that others
-// of its kind learn of it too (k8s.io/apiextensions-apiserver, customresource_handler.go).
+// awaitWritable waits until the API server takes objects of the new kind. It delays that by two seconds, so that other API servers learn
+// of it too (k8s.io/apiextensions-apiserver, customresource_handler.go).
 func (c *cluster) awaitWritable(ctx context.Context) error {
 	body := orderBody("nothing")
 	body["metadata"] = object{"name": "nothing"}

@@ -16,16 +16,16 @@ func describe(r *record) string {
 	if err := errors.Join(unmarshal(r.Before, &before), unmarshal(r.After, &after)); err != nil {
 		return err.Error()
 	}
-	was, is := leaves(before), leaves(after)
+	was, now := leaves(before), leaves(after)
 	switch {
 	case before == nil:
-		return essence(is)
+		return essence(now)
 	case after == nil:
 		return "was " + essence(was)
 	}
-	for _, path := range slices.Sorted(maps.Keys(is)) {
-		if !reflect.DeepEqual(was[path], is[path]) {
-			return fmt.Sprintf("%s: %s → %s", path, show(was[path]), show(is[path]))
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if !reflect.DeepEqual(was[path], now[path]) {
+			return fmt.Sprintf("%s: %s → %s", path, show(was[path]), show(now[path]))
 		}
 	}
 	return "metadata only"

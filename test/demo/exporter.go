@@ -24,7 +24,7 @@ const (
 	resources   = "configmaps,pods,deployments.apps,*.example.com"
 )
 
-// settings are all that the demo sets; the rest are the defaults.
+// settings are all settings that the demo sets. All others have their defaults.
 func (k *stack) settings() []string {
 	return []string{
 		"KUBECONFIG=" + k.kube.Kubeconfig,

@@ -6,7 +6,7 @@ import (
 	"kubecdc/test/oracle"
 )
 
-// kind is one of the resources that the story is about.
+// kind is one of the resources that the tour shows.
 type kind = oracle.Kind
 
 var (

@@ -1,10 +1,10 @@
-// Command demo shows in about a minute what kubecdc does: it starts a cluster, a broker and a database, runs the
-// exporter between them, breaks what can break, and compares the topics with etcd's own history.
+// Command demo shows in about a minute what kubecdc does. It starts a cluster, a broker and a database, and runs the exporter between
+// them. It breaks what can break, and compares the topics with etcd's own history.
 //
 // KEEP=1 leaves everything running at its end. DEMO_KAFKA=fake and DEMO_CHECKPOINT=sqlite force the substitutes for a missing Java or Postgres.
 // The exit code is 0 if the topics hold exactly what happened, 1 if not, 130 after Ctrl-C.
 //
-// Start reading at story.go. The demo knows the exporter as its users do: by its settings, its topics and /readyz.
+// Start reading at tour.go. The demo knows the exporter as its users do: by its settings, its topics and /readyz.
 package main
 
 import (
@@ -29,10 +29,10 @@ func main() {
 
 func run(ctx context.Context) int {
 	s := newScreen(os.Stdout)
-	err := tell(ctx, s)
+	err := runTour(ctx, s)
 	switch {
 	case ctx.Err() != nil:
-		s.note("Stopped.")
+		s.remark("Stopped.")
 		return 130
 	case errors.Is(err, errDiffers):
 		return 1

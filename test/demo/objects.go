@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// The bodies of the story's objects. The cluster has no controllers: a deployment makes no pods, and pods do not run.
+// The bodies of the tour's objects. The cluster has no controllers: a deployment makes no pods, and pods do not run.
 
 func configMapBody(data object) object {
 	return object{"apiVersion": "v1", "kind": "ConfigMap", "data": data}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is what the reader of the story looks at: coloured on a terminal, plain elsewhere.
+// screen is what the reader of the tour sees: coloured on a terminal, plain elsewhere.
 type screen struct {
 	mu       sync.Mutex
 	out      *os.File
@@ -19,7 +19,7 @@ type screen struct {
 	width    int
 	chapters int
 	started  time.Time
-	waiting  string // the line that shows what is waited for; drawn on a terminal only
+	waiting  string // the line that shows what is waited for, drawn on a terminal only
 	stopTick func()
 }
 
@@ -73,7 +73,7 @@ func (s *screen) draw() {
 	}
 }
 
-// chapter begins a numbered part of the story.
+// chapter begins a numbered part of the tour.
 func (s *screen) chapter(title string) {
 	s.chapters++
 	s.print("")
@@ -83,8 +83,8 @@ func (s *screen) chapter(title string) {
 // say writes sentences, in lines of the screen's width.
 func (s *screen) say(format string, args ...any) { s.wrap("", plain, fmt.Sprintf(format, args...)) }
 
-// note writes a side remark.
-func (s *screen) note(format string, args ...any) { s.wrap("", dim, fmt.Sprintf(format, args...)) }
+// remark writes a side remark.
+func (s *screen) remark(format string, args ...any) { s.wrap("", dim, fmt.Sprintf(format, args...)) }
 
 // warn writes what the reader must not miss.
 func (s *screen) warn(format string, args ...any) { s.wrap("", yellow, fmt.Sprintf(format, args...)) }
@@ -144,7 +144,7 @@ func (s *screen) wait(what string) (stop func()) {
 	})
 }
 
-// setWaiting changes the waiting line; not once done is closed, as a tick may come late.
+// setWaiting changes the waiting line, but not after done is closed, since a tick may come late.
 func (s *screen) setWaiting(done <-chan struct{}, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// stack is what the exporter runs between: a cluster, a broker, a database; and the exporter's binary.
+// stack is a cluster, a broker and a database, between which the exporter runs, and the exporter's binary.
 type stack struct {
 	screen *screen
 	kube   *servers.Kubernetes
@@ -40,7 +40,7 @@ func installStack(ctx context.Context, s *screen) (*stack, error) {
 	if err := keepTemporariesIn(filepath.Join(dir, "tmp")); err != nil {
 		return nil, err
 	}
-	missing, err := servers.Install(ctx, func(line string) { s.note("%s", line) }, servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart)
+	missing, err := servers.Install(ctx, func(line string) { s.remark("%s", line) }, servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart)
 	if err != nil {
 		return nil, fmt.Errorf("install the servers: %w", err)
 	}
@@ -83,8 +83,7 @@ func (k *stack) announce() {
 	}
 }
 
-// start starts all of it at once and builds the exporter; once the cluster is up, fill puts objects in it while the
-// others still start.
+// start starts all of it at once and builds the exporter. Once the cluster is up, fill puts objects in it while the others still start.
 func (k *stack) start(ctx context.Context, fill func(context.Context) error) error {
 	defer k.screen.wait("the servers to start")()
 	group, ctx := errgroup.WithContext(ctx)

@@ -17,10 +17,10 @@ type record struct {
 	arrived time.Time
 }
 
-// topicLog is everything that was read from the topics so far; each partition's records are in its order.
+// topicLog is everything that was read from the topics so far. Each partition's records are in its order.
 type topicLog struct {
 	oracle.Log
-	arrived   []time.Time                // of the records
+	arrived   []time.Time                // when the records arrived
 	snapshot  map[string]int             // records of op r, by topic
 	data      int                        // records that are changes
 	positions map[change.StreamID]uint64 // by stream: complete up to here
@@ -59,7 +59,7 @@ func (l *topicLog) take(r *kgo.Record) error {
 	return nil
 }
 
-// snapshotEnd is the record that ends the first list of a kind; nil until it is there.
+// snapshotEnd is the record that ends the first list of a kind, or nil until it is there.
 func (l *topicLog) snapshotEnd(k kind) *change.Control {
 	for i := range l.Controls {
 		if c := &l.Controls[i]; c.Type == change.ControlSnapshotEnd && c.Stream == k.Stream() {
@@ -69,7 +69,7 @@ func (l *topicLog) snapshotEnd(k kind) *change.Control {
 	return nil
 }
 
-// gap is the newest gap record of a kind; nil if there is none.
+// gap is the newest gap record of a kind, or nil if there is none.
 func (l *topicLog) gap(k kind) *change.Gap {
 	for i := len(l.Controls) - 1; i >= 0; i-- {
 		if c := l.Controls[i]; c.Type == change.ControlGap && c.Stream == k.Stream() {
@@ -79,9 +79,9 @@ func (l *topicLog) gap(k kind) *change.Gap {
 	return nil
 }
 
-// find returns the record of one change; nil until it is there.
+// find returns the record of one change, or nil until it is there.
 func (l *topicLog) find(k kind, name, version string) *record {
-	for _, r := range slices.Backward(l.of(k, name)) {
+	for _, r := range slices.Backward(l.recordsOf(k, name)) {
 		if string(r.Version) == version {
 			return r
 		}
@@ -89,8 +89,8 @@ func (l *topicLog) find(k kind, name, version string) *record {
 	return nil
 }
 
-// of are the records of one object, tombstones left out.
-func (l *topicLog) of(k kind, name string) (found []*record) {
+// recordsOf returns the records of one object, without tombstones.
+func (l *topicLog) recordsOf(k kind, name string) (found []*record) {
 	for i := range l.Records {
 		if r := &l.Records[i]; r.Op != "" && r.Topic == topicOf(k) && r.Key == namespace+"/"+name {
 			found = append(found, &record{r, l.arrived[i]})

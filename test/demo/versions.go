@@ -12,7 +12,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The servers say themselves which version they are; where one does not, its name must do.
+// The servers say themselves which version they are. If one does not, its name is shown.
 
 func kubeVersion(ctx context.Context, k *servers.Kubernetes) string {
 	text := "kube-apiserver"

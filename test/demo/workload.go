@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// What the story does to the cluster, beyond the few changes that it shows one by one: lists of writes, each in its
+// These are the tour's writes to the cluster, except for the few changes that it shows one by one. They are lists of writes, each in its
 // order, all lists at once.
 
 // The objects that exist before the exporter first starts.

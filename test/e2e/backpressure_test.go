@@ -23,7 +23,7 @@ func TestSlowKafkaInTrouble(t *testing.T) {
 	lane := w.Kafka.Lane(t)
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds),
 		"KUBECDC_LEASE_DURATION", "10m", // a session that ends while the broker is away is followed by one that reads nothing
-		"KUBECDC_KAFKA_BROKERS", lane.Address,
+		"KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "off",
 		"KUBECDC_BUFFER_CHANGES", "200", "KUBECDC_BUFFER_BYTES", "1MiB", "KUBECDC_BATCH_MAX_CHANGES", "100", "KUBECDC_BATCH_MAX_BYTES", "512KiB")
 	writer, a := w.Writer(t, kinds), admin(t, w)
 	writer.Fill(20)

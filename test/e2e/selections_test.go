@@ -162,13 +162,13 @@ func wantSelected(t *testing.T, w *World, s selection, at map[change.StreamID]ch
 		for _, o := range list.Items {
 			key := change.ObjectKey(o.GetNamespace(), o.GetName())
 			if got := live[key]; string(got.Version) != o.GetResourceVersion() {
-				v.Note(&v.Wrong, "%s lives at %s, and in the log it is %q at %q", key, o.GetResourceVersion(), got.Op, got.Version)
+				v.Report(&v.Wrong, "%s lives at %s, and in the log it is %q at %q", key, o.GetResourceVersion(), got.Op, got.Version)
 			}
 			delete(live, key)
 		}
 	}
 	for key := range live {
-		v.Note(&v.Wrong, "%s lives in the log, and is not selected", key)
+		v.Report(&v.Wrong, "%s lives in the log, and is not selected", key)
 	}
 	v.Demand(t, 0)
 }

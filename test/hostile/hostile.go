@@ -13,10 +13,10 @@ import (
 // Case is a name or a content, and what is odd about it.
 type Case struct{ What, Text string }
 
-// Name is one that kube-apiserver accepts for Roles; they may hold anything but "/" and "%", and be of any length.
+// Name is one that kube-apiserver accepts for Roles. They may hold anything but "/" and "%", and be of any length.
 type Name = Case
 
-// LongestName is how many bytes a name may have that the log takes; the object of a longer one is a dead letter.
+// LongestName is how many bytes a name may have that the log takes. An object with a longer name is a dead letter.
 const LongestName = 1024
 
 // Names returns names that the log takes, in bytewise order.

@@ -31,11 +31,11 @@ type Reading struct {
 	Brokers     []string
 	Wanted      Wanted
 	Uncommitted bool               // with the records of aborted transactions
-	After       kadm.ListedOffsets // where to begin; in all other partitions at the first record
+	After       kadm.ListedOffsets // where to begin, which is the first record in all other partitions
 }
 
-// Read visits the records up to the last stable offsets, which it returns; each partition's in their order, without those that
-// end transactions.
+// Read visits the records up to the last stable offsets, which it returns. It visits each partition's records in their order, without
+// the records that end transactions.
 func (r Reading) Read(ctx context.Context, visit func(*kgo.Record) error) (ends kadm.ListedOffsets, err error) {
 	level := kgo.ReadCommitted()
 	if r.Uncommitted {
@@ -77,8 +77,8 @@ func (r Reading) Records(ctx context.Context) (all []*kgo.Record, err error) {
 	return all, err
 }
 
-// Offsets lists offsets once the leaders of all partitions give them: one that is elected, or a topic that is new or deleted, is
-// unknown for a moment.
+// Offsets lists offsets once the leaders of all partitions give them. A leader that is being elected, or a topic that is new or deleted,
+// is unknown for a moment.
 func Offsets(ctx context.Context, admin *kadm.Client, wanted Wanted,
 	list func(context.Context, ...string) (kadm.ListedOffsets, error)) (listed kadm.ListedOffsets, err error) {
 	for {
@@ -130,10 +130,10 @@ func begin(client *kgo.Client, start, ends kadm.ListedOffsets) unread {
 
 // take reports whether the record is data from before the end.
 func (u unread) take(record *kgo.Record) bool {
-	at := Partition{record.Topic, record.Partition}
-	end, ok := u[at]
+	partition := Partition{record.Topic, record.Partition}
+	end, ok := u[partition]
 	if record.Offset >= end-1 {
-		delete(u, at)
+		delete(u, partition)
 	}
 	return ok && record.Offset < end && !record.Attrs.IsControl()
 }

@@ -18,12 +18,12 @@ type contestant struct {
 	peer    string // its folder in bench/peers
 	program string // if it is built elsewhere
 	command func(*run) *exec.Cmd
-	log     func(*run) *e2e.Log               // what the exporter has written; nil: the program writes to a topic
+	log     func(*run) *e2e.Log               // what the exporter has written, or nil if the program writes to a topic
 	parse   func(*kgo.Record) (report, error) // a record of the topic
 }
 
-// contestants are those of the table, in its order. A sink of the exporter is one more line. collector is a collector of the reader's
-// own, whose receiver keeps resourceVersions.
+// contestants are the programs of the table, in its order. A sink of the exporter is one more line. collector is a collector of the
+// reader's own, whose receiver keeps resourceVersions.
 func contestants(collector string) []contestant {
 	all := []contestant{
 		exporter("kubecdc, SQLite", inFile),

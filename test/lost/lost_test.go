@@ -1,4 +1,4 @@
-// Package lost measures what programs lose that bring changes of a cluster somewhere: the same happens to all of them, and etcd's own
+// Package lost measures what programs lose that bring changes of a cluster somewhere. The same happens to all of them, and etcd's own
 // history says what has happened. make lost runs it, and writes the table of docs/comparison.md.
 package lost
 
@@ -89,7 +89,7 @@ func TestLost(t *testing.T) {
 			history, err := s.kube.EtcdHistory(t.Context(), s.kind.Prefix, s.from+1)
 			must(t, err)
 			for i, r := range s.runs {
-				v := judge(history, s.kind.Prefix, r.told())
+				v := judge(history, s.kind.Prefix, r.reports())
 				if v.Lost > 0 {
 					v.Says = r.says()
 				}
@@ -109,7 +109,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// build builds the programs; absent says of those that can't be had why.
+// build builds the programs. absent says why some of them can't be had.
 func build(t *testing.T, all []contestant) (present []contestant, absent []string) {
 	t.Helper()
 	for _, c := range all {

@@ -41,7 +41,7 @@ type stage struct {
 type run struct {
 	*stage
 	contestant
-	id        string // of its topics
+	id        string // id of its topics
 	dir       string
 	processes []*process
 }
@@ -115,9 +115,9 @@ func (s *stage) settle() {
 			if !r.last().Running() {
 				r.start()
 			}
-			told := r.told()
-			others := slices.DeleteFunc(slices.Clone(told), func(t report) bool { return fresh[t.key] })
-			counts, alive = append(counts, len(others)), alive && len(others) < len(told)
+			reports := r.reports()
+			others := slices.DeleteFunc(slices.Clone(reports), func(t report) bool { return fresh[t.key] })
+			counts, alive = append(counts, len(others)), alive && len(others) < len(reports)
 		}
 		done := alive && slices.Equal(counts, before)
 		before = counts
@@ -161,8 +161,8 @@ func (r *run) stop() {
 	}
 }
 
-// told is all that it has told so far.
-func (r *run) told() (all []report) {
+// reports returns all that the program has reported so far.
+func (r *run) reports() (all []report) {
 	if r.log != nil {
 		for _, record := range r.log(r).Records {
 			if record.Op != "" {
@@ -174,11 +174,11 @@ func (r *run) told() (all []report) {
 		return all
 	}
 	e2e.ReadRecords(r.t, kafkatopics.Reading{Brokers: r.kafka.Brokers, Wanted: kafkatopics.These(r.id)}, func(record *kgo.Record) error {
-		told, err := r.parse(record)
+		reports, err := r.parse(record)
 		if err != nil {
 			return fmt.Errorf("%s: %w: %s", r.name, err, record.Value)
 		}
-		all = append(all, told)
+		all = append(all, reports)
 		return nil
 	})
 	return all

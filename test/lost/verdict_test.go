@@ -14,18 +14,18 @@ type report struct {
 	deleted bool
 }
 
-// verdict compares what a program has told with etcd's own history.
+// verdict compares a program's reports with etcd's own history.
 type verdict struct {
 	Changes, Lost, Deletes, Missed, Repeated int
-	Says                                     string // of what is lost; empty: nothing
+	Says                                     string // what is lost, or empty
 }
 
-// judge counts the changes of etcd's history that nothing tells. A deletion counts as told if the record has any version of the
-// object's last life, since one that was found by comparing lists has no version of its own.
-func judge(history []servers.EtcdEvent, prefix string, told []report) (v verdict) {
+// judge counts the changes of etcd's history that no report has. A deletion counts as reported if the record has any version of the
+// object's last life. A deletion that was found by comparing lists has no version of its own.
+func judge(history []servers.EtcdEvent, prefix string, reports []report) (v verdict) {
 	seen := map[report]bool{}
 	deletions := map[string][]int64{} // by key
-	for _, r := range told {
+	for _, r := range reports {
 		if seen[r] {
 			v.Repeated++
 			continue
@@ -46,7 +46,7 @@ func judge(history []servers.EtcdEvent, prefix string, told []report) (v verdict
 			continue
 		}
 		v.Deletes++
-		if !slices.ContainsFunc(deletions[key], func(at int64) bool { return at > ended[key] && at <= e.Revision }) {
+		if !slices.ContainsFunc(deletions[key], func(deleted int64) bool { return deleted > ended[key] && deleted <= e.Revision }) {
 			v.Lost, v.Missed = v.Lost+1, v.Missed+1
 		}
 		ended[key] = e.Revision

@@ -1,5 +1,5 @@
-// Package minute is a model of what a large cluster writes in a minute: 30 Pods a node, and a million Pods a day where there are 5,000
-// nodes, as in bench/capacity.
+// Package minute is a model of what a large cluster writes in a minute: 30 Pods a node. With 5,000 nodes that is a million Pods a day,
+// as in bench/capacity.
 package minute
 
 import (
@@ -29,18 +29,18 @@ const Expiring = 500
 func Cluster(nodes float64) []Part {
 	pods := 30 * nodes
 	rolled, worked := pods/86400, (200*nodes-pods)/86400
-	of := func(group, plural string) change.Resource {
+	newResource := func(group, plural string) change.Resource {
 		return change.Resource{Group: group, Version: "v1", Plural: plural, Kind: plural, Namespaced: plural != "nodes"}
 	}
 	return []Part{
-		{Resource: of("coordination.k8s.io", "leases"), Alive: int(nodes), Turns: nodes / 10, Steps: 1},
-		{Resource: of("", "nodes"), Alive: int(nodes), Turns: nodes / 300, Steps: 1},
-		{Resource: of("", "pods"), Alive: int(pods), Turns: rolled + worked, Begins: 5, Ends: 4},
-		{Resource: of("", "events"), Alive: int(6 * (rolled + worked) * 3600), Turns: 6 * (rolled + worked), Begins: 1, Ends: 1, Leased: true},
-		{Resource: of("apps", "deployments"), Alive: int(pods / 10), Turns: rolled, Steps: 2},
-		{Resource: of("apps", "replicasets"), Alive: int(pods / 10 * 11), Turns: rolled, Steps: 4},
-		{Resource: of("discovery.k8s.io", "endpointslices"), Alive: int(pods / 10), Turns: rolled, Steps: 4},
-		{Resource: of("batch", "jobs"), Alive: int(worked * 3600), Turns: worked, Begins: 4, Ends: 1},
+		{Resource: newResource("coordination.k8s.io", "leases"), Alive: int(nodes), Turns: nodes / 10, Steps: 1},
+		{Resource: newResource("", "nodes"), Alive: int(nodes), Turns: nodes / 300, Steps: 1},
+		{Resource: newResource("", "pods"), Alive: int(pods), Turns: rolled + worked, Begins: 5, Ends: 4},
+		{Resource: newResource("", "events"), Alive: int(6 * (rolled + worked) * 3600), Turns: 6 * (rolled + worked), Begins: 1, Ends: 1, Leased: true},
+		{Resource: newResource("apps", "deployments"), Alive: int(pods / 10), Turns: rolled, Steps: 2},
+		{Resource: newResource("apps", "replicasets"), Alive: int(pods / 10 * 11), Turns: rolled, Steps: 4},
+		{Resource: newResource("discovery.k8s.io", "endpointslices"), Alive: int(pods / 10), Turns: rolled, Steps: 4},
+		{Resource: newResource("batch", "jobs"), Alive: int(worked * 3600), Turns: worked, Begins: 4, Ends: 1},
 	}
 }
 
@@ -80,24 +80,24 @@ func Writes(random *rand.Rand, parts []Part, seconds float64) (all []Write) {
 
 func (p *Part) writes(random *rand.Rand, n int, seconds float64) (all []Write) {
 	for turn := range int(p.Turns * seconds) {
-		at, old := random.Float64()*seconds, p.Key((turn*7919)%max(p.Alive, 1))
+		second, old := random.Float64()*seconds, p.Key((turn*7919)%max(p.Alive, 1))
 		if p.Plural == "leases" { // each in its turn
-			at, old = float64(turn)/p.Turns, p.Key(turn%p.Alive)
+			second, old = float64(turn)/p.Turns, p.Key(turn%p.Alive)
 		}
 		for i := range p.Steps {
-			all = append(all, Write{At: at + float64(i), Part: n, Key: old})
+			all = append(all, Write{At: second + float64(i), Part: n, Key: old})
 		}
 		for i := range p.Begins {
-			all = append(all, Write{At: at + float64(i), Part: n, Key: p.key("z", turn)})
+			all = append(all, Write{At: second + float64(i), Part: n, Key: p.key("z", turn)})
 		}
 		if p.Leased {
 			if turn%Expiring == 0 {
-				all = append(all, Write{At: at, Part: n})
+				all = append(all, Write{At: second, Part: n})
 			}
 			continue
 		}
 		for i := range p.Ends {
-			all = append(all, Write{At: at + float64(i)*2, Part: n, Key: old, Delete: i == p.Ends-1})
+			all = append(all, Write{At: second + float64(i)*2, Part: n, Key: old, Delete: i == p.Ends-1})
 		}
 	}
 	return all

@@ -27,7 +27,7 @@ type Verdict struct {
 	Repeated  int
 	Reordered int
 	Wrong     int              // a final state that differs, a before that is not the after before it, a record that etcd does not know
-	Ops       map[string]Count // of the changes, by op
+	Ops       map[string]Count // changes by op
 	Objects   int              // that the cluster has
 	Examples  []string
 }
@@ -35,8 +35,8 @@ type Verdict struct {
 // Count is how many changes there are in etcd's history and in the log.
 type Count struct{ Etcd, Log int }
 
-// Note counts what is wrong, and keeps the first examples.
-func (v *Verdict) Note(counter *int, format string, args ...any) {
+// Report counts what is wrong, and records the first examples.
+func (v *Verdict) Report(counter *int, format string, args ...any) {
 	*counter++
 	if few := counter != &v.Repeated || *counter <= 3; few && len(v.Examples) < 12 {
 		v.Examples = append(v.Examples, fmt.Sprintf(format, args...))
@@ -56,8 +56,8 @@ func (v *Verdict) Demand(t testing.TB, repeats int) {
 	}
 }
 
-// Judge reads etcd and compares a log with it. Every change after a stream's snapshot must stand in the log once, with its own revision, in
-// order; of the snapshot itself only the outcome is demanded.
+// Judge reads etcd and compares a log with it. Every change after a stream's snapshot must be in the log once, with its own revision, in
+// order. Only the outcome of the snapshot itself is checked.
 func Judge(ctx context.Context, k *servers.Kubernetes, log *Log, prefix string, kinds ...Kind) (*Verdict, error) {
 	v := &Verdict{Ops: map[string]Count{}}
 	for _, kind := range kinds {
@@ -67,7 +67,7 @@ func Judge(ctx context.Context, k *servers.Kubernetes, log *Log, prefix string, 
 	}
 	for _, c := range log.Controls {
 		if c.Type == change.ControlProof && c.Proof.Result == change.ProofDifferent {
-			v.Note(&v.Wrong, "a proof of %s at %s: %s", c.Stream, c.ResourceVersion, c.Proof)
+			v.Report(&v.Wrong, "a proof of %s at %s: %s", c.Stream, c.ResourceVersion, c.Proof)
 		}
 	}
 	return v, nil
@@ -76,7 +76,7 @@ func Judge(ctx context.Context, k *servers.Kubernetes, log *Log, prefix string, 
 func (v *Verdict) judge(ctx context.Context, k *servers.Kubernetes, log *Log, prefix string, kind Kind) error {
 	from := log.SnapshotEnd(kind.ID())
 	if from < 0 {
-		v.Note(&v.Lost, "%s: the control topic shows no end of a snapshot", kind.ID())
+		v.Report(&v.Lost, "%s: the control topic shows no end of a snapshot", kind.ID())
 		return nil
 	}
 	events, err := k.EtcdHistory(ctx, kind.Prefix, from+1)
@@ -98,12 +98,12 @@ func (v *Verdict) judge(ctx context.Context, k *servers.Kubernetes, log *Log, pr
 		v.count(e.Op, 1, 0)
 		id := fmt.Sprintf("%s %s @%d", e.Op, strings.TrimPrefix(e.Key, kind.Prefix), e.Revision)
 		if !seen[id] {
-			v.Note(&v.Lost, "lost: %s %s", kind.ID(), id)
+			v.Report(&v.Lost, "lost: %s %s", kind.ID(), id)
 		}
 		delete(seen, id)
 	}
 	for id := range seen {
-		v.Note(&v.Wrong, "etcd does not know: %s %s", kind.ID(), id)
+		v.Report(&v.Wrong, "etcd does not know: %s %s", kind.ID(), id)
 	}
 	return v.FinalState(ctx, k, kind, byKey)
 }
@@ -118,10 +118,10 @@ func (v *Verdict) InOrder(kind Kind, key string, records []Record) (changes []Re
 	last, prior, known := change.ResourceVersion(""), Record{}, map[string]bool{}
 	for i, r := range records {
 		if i > 0 && r.Partition != prior.Partition {
-			v.Note(&v.Reordered, "%s %s stands in two partitions", kind.ID(), key)
+			v.Report(&v.Reordered, "%s %s stands in two partitions", kind.ID(), key)
 		}
 		if prior.Op == "d" && r.Op != "" && !prior.Bare {
-			v.Note(&v.Wrong, "%s %s @%s: no tombstone follows the delete", kind.ID(), key, prior.Version)
+			v.Report(&v.Wrong, "%s %s @%s: no tombstone follows the delete", kind.ID(), key, prior.Version)
 		}
 		if r.Op == "" {
 			prior = r
@@ -129,14 +129,14 @@ func (v *Verdict) InOrder(kind Kind, key string, records []Record) (changes []Re
 		}
 		id := fmt.Sprintf("%s %s %s @%s", r.Op, key, r.UID, r.Version)
 		if known[id] {
-			v.Note(&v.Repeated, "repeated: %s %s", kind.ID(), id)
+			v.Report(&v.Repeated, "repeated: %s %s", kind.ID(), id)
 			prior.Op = r.Op // a repeated delete has its tombstone too
 			continue
 		}
 		known[id] = true
 		v.beforeFits(kind, key, prior, r)
 		if c := r.Version.Compare(last); c < 0 || c == 0 && r.Op != "d" {
-			v.Note(&v.Reordered, "out of order: %s %s after @%s", kind.ID(), id, last)
+			v.Report(&v.Reordered, "out of order: %s %s after @%s", kind.ID(), id, last)
 		}
 		last, prior = r.Version, r
 		changes = append(changes, r)
@@ -150,7 +150,7 @@ func (v *Verdict) beforeFits(kind Kind, key string, prior, r Record) {
 		return
 	}
 	if string(r.Before) != string(prior.After) {
-		v.Note(&v.Wrong, "%s %s %s @%s: before is not the after of @%s", kind.ID(), r.Op, key, r.Version, prior.Version)
+		v.Report(&v.Wrong, "%s %s %s @%s: before is not the after of @%s", kind.ID(), r.Op, key, r.Version, prior.Version)
 	}
 }
 
@@ -181,12 +181,12 @@ func (v *Verdict) FinalState(ctx context.Context, k *servers.Kubernetes, kind Ki
 		var want any
 		_ = json.Unmarshal(raw, &want)
 		if got := replayed[key]; !reflect.DeepEqual(got, want) {
-			v.Note(&v.Wrong, "%s %s: the replayed log does not hold the cluster's state @%s", kind.ID(), key, item.GetResourceVersion())
+			v.Report(&v.Wrong, "%s %s: the replayed log does not hold the cluster's state @%s", kind.ID(), key, item.GetResourceVersion())
 		}
 		delete(replayed, key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(replayed)) {
-		v.Note(&v.Wrong, "%s %s: in the replayed log, not in the cluster", kind.ID(), key)
+		v.Report(&v.Wrong, "%s %s: in the replayed log, not in the cluster", kind.ID(), key)
 	}
 	return nil
 }

@@ -100,12 +100,12 @@ func (l *Log) ByKey(prefix string, kind Kind) map[string][]Record {
 func (l *Log) SinceLastSnapshot(prefix string, kinds []Kind) *Log {
 	since := *l
 	since.Records, since.Controls = nil, nil
-	of := func(resource string) bool {
+	isOf := func(resource string) bool {
 		return slices.ContainsFunc(kinds, func(k Kind) bool { return k.ID() == resource })
 	}
 	first, end := map[string]int{}, map[change.StreamID]int{}
 	for i, r := range l.Records {
-		if r.Op == "r" && of(r.Resource(prefix)) {
+		if r.Op == "r" && isOf(r.Resource(prefix)) {
 			first[r.Topic+" "+r.Key] = i
 		}
 	}
@@ -115,7 +115,7 @@ func (l *Log) SinceLastSnapshot(prefix string, kinds []Kind) *Log {
 		}
 	}
 	for i, c := range l.Controls {
-		if c.Type == change.ControlSnapshotEnd && of(change.ResourceOf(c.Stream).ID()) {
+		if c.Type == change.ControlSnapshotEnd && isOf(change.ResourceOf(c.Stream).ID()) {
 			end[c.Stream] = i
 		}
 	}
@@ -127,8 +127,8 @@ func (l *Log) SinceLastSnapshot(prefix string, kinds []Kind) *Log {
 	return &since
 }
 
-// SnapshotEnd is the resourceVersion of the resource's first complete list; -1 when there is none. Where namespaces of it
-// are streams of their own, it is the last of their first ones.
+// SnapshotEnd is the resourceVersion of the resource's first complete list, or -1 when there is none. If namespaces of it are streams of
+// their own, it is the last of their first ones.
 func (l *Log) SnapshotEnd(resource string) int64 {
 	last, seen := int64(-1), map[change.StreamID]bool{}
 	for _, c := range l.Controls {

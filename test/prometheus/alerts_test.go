@@ -44,8 +44,8 @@ type ruleTest struct {
 	} `json:"promql_expr_test"`
 }
 
-// Each alert fires in its trouble and not otherwise. The queries run in Prometheus' own engine and storage. Only the step from a
-// query to an alert is done here: promtool, which does it too, needs the clients of four clouds to be built.
+// Each alert fires in its trouble and not otherwise. The queries run in Prometheus' own engine and storage. Only the step from a query
+// to an alert is done here, since promtool, which does it too, needs the clients of four clouds.
 func TestAlertsFireInTheirTrouble(t *testing.T) {
 	var tests ruleTests
 	if err := yaml.UnmarshalStrict(must[[]byte](t)(os.ReadFile(folder+"rules_test.yaml")), &tests); err != nil {
@@ -68,7 +68,7 @@ type monitor struct {
 type alert struct {
 	rule
 	hold time.Duration
-	// since has the time at which each alert became active, by its labels; written the series of ALERTS that the last round wrote.
+	// since has the time at which each alert became active, by its labels. written has the series of ALERTS that the last round wrote.
 	since   map[string]time.Time
 	written map[string]labels.Labels
 }
@@ -92,18 +92,18 @@ func newMonitor(t *testing.T, all rules) *monitor {
 
 func (m *monitor) run(t *testing.T, test ruleTest, step time.Duration) {
 	m.load(t, test)
-	for i, at := 0, time.Unix(0, 0).UTC(); i < len(test.Queries); at = at.Add(step) {
+	for i, moment := 0, time.Unix(0, 0).UTC(); i < len(test.Queries); moment = moment.Add(step) {
 		for _, a := range m.alerts {
-			m.judge(t, a, at)
+			m.judge(t, a, moment)
 		}
-		for ; i < len(test.Queries) && !at.Before(time.Unix(0, 0).Add(time.Duration(test.Queries[i].EvalTime))); i++ {
+		for ; i < len(test.Queries) && !moment.Before(time.Unix(0, 0).Add(time.Duration(test.Queries[i].EvalTime))); i++ {
 			q, want := test.Queries[i], []string{}
 			for _, s := range q.Want {
 				metric := must[labels.Labels](t)(m.parser.ParseMetric(s.Labels))
 				want = append(want, fmt.Sprintf("%s %g", metric, s.Value))
 			}
 			got := []string{}
-			for _, s := range m.query(t, q.Expr, at) {
+			for _, s := range m.query(t, q.Expr, moment) {
 				got = append(got, fmt.Sprintf("%s %g", s.Metric, s.F))
 			}
 			slices.Sort(want)
@@ -127,8 +127,8 @@ func (m *monitor) load(t *testing.T, test ruleTest) {
 			if v.Omitted {
 				continue
 			}
-			at := time.Duration(i) * max(time.Duration(test.Interval), time.Minute)
-			if _, err := app.Append(0, metric, at.Milliseconds(), v.Value); err != nil {
+			moment := time.Duration(i) * max(time.Duration(test.Interval), time.Minute)
+			if _, err := app.Append(0, metric, moment.Milliseconds(), v.Value); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,38 +139,38 @@ func (m *monitor) load(t *testing.T, test ruleTest) {
 }
 
 // judge is one round of one alert: what its query finds is pending, and fires when it has been found for long enough.
-func (m *monitor) judge(t *testing.T, a *alert, at time.Time) {
+func (m *monitor) judge(t *testing.T, a *alert, moment time.Time) {
 	since, series := map[string]time.Time{}, map[string]labels.Labels{}
-	for _, s := range m.query(t, a.Expr, at) {
+	for _, s := range m.query(t, a.Expr, moment) {
 		b := labels.NewBuilder(s.Metric).Del(labels.MetricName)
 		for name, v := range a.Labels {
 			b.Set(name, v)
 		}
 		key := b.Labels().String()
-		since[key] = at
+		since[key] = moment
 		if before, ok := a.since[key]; ok {
 			since[key] = before
 		}
 		state := "pending"
-		if at.Sub(since[key]) >= a.hold {
+		if moment.Sub(since[key]) >= a.hold {
 			state = "firing"
 		}
 		b.Set(labels.MetricName, "ALERTS").Set("alertname", a.Alert).Set("alertstate", state)
 		series[b.Labels().String()] = b.Labels()
 	}
-	m.write(t, a.written, at, math.Float64frombits(value.StaleNaN), series)
-	m.write(t, series, at, 1, nil)
+	m.write(t, a.written, moment, math.Float64frombits(value.StaleNaN), series)
+	m.write(t, series, moment, 1, nil)
 	a.since, a.written = since, series
 }
 
 // write appends a value to each of the series that are not in except.
-func (m *monitor) write(t *testing.T, series map[string]labels.Labels, at time.Time, v float64, except map[string]labels.Labels) {
+func (m *monitor) write(t *testing.T, series map[string]labels.Labels, moment time.Time, v float64, except map[string]labels.Labels) {
 	app := m.db.Appender(context.Background())
 	for _, key := range slices.Sorted(maps.Keys(series)) {
 		if _, ok := except[key]; ok {
 			continue
 		}
-		if _, err := app.Append(0, series[key], at.UnixMilli(), v); err != nil {
+		if _, err := app.Append(0, series[key], moment.UnixMilli(), v); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,9 +179,9 @@ func (m *monitor) write(t *testing.T, series map[string]labels.Labels, at time.T
 	}
 }
 
-func (m *monitor) query(t *testing.T, expr string, at time.Time) promql.Vector {
+func (m *monitor) query(t *testing.T, expr string, moment time.Time) promql.Vector {
 	t.Helper()
-	q, err := m.engine.NewInstantQuery(context.Background(), m.db, nil, expr, at)
+	q, err := m.engine.NewInstantQuery(context.Background(), m.db, nil, expr, moment)
 	if err != nil {
 		t.Fatalf("%s: %v", expr, err)
 	}

@@ -21,8 +21,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 )
 
-// Every query of the dashboard has a result, and more than zeros, on what an exporter exposed in the course of a test. The test of e2e names
-// the folder, which has a file for each scrape, MILLISECONDS.prom, all of one target, and the metrics whose trouble it did not make.
+// Every query of the dashboard has a result, and more than zeros, on what an exporter exposed in the course of a test. The test of e2e
+// names the folder, and the metrics whose trouble it did not make. The folder has a file for each scrape, MILLISECONDS.prom, all of one
+// target.
 func TestTheDashboardShowsSomething(t *testing.T) {
 	folder, mayBeZero := os.Getenv("KUBECDC_TEST_SCRAPES"), strings.Fields(os.Getenv("KUBECDC_TEST_MAY_BE_ZERO"))
 	if folder == "" {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxWords is the longest sentence. What is in parentheses does not count, since a reader may skip it; code counts as one word.
+// maxWords is the longest sentence. What is in parentheses does not count, since a reader may skip it. Code counts as one word.
 const maxWords = 25
 
 // retired are everyday words that were used as terms. docs/design.md has the words to use.

@@ -153,12 +153,12 @@ func (s *source) message(e ast.Expr) {
 }
 
 // text checks a message or a help text, whose parts semicolons and colons may separate.
-func (s *source) text(at token.Pos, text string) {
+func (s *source) text(pos token.Pos, text string) {
 	text = name.ReplaceAllString(verb.ReplaceAllString(text, "X"), "X")
 	for _, b := range blocks(inline.ReplaceAllString(text, "X")) {
 		for _, sentence := range ends.Split(strings.ReplaceAll(b.text, ": ", "; "), -1) {
 			if rule := brokenRule(sentence, true); rule != "" {
-				s.report(at, rule, sentence)
+				s.report(pos, rule, sentence)
 			}
 		}
 	}
@@ -200,8 +200,8 @@ func (s *source) name(n *ast.Ident) {
 	}
 }
 
-func (s *source) report(at token.Pos, rule, phrase string) {
-	s.found = append(s.found, finding{s.fset.Position(at).Line, rule, strings.TrimSpace(phrase)})
+func (s *source) report(pos token.Pos, rule, phrase string) {
+	s.found = append(s.found, finding{s.fset.Position(pos).Line, rule, strings.TrimSpace(phrase)})
 }
 
 func capital(text string) string {

@@ -1,5 +1,5 @@
-// Command run runs go test with the arguments that it is given, prints progress meanwhile, and ends with what failed first, the slowest
-// tests, and the processor time of all processes.
+// Command run runs go test with its arguments, and prints progress meanwhile. It ends with what failed first, the slowest tests, and the
+// processor time of all processes.
 //
 //	run [-timings FILE] go test flags and packages…
 package main
@@ -27,7 +27,7 @@ func run(timings string, args []string) (exitCode int) {
 	t := newTally(timings)
 	command := exec.Command("go", slices.Concat([]string{"test", "-json", "-timeout", "0"}, args)...)
 	command.Stderr = os.Stderr
-	command.Env = append(os.Environ(), "GOGC="+cmp.Or(os.Getenv("GOGC"), "400")) // compilers and tests live for a minute; exporters have their own
+	command.Env = append(os.Environ(), "GOGC="+cmp.Or(os.Getenv("GOGC"), "400")) // compilers and tests live for a minute, while exporters have their own
 	out, err := command.StdoutPipe()
 	if err == nil {
 		err = command.Start()
@@ -62,7 +62,7 @@ func run(timings string, args []string) (exitCode int) {
 			}
 		case <-tick.C:
 			t.progress()
-			watch.look()
+			watch.check()
 		}
 	}
 	err = command.Wait()

@@ -20,7 +20,7 @@ import (
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of build output
+	ImportPath  string // set for build output
 	Test        string
 	Elapsed     float64 // seconds
 	Output      string
@@ -33,7 +33,7 @@ type result struct {
 	Seconds       float64
 }
 
-// tally is what the events have told so far.
+// tally is what the events have reported so far.
 type tally struct {
 	file     string
 	last     map[string]float64 // seconds that each package took the last time
@@ -120,7 +120,7 @@ func (t *tally) ended(e event, id string) {
 // unfinished has what the tests have said that were running when their package ended.
 func (t *tally) unfinished(pkg string) (output []string) {
 	for _, id := range slices.Sorted(maps.Keys(t.output)) {
-		if of, test, _ := strings.Cut(id, " "); of == pkg && test != "" {
+		if owner, test, _ := strings.Cut(id, " "); owner == pkg && test != "" {
 			output = append(output, "had not ended: "+test+"\n")
 			output = append(output, t.output[id]...)
 			delete(t.output, id)
@@ -227,7 +227,7 @@ func (t *tally) keep(took time.Duration) {
 	}
 }
 
-// firstLines are those of a failure that say what it is: without the lines of the test runner.
+// firstLines are the lines of a failure that say what it is, without the lines of the test runner.
 func firstLines(f failure, n int) string {
 	lines := []string{f.name}
 	for _, line := range strings.Split(strings.Join(f.output, ""), "\n") {

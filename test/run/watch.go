@@ -22,8 +22,8 @@ func newWatch(goTest int) *watch { return &watch{goTest, servers.StartClock()} }
 
 func (w *watch) moved() { w.clock = servers.StartClock() }
 
-// look has the test processes print their stacks and end, if nothing was heard of any for twice as long as a test waits in vain.
-func (w *watch) look() {
+// check has the test processes print their stacks and end, if none has reported anything for twice as long as a test waits in vain.
+func (w *watch) check() {
 	if w.clock.Passed() < 2*servers.Patience {
 		return
 	}

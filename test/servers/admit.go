@@ -16,7 +16,7 @@ import (
 const (
 	atLeast = 2   // tests of all packages that use servers run at once, however busy the processors are
 	atOnce  = 6   // tests at most
-	toSpare = 0.2 // of the processors' time, for one more than atLeast
+	toSpare = 0.2 // spare part of the processors' time, for one more than atLeast
 )
 
 // admitted are the tests of this process that may use servers, by the name of the outermost one. Its subtests need no admission.
@@ -30,8 +30,9 @@ type admission struct {
 	wait  func() (release func())
 }
 
-// admit waits until the machine has room for one more test that uses servers: fewer than atOnce run in all processes, and the processors
-// have time to spare; or fewer than atLeast run. So tests hardly take more than the machine has, and go on where others load it.
+// admit waits until the machine has room for one more test that uses servers. There is room if fewer than atLeast run in all processes,
+// or if fewer than atOnce run and the processors have time to spare. So tests hardly take more than the machine has, and go on where
+// others load it.
 func admit(t testing.TB) {
 	t.Helper()
 	root, _, _ := strings.Cut(t.Name(), "/")

@@ -18,7 +18,7 @@ type APIServer struct {
 
 	kube  *Kubernetes
 	name  string
-	flags []string // besides those of all
+	flags []string // flags in addition to the common ones
 	proc  *process
 }
 

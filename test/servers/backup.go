@@ -56,7 +56,7 @@ func (p *Postgres) Restore(ctx context.Context) error {
 	return p.Start(ctx)
 }
 
-// copyLive copies a folder while files in it come and go; it leaves out names of its first level that are not wanted.
+// copyLive copies a folder while files in it come and go. It leaves out some names of its first level.
 func copyLive(from, to string, want func(name string) bool) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(from, path)

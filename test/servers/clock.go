@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits in vain for anything, on a Clock. It is far above what anything takes, so that it says
-// nothing of how fast something is: only what never comes is waited for so long.
+// Patience is how long a test waits in vain for anything, on a Clock. It is far above the time that anything takes, so it says nothing
+// of speed. Only for what never comes a test waits so long.
 const Patience = 5 * time.Minute
 
-// Clock measures time as far as the machine has processors to spare, and at a tenth of the pace while all are busy, whoever keeps
-// them so. What is only slow is not late.
+// Clock measures time as far as the machine has processors to spare. While all processors are busy, with any work, it runs at a tenth of
+// the pace. So what is only slow is not late.
 type Clock struct {
 	began time.Time
 	idle  time.Duration
@@ -40,7 +40,7 @@ func (c *Clock) Passed() time.Duration {
 // Late reports whether enough has been waited.
 func (c *Clock) Late() bool { return c.Passed() > Patience }
 
-// idled is how long the processors have had nothing to do, all together; it is not known where there is no /proc.
+// idled returns how long the processors have had nothing to do, all together. That is not known without /proc.
 func idled() (idle time.Duration, known bool) {
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -71,15 +71,15 @@ func Patient(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// Context is a test's own, which also ends when enough has been waited: a request that a broker never answers fails one test, and
-// does not hold up all.
+// Context returns a test's own context, which also ends when Patience is over. So a request that a broker never answers fails one test,
+// and does not hold up all.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := Patient(t.Context())
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Await looks until the condition holds. It fails the test on an error, and when enough has been waited.
+// Await checks the condition until it holds. It fails the test on an error, and when Patience is over.
 func Await(t testing.TB, what string, condition func() (bool, error)) {
 	t.Helper()
 	if err := Until(context.Background(), what, condition); err != nil {
@@ -87,10 +87,10 @@ func Await(t testing.TB, what string, condition func() (bool, error)) {
 	}
 }
 
-// Until is Await for what is no test. Looks take a sixth of the time at most, so that what is waited for has the processors.
+// Until is Await for code that is no test. Checks take a sixth of the time at most, so that what is waited for has the processors.
 func Until(ctx context.Context, what string, condition func() (bool, error)) error {
 	for clock, began := StartClock(), time.Now(); ; {
-		looked := time.Now()
+		started := time.Now()
 		late := clock.Late() // before the look, which may take long
 		switch ok, err := condition(); {
 		case err != nil:
@@ -103,7 +103,7 @@ func Until(ctx context.Context, what string, condition func() (bool, error)) err
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
-		case <-time.After(min(max(pollEvery, 5*time.Since(looked)), 2*time.Second)):
+		case <-time.After(min(max(pollEvery, 5*time.Since(started)), 2*time.Second)):
 		}
 	}
 }

@@ -98,12 +98,12 @@ func (e *etcd) remember(ctx context.Context) error {
 	return err
 }
 
-// snapshot copies the data; etcd must be stopped.
+// snapshot copies the data, while etcd is stopped.
 func (e *etcd) snapshot(to string) error {
 	return os.CopyFS(to, os.DirFS(e.dir))
 }
 
-// restore puts a snapshot in place of the data; etcd must be stopped.
+// restore puts a snapshot in place of the data, while etcd is stopped.
 func (e *etcd) restore(from string) error {
 	return errors.Join(os.RemoveAll(e.dir), os.CopyFS(e.dir, os.DirFS(from)), os.Chmod(e.dir, 0o700))
 }
@@ -140,7 +140,7 @@ type EtcdEvent struct {
 	Op       string // c, u or d
 	Key      string // e.g. /registry/configmaps/default/name
 	Revision int64  // the resourceVersion of the change
-	Value    []byte // nil for d; protobuf for most built-in resources, JSON for custom ones
+	Value    []byte // nil for d, protobuf for most built-in resources, JSON for custom ones
 }
 
 func etcdEvent(ev *clientv3.Event) EtcdEvent {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// askedPostgres is the release that a test asks for, such as 13.23.0; empty: whichever this machine has.
+// askedPostgres is the release that a test asks for, such as 13.23.0, or empty for any release of this machine.
 func askedPostgres() string { return os.Getenv("KUBECDC_TEST_POSTGRES") }
 
 // fetchedPostgres is the folder of a Postgres from Maven Central.

@@ -37,10 +37,10 @@ const (
 	OlderKafkaPart Part = "older-kafka" // for a test of an upgrade: only if it is named
 )
 
-// Install makes the servers ready to start: all of them, or the parts named. It tells log about steps that take time, and about
-// nothing if all is there already, which takes a few milliseconds. Only one process installs at a time; the others wait.
+// Install makes the servers ready to start: all of them, or the named parts. It logs steps that take time. If all is there already, it
+// logs nothing and takes a few milliseconds. Only one process installs at a time, and the others wait.
 //
-// Kubernetes builds anywhere that Go does; if it fails, that is an error. What else is not to be had is in Missing.
+// Kubernetes builds anywhere that Go does, so a failure there is an error. Any other part that can't be had is in Missing.
 func Install(ctx context.Context, log func(string), parts ...Part) (Missing, error) {
 	dir, err := Dir()
 	if err != nil {
@@ -125,7 +125,7 @@ func (i *installer) apt(ctx context.Context, packages ...string) error {
 	})
 }
 
-// replaceDir makes dir with fill, whole or not at all.
+// replaceDir makes dir with fill, completely or not at all.
 func replaceDir(dir string, fill func(tmp string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err

@@ -119,14 +119,14 @@ func (i *installer) follow(cmd *exec.Cmd, packages int) error {
 		return err
 	}
 	var text strings.Builder
-	start, told, compiled := time.Now(), time.Now(), 0
+	start, reported, compiled := time.Now(), time.Now(), 0
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		fmt.Fprintln(&text, lines.Text())
 		if !strings.Contains(lines.Text(), " ") { // else it is a message
 			compiled++
 		}
-		if time.Since(told) > 20*time.Second {
-			told = time.Now()
+		if time.Since(reported) > 20*time.Second {
+			reported = time.Now()
 			i.log(fmt.Sprintf("  %d of at most %d packages compiled after %s", compiled, packages, time.Since(start).Round(time.Second)))
 		}
 	}

@@ -21,7 +21,7 @@ type postgresInstall struct {
 	user     *owner
 }
 
-// findPostgres fails with errNoPostgres if there is none; what it returns then says where one belongs.
+// findPostgres fails with errNoPostgres if there is none. It then returns where one belongs.
 func findPostgres(dir string) (*postgresInstall, error) {
 	user, err := unprivileged()
 	if err != nil {
@@ -83,7 +83,7 @@ func (i *installer) installPostgres(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := noteBase(i.dir, found.base); err != nil || exists(found.template) {
+	if err := recordBase(i.dir, found.base); err != nil || exists(found.template) {
 		return err
 	}
 	return i.step("initdb with "+found.binaries, func() error {
@@ -91,7 +91,8 @@ func (i *installer) installPostgres(ctx context.Context) error {
 	})
 }
 
-// bringPostgres fetches Postgres into the folder of all servers, which stays, and copies it to base where that is another one.
+// bringPostgres fetches Postgres into the folder of all servers, which is never removed, and copies it to base if that is another
+// folder.
 func (i *installer) bringPostgres(ctx context.Context, base string) error {
 	fetched := filepath.Join(i.dir, fetchedPostgres())
 	if !exists(fetched) {

@@ -9,8 +9,8 @@ import (
 
 const keepEnv = "KUBECDC_SERVERS_KEEP"
 
-// instance is the folder of one running server. Its owner holds a lock on a file in it, which the kernel lets go when the owner
-// ends, however it ends: so a later start can tell a folder in use from one left behind.
+// instance is the folder of one running server. Its owner holds a lock on a file in it, which the kernel releases when the owner ends,
+// however it ends. So a later start knows whether a folder is in use or was left behind.
 type instance struct {
 	dir  string
 	lock *os.File
@@ -73,7 +73,7 @@ func sweep(run string) {
 
 func (i *instance) path(name string) string { return filepath.Join(i.dir, name) }
 
-// close removes the folder, unless it is to be kept.
+// close removes the folder, unless KUBECDC_SERVERS_KEEP is set.
 func (i *instance) close() error {
 	defer i.lock.Close()
 	if i.keep {

@@ -18,7 +18,7 @@ type KafkaOptions struct {
 	SASL       bool              // adds a SASL_PLAINTEXT listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
 	JavaFlags  []string
 	TLS        bool // adds an SSL listener
-	ACLs       bool // KafkaUser may do what ACLs allow; who comes without a login may do all
+	ACLs       bool // KafkaUser may do what ACLs allow. A client without a login may do all
 	Guarded    bool // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
 	Joined     bool // others join it: one of them that is silent is soon taken for dead
 	Lanes      int  // for so many tests at once: see Lane. 0 is 1
@@ -35,8 +35,8 @@ const (
 const (
 	// kafkaSession is how long a broker may be silent. It is long, so that none is fenced because the machine is slow.
 	kafkaSession = 30 * time.Second
-	// kafkaSessionShort is that of one that comes back, as its controller waits for the old session to end, and of one whose
-	// death others are to notice.
+	// kafkaSessionShort is the session of a broker that comes back, as its controller waits for the old session to end. It is also the
+	// session of a broker whose death others must notice.
 	kafkaSessionShort = 2 * time.Second
 )
 
@@ -46,22 +46,22 @@ type Kafka struct {
 	ProxiedBrokers []string // the same broker through Proxy: what it advertises there is the proxy
 	SASLBrokers    []string // with KafkaOptions.SASL
 	TLSBrokers     []string // with KafkaOptions.TLS
-	CACertFile     string   // of the TLS listener
+	CACertFile     string   // CA of the TLS listener
 	ClientCertFile string   // for a client that wants to show one
 	ClientKeyFile  string
 	Proxy          *Proxy // between ProxiedBrokers and the broker; the first of the lanes
 	ClusterID      string // which every broker of the cluster says
-	Dir            string // of this instance: data and log
+	Dir            string // folder of this instance: data and log
 
 	opts     KafkaOptions
 	home     string
 	instance *instance
 	keystore string
 	ca       *authority
-	id       int    // of the node; the first one is the controller
+	id       int    // id of the node, the first of which is the controller
 	control  string // the controller's address
 	lanes    []lane
-	free     chan lane // those that no test has
+	free     chan lane // lanes that no test has
 	proc     *process
 }
 
@@ -149,7 +149,7 @@ func (k *Kafka) start(ctx context.Context) error {
 	return k.proc.awaitReady(ctx, k.proc.kafkaStarted)
 }
 
-// kafkaStarted looks for the line that a broker logs when its controller has unfenced it and all its listeners are open.
+// kafkaStarted searches for the line that a broker logs when its controller has unfenced it and all its listeners are open.
 func (p *process) kafkaStarted(context.Context) error {
 	if !strings.Contains(p.output(), "Kafka Server started") {
 		return errors.New(`no "Kafka Server started" in its log yet`)
@@ -189,7 +189,7 @@ func (k *Kafka) FailDisk() error {
 // Kill is kill -9.
 func (k *Kafka) Kill() { k.proc.kill() }
 
-// Pause stops the process without ending it (SIGSTOP): connections stay open and nothing answers. Resume lets it go on.
+// Pause stops the process without ending it (SIGSTOP): its connections are open and nothing answers. Resume lets it go on.
 func (k *Kafka) Pause() error { return k.proc.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume undoes Pause.
@@ -207,8 +207,8 @@ func (k *Kafka) Stop() error {
 	return k.instance.close()
 }
 
-// startJava runs a class of Kafka's jars with a small heap, made for a short life: no second compiler, no parallel collector,
-// classes from an archive.
+// startJava runs a class of Kafka's jars with a small heap, for a short life. It has no second compiler, no parallel collector, and
+// takes classes from an archive.
 func startJava(home, name, log string, flags []string, args ...string) (*process, error) {
 	java, err := findJava()
 	if err != nil {

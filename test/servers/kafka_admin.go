@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs), for each of the operations, on a topic, a transactional id or a group, or
-// on all that begin so.
+// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs) for each of the operations. It is for a topic, a transactional id or a group, or
+// for all that begin with a prefix.
 type KafkaRule struct {
 	Topic         string
 	Transactional string // in place of Topic
@@ -89,7 +89,7 @@ func (k *Kafka) eachRule(rules []KafkaRule, do func(*kadm.Client, *kadm.ACLBuild
 	})
 }
 
-// ChangePassword changes the password of KafkaUser, for logins by SCRAM-SHA-512. Connections that are open stay so.
+// ChangePassword changes the password of KafkaUser, for logins by SCRAM-SHA-512. It does not end open connections.
 func (k *Kafka) ChangePassword(ctx context.Context, password string) error {
 	return k.administer(func(admin *kadm.Client) error {
 		altered, err := admin.AlterUserSCRAMs(ctx, nil,

@@ -19,7 +19,7 @@ const (
 	isMarker          = 1 << 5
 )
 
-// CutLast cuts the last n committed writes, or all if there are fewer, off a partition (TOPIC-N) of a broker that does not run:
+// CutLast cuts the last n committed writes, or all if there are fewer, off a partition (TOPIC-N) of a broker that does not run. That is
 // what an unclean election leaves. It returns how many it has cut.
 func (k *Kafka) CutLast(partition string, n int) (cut int, err error) {
 	file := filepath.Join(k.instance.path("data"), partition, fmt.Sprintf("%020d.log", 0))
@@ -27,14 +27,14 @@ func (k *Kafka) CutLast(partition string, n int) (cut int, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	var ends []int // of committed writes; before the first one: 0
-	for at := 0; err == nil && at+markerTypeAt < len(text); {
-		end := at + 12 + int(binary.BigEndian.Uint32(text[at+batchLengthAt:]))
-		attributes := text[at+batchAttributesAt]
-		if attributes&isTransactional == 0 || attributes&isMarker != 0 && text[at+markerTypeAt] == 1 {
+	var ends []int // where committed writes end, or 0 before the first one
+	for offset := 0; err == nil && offset+markerTypeAt < len(text); {
+		end := offset + 12 + int(binary.BigEndian.Uint32(text[offset+batchLengthAt:]))
+		attributes := text[offset+batchAttributesAt]
+		if attributes&isTransactional == 0 || attributes&isMarker != 0 && text[offset+markerTypeAt] == 1 {
 			ends = append(ends, end)
 		}
-		at = end
+		offset = end
 	}
 	if cut = min(n, len(ends)); cut == 0 || err != nil {
 		return 0, err

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Join starts another broker of the same cluster; k stays the controller. So there can be two replicas of a partition, and a
-// leader that moves. Stop it before k.
+// Join starts another broker of the same cluster, whose controller is still k. So there can be two replicas of a partition, and a leader
+// that moves. Stop it before k.
 func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties, Older: k.opts.Older, TwoDisks: k.opts.TwoDisks})
 	if err != nil {
@@ -25,7 +25,7 @@ func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 	return other, launch(ctx, other, other.instance, other.Start)
 }
 
-// format makes the data folders those of a node of its own.
+// format makes the data folders for a node of its own.
 func (k *Kafka) format() error {
 	for _, data := range k.data() {
 		text := fmt.Sprintf("version=1\nnode.id=%d\ndirectory.id=%s\ncluster.id=%s\n", k.id, kafkaID(), k.ClusterID)
@@ -51,7 +51,7 @@ func kafkaID() string {
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
-// joined turns the properties of the first node into those of a mere broker.
+// joined makes a mere broker's properties of the first node's.
 func joined(all map[string]string, id int) {
 	all["process.roles"] = "broker"
 	all["node.id"] = fmt.Sprint(id)

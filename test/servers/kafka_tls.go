@@ -35,8 +35,8 @@ func (k *Kafka) certifyBroker(end time.Time) error {
 	return errors.Join(err1, err2, os.WriteFile(k.keystore, append(key, cert...), 0o600))
 }
 
-// Recertify replaces the authority and all that it issued, in the files that they had, and restarts the broker with a certificate
-// that is good until end. The broker trusts the new authority alone.
+// Recertify replaces the authority and all that it issued, in the files that they had. It restarts the broker with a certificate that is
+// good until end. The broker trusts the new authority alone.
 func (k *Kafka) Recertify(ctx context.Context, end time.Time) error {
 	return errors.Join(k.Reissue(end), k.Restart(ctx))
 }

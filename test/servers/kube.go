@@ -18,8 +18,8 @@ type KubernetesOptions struct {
 	// server's default of 5 minutes, negative is never.
 	CompactionInterval time.Duration
 	APIServerFlags     []string // e.g. --feature-gates=…; the last one wins
-	// OwnEtcd are resources that are kept in a second etcd, which has revisions of its own: as group/resource, such as "/events"
-	// or "apps/deployments".
+	// OwnEtcd are resources that are stored in a second etcd, which has revisions of its own: as group/resource, such as "/events" or
+	// "apps/deployments".
 	OwnEtcd []string
 	// Kine is the binary of kine (test/kine), in etcd's place, and KineEndpoint the database below it: postgres://…, or
 	// sqlite://PATH. EtcdHistory is then not to be had.
@@ -49,7 +49,7 @@ type Kubernetes struct {
 	Kubeconfig   string       // path of a file whose current context is an admin
 	Config       *rest.Config // the same admin, without a client-side rate limit
 	EtcdEndpoint string       // http://127.0.0.1:port
-	Dir          string       // of this instance: data, logs, certificates
+	Dir          string       // folder of this instance: data, logs, certificates
 
 	opts     KubernetesOptions
 	binary   string
@@ -57,9 +57,9 @@ type Kubernetes struct {
 	files    kubeFiles
 	admin    User
 	etcd     *etcd
-	second   *etcd // of opts.OwnEtcd; nil without
+	second   *etcd // etcd of opts.OwnEtcd, or nil
 	more     []*APIServer
-	new      pristine // of a cluster that tests have one after another
+	new      pristine // state of a new cluster, which tests have one after another
 	altered  bool     // it was set back to a snapshot
 }
 
@@ -175,7 +175,7 @@ func (k *Kubernetes) etcds() []*etcd {
 	return []*etcd{k.etcd, k.second}
 }
 
-// startEtcds also has what the API servers' compaction will take from etcd kept.
+// startEtcds also has a recorder retain what the API servers' compaction will remove from etcd.
 func (k *Kubernetes) startEtcds(ctx context.Context) error {
 	for _, e := range k.etcds() {
 		if err := e.start(ctx); err != nil {
@@ -276,7 +276,7 @@ func (k *Kubernetes) EtcdHistory(ctx context.Context, prefix string, from int64)
 	return record.history(ctx, e.client, prefix, from)
 }
 
-// SnapshotEtcd copies etcd's data and returns the copy's path, for RestoreEtcd. etcd is down for a moment; the API servers stay.
+// SnapshotEtcd copies etcd's data and returns the copy's path, for RestoreEtcd. etcd is down for a moment, while the API servers run on.
 func (k *Kubernetes) SnapshotEtcd(ctx context.Context) (snapshot string, err error) {
 	snapshot, err = os.MkdirTemp(k.Dir, "etcd-snapshot-")
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 // AuditOptions let the API servers write audit events.
 type AuditOptions struct {
 	Level   string // such as Metadata
-	Webhook string // a URL that they are sent to, in batches; empty: nowhere. By http: the token stays away
+	Webhook string // URL that they are sent to, in batches, or empty. By http no token is sent
 	Token   string // the bearer token of the webhook
-	File    string // the path that they are written to, in the folder of the cluster if it is no absolute one; empty: nowhere
+	File    string // path that they are written to, in the folder of the cluster unless it is absolute, or empty
 }
 
 // flags also writes the files that they name. Batches are small and soon, and are sent again soon.

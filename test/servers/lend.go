@@ -68,11 +68,11 @@ func (p *pool[S]) lend(t testing.TB, name string, start func(context.Context) (S
 }
 
 // report says of a test that has failed in what state it leaves a server.
-func report(t testing.TB, of []*process) {
+func report(t testing.TB, processes []*process) {
 	if !t.Failed() {
 		return
 	}
-	for _, p := range of {
+	for _, p := range processes {
 		if p != nil {
 			t.Logf("%s, running: %v, ends its log with\n%s", p.name, p.running(), lastLines(p.output(), 5))
 		}

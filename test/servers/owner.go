@@ -32,16 +32,16 @@ func unprivileged() (*owner, error) {
 func newOwner(u *user.User) (*owner, error) {
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("look up user %s: %w", u.Username, err)
+		return nil, fmt.Errorf("find user %s: %w", u.Username, err)
 	}
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("look up user %s: %w", u.Username, err)
+		return nil, fmt.Errorf("find user %s: %w", u.Username, err)
 	}
 	return &owner{name: u.Username, uid: uint32(uid), gid: uint32(gid)}, nil
 }
 
-// credential is for a child process; nil leaves it this process's own user.
+// credential is for a child process. If it is nil, the child runs as this process's own user.
 func (o *owner) credential() *syscall.Credential {
 	if o == nil {
 		return nil

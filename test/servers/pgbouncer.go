@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PgBouncer is a real pooler before a Postgres, for all of its databases. It hands out its few connections in turn, so that what
-// a session was told is soon asked of another one.
+// PgBouncer is a real pooler before a Postgres, for all of its databases. It lends its few connections in turn, so that the next
+// statement of a client soon reaches another session.
 type PgBouncer struct {
 	Address string // 127.0.0.1:port
-	Dir     string // of this instance: settings and log
+	Dir     string // folder of this instance: settings and log
 
 	instance *instance
 	proc     *process
@@ -99,7 +99,7 @@ func (b *PgBouncer) Stop() error {
 	return errors.Join(b.proc.stop(syscall.SIGINT), b.instance.close())
 }
 
-// installPgBouncer takes Debian's package; elsewhere it must be there.
+// installPgBouncer takes Debian's package. On other systems it must be installed.
 func (i *installer) installPgBouncer(ctx context.Context) error {
 	_, err := findPgBouncer()
 	if err == nil {

@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// Ports are taken from below the range that the kernel uses for outgoing connections (32768 and up on Linux): a server that is
-// down for a moment would else lose its port to any client on the machine. Each process takes them from a block of its own, so
-// that it does not lose it to the servers of another package's tests either.
+// Ports are taken from below the range that the kernel uses for outgoing connections (32768 and up on Linux). Otherwise a server that is
+// down for a moment would lose its port to any client on the machine. Each process takes them from a block of its own, so it does not
+// lose them to the servers of another package's tests either.
 const (
 	firstPort    = 20000
 	lastPort     = 32000

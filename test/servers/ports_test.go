@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A port that was found free can be listened on at once, also while this process starts others: a new process has all its parent's
+// A port that was found free can be listened on at once, also while this process starts others. A new process has all its parent's
 // sockets for a moment.
 func TestAFreePortIsFreeWhileProcessesStart(t *testing.T) {
 	var others sync.WaitGroup

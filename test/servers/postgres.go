@@ -20,7 +20,7 @@ import (
 type PostgresOptions struct {
 	Fsync    bool              // slower: without it a kill -9 still loses nothing, only a crash of the machine would
 	Settings map[string]string // more settings, as in postgresql.conf
-	TLS      bool              // speaks TLS too; the role client logs in by its certificate
+	TLS      bool              // speaks TLS too, and the role client logs in by its certificate
 }
 
 // The role that owns everything, and the first database.
@@ -30,16 +30,16 @@ const (
 	postgresDatabase = "kubecdc"
 )
 
-// Postgres is one real server. Its databases sort text by the rules of a language where the build allows it (ICU, en-US), as most
-// in production do: so that an order which must be bytewise has to ask for it.
+// Postgres is one real server. Its databases sort text by the rules of a language if the build allows it (ICU, en-US), as most in
+// production do. So an order that must be bytewise has to ask for it.
 type Postgres struct {
-	URL     string // of a superuser, to the database kubecdc
+	URL     string // URL of a superuser, to the database kubecdc
 	Address string // 127.0.0.1:port, a Proxy's target
-	Dir     string // of this instance: data and log
+	Dir     string // folder of this instance: data and log
 
 	CACertFile, ClientCertFile, ClientKeyFile string // with PostgresOptions.TLS
 
-	Upstream *Proxy // of a standby: leads to the server that it follows
+	Upstream *Proxy // leads a standby to the server that it follows
 
 	opts     PostgresOptions
 	ca       *authority
@@ -134,8 +134,8 @@ func (p *Postgres) args() []string {
 func (p *Postgres) Start(ctx context.Context) error {
 	for {
 		err := p.startOnce(ctx)
-		// After a kill -9 of the first process its children take a moment to notice; until then their shared memory keeps the
-		// next one out.
+		// After a kill -9 of the first process its children take a moment to notice. Until then their shared memory prevents that the
+		// next one starts.
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "shared memory block") {
 			return err
 		}

@@ -16,7 +16,7 @@ func postgresBase(dir string, user *owner) (string, error) {
 	if user.canReach(dir) {
 		return dir, nil
 	}
-	// Of the two, the first outlives a restart of the machine.
+	// The first of the two outlives a restart of the machine.
 	for _, parent := range []string{"/var/tmp", "/tmp"} {
 		if exists(parent) && user.canReach(parent) {
 			base := filepath.Join(parent, "kubecdc-postgres-"+shortHash(dir))
@@ -43,15 +43,15 @@ func claim(dir string) error {
 	return nil
 }
 
-// noteBase leaves a link to base in dir if it is elsewhere, for people to see and for make clean to follow.
-func noteBase(dir, base string) error {
+// recordBase leaves a link to base in dir if it is elsewhere, for people to see and for make clean to follow.
+func recordBase(dir, base string) error {
 	link := filepath.Join(dir, "elsewhere")
 	if to, _ := os.Readlink(link); base == dir || to == base {
 		return nil
 	}
 	_ = os.Remove(link)
 	if err := os.Symlink(base, link); err != nil {
-		return fmt.Errorf("note where Postgres is: %w", err)
+		return fmt.Errorf("record where Postgres is: %w", err)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ const (
 	tailLines = 20
 )
 
-// seldomCollect makes a server in Go collect garbage less often: it lives for a minute, has little on its heap, and would spend a
-// fifth of its processor time on it.
+// seldomCollect makes a server in Go collect garbage less often. It lives for a minute, has little on its heap, and would spend a fifth
+// of its processor time on it.
 const seldomCollect = "GOGC=400"
 
 type command struct {

@@ -250,15 +250,15 @@ func (p *Proxy) Slow(bytesPerSecond int) {
 	p.rate = max(1, bytesPerSecond)
 }
 
-// CutAfter ends the connection that carries the n-th byte from the target, counted over all connections from now: in the middle
-// of a body, if n is so chosen. It closes regularly, so that what came before arrives. Once only.
+// CutAfter ends the connection that carries the n-th byte from the target, counted over all connections from now. So n can be in the
+// middle of a body. It closes regularly, so that the bytes before arrive. It does that once.
 func (p *Proxy) CutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cutAfter = max(0, n)
 }
 
-// Retarget leads new connections elsewhere; Drop ends those that are open.
+// Retarget leads new connections elsewhere. Drop ends open ones.
 func (p *Proxy) Retarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// recorder follows an etcd from a revision, so that its history can still be told when an API server has compacted it.
+// recorder follows an etcd from a revision, so that its history is available when an API server has compacted it.
 type recorder struct {
 	cancel context.CancelFunc
 	mu     sync.Mutex
@@ -20,7 +20,7 @@ type recorder struct {
 	err    error
 }
 
-// newRecorder keeps the values too, if it is told to.
+// newRecorder records the values too, if values is set.
 func newRecorder(c *clientv3.Client, from int64, values bool) *recorder {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &recorder{cancel: cancel, read: from - 1, values: values, moved: make(chan struct{})}

@@ -12,11 +12,11 @@ import (
 
 // Registry is a real schema registry, Apicurio, which speaks Confluent's API. It keeps schemas in memory: a restart loses them.
 type Registry struct {
-	URL   string // of Confluent's API, through Proxy
+	URL   string // URL of Confluent's API, through Proxy
 	Proxy *Proxy
 
 	port       int
-	management int // of its health checks and metrics: they can't be turned off
+	management int // port of its health checks and metrics, which can't be turned off
 	home       string
 	instance   *instance
 	proc       *process

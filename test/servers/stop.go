@@ -20,7 +20,7 @@ func register(s stopper) {
 	started.servers = append(started.servers, s)
 }
 
-// launch starts a new server, which StopAll will stop. If it does not start, its folder is kept: the error names the log.
+// launch starts a new server, which StopAll will stop. If it does not start, its folder is not removed: the error names the log.
 func launch(ctx context.Context, s stopper, i *instance, start func(context.Context) error) error {
 	ctx, cancel := Patient(ctx)
 	defer cancel()

@@ -76,8 +76,7 @@ func Kube(t testing.TB) *Kubernetes { return shared(t, "Kubernetes", sharedKube)
 // SharedKafka is the one broker of this test process.
 func SharedKafka(t testing.TB) *Kafka { return shared(t, "Kafka", sharedKafka) }
 
-// Impatient has a broker look for transactions that are open for too long five times a second; by default it does so every ten
-// seconds.
+// Impatient has a broker check five times a second for transactions that are open for too long. By default it does so every ten seconds.
 var Impatient = map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
 // Lane is a way to the broker that is this test's alone, to break: a proxy that the broker advertises to whoever comes through
@@ -112,8 +111,8 @@ func SharedRegistry(t testing.TB) *Registry {
 	return shared(t, "schema registry", sharedRegistry)
 }
 
-// Slow marks a test that takes long, or much of the machine, for what is rare. Its name begins with TestSlow, by which `make slow` finds
-// it. KUBECDC_TEST_SLOW=all runs each; 2/5 runs the third fifth of them, so that five runs of CI have run all.
+// Slow marks a test of a rare event that takes long, or much of the machine. Its name begins with TestSlow, by which `make slow` finds
+// it. KUBECDC_TEST_SLOW=all runs each. 2/5 runs the third fifth of them, so that five runs of CI have run all.
 func Slow(t testing.TB) {
 	t.Helper()
 	var part, parts uint32

@@ -18,7 +18,7 @@ type release struct {
 	ref    string // as the user knows it
 	commit string
 	binary string
-	root   string // of the repository
+	root   string // root of the repository
 }
 
 // buildRelease builds the exporter of a git ref into bin/upgrade, unless it is there. Without a ref it is the last release
@@ -38,7 +38,7 @@ func buildRelease(ref string) (*release, error) {
 	}
 	if r.commit, err = output(root, "git", "rev-parse", "--verify", "--quiet", r.ref+"^{commit}"); err != nil {
 		return nil, fmt.Errorf("this clone does not have %s, from which to upgrade: run git fetch --tags --unshallow "+
-			"(in CI: check out the whole history, fetch-depth: 0), or name another one with FROM=…", r.ref)
+			"(in CI: check out the complete history, fetch-depth: 0), or name another one with FROM=…", r.ref)
 	}
 	r.binary = filepath.Join(root, "bin", "upgrade", "exporter-"+r.commit[:12])
 	if _, err := os.Stat(r.binary); errors.Is(err, os.ErrNotExist) {

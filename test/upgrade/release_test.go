@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A clone without history, as CI makes it by default, is told how to get it.
-func TestAShallowCloneIsToldWhatItLacks(t *testing.T) {
+// The error of a clone without history, as CI makes it by default, says how to get it.
+func TestTheErrorOfAShallowCloneSaysWhatItLacks(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "clone")
 	if out, err := exec.Command("git", "clone", "--quiet", "--depth=1", "file://"+repository(t), clone).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -35,7 +35,7 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 	writer := w.Writer(t, e2e.Kinds)
 	writer.Fill(60)
 	places := []place{kafkaAndPostgres(t, w), kafkaAndSQLite(t, w), postgresAlone(t, w)}
-	if form, err := last.migrations(last.commit, "sinks/sqlite/migrations"); err == nil && form >= keptForm {
+	if form, err := last.migrations(last.commit, "sinks/sqlite/migrations"); err == nil && form >= lastForm {
 		places = append(places, oneFile(t, w))
 	}
 
@@ -59,8 +59,8 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 	downgrade(t, places, last, writer)
 }
 
-// downgrade starts the last release on what this commit has left. Where that has given the tables a newer version, it is refused; with
-// another checkpoint, which it rebuilds from Kafka, it goes on.
+// downgrade starts the last release on what this commit has left. If this commit has given the tables a newer version, it is refused.
+// With another checkpoint, which it rebuilds from Kafka, it goes on.
 func downgrade(t *testing.T, places []place, last *release, writer *e2e.Writer) {
 	var possible []place
 	for _, p := range places {
@@ -119,33 +119,33 @@ func kafkaAndPostgres(t *testing.T, w *e2e.World) place {
 	t.Helper()
 	url, err := w.Postgres.CreateDatabase(context.Background(), "checkpoint")
 	must(t, err)
-	return at(w, "Kafka with a checkpoint in Postgres", []string{"checkpoint/postgres/migrations"}, "first", "KUBECDC_CHECKPOINT", url)
+	return placeAt(w, "Kafka with a checkpoint in Postgres", []string{"checkpoint/postgres/migrations"}, "first", "KUBECDC_CHECKPOINT", url)
 }
 
 func kafkaAndSQLite(t *testing.T, w *e2e.World) place {
-	return at(w, "Kafka with a checkpoint in a file", []string{"checkpoint/sqlite/migrations"}, "second",
+	return placeAt(w, "Kafka with a checkpoint in a file", []string{"checkpoint/sqlite/migrations"}, "second",
 		"KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 }
 
 func postgresAlone(t *testing.T, w *e2e.World) place {
-	p := at(w, "Postgres", []string{"checkpoint/postgres/migrations", "sinks/postgres/migrations"}, "third", "KUBECDC_SINK", "postgres")
+	p := placeAt(w, "Postgres", []string{"checkpoint/postgres/migrations", "sinks/postgres/migrations"}, "third", "KUBECDC_SINK", "postgres")
 	p.Kafka = nil
 	return p
 }
 
 // keptForm is the oldest form of a log in a file that is taken over.
-const keptForm = 5
+const lastForm = 5
 
 func oneFile(t *testing.T, w *e2e.World) place {
 	file := filepath.Join(t.TempDir(), "log.db")
-	p := at(w, "SQLite", []string{"checkpoint/sqlite/migrations", "sinks/sqlite/migrations"}, "fourth", "KUBECDC_SINK", "sqlite",
+	p := placeAt(w, "SQLite", []string{"checkpoint/sqlite/migrations", "sinks/sqlite/migrations"}, "fourth", "KUBECDC_SINK", "sqlite",
 		"KUBECDC_CHECKPOINT", "sqlite:"+file)
 	p.Kafka, p.File = nil, file
 	return p
 }
 
 // at gives an exporter a log of its own, as another cluster's.
-func at(w *e2e.World, name string, migrations []string, prefix string, pairs ...string) place {
+func placeAt(w *e2e.World, name string, migrations []string, prefix string, pairs ...string) place {
 	world := *w
 	world.Prefix = prefix
 	world.Env = w.With(append(pairs, "KUBECDC_CLUSTER", prefix, "KUBECDC_KAFKA_TOPIC_PREFIX", prefix)...)

@@ -17,12 +17,13 @@ import (
 
 var deployments = change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Namespaced: true}, "", "", "")
 
-// trial is what happens to an object: created by alice in version 10, and then another change, with the records of what bob has asked for.
+// trial is what happens to an object. alice creates it in version 10, and then there is another change, with the records of what bob has
+// asked for.
 type trial struct {
 	change func(*change.Change)
 	bob    func(*audit.Record)
 	carol  bool   // the same is told of her
-	want   string // who is known to have made the second change
+	want   string // the user who is known to have made the second change
 }
 
 var trials = map[string]trial{
@@ -30,7 +31,7 @@ var trials = map[string]trial{
 	"written as another":      {bob: func(r *audit.Record) { r.Impersonated = "root" }, want: "bob as root"},
 	"written by a NUL":        {bob: func(r *audit.Record) { r.User = "b\x00b" }, want: "b?b"},
 	"tried several times":     {bob: func(r *audit.Record) { r.Retried = true }},
-	"perhaps tried again":     {change: func(c *change.Change) { c.ResourceVersion = "430" }}, // of one remainder by 420
+	"perhaps tried again":     {change: func(c *change.Change) { c.ResourceVersion = "430" }}, // the same remainder by 420
 	"perhaps nothing written": {bob: func(r *audit.Record) { r.Effect = "" }},
 	"a dry run":               {bob: func(r *audit.Record) { r.Effect = audit.Nothing }},
 	"refused":                 {bob: func(r *audit.Record) { r.Code = 409 }},
@@ -77,8 +78,8 @@ func Run(t *testing.T, sink sinks.Sink, reader sinks.Reader, view string, ask fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, seen := history(t, reader), viewed(t, view, ask)
-	for what, got := range map[string]map[string]string{"history": told, "the view": seen} {
+	names, seen := history(t, reader), viewed(t, view, ask)
+	for what, got := range map[string]map[string]string{"history": names, "the view": seen} {
 		for key, user := range want {
 			if got[key] != user {
 				t.Errorf("%s has %q for %s, want %q", what, got[key], key, user)
@@ -86,7 +87,7 @@ func Run(t *testing.T, sink sinks.Sink, reader sinks.Reader, view string, ask fu
 		}
 	}
 	exact, differ := 0, 0
-	for key, user := range told {
+	for key, user := range names {
 		if user != nobody {
 			exact++
 		}
@@ -96,10 +97,10 @@ func Run(t *testing.T, sink sinks.Sink, reader sinks.Reader, view string, ask fu
 			}
 		}
 	}
-	if len(seen) != len(told) || differ > 0 || exact < hostileObjects/2 {
-		t.Errorf("the view has %d changes, history %d, of which %d are exact and %d differ", len(seen), len(told), exact, differ)
+	if len(seen) != len(names) || differ > 0 || exact < hostileObjects/2 {
+		t.Errorf("the view has %d changes, history %d, of which %d are exact and %d differ", len(seen), len(names), exact, differ)
 	}
-	t.Logf("%d changes, %d of them exact", len(told), exact)
+	t.Logf("%d changes, %d of them exact", len(names), exact)
 }
 
 // viewed is who made each change, as the view tells: nobody where it tells of several.
@@ -125,25 +126,25 @@ func viewed(t *testing.T, view string, ask func(query string) ([]string, error))
 const nobody = "nobody"
 
 // make returns the object's two changes, and the records.
-func (of *trial) make(name string) (first, second change.Change, asked []audit.Record) {
-	at, uid := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), "uid of "+name
+func (x *trial) make(name string) (first, second change.Change, asked []audit.Record) {
+	moment, uid := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), "uid of "+name
 	body := func(version string) []byte {
 		return fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":"shop","uid":%q,"resourceVersion":%q},"data":"\u0000"}`, name, uid, version)
 	}
-	first = change.Change{Stream: deployments, Op: change.Create, Namespace: "shop", Name: name, UID: uid, ResourceVersion: "10", After: body("10"), Time: at}
+	first = change.Change{Stream: deployments, Op: change.Create, Namespace: "shop", Name: name, UID: uid, ResourceVersion: "10", After: body("10"), Time: moment}
 	second = first
 	second.Op, second.ResourceVersion, second.Before, second.After = change.Update, "11", body("10"), body("11")
-	if of.change != nil {
-		of.change(&second)
+	if x.change != nil {
+		x.change(&second)
 	}
-	alice := audit.Record{Resource: "deployments.apps", Namespace: "shop", Name: name, UID: uid, Time: at, Answered: at, Received: at, Code: 201,
+	alice := audit.Record{Resource: "deployments.apps", Namespace: "shop", Name: name, UID: uid, Time: moment, Answered: moment, Received: moment, Code: 201,
 		User: "alice", Verb: "create", Created: true}
 	bob := alice
 	bob.User, bob.Verb, bob.Created, bob.Effect, bob.VersionBefore, bob.Code = "bob", "patch", false, audit.Wrote, "10", 200
-	if of.bob != nil {
-		of.bob(&bob)
+	if x.bob != nil {
+		x.bob(&bob)
 	}
-	if asked = []audit.Record{alice, bob}; of.carol {
+	if asked = []audit.Record{alice, bob}; x.carol {
 		bob.User = "carol"
 		asked = append(asked, bob)
 	}

@@ -161,7 +161,7 @@ func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log 
 	if !setup.SinkOf(settings).RebuildsCheckpoint {
 		return cause
 	}
-	aside, err := sqlitefile.PutAside(path)
+	aside, err := sqlitefile.PutAside(path, "damaged")
 	if err != nil {
 		return errors.Join(cause, fmt.Errorf("put the damaged checkpoint aside: %w", err))
 	}
@@ -210,7 +210,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, State: watch.Exporter,
+	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: setup.Spools(settings, cluster, log), State: watch.Exporter,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")

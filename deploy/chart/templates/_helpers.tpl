@@ -66,7 +66,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.persistence.enabled (not (hasKey $config "KUBECDC_CHECKPOINT")) }}
 {{- $_ := set $config "KUBECDC_CHECKPOINT" "sqlite:/var/lib/kubecdc/checkpoint.db" }}
 {{- end }}
+{{- if and (include "kubecdc.spools" .) (not (hasKey $config "KUBECDC_SPOOL_DIR")) }}
+{{- $_ := set $config "KUBECDC_SPOOL_DIR" "/var/lib/kubecdc-spool" }}
+{{- end }}
 {{- toYaml $config }}
+{{- end }}
+
+{{- /* Not empty if there is a volume for the spool. */}}
+{{- define "kubecdc.spools" -}}
+{{- if and .Values.spool.enabled (has .Values.config.KUBECDC_SINK (list "kafka" "postgres")) }}true{{ end }}
 {{- end }}
 
 {{- /* The port of KUBECDC_LISTEN; empty: nothing is served. */}}

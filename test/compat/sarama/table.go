@@ -1,5 +1,5 @@
-// Prints the objects as they are: of each key the last record counts. It is told how many records the topics have: sarama hands out
-// neither its position nor the control and aborted records that may end a partition.
+// Command sarama prints the objects as they are: the last record of each key counts. Its argument is how many records the topics have.
+// sarama shows neither its position nor the control and aborted records that may end a partition.
 package main
 
 import (
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// follow reads all partitions of a topic from their start. Those of one partition, and so of one key, are in order.
+// follow reads all partitions of a topic from their start. The records of one partition, and so of one key, are in order.
 func follow(consumer sarama.Consumer, topic string, records chan<- *sarama.ConsumerMessage) error {
 	partitions, err := consumer.Partitions(topic)
 	if err != nil {

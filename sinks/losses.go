@@ -55,3 +55,38 @@ func Proved(b *change.Batch) (resources []string) {
 	}
 	return resources
 }
+
+// LostTailError says that the log lacks records which the checkpoint counts on: those after the checkpoint can't be read back,
+// or some before it are gone (by retention, or since a topic was deleted or recreated).
+type LostTailError struct {
+	Reason string
+	// TailRead: nothing is missing after the checkpoint. Otherwise the checkpoint of the slot's streams must be rebuilt from
+	// the log (Log.State).
+	TailRead bool
+	// Gone reports whether records of a stream are gone before that, so that what the log still has of it must be compared with a
+	// list. nil: none are.
+	Gone func(change.StreamID) bool
+	// Offsets are the ends of those partitions now, to be checkpointed once the loss is recorded.
+	Offsets change.Offsets
+}
+
+func (e *LostTailError) Error() string {
+	if e.TailRead {
+		return "the log has lost what was written before: " + e.Reason
+	}
+	return "the log after the checkpoint can't be read: " + e.Reason
+}
+
+// Join returns both losses; nil: there is none.
+func (e *LostTailError) Join(other *LostTailError) *LostTailError {
+	switch {
+	case other == nil || other.Gone == nil:
+		return e
+	case e == nil || e.Gone == nil:
+		return other
+	}
+	both := *e
+	both.Gone = func(s change.StreamID) bool { return e.Gone(s) || other.Gone(s) }
+	both.Offsets = change.Offsets{}.Merge(other.Offsets).Merge(e.Offsets)
+	return &both
+}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lookAround shows where to look next. With KEEP=1 everything keeps running until Ctrl-C.
-func (t *story) lookAround(ctx context.Context) {
+// showNext shows what to try next. With KEEP=1 everything runs on until Ctrl-C.
+func (t *tour) showNext(ctx context.Context) {
 	t.screen.chapter("Look around")
 	if !keep() {
 		t.screen.say("KEEP=1 make demo leaves everything running at this point, and prints how to reach it.")
@@ -33,7 +33,7 @@ func (t *story) lookAround(ctx context.Context) {
 }
 
 // keepRunning starts the exporter again whenever it ends, until the reader has enough.
-func (t *story) keepRunning(ctx context.Context) {
+func (t *tour) keepRunning(ctx context.Context) {
 	for {
 		began, stop := time.Now(), t.screen.wait("you: everything runs until Ctrl-C")
 		select {
@@ -59,7 +59,7 @@ func (t *story) keepRunning(ctx context.Context) {
 	}
 }
 
-func (t *story) checkpointCommand() string {
+func (t *tour) checkpointCommand() string {
 	const query = `"select * from positions join streams on id = stream"`
 	if t.stack.sql == nil {
 		return "sqlite3 " + short(strings.TrimPrefix(t.stack.checkpointURL(), "sqlite:")) + " " + query
@@ -68,8 +68,8 @@ func (t *story) checkpointCommand() string {
 }
 
 // command prints command lines that can be copied, with what they are for. They are not wrapped.
-func (t *story) command(what string, lines ...string) {
-	t.screen.note("%s", what)
+func (t *tour) command(what string, lines ...string) {
+	t.screen.remark("%s", what)
 	for _, line := range lines {
 		t.screen.print("     " + line)
 	}

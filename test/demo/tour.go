@@ -8,8 +8,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// story is a running demo. Its chapters are the methods that tell calls, in order.
-type story struct {
+// tour is a running demo. Its chapters are the methods that runTour calls, in order.
+type tour struct {
 	screen   *screen
 	stack    *stack
 	cluster  *cluster
@@ -17,10 +17,10 @@ type story struct {
 	exporter *process // the one that runs, or ran last
 }
 
-// tell runs all chapters, and then stops everything that they started.
-func tell(ctx context.Context, s *screen) (err error) {
+// runTour runs all chapters, and then stops everything that they started.
+func runTour(ctx context.Context, s *screen) (err error) {
 	s.print(s.paint(bold, "kubecdc: every change of a Kubernetes cluster, in Kafka, in order, with nothing missing"))
-	t := &story{screen: s}
+	t := &tour{screen: s}
 	defer func() { err = errors.Join(err, t.end()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -33,12 +33,12 @@ func tell(ctx context.Context, s *screen) (err error) {
 	if verdict != nil && !errors.Is(verdict, errDiffers) {
 		return verdict
 	}
-	t.lookAround(ctx)
+	t.showNext(ctx)
 	return verdict
 }
 
 // end ends the exporter, then the servers.
-func (t *story) end() error {
+func (t *tour) end() error {
 	defer t.screen.wait("everything to end")()
 	if t.exporter != nil {
 		t.exporter.stop()

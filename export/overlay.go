@@ -1,0 +1,119 @@
+package export
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"kubecdc/change"
+	"kubecdc/export/batching"
+	"kubecdc/export/inventory"
+	"kubecdc/sinks"
+	"kubecdc/sinks/spool"
+)
+
+// overlay is what is remembered while batches go into a spool: what the spool says, and of all else what the inventory does. The inventory
+// may follow meanwhile, over batches that the spool has: the spool has what came last of all that they concern.
+type overlay struct {
+	sinks.Memory // the spool's
+	spool        *spool.Spool
+	base         *inventory.Inventory
+
+	mu    sync.Mutex
+	moved map[change.StreamID]change.Position // by the spool's batches
+}
+
+func newOverlay(ctx context.Context, s *spool.Spool, log sinks.Memory, base *inventory.Inventory, last uint64) (*overlay, error) {
+	o := &overlay{Memory: log, spool: s, base: base, moved: map[change.StreamID]change.Position{}}
+	positions, err := s.PositionsAt(ctx, last)
+	o.move(positions)
+	return o, err
+}
+
+func (o *overlay) move(positions []change.Position) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range positions {
+		o.moved[p.Stream] = p
+	}
+}
+
+func (o *overlay) Positions(ctx context.Context) ([]change.Position, error) {
+	all, err := o.base.Positions(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all = slices.DeleteFunc(all, func(p change.Position) bool { _, moved := o.moved[p.Stream]; return moved })
+	for p := range maps.Values(o.moved) {
+		if p.Ended != change.EndedRemoved {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b change.Position) int { return cmp.Compare(a.Stream, b.Stream) })
+	return all, err
+}
+
+func (o *overlay) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
+	o.mu.Lock()
+	p, moved := o.moved[stream]
+	o.mu.Unlock()
+	if moved {
+		return p, p.Ended != change.EndedRemoved, nil
+	}
+	return o.base.Position(ctx, stream)
+}
+
+func (o *overlay) Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
+	touched := map[string]bool{}
+	if err := o.spool.Touched(ctx, stream, nil, func(key string) { touched[key] = true }); err != nil {
+		return err
+	}
+	if err := o.Memory.Objects(ctx, stream, visit); err != nil {
+		return err
+	}
+	return o.base.Objects(ctx, stream, func(key, uid string, version change.ResourceVersion) error {
+		if touched[key] {
+			return nil
+		}
+		return visit(key, uid, version)
+	})
+}
+
+func (o *overlay) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
+	touched := map[string]bool{}
+	if err := o.spool.Touched(ctx, stream, keys, func(key string) { touched[key] = true }); err != nil {
+		return err
+	}
+	if err := o.Memory.Bodies(ctx, stream, keys, visit); err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return touched[key] })
+	var failed error
+	err := o.base.Bodies(ctx, stream, keys, func(key string, body []byte) { failed = cmp.Or(failed, visit(key, body)) })
+	return cmp.Or(err, failed)
+}
+
+// Before asks the inventory for the objects that no batch of the spool has changed.
+func (o *overlay) Before(ctx context.Context, changes []*change.Change, memory func(n int) []byte) error {
+	if err := o.Memory.Before(ctx, changes, memory); err != nil {
+		return err
+	}
+	keys, missing := map[change.StreamID][]string{}, map[batching.ObjectID]*change.Change{}
+	for _, c := range changes {
+		if c.Before == nil {
+			id := batching.ObjectID{Stream: c.Stream.ID(), Key: c.Key()}
+			keys[id.Stream], missing[id] = append(keys[id.Stream], id.Key), c
+		}
+	}
+	for stream, keys := range keys {
+		err := o.base.Bodies(ctx, stream, keys, func(key string, body []byte) {
+			missing[batching.ObjectID{Stream: stream, Key: key}].Before = bytes.Clone(body)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+)
+
+// IncompleteError says that an answer would lack something.
+type IncompleteError struct{ Missing []string }
+
+func (e *IncompleteError) Error() string {
+	text := "the log does not have all of it:"
+	for i, m := range e.Missing {
+		if i == 20 {
+			return text + fmt.Sprintf("\n  and %d more", len(e.Missing)-i)
+		}
+		text += "\n  " + m
+	}
+	return text
+}
+
+// errStop ends a reading early.
+var errStop = errors.New("enough was read")

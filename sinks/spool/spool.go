@@ -1,0 +1,203 @@
+// Package spool keeps the batches of slots that a sink has not acknowledged: each slot's in a file of its own, which has the form of the
+// embedded log, and is removed once the sink has all of them. It does not know when that is, nor what reads and writes the batches.
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
+)
+
+// Folder has the files of an exporter.
+type Folder struct {
+	Path       string // it is made when a file is
+	MaxBytes   int64  // of a file
+	Cluster    string
+	ClusterUID string
+	ClusterIDs []string // as sqlite.Config has them
+	CacheBytes int      // of a slot
+	Logger     *slog.Logger
+}
+
+// ErrUnusable says that a file can't be the rest of the slot's log.
+var ErrUnusable = errors.New("the spool is not what follows the log")
+
+func (f *Folder) file(slot int) string { return filepath.Join(f.Path, fmt.Sprintf("slot-%d.db", slot)) }
+
+// Has reports whether the slot has a file.
+func (f *Folder) Has(slot int) bool {
+	_, err := os.Stat(f.file(slot))
+	return err == nil
+}
+
+// Log is the identity of the log that the files belong to; empty: there is no file that can be read.
+func (f *Folder) Log(ctx context.Context) string {
+	all, _ := filepath.Glob(filepath.Join(f.Path, "slot-*.db"))
+	for _, path := range all {
+		if file, err := sqlitefile.Share(ctx, path); err == nil {
+			log, err := logOf(ctx, file)
+			file.Close()
+			if err == nil {
+				return log
+			}
+		}
+	}
+	return ""
+}
+
+func logOf(ctx context.Context, file *sqlitefile.File) (log string, err error) {
+	return log, file.DB().QueryRowContext(ctx, `select log from spool_of`).Scan(&log)
+}
+
+// Spool is the file of a slot.
+type Spool struct {
+	*sqlite.Memory
+	Log         string // the identity of the log that it goes on from
+	First, Last uint64 // batches, as of when it was opened
+	Since       time.Time
+
+	folder *Folder
+	slot   int
+	file   *sqlitefile.File
+	sink   *sqlite.Sink
+}
+
+// Create makes the file of a slot.
+func (f *Folder) Create(ctx context.Context, slot int, log string) (*Spool, error) {
+	s, err := f.open(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	s.Log, s.Since = log, time.Now()
+	const make = `create table spool_of (log text not null) strict; insert into spool_of values (?)`
+	if _, err := s.file.DB().ExecContext(ctx, make, log); err != nil {
+		s.Close()
+		return nil, s.file.Fail("make the spool", err)
+	}
+	return s, nil
+}
+
+// Open opens the file of a slot. *sinks.OtherClusterError, and ErrUnusable if it is damaged. nil: it has no batch, and is removed.
+func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
+	s, err := f.open(ctx, slot)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	if err = s.read(ctx); err == nil {
+		err = s.sink.VerifyCluster(ctx, slot, sinks.Durable{})
+	}
+	switch {
+	case err != nil:
+		s.Close()
+		return nil, unusable(err)
+	case s.First == 0:
+		return nil, s.Remove()
+	}
+	return s, nil
+}
+
+// unusable marks the error of a file that is damaged.
+func unusable(err error) error {
+	if sqlitefile.IsDamaged(err) || sqlitefile.IsNone(err) || errors.Is(err, sqlite.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return err
+}
+
+func (f *Folder) open(ctx context.Context, slot int) (*Spool, error) {
+	s := &Spool{folder: f, slot: slot}
+	var err error
+	if s.file, err = sqlitefile.Own(ctx, f.file(slot)); err != nil {
+		return nil, err
+	}
+	s.sink, err = sqlite.New(ctx, s.file, sqlite.Config{Cluster: f.Cluster, ClusterUID: f.ClusterUID, ClusterIDs: f.ClusterIDs, Logger: f.Logger,
+		BodyCacheBytes: f.CacheBytes, Spool: true})
+	if err == nil {
+		s.Memory, err = sqlite.NewMemory(ctx, s.file, f.Cluster)
+	}
+	if err != nil {
+		s.file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// read reads what the file is of, and where it begins. A file that its process has not finished making has no batch.
+func (s *Spool) read(ctx context.Context) error {
+	db := s.file.DB()
+	var sound string
+	if err := db.QueryRowContext(ctx, `pragma quick_check(1)`).Scan(&sound); err != nil || sound != "ok" {
+		return errors.Join(fmt.Errorf("%w: %s", sqlite.ErrDamaged, sound), err)
+	}
+	var first, written int64
+	err := db.QueryRowContext(ctx, `select coalesce(min(seq), 0), coalesce(min(written), 0) from log_batches`).Scan(&first, &written)
+	if err != nil || first == 0 {
+		return s.file.Fail("find the first batch of the spool", err)
+	}
+	s.First, s.Since = uint64(first), time.UnixMilli(written)
+	if err := db.QueryRowContext(ctx, `select seq from log_slots`).Scan(&s.Last); err != nil {
+		return s.file.Fail("find the last batch of the spool", err)
+	}
+	s.Log, err = logOf(ctx, s.file)
+	return s.file.Fail("find out which log the spool is of", err)
+}
+
+// Writer opens the spool for the batches after one; it has those up to that, if it is not new.
+func (s *Spool) Writer(ctx context.Context, epoch int64, after uint64) (*sinks.Opened, error) {
+	return s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
+}
+
+// Forward visits the batches after one, as sqlite.Memory does.
+func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Batch) error) error {
+	return unusable(s.Memory.Forward(ctx, s.slot, after, visit))
+}
+
+// PositionsAt are the positions that its batches up to one have moved to.
+func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
+	return s.Memory.PositionsAt(ctx, s.slot, seq)
+}
+
+// Bytes is the size of the file.
+func (s *Spool) Bytes() (n int64) {
+	for _, end := range []string{"", "-wal"} {
+		if info, err := os.Stat(s.file.Path() + end); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
+// IsFull reports whether no batch may be added.
+func (s *Spool) IsFull() bool { return s.Bytes() >= s.folder.MaxBytes }
+
+func (s *Spool) Close() {
+	s.Memory.Close()
+	_ = s.sink.Close()
+	s.file.Close()
+}
+
+// Remove removes the file, of which the sink has all batches.
+func (s *Spool) Remove() (err error) {
+	s.Close()
+	for _, end := range []string{"-wal", "-shm", "", ".lock"} {
+		if e := os.Remove(s.file.Path() + end); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// PutAside renames the file of a slot, which nobody has open, and returns its new name.
+func (f *Folder) PutAside(slot int) (aside string, err error) {
+	return sqlitefile.PutAside(f.file(slot), "refused")
+}

@@ -1,0 +1,78 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+
+	"kubecdc/change"
+)
+
+// Columns of log_changes.op.
+const (
+	opInferred   = 1 << 8
+	opFromBefore = 1 << 9 // the state before is that of the object's change before
+	nanosShift   = 16     // above it: the nanoseconds of the time that its column lacks
+)
+
+// add writes one change.
+func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
+	of, err := l.stream(t, c.Stream.ID())
+	if err != nil {
+		return err
+	}
+	whole, err := l.codec(t, of.resource, c)
+	if err != nil {
+		return err
+	}
+	name := nameOf(c, of)
+	key := name.key()
+	o, err := l.object(t, id, of, name, key)
+	if err == nil {
+		err = l.move(t, o, id, of, c.Op == change.Delete)
+	}
+	if err != nil {
+		return err
+	}
+	follows, err := l.follows(o, c, whole)
+	if err != nil {
+		return err
+	}
+	op := int64(c.Op)
+	if c.Inferred {
+		op |= opInferred
+	}
+	if l.sink.Spool {
+		op |= int64(c.Time.Nanosecond()%int(time.Millisecond)) << nanosShift
+	}
+	var before, gap any
+	if follows {
+		op |= opFromBefore
+	} else if c.Before != nil {
+		before = whole.pack(c.Before, &l.scratch)
+	}
+	back, body := l.pack(o, id, c, follows, whole)
+	if c.Gap != "" {
+		gap = c.Gap
+	}
+	l.objects.put(key, o)
+	_, err = t.run(addChange, id, o.id, of.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, back, body, before)
+	return err
+}
+
+// codec returns the codec of a resource. The first body that is packed makes its dictionary.
+func (l *slotLog) codec(t *tx, resource int64, first *change.Change) (codec, error) {
+	if c, known := l.codecs[resource]; known {
+		return c, nil
+	}
+	var dictionary []byte
+	err := t.row(`select dictionary from log_dictionaries where resource = ?`, []any{resource}, &dictionary)
+	if errors.Is(err, sql.ErrNoRows) {
+		if dictionary = dictionaryOf(first.After); dictionary == nil {
+			return codec{}, nil
+		}
+		err = t.do(`insert into log_dictionaries values (?, ?)`, resource, dictionary)
+	}
+	l.codecs[resource] = codecOf(dictionary)
+	return l.codecs[resource], err
+}

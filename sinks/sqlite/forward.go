@@ -1,0 +1,140 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Forward visits the batches of a slot after a number, in their order, up to the end of the log, with all that was written of them. A
+// batch is valid until visit returns, which may call the log.
+func (m *Memory) Forward(ctx context.Context, slot int, after uint64, visit func(*change.Batch) error) error {
+	f := forward{reader: m.reader, names: streamNames{db: m.reader.db}, made: newBodies(m.reader.file.DB()), kinds: map[kind]*change.Stream{}}
+	f.slot.number = slot
+	var err error
+	if f.slot.id, err = m.slot(ctx, slot); err != nil || f.slot.id == 0 {
+		return m.reader.fail("find the slot", err)
+	}
+	for {
+		all, err := batches(ctx, m.reader.db, `where slot = ? and seq > ? order by id limit ?`, f.slot.id, int64(after), controlsAtOnce)
+		if err != nil || len(all) == 0 {
+			return m.reader.fail(fmt.Sprintf("read the batches of slot %d", slot), err)
+		}
+		beside, err := m.reader.controlsOf(ctx, all[0].id, all[len(all)-1].id)
+		if err != nil {
+			return m.reader.fail(fmt.Sprintf("read the control records of slot %d", slot), err)
+		}
+		for i := range all {
+			b, err := f.batch(ctx, &all[i], beside[all[i].id])
+			if err != nil {
+				return m.reader.fail(fmt.Sprintf("read batch %d of slot %d", all[i].seq, slot), err)
+			}
+			if err := visit(b); err != nil {
+				return err
+			}
+			after = b.Seq
+		}
+	}
+}
+
+// forward reads the batches of one slot.
+type forward struct {
+	reader *Reader
+	slot   struct {
+		id     int64
+		number int
+	}
+	names streamNames
+	made  *bodies
+	kinds map[kind]*change.Stream
+}
+
+// kind is a stream in one version of its resource.
+type kind struct {
+	id            change.StreamID
+	version, name string
+	namespaced    bool
+}
+
+func (f *forward) batch(ctx context.Context, b *batch, beside []*change.Control) (*change.Batch, error) {
+	positions, watermarks, err := f.names.positions(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	all := &change.Batch{Slot: f.slot.number, Epoch: b.epoch, Seq: b.seq, Positions: positions, Changes: make([]change.Change, 0, b.changes)}
+	for _, c := range append(beside, watermarks...) {
+		all.Controls = append(all.Controls, *c)
+	}
+	const malformed = `select stream, reason, body from log_dead_letters where batch = ? order by n`
+	err = each(ctx, f.reader.db, malformed, []any{b.id}, func(rows *sql.Rows) error {
+		var m change.Malformed
+		err := rows.Scan(&m.Stream, &m.Reason, &m.Bytes)
+		all.Malformed = append(all.Malformed, m)
+		return err
+	})
+	if err != nil || b.changes == 0 {
+		return all, err
+	}
+	s := &scan{reader: f.reader, slots: map[int64]int{f.slot.id: f.slot.number}, names: f.names, made: f.made}
+	s.visit = func(l *sinks.Logged) error {
+		l.Stream = f.withKind(&l.Change)
+		all.Changes = append(all.Changes, l.Change)
+		return nil
+	}
+	if _, err = s.pages(ctx, `where c.id > ? and c.id <= ? order by c.id`, b.id, b.id+b.changes); err != nil {
+		return nil, err
+	}
+	if int64(len(all.Changes)) != b.changes {
+		return nil, fmt.Errorf("%w: %d of %d changes are there", ErrDamaged, len(all.Changes), b.changes)
+	}
+	return all, nil
+}
+
+// withKind completes a change's stream from its object.
+func (f *forward) withKind(c *change.Change) *change.Stream {
+	object := c.After
+	if object == nil {
+		object = c.Before
+	}
+	s := c.Stream.WithKind(object)
+	of := s.Objects()
+	key := kind{s.ID(), of.Version, of.Kind, c.Namespace != ""}
+	if f.kinds[key] == nil {
+		r := s.Resource
+		r.Namespaced = key.namespaced
+		if !s.ID().IsSnapshot() {
+			s = s.As(r)
+		}
+		f.kinds[key] = s
+	}
+	return f.kinds[key]
+}
+
+// Touched visits the key of each object of a stream that the log has a change of, whether it lives or not; with keys only of those.
+func (m *Memory) Touched(ctx context.Context, stream change.StreamID, keys []string, visit func(key string)) error {
+	const all = `select distinct o.namespace, o.name from log_streams s join log_objects o on o.stream = s.id where s.stream = ?`
+	const some = `select distinct o.namespace, o.name from log_streams s cross join json_each(?2) k cross join log_objects o
+		on o.resource = s.resource and o.namespace = k.value ->> 0 and o.name = k.value ->> 1 where s.stream = ?1 and o.stream = s.id`
+	look, args := all, []any{string(stream)}
+	if keys != nil {
+		look, args = some, append(args, list(pairsOf(keys)))
+	}
+	err := each(ctx, m.reader.db, look, args, func(rows *sql.Rows) error {
+		var namespace, name string
+		err := rows.Scan(&namespace, &name)
+		visit(change.ObjectKey(namespace, name))
+		return err
+	})
+	return m.reader.fail("read which objects of "+string(stream)+" have changed", err)
+}
+
+func pairsOf(keys []string) [][2]string {
+	pairs := make([][2]string, len(keys))
+	for i, key := range keys {
+		pairs[i][0], pairs[i][1] = change.SplitKey(key)
+	}
+	return pairs
+}
