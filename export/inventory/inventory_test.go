@@ -46,6 +46,7 @@ type writer struct {
 	*Inventory
 	logged   *logged
 	images   bool // before-images are written
+	leftOut  map[change.ResourceVersion]bool
 	prepared batching.Prepared
 }
 
@@ -72,7 +73,7 @@ func (w *writer) commit(ctx context.Context, b *batching.Batch) error {
 			return err
 		}
 	}
-	p.LeaveOut(func(*change.Change) bool { return false }, w.images)
+	p.LeaveOut(func(c *change.Change) bool { return w.leftOut[c.ResourceVersion] }, w.images)
 	if err := w.Check(ctx, p); err != nil {
 		return err
 	}
