@@ -8,8 +8,8 @@ import (
 
 // WithKind returns the stream with version and kind of its resource, which its id lacks, as an object of it has them.
 func (s *Stream) WithKind(object []byte) *Stream {
-	if of, ok := strings.CutPrefix(string(s.id), snapshotPrefix); ok {
-		return SnapshotOf(ParseStream(StreamID(of)).WithKind(object))
+	if copied, ok := strings.CutPrefix(string(s.id), snapshotPrefix); ok {
+		return SnapshotOf(ParseStream(StreamID(copied)).WithKind(object))
 	}
 	r := s.Resource
 	scan := rawjson.New(object)

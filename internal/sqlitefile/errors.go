@@ -29,7 +29,7 @@ func IsNone(err error) bool { return primaryCode(err) == codes.SQLITE_NOTADB }
 // IsFull reports that the disk has no room for what was to be written.
 func IsFull(err error) bool { return primaryCode(err) == codes.SQLITE_FULL }
 
-// PutAside renames a file that can't be used, with the log beside it, and returns its new name, which says why.
+// PutAside renames a file that can't be used and SQLite's log of it, and returns the new name, which says why.
 func PutAside(path, why string) (aside string, err error) {
 	aside = path + "." + why + "-" + time.Now().UTC().Format("20060102T150405.000")
 	for _, suffix := range []string{"-wal", "-shm", ""} {

@@ -1,5 +1,5 @@
-// Package spool keeps the batches of slots that a sink has not acknowledged: each slot's in a file of its own, which has the form of the
-// embedded log, and is removed once the sink has all of them. It does not know when that is, nor what reads and writes the batches.
+// Package spool stores the batches of slots that a sink has not acknowledged. Each slot has a file, in the form of the embedded log. The
+// file is removed once the sink has all batches. The package does not know when that is, nor who reads and writes the batches.
 package spool
 
 import (
@@ -21,11 +21,11 @@ import (
 // Folder has the files of an exporter.
 type Folder struct {
 	Path       string // it is made when a file is
-	MaxBytes   int64  // of a file
+	MaxBytes   int64  // limit for each file
 	Cluster    string
 	ClusterUID string
 	ClusterIDs []string // as sqlite.Config has them
-	CacheBytes int      // of a slot
+	CacheBytes int      // limit for the packed bodies that a slot caches
 	Logger     *slog.Logger
 }
 
@@ -40,7 +40,7 @@ func (f *Folder) Has(slot int) bool {
 	return err == nil
 }
 
-// Log is the identity of the log that the files belong to; empty: there is no file that can be read.
+// Log returns the identity of the log that the files belong to, or an empty text if no file can be read.
 func (f *Folder) Log(ctx context.Context) string {
 	all, _ := filepath.Glob(filepath.Join(f.Path, "slot-*.db"))
 	for _, path := range all {
@@ -152,7 +152,7 @@ func (s *Spool) read(ctx context.Context) error {
 	return s.file.Fail("find out which log the spool is of", err)
 }
 
-// Writer opens the spool for the batches after one; it has those up to that, if it is not new.
+// Writer opens the spool for the batches after a number. A spool that is not new has the batches up to that number.
 func (s *Spool) Writer(ctx context.Context, epoch int64, after uint64) (*sinks.Opened, error) {
 	return s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
 }

@@ -26,19 +26,19 @@ func batches(n int) (all []*change.Batch) {
 	seen := time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
 	for i := range n {
 		seen = seen.Add(time.Second + time.Nanosecond)
-		at, before := 100+i, 99+i
-		version := change.ResourceVersion(fmt.Sprint(at))
+		now, before := 100+i, 99+i
+		version := change.ResourceVersion(fmt.Sprint(now))
 		b := &change.Batch{Slot: 3, Epoch: 7, Seq: uint64(41 + i), Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: version, Time: seen.Truncate(time.Millisecond)}},
 			Changes: []change.Change{{Stream: pods, Op: change.Update, Namespace: "shop", Name: "old", UID: "u-old", ResourceVersion: version,
-				Before: pod("old", before), After: pod("old", at), Time: seen}}}
+				Before: pod("old", before), After: pod("old", now), Time: seen}}}
 		switch i {
 		case 1:
 			b.Changes = append(b.Changes, change.Change{Stream: pods, Op: change.Create, Namespace: "shop", Name: "new", UID: "u-new", ResourceVersion: version,
-				After: pod("new", at), Time: seen})
+				After: pod("new", now), Time: seen})
 			b.Malformed = []change.Malformed{{Stream: pods.ID(), Bytes: []byte("{"), Reason: "no object"}}
 		case 2:
 			b.Changes = append(b.Changes, change.Change{Stream: pods, Op: change.Delete, Namespace: "shop", Name: "new", UID: "u-new", ResourceVersion: version,
-				Before: pod("new", at-1), Time: seen, Inferred: true, Gap: "g"})
+				Before: pod("new", now-1), Time: seen, Inferred: true, Gap: "g"})
 			b.Controls = []change.Control{{Type: change.ControlProof, Stream: pods.ID(), ResourceVersion: version, TimeMs: seen.UnixMilli()}}
 		}
 		all = append(all, b)
@@ -84,11 +84,11 @@ func TestBatchesComeBackAsTheyWere(t *testing.T) {
 	if next != len(all) {
 		t.Errorf("%d batches were forwarded", next-1)
 	}
-	touched := map[string]bool{}
-	must(t, s.Touched(t.Context(), pods.ID(), nil, func(key string) { touched[key] = true }))
-	must(t, s.Touched(t.Context(), pods.ID(), []string{"shop/new", "shop/other"}, func(key string) { touched["asked "+key] = true }))
-	if want := map[string]bool{"shop/old": true, "shop/new": true, "asked shop/new": true}; !reflect.DeepEqual(touched, want) {
-		t.Errorf("touched are %v", touched)
+	changed := map[string]bool{}
+	must(t, s.Touched(t.Context(), pods.ID(), nil, func(key string) { changed[key] = true }))
+	must(t, s.Touched(t.Context(), pods.ID(), []string{"shop/new", "shop/other"}, func(key string) { changed["asked "+key] = true }))
+	if want := map[string]bool{"shop/old": true, "shop/new": true, "asked shop/new": true}; !reflect.DeepEqual(changed, want) {
+		t.Errorf("changed are %v", changed)
 	}
 	positions, err := s.PositionsAt(t.Context(), 43)
 	if must(t, err); len(positions) != 1 || positions[0].ResourceVersion != "102" {

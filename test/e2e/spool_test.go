@@ -120,7 +120,7 @@ func TestASpoolIsFull(t *testing.T) {
 	kinds := []Kind{ConfigMaps}
 	w := NewWorld(t)
 	lane := w.Kafka.Lane(t)
-	env := apart(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "1MiB"))
+	env := apart(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "256KiB"))
 	writer := w.Writer(t, kinds)
 	e := StartExporter(t, "the exporter", env)
 	e.AwaitReady(t)
