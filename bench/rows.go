@@ -67,6 +67,8 @@ var otherRows = []row{
 	{"live-full-snappy-all", live(all, before("full"), codec("snappy"))},
 	{"live-full-snappy-sqlite-all", live(all, before("full"), codec("snappy"), inSQLite)},
 	{"live-full-zstd-all", live(all, before("full"), codec("zstd"))},
+	{"live-full-snappy-hot", live(hot, before("full"), codec("snappy"))},
+	{"live-full-snappy-hot-all", live(hotAll, before("full"), codec("snappy"))},
 	{"live-none-snappy-all", live(all, before("none"), codec("snappy"))},
 	{"live-none-snappy-least", live(liveLoad{}, before("none"), codec("snappy"), atLeastOnce)},
 	{"live-full-snappy-least", live(liveLoad{}, before("full"), codec("snappy"), atLeastOnce)},
@@ -130,6 +132,9 @@ type liveLoad struct {
 // An update changes a version and four times. In these loads a tenth of the updates, or all of them, change three tenths of the object
 // too.
 var tenth, all = liveLoad{rewrites: 10}, liveLoad{rewrites: 100}
+
+// So few objects change often.
+var hot, hotAll = liveLoad{objects: 1000}, liveLoad{objects: 1000, rewrites: 100}
 
 func (l liveLoad) server() []string {
 	args := []string{"-objects", strconv.Itoa(l.objects), "-resources", strconv.Itoa(l.streams),

@@ -34,14 +34,22 @@ func Pack(body []byte) Body {
 // store it, takes several times the CPU.
 func maxDelta(n int) int { return 128 + n/3 }
 
-// Update makes a Body that keeps the store's base, which is given unpacked. If too much differs from that, it has a new base.
-func Update(base, body []byte) Body {
-	if body != nil {
-		if d := delta.Make(base, body, maxDelta(len(base))); d != nil {
-			return Body{Delta: d}
-		}
+// Update makes a Body that keeps b's base. If too much differs from that, or it can't be unpacked, it has a new base.
+func (b Body) Update(body []byte) Body {
+	buffer := packBuffers.Get().(*[]byte)
+	base, err := decompress((*buffer)[:cap(*buffer)], b.Base)
+	if err == nil {
+		*buffer = base
 	}
-	return Pack(body)
+	var d []byte
+	if err == nil && body != nil {
+		d = delta.Make(base, body, maxDelta(len(base)))
+	}
+	packBuffers.Put(buffer)
+	if d == nil {
+		return Pack(body)
+	}
+	return Body{Delta: d}
 }
 
 // IsZero reports that the object has no body.

@@ -47,7 +47,7 @@ type Config struct {
 	Limits         batching.Limits
 	BufferChanges  int
 	BufferBytes    int64
-	BodyCacheBytes int64 // of packed bodies; what is pending for the checkpoint shares their memory
+	BodyCacheBytes int64 // of the bodies of objects that change often
 	// CheckpointInterval is how often the checkpoint follows the log; 0: with each batch, as it must where the log can't be read
 	// back.
 	CheckpointInterval time.Duration

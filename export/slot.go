@@ -53,7 +53,7 @@ func newSlot(number int, config Config, parts *watchedParts, selected *selection
 	s.reopen = backoff.NewExponentialBackOff()
 	s.reopen.InitialInterval, s.reopen.MaxInterval = time.Second, 30*time.Second
 	s.inventory = inventory.Slot{
-		Settings: inventory.Settings{Slot: number, Bodies: config.Before, KeepBases: config.leavesOut(), CacheBytes: config.BodyCacheBytes,
+		Settings: inventory.Settings{Slot: number, Bodies: config.Before, CacheBytes: config.BodyCacheBytes,
 			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.owns, Redactor: cached(s.bodyRedactorOf)},
 		Parts: inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.watchdog, Logger: s.logger}}
 	return s

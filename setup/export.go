@@ -47,19 +47,15 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 	}, nil
 }
 
-// checkpointMemory returns the size of a slot's cache of packed bodies, and that of one commit of the checkpoint. What is pending
-// for the checkpoint comes to two commits, while one is in flight; the embedded log has none. Large commits save SQLite
-// work: an object that changes again and again is written once. Postgres gets a commit in one message, for which this process needs
-// twice its size.
+// checkpointMemory returns the size of a slot's cache of bodies, and that of one commit of the checkpoint. What is pending for the checkpoint
+// comes to two commits, while one is in flight; the embedded log has none. Large commits save work: an object that changes again and again is
+// packed and written once. Postgres gets a commit in one message, for which this process needs twice its size.
 func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
-	switch {
-	case c.Checkpoint.Location.IsPostgres():
-		return 6 * eighth, eighth
-	case sink.InCheckpoint:
+	if sink.InCheckpoint {
 		return 12 * eighth, 0
 	}
-	return 6 * eighth, 2 * eighth
+	return 9 * eighth, 3 * eighth
 }
 
 // checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.

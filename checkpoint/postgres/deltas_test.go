@@ -60,7 +60,7 @@ func TestACommitOfDeltasDoesNotWriteTheBases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects[i].Body = checkpoint.Update(base, []byte(strings.ReplaceAll(string(base), "09:12", "17:40")))
+		objects[i].Body = checkpoint.Pack(base).Update([]byte(strings.ReplaceAll(string(base), "09:12", "17:40")))
 		if !objects[i].Body.KeepsBase() {
 			t.Errorf("of %s there is a new base", objects[i].Key)
 		}

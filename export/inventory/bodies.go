@@ -14,62 +14,52 @@ import (
 	"kubecdc/export/batching"
 )
 
-// bodies sets the before-images of changes, and makes the bodies that the store gets: deltas of the bases that it has. The bodies of objects
-// that change often are cached as the store has them, packed, up to CacheBytes, in the same memory as what is pending for the
-// checkpoint; others are read from the store, in one query per stream and batch.
+// bodies sets the before-images of changes. It caches the bodies of objects that change often, up to CacheBytes, and the checkpoint gets
+// them at its own pace (body.go). Other bodies are read from the store, in one query per stream and batch, and are stored as they change.
 //
 // A body passes the stream's redactor again. That changes nothing, unless the database has forgotten that it was redacted there.
 type bodies struct {
 	*Inventory
-	cache    *simplelru.LRU[batching.ObjectID, checkpoint.Body]
-	bytes    int64
-	changed  [2048]uint64 // hashes of objects that changed, each in its place
-	unpacked unpacked
-	work     []bodyWork // by number of an object in the batch
-}
-
-// bodyWork is what is known of an object's body while its batch is prepared.
-type bodyWork struct {
-	loaded bool            // it was read from the store, so it is known that the object changes
-	delta  []byte          // that is pending, and newer than the one that is read
-	base   []byte          // of the body in the store, if it is kept until it is known what is written
-	body   checkpoint.Body // of the state after the last change, made while the base was at hand
+	cache   *simplelru.LRU[batching.ObjectID, *body]
+	bytes   int64
+	changed [2048]uint64    // hashes of objects that changed, each in its place
+	found   []*body         // by number of an object in the batch; nil: it has no state before, or none that is known
+	blocks  batching.Blocks // has the before-images of a batch that are not cached
 }
 
 func newBodies(v *Inventory) *bodies {
 	b := &bodies{Inventory: v}
-	b.cache, _ = simplelru.NewLRU(1<<20, func(id batching.ObjectID, body checkpoint.Body) { b.bytes -= cacheSize(id, body) })
+	b.cache, _ = simplelru.NewLRU(1<<20, func(_ batching.ObjectID, o *body) { b.bytes -= o.size })
 	return b
 }
 
-// attach sets Before of the first update or delete of each object in the batch, valid until written is called, and makes the object's
-// new body. The before-images of others come from the batch itself (batching.Prepared.LeaveOut).
+// attach sets Before of the first update or delete of each object in the batch, valid until written is called. The before-images of others
+// come from the batch itself (batching.Prepared.LeaveOut).
 func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
-	b.work = b.work[:0]
-	b.workOn(p)
+	b.found = slices.Grow(b.found[:0], len(p.All))[:len(p.All)]
+	clear(b.found)
 	keys := map[change.StreamID][]string{}
 	for i := range p.All {
-		c, id, w := p.First(&p.All[i]), p.All[i].ID, &b.work[i]
+		c, id := p.First(&p.All[i]), p.All[i].ID
 		if c == nil {
 			continue
 		}
-		body, ok := b.cache.Get(id)
-		if !ok {
-			if body, ok = b.checkpoints.body(id); !ok || body.KeepsBase() {
-				keys[id.Stream], w.loaded, w.delta = append(keys[id.Stream], id.Key), true, body.Delta
-				continue
-			}
-			b.put(id, body)
-		}
-		if body.IsZero() {
+		if cached, ok := b.cache.Get(id); ok {
+			b.found[i], c.Before = cached, cached.state
 			continue
 		}
-		base, before, err := b.unpacked.unpack(body, b.KeepBases)
-		if err != nil {
-			return err
+		switch pending, ok := b.checkpoints.object(id); {
+		case !ok:
+			keys[id.Stream] = append(keys[id.Stream], id.Key)
+		case pending.body != nil:
+			b.found[i], c.Before = pending.body, pending.body.state
+		case pending.Body.KeepsBase():
+			keys[id.Stream], b.found[i] = append(keys[id.Stream], id.Key), &body{delta: pending.Body.Delta}
+		case !pending.Body.IsZero():
+			if err := b.find(p, i, pending.Body); err != nil {
+				return err
+			}
 		}
-		c.Before = before
-		w.setBase(&p.Changes[p.All[i].Last], base, b.KeepBases)
 	}
 	for stream, keys := range keys {
 		if err := b.load(ctx, p, stream, keys); err != nil {
@@ -79,90 +69,61 @@ func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
 	return nil
 }
 
-// workOn returns what is known of the batch's bodies: nothing, if attach was not called.
-func (b *bodies) workOn(p *batching.Prepared) []bodyWork {
-	if n := len(p.All); len(b.work) != n {
-		b.work = slices.Grow(b.work[:0], n)[:n]
-		clear(b.work)
-	}
-	return b.work
-}
-
 // load reads the bodies of objects from the checkpoint, and sets Before of their changes.
 func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.StreamID, keys []string) error {
 	redact := b.Redactor(stream)
 	return b.stored(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
-		id := batching.ObjectID{Stream: stream, Key: key}
-		n := p.Number(id)
-		o, w := &p.All[n], &b.work[n]
-		first := &p.Changes[o.First]
-		if w.delta != nil {
-			stored.Delta = w.delta
+		n := p.Number(batching.ObjectID{Stream: stream, Key: key})
+		if pending := b.found[n]; pending != nil {
+			stored.Delta = pending.delta
 		}
-		base, body, err := b.unpacked.unpack(stored, b.KeepBases)
-		if err != nil {
+		if err := b.find(p, n, stored); err != nil {
 			return fmt.Errorf("body: %q: %w", key, err)
 		}
-		if redact != nil {
-			redacted := redact(key, body)
-			first.Before = redacted
-			if !bytes.Equal(redacted, body) {
-				w.loaded = false
-				return nil // and the object gets a new base
-			}
+		if redact == nil {
+			return nil
 		}
-		first.Before = body
-		w.setBase(&p.Changes[o.Last], base, b.KeepBases)
-		if b.often(id) {
-			b.put(id, checkpoint.Body{Base: bytes.Clone(stored.Base), Delta: bytes.Clone(stored.Delta)})
+		first := &p.Changes[p.All[n].First]
+		if redacted := redact(key, first.Before); !bytes.Equal(redacted, first.Before) {
+			first.Before, b.found[n] = redacted, nil // and the object gets a new base
 		}
 		return nil
 	})
 }
 
-// setBase takes the base that the store has of an object's body, or will have of what is pending. If all changes are written, the new body
-// is made of it at once, and the base need not be kept.
-func (w *bodyWork) setBase(last *change.Change, base []byte, keep bool) {
-	switch {
-	case keep:
-		w.base = base
-	case last.Op != change.Delete:
-		w.body = checkpoint.Update(base, last.After)
-	}
+// find takes the body of an object in the batch as the store has it, or will have it, and sets Before.
+func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) error {
+	_, state, err := stored.UnpackIn(b.blocks.Memory)
+	p.Changes[p.All[n].First].Before = state
+	b.found[n] = &body{state: state, base: append(b.blocks.Memory(len(stored.Base)), stored.Base...)}
+	return err
 }
 
-// newBody returns what the store gets of an object's new body: a delta, if its base is known. A sink may have written a stub in its place.
-func (w *bodyWork) newBody(p *batching.Prepared, o *batching.Object) checkpoint.Body {
-	state := o.State
-	if o.Written >= 0 {
-		state = p.Changes[o.Written].After
-	}
-	switch {
-	case w.base != nil:
-		return checkpoint.Update(w.base, state)
-	case !o.LeftOut && !w.body.IsZero() && !change.IsStub(state):
-		return w.body
-	}
-	return checkpoint.Pack(state)
-}
-
-// written caches the bodies of a durable batch, and releases its before-images.
+// written takes the last states of a durable batch's objects, and releases its before-images. It caches what changes often. All else is packed.
 func (b *bodies) written(objects []objectState) {
-	b.unpacked.Release()
-	b.work = b.work[:0]
 	for i := range objects {
-		id, body := batching.ObjectID{Stream: objects[i].stream, Key: objects[i].Key}, objects[i].Body
-		former, known := b.cache.Peek(id)
+		o, id := &objects[i], objects[i].id()
 		switch {
-		case objects[i].deleted:
+		case o.state == nil:
 			b.cache.Remove(id)
-		case body.KeepsBase() && known:
-			body.Base = former.Base
-			b.put(id, body)
-		case !body.KeepsBase() && (known || !objects[i].loaded && b.often(id)):
-			b.put(id, body)
+		case b.cache.Contains(id) || o.body != nil && o.body.deferred || b.often(id):
+			o.body = b.put(id, o.body, len(o.state))
 		}
 	}
+	for i := range objects {
+		o := &objects[i]
+		switch {
+		case o.state == nil:
+			o.body = nil
+		case o.body != nil && o.body.deferred || b.cache.Contains(o.id()):
+			o.body.deferred = true
+		default:
+			o.Body = o.body.update(o.state)
+			o.body, o.state = nil, nil
+		}
+	}
+	b.found = b.found[:0]
+	b.blocks.Release()
 }
 
 // often notes a change of an object, and reports whether one was noted before, and since then none of another object in its place. So
@@ -177,17 +138,23 @@ func (b *bodies) often(id batching.ObjectID) bool {
 
 var objectSeed = maphash.MakeSeed()
 
-func (b *bodies) put(id batching.ObjectID, body checkpoint.Body) {
-	if old, ok := b.cache.Peek(id); ok {
-		b.bytes -= cacheSize(id, old)
+// put caches an object whose new state has n bytes.
+func (b *bodies) put(id batching.ObjectID, o *body, n int) *body {
+	if o == nil {
+		o = &body{}
 	}
-	b.cache.Add(id, body)
-	b.bytes += cacheSize(id, body)
+	if !o.deferred {
+		o.base = bytes.Clone(o.base)
+		o.baseBytes.Store(int64(len(o.base)))
+	}
+	if old, ok := b.cache.Peek(id); ok {
+		b.bytes -= old.size
+	}
+	o.size = int64(len(id.Stream)+len(id.Key)+n) + o.baseBytes.Load()
+	b.cache.Add(id, o)
+	b.bytes += o.size
 	for b.bytes > b.CacheBytes && b.cache.Len() > 0 {
 		b.cache.RemoveOldest()
 	}
-}
-
-func cacheSize(id batching.ObjectID, body checkpoint.Body) int64 {
-	return int64(len(id.Stream) + len(id.Key) + body.Len())
+	return o
 }

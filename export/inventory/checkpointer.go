@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
@@ -183,21 +182,20 @@ func (c *checkpointer) behind() iter.Seq[*pending] {
 	}
 }
 
-// body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a
-// base, the store has that.
-func (c *checkpointer) body(id batching.ObjectID) (body checkpoint.Body, ok bool) {
+// object returns the last state of an object that the store may not have yet. If its Body keeps a base, the store has that.
+func (c *checkpointer) object(id batching.ObjectID) (o objectState, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for p := range c.behind() {
 		i, found := p.index[id]
 		switch {
 		case found && !ok:
-			body, ok = p.objects[i].Body, true
-		case found && body.KeepsBase():
-			body.Base = p.objects[i].Body.Base
+			o, ok = p.objects[i], true
+		case found && o.Body.KeepsBase():
+			o.Body.Base = p.objects[i].Body.Base
 		}
 	}
-	return body, ok
+	return o, ok
 }
 
 // concerns reports whether the store may lack something of a stream.

@@ -67,14 +67,14 @@ func follow(t *testing.T, store *slowStore, interval time.Duration, maxBytes int
 func commitOne(seq int, key string) effect {
 	return effect{&change.Batch{Epoch: 1, Seq: uint64(seq), Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(seq))}}},
 		change.Offsets{"pods": {0: int64(seq)}},
-		[]objectState{{checkpoint.Object{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}, "pods", false, false}}}
+		[]objectState{{Object: checkpoint.Object{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}, stream: "pods"}}}
 }
 
 // deleted is a batch that deletes objects.
 func deleted(seq int, keys ...string) (e effect) {
 	e.Batch = &change.Batch{Seq: uint64(seq)}
 	for _, key := range keys {
-		e.objects = append(e.objects, objectState{checkpoint.Object{Key: key}, "pods", true, false})
+		e.objects = append(e.objects, objectState{Object: checkpoint.Object{Key: key}, stream: "pods", deleted: true})
 	}
 	return e
 }
@@ -94,14 +94,14 @@ func (f *following) has() uint64 {
 
 func (f *following) text(key string) string {
 	f.t.Helper()
-	packed, ok := f.body(batching.ObjectID{Stream: "pods", Key: key})
+	o, ok := f.object(batching.ObjectID{Stream: "pods", Key: key})
 	if !ok {
 		return "unknown"
 	}
-	if packed.IsZero() {
+	if o.deleted {
 		return "deleted"
 	}
-	body, err := packed.Unpack()
+	body, err := o.Body.Unpack()
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestACommitHasTheLastStateOfEachObject(t *testing.T) {
 		t.Errorf("the commit has %v, %d objects; want %s", got, len(p.objects), want)
 	}
 	for key := range got {
-		p.put(objectState{checkpoint.Object{Key: key}, "pods", true, false})
+		p.put(objectState{Object: checkpoint.Object{Key: key}, stream: "pods", deleted: true})
 	}
 	if want := int64(4*stateBytes + len("againgonekeptother")); p.bytes != want {
 		t.Errorf("%d bytes are counted, not %d", p.bytes, want)

@@ -44,9 +44,10 @@ type life struct {
 	random  *rand.Rand
 	states  map[string][]byte
 	version int
+	leftOut map[change.ResourceVersion]bool // changes that are not written
 }
 
-// batch is of random changes, with the before-images that they must get.
+// batch is of random changes, with the before-images that those must get that are written.
 func (l *life) batch() (b *batching.Batch, before []string) {
 	b = &batching.Batch{}
 	for range 1 + l.random.IntN(12) {
@@ -63,13 +64,18 @@ func (l *life) batch() (b *batching.Batch, before []string) {
 		case n == 1: // everything differs
 			c.After = fmt.Appendf(nil, `{"v":%d,"other":"%x"}`, l.version, l.text(l.random.IntN(3000)))
 		default: // a little
+			l.leftOut[c.ResourceVersion] = n == 2
 			at := l.random.IntN(len(c.After) - 20)
 			c.After = append(append(bytes.Clone(former[:at]), fmt.Sprint(l.version)...), former[at+l.random.IntN(20):]...)
+		}
+		b.Changes = append(b.Changes, c)
+		if l.leftOut[c.ResourceVersion] {
+			continue
 		}
 		if l.states[name] = c.After; c.After == nil {
 			delete(l.states, name)
 		}
-		b.Changes, before = append(b.Changes, c), append(before, string(former))
+		before = append(before, string(former))
 	}
 	return b, before
 }
@@ -88,11 +94,12 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 	for name, cache := range map[string]int64{"nothing is cached": 0, "some is": 10_000, "all is": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
 			store := &countingStore{Store: storeAt(t, 0)}
-			l := &life{random: rand.New(rand.NewPCG(1, uint64(cache))), states: map[string][]byte{}}
+			l := &life{random: rand.New(rand.NewPCG(1, uint64(cache))), states: map[string][]byte{}, leftOut: map[change.ResourceVersion]bool{}}
 			for seq := uint64(0); seq < 400; {
 				settings := plain()
-				settings.CacheBytes, settings.KeepBases, settings.Interval, settings.CommitBytes = cache, seq%2 == 0, time.Hour, 1<<30
+				settings.CacheBytes, settings.Interval, settings.CommitBytes = cache, time.Hour, 1<<30
 				c := writerWith(store, seq, settings)
+				c.leftOut = l.leftOut
 				for range 1 + l.random.IntN(60) {
 					b, before := l.batch()
 					if err := c.commit(t.Context(), b); err != nil {
@@ -152,17 +159,17 @@ func TestABaseMayBeInFlight(t *testing.T) {
 	first := checkpoint.Pack(bytes.Repeat([]byte("0123456789"), 100))
 	second := checkpoint.Body{Delta: []byte("second")}
 	p, c := newPending(), &checkpointer{pending: newPending()}
-	p.put(objectState{checkpoint.Object{Key: "a", Body: first}, "pods", false, false})
+	p.put(objectState{Object: checkpoint.Object{Key: "a", Body: first}, stream: "pods"})
 	c.inFlight = p
-	c.pending.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
-	if got, ok := c.body(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
+	c.pending.put(objectState{Object: checkpoint.Object{Key: "a", Body: second}, stream: "pods"})
+	if got, ok := c.object(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !bytes.Equal(got.Body.Base, first.Base) || string(got.Body.Delta) != "second" {
 		t.Errorf("the body is %v %v", got, ok)
 	}
 	c.inFlight = nil // it is in the store
-	if got, ok := c.body(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !got.KeepsBase() {
+	if got, ok := c.object(batching.ObjectID{Stream: "pods", Key: "a"}); !ok || !got.Body.KeepsBase() {
 		t.Errorf("then the body is %v %v", got, ok)
 	}
-	p.put(objectState{checkpoint.Object{Key: "a", Body: second}, "pods", false, false})
+	p.put(objectState{Object: checkpoint.Object{Key: "a", Body: second}, stream: "pods"})
 	if got := p.objects[0].Body; !bytes.Equal(got.Base, first.Base) || string(got.Delta) != "second" {
 		t.Errorf("one commit of both has the body %v", got)
 	}
@@ -171,8 +178,7 @@ func TestABaseMayBeInFlight(t *testing.T) {
 	}
 }
 
-// The checkpoint gets what the log has: a sink may write a stub in the place of an object, or an earlier change of it in the batch, after its
-// new body was made.
+// The checkpoint gets what the log has: a sink may write a stub in the place of an object.
 func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 	object := func(n int) []byte { return fmt.Appendf(nil, `{"metadata":{"name":"a","uid":"u"},"n":%d}`, n) }
 	update := func(n int) change.Change {
@@ -182,20 +188,27 @@ func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, keepBase := range map[string]bool{"made at once": false, "made of the base": true} {
-		batch := &change.Batch{Changes: []change.Change{update(1), update(2)}}
-		p := &batching.Prepared{Batch: batch}
-		p.Find()
-		work := make([]bodyWork, 1)
-		work[0].setBase(&batch.Changes[1], object(0), keepBase)
-		p.LeaveOut(func(*change.Change) bool { return false }, true)
-		batch.Changes[1].After = stub // as a sink does
-		stored := effectOf(p, work).objects[0].Body
-		if stored.KeepsBase() {
-			stored.Base = checkpoint.Pack(object(0)).Base
-		}
-		if body, err := stored.Unpack(); err != nil || !bytes.Equal(body, stub) {
-			t.Errorf("%s: the checkpoint gets %s, %v", name, body, err)
+	for name, cache := range map[string]int64{"made at once": 0, "made when it is committed": 1 << 20} {
+		settings := slowly()
+		settings.CacheBytes = cache
+		w := writerWith(storeAt(t, 0), 0, settings)
+		for n, written := range [][]byte{nil, nil, stub, nil} {
+			w.logged.stub = written
+			batch := &batching.Batch{Batch: change.Batch{Changes: []change.Change{update(2*n + 1), update(2*n + 2)}}}
+			if err := w.commit(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			if written == nil {
+				written = object(2*n + 2)
+			}
+			err := w.Bodies(t.Context(), pods.ID(), []string{"ns/a"}, func(_ string, body []byte) {
+				if !bytes.Equal(body, written) {
+					t.Errorf("%s: the checkpoint has %s, not %s", name, body, written)
+				}
+			})
+			if err != nil || w.bodies.cache.Contains(batching.ObjectID{Stream: pods.ID(), Key: "ns/a"}) != (n > 0 && cache > 0) {
+				t.Error(name, n, err)
+			}
 		}
 	}
 }

@@ -26,7 +26,6 @@ import (
 type Settings struct {
 	Slot       int
 	Bodies     bool // are stored, and states before are written
-	KeepBases  bool // when bodies are read, it is not known yet which changes are written
 	CacheBytes int64
 	// Interval is how often the checkpoint follows the log; 0: with each batch, as it must where the log can't be read back.
 	Interval    time.Duration
@@ -136,14 +135,11 @@ func (v *Inventory) Write(ctx context.Context, p *batching.Prepared) error {
 	failpoint.Hit(failpoint.Written)
 	v.state.Seq, p.Offsets = p.Seq, change.Offsets{}.Merge(p.Offsets).Merge(offsets)
 	p.Written()
-	var work []bodyWork
-	if v.bodies != nil {
-		work = v.bodies.workOn(p)
+	if v.bodies == nil {
+		return v.checkpoints.add(ctx, effectOf(p, false, nil))
 	}
-	e := effectOf(p, work)
-	if v.bodies != nil {
-		v.bodies.written(e.objects)
-	}
+	e := effectOf(p, true, v.bodies.found)
+	v.bodies.written(e.objects)
 	return v.checkpoints.add(ctx, e)
 }
 

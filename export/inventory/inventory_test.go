@@ -46,6 +46,7 @@ type writer struct {
 	*Inventory
 	logged   *logged
 	images   bool // before-images are written
+	leftOut  map[change.ResourceVersion]bool
 	prepared batching.Prepared
 }
 
@@ -72,7 +73,7 @@ func (w *writer) commit(ctx context.Context, b *batching.Batch) error {
 			return err
 		}
 	}
-	p.LeaveOut(func(*change.Change) bool { return false }, w.images)
+	p.LeaveOut(func(c *change.Change) bool { return w.leftOut[c.ResourceVersion] }, w.images)
 	if err := w.Check(ctx, p); err != nil {
 		return err
 	}
@@ -95,6 +96,7 @@ func update(n int) *batching.Batch {
 
 type logged struct {
 	batches []*change.Batch
+	stub    []byte // is written in the place of the last state; nil: that is
 }
 
 func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, error) {
@@ -104,6 +106,9 @@ func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, erro
 		kept.Changes[i].Before = bytes.Clone(kept.Changes[i].Before) // it is valid only until Write returns
 	}
 	l.batches = append(l.batches, &kept)
+	if l.stub != nil {
+		b.Changes[len(b.Changes)-1].After = l.stub
+	}
 	return change.Offsets{}, nil
 }
 

@@ -17,23 +17,26 @@ type effect struct {
 	objects []objectState // each once
 }
 
-// effectOf returns the effect of a batch that is written; work is what is known of bodies, nil: none are stored. Snapshots on demand have no
-// inventory.
-func effectOf(p *batching.Prepared, work []bodyWork) effect {
+// effectOf returns the effect of a batch that is written, with the states of objects if bodies are stored; found are the bodies that are known.
+// Snapshots on demand have no inventory. A sink may have written a stub in the place of an object.
+func effectOf(p *batching.Prepared, bodies bool, found []*body) effect {
 	all := make([]objectState, 0, len(p.All))
 	for i := range p.All {
 		o := &p.All[i]
 		if o.ID.Stream.IsSnapshot() {
 			continue
 		}
-		state := objectState{checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version}, o.ID.Stream, o.Deleted, false}
-		if work != nil {
-			state.loaded = work[i].loaded
-			if !o.Deleted {
-				state.Body = work[i].newBody(p, o)
+		object := objectState{Object: checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version}, stream: o.ID.Stream, deleted: o.Deleted}
+		if bodies && !o.Deleted {
+			object.state = o.State
+			if o.Written >= 0 {
+				object.state = p.Changes[o.Written].After
 			}
 		}
-		all = append(all, state)
+		if i < len(found) {
+			object.body = found[i]
+		}
+		all = append(all, object)
 	}
 	clear(p.All) // it holds no bodies until the next batch
 	return effect{p.Batch, p.Offsets, all}
@@ -44,12 +47,13 @@ func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, withBodi
 	p := &batching.Prepared{Batch: batch, Offsets: offsets}
 	p.Find()
 	p.LeaveOut(func(*change.Change) bool { return false }, false)
-	var work []bodyWork
-	if withBodies {
-		work = make([]bodyWork, len(p.All))
+	e := effectOf(p, withBodies, nil)
+	for i := range e.objects {
+		o := &e.objects[i]
+		o.Body, o.state = checkpoint.Pack(o.state), nil
 	}
 	pending := newPending()
-	pending.add(effectOf(p, work))
+	pending.add(e)
 	return pending.commit(batch.Slot, epoch)
 }
 
@@ -69,13 +73,18 @@ type objectState struct {
 	checkpoint.Object
 	stream  change.StreamID
 	deleted bool
-	loaded  bool // the former body was read for the batch
+	state   []byte // while Body is not made: it has a base then if that is pending, and nothing else
+	body    *body  // of which it is made when it is committed; nil: it is made
 }
 
-// stateBytes is about what an objectState takes here and in a commit, besides its body and its key.
+func (o *objectState) id() batching.ObjectID { return batching.ObjectID{Stream: o.stream, Key: o.Key} }
+
+// stateBytes is about what an objectState takes here and in a commit, besides its body and its key. A state takes half as much packed, or less.
 const stateBytes = 400
 
-func (o *objectState) size() int64 { return int64(len(o.Key)+o.Body.Len()) + stateBytes }
+func (o *objectState) size() int64 {
+	return int64(len(o.Key)+o.Body.Len()) + int64(len(o.state)/2) + stateBytes
+}
 
 func newPending() *pending {
 	return &pending{positions: map[change.StreamID]change.Position{}, index: map[batching.ObjectID]int{}}
@@ -102,10 +111,14 @@ func (p *pending) add(e effect) {
 }
 
 func (p *pending) put(o objectState) {
-	id := batching.ObjectID{Stream: o.stream, Key: o.Key}
+	if o.body != nil {
+		o.body.set(o.state, p)
+		o.state = o.body.state
+	}
+	id := o.id()
 	if i, ok := p.index[id]; ok {
 		former := &p.objects[i]
-		if o.Body.KeepsBase() {
+		if o.body != nil || o.Body.KeepsBase() {
 			o.Body.Base = former.Body.Base // which the store gets with this commit, if it is pending
 		}
 		p.bytes += o.size() - former.size()
@@ -137,7 +150,11 @@ func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
 		if o.deleted {
 			s.Deletes = append(s.Deletes, o.Key)
 		} else {
-			s.Upserts = append(s.Upserts, o.Object)
+			object := o.Object
+			if o.body != nil {
+				object.Body = o.body.commit(o.state, o.Body.Base)
+			}
+			s.Upserts = append(s.Upserts, object)
 		}
 	}
 	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets, Controls: p.controls,

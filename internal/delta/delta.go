@@ -6,6 +6,7 @@
 package delta
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -65,6 +66,9 @@ func (m *maker) next(text []byte) (literal, skip, length int) {
 	if i := inPlace(base, text); i >= 0 {
 		return i, i, CommonPrefix(base[i:], text[i:])
 	}
+	if literal, skip, length = replaced(base, text); length > 0 {
+		return literal, skip, length
+	}
 	if literal, skip, length = m.shifted(text); length > 0 {
 		return literal, skip, length
 	}
@@ -89,6 +93,20 @@ func inPlace(base, text []byte) int {
 		i += max(1, (bits.Len64(differ)+7)/8) // what is the same begins behind the last byte that is not
 	}
 	return -1
+}
+
+// replaced finds where base and text are the same again behind the next quote, if what is before that ends differently in both: a value was
+// replaced. It takes a literal then, without an index.
+func replaced(base, text []byte) (literal, skip, length int) {
+	const far, long = 4096, 32
+	literal, skip = bytes.IndexByte(text[:min(far, len(text))], '"'), bytes.IndexByte(base[:min(far, len(base))], '"')
+	if literal < 0 || skip < 0 || commonSuffix(base[:skip], text[:literal]) >= minCopy {
+		return 0, 0, 0
+	}
+	if length = CommonPrefix(base[skip:], text[literal:]); length < long {
+		length = 0
+	}
+	return literal, skip, length
 }
 
 // shifted looks for pieces of the text in the base, in longer steps the longer it finds none. JSON repeats itself, so a short match may

@@ -152,11 +152,15 @@ func BenchmarkMake(b *testing.B) {
 	base := []byte(pod(1))
 	times := strings.NewReplacer("09:12:5", "11:31:1", `"resourceVersion":"10001"`, `"resourceVersion":"10732"`)
 	for name, text := range map[string]string{
-		"times":   times.Replace(pod(1)),
-		"longer":  strings.ReplaceAll(times.Replace(pod(1)), `"SETTING_3`, `"A_LONGER_NAME_3`),
-		"rewrite": pod(2), // the values of all variables
+		"times":    times.Replace(pod(1)),
+		"longer":   strings.ReplaceAll(times.Replace(pod(1)), `"SETTING_3`, `"A_LONGER_NAME_3`),
+		"rewrite":  pod(2), // the values of all variables
+		"replaced": strings.Replace(times.Replace(pod(1)), `"app":"web"`, `"app":"`+longText(1200)+`"`, 1),
 	} {
-		in := []byte(text)
+		in, base := []byte(text), base
+		if name == "replaced" {
+			base = []byte(strings.Replace(pod(1), `"app":"web"`, `"app":"`+longText(1100)+`"`, 1))
+		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -166,6 +170,15 @@ func BenchmarkMake(b *testing.B) {
 			b.ReportMetric(float64(len(Make(base, []byte(text), 4000))), "delta-bytes")
 		})
 	}
+}
+
+// longText is of a value without structure.
+func longText(n int) string {
+	random, text := rand.New(rand.NewPCG(9, uint64(n))), make([]byte, n/2)
+	for i := range text {
+		text[i] = byte(random.Uint32())
+	}
+	return fmt.Sprintf("%x", text)
 }
 
 func BenchmarkApply(b *testing.B) {

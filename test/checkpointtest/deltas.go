@@ -20,7 +20,7 @@ func hidden(version int) string { return strings.ReplaceAll(wide(version), "secr
 // updated is an object at a version, as an update of a base.
 func updated(key string, base, version int) checkpoint.Object {
 	o := object(key, "u", "1")
-	o.Body = checkpoint.Update([]byte(wide(base)), []byte(wide(version)))
+	o.Body = checkpoint.Pack([]byte(wide(base))).Update([]byte(wide(version)))
 	return o
 }
 
@@ -60,7 +60,7 @@ func deltas(t *testing.T, s *suite) {
 	s.wantBodies(map[string]string{"a": wide(4), "b": "{}", "c": wide(1)})
 
 	other := object("c", "u", "1")
-	other.Body = checkpoint.Update([]byte(hidden(1)), []byte(hidden(2)))
+	other.Body = checkpoint.Pack([]byte(hidden(1))).Update([]byte(hidden(2)))
 	s.put(0, epoch, 6, "pods", other)
 	s.wantDamaged("c") // its base is another one
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 7,
@@ -118,7 +118,7 @@ func redactDeltas(t *testing.T, s *suite) {
 		return nil
 	}))
 	o := object("a", "u", "3")
-	o.Body = checkpoint.Update([]byte(hidden(2)), []byte(hidden(3)))
+	o.Body = checkpoint.Pack([]byte(hidden(2))).Update([]byte(hidden(3)))
 	s.put(0, epoch, 3, "pods", o)
 	s.wantBodies(map[string]string{"a": hidden(3), "b": hidden(1)})
 }
