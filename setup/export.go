@@ -55,7 +55,7 @@ func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
 	if sink.InCheckpoint {
 		return 12 * eighth, 0
 	}
-	return 9 * eighth, 3 * eighth
+	return 8 * eighth, 2 * eighth
 }
 
 // checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.
