@@ -28,7 +28,7 @@ type overlay struct {
 
 func newOverlay(ctx context.Context, s *spool.Spool, log sinks.Memory, base *inventory.Inventory, last uint64) (*overlay, error) {
 	o := &overlay{Memory: log, spool: s, base: base, moved: map[change.StreamID]change.Position{}}
-	positions, err := s.PositionsAt(ctx, last)
+	positions, err := s.Moved(ctx, last)
 	o.move(positions)
 	return o, err
 }

@@ -58,7 +58,11 @@ func (s *slot) beginSpool(ctx context.Context, m Memory, b *change.Batch, cause 
 	if err != nil || m.Seq()+1 != b.Seq {
 		return errors.Join(cause, err)
 	}
-	sp, err := s.parts.Spools.Create(ctx, s.number, s.parts.log)
+	base, err := s.positionsOf(ctx, nil)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	sp, err := s.parts.Spools.Create(ctx, s.number, s.parts.log, base)
 	if err == nil {
 		var opened *sinks.Opened
 		if opened, err = sp.Writer(ctx, b.Epoch, b.Seq-1); err == nil {
@@ -148,7 +152,7 @@ func (s *slot) spoolFits(ctx context.Context, sp *spool.Spool, seq uint64) error
 		return fmt.Errorf("%w: it is of %s, and the sink's is %s", spool.ErrUnusable, sp.Log, s.parts.log)
 	case seq > sp.Last:
 		return fmt.Errorf("%w: the log is at batch %d, and the spool ends with %d", spool.ErrUnusable, seq, sp.Last)
-	case seq < sp.First:
+	case seq+1 < sp.First: // the log is not opened yet
 		return nil
 	}
 	want, err := sp.PositionsAt(ctx, seq)
@@ -205,6 +209,9 @@ func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o
 // forwardTo forwards for some seconds to a log that is open, and removes the spool if that was all.
 func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *opened) (*opened, error) {
 	err := s.spoolFits(ctx, s.spool, state.Seq)
+	if err == nil && state.Seq+1 < s.spool.First {
+		err = fmt.Errorf("%w: the log ends with batch %d, and the spool begins with %d", spool.ErrUnusable, state.Seq, s.spool.First)
+	}
 	if errors.Is(err, spool.ErrUnusable) {
 		return o, s.putAside(s.spool, err)
 	}

@@ -4,12 +4,14 @@ package spool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -65,6 +67,7 @@ type Spool struct {
 	Log         string // the identity of the log that it goes on from
 	First, Last uint64 // batches, as of when it was opened
 	Since       time.Time
+	base        []change.Position // of the slot's streams, before First
 
 	folder *Folder
 	slot   int
@@ -72,15 +75,19 @@ type Spool struct {
 	sink   *sqlite.Sink
 }
 
-// Create makes the file of a slot.
-func (f *Folder) Create(ctx context.Context, slot int, log string) (*Spool, error) {
+// Create makes the file of a slot, whose streams have these positions in the log.
+func (f *Folder) Create(ctx context.Context, slot int, log string, base []change.Position) (*Spool, error) {
 	s, err := f.open(ctx, slot)
 	if err != nil {
 		return nil, err
 	}
 	s.Log, s.Since = log, time.Now()
-	const make = `create table spool_of (log text not null) strict; insert into spool_of values (?)`
-	if _, err := s.file.DB().ExecContext(ctx, make, log); err != nil {
+	positions, err := json.Marshal(base)
+	if err == nil {
+		const make = `create table spool_of (log text not null, positions text not null) strict; insert into spool_of values (?, ?)`
+		_, err = s.file.DB().ExecContext(ctx, make, log, string(positions))
+	}
+	if err != nil {
 		s.Close()
 		return nil, s.file.Fail("make the spool", err)
 	}
@@ -148,8 +155,11 @@ func (s *Spool) read(ctx context.Context) error {
 	if err := db.QueryRowContext(ctx, `select seq from log_slots`).Scan(&s.Last); err != nil {
 		return s.file.Fail("find the last batch of the spool", err)
 	}
-	s.Log, err = logOf(ctx, s.file)
-	return s.file.Fail("find out which log the spool is of", err)
+	var positions string
+	if err = db.QueryRowContext(ctx, `select log, positions from spool_of`).Scan(&s.Log, &positions); err == nil {
+		err = json.Unmarshal([]byte(positions), &s.base)
+	}
+	return s.file.Fail("find out what the spool goes on from", err)
 }
 
 // Writer opens the spool for the batches after a number. A spool that is not new has the batches up to that number.
@@ -162,9 +172,20 @@ func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Ba
 	return unusable(s.Memory.Forward(ctx, s.slot, after, visit))
 }
 
-// PositionsAt are the positions that its batches up to one have moved to.
-func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
+// Moved are the positions that its batches up to one have moved to.
+func (s *Spool) Moved(ctx context.Context, seq uint64) ([]change.Position, error) {
 	return s.Memory.PositionsAt(ctx, s.slot, seq)
+}
+
+// PositionsAt are those of all streams of the slot after a batch, which is its own or the one before its first.
+func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
+	moved, err := s.Moved(ctx, seq)
+	for _, p := range s.base {
+		if !slices.ContainsFunc(moved, func(m change.Position) bool { return m.Stream == p.Stream }) {
+			moved = append(moved, p)
+		}
+	}
+	return moved, err
 }
 
 // Bytes is the size of the file.

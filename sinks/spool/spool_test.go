@@ -53,7 +53,7 @@ func folder(path string) *spool.Folder {
 // filled has the batches in the file of slot 3.
 func filled(t *testing.T, f *spool.Folder, all []*change.Batch) {
 	t.Helper()
-	s, err := f.Create(t.Context(), 3, "kafka:x")
+	s, err := f.Create(t.Context(), 3, "kafka:x", []change.Position{{Stream: "nodes", ResourceVersion: "7"}, {Stream: pods.ID(), ResourceVersion: "99"}})
 	must(t, err)
 	opened, err := s.Writer(t.Context(), 7, 40)
 	must(t, err)
@@ -91,8 +91,12 @@ func TestBatchesComeBackAsTheyWere(t *testing.T) {
 		t.Errorf("changed are %v", changed)
 	}
 	positions, err := s.PositionsAt(t.Context(), 43)
-	if must(t, err); len(positions) != 1 || positions[0].ResourceVersion != "102" {
+	if must(t, err); len(positions) != 2 || positions[0].ResourceVersion != "102" || positions[1].ResourceVersion != "7" {
 		t.Errorf("at batch 43 the positions are %v", positions)
+	}
+	positions, err = s.PositionsAt(t.Context(), 40)
+	if must(t, err); len(positions) != 2 || positions[0].ResourceVersion != "7" || positions[1].ResourceVersion != "99" {
+		t.Errorf("before the first batch the positions are %v", positions)
 	}
 }
 
