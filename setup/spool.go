@@ -9,7 +9,7 @@ import (
 
 // Spools is where batches go while the sink is away; nil: nowhere.
 func Spools(c *config.Config, cluster *Cluster, log *slog.Logger) *spool.Folder {
-	if c.Sink.SpoolSize == 0 || !SinkOf(c).RebuildsCheckpoint {
+	if c.Sink.SpoolSize == 0 || !SinkOf(c).Spools {
 		return nil
 	}
 	path, err := c.SpoolFolder(cluster.Cluster)

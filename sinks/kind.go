@@ -10,6 +10,8 @@ type Kind struct {
 	RebuildsCheckpoint bool
 	// InCheckpoint: the log is in the checkpoint's file, and remembers what it has (Opened.Memory).
 	InCheckpoint bool
+	// Spools: batches go into a spool while the sink does not take them.
+	Spools bool
 	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
 	SnapshotTopics bool
 	// Deltas: a state is written as what differs from an earlier one, which the log has too. So before-images are always read, and who

@@ -399,7 +399,8 @@ func TestATokenThatExpiresIsOneProblem(t *testing.T) {
 	if err := client.CoreV1().ServiceAccounts("shop").Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := kube.RestartAPIServer(t.Context()); err != nil {
+	kube.KillAPIServer()
+	if err := kube.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	run.shows(t, `^⚠ the API server refuses the credentials \(401\): .*\n.*renew the token`)

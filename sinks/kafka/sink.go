@@ -22,7 +22,8 @@ import (
 )
 
 // Kind describes the sink.
-var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true, RebuildsCheckpoint: true, SnapshotTopics: true}
+var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true, RebuildsCheckpoint: true, Spools: true,
+	SnapshotTopics: true}
 
 // Sink is the Kafka destination.
 type Sink struct {

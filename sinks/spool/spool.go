@@ -67,7 +67,7 @@ type Spool struct {
 	Log         string // the identity of the log that it goes on from
 	First, Last uint64 // batches, as of when it was opened
 	Since       time.Time
-	base        []change.Position // of the slot's streams, before First
+	base        []change.Position // positions of the slot's streams before First
 
 	folder *Folder
 	slot   int
@@ -177,7 +177,7 @@ func (s *Spool) Moved(ctx context.Context, seq uint64) ([]change.Position, error
 	return s.Memory.PositionsAt(ctx, s.slot, seq)
 }
 
-// PositionsAt are those of all streams of the slot after a batch, which is its own or the one before its first.
+// PositionsAt are the positions of all streams of the slot after a batch: its own, or the one before its first.
 func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
 	moved, err := s.Moved(ctx, seq)
 	for _, p := range s.base {
