@@ -9,7 +9,6 @@ import (
 	"kubecdc/change/provenance"
 	"kubecdc/export/batching"
 	"kubecdc/internal/dependency"
-	"kubecdc/internal/failpoint"
 	"kubecdc/sinks/spool"
 )
 
@@ -76,6 +75,5 @@ func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
 	}
 	p.Written = func() { f.written(b) }
 	err := f.to.Write(ctx, p)
-	failpoint.Hit(failpoint.Forwarded)
 	return dependency.Tag(dependency.Sink, err)
 }

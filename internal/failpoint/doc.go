@@ -22,7 +22,6 @@ const (
 const (
 	SignalAnswered = "signal-answered" // an answer to what a user asks was stored
 	AuditWritten   = "audit-written"   // audit records are durable, and who brought them does not know it
-	Forwarded      = "forwarded"       // the sink has committed a batch of a spool
 	RestoreTold    = "restore-told"    // a stream has found and reported a restore of etcd, which no other stream has followed
 )
 

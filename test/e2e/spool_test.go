@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"kubecdc/change"
-	"kubecdc/internal/failpoint"
 	"kubecdc/status"
 	"kubecdc/test/servers"
 )
@@ -72,46 +71,6 @@ func (e *Exporter) awaitSpooled(t testing.TB, want map[change.StreamID]change.Re
 func apart(t testing.TB, env map[string]string) map[string]string {
 	t.Helper()
 	return with(env, "KUBECDC_SPOOL_DIR", t.TempDir())
-}
-
-// The sink is away in turn, for longer than a batch may take: killed while it spools and while it forwards, at each step; and an API server
-// that restarts. In the end the log is as if nothing had been.
-func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
-	servers.Slow(t)
-	t.Parallel()
-	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	lane := w.Kafka.Lane(t)
-	env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
-	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
-	e := StartExporter(t, "the first", env)
-	e.AwaitReady(t)
-	w.AwaitComplete(t, writer, Kinds)
-	for _, step := range []string{failpoint.Prepared, failpoint.DataProduced, failpoint.Written} { // of batches that go into the spool
-		lane.Cut()
-		writer.Run(50)
-		e.awaitLogged(t, "the sink does not take batches: they go into the spool")
-		e.Kill()
-		killed := StartExporter(t, "killed at "+step, with(env, "KUBECDC_FAILPOINT", step+":3"))
-		stop := writer.Start(20)
-		killed.Wait(t)
-		stop()
-		e = StartExporter(t, "after "+step, env)
-		writer.Run(50)
-		e.awaitSpooled(t, writer.Marks(Kinds))
-		must(t, w.Kube.Compact(context.Background(), 0))
-		e.Kill()
-		must(t, lane.Restore())
-		for _, step := range []string{failpoint.Forwarded, failpoint.ControlWritten, failpoint.Committed} { // of batches that are forwarded
-			StartExporter(t, "forwards up to "+step, with(env, "KUBECDC_FAILPOINT", step+":1")).Wait(t)
-		}
-		e = StartExporter(t, "forwards the rest", env)
-		w.AwaitComplete(t, writer, Kinds)
-	}
-	must(t, w.Kube.RestartAPIServer(context.Background()))
-	writer.Run(50)
-	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
 // A spool that is full stops the reading, and says so. Once the sink is back, all that it missed is there.
