@@ -7,7 +7,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/status"
-	"kubecdc/test/servers"
 )
 
 // The broker is away while etcd is compacted: the exporter reads on, and writes everything once the broker is back.
