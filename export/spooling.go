@@ -321,11 +321,9 @@ type spooling struct {
 // append writes a batch to the spool. While that is full, it waits until the session ends.
 func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	for {
-		err := error(nil)
-		if full := m.spool.IsFull(); !full {
+		err := errSpoolFull
+		if !m.spool.IsFull() {
 			_, err = m.log.Write(ctx, b)
-		} else {
-			err = errSpoolFull
 		}
 		if err == nil {
 			m.over.move(b.Positions)

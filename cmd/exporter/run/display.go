@@ -125,18 +125,23 @@ func (d *display) follow(ctx context.Context, state *live.Exporter) {
 		d.Live(screen.Part{Text: recovering})
 		if !listed {
 			listed = true
-			d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: summaryOf(s, time.Since(began))})
+			d.say(true, summaryOf(s, time.Since(began)))
 		}
 		d.rights(s)
 		d.credentials(s)
 		if text, complete := gaps.next(s); recovering == "" && !d.unknown && text != "" {
-			sign, paint := "✓ ", d.Colours.Added
-			if !complete {
-				sign, paint = "⚠ ", d.Colours.Alert
-			}
-			d.Print(screen.Part{Text: sign, Paint: paint}, screen.Part{Text: text})
+			d.say(complete, text)
 		}
 	}
+}
+
+// say prints a line that is good news, or a warning.
+func (d *display) say(isGood bool, text string) {
+	sign, paint := "⚠ ", d.Colours.Alert
+	if isGood {
+		sign, paint = "✓ ", d.Colours.Added
+	}
+	d.Print(screen.Part{Text: sign, Paint: paint}, screen.Part{Text: text})
 }
 
 // gapReport tells of the gaps of all streams together: what has broken one watch has mostly broken the others.
@@ -256,12 +261,11 @@ func (d *display) rights(s *live.Snapshot) {
 		return
 	}
 	if d.forbidden = forbidden; forbidden == 0 {
-		d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: "all resources can be read now"})
+		d.say(true, "all resources can be read now")
 		return
 	}
 	slices.Sort(may)
-	d.Print(screen.Part{Text: "⚠ ", Paint: d.Colours.Alert},
-		screen.Part{Text: fmt.Sprintf("%d of %d resources can't be read with these rights; the others are exported", forbidden, len(s.Streams))})
+	d.say(false, fmt.Sprintf("%d of %d resources can't be read with these rights; the others are exported", forbidden, len(s.Streams)))
 	if may = slices.Compact(may); len(may) > 0 && len(may) <= 12 {
 		_, _ = d.Write([]byte("  only what can be read:  exporter run --resources " + strings.Join(may, ",") + "\n"))
 	}
@@ -278,10 +282,10 @@ func (d *display) credentials(s *live.Snapshot) {
 		return
 	}
 	if d.unknown = unknown; !unknown {
-		d.Print(screen.Part{Text: "✓ ", Paint: d.Colours.Added}, screen.Part{Text: "the API server accepts the credentials again"})
+		d.say(true, "the API server accepts the credentials again")
 		return
 	}
-	d.Print(screen.Part{Text: "⚠ ", Paint: d.Colours.Alert}, screen.Part{Text: "the API server refuses the credentials (401): they expired, or were revoked"})
+	d.say(false, "the API server refuses the credentials (401): they expired, or were revoked")
 	_, _ = d.Write([]byte("  what is missed meanwhile is recovered: renew the token, certificate or login of the kubeconfig's user\n"))
 }
 
