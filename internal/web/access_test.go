@@ -47,16 +47,9 @@ func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
 	return r, &now
 }
 
-// The real API server knows the tokens, and RBAC says who may do what: also as somebody else.
-func TestTheAPIServerDecides(t *testing.T) {
-	servers.Need(t)
-	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{Users: []servers.User{
-		{Name: "alice", Token: "token-of-alice", Groups: []string{"readers"}}, {Name: "exporter", Token: "token-of-exporter"},
-		{Name: "powerless", Token: "token-of-powerless"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kube.Stop()
+// grantAll grants the rights that TestTheAPIServerDecides asks for.
+func grantAll(t *testing.T, kube *servers.Kubernetes) {
+	t.Helper()
 	grant(t, kube, "exporter", rbac.Subject{Kind: "User", Name: "exporter"}, ReviewRights...)
 	read := []string{"get", "list"}
 	grant(t, kube, "read", rbac.Subject{Kind: "Group", Name: "readers"}, rbac.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}},
@@ -68,6 +61,19 @@ func TestTheAPIServerDecides(t *testing.T) {
 	grant(t, kube, "bob", rbac.Subject{Kind: "User", Name: "bob"}, rbac.PolicyRule{Verbs: read, APIGroups: []string{""}, Resources: []string{"nodes"}})
 	grant(t, kube, "auditors", rbac.Subject{Kind: "Group", Name: "auditors"}, rbac.PolicyRule{Verbs: read, APIGroups: []string{""}, Resources: []string{"events"}})
 	grant(t, kube, "accounts", rbac.Subject{Kind: "Group", Name: "system:serviceaccounts:shop"}, rbac.PolicyRule{Verbs: read, APIGroups: []string{""}, Resources: []string{"services"}})
+}
+
+// The real API server knows the tokens, and RBAC says who may do what: also as somebody else.
+func TestTheAPIServerDecides(t *testing.T) {
+	servers.Need(t)
+	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{Users: []servers.User{
+		{Name: "alice", Token: "token-of-alice", Groups: []string{"readers"}}, {Name: "exporter", Token: "token-of-exporter"},
+		{Name: "powerless", Token: "token-of-powerless"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kube.Stop()
+	grantAll(t, kube)
 	reviews, now := reviewsAs(t, kube.UserConfig(kube.Address, "token-of-exporter"))
 	servers.Await(t, "RBAC to learn of the bindings, by a watch", func() (bool, error) {
 		*now = now.Add(refusedFor)
@@ -119,6 +125,13 @@ func TestTheAPIServerDecides(t *testing.T) {
 	if err := powerless.Allow(t.Context(), "token-of-alice", pods); err == nil || !strings.Contains(err.Error(), needs) {
 		t.Errorf("reviews without the right to review: %v", err)
 	}
+	wantAnOutageOutlived(t, kube, reviews, now)
+}
+
+// wantAnOutageOutlived stops the API server: for a while what it allowed before is allowed.
+func wantAnOutageOutlived(t *testing.T, kube *servers.Kubernetes, reviews *Reviews, now *time.Time) {
+	t.Helper()
+	pods := resource("list", "pods", "", "")
 	if err := kube.API.Stop(); err != nil {
 		t.Fatal(err)
 	}
