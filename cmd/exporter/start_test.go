@@ -305,7 +305,7 @@ func TestATakenDefaultPortIsNoObstacle(t *testing.T) {
 	if taken, err := net.Listen("tcp", config.DefaultListen); err == nil { // else somebody has it already
 		defer taken.Close()
 	}
-	s := start(t, "run", kubeconfig(t, identified(t), "", ""), "KUBECDC_LISTEN=")
+	s := start(t, "run", kubeconfig(t, hanging(t), "", ""), "KUBECDC_LISTEN=")
 	served := regexp.MustCompile(`status, health and metrics are served address=http://(127\.0\.0\.1:\d+)/`)
 	e2e.Await(t, "an address to be served", func() (bool, error) { return served.MatchString(s.text.String()), nil })
 	if s.listen = served.FindStringSubmatch(s.text.String())[1]; s.listen == config.DefaultListen {
