@@ -36,7 +36,7 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 			return nil, err
 		}
 	}
-	end, err := log.At(ctx, time.Time{})
+	end, err := log.CutAt(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (q *Request) checkpointBound(ctx context.Context, a *Asked, b *Bound) error
 
 func (q *Request) timeBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound) error {
 	b.Clock, b.Time = "logged", a.Time
-	cut, err := log.At(ctx, a.Time)
+	cut, err := log.CutAt(ctx, a.Time)
 	switch {
 	case errors.Is(err, sinks.ErrNotKept) && a == &q.From && q.Incomplete:
 		p.Incomplete = append(p.Incomplete, err.Error())

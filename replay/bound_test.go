@@ -22,7 +22,7 @@ func (written) Retained(context.Context, []string) (map[string]sinks.Retained, e
 	return map[string]sinks.Retained{"nodes": since, "pods": since}, nil
 }
 
-func (written) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
+func (written) CutAt(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	if logged.IsZero() {
 		return batches(5), nil
 	}

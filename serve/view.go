@@ -82,7 +82,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
-		end, err := v.log.At(ctx, time.Time{})
+		end, err := v.log.CutAt(ctx, time.Time{})
 		if err != nil {
 			return nil, err
 		}

@@ -19,9 +19,9 @@ var ErrNotKept = errors.New("the log does not go back that far")
 type Reader interface {
 	// Resources returns the ids of the resources that the log has, or may have, changes of.
 	Resources(ctx context.Context) ([]string, error)
-	// At is the last cut whose batches were all logged at or before a time; zero: the end of the log now. ErrNotKept if the control records
+	// CutAt returns the last cut whose batches were all logged at or before a time; zero: the end of the log now. ErrNotKept if the control records
 	// do not go back that far.
-	At(ctx context.Context, logged time.Time) (Cut, error)
+	CutAt(ctx context.Context, logged time.Time) (Cut, error)
 	// Retained returns what the log still has of some of its resources; empty: of all.
 	Retained(ctx context.Context, resources []string) (map[string]Retained, error)
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.

@@ -162,10 +162,10 @@ func wantPastRead(t *testing.T, url string) {
 	if since := kept["pods"].Since; err != nil || !since.Equal(at("2026-06-04T00:00:00Z")) {
 		t.Errorf("the log is kept since %s, %v", since, err)
 	}
-	if _, err := r.At(t.Context(), at("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotKept) {
+	if _, err := r.CutAt(t.Context(), at("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotKept) {
 		t.Errorf("a cut from before what is kept: %v", err)
 	}
-	cut, err := r.At(t.Context(), at("2026-06-05T18:00:00Z"))
+	cut, err := r.CutAt(t.Context(), at("2026-06-05T18:00:00Z"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,8 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// At scans each slot's last batch, and its first one if it has none before the cut.
-func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+// CutAt scans each slot's last batch, and its first one if it has none before the cut.
+func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	if logged.IsZero() {
 		return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
 	}
@@ -101,7 +101,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	if err != nil {
 		return nil, err
 	}
-	end, err := r.At(ctx, time.Time{})
+	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	for {
 		to := q.To
 		if to == nil {
-			end, err := r.At(ctx, time.Time{})
+			end, err := r.CutAt(ctx, time.Time{})
 			if err != nil {
 				return err
 			}

@@ -379,7 +379,7 @@ func TestAClockThatGoesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, want := range map[time.Time]uint64{time.Now(): 10, last: 40, time.Now().Add(-time.Hour): 0} {
-		if cut, err := r.At(t.Context(), at); err != nil || cut.Batches[0] != want {
+		if cut, err := r.CutAt(t.Context(), at); err != nil || cut.Batches[0] != want {
 			t.Errorf("at %s the log was at batch %d, want %d: %v", at, cut.Batches[0], want, err)
 		}
 	}

@@ -66,8 +66,8 @@ func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cu
 	return numbers, cut, err
 }
 
-// At finds the last batch until then, and of each slot the last one up to that.
-func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+// CutAt finds the last batch until then, and of each slot the last one up to that.
+func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	numbers, cut, err := r.slots(ctx)
 	if err == nil && !logged.IsZero() {
 		err = r.at(ctx, logged.UnixMilli(), numbers, cut)

@@ -42,7 +42,7 @@ func printing(t *testing.T, format, colour string) *printer {
 		t.Fatal(err)
 	}
 	return &printer{flags: p, colours: p.newColours(io.Discard), titled: true, bodies: true,
-		teller: query.Teller{NoPatch: format == "diff" || format == "wide"}}
+		teller: query.EventMaker{NoPatch: format == "diff" || format == "wide"}}
 }
 
 func printed(t *testing.T, p *printer, l *sinks.Logged) string {

@@ -60,7 +60,7 @@ type changes struct {
 	warned       bool // that the filter does not apply to some changes
 	labelled     *sinks.Labelled
 	requests     *query.Requests
-	untold       query.Untold
+	untold       query.Unmatched
 	refreshed    time.Time
 	bookkeeping  bool // is shown too
 	typed        bool // resources are named
@@ -110,7 +110,7 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 // after returns the cut after which the changes begin that --since asks for, and says what they may lack.
 func (t *changes) after(ctx context.Context, c *cobra.Command, r sinks.Reader, resources []string) (*sinks.Cut, error) {
 	target := query.TargetOf(t.begin, true)
-	cut, missing, err := query.Start(ctx, r, resources, target)
+	cut, missing, err := query.TailStart(ctx, r, resources, target)
 	if t.incomplete && errors.Is(err, sinks.ErrNotKept) {
 		return nil, t.printCoverage(c.ErrOrStderr(), target, nil, missing)
 	}
@@ -125,10 +125,10 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
 	defer show.End()
 	if wanted := q.Wanted; t.by != "" {
-		touches := t.requests.Touches(t.by)
+		touches := t.requests.MayHaveChanged(t.by)
 		q.Wanted = func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && touches(l) }
 	}
-	t.untold, t.left, q.Progress = query.Untold{}, 0, show.At
+	t.untold, t.left, q.Progress = query.Unmatched{}, 0, show.At
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		by := t.requests.Who(l)
 		t.untold.Count(t.requests, l, by)

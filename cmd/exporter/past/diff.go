@@ -80,7 +80,7 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 		return err
 	}
 	for _, s := range states {
-		if err := p.printCoverage(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
+		if err := p.printCoverage(c.ErrOrStderr(), s.Moment, s.Coverage, s.Missing); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, sta
 			return err
 		}
 		count++
-		d.By = p.requests.Between(before, after)
+		d.By = p.requests.UsersBetween(before, after)
 		return p.printDifference(w, colours, d)
 	})
 	if err != nil {

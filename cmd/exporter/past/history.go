@@ -40,7 +40,7 @@ type history struct{ changes }
 
 // NewHistory returns the command exporter history.
 func NewHistory() *cobra.Command {
-	t := &history{changes{printer: printer{teller: query.Teller{Remember: true}}}}
+	t := &history{changes{printer: printer{teller: query.EventMaker{Remember: true}}}}
 	t.incomplete = true // a history has what there is
 	c := t.flags(&cobra.Command{Use: "history " + cli.ObjectsUse + " [flags]", Short: "Show every change of objects", Long: historyHelp},
 		"diff", "table")
@@ -65,7 +65,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing); err != nil {
 		return err
 	}
-	end, err := r.At(ctx, time.Time{})
+	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (t *history) caused(ctx context.Context, r sinks.Reader, all []line, deleti
 	kept := all[:0]
 	for _, l := range all {
 		if d := l.deletion; d != nil {
-			if t.by != "" && !d.By.Is(t.by) {
+			if t.by != "" && !d.Requester.Is(t.by) {
 				continue
 			}
 			var err error

@@ -23,7 +23,7 @@ func TestAHistoryInYAMLIsTheOneInJSON(t *testing.T) {
 	stream := change.NewStream(change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}, "", "", "")
 	history := func(format, separator string) []string {
 		var out bytes.Buffer
-		p := &printer{flags: &pastFlags{Output: cli.Output{Format: format}}, teller: query.Teller{Remember: true}}
+		p := &printer{flags: &pastFlags{Output: cli.Output{Format: format}}, teller: query.EventMaker{Remember: true}}
 		for i, body := range []string{`{"data":{"a":"1"}}`, `{"data":{"a":"yes","b":"2026-11-22"}}`} {
 			l := &sinks.Logged{Logged: time.Unix(100, 0), Change: change.Change{Stream: stream, Op: change.Create, Namespace: "default", Name: "app",
 				UID: "u", ResourceVersion: change.VersionOf(uint64(10 + i)), Time: time.Unix(99, 0), After: []byte(body)}}

@@ -20,7 +20,7 @@ type printer struct {
 	titled  bool // each change has the name of its object
 	bodies  bool // documents have the object before and after
 	logged  bool // on a terminal the time is when the log got the change
-	teller  query.Teller
+	teller  query.EventMaker
 }
 
 // change makes the text of a change.

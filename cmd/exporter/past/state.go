@@ -64,7 +64,7 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full
 		return err
 	}
 	state := states[0]
-	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
+	if err := p.printCoverage(c.ErrOrStderr(), state.Moment, state.Coverage, state.Missing); err != nil {
 		return err
 	}
 	out, end := p.page(c.OutOrStdout(), false)

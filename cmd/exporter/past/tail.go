@@ -83,7 +83,7 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	if err := t.readRequests(ctx, c, r, &of, asked); err != nil {
 		return err
 	}
-	end, err := r.At(ctx, time.Time{})
+	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sin
 // newest reads the last changes: in ever longer times before now, until there are enough.
 func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
 	for _, back := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
-		cut, err := r.At(ctx, time.Now().Add(-back))
+		cut, err := r.CutAt(ctx, time.Now().Add(-back))
 		if errors.Is(err, sinks.ErrNotKept) {
 			break
 		}

@@ -16,8 +16,8 @@ import (
 // has no batch among so many is cut by offsets.
 const recentControls = 2000
 
-// At finds the first control record after the time, and reads from a little before it to the end.
-func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+// CutAt finds the first control record after the time, and reads from a little before it to the end.
+func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	f := &cutFinder{Cut: sinks.Cut{Batches: map[int]uint64{}}, logged: logged, passed: map[int]bool{}, first: change.Offsets{},
 		last: change.Offsets{}}
 	stable, err := r.stableEnds(ctx)
