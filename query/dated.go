@@ -81,7 +81,7 @@ func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question,
 	}}
 	if cut, err := r.CutAt(ctx, since); err == nil {
 		query.After = &cut
-	} else if !errors.Is(err, sinks.ErrNotKept) {
+	} else if !errors.Is(err, sinks.ErrNotRetained) {
 		return err
 	}
 	if err := f.limit(ctx, r, since, daters, &query); err != nil {
@@ -93,7 +93,7 @@ func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question,
 		return nil
 	}
 	err := r.Changes(ctx, query, visit)
-	if errors.Is(err, sinks.ErrNotKept) && query.After != nil {
+	if errors.Is(err, sinks.ErrNotRetained) && query.After != nil {
 		query.After = nil
 		for _, d := range daters { // some may have been read before they were pruned
 			d.changes = nil

@@ -339,7 +339,7 @@ func TestUnknownMoments(t *testing.T) {
 		_, err := query.ReadStates(t.Context(), newLog(), query.Question{Objects: sinks.Objects{Resources: resources}}, moment)
 		return err
 	}
-	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotKept) {
+	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotRetained) {
 		t.Error(err)
 	}
 	var none fault.Usage

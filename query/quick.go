@@ -87,7 +87,7 @@ func findsObjects(ctx context.Context, r sinks.Reader) (bool, error) {
 
 // unlessScan returns an error, unless it says that every change must be read.
 func unlessScan(err error) error {
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sinks.ErrNotKept) || errors.Is(err, errStop) {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sinks.ErrNotRetained) || errors.Is(err, errStop) {
 		return nil
 	}
 	return err

@@ -67,7 +67,7 @@ func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 		return t, err
 	}
 	if logged.Logged.IsZero() {
-		return t, fmt.Errorf("its batch is not in the log, or its batch record is pruned: %w", sinks.ErrNotKept)
+		return t, fmt.Errorf("its batch is not in the log, or its batch record is pruned: %w", sinks.ErrNotRetained)
 	}
 	return logged, nil
 }

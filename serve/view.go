@@ -188,7 +188,7 @@ func (v *views) forget(more int) {
 
 func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, of sinks.Objects) (*view, error) {
 	states, err := query.ReadStates(ctx, log, query.Question{Objects: of}, target)
-	if errors.Is(err, sinks.ErrNotKept) {
+	if errors.Is(err, sinks.ErrNotRetained) {
 		return nil, expired(err)
 	}
 	if err != nil {

@@ -310,7 +310,7 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 				return all(l)
 			})
 			switch {
-			case errors.Is(err, sinks.ErrNotKept):
+			case errors.Is(err, sinks.ErrNotRetained):
 				told[name]++
 			case err != nil || !slices.Equal(got, want):
 				t.Errorf("seed %d, %s: %d records were read after batch %d, and %d when some were removed at the %d: %v", seed, name, len(want), batch, len(got), at, err)
@@ -345,7 +345,7 @@ func TestChangesAfterABatchThatIsGone(t *testing.T) {
 			got++
 			return nil
 		})
-		if errors.Is(err, sinks.ErrNotKept) {
+		if errors.Is(err, sinks.ErrNotRetained) {
 			if told++; told != batch+1 {
 				t.Errorf("the changes after batch %d are gone, but not those of an earlier one", batch)
 			}

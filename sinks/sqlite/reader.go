@@ -82,7 +82,7 @@ func (r *Reader) at(ctx context.Context, logged int64, numbers map[int64]int, cu
 	}
 	after, since, err := r.kept(ctx)
 	if err == nil && logged < since && end <= after+1 {
-		return fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotKept)
+		return fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotRetained)
 	}
 	for id, slot := range numbers {
 		last, err := r.lastBefore(ctx, id, end)

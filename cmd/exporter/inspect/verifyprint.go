@@ -31,7 +31,7 @@ func printVerified(w io.Writer, out *cli.Output, all []verify.Result) error {
 				continue
 			}
 			plain.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
-				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Apart), r.Pending, r.Ignored,
+				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Scattered), r.Pending, r.Ignored,
 				time.Since(r.Confirmed).Round(time.Second))
 		}
 		if verify.Differing(all) > 0 {

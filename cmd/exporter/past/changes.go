@@ -111,7 +111,7 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 func (t *changes) after(ctx context.Context, c *cobra.Command, r sinks.Reader, resources []string) (*sinks.Cut, error) {
 	target := query.TargetOf(t.begin, true)
 	cut, missing, err := query.TailStart(ctx, r, resources, target)
-	if t.incomplete && errors.Is(err, sinks.ErrNotKept) {
+	if t.incomplete && errors.Is(err, sinks.ErrNotRetained) {
 		return nil, t.printCoverage(c.ErrOrStderr(), target, nil, missing)
 	}
 	if err != nil {

@@ -214,7 +214,7 @@ func refusal(at query.Target, missing []string) error {
 
 // notKept says what to do about a log that does not go back far enough.
 func notKept(err error) error {
-	if errors.Is(err, sinks.ErrNotKept) {
+	if errors.Is(err, sinks.ErrNotRetained) {
 		return fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY, KUBECDC_SINK_POSTGRES_HISTORY or KUBECDC_SQLITE_HISTORY says how long the log keeps every change", err)
 	}
 	return err

@@ -114,7 +114,7 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sin
 func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
 	for _, back := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
 		cut, err := r.CutAt(ctx, time.Now().Add(-back))
-		if errors.Is(err, sinks.ErrNotKept) {
+		if errors.Is(err, sinks.ErrNotRetained) {
 			break
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q s
 		}
 		q.After = &cut
 		past, err := t.lines(ctx, c, r, q)
-		if len(past) == t.last || err != nil && !errors.Is(err, sinks.ErrNotKept) {
+		if len(past) == t.last || err != nil && !errors.Is(err, sinks.ErrNotRetained) {
 			return past, err
 		}
 	}

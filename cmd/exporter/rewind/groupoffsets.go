@@ -70,7 +70,7 @@ func moveGroup(ctx context.Context, p *cli.Checkpoints, text string, g groupFlag
 	if err != nil {
 		return err
 	}
-	now, err := replay.At(ctx, p.Store, p.Now)
+	now, err := replay.FindAt(ctx, p.Store, p.Now)
 	if err != nil {
 		return err
 	}

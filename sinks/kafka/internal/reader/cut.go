@@ -46,7 +46,7 @@ func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error)
 			return f.Cut, err
 		}
 		if first > 0 && first == starts[p] && f.oldest.After(logged) && !logged.IsZero() {
-			return f.Cut, fmt.Errorf("the first control record is of %s: %w", f.oldest.UTC().Format(time.RFC3339), sinks.ErrNotKept)
+			return f.Cut, fmt.Errorf("the first control record is of %s: %w", f.oldest.UTC().Format(time.RFC3339), sinks.ErrNotRetained)
 		}
 	}
 	f.Offsets = f.offsets(stable)
