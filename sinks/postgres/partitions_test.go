@@ -75,13 +75,7 @@ func (e *era) day(t *testing.T, n int) {
 
 func (e *era) await(t *testing.T, query string, want ...string) {
 	t.Helper()
-	var got []string
-	for clock := servers.StartClock(); !clock.Late(); time.Sleep(10 * time.Millisecond) {
-		if got = rows(t, e.look, query); reflect.DeepEqual(got, want) {
-			return
-		}
-	}
-	t.Fatalf("%s\ngives\n  %s\nnot\n  %s\n%s", query, strings.Join(got, "\n  "), strings.Join(want, "\n  "), e.logged())
+	servers.Await(t, fmt.Sprintf("%s to give %q", query, want), func() (bool, error) { return slices.Equal(rows(t, e.look, query), want), nil })
 }
 
 func numberedOn(stream *change.Stream, seq int, changes ...change.Change) *change.Batch {
