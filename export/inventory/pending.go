@@ -101,7 +101,7 @@ func (p *pending) reset() {
 func (p *pending) add(e effect) {
 	p.first, p.last = cmp.Or(p.first, e.Seq), e.Seq
 	p.offsets = p.offsets.Merge(e.offsets)
-	p.controls = append(p.controls, checkpoint.KeptControls(e.Controls)...)
+	p.controls = append(p.controls, checkpoint.RetainedControls(e.Controls)...)
 	for _, position := range e.Positions {
 		p.positions[position.Stream] = position
 	}

@@ -42,7 +42,7 @@ func (e *Exporter) Committed(c Committed) {
 		s.Ended = p.Ended != ""
 		s.Position = p
 	}
-	for _, control := range checkpoint.KeptControls(c.Batch.Controls) {
+	for _, control := range checkpoint.RetainedControls(c.Batch.Controls) {
 		e.committed(&control)
 	}
 }
