@@ -130,7 +130,7 @@ func TestARegistryThatHasLostTheKeysIsRefused(t *testing.T) {
 	log, _ = openLog(t, s, 0, 2, sinks.Durable{Seq: 1})
 	_, err := log.Write(servers.Context(t), b)
 	refusal := refusalOf(t, err)
-	if !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "restore the registry") {
+	if !refusal.Refuses(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "restore the registry") {
 		t.Errorf("refused: %v", err)
 	}
 	if err := refusal.Again(servers.Context(t)); err == nil {
@@ -260,7 +260,7 @@ func TestARefusedSchemaRefusesOneResource(t *testing.T) {
 	b := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}}
 	_, err := log.Write(servers.Context(t), b)
 	refusal := refusalOf(t, err)
-	if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "pods-key") {
+	if !refusal.Refuses(podStream.Resource) || refusal.Refuses(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "pods-key") {
 		t.Errorf("refused: %v", err)
 	}
 	if err := refusal.Again(servers.Context(t)); err == nil {

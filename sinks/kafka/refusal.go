@@ -75,7 +75,7 @@ func (l *slotLog) refuse(topic string, err error, p probe) *sinks.RefusedError {
 	p.sink, p.slot, p.topic = l.sink, l.slot, topic
 	return &sinks.RefusedError{Refusals: []sinks.Refusal{{
 		Place: topic, Err: err, Again: p.run,
-		Of: func(r change.Resource) bool { return change.Topic(l.envelope.Prefix, r) == topic },
+		Refuses: func(r change.Resource) bool { return change.Topic(l.envelope.Prefix, r) == topic },
 	}}}
 }
 

@@ -40,7 +40,7 @@ func TestALimitBelowTheStubRefusesOneResource(t *testing.T) {
 			pods := &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{huge("big", 20, 3<<20)}}
 			_, err := log.Write(servers.Context(t), &change.Batch{Epoch: 1, Seq: 1, Changes: slices.Concat(pods.Changes, nodes.Changes)})
 			refusal := refusalOf(t, err)
-			if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "raise max.message.bytes") {
+			if !refusal.Refuses(podStream.Resource) || refusal.Refuses(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "raise max.message.bytes") {
 				t.Errorf("refused: %v", err)
 			}
 			mustDo(t, log.Close())
@@ -176,7 +176,7 @@ func TestATopicThatRefusesTimesRefusesOneResource(t *testing.T) {
 	old := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}}
 	old.Changes[0].Time = time.Now().Add(-time.Hour)
 	_, err := log.Write(servers.Context(t), old)
-	if refusal := refusalOf(t, err); !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "message.timestamp.type=LogAppendTime") {
+	if refusal := refusalOf(t, err); !refusal.Refuses(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "message.timestamp.type=LogAppendTime") {
 		t.Errorf("refused: %v", err)
 	}
 	mustDo(t, log.Close())

@@ -160,7 +160,7 @@ func TestATopicThatExpiresIsRefused(t *testing.T) {
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	_, err = log.Write(servers.Context(t), &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
 	var refused *sinks.RefusedError
-	if !errors.As(err, &refused) || !refused.Refusals[0].Of(pods) || refused.Refusals[0].Of(nodes) {
+	if !errors.As(err, &refused) || !refused.Refusals[0].Refuses(pods) || refused.Refusals[0].Refuses(nodes) {
 		t.Fatalf("a write to a topic that expires: %v", err)
 	}
 	if err := refused.Refusals[0].Again(servers.Context(t)); err == nil {
@@ -191,7 +191,7 @@ func TestATopicOfALongerPrefixIsRefused(t *testing.T) {
 	batch.Changes[0].Stream = change.NewStream(v2, "", "", "")
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	_, err := log.Write(servers.Context(t), batch)
-	if refused, is := errors.AsType[*sinks.RefusedError](err); !is || !refused.Refusals[0].Of(v2) || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {
+	if refused, is := errors.AsType[*sinks.RefusedError](err); !is || !refused.Refusals[0].Refuses(v2) || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {
 		t.Errorf("a write to the topic of another log: %v", err)
 	}
 	if _, err := newSink(t, cfg).Check(servers.Context(t), []change.Resource{v2}); err == nil || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {

@@ -148,7 +148,7 @@ func (l *Log) Key(r *consumer.Record) (encoding.Encoding, encoding.Key, error) {
 	err := change.CheckVersion(r.Headers[change.HeaderVersion])
 	var e encoding.Encoding
 	if err == nil {
-		e, err = l.Encodings.Of(r.Headers)
+		e, err = l.Encodings.ByHeaders(r.Headers)
 	}
 	var key encoding.Key
 	if err == nil {
