@@ -7,8 +7,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// What lives now, of a stream; that, of keys; what lived at a number, of some streams, with its batch; and with it what was deleted by then,
-// as no event told. The parameter is that stream, a list of streams, or keys.
+// These select the objects whose last change is read. The parameter is one stream, some keys, or a list of streams. living and
+// ofKeys select what lives now. lived selects what lived at a number, with its batch. known also selects what was deleted by then
+// without an observed event.
 var (
 	living = selection{`o.gone is null and o.stream = ?2`, noBatch, false}
 	ofKeys = selection{`o.id in (select x.id from json_each(?2 -> 'keys') k cross join log_objects x on x.resource = ?2 ->> 'resource' and
@@ -25,7 +26,7 @@ type selection struct {
 	deletions      bool
 }
 
-// lastChanges visits the last change of each of some objects, up to a number; of those only whose last one is no deletion.
+// lastChanges visits the last change of each of some objects, up to a number. Deletions are visited only if they are selected.
 func (r *Reader) lastChanges(
 	ctx context.Context, which selection, arg any, bodies bool, to int64, visit func(*record, *sinks.Logged) error,
 ) error {
@@ -40,13 +41,13 @@ func (r *Reader) lastChanges(
 		}
 		for i := range records {
 			record := &records[i]
-			told := record.op&opInferred == 0 && !record.gap.Valid
-			if after = record.object; change.Op(record.op) == change.Delete && (told || !which.deletions) {
+			observed := record.op&opInferred == 0 && !record.gap.Valid
+			if after = record.object; change.Op(record.op) == change.Delete && (observed || !which.deletions) {
 				continue
 			}
 			var l sinks.Logged
 			record.into(&l.Change)
-			if l.Stream, err = names.of(ctx, record.stream); err != nil {
+			if l.Stream, err = names.stream(ctx, record.stream); err != nil {
 				return err
 			}
 			if bodies {
@@ -62,7 +63,7 @@ func (r *Reader) lastChanges(
 	return nil
 }
 
-// table visits what lives.
+// table visits what lives now.
 func (s *scan) table(ctx context.Context) error {
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
 	for _, id := range streams {
@@ -73,7 +74,7 @@ func (s *scan) table(ctx context.Context) error {
 	return err
 }
 
-// last visits what there was at a cut. Slots end at different numbers, so where there are several, it visits every change.
+// last visits the state at a cut. Slots end at different numbers, so if there are several, it visits every change.
 func (s *scan) last(ctx context.Context, after int64) error {
 	end, err := s.round(ctx)
 	if err != nil {
@@ -93,13 +94,14 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	return s.states(ctx, lived, after, after)
 }
 
-// states visits what there was at a number. Nothing else is told of changes up to after, some of which are gone.
-func (s *scan) states(ctx context.Context, which selection, at, after int64) error {
+// states visits the state at a number. Some of the changes up to after are gone, so an object that changed last by then is
+// visited as read, without a cause.
+func (s *scan) states(ctx context.Context, which selection, number, after int64) error {
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
 	if err != nil {
 		return err
 	}
-	return s.reader.lastChanges(ctx, which, list(streams), !s.NoBodies, at, func(record *record, l *sinks.Logged) error {
+	return s.reader.lastChanges(ctx, which, list(streams), !s.NoBodies, number, func(record *record, l *sinks.Logged) error {
 		switch {
 		case record.id > after:
 			s.placed(record, l)
@@ -112,7 +114,7 @@ func (s *scan) states(ctx context.Context, which selection, at, after int64) err
 	})
 }
 
-// selected visits a change if it is asked for.
+// selected visits a change if the query selects it.
 func (s *scan) selected(l *sinks.Logged) error {
 	if !s.Selects(l) {
 		return nil

@@ -9,12 +9,12 @@ import (
 	"kubecdc/sinks"
 )
 
-// removed says of each stream of some resources (nil: of all) that lacks objects what it lacks, as if somebody had removed rows.
+// removed returns what each stream of some resources lacks, if somebody has removed rows. If resources is nil, it reads all.
 func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed, error) {
-	const look = `select s.stream, s.objects, (select count(*) from log_objects where stream = s.id and gone is null) ` + selected +
+	const query = `select s.stream, s.objects, (select count(*) from log_objects where stream = s.id and gone is null) ` + selected +
 		`join log_streams s on s.resource = r.id`
 	lost := map[change.StreamID]string{}
-	err := each(ctx, r.db, look, []any{r.cluster, list(resources)}, func(rows *sql.Rows) error {
+	err := each(ctx, r.db, query, []any{r.cluster, list(resources)}, func(rows *sql.Rows) error {
 		var stream change.StreamID
 		var known, found int64
 		if err := rows.Scan(&stream, &known, &found); err != nil || known == found {
@@ -27,7 +27,7 @@ func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed
 	return sinks.Removed{Objects: lost}, r.fail("count the objects of the log", err)
 }
 
-// prove looks for losses with a batch that has proofs.
+// prove finds losses when a batch has proofs.
 func (l *slotLog) prove(ctx context.Context, b *change.Batch) error {
 	proved := sinks.Proved(b)
 	if proved == nil {

@@ -10,7 +10,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// followEvery is how often new batches are asked for.
+// followEvery is how often new batches are polled for.
 const followEvery = 200 * time.Millisecond
 
 // scan answers one query.
@@ -22,12 +22,12 @@ type scan struct {
 	names  streamNames
 	made   *bodies
 	read   int64
-	from   int64 // the changes after it are still to be read
+	from   int64 // the changes after this id are still to be read
 }
 
 // Changes implements sinks.Reader.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	var failed error // of visit
+	var failed error // the error of visit
 	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, made: newBodies(r.file.DB())}
 	s.visit = func(l *sinks.Logged) error {
 		failed = visit(l)
@@ -37,11 +37,11 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	if failed != nil || ctx.Err() != nil {
 		return err
 	}
-	return r.fail("read the changes of the log", cmp.Or(s.kept(ctx), err))
+	return r.fail("read the changes of the log", cmp.Or(s.verifyRetained(ctx), err))
 }
 
 func (s *scan) answer(ctx context.Context) error {
-	after, _, err := s.reader.kept(ctx)
+	after, _, err := s.reader.retained(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,22 +58,24 @@ func (s *scan) answer(ctx context.Context) error {
 	}
 }
 
-// kept reports an error if changes were removed that are still to be read, or were a moment ago: their removal is noted before it begins.
-func (s *scan) kept(ctx context.Context) error {
-	after, _, err := s.reader.kept(ctx)
+// verifyRetained returns an error if changes that are still to be read may have been removed. A removal is stored before it
+// begins.
+func (s *scan) verifyRetained(ctx context.Context) error {
+	after, _, err := s.reader.retained(ctx)
 	if err == nil && after > s.from {
 		err = fmt.Errorf("old changes were removed before they were read: ask again: %w", sinks.ErrNotRetained)
 	}
 	return err
 }
 
-// all begins with what is left of the changes that are gone. Of one object it reads its own changes; otherwise those of all, in their order.
+// all first visits the state where the history begins, if that is asked for. A query for one object reads its changes only. Any
+// other reads the changes of all in their order.
 func (s *scan) all(ctx context.Context, after int64) (err error) {
-	at := after
+	from := after
 	if s.After == nil {
 		err = s.unchanged(ctx, after)
 	} else {
-		at, err = s.start(ctx, after)
+		from, err = s.start(ctx, after)
 	}
 	for err == nil {
 		var end int64
@@ -81,9 +83,9 @@ func (s *scan) all(ctx context.Context, after int64) (err error) {
 			return err
 		}
 		if s.Name != "" && !s.Follow {
-			return s.object(ctx, at, end)
+			return s.object(ctx, from, end)
 		}
-		if at, err = s.changes(ctx, at, end); err != nil || !s.Follow {
+		if from, err = s.changes(ctx, from, end); err != nil || !s.Follow {
 			return err
 		}
 		err = wait.For(ctx, followEvery)
@@ -91,10 +93,10 @@ func (s *scan) all(ctx context.Context, after int64) (err error) {
 	return err
 }
 
-// round finds which slots there are now, and where the log ends, or what is asked for.
+// round finds which slots there are now, and where the log or the query's range ends.
 func (s *scan) round(ctx context.Context) (end int64, err error) {
 	if s.slots, _, err = s.reader.slots(ctx); err != nil || len(s.slots) == 0 {
-		return 0, err // of other clusters' changes none is read
+		return 0, err // no changes of other clusters are read
 	}
 	if s.To == nil {
 		err = s.reader.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
@@ -112,7 +114,7 @@ func (s *scan) round(ctx context.Context) (end int64, err error) {
 	return end, nil
 }
 
-// start is the id after which the changes after a cut begin. ErrNotRetained if some of them are gone.
+// start returns the id after which the changes after a cut begin. It returns ErrNotRetained if some of them are gone.
 func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	numbers, ends, err := s.reader.slots(ctx)
 	if err != nil {
@@ -129,12 +131,12 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		kept := ends.Batches[slot] + 1 // the first batch that is
+		oldest := ends.Batches[slot] + 1 // the first batch in the history
 		if len(next) > 0 {
-			kept = next[0].seq
+			oldest = next[0].seq
 		}
 		switch {
-		case after > 0 && cut < kept-1:
+		case after > 0 && cut < oldest-1:
 			return 0, sinks.ErrNotRetained
 		case len(last) > 0:
 			start = min(start, last[0].id+last[0].changes)
@@ -146,52 +148,52 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	return s.from, nil
 }
 
-// object reads the changes of one object, and of others that had its name, by their index.
-func (s *scan) object(ctx context.Context, at, end int64) error {
-	const look = `select o.id ` + selected + `join log_objects o on o.resource = r.id
+// object reads, by their index, the changes of one object, and of others that had its name.
+func (s *scan) object(ctx context.Context, from, end int64) error {
+	const query = `select o.id ` + selected + `join log_objects o on o.resource = r.id
 		where (?3 = '' or o.namespace = ?3) and o.name = ?4 order by o.id`
-	objects, err := column[int64](ctx, s.reader.db, look, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
+	objects, err := column[int64](ctx, s.reader.db, query, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
 	for _, id := range objects {
 		if err == nil {
-			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id)
+			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, from, end, id)
 		}
 	}
 	return err
 }
 
 // changes reads all changes after one id, up to another.
-func (s *scan) changes(ctx context.Context, at, end int64) (int64, error) {
-	if at >= end {
-		return at, nil
+func (s *scan) changes(ctx context.Context, from, end int64) (int64, error) {
+	if from >= end {
+		return from, nil
 	}
 	where := `where c.id > ? and c.id <= ? order by c.id`
 	if s.Resources == nil {
-		return s.pages(ctx, where, at, end)
+		return s.pages(ctx, where, from, end)
 	}
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
 	if err != nil {
-		return at, err
+		return from, err
 	}
-	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, at, end, list(streams))
+	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, from, end, list(streams))
 }
 
-// pages visits what a condition selects; its last two parameters are the ids. It returns the end.
-func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...any) (int64, error) {
+// pages visits the records that satisfy a condition. The last two parameters of the condition are the ids. It returns the end.
+func (s *scan) pages(ctx context.Context, where string, from, end int64, first ...any) (int64, error) {
 	query := columns(imagesIf(!s.NoBodies, bothImages), itsBatch) + byChange + where
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], at, end)...); err != nil {
-			return at, err
+		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], from, end)...); err != nil {
+			return from, err
 		}
-		s.from = at
-		if err := s.kept(ctx); err != nil {
-			return at, err
+		s.from = from
+		if err := s.verifyRetained(ctx); err != nil {
+			return from, err
 		}
 		for i := range all {
-			at = all[i].id
+			from = all[i].id
 			if _, err := s.one(ctx, &all[i]); err != nil {
-				return at, err
+				return from, err
 			}
 		}
 		if s.read += int64(len(all)); s.Progress != nil {
@@ -202,10 +204,10 @@ func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...
 	return end, ctx.Err()
 }
 
-// one visits a record if it is asked for, and reports whether it is wanted.
+// one visits a record if the query selects it, and reports whether it is wanted.
 func (s *scan) one(ctx context.Context, r *record) (wanted bool, err error) {
-	l, between, err := s.logged(ctx, r)
-	if wanted = !between || s.Selects(&l); err != nil || !between || !wanted {
+	l, inRange, err := s.logged(ctx, r)
+	if wanted = !inRange || s.Selects(&l); err != nil || !inRange || !wanted {
 		s.made.skip(r)
 		return wanted, err
 	}
@@ -217,10 +219,10 @@ func (s *scan) one(ctx context.Context, r *record) (wanted bool, err error) {
 	return true, s.visit(&l)
 }
 
-// logged is what a record says, and whether it is of this cluster, and between the cuts.
-func (s *scan) logged(ctx context.Context, r *record) (l sinks.Logged, between bool, err error) {
+// logged converts a record, and reports whether it is of this cluster and between the cuts.
+func (s *scan) logged(ctx context.Context, r *record) (l sinks.Logged, inRange bool, err error) {
 	r.into(&l.Change)
-	l.Stream, err = s.names.of(ctx, r.stream)
+	l.Stream, err = s.names.stream(ctx, r.stream)
 	return l, s.placed(r, &l) && !(s.After != nil && s.After.Has(&l)) && (s.To == nil || s.To.Has(&l)), err
 }
 
