@@ -124,7 +124,7 @@ func TestCompactedRecordsRemainKnown(t *testing.T) {
 	for version, at := range written {
 		switch {
 		case !at.Before(since) && !found[version]:
-			t.Errorf("the log is kept since %s, and lacks the change at %s of %s", since, version, at)
+			t.Errorf("the log is retained since %s, and lacks the change at %s of %s", since, version, at)
 		case !at.Before(since):
 			retained++
 		}
@@ -160,6 +160,6 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 	raiseHistory(t, r.admin, topic)
 	since := retainedSince(t, openReader(t, cfg))
 	if !since.After(taken) || since.After(left) {
-		t.Errorf("the log is kept since %s; the change of %s is gone, and the one of %s is there", since, taken, left)
+		t.Errorf("the log is retained since %s; the change of %s is gone, and the one of %s is there", since, taken, left)
 	}
 }

@@ -113,13 +113,13 @@ func TestRetainedSince(t *testing.T) {
 	r := openReader(t, cfg)
 	since := retainedSince(t, r)
 	if lag := time.Since(since); lag < time.Hour || lag > time.Hour+time.Minute {
-		t.Errorf("with min.compaction.lag.ms of an hour the log is kept since %s", since)
+		t.Errorf("with min.compaction.lag.ms of an hour the log is retained since %s", since)
 	}
 	topic := cfg.TopicPrefix + ".pods"
 	_, err := newReader(t, cfg.Brokers).admin.DeleteRecords(servers.Context(t), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 1}}})
 	mustDo(t, err)
 	if since = retainedSince(t, r); !since.Equal(young.Time) {
-		t.Errorf("once the first record was deleted the log is kept since %s, want %s", since, young.Time)
+		t.Errorf("once the first record was deleted the log is retained since %s, want %s", since, young.Time)
 	}
 }
 
