@@ -16,8 +16,8 @@ import (
 	"kubecdc/internal/invariant"
 )
 
-// committer makes batches durable, one after another, in two steps: prepare the batch (number, before-images), and write it (all
-// or nothing), with all that is known after it.
+// committer makes batches durable, one after another, in two steps: prepare the batch (number, before-images), and write it (all or
+// nothing), with all that is known after it.
 //
 // Invariants (docs/design.md):
 //  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.
@@ -29,9 +29,9 @@ type committer struct {
 	memory     Memory
 	images     bool // write before-images
 	prepared   batching.Prepared
-	filter     *filter                                                       // nil if all changes are written
-	provenance *provenance.Reader                                            // nil if the sink does not write it
-	invariants *invariants                                                   // only in builds that verify them
+	filter     *filter                                                       // nil: all changes are written
+	provenance *provenance.Reader                                            // nil: the sink does not write it
+	invariants *invariants                                                   // in builds that verify them
 	rescue     func(ctx context.Context, b *change.Batch, cause error) error // of a batch that was not written; nil: there is no spool
 
 	watermark  time.Duration                 // interval between the watermark records of a stream

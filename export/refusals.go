@@ -78,7 +78,7 @@ func (rs refusals) of(resource change.Resource) *refusal {
 	return nil
 }
 
-// due fires when the next probe is due, if any refusal lasts.
+// due fires when the next probe is due; never, if nothing is refused.
 func (rs refusals) due() <-chan time.Time {
 	var first time.Time
 	for _, r := range rs {

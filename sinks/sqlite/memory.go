@@ -73,7 +73,7 @@ func (m *Memory) positions(ctx context.Context, query string, args ...any) (all 
 	return all, err
 }
 
-// knownAtOnce is how many objects are in memory at a time, with about 150 bytes each.
+// knownAtOnce is how many objects are held at a time, about 150 bytes each.
 const knownAtOnce = 5000
 
 // Objects implements sinks.Memory. It reads page by page, and has no statement open while it visits.
