@@ -41,8 +41,8 @@ type Source struct {
 	FieldSelector string        `env:"KUBECDC_FIELD_SELECTOR" help:"Export only objects with these fields, which every selected resource must support. Another selector needs another log." example:"metadata.namespace!=kube-system"`
 	PageSize      int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects per page of a list. Smaller pages take less memory and more requests."`
 	List          string        `env:"KUBECDC_LIST" envDefault:"auto" values:"auto,stream,pages" help:"How lists are read. stream: as streaming lists (KEP-3157), or in pages if the API server has none. auto: stream if the API server is far away (20 ms or more), but for Events and aggregated resources."`
-	Compression   string        `env:"KUBECDC_COMPRESSION" envDefault:"auto" values:"auto,gzip,none" help:"Whether lists come compressed. auto: gzip if the API server is far away (20 ms or more). gzip saves about two thirds of the bytes, and takes more CPU on both sides."`
-	Proofs        time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often each stream is compared with the API server, by a list of metadata. Large collections are proven less often. Raise it to spare the API server. 0s: never."`
+	Compression   string        `env:"KUBECDC_COMPRESSION" envDefault:"auto" values:"auto,gzip,none" help:"Whether lists come compressed, which saves two thirds of the bytes for CPU on both sides. auto: if the API server is far away (20 ms or more)."`
+	Proofs        time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often each stream is compared with the API server, by a list of metadata (large collections less often). Raise it to spare the API server. 0s: never."`
 	Watermarks    time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log states how far each quiet stream is complete. Below a minute each watch is reopened this often."`
 }
 
@@ -65,13 +65,13 @@ type Kafka struct {
 	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of each topic that the exporter creates (PREFIX.control has one). Choose it for your consumers: partitions added later are empty."`
 	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of each topic that the exporter creates. -1: the broker's default."`
 	TopicSettings      List          `env:"KUBECDC_KAFKA_TOPIC_CONFIG" help:"Settings of the topics that the exporter creates, with Kafka's names, except for retention. Existing topics are not changed." example:"max.message.bytes=4194304,min.insync.replicas=2"`
-	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"snappy" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches. zstd leaves half the bytes of snappy for four times its CPU, and some clients need a library for it. All clients read gzip, which takes ten times the CPU."`
+	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"snappy" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches. zstd leaves half the bytes of snappy for four times its CPU. docs/consumers.md lists what clients read."`
 	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long the topics that the exporter creates retain every change. Then they are compacted. Existing topics are not changed." example:"forever"`
-	Expiring           string        `env:"KUBECDC_KAFKA_EXPIRING_TOPICS" envDefault:"refuse" values:"refuse,accept" help:"Whether changes are written to an existing topic from which Kafka removes records by age or size. refuse: its resource is not exported. accept: after each removal a gap record says so, and what lives is written again."`
+	Expiring           string        `env:"KUBECDC_KAFKA_EXPIRING_TOPICS" envDefault:"refuse" values:"refuse,accept" help:"Whether changes are written to an existing topic from which Kafka removes records by age or size (docs/records.md). refuse: its resource is not exported. accept: each removal is a gap, and live objects are written again."`
 	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: a batch is a transaction, and consumers need isolation.level=read_committed. at-least-once: faster, but a crash may repeat changes."`
 	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may be open, up to the brokers' transaction.max.timeout.ms (15 minutes). Raise it if outages often last longer: a batch is then written again. Lower it if consumers wait this long for an exporter that died."`
 	Protocol           int           `env:"KUBECDC_KAFKA_TRANSACTION_PROTOCOL" envDefault:"1" min:"1" max:"2" help:"2: transactions of brokers from 4.0 (KIP-890), with one round trip less. Older brokers get 1. With Kafka 4.1.1 and 4.4.0 a slot whose topic is deleted and made again while it writes may then wait until the broker is restarted."`
-	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send. A larger one goes to the dead-letter topic, with a stub in its place. Default: the broker's limit (message.max.bytes)." example:"1MiB"`
+	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send. A larger one becomes a dead letter. Default: the broker's limit (message.max.bytes)." example:"1MiB"`
 
 	TLS           Switch `env:"KUBECDC_KAFKA_TLS" envDefault:"off" help:"Connect with TLS."`
 	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the authorities to trust. Default: the system's." example:"/etc/kafka/ca.crt"`
@@ -116,13 +116,13 @@ type Checkpoint struct {
 
 // Records configures what records contain.
 type Records struct {
-	Encoding       string `env:"KUBECDC_ENCODING" with:"KUBECDC_SINK=kafka" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON. debezium-schema: with the schema in each record, for JDBC sinks. cloudevents: as data of CloudEvents. object: the object alone. avro: with a schema registry."`
+	Encoding       string `env:"KUBECDC_ENCODING" with:"KUBECDC_SINK=kafka" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How the Kafka data topics are written (docs/encodings.md). object: the object alone. avro: with a schema registry."`
 	Before         string `env:"KUBECDC_BEFORE" with:"KUBECDC_SINK=kafka,postgres,stdout" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the object as it was before, which consumers such as Flink need. none: faster and smaller."`
 	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only metadata is exported, as in KUBECDC_RESOURCES, but here a pattern includes Secrets." example:"configmaps,*.example.com"`
 	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is exported of Secrets, if KUBECDC_RESOURCES names them. hash: a keyed hash of each value. metadata: no values. plain: everything."`
 	SecretsKey     Secret `env:"KUBECDC_SECRETS_KEY" help:"Key of the hashes, at least 16 bytes. Prefer the environment or a file: other users can see flags. Default: a random key in the checkpoint."`
 	SecretsKeyFile string `env:"KUBECDC_SECRETS_KEY_FILE" help:"File with the key of the hashes." example:"/etc/kubecdc/hash-key"`
-	ManagedFields  string `env:"KUBECDC_MANAGED_FIELDS" envDefault:"keep" values:"keep,drop" help:"drop: leave out metadata.managedFields, a quarter to a half of most objects. Records then have no source.managers, and source.ts_ms is mostly the exporter's time."`
+	ManagedFields  string `env:"KUBECDC_MANAGED_FIELDS" envDefault:"keep" values:"keep,drop" help:"drop: leave out metadata.managedFields, a quarter to a half of most objects. Records then have no source.managers, and mostly the exporter's time."`
 	IgnoreFields   List   `env:"KUBECDC_IGNORE_FIELDS" help:"Fields whose updates do not count, as in KUBECDC_REDACT. An update that changes nothing else (but resourceVersion, generation and managedFields) is not written. Needs KUBECDC_BEFORE=full." example:"nodes:status.conditions.*.lastHeartbeatTime"`
 	Ops            List   `env:"KUBECDC_OPS" envDefault:"c,u,d,r" help:"Changes to write: c (created), u (updated), d (deleted), r (read by the first list). Only u can be left out." example:"c,d,r"`
 	Redact         List   `env:"KUBECDC_REDACT" help:"Fields to replace by keyed hashes, each as RESOURCE:PATH (docs/security.md)." example:"configmaps:data.password,pods:spec.containers.env.value"`
@@ -131,7 +131,7 @@ type Records struct {
 // Recovery configures how much effort goes into recovering a gap.
 type Recovery struct {
 	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the missed revisions that the API server still has. off: only compare a list, which shows fewer changes."`
-	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"1000" min:"1" max:"10000" help:"Most requests a second of all recoveries. They begin with 100, make more while the API server answers fast, and fewer at a 429, a failure or a slow answer. Lower it if they disturb other clients. Raise it if gaps are not recovered before etcd is compacted."`
+	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"1000" min:"1" max:"10000" help:"Most requests a second of all recoveries, which begin with 100 and adapt to the API server. Lower it if they disturb other clients. Raise it if gaps are not recovered before etcd is compacted."`
 	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered. A longer one is closed by a list. Lower it to bound a recovery's time."`
 }
 
@@ -144,7 +144,7 @@ type Slots struct {
 // Batch bounds the size of a batch, and what is held in memory.
 type Batch struct {
 	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"Most changes in a batch. Larger batches take less CPU a change and more memory."`
-	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"4MiB" min:"64KiB" max:"1GiB" help:"Size of a batch. Lower it to save memory, or if the checkpoint can't take a batch within its time limit."`
+	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"4MiB" min:"64KiB" max:"1GiB" help:"Size of a batch. Lower it to save memory, or if the checkpoint can't take a batch in time."`
 	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"Shortest time between two batches, unless the next is full. Raise it for fewer batches, lower it for less latency under load."`
 	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes that a slot reads ahead while a batch is committed. At least KUBECDC_BATCH_MAX_CHANGES."`
 	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"8MiB" min:"64KiB" max:"64GiB" help:"Size of the changes that a slot reads ahead: most of the memory under load. At least KUBECDC_BATCH_MAX_BYTES."`
@@ -160,7 +160,7 @@ type Process struct {
 
 // HTTP protects what KUBECDC_LISTEN serves.
 type HTTP struct {
-	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page, /metrics and the details of /readyz (docs/monitoring.md), and what exporter serve has (docs/serve.md). open: everyone who reaches the address. token: bearers of KUBECDC_HTTP_TOKEN_FILE. kubernetes: bearers of a token that the API server knows, with the right to get the path, or to the resource."`
+	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page, /metrics, the details of /readyz (docs/monitoring.md), and what exporter serve has (docs/serve.md). token: bearers of KUBECDC_HTTP_TOKEN_FILE. kubernetes: bearers of a token that the API server knows, with the right to get that."`
 	TokenFile string `env:"KUBECDC_HTTP_TOKEN_FILE" help:"File with the bearer token, of at least 16 characters." example:"/etc/kubecdc/http-token"`
 	TLSCert   string `env:"KUBECDC_HTTP_TLS_CERT" help:"PEM file of the certificate, with its chain. Probes then need scheme: HTTPS. Default: no TLS." example:"/etc/kubecdc/tls.crt"`
 	TLSKey    string `env:"KUBECDC_HTTP_TLS_KEY" help:"PEM file of the certificate's key." example:"/etc/kubecdc/tls.key"`
