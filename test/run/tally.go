@@ -141,7 +141,7 @@ func (t *tally) done(e event) {
 	t.goes(e, false)
 }
 
-// goes notes that a test runs from now on, or that it does not run any more.
+// goes records that a test runs from now on, or that it does not run any more.
 func (t *tally) goes(e event, on bool) {
 	r := t.running[e.Package]
 	switch {
