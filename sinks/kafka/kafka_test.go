@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	servers.AtOnce(4)
+	servers.AtOnce(8)
 	servers.Main(m)
 }
 
