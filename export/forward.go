@@ -9,6 +9,7 @@ import (
 	"kubecdc/change/provenance"
 	"kubecdc/export/batching"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks/spool"
 )
 
@@ -74,6 +75,8 @@ func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
 		return err
 	}
 	p.Written = func() { f.written(b) }
+	failpoint.Hit(failpoint.Forwarding)
 	err := f.to.Write(ctx, p)
+	failpoint.Hit(failpoint.Forwarded)
 	return dependency.Tag(dependency.Sink, err)
 }

@@ -15,6 +15,7 @@ import (
 	"kubecdc/export/inventory"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/failpoint"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/wait"
@@ -66,7 +67,9 @@ func (s *slot) beginSpool(ctx context.Context, m Memory, b *change.Batch, cause 
 	if err == nil {
 		var opened *sinks.Opened
 		if opened, err = sp.Writer(ctx, b.Epoch, b.Seq-1); err == nil {
+			failpoint.Hit(failpoint.Spooling)
 			_, err = opened.Log.Write(ctx, b)
+			failpoint.Hit(failpoint.Spooled)
 			opened.Log.Close()
 		}
 		sp.Close()
@@ -220,7 +223,9 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 	}
 	if err == nil {
 		s.logger.Info("the sink has all that was in the spool", "last_batch", o.Seq(), "since", s.spool.Since.UTC().Format(time.RFC3339))
+		failpoint.Hit(failpoint.Emptied)
 		err = s.spool.Remove()
+		failpoint.Hit(failpoint.Removed)
 	}
 	if err != nil && !errors.Is(err, errMoreLeft) {
 		o.log.Close()
@@ -323,9 +328,11 @@ func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets,
 	for {
 		err := errSpoolFull
 		if !m.spool.IsFull() {
+			failpoint.Hit(failpoint.Spooling)
 			_, err = m.log.Write(ctx, b)
 		}
 		if err == nil {
+			failpoint.Hit(failpoint.Spooled)
 			m.over.move(b.Positions)
 			m.last.Store(b.Seq)
 			m.full.Store(false)

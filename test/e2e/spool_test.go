@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
 	"kubecdc/status"
+	"kubecdc/test/servers"
 )
 
 // The broker is away while etcd is compacted: the exporter reads on, and writes everything once the broker is back.
@@ -70,6 +72,52 @@ func (e *Exporter) awaitSpooled(t testing.TB, want map[change.StreamID]change.Re
 func apart(t testing.TB, env map[string]string) map[string]string {
 	t.Helper()
 	return with(env, "KUBECDC_SPOOL_DIR", t.TempDir())
+}
+
+// The sink is away in turn, and the process is killed at each step: while it spools, while it forwards, and when it writes to the sink again.
+// Each time another one goes on. In the end the log is as if nothing had been.
+func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	w := NewWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	lane := w.Kafka.Lane(t)
+	env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
+	writer := w.Writer(t, Kinds)
+	writer.Fill(20)
+	begin := func(points string) {
+		e := StartExporter(t, "is killed at "+points, with(env, "KUBECDC_FAILPOINT", points))
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, Kinds)
+		lane.Cut()
+		stop := writer.Start(20)
+		e.Wait(t)
+		stop()
+	}
+	begin(failpoint.Spooling + ":1") // The next one has no spool yet, and waits for the sink.
+	must(t, lane.Restore())
+	for _, points := range []string{failpoint.Spooled + ":1", failpoint.Spooling + ":3", failpoint.Spooling + ":3," + failpoint.DataProduced + ":1",
+		failpoint.Spooled + ":3"} {
+		begin(points)
+		stop := writer.Start(20)
+		e := StartExporter(t, "spools after "+points, env)
+		e.AwaitReady(t)
+		e.awaitMetric(t, "kubecdc_spool_batches", "", 10)
+		must(t, w.Kube.Compact(context.Background(), 0))
+		e.Kill()
+		for _, step := range []string{failpoint.Spooling, failpoint.Spooled} {
+			killedAt(t, env, step+":1")
+		}
+		must(t, lane.Restore())
+		for _, step := range []string{failpoint.Forwarding, failpoint.Forwarded, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Committed,
+			failpoint.Emptied, failpoint.Removed} {
+			killedAt(t, env, step+":1")
+		}
+		stop()
+	}
+	e := StartExporter(t, "the last", env)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	e.AwaitReady(t)
 }
 
 // A spool that is full stops the reading, and says so. Once the sink is back, all that it missed is there.
