@@ -116,14 +116,18 @@ func (r *Report) addSlots(s *live.Snapshot) {
 
 // spooling says what is in a slot's spool.
 func spooling(s *live.Spool, now time.Time) string {
-	text := "the sink does not answer: "
-	if s.Forwarding {
+	text := "the sink does not take batches: "
+	if s.Why == "" {
 		text = "the sink takes what it missed: "
 	}
 	if s.Full {
 		text += "nothing is read, since the spool is full; "
 	}
-	return fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/s.MaxBytes)
+	text = fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/s.MaxBytes)
+	if s.Why != "" {
+		text += ": " + s.Why
+	}
+	return text
 }
 
 // isSpooling reports whether the sink is not needed now: each slot that is held has a spool, with room.

@@ -32,7 +32,7 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 		e.awaitSpooled(t, writer.Marks(Kinds))
 		must(t, w.Kube.Compact(context.Background(), 0))
 	}
-	e.awaitWrong(t, "slot 0: the sink does not answer: spooling, ", "0% full")
+	e.awaitWrong(t, "slot 0: the sink does not take batches: spooling, ", "0% full")
 	e.AwaitReady(t)
 	e.Kill()
 	e = StartExporter(t, "the next", env)
@@ -103,7 +103,10 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 		e := StartExporter(t, "spools after "+points, env)
 		e.AwaitReady(t)
 		e.awaitMetric(t, "kubecdc_spool_batches", "", 10)
+		stop()
+		e.awaitSpooled(t, writer.Marks(Kinds))
 		must(t, w.Kube.Compact(context.Background(), 0))
+		stop = writer.Start(20)
 		e.Kill()
 		for _, step := range []string{failpoint.Spooling, failpoint.Spooled} {
 			killedAt(t, env, step+":1")
@@ -133,7 +136,7 @@ func TestASpoolIsFull(t *testing.T) {
 	w.AwaitComplete(t, writer, kinds)
 	lane.Cut()
 	flood(t, w.Kube.Config, 200, 10_000)
-	e.awaitWrong(t, "slot 0: the sink does not answer: nothing is read, since the spool is full")
+	e.awaitWrong(t, "slot 0: the sink does not take batches: nothing is read, since the spool is full")
 	if e.Ready() {
 		t.Error("it is ready, and reads nothing")
 	}
