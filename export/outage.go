@@ -50,27 +50,21 @@ func mayBeAway(err error) bool {
 
 // beginSpool puts the batch that a write has failed with into a new spool. It returns the cause if that can't be done.
 func (s *slot) beginSpool(ctx context.Context, m Memory, b *change.Batch, cause error) error {
-	if ctx.Err() != nil || !mayBeAway(cause) || hasStub(b) {
+	if ctx.Err() != nil || !mayBeAway(cause) {
 		return cause
 	}
-	flush, cancel := context.WithTimeout(ctx, awayAfter)
-	err := m.Flush(flush)
-	cancel()
-	if err != nil || m.Seq()+1 != b.Seq {
-		return errors.Join(cause, err)
-	}
-	base, err := s.positionsOf(ctx, nil)
-	if err == nil {
-		err = s.createSpool(ctx, b, base)
-	}
-	if err != nil {
+	if err := s.createSpool(ctx, m, b); err != nil {
 		return errors.Join(cause, fmt.Errorf("begin a spool: %w", err))
 	}
 	s.logger.Warn("the sink does not take batches: they go into the spool", "batch", b.Seq, "folder", s.parts.Spools.Path, "reason", cause)
-	return errSpooled
+	return errors.Join(errSpooled, cause)
 }
 
-func (s *slot) createSpool(ctx context.Context, b *change.Batch, base []change.Position) error {
+func (s *slot) createSpool(ctx context.Context, m Memory, b *change.Batch) error {
+	base, err := s.before(ctx, m, b)
+	if err != nil {
+		return err
+	}
 	sp, err := s.parts.Spools.Create(ctx, s.number, s.parts.log, base)
 	if err != nil {
 		return err
@@ -87,14 +81,17 @@ func (s *slot) createSpool(ctx context.Context, b *change.Batch, base []change.P
 	return err
 }
 
-// hasStub reports whether the sink has put a stub into a batch, whose record it has not written.
-func hasStub(b *change.Batch) bool {
-	for i := range b.Changes {
-		if change.IsStub(b.Changes[i].After) {
-			return true
-		}
+// before returns the positions before a batch, once the inventory has all batches before it.
+func (s *slot) before(ctx context.Context, m Memory, b *change.Batch) ([]change.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, awayAfter)
+	defer cancel()
+	if err := m.Flush(ctx); err != nil {
+		return nil, err
 	}
-	return false
+	if m.Seq()+1 != b.Seq {
+		return nil, fmt.Errorf("the checkpoint is at batch %d, and not before batch %d", m.Seq(), b.Seq)
+	}
+	return s.positionsOf(ctx, nil)
 }
 
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
@@ -229,9 +226,15 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 		return o, s.putAside(s.spool, err)
 	}
 	if err == nil {
-		err = s.newForwarder(s.spool, o, state.Epoch).run(ctx, time.Now().Add(awayAfter))
+		until := time.Now().Add(awayAfter)
+		if s.slow {
+			until = time.Now() // a session that reads on forwards it
+		}
+		err = s.newForwarder(s.spool, o, state.Epoch).run(ctx, until)
+		s.slow = s.slow || mayBeAway(err)
 	}
 	if err == nil {
+		s.slow = false
 		s.logger.Info("the sink has all that was in the spool", "last_batch", o.Seq(), "since", s.spool.Since.UTC().Format(time.RFC3339))
 		failpoint.Hit(failpoint.Emptied)
 		err = s.spool.Remove()
@@ -244,12 +247,15 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 	return o, err
 }
 
-// openWithin opens the sink within some seconds. It takes more the next time if the sink has answered, as a long tail is rolled forward, and
-// as much as it needs if the inventory lacks what is before the spool.
+// openWithin opens the sink within some seconds, meanwhile nothing is read. It takes more if the sink is slow, and as much as it needs if the
+// inventory lacks what is before the spool.
 func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
-	limit := max(awayAfter, s.patience)
-	if state.Seq+1 < s.spool.First {
+	limit := awayAfter
+	switch {
+	case state.Seq+1 < s.spool.First:
 		limit = math.MaxInt64
+	case s.slow:
+		limit = 3 * awayAfter
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSinkSilent)
 	defer cancel()
@@ -265,9 +271,8 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*op
 	}
 	o, err := s.openRaisingEpoch(ctx, state, s.open)
 	if err != nil && ctx.Err() != nil {
-		s.patience = 2 * limit
+		s.slow = true
 		return nil, dependency.Tag(dependency.Sink, errors.Join(errSinkSilent, errors.New(err.Error())))
 	}
-	s.patience = 0
 	return o, err
 }

@@ -42,7 +42,7 @@ type lessons struct {
 	epochRaises []time.Time
 	refusals    refusals // by the sink
 	inventory   inventory.Slot
-	patience    time.Duration               // for opening the sink; 0: as much as usual
+	slow        bool                        // the sink answered, and did not take what a spool has in time
 	reopen      *backoff.ExponentialBackOff // until the sink is opened again, while batches go into a spool
 }
 
@@ -75,6 +75,9 @@ func (s *slot) run(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return err
+		}
+		if errors.Is(err, errSpooled) {
+			s.parts.State.Problem(s.number, err)
 		}
 		if s.noteRefusals(err) || s.inventory.Learn(err) || goesOn(err) {
 			continue

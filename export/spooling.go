@@ -119,10 +119,11 @@ func (m *spooling) Start(writing context.Context, fail context.CancelCauseFunc) 
 
 // forwardAll returns what ends the session: all is forwarded, or an error for the next one. nil: the sink may take the rest later.
 func (m *spooling) forwardAll(writing context.Context) error {
-	err := m.forwarder.run(writing, time.Time{})
+	err := m.forwarder.run(context.WithValue(writing, unhurried{}, true), time.Time{})
 	switch {
 	case err == nil:
 		m.slot.reopen.Reset()
+		m.slot.slow = false
 		return errForwarded
 	case errors.Is(err, spool.ErrUnusable), dependency.Of(err) == dependency.Checkpoint, fault.Is[*sinks.RefusedError](err):
 		return err

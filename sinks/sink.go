@@ -77,8 +77,8 @@ func SessionOf(ctx context.Context) context.Context {
 type Log interface {
 	// Write makes the batch durable, all or nothing, and returns the offsets after its records.
 	// After any error except a context's the outcome is unknown: the caller must open the slot again to find out. A
-	// *RefusedError names the resources whose records the log does not accept. In the batch an image that is too large is replaced by
-	// what the log has in its place.
+	// *RefusedError names the resources whose records the log does not accept. In a batch that is written, an image that is too large is
+	// replaced by what the log has in its place.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
 	// Close ends the log. It writes nothing.
 	Close() error

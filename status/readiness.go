@@ -97,6 +97,9 @@ func (r *Report) addSlots(s *live.Snapshot) {
 			}
 		case v.Held && v.StreamsKnown && v.Fill.Spool != (live.Spool{}):
 			p.Text, p.Since, p.Blocks = spooling(&v.Fill.Spool, s.Time), v.Fill.Spool.Since, v.Fill.Spool.Full
+			if v.Fill.Spool.Why != "" {
+				p.Component, p.Text = dependency.Sink, p.Component+": "+p.Text
+			}
 		case v.Held && v.StreamsKnown:
 			continue
 		case v.Held:
