@@ -82,7 +82,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
-		end, err := v.log.At(ctx, time.Time{})
+		end, err := v.log.CutAt(ctx, time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func (v *views) forget(more int) {
 
 func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, of sinks.Objects) (*view, error) {
 	states, err := query.ReadStates(ctx, log, query.Question{Objects: of}, target)
-	if errors.Is(err, sinks.ErrNotKept) {
+	if errors.Is(err, sinks.ErrNotRetained) {
 		return nil, expired(err)
 	}
 	if err != nil {
