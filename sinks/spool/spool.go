@@ -3,6 +3,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,6 +90,9 @@ func (f *Folder) Create(ctx context.Context, slot int, log string, base []change
 			insert into spool_of values (?, ?, '[]')`
 		_, err = s.file.DB().ExecContext(ctx, make, log, string(positions))
 	}
+	if err == nil {
+		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
+	}
 	if err != nil {
 		s.Close()
 		return nil, s.file.Fail("make the spool", err)
@@ -123,7 +127,20 @@ func unusable(err error) error {
 	return err
 }
 
+// roomBytes are reserved on the disk, since a file can't be opened without some room.
+const roomBytes = 256 << 10
+
+func (f *Folder) room(slot int) string { return f.file(slot) + ".room" }
+
 func (f *Folder) open(ctx context.Context, slot int) (*Spool, error) {
+	s, err := f.openFile(ctx, slot)
+	if sqlitefile.IsFull(err) && os.Remove(f.room(slot)) == nil { // forwarding the spool makes more
+		return f.openFile(ctx, slot)
+	}
+	return s, err
+}
+
+func (f *Folder) openFile(ctx context.Context, slot int) (*Spool, error) {
 	s := &Spool{folder: f, slot: slot}
 	var err error
 	if s.file, err = sqlitefile.Own(ctx, f.file(slot)); err != nil {
@@ -234,7 +251,7 @@ func (s *Spool) Close() {
 // Remove removes the file, of which the sink has all batches.
 func (s *Spool) Remove() (err error) {
 	s.Close()
-	for _, end := range []string{"-wal", "-shm", "", ".lock"} {
+	for _, end := range []string{"-wal", "-shm", "", ".lock", ".room"} {
 		if e := os.Remove(s.file.Path() + end); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -244,5 +261,6 @@ func (s *Spool) Remove() (err error) {
 
 // PutAside renames the file of a slot, which nobody has open, and returns its new name.
 func (f *Folder) PutAside(slot int) (aside string, err error) {
+	_ = os.Remove(f.room(slot))
 	return sqlitefile.PutAside(f.file(slot), "refused")
 }

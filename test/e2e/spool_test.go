@@ -155,8 +155,8 @@ func TestSlowTheSinkIsTooSlow(t *testing.T) {
 	writer := w.Writer(t, kinds)
 	e.AwaitReady(t)
 	w.AwaitComplete(t, writer, kinds)
-	lane.Slow(60_000)
-	flood(t, w.Kube.Config, 200, 10_000)
+	lane.Slow(150_000) // a batch of 4 MiB takes half a minute
+	flood(t, w.Kube.Config, 400, 10_000)
 	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
 	e.awaitSpooled(t, writer.Marks(kinds))
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
