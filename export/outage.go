@@ -228,7 +228,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 	if err == nil {
 		until := time.Now().Add(awayAfter)
 		if s.slow {
-			until = time.Now() // a session that reads on forwards it
+			until = time.Now() // the session that reads on forwards it, without a limit
 		}
 		err = s.newForwarder(s.spool, o, state.Epoch).run(ctx, until)
 		s.slow = s.slow || mayBeAway(err)
@@ -247,8 +247,8 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 	return o, err
 }
 
-// openWithin opens the sink within some seconds, meanwhile nothing is read. It takes more if the sink is slow, and as much as it needs if the
-// inventory lacks what is before the spool.
+// openWithin opens the sink within some seconds, in which nothing is read. It takes more time if the sink is slow, and as much as it needs if
+// the inventory lacks what is before the spool.
 func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
 	limit := awayAfter
 	switch {

@@ -42,7 +42,7 @@ type lessons struct {
 	epochRaises []time.Time
 	refusals    refusals // by the sink
 	inventory   inventory.Slot
-	slow        bool                        // the sink answered, and did not take what a spool has in time
+	slow        bool                        // the sink has answered, and has not taken a batch of the spool in time
 	reopen      *backoff.ExponentialBackOff // until the sink is opened again, while batches go into a spool
 }
 

@@ -226,7 +226,9 @@ func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	e.AwaitReady(t)
 	w.AwaitComplete(t, writer, writer.kinds)
 	event := func(id string) string {
-		return `{"kind":"Event","auditID":"` + id + `","stage":"ResponseComplete","verb":"create","user":{"username":"alice"},"responseStatus":{"code":201},` +
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"` + id + `","stage":"ResponseComplete","verb":"create",` +
+			`"requestReceivedTimestamp":"` + now + `","stageTimestamp":"` + now + `","user":{"username":"alice"},"responseStatus":{"code":201},` +
 			`"objectRef":{"resource":"configmaps","namespace":"default","name":"` + id + `","apiVersion":"v1"}}`
 	}
 	send := func(id string) int {
