@@ -120,7 +120,7 @@ func (v *verification) selectStreams(ctx context.Context, o *Verification) error
 		}
 	}
 	if len(v.compare.Streams)+len(v.skipped) == 0 && o.Namespace != "" {
-		return fault.Usagef("no stream of these is of namespace %s alone: leave -n out", o.Namespace)
+		return fault.Usagef("none of these has a stream of namespace %s alone: leave -n out", o.Namespace)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (r *refusal) postpone() { r.next = time.Now().Add(r.delays.NextBackOff()) }
 // of returns the refusal of a resource's records; nil if they are accepted.
 func (rs refusals) of(resource change.Resource) *refusal {
 	for _, r := range rs {
-		if r.ended.IsZero() && r.Of(resource) {
+		if r.ended.IsZero() && r.Refuses(resource) {
 			return r
 		}
 	}
@@ -108,7 +108,7 @@ func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) e
 
 func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
 	for id, s := range st.all {
-		if _, refused := s.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
+		if _, refused := s.(refusedBySink); refused && r.Refuses(change.ResourceOf(id)) {
 			ids = append(ids, id)
 		}
 	}

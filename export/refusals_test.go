@@ -15,7 +15,7 @@ import (
 func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := pods.Resource
-		refused := sinks.Refusal{Place: "topic", Err: errors.New("not allowed"), Of: func(r change.Resource) bool { return r == mine }}
+		refused := sinks.Refusal{Place: "topic", Err: errors.New("not allowed"), Refuses: func(r change.Resource) bool { return r == mine }}
 		all := refusals{}
 		if all.due() != nil {
 			t.Error("a probe is due, though nothing is refused")

@@ -94,7 +94,7 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 	if err != nil || help.Show.Screen == nil {
 		return sink, err
 	}
-	return stdout.Beside(sink, help.Show), nil
+	return stdout.WithLines(sink, help.Show), nil
 }
 
 // errTwoPlaces: the log would be elsewhere than the checkpoint.

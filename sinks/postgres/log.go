@@ -29,7 +29,7 @@ func (l *slotLog) startMaintenance() {
 	go l.maintain(ctx)
 }
 
-var errStale = fmt.Errorf("%w: the log's last batch is not the one before: it has this batch already, or has lost that one, as after a " +
+var errStale = fmt.Errorf("%w: the log's last batch is not the one before: it has this batch already, or has lost that one, as after a "+
 	"failover to a standby that was behind; the next session finds out which", sinks.ErrInvalidWriter)
 
 // Write sends the whole batch in one statement and one round trip: see write_batch in the migrations. It returns no offsets: the

@@ -90,7 +90,7 @@ var asking sync.Map
 func asked(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	key := t.Name() + " " + url
-	if conn, found := asking.Load(key); found && !conn.(*pgx.Conn).IsClosed() {
+	if conn, found := asking.Load(key); found && conn.(*pgx.Conn).Ping(t.Context()) == nil {
 		return conn.(*pgx.Conn)
 	}
 	conn := connect(t, url)
