@@ -151,7 +151,8 @@ func TestBrokenConnections(t *testing.T) {
 
 // The broker is stopped, killed and frozen during writes. A write succeeds or, after its deadline, fails, and the slot is opened
 // again. Every batch is in the log once.
-func TestBrokerRestarts(t *testing.T) {
+func TestSlowBrokerRestarts(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	for name, by := range inTransactions {
 		t.Run(name, func(t *testing.T) {

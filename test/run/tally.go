@@ -141,12 +141,12 @@ func (t *tally) done(e event) {
 	t.goes(e, false)
 }
 
-// goes notes that a test runs from now on, or that it does not run any more.
-func (t *tally) goes(e event, on bool) {
+// goes records that a test runs from now on, or that it does not run any more.
+func (t *tally) goes(e event, runs bool) {
 	r := t.running[e.Package]
 	switch {
 	case r == nil || strings.Contains(e.Test, "/"):
-	case on:
+	case runs:
 		r.going[e.Test] = time.Now()
 	default:
 		delete(r.going, e.Test)

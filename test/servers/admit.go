@@ -34,8 +34,8 @@ type admission struct {
 
 // admit waits until the machine has room for one more test that uses servers. There is room if fewer than atLeast run in all processes,
 // or if the processors have time to spare. So tests hardly take more than the machine has, and go on where others load it. Much time is
-// to spare while tests only wait. Some may even wait for one another: go test lets few tests of a package run in parallel, so those that
-// wait here may be what the subtests of an admitted one wait for.
+// to spare while tests only wait. Some may even wait for one another, since go test lets few tests of a package run in parallel. Then
+// the subtests of an admitted test wait for those that wait here.
 func admit(t testing.TB) {
 	t.Helper()
 	root, _, _ := strings.Cut(t.Name(), "/")
