@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"testing"
-	"time"
 
 	"kubecdc/bench/peers"
 	"kubecdc/change"
@@ -68,21 +67,6 @@ var scenarios = []scenario{
 		must(s.t, s.kube.RestartAPIServer(s.t.Context()))
 		s.each((*run).start)
 	}, true},
-	{"Kafka and Postgres stopped for ten minutes, etcd compacted each minute", e2e.ConfigMaps, func(s *stage) {
-		s.kafka.Kill()
-		s.postgres.Kill()
-		stop := s.writer.Start(5)
-		for range 10 {
-			older, err := s.kube.Revision(s.t.Context())
-			must(s.t, err)
-			<-time.After(time.Minute)
-			must(s.t, s.kube.Compact(s.t.Context(), older)) // as an API server does: what is older than a minute
-			s.each((*run).startAgain)
-		}
-		stop()
-		must(s.t, s.kafka.Start(s.t.Context()))
-		must(s.t, s.postgres.Start(s.t.Context()))
-	}, false},
 }
 
 func TestLost(t *testing.T) {
