@@ -260,7 +260,12 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*op
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSinkSilent)
 	defer cancel()
 	asking, stop := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
-	identity, err := whileRenewed(asking, s, state.Epoch, s.parts.Sink.Identity)
+	identity, err := whileRenewed(asking, s, state.Epoch, func(ctx context.Context) (string, error) {
+		if err := s.parts.Sink.Ping(ctx); err != nil { // which does not wait for a server that is down
+			return "", err
+		}
+		return s.parts.Sink.Identity(ctx)
+	})
 	stop()
 	if err == nil && identity != s.spool.Log {
 		other := fmt.Errorf("the spool is of %s, and the sink is %s", s.spool.Log, identity)

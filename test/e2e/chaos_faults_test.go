@@ -306,10 +306,7 @@ func (c *Chaos) outlastHistory() {
 	p.Cut()
 	forgotten, err := c.world.Kube.Revision(context.Background())
 	must(c.t, err)
-	want := map[change.StreamID]change.ResourceVersion{}
-	for _, kind := range Kinds {
-		want[kind.Stream()] = change.ResourceVersion(fmt.Sprint(forgotten))
-	}
+	want := versions(forgotten)
 	err = servers.Until(ctx, "a replica to have read what etcd is to forget", func() (bool, error) {
 		for _, r := range c.replicas {
 			if read, err := r.exporter().hasRead(want); read || err != nil {

@@ -2,16 +2,18 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/test/servers"
 )
 
 // The broker is stopped for a minute (KUBECDC_TEST_OUTAGE: another time) under 200 changes of 4 KB a second, while etcd is compacted, the
-// API server restarts twice, and the exporter is killed five times.
+// API server restarts twice, and the exporter is killed five times. After each fault it has to catch up before etcd forgets.
 func TestSlowTheBrokerIsStoppedForLong(t *testing.T) {
 	servers.Slow(t)
 	w := NewFragileWorld(t)
@@ -64,7 +66,10 @@ func sinkIsAway(t *testing.T, w *World, e *Exporter, env map[string]string) *Exp
 	defer next.Stop()
 	for len(faults) > 0 {
 		select {
-		case <-compact.C: // as an API server does: what is older than a minute
+		case <-compact.C: // as an API server does: what is older than a minute. What nobody could read yet is not to be lost.
+			if read, _ := e.hasRead(versions(last)); !read {
+				continue
+			}
 			must(t, w.Kube.Compact(t.Context(), last))
 			last, err = w.Kube.Revision(t.Context())
 			must(t, err)
@@ -81,6 +86,15 @@ func sinkIsAway(t *testing.T, w *World, e *Exporter, env map[string]string) *Exp
 	e.AwaitReady(t)
 	<-next.C
 	return e
+}
+
+// versions are those of all streams at a revision.
+func versions(revision int64) map[change.StreamID]change.ResourceVersion {
+	all := map[change.StreamID]change.ResourceVersion{}
+	for _, kind := range Kinds {
+		all[kind.Stream()] = change.ResourceVersion(fmt.Sprint(revision))
+	}
+	return all
 }
 
 func startAll(writers []*Writer, perSecond int) (stop func()) {
