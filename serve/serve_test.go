@@ -75,8 +75,6 @@ func newPast(t *testing.T, more ...string) *past {
 	return p
 }
 
-func (p *past) inPostgres() bool { return slices.Contains(p.settings, "KUBECDC_SINK=postgres") }
-
 // reader reads the log of the exporter's settings.
 func (p *past) reader() sinks.ReadCloser {
 	for _, setting := range p.settings {

@@ -72,7 +72,7 @@ func TestContract(t *testing.T) {
 
 // place is where the configuration writes.
 func place(cfg kafka.Config) sinktest.Place {
-	return sinktest.Place{
+	return sinktest.Place{ByTopic: true,
 		Connect: func(t *testing.T) sinks.Sink { return newSink(t, cfg) },
 		Another: func(t *testing.T, cluster, uid string) sinks.Sink {
 			other := cfg

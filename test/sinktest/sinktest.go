@@ -30,6 +30,8 @@ type Place struct {
 	Remove func(t *testing.T, plural string)
 	// NoBefore: the log has no objects before changes.
 	NoBefore bool
+	// ByTopic: the log knows a resource by the topic of its objects.
+	ByTopic bool
 	// Reordered: the log has the members of objects in another order.
 	Reordered bool
 	// Brief leaves out what takes long and looks at no record, and what measures memory: several suites can then run at once.
@@ -108,6 +110,7 @@ var longContract = []part{
 // readerContract is for the reader of the log.
 var readerContract = []part{
 	{"a reader finds every change once, with its images", readChanges},
+	{"a reader finds a resource without objects", readEmpty},
 	{"a reader finds what a query selects", readSelected},
 	{"a reader finds what is between two cuts", readBetweenCuts},
 	{"a reader follows the log", readAndFollow},
