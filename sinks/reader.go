@@ -79,6 +79,9 @@ type Query struct {
 	Resources []string // ids; empty: all
 	Namespace string   // empty: all
 	Name      string   // empty: all. With Namespace it is one object: a sink then reads only where that object's changes are
+	// Keys selects objects of one resource, which come one after the other, in the order of their keys; nil: all, in any order. A log that would
+	// have to sort them returns errors.ErrUnsupported at once.
+	Keys *Keys
 	// Changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call. ErrNotKept if
 	// retention has removed changes after the first one, or removes some before they are read.
 	After, To *Cut
@@ -106,6 +109,12 @@ const (
 	// Table is what the log stores of each object as it is now, with After alone.
 	Table
 )
+
+// Keys is a span of the keys of objects (change.ObjectKey), in etcd's order: bytewise.
+type Keys struct {
+	After string // empty: from the first one
+	UpTo  string // empty: to the last one
+}
 
 // Selects reports whether a change is of the namespace and the name, and wanted.
 func (q *Query) Selects(l *Logged) bool {

@@ -63,6 +63,8 @@ func (r *record) scan(rows *sql.Rows) error {
 		&r.resource, &r.namespace, &r.name, &r.uid, &r.slot, &r.epoch, &r.written, &r.batch)
 }
 
+func (r *record) key() string { return r.namespace + "/" + r.name }
+
 // pageBytes is about how much one page holds: no statement stays open for long, nor while a caller works.
 const (
 	pageBytes   = 2 << 20

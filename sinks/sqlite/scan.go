@@ -19,25 +19,27 @@ type scan struct {
 	reader *Reader
 	visit  func(*sinks.Logged) error
 	slots  map[int64]int // the numbers of the cluster's slots
-	names  streamNames
-	made   *bodies
-	read   int64
-	from   int64 // the changes after it are still to be read
+	maker
+	read int64
+	from int64 // the changes after it are still to be read
 }
 
 // Changes implements sinks.Reader.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	var failed error // of visit
-	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, made: newBodies(r.file.DB())}
+	s := &scan{reader: r, Query: q, maker: newMaker(r.db)}
 	s.visit = func(l *sinks.Logged) error {
 		failed = visit(l)
 		return failed
 	}
 	err := s.answer(ctx)
-	if failed != nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return err
 	}
-	return r.fail("read the changes of the log", cmp.Or(s.kept(ctx), err))
+	if kept := s.kept(ctx); kept != nil || failed == nil {
+		err = r.fail("read the changes of the log", cmp.Or(kept, err))
+	}
+	return err
 }
 
 func (s *scan) answer(ctx context.Context) error {
@@ -67,21 +69,25 @@ func (s *scan) kept(ctx context.Context) error {
 	return err
 }
 
-// all begins with what is left of the changes that are gone. Of one object it reads its own changes; otherwise those of all, in their order.
+// all begins with what is left of the changes that are gone. Of one name, or in the order of keys, it reads the changes of each object; otherwise
+// those of all, in their order.
 func (s *scan) all(ctx context.Context, after int64) (err error) {
 	at := after
+	if s.After != nil {
+		if at, err = s.start(ctx, after); err != nil {
+			return err
+		}
+	}
+	if (s.Name != "" || s.Keys != nil) && !s.Follow {
+		return s.byObject(ctx, at, after)
+	}
 	if s.After == nil {
 		err = s.unchanged(ctx, after)
-	} else {
-		at, err = s.start(ctx, after)
 	}
 	for err == nil {
 		var end int64
 		if end, err = s.round(ctx); err != nil {
 			return err
-		}
-		if s.Name != "" && !s.Follow {
-			return s.object(ctx, at, end)
 		}
 		if at, err = s.changes(ctx, at, end); err != nil || !s.Follow {
 			return err
@@ -146,17 +152,25 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	return s.from, nil
 }
 
-// object reads the changes of one object, and of others that had its name, by their index.
-func (s *scan) object(ctx context.Context, at, end int64) error {
-	const look = `select o.id ` + selected + `join log_objects o on o.resource = r.id
-		where (?3 = '' or o.namespace = ?3) and o.name = ?4 order by o.id`
-	objects, err := column[int64](ctx, s.reader.db, look, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
-	for _, id := range objects {
-		if err == nil {
-			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id)
-		}
+// byObject reads the changes of each object, and first what is left of those that are gone.
+func (s *scan) byObject(ctx context.Context, at, after int64) error {
+	end, err := s.round(ctx)
+	if err != nil || len(s.slots) == 0 {
+		return err
 	}
-	return err
+	return s.inSpans(ctx, livesAfter, at, func(ids []int64) error {
+		for i, id := range ids {
+			if s.After == nil && after > 0 {
+				if err := s.states(ctx, ids[i:i+1], after, after); err != nil {
+					return err
+				}
+			}
+			if _, err := s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // changes reads all changes after one id, up to another.
