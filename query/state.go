@@ -7,7 +7,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -144,22 +143,4 @@ func (o *object) unpack(buffer *[]byte) (*Object, error) {
 
 func compareObjects(a, b *object) int {
 	return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-}
-
-// Keys are the keys of the objects that existed, of a state of one resource: bytewise by namespace and name, as a list has them.
-func (s *State) Keys() (keys []string) {
-	for key, o := range s.objects {
-		if o.live() != nil {
-			_, key, _ = strings.Cut(key, "\x00")
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// Object returns one object of a state of one resource; nil: it did not exist.
-func (s *State) Object(resource, key string) (*Object, error) {
-	var own []byte
-	return s.objects[resource+"\x00"+key].live().unpack(&own)
 }

@@ -19,6 +19,7 @@ type stateReader struct {
 	stories    *stories
 	unrecorded map[change.StreamID]bool // streams without control records
 	cut        *sinks.Cut               // nil: the moment is a resourceVersion of each stream
+	start      *sinks.Cut               // by plan
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
 	whole      bool // the objects are all that there were at a cut: what is not among them did not exist
@@ -44,7 +45,10 @@ func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept map[st
 	if err := f.unserved(ctx, r, moment, state); err != nil {
 		return nil, nil, err
 	}
-	return f, state, f.date(ctx, r, q, state)
+	if err := f.date(ctx, r, q, state); err != nil {
+		return nil, nil, err
+	}
+	return f, state, f.plan(ctx, r)
 }
 
 // cover tells how far the state is complete.

@@ -72,7 +72,7 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 		if l := &changes[i]; i == len(changes)-1 && l.Op == change.Delete && end != nil {
 			w.version = end.To // a client that has got only a part of the deletions gets all again
 		}
-		if err := w.change(&changes[i]); err != nil {
+		if err := w.change(ctx, &changes[i]); err != nil {
 			return err
 		}
 	}

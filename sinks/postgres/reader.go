@@ -158,6 +158,8 @@ const followEvery = 200 * time.Millisecond
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := r.scan(q, visit)
 	switch {
+	case q.Keys != nil:
+		return errors.ErrUnsupported
 	case q.Each == sinks.Table:
 		return s.objects(ctx, "")
 	case q.Each == sinks.Last && q.To == nil:
