@@ -88,7 +88,7 @@ type page struct {
 }
 
 // objectsAtOnce is how many objects are read at a time.
-const objectsAtOnce = 500
+const objectsAtOnce = 1000
 
 // page finds the objects of a request. Without a limit it has all.
 func (v *view) page(ctx context.Context, q *request, of *served) (p page, err error) {

@@ -74,7 +74,7 @@ func (s *scan) named(ctx context.Context, of keySpan, all *[]keySpan) error {
 }
 
 // keysAtOnce is how many objects are found at a time.
-const keysAtOnce = 500
+const keysAtOnce = 128
 
 // What is found of a span: the objects that lived after a number, ?4, or at it, and with them those that were found to be deleted by then.
 const (

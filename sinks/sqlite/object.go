@@ -89,12 +89,15 @@ func (l *slotLog) find(t *tx, name objectName, key objectKey) (*object, error) {
 
 // object returns what is known of a change's object, whose row it makes for the first change.
 func (l *slotLog) object(t *tx, id int64, of stream, name objectName, key objectKey) (*object, error) {
-	if o, err := l.find(t, name, key); o != nil || err != nil {
-		return o, err
+	if o, known := l.objects.Get(key); known {
+		return o, nil
+	}
+	added, err := t.run(addObject, id, name.resource, name.namespace, name.name, name.uid, of.id)
+	if err != nil || added == 0 {
+		return l.find(t, name, key)
 	}
 	l.counts[of.id]++
-	_, err := t.run(addObject, id, name.resource, name.namespace, name.name, name.uid, of.id)
-	return &object{id: id, stream: of.id}, err
+	return &object{id: id, stream: of.id}, nil
 }
 
 // move notes in an object's row which stream it is in, and whether it is gone. No update is newer than the change that moves it.

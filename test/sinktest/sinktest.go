@@ -116,6 +116,7 @@ var readerContract = []part{
 	{"a reader follows the log", readAndFollow},
 	{"a reader finds the control records of each slot in order", readControls},
 	{"a reader gets the order of the log, whichever slots a stream was in", readInOrder},
+	{"a reader finds objects in the order of their keys", readByKeys},
 	{"a log that has lost nothing is kept from its start", keptFromTheStart},
 	{"what somebody has removed is missed until a gap record says so", removed},
 }
