@@ -1,5 +1,5 @@
-// Package check finds out whether an export with some settings would start and go on. It asks the servers that the settings name, and
-// changes nothing, except that a checkpoint may be created. It prints nothing.
+// Package check finds out whether an export with some settings would start and go on. It asks the servers that the settings name.
+// It prints nothing, and changes nothing, except that it may create a checkpoint.
 package check
 
 import (
@@ -57,14 +57,14 @@ const (
 	Failed  = "FAILED"  // an export would stop, or not start
 )
 
-// Finding is the outcome of a check. What mends it is part of the message.
+// Finding is the outcome of a check. Its message says how to fix a problem.
 type Finding struct {
 	Check   string `json:"check"`
 	State   string `json:"state"`
 	Message string `json:"message"`
 }
 
-// ErrStopped: the context ended.
+// ErrStopped says that the context ended before all checks were made.
 var ErrStopped = errors.New("stopped before all checks were made")
 
 func (r *report) line(what, state, text string) {
@@ -73,7 +73,7 @@ func (r *report) line(what, state, text string) {
 
 func (r *report) warn(what, text string) { r.line(what, Warning, text) }
 
-// step runs one check and reports its text or its error. A check that exceeds its limit is abandoned, with what it finds later.
+// step runs one check, and reports its text or its error. A check that exceeds its limit is abandoned, and its result ignored.
 func (r *report) step(step dependency.Step, run func(*report, context.Context) (string, error)) error {
 	step.Limit = cmp.Or(step.Limit, checkTimeout)
 	var text string
@@ -124,8 +124,8 @@ func checkServer(ctx context.Context, cluster *setup.Cluster, settings *config.C
 	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.Identity), nil
 }
 
-// errNameless: the cluster has no name, since there is no context to take one from and its uid is not known.
-var errNameless = errors.New("not checked: the name of the cluster is not known; it comes from the cluster's uid " +
+// errNameless says that the cluster has no name: there is no context to take one from, and its uid is unknown.
+var errNameless = errors.New("not checked: the name of the cluster is unknown; it comes from the cluster's uid " +
 	"unless KUBECDC_CLUSTER is set")
 
 func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
@@ -157,7 +157,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
 }
 
-// openStore opens the checkpoint as exporter run does, or shares the file of one that runs.
+// openStore opens the checkpoint like exporter run, or shares the file of a running exporter.
 func (r *report) openStore(ctx context.Context) (checkpoint.Store, string, error) {
 	store, where, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
 	if fault.Is[*checkpoint.InUseError](err) {
@@ -237,8 +237,7 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 	return "exported as " + settings.Records.Secrets
 }
 
-// meet checks that the log under the cluster's name belongs to this cluster. Without a checkpoint it may have to read the log to its
-// end.
+// meet checks that the log with the cluster's name belongs to this cluster. Without a checkpoint it may read the log to its end.
 func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
 	for slot := range r.settings.Slots.Count {
 		from := sinks.Durable{New: true}

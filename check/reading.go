@@ -13,11 +13,12 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// checkReading reads an object of each resource. A namespace that is not there is no error to the API server, but nothing comes from it.
+// checkReading reads an object of each resource. It also warns of namespaces that do not exist, since the API server reports no
+// error for them.
 func (r *report) checkReading(ctx context.Context, server *discovery.Server, plan export.Config, selected []change.Resource) error {
 	if absent := server.Absent(ctx, plan.Namespaces); len(absent) > 0 {
-		r.warn("resources", "there is no namespace "+strings.Join(absent, ", ")+": nothing is exported from it before it is created\n"+
-			"if the name is wrong, mend KUBECDC_NAMESPACES")
+		r.warn("resources", "there is no namespace "+strings.Join(absent, ", ")+": nothing is exported from it until it is created\n"+
+			"if the name is wrong, correct KUBECDC_NAMESPACES")
 	}
 	var unselectable []string
 	var failed []error

@@ -18,7 +18,7 @@ import (
 
 var listAndWatch = []string{"list", "watch"}
 
-// checkRights reviews the rights of this user, by SelfSubjectAccessReviews: those without which nothing is exported, and others.
+// checkRights reviews the rights of this user with SelfSubjectAccessReviews: rights that an export requires, and optional ones.
 func (r *report) checkRights(ctx context.Context, plan export.Config, selected []change.Resource) error {
 	config := rest.CopyConfig(r.cluster.REST)
 	config.QPS, config.Burst = 200, 200 // two short requests per resource
@@ -61,7 +61,7 @@ func (r *report) checkOtherRights(ctx context.Context, client rest.Interface) er
 	return nil
 }
 
-// checkLeases reviews whether recoveries may list the metadata of Leases where these are not exported.
+// checkLeases reviews whether recoveries may list the metadata of Leases, if the export does not include Leases.
 func (r *report) checkLeases(ctx context.Context, client rest.Interface, selected []change.Resource) error {
 	leases := change.Resource{Group: "coordination.k8s.io", Plural: "leases"}
 	if slices.ContainsFunc(selected, func(s change.Resource) bool { return s.ID() == leases.ID() }) {
@@ -78,7 +78,7 @@ func (r *report) warnMissing(rights []string, without string) {
 	}
 }
 
-// refused returns the verbs that this user may not use on a resource, each with its name.
+// refused returns the verbs that this user may not use on a resource, with the resource's name.
 func refused(
 	ctx context.Context, client rest.Interface, resource change.Resource, namespace, name string, verbs ...string,
 ) (refused []string, err error) {

@@ -17,7 +17,7 @@ import (
 	"kubecdc/sinks/postgres"
 )
 
-// The oldest versions that have what an export needs, and a skew of clocks that readers of the log notice.
+// These are the oldest versions that have what an export needs, and the difference of clocks that readers of the log notice.
 const (
 	oldestKubernetes = "1.24" // OpenAPI v3; exact lists are older
 	oldestPostgres   = 13     // the oldest that Postgres' makers supported when the tables were designed
@@ -63,14 +63,14 @@ func (r *report) checkServerInfo() {
 	}
 }
 
-// checkClock compares the time in a Date header, which has no fractions, with that of this machine.
+// checkClock compares the time in a Date header, which has no fractions, with this machine's.
 func (r *report) checkClock(whose, date string, asked time.Time) {
 	if date, err := http.ParseTime(date); err == nil {
 		r.compareClocks(whose, date, asked.Add(-time.Second))
 	}
 }
 
-// compareClocks warns of a clock that is wrong by more than the time since it was asked.
+// compareClocks warns if a clock is wrong by more than the time since it was asked.
 func (r *report) compareClocks(whose string, date, asked time.Time) {
 	now := time.Now()
 	skew := max(asked.Sub(date), date.Sub(now))
@@ -85,7 +85,8 @@ func (r *report) compareClocks(whose string, date, asked time.Time) {
 		"refused; set both by NTP (chronyc tracking, or timedatectl, shows who is wrong)", skew.Round(time.Second), than))
 }
 
-// checkDatabases compares the versions and clocks of the Postgres databases. One that can't be reached was reported before.
+// checkDatabases compares the versions and clocks of the Postgres databases. It skips those that could not be reached, which were
+// reported before.
 func (r *report) checkDatabases() {
 	if location := r.settings.Checkpoint.Location; location.IsPostgres() {
 		r.checkDatabase("checkpoint", pgdb.Options{URL: location.Reveal(), PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT"})

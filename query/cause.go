@@ -13,40 +13,41 @@ import (
 	"kubecdc/sinks"
 )
 
-// Deletion is that of an object. Nothing in the object tells by whom; but one that goes with its owner or with its namespace can be
-// told from others, by what the log has of these.
+// Deletion is the deletion of one object. The object does not say who deleted it. But the log shows if the object was deleted
+// because its owner or its namespace was.
 type Deletion struct {
-	Cause  string // empty: not known
-	By     *Who   // nil: nobody is asked. Causes adds with what a cascade began
-	seen   time.Time
-	owners []owner
-	after  *life
+	Cause     string // what it followed, as text; empty: not known
+	Requester *Who   // nil: the caller asks for no requesters. Causes adds where a cascade began
+	seenAt    time.Time
+	owners    []owner
+	after     *life
 }
 
-// owner is an object that takes another one with it.
+// owner is an object whose deletion deletes another object.
 type owner struct {
 	APIVersion, Kind, Name string
-	UID                    string // empty: it is the namespace
+	UID                    string // empty: the owner is the namespace
 	key                    string // resource and name; empty: the log has no such resource
 }
 
-// DeletionOf is a deletion, of which Causes may know more.
-func DeletionOf(l *sinks.Logged, by *Who) *Deletion {
-	d, object := &Deletion{seen: l.Time, By: by}, l.Before
+// DeletionOf returns the deletion in a change. Causes may add what caused it.
+func DeletionOf(l *sinks.Logged, requester *Who) *Deletion {
+	d, object := &Deletion{seenAt: l.Time, Requester: requester}, l.Before
 	if object == nil {
 		object = l.After
 	}
-	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "ownerReferences"), &d.owners) // it was checked before
+	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "ownerReferences"), &d.owners) // the change was decoded before, so this is valid JSON
 	if l.Namespace != "" {
 		d.owners = append(d.owners, owner{APIVersion: "v1", Kind: "Namespace", Name: strings.Clone(l.Namespace)})
 	}
 	return d
 }
 
-// deepest is how many owners of owners are looked for.
+// deepest is how many levels of owners are read.
 const deepest = 5
 
-// Causes finds out which deletions followed that of an owner, or of the namespace; and if it is asked by whom, with which a cascade began.
+// Causes finds which deletions followed the deletion of an owner or of the namespace. If the deletions have requesters, it also
+// adds who began each cascade.
 func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 	known, err := r.Resources(ctx)
 	if err != nil {
@@ -57,31 +58,31 @@ func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 		names := map[string]map[string]bool{} // by resource
 		for _, d := range now {
 			for i := range d.owners {
-				d.owners[i].ask(known, names, lives)
+				d.owners[i].addName(known, names, lives)
 			}
 		}
-		asked := now[0].By != nil
+		wantsRequesters := now[0].Requester != nil
 		for resource, names := range names {
-			if err := readLives(ctx, r, resource, names, lives, asked); err != nil {
+			if err := readLives(ctx, r, resource, names, lives, wantsRequesters); err != nil {
 				return err
 			}
 		}
 		var next []*Deletion
 		for _, d := range now {
-			if d.find(lives); d.after != nil && asked {
+			if d.findOwner(lives); d.after != nil && wantsRequesters {
 				next = append(next, d.after.deletion)
 			}
 		}
 		now = next
 	}
 	for _, d := range deletions {
-		d.tell()
+		d.addRoot()
 	}
 	return nil
 }
 
-// find finds the owner with which the object went.
-func (d *Deletion) find(lives map[string][]*life) {
+// findOwner finds the owner whose deletion explains this one.
+func (d *Deletion) findOwner(lives map[string][]*life) {
 	for _, o := range d.owners {
 		i := slices.IndexFunc(lives[o.key], func(l *life) bool { return l.took(&o, d) })
 		if i < 0 || d.after != nil {
@@ -94,30 +95,30 @@ func (d *Deletion) find(lives map[string][]*life) {
 	}
 }
 
-// tell adds with what the cascade began.
-func (d *Deletion) tell() {
+// addRoot adds the deletion that began the cascade, and its requester.
+func (d *Deletion) addRoot() {
 	root := d.after
 	for range deepest {
 		if root != nil && root.deletion.after != nil {
 			root = root.deletion.after
 		}
 	}
-	if root == nil || d.By == nil || root.deletion.By == nil || len(root.deletion.By.names) == 0 {
+	if root == nil || d.Requester == nil || root.deletion.Requester == nil || len(root.deletion.Requester.names) == 0 {
 		return
 	}
-	by := root.deletion.By
-	if len(d.By.names) == 0 {
-		*d.By = Who{Grade: Probable, User: by.User, Impersonated: by.Impersonated, Users: by.Users, names: by.names}
-		if by.User == "" {
-			d.By.Grade = OneOf
+	requester := root.deletion.Requester
+	if len(d.Requester.names) == 0 {
+		*d.Requester = Who{Grade: Probable, User: requester.User, Impersonated: requester.Impersonated, Users: requester.Users, names: requester.names}
+		if requester.User == "" {
+			d.Requester.Grade = OneOf
 		}
 	}
-	d.By.Because = &Because{root.resource, root.namespace, root.name, by}
-	d.Cause += ", " + d.By.Because.String()
+	d.Requester.Because = &Because{root.resource, root.namespace, root.name, requester}
+	d.Cause += ", " + d.Requester.Because.String()
 }
 
-// ask adds the owner to the names that are read of its resource.
-func (o *owner) ask(known []string, names map[string]map[string]bool, lives map[string][]*life) {
+// addName adds the owner to the names to read, by resource.
+func (o *owner) addName(known []string, names map[string]map[string]bool, lives map[string][]*life) {
 	kind := o.Kind
 	if group, _, found := strings.Cut(o.APIVersion, "/"); found {
 		kind += "." + group
@@ -127,7 +128,7 @@ func (o *owner) ask(known []string, names map[string]map[string]bool, lives map[
 		return
 	}
 	if o.key = like[0] + "/" + o.Name; lives[o.key] != nil {
-		return // it was read
+		return // already read
 	}
 	if names[like[0]] == nil {
 		names[like[0]] = map[string]bool{}
@@ -135,50 +136,50 @@ func (o *owner) ask(known []string, names map[string]map[string]bool, lives map[
 	names[like[0]][o.Name] = true
 }
 
-// life is an object of an owner's name that was deleted: from when that was asked for until it was gone.
+// life is one object with an owner's name: from the request for its deletion until it was gone.
 type life struct {
 	identity
 	uid      string
 	from, to time.Time
-	deletion *Deletion // nil: it was not deleted
+	deletion *Deletion // nil: the object was not deleted
 }
 
-// took reports whether the owner's deletion explains another one: that of a namespace only within it, since a namespace is known by its
-// name alone.
+// took reports whether the owner's deletion explains another deletion. A namespace is known by its name alone, so it explains
+// only deletions before its own end.
 func (l *life) took(o *owner, d *Deletion) bool {
-	return !l.from.IsZero() && !l.from.After(d.seen.Add(time.Second)) &&
-		(o.UID == l.uid || o.UID == "" && (l.to.IsZero() || !l.to.Before(d.seen)))
+	return !l.from.IsZero() && !l.from.After(d.seenAt.Add(time.Second)) &&
+		(o.UID == l.uid || o.UID == "" && (l.to.IsZero() || !l.to.Before(d.seenAt)))
 }
 
-// readLives reads which objects of a resource had the names, and who deleted them if that is asked.
+// readLives reads the objects of a resource that had one of the names, and who deleted them if wantsRequesters.
 func readLives(
-	ctx context.Context, r sinks.Reader, resource string, names map[string]bool, lives map[string][]*life, asked bool,
+	ctx context.Context, r sinks.Reader, resource string, names map[string]bool, lives map[string][]*life, wantsRequesters bool,
 ) (err error) {
 	q := sinks.Query{Resources: []string{resource}, Wanted: func(l *sinks.Logged) bool { return names[l.Name] }}
-	of := sinks.Objects{Resources: q.Resources}
+	objects := sinks.Objects{Resources: q.Resources}
 	for name := range names {
 		if len(names) == 1 {
-			q.Name, of.Names = name, []string{resource + "/" + name}
+			q.Name, objects.Names = name, []string{resource + "/" + name}
 		}
 	}
 	var requests *Requests
-	if asked {
-		if requests, err = ReadRequests(ctx, r, &of, time.Time{}); err != nil {
+	if wantsRequesters {
+		if requests, err = ReadRequests(ctx, r, &objects, time.Time{}); err != nil {
 			return err
 		}
 	}
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
-		key, by := resource+"/"+l.Name, requests.Who(l)
+		key, requester := resource+"/"+l.Name, requests.Who(l)
 		i := slices.IndexFunc(lives[key], func(known *life) bool { return known.uid == l.UID })
 		if i < 0 {
 			i, lives[key] = len(lives[key]), append(lives[key], &life{identity: identityOf(l), uid: strings.Clone(l.UID)})
 		}
-		at := lives[key][i]
+		found := lives[key][i]
 		if l.Op == change.Delete {
-			at.to = l.Time
+			found.to = l.Time
 		}
-		if at.from.IsZero() && (l.Op == change.Delete || marksOf(l.After).deleting) {
-			at.from, at.deletion = l.Time, DeletionOf(l, by)
+		if found.from.IsZero() && (l.Op == change.Delete || marksOf(l.After).deleting) {
+			found.from, found.deletion = l.Time, DeletionOf(l, requester)
 		}
 		return nil
 	})

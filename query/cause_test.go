@@ -10,7 +10,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// A deletion is told to follow that of the owner, by its uid, or that of the namespace, while it lasts. Nothing else is claimed.
+// A deletion is explained by the deletion of its owner, by uid, or of its namespace while that lasts. Nothing else is claimed.
 func TestWhatCausedADeletion(t *testing.T) {
 	l := &ownersLog{}
 	l.add("replicasets.apps", "web", "rs-1", change.Create, 0, `{}`)
@@ -27,7 +27,7 @@ func TestWhatCausedADeletion(t *testing.T) {
 	}{
 		{12, "web", "rs-1", "", "with its owner ReplicaSet web"},
 		{9, "web", "rs-1", "", ""},  // the owner was deleted later
-		{12, "web", "rs-2", "", ""}, // another one of that name
+		{12, "web", "rs-2", "", ""}, // another object of that name
 		{25, "slow", "rs-3", "", "with its owner ReplicaSet slow"},
 		{25, "gone", "rs-9", "", ""},
 		{35, "web", "rs-2", "", "with its namespace"},
@@ -53,8 +53,8 @@ func (l *ownersLog) Resources(context.Context) ([]string, error) {
 	return []string{"namespaces", "pods", "replicasets.apps"}, nil
 }
 
-func (l *ownersLog) add(resource, name, uid string, op change.Op, at int, after string) {
-	c := change.Change{Stream: change.ParseStream(change.StreamID(resource)), Op: op, Name: name, UID: uid, Time: minute(at)}
+func (l *ownersLog) add(resource, name, uid string, op change.Op, m int, after string) {
+	c := change.Change{Stream: change.ParseStream(change.StreamID(resource)), Op: op, Name: name, UID: uid, Time: minute(m)}
 	if op != change.Delete {
 		c.After = []byte(after)
 	}

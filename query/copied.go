@@ -10,33 +10,33 @@ import (
 	"kubecdc/sinks"
 )
 
-// Copied is what a copy of a log may say of its streams: control records and positions. The copy has every change of some resources
-// that the log has up to a cut, in another order.
+// Copied returns the control records and positions that a copy of a log may have. The copy has every change of some resources up
+// to a cut, in another order than the log.
 func Copied(
 	ctx context.Context, r sinks.Reader, resources []string, cut *sinks.Cut,
 ) (controls []change.Control, positions []change.Position, err error) {
-	kept, err := r.Retained(ctx, resources)
+	retained, err := r.Retained(ctx, resources)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := newStories(resources, kept, Target{}, nil)
+	s := newTimelines(resources, retained, Target{}, nil)
 	err = r.Controls(ctx, time.Time{}, nil, func(c *change.Control) error {
 		if last, known := cut.Batches[c.Slot]; known && c.Batch <= last {
-			return s.control(c)
+			return s.addControl(c)
 		}
 		return nil
 	})
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
 		st := s.streams[id]
 		c := s.coverage(st)
-		if len(st.eras) != 1 || st.back.Version != "" || len(c.Missing) > 0 || c.unlisted != "" { // what came first tells here, and a copy does not have that
+		if len(st.eras) != 1 || st.regressed.Version != "" || len(c.Missing) > 0 || c.unlisted != "" { // these depend on the order of changes, which a copy does not have
 			controls = append(controls, change.SnapshotBeginControl(id, ""))
 			continue
 		}
 		for _, g := range st.gaps {
 			controls = append(controls, change.GapControl(id, c.UpTo, g.Gap, ""))
 		}
-		// For a reader the first list has ended where the log is complete from, as the copy has the state there.
+		// The copy has the state at the version since which the log is complete. So its readers see the first list end there.
 		controls = append(controls, change.Control{Type: change.ControlSnapshotEnd, Stream: id, ResourceVersion: c.Since,
 			TimeMs: st.last.Time.UnixMilli()})
 		p := change.Position{Stream: id, ResourceVersion: c.UpTo, Time: st.last.Time}

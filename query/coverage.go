@@ -9,28 +9,28 @@ import (
 	"kubecdc/sinks"
 )
 
-// Coverage says how far an answer about one stream is complete.
+// Coverage says within which versions an answer about one stream is complete.
 type Coverage struct {
 	Stream change.StreamID `json:"stream"`
-	// Since, UpTo: within these the log has every change, but for what Missing names.
+	// Between Since and UpTo the log has every change, except what Missing names.
 	Since change.ResourceVersion `json:"completeSince"`
 	UpTo  change.ResourceVersion `json:"completeUpTo"`
-	// At is the resourceVersion that was asked about, or that the time stands for.
+	// At is the resourceVersion in the question, or the one that the question's time stands for.
 	At     change.ResourceVersion `json:"resourceVersion,omitempty"`
-	AtTime time.Time              `json:"watermark,omitzero"` // of the last position by then; zero if At was asked about
-	Known  time.Time              `json:"-"`                  // of the last position by then, whatever was asked about
-	// SinceTime is when the log had Since.
+	AtTime time.Time              `json:"watermark,omitzero"` // time of the last position by then, or zero if the question is a version
+	Known  time.Time              `json:"-"`                  // time of the last position by then, for each kind of question
+	// SinceTime is when the log reached Since.
 	SinceTime time.Time `json:"completeSinceTime,omitzero"`
 	Missing   []string  `json:"missing,omitempty"`
-	Gaps      []GapTime `json:"gaps,omitempty"` // of all that Missing names, those that are gaps
-	// Unserved: the CRD of the resource did not exist then, so nothing of it did.
+	Gaps      []GapTime `json:"gaps,omitempty"` // the gaps that Missing names
+	// Unserved means that the CRD of the resource did not exist then, so no object of it did.
 	Unserved bool `json:"unserved,omitempty"`
-	Unlisted bool `json:"unlisted,omitempty"` // no list of it ended by then
+	Unlisted bool `json:"unlisted,omitempty"` // the stream had no complete list by then
 
-	unlisted string // says so; else empty
+	unlisted string // why the stream is unlisted; else empty
 }
 
-// GapTime is when changes happened that may be missing.
+// GapTime is a time whose changes may be missing.
 type GapTime struct {
 	From   time.Time `json:"from,omitzero"` // zero: not known
 	To     time.Time `json:"to"`
@@ -41,42 +41,42 @@ func (c *Coverage) lacks(format string, args ...any) {
 	c.Missing = append(c.Missing, string(c.Stream)+": "+fmt.Sprintf(format, args...))
 }
 
-// eraOf is the era of the target, and whether another one follows it. It is nil if the target is before all of them.
-func (s *stories) eraOf(st *story) (of *era, ended bool) {
+// eraOf returns the era of the target, and whether another era follows. The era is nil if the target is before all eras.
+func (s *timelines) eraOf(st *timeline) (found *era, ended bool) {
 	for _, e := range st.eras {
 		begun := e.start() != "" && e.start().Compare(s.target.Version) <= 0
 		if s.target.Version == "" {
-			begun = st.at.Version != "" && e.first.Version != "" && e.first.n <= st.at.n
+			begun = st.atTarget.Version != "" && e.first.Version != "" && e.first.n <= st.atTarget.n
 		}
-		if begun || of == nil && e.start() != "" {
-			of = e
-		} else if of != nil {
+		if begun || found == nil && e.start() != "" {
+			found = e
+		} else if found != nil {
 			ended = true
 		}
 	}
-	return of, ended
+	return found, ended
 }
 
-// since returns from where on the log has every change of an era.
-func (s *stories) since(st *story, e *era) (change.ResourceVersion, time.Time) {
-	kept := st.kept
-	if kept.Version == "" {
-		kept = e.first
+// since returns the version, and its time, from which on the log has every change of an era.
+func (s *timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Time) {
+	oldest := st.retained
+	if oldest.Version == "" {
+		oldest = e.first
 	}
-	if s.kept[change.ResourceOf(st.stream).ID()].Since.IsZero() || kept.Version.Compare(e.start()) <= 0 {
+	if s.retained[change.ResourceOf(st.stream).ID()].Since.IsZero() || oldest.Version.Compare(e.start()) <= 0 {
 		return e.start(), e.first.Time
 	}
-	return kept.Version, kept.Time
+	return oldest.Version, oldest.Time
 }
 
-// coverage tells how far the answer is complete for one stream.
-func (s *stories) coverage(st *story) Coverage {
+// coverage returns within which versions the answer is complete for one stream.
+func (s *timelines) coverage(st *timeline) Coverage {
 	c := Coverage{Stream: st.stream, At: s.target.Version}
-	c.Known = st.base.Time
+	c.Known = st.beforeTarget.Time
 	if c.At == "" {
-		c.At, c.AtTime, c.Known = st.at.Version, st.at.Time, st.at.Time
+		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time
 	}
-	if lost := s.kept[change.ResourceOf(st.stream).ID()].Lost; lost != "" {
+	if lost := s.retained[change.ResourceOf(st.stream).ID()].Lost; lost != "" {
 		c.lacks("%s", lost)
 	}
 	e, ended := s.eraOf(st)
@@ -97,19 +97,19 @@ func (s *stories) coverage(st *story) Coverage {
 		c.lacks("the log has every change since resourceVersion %s, and lacks older ones: objects that existed at %s may be absent, or "+
 			"older than they were", c.Since, c.At)
 	}
-	s.reaches(&c, st, e, ended)
+	s.checkEnd(&c, st, e, ended)
 	for _, g := range st.gaps {
-		if g.Lost() && !g.passes(c.At) && g.To.Compare(c.Since) > 0 {
-			c.Since, c.SinceTime = g.To, g.until // what was lost was older
+		if g.Lost() && !g.endsAfter(c.At) && g.To.Compare(c.Since) > 0 {
+			c.Since, c.SinceTime = g.To, g.until // the lost changes were older
 		}
-		if s.target.Happened.IsZero() && g.From.Compare(c.At) < 0 && g.passes(c.At) {
+		if s.target.Happened.IsZero() && g.From.Compare(c.At) < 0 && g.endsAfter(c.At) {
 			c.lacks("%s", g.lacks())
 			c.Gaps = append(c.Gaps, g.times())
 		}
 	}
-	if !s.target.Happened.IsZero() && st.back.Version != "" {
+	if !s.target.Happened.IsZero() && st.regressed.Version != "" {
 		c.lacks("the API server's history went back at %s, so its resourceVersions stand for two states: ask by --clock logged",
-			st.back.Time.UTC().Format(time.RFC3339))
+			st.regressed.Time.UTC().Format(time.RFC3339))
 	}
 	return c
 }
@@ -120,8 +120,8 @@ func (g *gap) lacks() string {
 	return fmt.Sprintf("changes of the gap between resourceVersions %s and %s may be missing: %s", g.From, g.To, g.Reason)
 }
 
-// reaches says whether the moment is after the last position of its era.
-func (s *stories) reaches(c *Coverage, st *story, e *era, ended bool) {
+// checkEnd adds to what the answer lacks if the target is after the last position of its era.
+func (s *timelines) checkEnd(c *Coverage, st *timeline, e *era, ended bool) {
 	after, t := ended, s.target
 	switch {
 	case t.Version != "":
@@ -129,30 +129,30 @@ func (s *stories) reaches(c *Coverage, st *story, e *era, ended bool) {
 	case !t.Happened.IsZero():
 		after = t.Happened.After(e.last.current)
 	case !t.Logged.IsZero():
-		after, ended = t.Logged.Truncate(time.Millisecond).After(s.ends) || ended && s.reached(e.last), false
+		after, ended = t.Logged.Truncate(time.Millisecond).After(s.ends) || ended && s.hasReached(e.last), false
 	}
 	gone := !e.removed.IsZero() && !t.Happened.IsZero() && !t.Happened.Before(e.removed)
 	switch {
 	case after && ended:
-		c.lacks("the log is complete up to resourceVersion %s (%s), and then begins anew with another first list: nothing tells what "+
-			"happened in between", c.UpTo, e.last.Time.UTC().Format(time.RFC3339))
+		c.lacks("the log is complete up to resourceVersion %s (%s), and then begins again with another first list: it is unknown "+
+			"what happened in between", c.UpTo, e.last.Time.UTC().Format(time.RFC3339))
 	case after && !gone:
-		c.lacks("the log is complete up to resourceVersion %s (%s), and what followed is not in it",
+		c.lacks("the log is complete up to resourceVersion %s (%s), and lacks what followed",
 			c.UpTo, e.last.Time.UTC().Format(time.RFC3339))
 	}
 }
 
-// when says in which era a change was logged: -1 before that of the target, 0 in it, 1 after it.
-func (s *stories) when(st *story, l *sinks.Logged) int {
+// compareEra compares the era in which a change was logged with the target's era: -1 before, 0 same, 1 after.
+func (s *timelines) compareEra(st *timeline, l *sinks.Logged) int {
 	if st == nil || len(st.eras) < 2 {
 		return 0
 	}
-	of, _ := s.eraOf(st)
-	i := slices.Index(st.eras, of)
+	target, _ := s.eraOf(st)
+	i := slices.Index(st.eras, target)
 	switch {
 	case i < 0:
 		return 0
-	case i > 0 && of.begin.has(l):
+	case i > 0 && target.begin.has(l):
 		return -1
 	case i+1 < len(st.eras) && !st.eras[i+1].begin.has(l):
 		return 1

@@ -10,16 +10,17 @@ import (
 	"kubecdc/sinks"
 )
 
-// A stream's state at a time is that of its last version by then. The positions tell it for what was seen when it happened. What
-// was seen later, after an outage or a pause, tells itself when it happened, but for deletions and updates that move no time: their
-// versions may stand between two that do. Otherwise the answer can't be known.
+// The state of a stream at a time is the state at its last version by then. If the stream was read at that time, its positions
+// have that version. Changes that were read later, after an outage or a pause, carry their own time. Deletions, and updates that
+// move no time in the object, do not. If their versions are between two changes with a time before and after, the answer is
+// unknown.
 
 // dater finds the version of one stream that a time stands for.
 type dater struct {
-	story   *story
-	t, by   time.Time // by: what happened by t was seen by then
-	horizon time.Time // what is seen later tells nothing about t
-	changes []dated   // after the last position by t
+	timeline  *timeline
+	t, seenBy time.Time // seenBy: the stream had read by then what happened by t
+	horizon   time.Time // changes that were seen after it are no evidence about t
+	changes   []dated   // after the last position by t
 }
 
 // dated is a change and what is known of its time.
@@ -28,36 +29,36 @@ type dated struct {
 	op       change.Op
 	key      string
 	seen     time.Time
-	happened time.Time // a whole second in which it happened; zero: not known
+	happened time.Time // the second in which it happened; zero: not known
 }
 
-// hindsight is for how long after a stream has caught up its changes are asked whether one is from before the time all the same.
+// hindsight is how long changes are still checked for an earlier time after a stream has caught up.
 const hindsight = 10 * time.Minute
 
-// date finds the version of each stream, if the moment is a time at which things happened, and what the state may lack.
+// date finds the version of each stream if the target is a time on the cluster's clock. It adds to the state what may be missing.
 func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, state *State) error {
-	t := f.stories.target.Happened
+	t := f.timelines.target.Happened
 	if t.IsZero() {
 		return nil
 	}
-	var first Mark // of their last positions by the time
+	var first Mark // the earliest of the streams' last positions by the time
 	daters := map[change.StreamID]*dater{}
 	for i := range state.Coverage {
-		st := f.stories.streams[state.Coverage[i].Stream]
-		if st.at.Version == "" {
+		st := f.timelines.streams[state.Coverage[i].Stream]
+		if st.atTarget.Version == "" {
 			continue
 		}
-		by := st.delays.seenBy(t)
-		if silent := f.stories.pulses[st.at.slot].seenBy(t); silent.After(by) {
-			by = silent
+		seenBy := st.delays.seenBy(t)
+		if silent := f.timelines.activity[st.atTarget.slot].seenBy(t); silent.After(seenBy) {
+			seenBy = silent
 		}
-		daters[st.stream] = &dater{story: st, t: t, by: by, horizon: by.Add(hindsight)}
-		if st.beyond.Version != "" && (first.Version == "" || st.at.n < first.n) {
-			first = st.at
+		daters[st.stream] = &dater{timeline: st, t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
+		if st.afterTarget.Version != "" && (first.Version == "" || st.atTarget.n < first.n) {
+			first = st.atTarget
 		}
 	}
-	if first.Version != "" { // else nothing of them is later
-		if err := f.later(ctx, r, q, f.stories.timeBefore(first), daters); err != nil {
+	if first.Version != "" { // else there are no later changes
+		if err := f.readLater(ctx, r, q, f.timelines.timeBefore(first), daters); err != nil {
 			return err
 		}
 	}
@@ -71,30 +72,30 @@ func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, stat
 	return nil
 }
 
-// later reads the changes after the streams' last positions by the time.
-func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, since time.Time, daters map[change.StreamID]*dater) error {
+// readLater reads the changes after the streams' last positions by the time.
+func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question, since time.Time, daters map[change.StreamID]*dater) error {
 	query := sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Wanted: func(l *sinks.Logged) bool {
 		d := daters[l.Stream.ID()]
-		return d != nil && !(l.Inferred && l.Op == change.Delete) && f.stories.when(d.story, l) == 0 && !l.Time.After(d.horizon) &&
-			l.ResourceVersion.Compare(d.story.at.Version) > 0
+		return d != nil && !(l.Inferred && l.Op == change.Delete) && f.timelines.compareEra(d.timeline, l) == 0 && !l.Time.After(d.horizon) &&
+			l.ResourceVersion.Compare(d.timeline.atTarget.Version) > 0
 	}}
-	if cut, err := r.At(ctx, since); err == nil {
+	if cut, err := r.CutAt(ctx, since); err == nil {
 		query.After = &cut
-	} else if !errors.Is(err, sinks.ErrNotKept) {
+	} else if !errors.Is(err, sinks.ErrNotRetained) {
 		return err
 	}
-	if err := f.until(ctx, r, since, daters, &query); err != nil {
+	if err := f.limit(ctx, r, since, daters, &query); err != nil {
 		return err
 	}
 	visit := func(l *sinks.Logged) error {
 		d := daters[l.Stream.ID()]
-		d.changes = append(d.changes, dated{l.ResourceVersion, l.Op, l.Change.Key(), l.Time, tells(l)})
+		d.changes = append(d.changes, dated{l.ResourceVersion, l.Op, l.Change.Key(), l.Time, timeOf(l)})
 		return nil
 	}
 	err := r.Changes(ctx, query, visit)
-	if errors.Is(err, sinks.ErrNotKept) && query.After != nil {
+	if errors.Is(err, sinks.ErrNotRetained) && query.After != nil {
 		query.After = nil
-		for _, d := range daters { // some may have been read before they were removed
+		for _, d := range daters { // some may have been read before they were pruned
 			d.changes = nil
 		}
 		err = r.Changes(ctx, query, visit)
@@ -102,15 +103,16 @@ func (f *stateReader) later(ctx context.Context, r sinks.Reader, q Question, sin
 	return err
 }
 
-// until ends a query where each stream has a position behind the horizon, or its last one: what is logged later was seen later.
-func (f *stateReader) until(
+// limit ends a query where each stream has a position after its horizon, or its last position. Changes that were logged later
+// were seen after the horizon.
+func (f *stateReader) limit(
 	ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query,
 ) error {
-	if able, err := findsObjects(ctx, r); err != nil || !able { // it would read to its end all the same
+	if able, err := findsObjects(ctx, r); err != nil || !able { // such a log reads to its end anyway
 		return err
 	}
 	waiting, end := maps.Clone(daters), time.Time{}
-	maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool { return d.story.beyond.Version == "" })
+	maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool { return d.timeline.afterTarget.Version == "" })
 	err := r.Controls(ctx, since, nil, func(c *change.Control) error {
 		if logged := time.UnixMilli(c.TimeMs); logged.After(end) {
 			end = logged
@@ -124,7 +126,7 @@ func (f *stateReader) until(
 			}
 		}
 		maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool {
-			last := &d.story.last
+			last := &d.timeline.last
 			return c.Slot == last.slot && c.Batch >= last.batch
 		})
 		if len(waiting) == 0 {
@@ -135,14 +137,14 @@ func (f *stateReader) until(
 	if len(waiting) > 0 || !errors.Is(err, errStop) {
 		return err
 	}
-	cut, err := r.At(ctx, end)
+	cut, err := r.CutAt(ctx, end)
 	query.To = &cut
 	return err
 }
 
-// tells is when a change happened by its own account; zero: it does not tell. A deletion tells when it was asked for. An object
-// that was found in a list, or that a selector selects only now, tells of an earlier change.
-func tells(l *sinks.Logged) time.Time {
+// timeOf returns when a change happened, as the object records it, or zero if it does not. A deletion records only when it was
+// requested. An object that was found in a list, or that a selector has just selected, records an earlier change.
+func timeOf(l *sinks.Logged) time.Time {
 	selected := l.Stream.LabelSelector != "" || l.Stream.FieldSelector != ""
 	if l.Inferred || l.Op == change.Delete || l.Op == change.Read || l.Op == change.Create && selected {
 		return time.Time{}
@@ -150,60 +152,60 @@ func tells(l *sinks.Logged) time.Time {
 	return l.Provenance.Time
 }
 
-// decide sets the version that the time stands for, and what may be missing.
+// decide sets the version that the time stands for, and adds what may be missing.
 func (d *dater) decide(c *Coverage) {
-	at, next, unsure := d.divide()
+	version, next, unsure := d.divide()
 	for _, u := range unsure {
-		c.lacks("%s was %s (resourceVersion %s) by %s, and the stream was not read, or was read late, before: nothing tells whether that was "+
-			"by the time that is asked about", u.key, u.op.Past(), u.version, u.seen.UTC().Format(time.RFC3339))
+		c.lacks("%s was %s (resourceVersion %s) by %s, but the stream was read late, so it is unknown whether that was before "+
+			"the time in question", u.key, u.op.Past(), u.version, u.seen.UTC().Format(time.RFC3339))
 	}
-	if next != "" && next.Compare(at) <= 0 {
-		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, at)
+	if next != "" && next.Compare(version) <= 0 {
+		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, version)
 	}
-	for _, g := range d.story.gaps {
-		if d.t.After(g.since) && g.From.Compare(d.story.at.Version) <= 0 && g.passes(at) {
+	for _, g := range d.timeline.gaps {
+		if d.t.After(g.since) && g.From.Compare(d.timeline.atTarget.Version) <= 0 && g.endsAfter(version) {
 			c.lacks("%s", g.lacks())
 		}
 	}
-	if c.At != at {
-		c.At, c.AtTime = at, d.t
+	if c.At != version {
+		c.At, c.AtTime = version, d.t
 	}
 }
 
-// divide finds the last version that is known to be from before the time, the first one that is known to be from after it, and the
-// changes between them. If a change that was seen late is from before, the stream was behind then.
-func (d *dater) divide() (at, next change.ResourceVersion, unsure []dated) {
-	at = d.story.at.Version
+// divide returns the last version known to be before the time, the first one known to be after it, and the changes between them.
+// If a change that was seen late is from before the time, the stream was behind then.
+func (d *dater) divide() (last, next change.ResourceVersion, unsure []dated) {
+	last = d.timeline.atTarget.Version
 	for i := range d.changes {
 		c := &d.changes[i]
-		if d.order(c) != before {
+		if d.orderOf(c) != before {
 			continue
 		}
-		if c.version.Compare(at) > 0 {
-			at = c.version
+		if c.version.Compare(last) > 0 {
+			last = c.version
 		}
-		if c.seen.After(d.by) {
-			d.by = c.seen.Add(catchUp)
+		if c.seen.After(d.seenBy) {
+			d.seenBy = c.seen.Add(catchUp)
 		}
 	}
 	for i := range d.changes {
-		if c := &d.changes[i]; d.order(c) == after && (next == "" || c.version.Compare(next) < 0) {
+		if c := &d.changes[i]; d.orderOf(c) == after && (next == "" || c.version.Compare(next) < 0) {
 			next = c.version
 		}
 	}
 	for _, c := range d.changes {
-		if d.order(&c) == unknown && c.version.Compare(at) > 0 && (next == "" || c.version.Compare(next) < 0) {
+		if d.orderOf(&c) == unknown && c.version.Compare(last) > 0 && (next == "" || c.version.Compare(next) < 0) {
 			unsure = append(unsure, c)
 		}
 	}
-	return at, next, unsure
+	return last, next, unsure
 }
 
-func (d *dater) order(c *dated) order {
+func (d *dater) orderOf(c *dated) order {
 	switch {
 	case !c.seen.After(d.t), !c.happened.IsZero() && !c.happened.Add(time.Second).After(d.t):
 		return before
-	case !c.happened.IsZero() && !c.happened.Before(d.t), c.happened.IsZero() && c.seen.After(d.by):
+	case !c.happened.IsZero() && !c.happened.Before(d.t), c.happened.IsZero() && c.seen.After(d.seenBy):
 		return after
 	}
 	return unknown

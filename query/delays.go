@@ -9,85 +9,85 @@ import (
 	"kubecdc/change"
 )
 
-// Changes are seen a moment after they happened, but for those that happen while nobody reads: those are seen when the stream goes
-// on, or when its gap is recovered.
+// An open watch delivers a change a moment after it happened. If no watch is open, the change is seen when the watch resumes, or
+// when its gap is recovered.
 const (
-	// latency is within which time a watch delivers a change.
+	// latency is how long a watch takes to deliver a change.
 	latency = time.Second
-	// catchUp is within which time a stream that goes on is delivered what happened before.
+	// catchUp is how long a resumed stream takes to deliver what happened before.
 	catchUp = 30 * time.Second
-	// silence is after which time without a position a stream counts as not read: API servers send a bookmark each minute.
+	// silence is how long a stream may have no position before it counts as not read. API servers send a bookmark each minute.
 	silence = 90 * time.Second
 )
 
-// Of a network that is gone for a while the log says nothing; but then no stream of the slot has a position, and none is known to be current.
+// The log does not record that a network failed for a while. But then no stream of the slot has a position or is reported as
+// current.
 const (
-	// hush is after which time without a sign of any stream of a slot none may have been read.
-	hush = 5 * time.Second
-	// around is how far from a time signs are noted.
+	// quietLimit is how long all streams of a slot may be silent before they count as not read.
+	quietLimit = 5 * time.Second
+	// around is how far from the target's time activity is recorded.
 	around = 5 * time.Minute
 )
 
-// pulses are the seconds around a time in which some stream of a slot had a position, or was known to be current.
-type pulses map[int64]bool
+// activity is the seconds, in Unix time, in which some stream of a slot had a position or was reported as current.
+type activity map[int64]bool
 
-// pulse notes the seconds from one time to another.
-func (s *stories) pulse(slot int, from, to time.Time) {
+// addActivity records activity from one time to another, as far as it is near the target.
+func (s *timelines) addActivity(slot int, from, to time.Time) {
 	t := s.target.Happened
 	if t.IsZero() || to.Before(t.Add(-around)) || from.After(t.Add(around)) {
 		return
 	}
-	if s.pulses[slot] == nil {
-		s.pulses[slot] = pulses{}
+	if s.activity[slot] == nil {
+		s.activity[slot] = activity{}
 	}
-	for at := max(from.Unix(), t.Add(-around).Unix()); at <= min(to.Unix(), t.Add(around).Unix()); at++ {
-		s.pulses[slot][at] = true
+	for second := max(from.Unix(), t.Add(-around).Unix()); second <= min(to.Unix(), t.Add(around).Unix()); second++ {
+		s.activity[slot][second] = true
 	}
 }
 
-// seenBy is when a change is seen at the latest that happened by a time, if no stream was read then or shortly before.
-func (p pulses) seenBy(t time.Time) time.Time {
-	by, seconds := t, slices.Sorted(maps.Keys(p))
+// seenBy returns by when a change that happened by t was seen, if no stream was read at t or shortly before.
+func (p activity) seenBy(t time.Time) time.Time {
+	latest, seconds := t, slices.Sorted(maps.Keys(p))
 	for i := range seconds[min(1, len(seconds)):] {
 		from, to := time.Unix(seconds[i], 0), time.Unix(seconds[i+1], 0).Add(time.Second)
-		if end := to.Add(2 * hush); to.Sub(from) > hush+time.Second && !from.After(t) && end.After(by) && end.After(t) {
-			by = end
+		if end := to.Add(2 * quietLimit); to.Sub(from) > quietLimit+time.Second && !from.After(t) && end.After(latest) && end.After(t) {
+			latest = end
 		}
 	}
-	return by
+	return latest
 }
 
-// span is a time, both ends included.
+// span is a time with both ends included.
 type span struct{ from, to time.Time }
 
-// delays are the times of a stream in which changes may have happened that were seen only later, at the end of the time at the
-// latest.
+// delays are the times in which a stream's changes may have been seen late, at the latest at the end of each time.
 type delays struct {
 	spans   []span
-	stays   []*stay
-	stopped bool                   // since the last position
-	until   change.ResourceVersion // the end of the gap that is being recovered; empty: none is
+	tenures []*tenure
+	stopped bool                   // after the last position
+	until   change.ResourceVersion // the end of the gap that is being recovered, or empty
 }
 
-// stay is a stream's time under one owner of a slot.
-type stay struct {
+// tenure is a stream's time under one owner of a slot.
+type tenure struct {
 	slot        int
 	epoch       int64
 	first, last Mark
 }
 
-// gap notes a gap up to a version.
-func (d *delays) gap(to change.ResourceVersion) { d.stopped, d.until = true, to }
+// startGap records a gap up to a version.
+func (d *delays) startGap(to change.ResourceVersion) { d.stopped, d.until = true, to }
 
-// mark notes the next position of the stream in a slot.
-func (d *delays) mark(m Mark, epoch int64) {
-	i := slices.IndexFunc(d.stays, func(s *stay) bool { return s.slot == m.slot && s.epoch == epoch })
+// addMark records the stream's next position in a slot.
+func (d *delays) addMark(m Mark, epoch int64) {
+	i := slices.IndexFunc(d.tenures, func(s *tenure) bool { return s.slot == m.slot && s.epoch == epoch })
 	if i < 0 {
-		d.stays, i = append(d.stays, &stay{m.slot, epoch, m, m}), len(d.stays)
+		d.tenures, i = append(d.tenures, &tenure{m.slot, epoch, m, m}), len(d.tenures)
 	}
-	s := d.stays[i]
+	s := d.tenures[i]
 	if d.stopped || d.until != "" || m.Time.Sub(s.last.Time) > silence {
-		d.add(span{s.last.Time, m.Time})
+		d.addUnread(span{s.last.Time, m.Time})
 	}
 	if d.stopped = false; m.Version.Compare(d.until) >= 0 {
 		d.until = ""
@@ -95,8 +95,8 @@ func (d *delays) mark(m Mark, epoch int64) {
 	s.last = m
 }
 
-// add adds a time, and what a stream needs to catch up with it.
-func (d *delays) add(s span) {
+// addUnread adds a time in which the stream was not read, and the time that it needs to catch up.
+func (d *delays) addUnread(s span) {
 	s = span{s.from.Add(-latency), s.to.Add(catchUp)}
 	if n := len(d.spans); n > 0 && !s.from.Before(d.spans[n-1].from) && !s.from.After(d.spans[n-1].to) {
 		d.spans[n-1].to = s.to
@@ -105,25 +105,25 @@ func (d *delays) add(s span) {
 	d.spans = append(d.spans, s)
 }
 
-// late adds a time of which the log says that what happened in it was seen by its end.
-func (d *delays) late(s span) { d.spans = append(d.spans, span{s.from.Add(-latency), s.to}) }
+// addLate adds a time at whose end all its changes were seen, as the log has recorded.
+func (d *delays) addLate(s span) { d.spans = append(d.spans, span{s.from.Add(-latency), s.to}) }
 
-// seenBy is when a change is seen at the latest that happened by a time.
+// seenBy returns by when a change that happened by t was seen.
 func (d *delays) seenBy(t time.Time) time.Time {
 	all := delays{spans: slices.Clone(d.spans)}
-	stays := slices.SortedFunc(slices.Values(d.stays), func(a, b *stay) int { return cmp.Compare(a.first.n, b.first.n) })
-	for i := range stays[min(1, len(stays)):] {
-		all.add(span{stays[i].last.Time, stays[i+1].first.Time})
+	tenures := slices.SortedFunc(slices.Values(d.tenures), func(a, b *tenure) int { return cmp.Compare(a.first.n, b.first.n) })
+	for i := range tenures[min(1, len(tenures)):] {
+		all.addUnread(span{tenures[i].last.Time, tenures[i+1].first.Time})
 	}
 	slices.SortFunc(all.spans, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
-	by := t
+	latest := t
 	for _, s := range all.spans {
-		if !s.from.After(by) && s.to.After(by) {
-			by = s.to
+		if !s.from.After(latest) && s.to.After(latest) {
+			latest = s.to
 		}
 	}
-	if by.Equal(t) {
+	if latest.Equal(t) {
 		return t.Add(latency)
 	}
-	return by
+	return latest
 }

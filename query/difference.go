@@ -8,7 +8,7 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// decodeExactly decodes JSON with its numbers as they are written: a float64 would round large ones.
+// decodeExactly decodes JSON and keeps its numbers as text, since a float64 would round large ones.
 func decodeExactly(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

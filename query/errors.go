@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// IncompleteError says that an answer would lack something.
+// IncompleteError lists what an answer may lack.
 type IncompleteError struct{ Missing []string }
 
 func (e *IncompleteError) Error() string {
@@ -19,5 +19,5 @@ func (e *IncompleteError) Error() string {
 	return text
 }
 
-// errStop ends a reading early.
+// errStop ends a read early.
 var errStop = errors.New("enough was read")

@@ -11,11 +11,11 @@ import (
 	"kubecdc/sinks"
 )
 
-// Filter is an expression in CEL over a change.
+// Filter is a CEL expression over a change.
 type Filter struct{ program cel.Program }
 
-// NewFilter compiles an expression. It may use before and after (objects, or null), op (c, u, d, r), resource, ns, name
-// and by: the user who made it, where one alone fits, or an empty text.
+// NewFilter compiles an expression. Its variables are before and after (objects, or null), op (c, u, d, r), resource, ns and
+// name. The variable by is the user who made the change, or empty if that is not one certain user.
 func NewFilter(expression string) (*Filter, error) {
 	env, err := cel.NewEnv(cel.Variable("before", cel.DynType), cel.Variable("after", cel.DynType), cel.Variable("op", cel.StringType),
 		cel.Variable("resource", cel.StringType), cel.Variable("ns", cel.StringType), cel.Variable("name", cel.StringType),
@@ -34,16 +34,16 @@ func NewFilter(expression string) (*Filter, error) {
 	return &Filter{program}, err
 }
 
-// Selects reports whether the expression is true of a change. The error is for a change to which it does not apply, such as one
-// of an object without a field that it names.
-func (f *Filter) Selects(l *sinks.Logged, by *Who) (bool, error) {
+// Selects reports whether the expression is true for a change. It returns an error for a change to which the expression does not
+// apply, for instance if the object lacks a field that it names.
+func (f *Filter) Selects(l *sinks.Logged, requester *Who) (bool, error) {
 	before, err1 := image(l.Before)
 	after, err2 := image(l.After)
 	if err := errors.Join(err1, err2); err != nil {
 		return false, err
 	}
 	result, _, err := f.program.Eval(map[string]any{"before": before, "after": after, "op": l.Op.String(),
-		"resource": change.ResourceOf(l.Stream.ID()).ID(), "ns": l.Namespace, "name": l.Name, "by": by.Certain()})
+		"resource": change.ResourceOf(l.Stream.ID()).ID(), "ns": l.Namespace, "name": l.Name, "by": requester.Certain()})
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func (f *Filter) Selects(l *sinks.Logged, by *Who) (bool, error) {
 	return selected, nil
 }
 
-// image decodes an image as CEL takes it: whole numbers as int, as Kubernetes' own expressions have them.
+// image decodes an image for CEL. Integers become int, as in Kubernetes' own expressions.
 func image(body []byte) (any, error) {
 	if body == nil {
 		return nil, nil

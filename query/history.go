@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Event is one change of an object, as its history tells it.
+// Event is one change in an object's history.
 type Event struct {
 	Resource        string                 `json:"resource"`
 	Namespace       string                 `json:"namespace,omitempty"`
@@ -21,25 +21,26 @@ type Event struct {
 	Op              string                 `json:"op"`
 	UID             string                 `json:"uid"`
 	ResourceVersion change.ResourceVersion `json:"resourceVersion"`
-	// Time is when the change happened, as TimeFrom tells; Seen is when the exporter saw it, Logged when the log got it.
+	// Time is when the change happened, by the clock that TimeFrom names. Seen is when the exporter saw it, Logged when the log
+	// got it.
 	Time     time.Time         `json:"time"`
 	TimeFrom change.TimeSource `json:"timeFrom"`
 	Seen     time.Time         `json:"seen"`
 	Logged   time.Time         `json:"logged"`
-	Managers []string          `json:"managers,omitempty"` // the field managers that made it; empty: not known
-	By       *Who              `json:"by,omitempty"`       // nil: nobody is asked
+	Managers []string          `json:"managers,omitempty"` // the field managers that made the change; empty: not known
+	By       *Who              `json:"by,omitempty"`       // nil: the question asks for no requesters
 	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
 	Gap      string            `json:"gap,omitempty"`
-	// Patch leads from the object before the change to the one after it.
+	// Patch leads from the object before the change to the object after it.
 	Patch         []Operation `json:"patch,omitempty"`
-	Note          string      `json:"note,omitempty"` // what Patch lacks
+	Note          string      `json:"note,omitempty"` // why there is no Patch
 	Before, After []byte      `json:"-"`
 }
 
-// Teller makes events of changes.
-type Teller struct {
-	NoPatch  bool // is asked for
-	Remember bool // the last state of each object, which stands in for a before-image that the log does not have
+// EventMaker makes events of changes.
+type EventMaker struct {
+	NoPatch  bool // make no patches
+	Remember bool // remember each object's last state, which replaces a before-image that the log lacks
 	last     map[string]state
 }
 
@@ -48,8 +49,8 @@ type state struct {
 	body []byte
 }
 
-// Event makes the event of a change; it is valid as long as the change.
-func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
+// Event returns the event of a change. It is valid as long as the change.
+func (t *EventMaker) Event(l *sinks.Logged) (*Event, error) {
 	e := &Event{Resource: change.ResourceOf(l.Stream.ID()).ID(), Namespace: l.Namespace, Name: l.Name, Op: l.Op.String(), UID: l.UID,
 		ResourceVersion: l.ResourceVersion, Seen: l.Time.UTC(), Logged: l.Logged.UTC(), Inferred: l.Inferred, Gap: l.Gap,
 		Before: l.Before, After: l.After}
@@ -68,7 +69,7 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 		e.Note = "the log does not have the object before this change"
 	}
 	e.Managers = managersOf(&l.Change)
-	// A record without a before-image names nobody, and the state that is remembered tells.
+	// A record without a before-image names no managers, but the remembered state shows them.
 	if e.Managers == nil && l.Op != change.Delete && l.Op != change.Read && (e.Before != nil || l.Op == change.Create) {
 		c := l.Change
 		c.Before = e.Before
@@ -82,7 +83,7 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 	return e, err
 }
 
-func (t *Teller) remember(key string, l *sinks.Logged) {
+func (t *EventMaker) remember(key string, l *sinks.Logged) {
 	if !t.Remember {
 		return
 	}
@@ -92,31 +93,31 @@ func (t *Teller) remember(key string, l *sinks.Logged) {
 	t.last[key] = state{l.UID, bytes.Clone(l.After)}
 }
 
-// managersOf are the managers that a change names.
+// managersOf returns the managers that a change names.
 func managersOf(c *change.Change) []string {
 	if len(c.Provenance.Managers) == 0 {
 		return nil
 	}
 	var names []string
-	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(c.Provenance.Managers)) // no name has such characters
+	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(c.Provenance.Managers)) // names have no such characters
 	for name := range strings.SplitSeq(joined, "\x01") {
 		names = append(names, strings.ReplaceAll(name, "\x00", ","))
 	}
 	return names
 }
 
-// Covered tells how far back the log has every change of objects, and what may be missing there.
-func Covered(ctx context.Context, r sinks.Reader, of *sinks.Objects) (all []Coverage, missing []string, err error) {
-	kept, err := r.Retained(ctx, of.Resources)
+// Covered returns how far the log has every change of the objects, for each stream, and what may be missing there.
+func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects) (all []Coverage, missing []string, err error) {
+	retained, err := r.Retained(ctx, objects.Resources)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := readStories(ctx, r, of.Resources, kept, Target{}, nil)
+	s, err := readTimelines(ctx, r, objects.Resources, retained, Target{}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
-		if ns := change.ParseStream(id).Namespace; ns != "" && of.Namespace != "" && ns != of.Namespace {
+		if ns := change.ParseStream(id).Namespace; ns != "" && objects.Namespace != "" && ns != objects.Namespace {
 			continue
 		}
 		c := s.coverage(s.streams[id])
@@ -131,7 +132,7 @@ func Covered(ctx context.Context, r sinks.Reader, of *sinks.Objects) (all []Cove
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		missing = append(missing, s.nothing(of.Namespace))
+		missing = append(missing, s.noStream(objects.Namespace))
 	}
 	return all, missing, nil
 }

@@ -1,12 +1,12 @@
 package query
 
-// mostPairs is how many pairs of items the comparison of two objects compares, so its time and memory are bounded.
+// mostPairs is how many pairs of items one comparison of two objects may compare. It bounds time and memory.
 const mostPairs = 4 << 20
 
-// budget is how many pairs are left.
+// budget is how many pairs may still be compared.
 type budget int
 
-// stretch is a part of a sequence.
+// stretch is a part of a sequence, without its end.
 type stretch struct{ from, to int }
 
 func (s stretch) len() int { return s.to - s.from }
@@ -14,8 +14,8 @@ func (s stretch) len() int { return s.to - s.from }
 // hunk is what differs between two sequences at one place.
 type hunk struct{ old, now stretch }
 
-// hunks finds what differs by a longest common subsequence of what is between the equal starts and ends. If that takes more pairs than
-// are left, it is one hunk, and was not compared.
+// hunks returns what differs between two sequences, by the longest common subsequence after equal starts and ends are removed. If
+// that takes more pairs than the budget has, it returns one hunk and false.
 func (left *budget) hunks(old, now []string) (all []hunk, compared bool) {
 	start, end := 0, 0
 	for start < min(len(old), len(now)) && old[start] == now[start] {
@@ -48,7 +48,7 @@ func (left *budget) hunks(old, now []string) (all []hunk, compared bool) {
 	return all, true
 }
 
-// commonOf counts the longest common subsequence of each pair of rests.
+// commonOf returns the length of the longest common subsequence of a[i:] and b[j:], for each i and j.
 func commonOf(a, b []string) [][]int32 {
 	common := make([][]int32, len(a)+1)
 	for i := range common {

@@ -13,28 +13,28 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Line is one line of what differs between two images of an object, as people read it.
+// Line is one line of the difference between two images of an object, for people to read.
 type Line struct {
-	Sign  byte   // + added, - removed, ~ changed; a blank: a line of a text that stays, or … in place of several
-	Path  string // empty: the line is one of the text whose path was named before
+	Sign  byte   // + added, - removed, ~ changed, blank: an unchanged line of a text, or … for several
+	Path  string // empty: a line of the text that the path before names
 	Parts []Part
-	Words bool // the parts are of one text, of which some words differ
+	Words bool // the parts are one text in which some words differ
 }
 
-// Part is a part of a value: Sign is + if it is new, - if it is gone, and a blank if it stays or does not count.
+// Part is a part of a value. Sign is + if it is new, - if it is gone, and a blank if it is unchanged.
 type Part struct {
 	Sign byte
 	Text string
 }
 
-// bookkeeping are the members of metadata that change with every update. The server writes them, nobody asks for them.
+// bookkeeping are the members of metadata that the server changes with every update. They are not part of a question.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 
-// copies are annotations in which programs keep a copy of the object.
+// copies are annotations in which programs store a copy of the object.
 var copies = []string{"kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original", "objectset.rio.cattle.io/applied",
 	"banzaicloud.com/last-applied", "kopf.zalando.org/last-handled-configuration"}
 
-// withoutBookkeeping removes from an object what changes with every update, and copies of it.
+// withoutBookkeeping removes bookkeeping and copies from an object.
 func withoutBookkeeping(image any) {
 	object, _ := image.(map[string]any)
 	metadata, _ := object["metadata"].(map[string]any)
@@ -47,7 +47,7 @@ func withoutBookkeeping(image any) {
 	}
 }
 
-// Lines tells what differs, without what changes with every update, and copies of the object, unless all is asked for.
+// Lines returns the difference between two images. Unless all is set, it leaves out bookkeeping and copies of the object.
 func Lines(before, after []byte, all bool) ([]Line, error) {
 	c := comparison{budget: mostPairs}
 	var images [2]any
@@ -74,7 +74,7 @@ func (c *comparison) add(sign byte, path string, parts ...Part) {
 	c.lines = append(c.lines, Line{sign, path, parts, false})
 }
 
-// replaced stands for what is too long to be compared.
+// replaced adds one line for a value that is too long to be compared.
 func (c *comparison) replaced(path, what string, old, now int) {
 	text := fmt.Sprintf("replaced: %s %s", humanize.Comma(int64(old)), what)
 	if now != old {
@@ -109,42 +109,43 @@ func (c *comparison) objects(path string, old, now map[string]any, pathOf func(p
 	names := maps.Clone(old)
 	maps.Copy(names, now)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		a, was := old[name]
-		b, is := now[name]
-		switch at := pathOf(path, name); {
-		case !was:
-			c.add('+', at, Part{'+', value(b)})
-		case !is:
-			c.add('-', at, Part{'-', value(a)})
+		a, wasThere := old[name]
+		b, isThere := now[name]
+		switch memberPath := pathOf(path, name); {
+		case !wasThere:
+			c.add('+', memberPath, Part{'+', value(b)})
+		case !isThere:
+			c.add('-', memberPath, Part{'-', value(a)})
 		default:
-			c.values(at, a, b)
+			c.values(memberPath, a, b)
 		}
 	}
 }
 
-// keys are members that tell the items of Kubernetes' lists apart.
+// keys are members that identify the items of Kubernetes' lists.
 var keys = []string{"name", "type", "containerPort", "port", "uid", "key", "ip", "mountPath", "devicePath", "topologyKey", "id"}
 
-// lists compares by the items' key, if both lists have one; else by what stays in the same order.
+// lists compares items by their key if both lists have one. Otherwise it compares them by their order.
 func (c *comparison) lists(path string, old, now []any) {
 	for _, key := range keys {
-		before, was := byKey(old, key)
-		after, is := byKey(now, key)
+		before, oldOrder := byKey(old, key)
+		after, newOrder := byKey(now, key)
 		if before == nil || after == nil {
 			continue
 		}
 		c.objects(path, before, after, func(path, name string) string { return path + name })
-		was = slices.DeleteFunc(was, func(k string) bool { return after[k] == nil })
-		is = slices.DeleteFunc(is, func(k string) bool { return before[k] == nil })
-		if !slices.Equal(was, is) {
-			c.add('~', path, Part{' ', "in another order: " + strings.Join(was, "") + " → " + strings.Join(is, "")})
+		oldOrder = slices.DeleteFunc(oldOrder, func(k string) bool { return after[k] == nil })
+		newOrder = slices.DeleteFunc(newOrder, func(k string) bool { return before[k] == nil })
+		if !slices.Equal(oldOrder, newOrder) {
+			c.add('~', path, Part{' ', "in another order: " + strings.Join(oldOrder, "") + " → " + strings.Join(newOrder, "")})
 		}
 		return
 	}
 	c.sequences(path, old, now)
 }
 
-// byKey returns the items by their key as a path has it, and the keys in order; nothing unless each item has one of its own.
+// byKey returns the items by their key, as a path shows it, and the keys in order. It returns nil if an item has no key, or if
+// two items have the same.
 func byKey(items []any, key string) (found map[string]any, order []string) {
 	found = map[string]any{}
 	for _, item := range items {
@@ -166,9 +167,9 @@ func byKey(items []any, key string) (found map[string]any, order []string) {
 	return found, order
 }
 
-// sequences compares items that have no key. As many new ones in the place of old ones are those changed.
+// sequences compares items without a key. If as many new items are in the place of old ones, they count as changed.
 func (c *comparison) sequences(path string, old, now []any) {
-	at := func(i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+	itemPath := func(i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 	hunks, compared := c.hunks(encoded(old), encoded(now))
 	if !compared {
 		c.replaced(path, "items", hunks[0].old.len(), hunks[0].now.len())
@@ -177,13 +178,13 @@ func (c *comparison) sequences(path string, old, now []any) {
 	for _, h := range hunks {
 		changed := h.old.len() == h.now.len()
 		for i := h.old.from; i < h.old.to && !changed; i++ {
-			c.add('-', at(i), Part{'-', value(old[i])})
+			c.add('-', itemPath(i), Part{'-', value(old[i])})
 		}
 		for i := h.now.from; i < h.now.to; i++ {
 			if changed {
-				c.values(at(i), old[h.old.from+i-h.now.from], now[i])
+				c.values(itemPath(i), old[h.old.from+i-h.now.from], now[i])
 			} else {
-				c.add('+', at(i), Part{'+', value(now[i])})
+				c.add('+', itemPath(i), Part{'+', value(now[i])})
 			}
 		}
 	}
@@ -206,7 +207,7 @@ func value(v any) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// member is the path of a member: spec.replicas, metadata.labels["app.kubernetes.io/name"].
+// member returns the path of a member, such as spec.replicas or metadata.labels["app.kubernetes.io/name"].
 func member(path, name string) string {
 	switch {
 	case name == "" || strings.ContainsAny(name, `./"[] `):

@@ -12,7 +12,7 @@ import (
 	"kubecdc/test/hostile"
 )
 
-// text is lines as tests show them: what is gone in [- -], what is new in {+ +}.
+// text returns the lines as tests show them: removed text in [- -], new text in {+ +}.
 func text(lines []query.Line) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -32,7 +32,7 @@ func text(lines []query.Line) string {
 	return b.String()
 }
 
-// Each case has two images of an object, with ---- between, and what a changelog says of them.
+// Each case has two images of an object, with ---- between, and the lines that a changelog shows for them.
 func TestLinesTellWhatDiffers(t *testing.T) {
 	datadriven.RunTest(t, filepath.Join("testdata", "lines"), func(t *testing.T, d *datadriven.TestData) string {
 		before, after, _ := strings.Cut(d.Input, "\n--\n")
@@ -44,7 +44,7 @@ func TestLinesTellWhatDiffers(t *testing.T) {
 	})
 }
 
-// Whatever an object contains, there are lines where it differs, and none where it does not.
+// Whatever an object contains, there are lines if it differs, and none if it does not.
 func TestLinesOfHostileContents(t *testing.T) {
 	for _, was := range hostile.Contents() {
 		for _, is := range hostile.Contents() {
@@ -65,21 +65,21 @@ func content(t *testing.T, c hostile.Case) []byte {
 	return body
 }
 
-// A change of long texts and lists is told in a moment: what has too little in common to be compared is replaced, and no more.
+// Long texts and lists are compared in a moment. Parts with too little in common to be compared are shown as replaced.
 func TestLinesOfLongTexts(t *testing.T) {
 	body := func(text, list string) []byte {
 		lines := strings.Repeat(text+"\\n", 61_000)
 		return []byte(`{"words":"` + strings.Repeat(text+" ", 200_000) + `","lines":"first\n` + lines + `last","list":[` +
 			strings.Repeat(`"`+list+`",`, 20_000) + `0]}`)
 	}
-	for _, tc := range []struct{ was, is, want string }{
+	for _, tc := range []struct{ was, now, want string }{
 		{string(body("a", "a")), string(body("b", "b")), "~ lines:\n: first\n~: replaced: 61,000 lines\n: last\n" +
 			"~ list: replaced: 20,000 items\n~ words: replaced: 400,000 characters\n"},
 		{`{"list":[` + strings.Repeat(`"a",`, 20_000) + `0]}`, `{"list":[` + strings.Repeat(`"b",`, 30_000) + `0]}`,
 			"~ list: replaced: 20,000 items by 30,000\n"},
 		{string(body("a", "a")), strings.Replace(string(body("a", "a")), `"a",0]`, `"a","b",0]`, 1), `+ list[20000]: {+"b"+}` + "\n"},
 	} {
-		lines, err := query.Lines([]byte(tc.was), []byte(tc.is), true)
+		lines, err := query.Lines([]byte(tc.was), []byte(tc.now), true)
 		if got := text(lines); err != nil || got != tc.want {
 			t.Errorf("%.2000s, want %s; %v", got, tc.want, err)
 		}

@@ -14,32 +14,32 @@ import (
 	"kubecdc/sinks"
 )
 
-// model is a cluster with one collection, and an exporter that reads it, stops, is paused or suspended, falls behind its sink, recovers what it
-// missed or not, forgets its stream and begins again, finds its resource removed, and a log that has lost its end, by a clock that steps.
-// It knows what there was at each time.
+// model is a cluster with one collection, an exporter that reads it, and a log, whose clock steps. The exporter stops, is paused
+// or suspended, or falls behind its sink. It recovers what it missed or not, forgets its stream and begins again, or finds its
+// resource removed. The log may lose its end. The model knows what existed at each time.
 type model struct {
 	*rand.Rand
-	log      *log
-	now      time.Time
-	skew     time.Duration // of the log's clock
-	confirms bool          // the exporter says while its streams are quiet that they are current
-	told     bool          // which streams, in a record of this owner
-	expires  bool          // several objects may be deleted at one version, as Events are: a position has it only when more has come
-	before   int           // the version of the last deletion that no position has; 0: none
-	other    uint64        // batches of another replica's slot
-	revision int
-	live     map[string]int // versions, as the cluster has them
-	logged   map[string]int // as the log has them
-	past     []past
-	first    int            // the first change in the log since the stream began
-	missed   []sinks.Logged // since the exporter stopped
-	position int
-	at       time.Time // of the position
-	epoch    int64
-	number   uint64
+	log          *log
+	now          time.Time
+	skew         time.Duration // difference of the log's clock
+	confirms     bool          // the exporter reports its quiet streams as current
+	announced    bool          // a record of this owner has named the current streams
+	expires      bool          // several objects may be deleted at one version, as Events are: a position reaches it only after more changes
+	before       int           // the version of the last deletion that no position has reached, or 0
+	other        uint64        // batches of another replica's slot
+	revision     int
+	live         map[string]int // versions in the cluster
+	logged       map[string]int // versions in the log
+	past         []past
+	first        int            // the first change in the log since the stream began
+	missed       []sinks.Logged // since the exporter stopped
+	position     int
+	positionTime time.Time // time of the position
+	epoch        int64
+	number       uint64
 }
 
-// past is what there was from a time on.
+// past is the state from a time on.
 type past struct {
 	from     time.Time
 	revision int
@@ -62,7 +62,7 @@ func (m *model) wait(d time.Duration) {
 	m.now = m.now.Add(time.Duration(m.Int64N(int64(d))) + time.Millisecond)
 }
 
-// write changes an object; the change is missed until it is seen.
+// write changes an object. The change is missed until it is seen.
 func (m *model) write() {
 	m.wait(9 * time.Second)
 	m.revision += 1 + m.IntN(3)
@@ -91,7 +91,7 @@ func (m *model) write() {
 	m.missed = append(m.missed, l)
 }
 
-// commit writes a batch of changes that are seen now, with the position after it.
+// commit writes a batch of changes, which are seen now, with the position after it.
 func (m *model) commit(position int, controls []change.Control, changes ...sinks.Logged) {
 	if m.number++; m.IntN(12) == 0 {
 		m.skew = -time.Duration(m.Int64N(int64(5 * time.Second)))
@@ -113,7 +113,7 @@ func (m *model) commit(position int, controls []change.Control, changes ...sinks
 	}
 	batch := change.Control{Type: change.ControlBatch}
 	if position > 0 {
-		m.position, m.at = position, m.now
+		m.position, m.positionTime = position, m.now
 		batch.Positions = []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(position)), Time: m.now}}
 	}
 	for _, c := range append(controls, batch) {
@@ -128,7 +128,7 @@ func (m *model) commit(position int, controls []change.Control, changes ...sinks
 	}
 }
 
-// fits makes an event one of what the log has, if that is not newer.
+// fits makes an event match what the log has. It reports false if the event is not newer.
 func (m *model) fits(c *sinks.Logged) bool {
 	was := m.logged[c.Name]
 	switch {
@@ -165,7 +165,7 @@ func (m *model) listed(read []sinks.Logged) {
 		read[len(read)/2:]...)
 }
 
-// watch reads what was missed, and then live changes, with a bookmark a minute.
+// watch reads missed changes, then live ones, with a bookmark each minute.
 func (m *model) watch(changes int) {
 	for range changes {
 		for m.IntN(2) == 0 && len(m.missed) == 0 {
@@ -177,14 +177,14 @@ func (m *model) watch(changes int) {
 	}
 }
 
-// quiet is a time without a change, of which the exporter may say every few seconds that nothing has happened.
+// quiet is a time without changes. The exporter may report every few seconds that its streams are current.
 func (m *model) quiet() {
 	end := m.now.Add(time.Duration(m.Int64N(int64(time.Minute))))
 	for since := m.now; m.confirms && m.now.Before(end); since = m.now {
 		m.now = m.now.Add(10 * time.Second)
 		c := change.CurrentControl(nil, since, m.now)
-		if !m.told {
-			c.Streams, m.told = []change.StreamID{"pods"}, true
+		if !m.announced {
+			c.Streams, m.announced = []change.StreamID{"pods"}, true
 		}
 		m.commit(0, []change.Control{c})
 	}
@@ -193,15 +193,15 @@ func (m *model) quiet() {
 	}
 }
 
-// behind reads late: the process is suspended, or its sink is slow. Another replica goes on, and so does a stream of the same slot before and
-// after.
+// behind reads late: the process is suspended, or its sink is slow. Another replica goes on. So does a stream of the same slot,
+// before and after.
 func (m *model) behind() {
 	since, slow := m.now, m.IntN(2) == 0
-	m.pulse()
+	m.otherPosition()
 	for range 1 + m.IntN(4) {
 		m.write()
 		m.others()
-		if slow && m.IntN(2) == 0 { // something of what has come is read
+		if slow && m.IntN(2) == 0 { // some of the changes are read
 			m.now = m.now.Add(time.Duration(m.Int64N(int64(4 * time.Second))))
 			n := 1 + m.IntN(len(m.missed))
 			m.commit(atoi(string(m.missed[n-1].ResourceVersion)), []change.Control{change.BehindControl("pods", "", since, m.now)}, m.missed[:n]...)
@@ -218,25 +218,25 @@ func (m *model) behind() {
 		m.commit(atoi(string(m.missed[n-1].ResourceVersion)), late, m.missed[:n]...)
 		m.missed = m.missed[n:]
 	}
-	m.pulse()
+	m.otherPosition()
 }
 
-// pulse is a position of another stream of the slot.
-func (m *model) pulse() {
+// otherPosition writes a position of another stream of the slot.
+func (m *model) otherPosition() {
 	m.commit(0, nil)
 	m.log.controls[len(m.log.controls)-1].Positions = []change.Position{{Stream: "leases", ResourceVersion: "1", Time: m.now}}
 }
 
-// others are positions of streams of another slot, in each second until now.
+// others writes positions of another slot's streams, one for each second until now.
 func (m *model) others() {
-	for at := m.now.Add(-10 * time.Second); !at.After(m.now); at = at.Add(time.Second) {
+	for second := m.now.Add(-10 * time.Second); !second.After(m.now); second = second.Add(time.Second) {
 		m.other++
-		m.log.controls = append(m.log.controls, &change.Control{Type: change.ControlBatch, Slot: 1, Epoch: 1, Batch: m.other, TimeMs: at.UnixMilli(),
-			BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: at}}}})
+		m.log.controls = append(m.log.controls, &change.Control{Type: change.ControlBatch, Slot: 1, Epoch: 1, Batch: m.other, TimeMs: second.UnixMilli(),
+			BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: second}}}})
 	}
 }
 
-// deliver commits what was missed change by change.
+// deliver commits the missed changes one by one.
 func (m *model) deliver() {
 	for len(m.missed) > 0 {
 		m.now = m.now.Add(time.Duration(m.IntN(200)+1) * time.Millisecond)
@@ -246,7 +246,7 @@ func (m *model) deliver() {
 	}
 }
 
-// upTo is the position after some changes; 0: it does not move.
+// upTo returns the position after some changes, or 0 if it does not move.
 func (m *model) upTo(changes []sinks.Logged) (position int) {
 	for _, c := range changes {
 		if position = atoi(string(c.ResourceVersion)); m.expires && c.Op == change.Delete {
@@ -258,10 +258,10 @@ func (m *model) upTo(changes []sinks.Logged) (position int) {
 	return position
 }
 
-// outage is a time in which nothing is read, and how it ends.
+// outage is a time in which nothing is read, and one of its possible ends.
 func (m *model) outage() {
 	paused, silent := m.IntN(3) == 0, m.IntN(4) == 0
-	if silent { // a network that is gone for a while leaves no trace
+	if silent { // a network that fails for a while leaves no trace
 		for range 1 + m.IntN(6) {
 			m.write()
 		}
@@ -280,7 +280,7 @@ func (m *model) outage() {
 	} else {
 		m.newOwner()
 	}
-	switch n := m.IntN(16); { // a loss is rare, since nothing before it is known any more
+	switch n := m.IntN(16); { // losses are rare, since nothing before a loss is known any more
 	case n == 15:
 		m.lose()
 	case n%5 == 0:
@@ -288,8 +288,8 @@ func (m *model) outage() {
 	case n%5 == 1:
 		m.recover()
 	case n%5 == 2:
-		m.commit(0, nil) // another stream's
-		m.list()         // it was forgotten
+		m.commit(0, nil) // a batch of another stream
+		m.list()         // the stream was forgotten
 	case n%5 == 3:
 		m.remove()
 	default:
@@ -297,7 +297,7 @@ func (m *model) outage() {
 	}
 }
 
-func (m *model) newOwner() { m.epoch, m.told = m.epoch+1, false }
+func (m *model) newOwner() { m.epoch, m.announced = m.epoch+1, false }
 
 func (m *model) gap(complete bool) []change.Control {
 	from, to := change.VersionOf(uint64(m.position)), change.VersionOf(uint64(m.revision))
@@ -305,7 +305,7 @@ func (m *model) gap(complete bool) []change.Control {
 	return []change.Control{{Type: change.ControlGap, Gap: gap}}
 }
 
-// recover commits what was missed as a recovery does.
+// recover commits the missed changes as a recovery does.
 func (m *model) recover() {
 	g := m.gap(true)
 	m.commit(0, g)
@@ -317,7 +317,7 @@ func (m *model) recover() {
 	m.commit(end, nil)
 }
 
-// relist commits what differs, and the gap at the end.
+// relist commits the differences, and the gap at the end.
 func (m *model) relist() {
 	g := m.gap(false)
 	found := m.differences(g[0].Gap.ID, change.Create)
@@ -328,8 +328,8 @@ func (m *model) relist() {
 	m.commit(m.revision, g, found[n:]...)
 }
 
-// lag loses what was missed in silence, or commits parts of a list, or of a recovery, before a crash. A proof, or a snapshot, may find
-// it much later.
+// lag loses the missed changes without a record, or commits parts of a list or a recovery before a crash. A proof or a snapshot
+// may find them much later.
 func (m *model) lag() {
 	for range 1 + m.IntN(4) {
 		m.write()
@@ -348,7 +348,7 @@ func (m *model) lag() {
 		m.commit(0, nil, found[:n]...)
 		m.newOwner()
 	}
-	if m.IntN(2) == 0 { // the watch can go on all the same
+	if m.IntN(2) == 0 { // the watch can resume
 		m.deliver()
 	}
 	m.missed = nil
@@ -371,7 +371,7 @@ func (m *model) lag() {
 	m.commit(0, g, found...)
 }
 
-// differences are what a list finds that the log does not have.
+// differences returns what a list finds that the log does not have.
 func (m *model) differences(gap string, absent change.Op) (found []sinks.Logged) {
 	infer := func(op change.Op, name string, version, was int) {
 		c := changed(op, name, version, was)
@@ -393,7 +393,7 @@ func (m *model) differences(gap string, absent change.Op) (found []sinks.Logged)
 	return found
 }
 
-// lose loses the last changes of the log. What is left is compared with a list.
+// lose removes the last changes of the log. A list is compared with the rest.
 func (m *model) lose() {
 	m.log.changes = m.log.changes[:max(m.first, len(m.log.changes)-1-m.IntN(6))]
 	m.logged = map[string]int{}
@@ -408,7 +408,7 @@ func (m *model) lose() {
 		m.listed(m.differences("", change.Read))
 		return
 	}
-	m.wait(time.Minute) // the position is not known either
+	m.wait(time.Minute) // the position is lost, too
 	g := m.gap(false)
 	g[0].Gap.From = change.UnknownVersion
 	m.commit(0, g)
@@ -442,11 +442,11 @@ func (m *model) remove() {
 	m.list()
 }
 
-// truth is what there was at a time.
-func (m *model) truth(by func(past) bool) string {
+// truth returns what existed at a time.
+func (m *model) truth(belongs func(past) bool) string {
 	var all []string
 	for _, p := range m.past {
-		if by(p) {
+		if belongs(p) {
 			all = nil
 			for _, name := range slices.Sorted(maps.Keys(p.objects)) {
 				all = append(all, fmt.Sprintf("%s@%d", name, p.objects[name]))
@@ -456,7 +456,7 @@ func (m *model) truth(by func(past) bool) string {
 	return strings.Join(all, " ")
 }
 
-// A log that finds states answers as one in which everything is read, whatever it got late.
+// A log that finds states answers like a log in which all is read, however late changes were seen.
 func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 	asked, quick := 0, 0
 	for seed := range uint64(60) {
@@ -499,7 +499,7 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 	}
 }
 
-// An answer is right or refused, at any time and any version, whatever came between the cluster and the log, and whenever it is asked for.
+// An answer is right or refused, for each time and version, whatever failed between the cluster and the log.
 func TestAnAnswerIsRightOrRefused(t *testing.T) {
 	asked, answered := 0, 0
 	for seed := range uint64(300) {
@@ -529,20 +529,20 @@ func TestAnAnswerIsRightOrRefused(t *testing.T) {
 	}
 }
 
-// ask asks a question, and reports whether it is answered.
+// ask asks a question, and reports whether it was answered.
 func (m *model) ask(t *testing.T, seed uint64) bool {
 	when := began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))
 	if m.IntN(4) > 0 {
 		when = when.Truncate(time.Second)
 	}
-	moment, by := query.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
+	moment, belongs := query.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
 	logged := m.IntN(4) == 0
 	switch {
 	case logged:
 		moment = query.Target{Logged: when}
 	case m.IntN(4) == 0:
 		revision := 100 + m.IntN(m.revision-90)
-		moment, by = query.Target{Version: change.VersionOf(uint64(revision))}, func(p past) bool { return p.revision <= revision }
+		moment, belongs = query.Target{Version: change.VersionOf(uint64(revision))}, func(p past) bool { return p.revision <= revision }
 	}
 	states, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 	if err != nil {
@@ -551,16 +551,16 @@ func (m *model) ask(t *testing.T, seed uint64) bool {
 	if len(states[0].Missing) > 0 {
 		return false
 	}
-	if logged { // the log had what there was at its position
+	if logged { // the log has the state at its position
 		revision := atoi(string(states[0].Coverage[0].At))
 		for _, l := range m.log.changes {
 			if v := atoi(string(l.ResourceVersion)); m.expires && l.Op == change.Delete && !l.Logged.After(when) {
 				revision = max(revision, v)
 			}
 		}
-		by = func(p past) bool { return p.revision <= revision }
+		belongs = func(p past) bool { return p.revision <= revision }
 	}
-	if got, want := names(t, states[0]), m.truth(by); got != want {
+	if got, want := names(t, states[0]), m.truth(belongs); got != want {
 		t.Errorf("seed %d, %s: %s, want %s", seed, moment, got, want)
 	}
 	return true

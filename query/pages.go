@@ -36,11 +36,11 @@ type Page struct {
 
 // OpenPages finds out what a log can tell of one resource at a moment.
 func OpenPages(ctx context.Context, r sinks.Reader, q Question, at Target) (*Pages, error) {
-	kept, err := r.Retained(ctx, q.Resources)
+	retained, err := r.Retained(ctx, q.Resources)
 	if err != nil {
 		return nil, err
 	}
-	f, state, err := newStateReader(ctx, r, q, kept, at)
+	f, state, err := newStateReader(ctx, r, q, retained, at)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func OpenPages(ctx context.Context, r sinks.Reader, q Question, at Target) (*Pag
 // doubts tells what objects, and the rest of the answer, may lack.
 func (p *Pages) doubts(f *stateReader) []string {
 	s := &State{Coverage: slices.Clone(p.Coverage)}
-	f.doubts(s, p.namespace)
+	f.addDoubts(s, p.namespace)
 	return s.Missing
 }
 

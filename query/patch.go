@@ -19,7 +19,7 @@ type Operation struct {
 	Value json.RawMessage `json:"value,omitempty"` // a removal has none
 }
 
-// Patch is a JSON Patch from one image of an object to another; nil stands for no object.
+// Patch returns a JSON Patch from one image of an object to another. A nil image stands for no object.
 func Patch(before, after []byte) ([]Operation, error) {
 	p := patching{budget: mostPairs}
 	var old, now any
@@ -70,37 +70,38 @@ func (p *patching) objects(path string, old, now map[string]any) {
 	names := maps.Clone(old)
 	maps.Copy(names, now)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		a, was := old[name]
-		b, is := now[name]
-		switch at := path + "/" + inPointer.Replace(name); {
-		case !was:
-			p.add("add", at, b)
-		case !is:
-			p.remove(at)
+		a, wasThere := old[name]
+		b, isThere := now[name]
+		switch memberPath := path + "/" + inPointer.Replace(name); {
+		case !wasThere:
+			p.add("add", memberPath, b)
+		case !isThere:
+			p.remove(memberPath)
 		default:
-			p.values(at, a, b)
+			p.values(memberPath, a, b)
 		}
 	}
 }
 
-// lists goes from hunk to hunk: what is before one is as it will be. A list that is too long to be compared is replaced.
+// lists goes from hunk to hunk. Items before a hunk are already as they will be. It replaces a list that is too long to be
+// compared.
 func (p *patching) lists(path string, old, now []any) {
 	all, compared := p.hunks(encoded(old), encoded(now))
 	if !compared {
 		p.add("replace", path, now)
 		return
 	}
-	at := func(i int) string { return fmt.Sprintf("%s/%d", path, i) }
+	itemPath := func(i int) string { return fmt.Sprintf("%s/%d", path, i) }
 	for _, h := range all {
 		both := min(h.old.len(), h.now.len())
 		for i := range both {
-			p.values(at(h.now.from+i), old[h.old.from+i], now[h.now.from+i])
+			p.values(itemPath(h.now.from+i), old[h.old.from+i], now[h.now.from+i])
 		}
 		for range h.old.len() - both {
-			p.remove(at(h.now.from + both))
+			p.remove(itemPath(h.now.from + both))
 		}
 		for i := h.now.from + both; i < h.now.to; i++ {
-			p.add("add", at(i), now[i])
+			p.add("add", itemPath(i), now[i])
 		}
 	}
 }

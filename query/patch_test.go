@@ -27,22 +27,22 @@ func TestAPatchLeadsFromOneImageToTheOther(t *testing.T) {
 		images = append(images, content(t, c))
 	}
 	for range 3000 {
-		was, is := images[random.IntN(len(images))], images[random.IntN(len(images))]
-		text := patchOf(t, was, is)
+		was, now := images[random.IntN(len(images))], images[random.IntN(len(images))]
+		text := patchOf(t, was, now)
 		patch, err := jsonpatch.DecodePatch(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := patch.Apply(was)
-		if err != nil || !reflect.DeepEqual(exactly(t, got), exactly(t, is)) {
-			t.Fatalf("%s\nleads from %s\nto %s\nand not to %s: %v", text, was, got, is, err)
+		if err != nil || !reflect.DeepEqual(exactly(t, got), exactly(t, now)) {
+			t.Fatalf("%s\nleads from %s\nto %s\nand not to %s: %v", text, was, got, now, err)
 		}
 	}
 }
 
-func patchOf(t *testing.T, was, is []byte) []byte {
+func patchOf(t *testing.T, was, now []byte) []byte {
 	t.Helper()
-	operations, err := query.Patch(was, is)
+	operations, err := query.Patch(was, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func exactly(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// randomJSON has few values, so that two of them have much in common.
+// randomJSON returns one of few values, so that two of them have much in common.
 func randomJSON(random *rand.Rand, depth int) string {
 	var parts []string
 	switch kind := random.IntN(4); {
@@ -83,7 +83,7 @@ func randomJSON(random *rand.Rand, depth int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// Lists of any length are compared in memory that does not grow by their square.
+// Lists of any length are compared in memory that does not grow with the square of their length.
 func TestAPatchOfLongListsIsBounded(t *testing.T) {
 	list := func(from, n int) []byte {
 		var items []string
@@ -93,16 +93,16 @@ func TestAPatchOfLongListsIsBounded(t *testing.T) {
 		return []byte(`{"l":[` + strings.Join(items, ",") + `]}`)
 	}
 	for _, tc := range []struct {
-		name    string
-		was, is []byte
-		want    string // how the patch begins
+		name     string
+		was, now []byte
+		want     string // how the patch begins
 	}{
 		{"one more", list(0, 10_000), list(0, 10_001), `[{"op":"add","path":"/l/10000","value":"item-10000"}]`},
 		{"all others", list(0, 10_000), list(20_000, 10_000), `[{"op":"replace","path":"/l","value":["item-20000",`},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		got := patchOf(t, tc.was, tc.is)
+		got := patchOf(t, tc.was, tc.now)
 		runtime.ReadMemStats(&after)
 		if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 50 {
 			t.Errorf("%s: the patch took %d MB", tc.name, mb)

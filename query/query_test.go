@@ -19,17 +19,17 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// began is when the log of these tests began; minute n of it has resourceVersions up to n*100.
+// began is when the log of these tests began. Its minute n has resourceVersions up to n*100.
 var began = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 func minute(n int) time.Time { return began.Add(time.Duration(n) * time.Minute) }
 
-// log is a log in memory: what is kept of it.
+// log is a log in memory, with what retention has left of it.
 type log struct {
 	controls []*change.Control
 	changes  []*sinks.Logged
-	kept     time.Time
-	custom   []string // resources beside pods
+	retained time.Time
+	custom   []string // resources other than pods
 	lost     string
 }
 
@@ -40,13 +40,13 @@ func (l *log) Retained(ctx context.Context, resources []string) (map[string]sink
 	all := map[string]sinks.Retained{}
 	for _, id := range known {
 		if len(resources) == 0 || slices.Contains(resources, id) {
-			all[id] = sinks.Retained{Since: l.kept, Lost: l.lost}
+			all[id] = sinks.Retained{Since: l.retained, Lost: l.lost}
 		}
 	}
 	return all, nil
 }
 
-func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
+func (l *log) CutAt(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	cut := sinks.Cut{Batches: map[int]uint64{0: 0}}
 	for _, c := range l.controls {
 		if c.Type == change.ControlBatch && c.Slot == 0 && c.Batch > 0 {
@@ -59,14 +59,14 @@ func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	return cut, nil
 }
 
-// Changes visits copies, whose memory is written over after each visit.
+// Changes visits copies, whose memory is overwritten after each visit.
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	if q.Each != sinks.All || q.Keys != nil {
 		return errors.ErrUnsupported
 	}
 	for _, c := range l.changes {
-		of := len(q.Resources) == 0 || slices.Contains(q.Resources, change.ResourceOf(c.Stream.ID()).ID())
-		if of && (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
+		resource := len(q.Resources) == 0 || slices.Contains(q.Resources, change.ResourceOf(c.Stream.ID()).ID())
+		if resource && (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
 			own := *c
 			spoil := sinktest.Own(&own)
 			err := visit(&own)
@@ -85,7 +85,7 @@ func (l *log) Audits(context.Context, audit.Query, func(*audit.Record) error) (a
 // stateLog is a log that finds the changes of objects.
 type stateLog struct {
 	*log
-	rests *int // how often the rest was asked
+	rests *int // how often the rest of the changes was read
 }
 
 func (l stateLog) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
@@ -131,7 +131,8 @@ func (l stateLog) rest(ctx context.Context, q sinks.Query, visit func(*sinks.Log
 	})
 }
 
-// Controls makes spans of half a minute of batches that nothing is beside, but not of an owner's first one.
+// Controls visits spans of half a minute of batches that have no other control record. The first batch of an owner is visited
+// separately.
 func (l stateLog) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
 	if inFull == nil {
 		return l.log.Controls(ctx, since, nil, visit)
@@ -163,8 +164,8 @@ func (l stateLog) Controls(ctx context.Context, since time.Time, inFull func(*si
 	}
 	epoch := int64(0)
 	for i, c := range l.controls {
-		beside := i > 0 && l.controls[i-1].Batch == c.Batch
-		plain := c.Slot == 0 && c.Type == change.ControlBatch && c.Epoch == epoch && !beside && len(c.Positions) > 0 && c.Positions[0].Ended == ""
+		hasOthers := i > 0 && l.controls[i-1].Batch == c.Batch
+		plain := c.Slot == 0 && c.Type == change.ControlBatch && c.Epoch == epoch && !hasOthers && len(c.Positions) > 0 && c.Positions[0].Ended == ""
 		if epoch = c.Epoch; !plain || len(batches) > 0 && c.TimeMs-batches[0].TimeMs >= 30_000 {
 			if err := flush(); err != nil {
 				return err
@@ -188,7 +189,7 @@ func (l *log) Controls(_ context.Context, _ time.Time, _ func(*sinks.Span) bool,
 	return nil
 }
 
-// batch writes a batch at a minute: it was logged a minute after it happened.
+// batch writes a batch that happened at a minute. It is logged a minute later.
 func (l *log) batch(happened int, controls []change.Control, changes ...sinks.Logged) {
 	number, logged := uint64(happened+1), minute(happened+1)
 	for _, c := range changes {
@@ -234,9 +235,9 @@ func newLog() *log {
 // busy adds positions of another stream, which show that the exporter reads.
 func (l *log) busy() *log {
 	for s := range 600 {
-		at := began.Add(time.Duration(s) * time.Second)
-		l.controls = append(l.controls, &change.Control{Type: change.ControlBatch, TimeMs: at.UnixMilli(),
-			BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: at}}}})
+		minute := began.Add(time.Duration(s) * time.Second)
+		l.controls = append(l.controls, &change.Control{Type: change.ControlBatch, TimeMs: minute.UnixMilli(),
+			BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: minute}}}})
 	}
 	return l
 }
@@ -261,38 +262,38 @@ func atoi(s string) (n int) {
 	return n
 }
 
-// Each moment has its state, and says what may be missing in it.
+// The state of each moment is found, with what may be missing in it.
 func TestStatesOfMoments(t *testing.T) {
 	for _, tc := range []struct {
-		at, want, missing string
-		logged            bool
+		moment, want, missing string
+		logged                bool
 	}{
-		{at: "90", want: "a@10 b@20 x@30"}, {at: "109", want: "a@10 b@20 x@30"}, {at: "110", want: "a@110 b@20 x@30"},
-		{at: "215", want: "b@20 x@30"}, {at: "300", want: "b@20 c@220 x@30"}, {at: "600", want: "b@590 c@220"},
-		{at: "50", want: "a@10 b@20 x@30", missing: "lacks older ones"},
-		{at: "700", want: "b@590 c@220", missing: "complete up to resourceVersion 600"},
-		{at: "400", want: "b@20 c@220 x@30", missing: "between resourceVersions 300 and 600 may be missing: compacted"},
-		{at: minute(1).Format(time.RFC3339), want: "a@110 b@20 x@30"},
-		{at: minute(1).Format(time.RFC3339), want: "a@10 b@20 x@30", logged: true},
-		{at: minute(-1).Format(time.RFC3339), missing: "no complete list of it by then"},
-		{at: "0/2", want: "a@110 b@20 x@30"}, {at: "now", want: "b@590 c@220"},
+		{moment: "90", want: "a@10 b@20 x@30"}, {moment: "109", want: "a@10 b@20 x@30"}, {moment: "110", want: "a@110 b@20 x@30"},
+		{moment: "215", want: "b@20 x@30"}, {moment: "300", want: "b@20 c@220 x@30"}, {moment: "600", want: "b@590 c@220"},
+		{moment: "50", want: "a@10 b@20 x@30", missing: "lacks older ones"},
+		{moment: "700", want: "b@590 c@220", missing: "complete up to resourceVersion 600"},
+		{moment: "400", want: "b@20 c@220 x@30", missing: "between resourceVersions 300 and 600 may be missing: compacted"},
+		{moment: minute(1).Format(time.RFC3339), want: "a@110 b@20 x@30"},
+		{moment: minute(1).Format(time.RFC3339), want: "a@10 b@20 x@30", logged: true},
+		{moment: minute(-1).Format(time.RFC3339), missing: "no complete list of it by then"},
+		{moment: "0/2", want: "a@110 b@20 x@30"}, {moment: "now", want: "b@590 c@220"},
 	} {
-		at, err := (moment.Times | moment.Versions | moment.Checkpoints).Parse(tc.at, minute(9))
+		moment, err := (moment.Times | moment.Versions | moment.Checkpoints).Parse(tc.moment, minute(9))
 		if err != nil {
 			t.Fatal(err)
 		}
-		states, err := query.ReadStates(t.Context(), newLog().busy(), query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, query.TargetOf(at, tc.logged))
+		states, err := query.ReadStates(t.Context(), newLog().busy(), query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, query.TargetOf(moment, tc.logged))
 		if err != nil {
 			t.Fatal(err)
 		}
 		missing := strings.Join(states[0].Missing, "\n")
 		if got := names(t, states[0]); got != tc.want || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
-			t.Errorf("%s: %s, want %s; missing: %s, want %q", tc.at, got, tc.want, missing, tc.missing)
+			t.Errorf("%s: %s, want %s; missing: %s, want %q", tc.moment, got, tc.want, missing, tc.missing)
 		}
 	}
 }
 
-// In a gap it is said of each object that something happened to it there, at an unknown version.
+// The answer names each object that changed in a gap, at an unknown version.
 func TestAnObjectThatChangedInAGapIsNamed(t *testing.T) {
 	states, err := query.ReadStates(t.Context(), newLog(), query.Question{}, query.Target{Version: "400"})
 	if err != nil {
@@ -305,11 +306,11 @@ func TestAnObjectThatChangedInAGapIsNamed(t *testing.T) {
 	}
 }
 
-// Retention has removed the first two minutes. What an object was then is in the before-image of its next change, if there is one.
+// Retention has removed the first two minutes. An object's state then is in the before-image of its next change, if there is one.
 func TestStatesAfterRetention(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		l := newLog()
-		l.kept, l.changes = minute(2), l.changes[4:]
+		l.retained, l.changes = minute(2), l.changes[4:]
 		if !before {
 			for _, c := range l.changes {
 				c.Before = nil
@@ -334,11 +335,11 @@ func TestStatesAfterRetention(t *testing.T) {
 }
 
 func TestUnknownMoments(t *testing.T) {
-	ask := func(at query.Target, resources ...string) error {
-		_, err := query.ReadStates(t.Context(), newLog(), query.Question{Objects: sinks.Objects{Resources: resources}}, at)
+	ask := func(moment query.Target, resources ...string) error {
+		_, err := query.ReadStates(t.Context(), newLog(), query.Question{Objects: sinks.Objects{Resources: resources}}, moment)
 		return err
 	}
-	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotKept) {
+	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotRetained) {
 		t.Error(err)
 	}
 	var none fault.Usage
@@ -347,38 +348,39 @@ func TestUnknownMoments(t *testing.T) {
 	}
 }
 
-// A resource that a CRD has served since has no objects before, if the log has that CRD's creation. Of another one nothing is known.
+// Before a CRD served a resource, no objects of it existed, if the log has that CRD's creation. About other resources nothing is
+// known.
 func TestBeforeItsCRDNothingOfAResourceExisted(t *testing.T) {
 	const crds, widgets = "customresourcedefinitions.apiextensions.k8s.io", "widgets.example.com"
 	for _, tc := range []struct {
 		defined string
-		at      int
+		moment  int
 		missing string
 	}{{widgets, 3, ""}, {widgets, 5, "no complete list of it by then"}, {"others.example.com", 3, "no complete list of it by then"}} {
 		l := &log{custom: []string{crds, widgets}}
-		of := func(stream change.StreamID, n int, op change.Op, name string) {
+		question := func(stream change.StreamID, n int, op change.Op, name string) {
 			c := changed(op, name, n*100, 0)
 			c.Stream, c.Namespace, c.UID = change.ParseStream(stream), "", name
 			l.batch(n, []change.Control{{Type: change.ControlSnapshotEnd, Stream: stream, ResourceVersion: change.VersionOf(uint64(n * 100))}}, c)
 			l.controls[len(l.controls)-1].Positions[0].Stream = stream
 		}
-		of(crds, 0, change.Read, "old.example.com")
-		of(crds, 4, change.Create, tc.defined)
-		of(widgets, 6, change.Read, "w")
-		of(crds, 8, change.Create, "new.example.com")
-		of(widgets, 9, change.Create, "x")
-		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{widgets}}}, query.Target{Logged: minute(tc.at + 1)})
+		question(crds, 0, change.Read, "old.example.com")
+		question(crds, 4, change.Create, tc.defined)
+		question(widgets, 6, change.Read, "w")
+		question(crds, 8, change.Create, "new.example.com")
+		question(widgets, 9, change.Create, "x")
+		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{widgets}}}, query.Target{Logged: minute(tc.moment + 1)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		missing := strings.Join(states[0].Missing, "\n")
 		if names(t, states[0]) != "" || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
-			t.Errorf("minute %d, with the CRD %s: %s, lacks %q", tc.at, tc.defined, names(t, states[0]), missing)
+			t.Errorf("minute %d, with the CRD %s: %s, lacks %q", tc.moment, tc.defined, names(t, states[0]), missing)
 		}
 	}
 }
 
-// That a log has no objects of a namespace that was not exported does not mean that there were none.
+// A log without objects of a namespace that was not exported does not prove that there were none.
 func TestNoStreamIsNoAnswer(t *testing.T) {
 	l := newLog()
 	for _, c := range l.controls {
@@ -402,26 +404,26 @@ func TestNoStreamIsNoAnswer(t *testing.T) {
 
 const managed = `{"metadata":{"name":"a","labels":{"x/y":"1"},"managedFields":[%s]},"spec":{"containers":[{"image":"%s"}]}}`
 
-// Who made a change is whose entry has a new time: that of a manager which lost a field has changed too.
+// The managers of a change are those whose entries have a new time. A manager that lost a field has changed the object, too.
 func TestEventsTellWhoAndWhat(t *testing.T) {
-	entry := func(manager, at, fields string) string {
-		return fmt.Sprintf(`{"manager":%q,"operation":"Update","apiVersion":"v1","time":%q,"fieldsV1":%s}`, manager, at, fields)
+	entry := func(manager, happened, fields string) string {
+		return fmt.Sprintf(`{"manager":%q,"operation":"Update","apiVersion":"v1","time":%q,"fieldsV1":%s}`, manager, happened, fields)
 	}
 	l := changed(change.Update, "a", 2, 1)
 	l.Before = fmt.Appendf(nil, managed, entry("kubectl", "2026-06-01T12:00:00Z", `{"f:spec":{}}`), "1")
 	l.After = fmt.Appendf(nil, managed, entry("kubectl", "2026-06-01T12:00:00Z", `{}`)+","+
 		entry("argocd", "2026-06-01T12:01:00Z", `{"f:spec":{}}`), "2")
-	teller := query.Teller{}
-	e, err := teller.Event(&l)
+	events := query.EventMaker{}
+	e, err := events.Event(&l)
 	if err != nil || !slices.Equal(e.Managers, []string{"argocd"}) {
 		t.Errorf("managers %v, %v", e.Managers, err)
 	}
 	l.Provenance.Managers = []byte(`helm,argo\,cd`)
-	if e, err := teller.Event(&l); err != nil || !slices.Equal(e.Managers, []string{"helm", "argo,cd"}) {
+	if e, err := events.Event(&l); err != nil || !slices.Equal(e.Managers, []string{"helm", "argo,cd"}) {
 		t.Errorf("the log names helm and argo,cd, and the event %v, %v", e.Managers, err)
 	}
 	if l.Time, l.Provenance.Time = minute(60), minute(1); true {
-		if e, err := teller.Event(&l); err != nil || !e.Time.Equal(minute(1)) || !e.Seen.Equal(minute(60)) {
+		if e, err := events.Event(&l); err != nil || !e.Time.Equal(minute(1)) || !e.Seen.Equal(minute(60)) {
 			t.Errorf("it happened at %s and was seen at %s, %v", e.Time, e.Seen, err)
 		}
 	}
@@ -462,7 +464,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// Answers lack what the log has lost, as long as it has no record of the loss.
+// Answers name what the log has lost until the loss has a record.
 func TestALossIsMissingUntilItIsRecorded(t *testing.T) {
 	l := newLog()
 	l.lost = sinks.Unrecorded("records of pods were removed")
@@ -473,7 +475,7 @@ func TestALossIsMissingUntilItIsRecorded(t *testing.T) {
 	if _, missing, err := query.Covered(t.Context(), l, &sinks.Objects{}); err != nil || !strings.Contains(strings.Join(missing, "\n"), "removed") {
 		t.Errorf("the history lacks %q, %v", missing, err)
 	}
-	if _, missing, err := query.Start(t.Context(), l, nil, query.Target{Logged: minute(1)}); err != nil || len(missing) != 1 {
+	if _, missing, err := query.TailStart(t.Context(), l, nil, query.Target{Logged: minute(1)}); err != nil || len(missing) != 1 {
 		t.Errorf("the tail lacks %q, %v", missing, err)
 	}
 }

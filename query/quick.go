@@ -8,8 +8,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// fill reads the changes: all, or where the log finds those of objects, what there was at a cut that is the moment, or is before it, and
-// from there on what became of each object until the moment.
+// fill reads the changes that the states need. If the log finds the changes of single objects, it reads the state at a cut before
+// the moment, and the changes after it. Otherwise it reads all changes once.
 func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers ...*stateReader) error {
 	var slow []*stateReader
 	for _, f := range readers {
@@ -27,7 +27,7 @@ func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers ...*stateR
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		record := &record{Logged: l}
 		for _, f := range slow {
-			f.add(record)
+			f.addRecord(record)
 		}
 		return nil
 	})
@@ -43,7 +43,7 @@ func (f *stateReader) fillPage(ctx context.Context, r sinks.Reader, q sinks.Quer
 }
 
 func (f *stateReader) visit(l *sinks.Logged) error {
-	f.add(&record{Logged: l})
+	f.addRecord(&record{Logged: l})
 	return nil
 }
 
@@ -52,14 +52,14 @@ func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
 	if f.start = f.cut; f.cut != nil {
 		return nil
 	}
-	base := f.base()
-	if base.Version == "" {
+	position := f.safePosition()
+	if position.Version == "" {
 		return nil
 	}
 	if able, err := findsObjects(ctx, r); err != nil || !able {
 		return err
 	}
-	cut, err := r.At(ctx, f.stories.timeBefore(base))
+	cut, err := r.CutAt(ctx, f.timelines.timeBefore(position))
 	if err == nil {
 		f.start = &cut
 	}
@@ -80,7 +80,7 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 		err := upTo.first(ctx, r, last, f.visit)
 		return err == nil, unlessScan(err)
 	}
-	f.whole = true
+	f.isComplete = true
 	err = upTo.first(ctx, r, last, f.visitBase)
 	if err == nil {
 		if q.Keys != nil {
@@ -91,23 +91,24 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 		return true, r.Changes(ctx, q, f.visit)
 	}
 	clear(f.objects)
-	f.whole = false
+	f.isComplete = false
 	return false, unlessScan(err)
 }
 
 // visitBase takes what there was before the moment.
 func (f *stateReader) visitBase(l *sinks.Logged) error {
-	st := f.stories.streams[l.Stream.ID()]
+	st := f.timelines.streams[l.Stream.ID()]
 	switch {
-	case st != nil && st.base.Version == "" && st.beyond.Version != "": // it began after the moment
+	case st != nil && st.beforeTarget.Version == "" && st.afterTarget.Version != "": // it began after the moment
 		return nil
-	case st == nil || f.stories.when(st, l) > 0 || f.orderOf(l, st) != before:
+	case st == nil || f.timelines.compareEra(st, l) > 0 || f.orderOf(l, st) != before:
 		return errStop
 	}
 	return f.visit(l)
 }
 
-// findsObjects reports whether a log finds the changes of objects. One that would have to read all changes says so before it reads any.
+// findsObjects reports whether a log finds the changes of single objects. A log that would have to read all changes refuses
+// before it reads any.
 func findsObjects(ctx context.Context, r sinks.Reader) (bool, error) {
 	err := r.Changes(ctx, sinks.Query{Each: sinks.Last, Resources: []string{"none"}}, func(*sinks.Logged) error { return nil })
 	return err == nil, unlessScan(err)
@@ -115,21 +116,21 @@ func findsObjects(ctx context.Context, r sinks.Reader) (bool, error) {
 
 // unlessScan returns an error, unless it says that every change must be read.
 func unlessScan(err error) error {
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sinks.ErrNotKept) || errors.Is(err, errStop) {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sinks.ErrNotRetained) || errors.Is(err, errStop) {
 		return nil
 	}
 	return err
 }
 
-// base is a position by which the log has nothing of any stream that is after the moment, but for parts of lists, which quick finds;
-// empty: there is none. Up to a position the log has only what happened up to its version. What it gets later may be older than the
-// moment all the same: what a snapshot or a proof has corrected, or a list has found.
-func (f *stateReader) base() (first Mark) {
+// safePosition returns a position by which the log has no change of any stream after the moment, except parts of lists, which
+// quick finds. It is empty if there is none. Up to a position the log has only what happened up to its version. Changes after it
+// may still be older than the moment: corrections by a snapshot or a proof, and what a list finds.
+func (f *stateReader) safePosition() (first Mark) {
 	var last Mark
-	for _, st := range f.stories.streams {
-		switch b := st.held; {
+	for _, st := range f.timelines.streams {
+		switch b := st.firstOfVersion; {
 		case b.Version == "":
-		case st.beyond.Version != "" && (first.Version == "" || b.n < first.n):
+		case st.afterTarget.Version != "" && (first.Version == "" || b.n < first.n):
 			first = b
 		case last.Version == "" || b.n > last.n:
 			last = b
@@ -141,13 +142,13 @@ func (f *stateReader) base() (first Mark) {
 	return first
 }
 
-// wants reports whether a change tells something about the moment, with its images. Of an object it need not be asked again once it
-// does not.
+// wants reports whether the images of a change say something about the moment. Once it returns false for an object, it need not
+// be asked again about that object.
 func (f *stateReader) wants(l *sinks.Logged) bool {
-	st := f.stories.streams[l.Stream.ID()]
+	st := f.timelines.streams[l.Stream.ID()]
 	o := f.object(l, st)
 	if o == nil {
-		return true // what follows may be of the moment's era
+		return true // later changes may be in the moment's era
 	}
 	if o.phase == decided {
 		return false
@@ -155,6 +156,6 @@ func (f *stateReader) wants(l *sinks.Logged) bool {
 	if f.orderOf(l, st) == before {
 		return true
 	}
-	f.add(&record{Logged: l}) // its object is known, so its images tell nothing
+	f.addRecord(&record{Logged: l}) // the object is already known, so the images are not needed
 	return false
 }

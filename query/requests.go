@@ -13,25 +13,25 @@ import (
 	"kubecdc/sinks"
 )
 
-// Requests joins changes to the requests that made them. It holds the audit records of the objects that are asked about, which are read
-// once. Nothing waits for a record: what has not arrived is not known.
+// Requests joins changes to the requests that made them. It holds the audit records of the objects in a question, which are read
+// once. It waits for no record: the requester of a change whose record has not arrived is unknown.
 type Requests struct {
 	Coverage audit.Coverage
-	// Ignores reports whether updates of a resource may be left out of the log, by the settings: then a change may stand for several.
+	// Ignores reports whether the settings may leave updates of a resource out of the log. Then a change may stand for several.
 	Ignores func(resource string) bool
 
-	reader  sinks.Reader
-	query   audit.Query
-	on      map[versioned][]*audit.Record // by the versions that they wrote on; a creation: by its uid
-	to      map[versioned][]*audit.Record // by the version that they were answered
-	of      map[identity][]*audit.Record  // by name, in the order of their times
-	sorted  bool
-	bulk    map[string][]*audit.Record // deletecollections, by resource
-	used    map[*audit.Record]bool     // they are known to have made another change
-	last    map[identity]last
-	texts   map[string]string
-	recent  map[string]time.Time // the ids of the records that the next reading finds again, and when they were received
-	arrived time.Time            // when the last one was
+	reader          sinks.Reader
+	query           audit.Query
+	byVersionBefore map[versioned][]*audit.Record // by the version that the request changed, or the uid that it created
+	byVersionAfter  map[versioned][]*audit.Record // by the version in the response
+	byName          map[identity][]*audit.Record  // by name, in order of time once sorted
+	sorted          bool
+	bulk            map[string][]*audit.Record // deletecollection requests, by resource
+	used            map[*audit.Record]bool     // requests that are known to have made another change
+	last            map[identity]last
+	texts           map[string]string
+	recent          map[string]time.Time // ids of the records that the next read finds again, and when they were received
+	arrived         time.Time            // when the last record was received
 }
 
 // versioned is a version of an object.
@@ -40,17 +40,17 @@ type versioned struct {
 	version change.ResourceVersion
 }
 
-// margin is how much earlier than the changes that are asked about the first records are read: clocks differ.
+// margin is how long before the first change the records are read, since clocks differ.
 const margin = time.Hour
 
-// overlap is how much longer a record may take into the log than another one: writers take turns.
+// overlap is how much longer one record than another may take to reach the log, since writers take turns.
 const overlap = 5 * time.Second
 
-// ReadRequests reads the records of objects that were received since a time, or a while before; zero: all.
-func ReadRequests(ctx context.Context, r sinks.Reader, of *sinks.Objects, since time.Time) (*Requests, error) {
-	q := &Requests{reader: r, on: map[versioned][]*audit.Record{}, to: map[versioned][]*audit.Record{}, of: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
+// ReadRequests reads the audit records of objects that were received since a time, and for an hour before. A zero time reads all.
+func ReadRequests(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (*Requests, error) {
+	q := &Requests{reader: r, byVersionBefore: map[versioned][]*audit.Record{}, byVersionAfter: map[versioned][]*audit.Record{}, byName: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
 		used: map[*audit.Record]bool{}, last: map[identity]last{}, texts: map[string]string{}, recent: map[string]time.Time{}}
-	asked := of.Query()
+	asked := objects.Query()
 	q.query = audit.Query{Resources: asked.Resources, Namespace: asked.Namespace, Name: asked.Name}
 	if !since.IsZero() && asked.Name == "" {
 		q.query.Since = since.Add(-margin)
@@ -58,7 +58,7 @@ func ReadRequests(ctx context.Context, r sinks.Reader, of *sinks.Objects, since 
 	return q, q.Refresh(ctx)
 }
 
-// Refresh reads the records that were received since.
+// Refresh reads the records that were received since the last read.
 func (q *Requests) Refresh(ctx context.Context) (err error) {
 	q.Coverage, err = q.reader.Audits(ctx, q.query, func(r *audit.Record) error {
 		if _, known := q.recent[r.ID]; !known {
@@ -85,34 +85,34 @@ func (q *Requests) add(given *audit.Record) {
 		return
 	case r.Created && r.UID != "":
 		k := versioned{identity{resource: r.Resource}, change.ResourceVersion(r.UID)}
-		q.on[k] = append(q.on[k], r)
+		q.byVersionBefore[k] = append(q.byVersionBefore[k], r)
 	}
-	index := func(by map[versioned][]*audit.Record, v change.ResourceVersion) {
+	index := func(records map[versioned][]*audit.Record, v change.ResourceVersion) {
 		if v != "" {
-			by[versioned{o, v}] = append(by[versioned{o, v}], r)
+			records[versioned{o, v}] = append(records[versioned{o, v}], r)
 		}
 	}
-	index(q.on, r.VersionBefore)
-	index(q.on, r.VersionBegan)
-	index(q.to, r.VersionAfter)
-	q.of[o], q.sorted = append(q.of[o], r), false
+	index(q.byVersionBefore, r.VersionBefore)
+	index(q.byVersionBefore, r.VersionBegan)
+	index(q.byVersionAfter, r.VersionAfter)
+	q.byName[o], q.sorted = append(q.byName[o], r), false
 }
 
-// remember moves on from where the next reading begins.
+// remember moves the start of the next read forward.
 func (q *Requests) remember(r *audit.Record) {
 	if r.Received.After(q.arrived) {
 		q.arrived = r.Received
 	}
 	if from := q.arrived.Add(-overlap); from.Sub(q.query.Since) > overlap {
 		q.query.Since = from
-		maps.DeleteFunc(q.recent, func(_ string, at time.Time) bool { return at.Before(from) })
+		maps.DeleteFunc(q.recent, func(_ string, received time.Time) bool { return received.Before(from) })
 	}
 	if !r.Received.Before(q.query.Since) {
 		q.recent[strings.Clone(r.ID)] = r.Received
 	}
 }
 
-// compact is a record of its own, without what no answer has.
+// compact returns a copy of a record without the fields that no answer shows.
 func (q *Requests) compact(given *audit.Record) *audit.Record {
 	r := *given
 	r.ID, r.Groups, r.Extra, r.Addresses, r.AuditID = "", nil, nil, nil, strings.Clone(r.AuditID)
@@ -128,8 +128,8 @@ func (q *Requests) compact(given *audit.Record) *audit.Record {
 	return &r
 }
 
-// Who is who made a change. Changes must come in the order of the log. nil: nobody is asked, since the log has no audit records, or
-// since it is what a first list has read.
+// Who returns who made a change. Changes must come in the order of the log. It returns nil if the log has no audit records, or if
+// a first list has read the object.
 func (q *Requests) Who(l *sinks.Logged) *Who {
 	if !q.Known() || l.Op == change.Read {
 		return nil
@@ -137,27 +137,27 @@ func (q *Requests) Who(l *sinks.Logged) *Who {
 	return q.who(q.transition(l))
 }
 
-// transition is what tells who made a change. It remembers what is left of the object.
+// transition returns what identifies the request behind a change. It remembers what the next change of the object needs.
 func (q *Requests) transition(l *sinks.Logged) *transition {
 	o := identityOf(l)
 	t := transitionOf(l, o, q.last[o])
 	if q.Ignores != nil && q.Ignores(o.resource) && l.Op != change.Create {
 		t.several = true
 	}
-	at, _ := l.Happened()
-	q.last[o] = last{t.uid, t.version, at, t.is}
+	happened, _ := l.Happened()
+	q.last[o] = last{t.uid, t.version, happened, t.now}
 	return t
 }
 
-// who goes by uid and versions, whatever the object tells of times and managers: a client may choose these. They decide alone among requests
-// that no event tells to have written.
+// who decides by uid and versions before times and managers, since a client can choose the latter. Uid and versions also decide
+// alone among requests for which no event says that they wrote.
 func (q *Requests) who(t *transition) *Who {
 	if t.op == change.Update && !t.several && t.before != "" && t.version.Compare(t.before) <= 0 {
-		return t.byManagers() // a body that was corrected: nobody wrote it then
+		return t.byManagers() // a proof corrected the body: nobody wrote it at that time
 	}
 	versioned, near := q.versioned(t), q.near(t)
 	for _, requests := range [][]*audit.Record{versioned, near} {
-		if found := among(requests, t.proves); len(found) > 0 {
+		if found := filter(requests, t.proves); len(found) > 0 {
 			w := whoOf(found, Exact)
 			q.used[found[0]] = len(found) == 1
 			return w
@@ -167,23 +167,23 @@ func (q *Requests) who(t *transition) *Who {
 	made := func(r *audit.Record) bool {
 		return unused(r) && (r.Effect == audit.Wrote || r.VersionAfter == t.version)
 	}
-	if found := among(versioned, made); len(found) > 0 {
+	if found := filter(versioned, made); len(found) > 0 {
 		return whoOf(found, Probable)
 	}
-	if found := t.managed(append(among(near, unused), q.collections(t)...)); len(found) > 0 {
+	if found := t.managed(append(filter(near, unused), q.collections(t)...)); len(found) > 0 {
 		return whoOf(found, Probable)
 	}
 	return t.byManagers()
 }
 
-// versioned are the requests that name a version of the change, whenever they were.
+// versioned returns the requests that name a version of the change, at any time.
 func (q *Requests) versioned(t *transition) []*audit.Record {
-	on := versioned{t.identity, t.before}
+	key := versioned{t.identity, t.before}
 	if t.op == change.Create {
-		on = versioned{identity{resource: t.identity.resource}, change.ResourceVersion(t.uid)}
+		key = versioned{identity{resource: t.identity.resource}, change.ResourceVersion(t.uid)}
 	}
-	found := q.on[on]
-	for _, r := range q.to[versioned{t.identity, t.version}] {
+	found := q.byVersionBefore[key]
+	for _, r := range q.byVersionAfter[versioned{t.identity, t.version}] {
 		if !slices.Contains(found, r) {
 			found = append(found[:len(found):len(found)], r)
 		}
@@ -194,18 +194,18 @@ func (q *Requests) versioned(t *transition) []*audit.Record {
 // longest is how long a request may take.
 const longest = time.Minute
 
-// near are the requests for an object of this name, or for one without a name, at the time of the change.
+// near returns the requests for an object of this name, or without a name, around the time of the change.
 func (q *Requests) near(t *transition) (found []*audit.Record) {
 	if !q.sorted {
-		for _, requests := range q.of {
+		for _, requests := range q.byName {
 			slices.SortStableFunc(requests, func(a, b *audit.Record) int { return a.Time.Compare(b.Time) })
 		}
 		q.sorted = true
 	}
 	from, to := t.window()
 	for _, o := range []identity{t.identity, {t.identity.resource, t.identity.namespace, ""}} {
-		requests := q.of[o]
-		first, _ := slices.BinarySearchFunc(requests, from.Add(-longest), func(r *audit.Record, at time.Time) int { return r.Time.Compare(at) })
+		requests := q.byName[o]
+		first, _ := slices.BinarySearchFunc(requests, from.Add(-longest), func(r *audit.Record, start time.Time) int { return r.Time.Compare(start) })
 		for _, r := range requests[first:] {
 			if r.Time.After(to) {
 				break
@@ -218,21 +218,21 @@ func (q *Requests) near(t *transition) (found []*audit.Record) {
 	return found
 }
 
-// collections are the deletecollections that can have deleted the object.
+// collections returns the deletecollection requests that can have deleted the object.
 func (q *Requests) collections(t *transition) (found []*audit.Record) {
 	if !t.deletes() {
 		return nil
 	}
 	from, _ := t.window()
-	to := t.seen.Add(time.Second) // what it selects is gone when it is answered, so the deletion is not older than the request
-	return among(q.bulk[t.identity.resource], func(r *audit.Record) bool {
+	to := t.seen.Add(time.Second) // the selected objects are gone when the request is answered, so the deletion is not older than the request
+	return filter(q.bulk[t.identity.resource], func(r *audit.Record) bool {
 		return (r.Namespace == "" || r.Namespace == t.identity.namespace) && t.fits(r) && !r.Answered.Before(from) && !r.Time.After(to) && t.selectedBy(r)
 	})
 }
 
-// Between are the users whose requests are known to have made a version of an object after one, up to another; empty: from its creation,
-// or to its end.
-func (q *Requests) Between(before, after *Object) (users []string) {
+// UsersBetween returns the users whose requests are known to have made a version of an object after one state, up to another. If
+// before is nil, it begins at the creation. If after is nil, it ends with the object.
+func (q *Requests) UsersBetween(before, after *Object) (users []string) {
 	if !q.Known() {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (q *Requests) Between(before, after *Object) (users []string) {
 		to = after.ResourceVersion
 	}
 	uid, _ := rawjson.Text(rawjson.Member(rawjson.Member(o.Body, "metadata"), "uid"))
-	for _, r := range q.of[identity{o.Resource, o.Namespace, o.Name}] {
+	for _, r := range q.byName[identity{o.Resource, o.Namespace, o.Name}] {
 		first := r.Created && from == ""
 		if r.UID != uid || !first && (r.Effect != audit.Wrote || r.VersionBefore.Compare(from) < 0) || to != "" && r.VersionBefore.Compare(to) >= 0 {
 			continue
@@ -258,19 +258,19 @@ func (q *Requests) Between(before, after *Object) (users []string) {
 	return users
 }
 
-// Touches is a function that reports whether a user may have made a change: it did something to an object of that name, or the change is
-// a deletion, which may follow another one.
-func (q *Requests) Touches(user string) func(l *sinks.Logged) bool {
-	touched, bulk := map[identity]bool{}, map[string]bool{}
-	by := func(r *audit.Record) bool { return r.User == user || r.Impersonated == user }
-	for o, requests := range q.of {
-		touched[o] = slices.ContainsFunc(requests, by)
+// MayHaveChanged returns a function that reports whether a user may have made a change. That is so if the user sent a request for
+// an object of that name. It is also so for each deletion, since it may follow another one.
+func (q *Requests) MayHaveChanged(user string) func(l *sinks.Logged) bool {
+	named, bulk := map[identity]bool{}, map[string]bool{}
+	isUsers := func(r *audit.Record) bool { return r.User == user || r.Impersonated == user }
+	for o, requests := range q.byName {
+		named[o] = slices.ContainsFunc(requests, isUsers)
 	}
 	for resource, requests := range q.bulk {
-		bulk[resource] = slices.ContainsFunc(requests, by)
+		bulk[resource] = slices.ContainsFunc(requests, isUsers)
 	}
 	return func(l *sinks.Logged) bool {
 		o := identityOf(l)
-		return l.Op == change.Delete || bulk[o.resource] || touched[o] || touched[identity{o.resource, o.namespace, ""}]
+		return l.Op == change.Delete || bulk[o.resource] || named[o] || named[identity{o.resource, o.namespace, ""}]
 	}
 }

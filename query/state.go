@@ -18,16 +18,16 @@ import (
 // Question asks for the state of resources, or of a part of them.
 type Question struct {
 	sinks.Objects
-	Progress func(read, of int64)
+	Progress func(read, total int64)
 }
 
-// State is what resources were at a moment.
+// State is the state of resources at a moment.
 type State struct {
-	At       Target
+	Moment   Target
 	Coverage []Coverage
-	Missing  []string // all that the answer may lack; empty: it is complete
+	Missing  []string // what the answer may lack; empty: it is complete
 	objects  map[string]*object
-	labelled *sinks.Labelled // which objects are asked about
+	labelled *sinks.Labelled // which objects the question selects
 }
 
 // Object is one object of a state.
@@ -36,16 +36,16 @@ type Object struct {
 	Namespace, Name string
 	UID             string
 	ResourceVersion change.ResourceVersion
-	Logged          time.Time // of the record that it comes from
+	Logged          time.Time // when its record was logged
 	Body            []byte    // the API server's own bytes
 }
 
-// ReadStates reads all records of the resources once, and gives what they were at each moment. Objects whose last record by a
-// moment is not kept any more are taken from the before-image of the next one.
+// ReadStates reads the records of the resources once, and returns their state at each moment. If an object's last record by a
+// moment is pruned, its state is the before-image of the next record.
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
 	var states []*State
 	var readers []*stateReader
-	kept, err := r.Retained(ctx, q.Resources)
+	retained, err := r.Retained(ctx, q.Resources)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +53,10 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	if err != nil {
 		return nil, err
 	}
-	for _, at := range moments {
-		f, state, err := newStateReader(ctx, r, q, kept, at)
+	for _, moment := range moments {
+		f, state, err := newStateReader(ctx, r, q, retained, moment)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
+			return nil, fmt.Errorf("%s: %w", moment, err)
 		}
 		state.labelled = labelled
 		states, readers = append(states, state), append(readers, f)
@@ -67,7 +67,7 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 		return nil, err
 	}
 	for i, f := range readers {
-		f.doubts(states[i], q.Namespace)
+		f.addDoubts(states[i], q.Namespace)
 	}
 	return states, nil
 }
@@ -77,11 +77,12 @@ func (s *State) Objects(visit func(*Object) error) error {
 	return Differences(&State{labelled: s.labelled}, s, func(_, o *Object) error { return visit(o) })
 }
 
-// has reports whether an object exists and is asked about.
+// has reports whether an object exists and the question selects it.
 func (s *State) has(o *Object) bool { return o != nil && s.labelled.Has(o.Body) }
 
-// Differences visits the objects that two states do not have alike, by resource, namespace and name. One of the two is nil if
-// the object is in the other state alone, or is another object of that name. They are valid until visit returns.
+// Differences visits the objects that differ between two states, by resource, namespace and name. If the object exists in one
+// state only, the other argument is nil. If the uids differ, it visits the old object, then the new one. Arguments are valid
+// until visit returns.
 func Differences(a, b *State, visit func(before, after *Object) error) error {
 	keys := map[string]*object{}
 	maps.Copy(keys, a.objects)
@@ -117,12 +118,12 @@ func Differences(a, b *State, visit func(before, after *Object) error) error {
 	return nil
 }
 
-// orderedKeys are the keys by resource, namespace and name.
+// orderedKeys returns the keys by resource, namespace and name.
 func orderedKeys(objects map[string]*object) iter.Seq[string] {
 	return slices.Values(slices.SortedFunc(maps.Keys(objects), func(a, b string) int { return compareObjects(objects[a], objects[b]) }))
 }
 
-// live is the object if it existed; else nil.
+// live returns the object if it existed, else nil.
 func (o *object) live() *object {
 	if o == nil || o.body == nil {
 		return nil

@@ -14,33 +14,33 @@ import (
 	"kubecdc/sinks"
 )
 
-// stateReader keeps the last state of each object by the moment.
+// stateReader finds the last state of each object by the moment.
 type stateReader struct {
-	stories    *stories
+	timelines  *timelines
 	unrecorded map[change.StreamID]bool // streams without control records
 	cut        *sinks.Cut               // nil: the moment is a resourceVersion of each stream
-	start      *sinks.Cut               // by plan
+	start      *sinks.Cut               // at which objects are read first; nil: every change must be read
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
-	whole      bool // the objects are all that there were at a cut: what is not among them did not exist
+	isComplete bool // objects holds all that existed at a cut: others did not exist
 }
 
-func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept map[string]sinks.Retained, moment Target) (*stateReader, *State, error) {
-	at, err := resolve(ctx, r, moment)
+func newStateReader(ctx context.Context, r sinks.Reader, q Question, retained map[string]sinks.Retained, moment Target) (*stateReader, *State, error) {
+	target, err := resolve(ctx, r, moment)
 	if err != nil {
 		return nil, nil, err
 	}
-	cut, err := cutOf(ctx, r, at)
+	cut, err := cutOf(ctx, r, target)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := readStories(ctx, r, q.Resources, kept, at, cut)
+	s, err := readTimelines(ctx, r, q.Resources, retained, target, cut)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &stateReader{stories: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
+	f := &stateReader{timelines: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
 		unrecorded: map[change.StreamID]bool{}}
-	state := &State{At: moment, objects: f.objects}
+	state := &State{Moment: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
 	if err := f.unserved(ctx, r, moment, state); err != nil {
 		return nil, nil, err
@@ -51,9 +51,9 @@ func newStateReader(ctx context.Context, r sinks.Reader, q Question, kept map[st
 	return f, state, f.plan(ctx, r)
 }
 
-// cover tells how far the state is complete.
+// cover adds within which versions the state is complete.
 func (f *stateReader) cover(state *State, namespace string) {
-	s := f.stories
+	s := f.timelines
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
 		if ns := change.ParseStream(id).Namespace; ns != "" && namespace != "" && ns != namespace {
 			continue
@@ -64,34 +64,34 @@ func (f *stateReader) cover(state *State, namespace string) {
 	}
 }
 
-// cutOf finds the cut of a target that is a point of the log; nil: it is none.
-func cutOf(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
-	if at.Version != "" || !at.Happened.IsZero() {
+// cutOf returns the cut of a target that is a point of the log. It returns nil for other targets.
+func cutOf(ctx context.Context, r sinks.Reader, target Target) (*sinks.Cut, error) {
+	if target.Version != "" || !target.Happened.IsZero() {
 		return nil, nil
 	}
-	cut, err := r.At(ctx, at.Logged)
+	cut, err := r.CutAt(ctx, target.Logged)
 	return &cut, err
 }
 
-// doubts tells what a state may lack: first that of which something is known, last the streams of which nothing is.
-func (f *stateReader) doubts(state *State, namespace string) {
+// addDoubts adds what a state may lack. Streams without a list come last.
+func (f *stateReader) addDoubts(state *State, namespace string) {
 	for _, c := range state.Coverage {
 		state.Missing = append(state.Missing, c.Missing...)
 	}
 	if len(state.Coverage) == 0 && len(f.unrecorded) == 0 {
-		state.Missing = append(state.Missing, f.stories.nothing(namespace))
+		state.Missing = append(state.Missing, f.timelines.noStream(namespace))
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.unrecorded)) {
-		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says from where on "+
+		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so it is unknown from where on "+
 			"its changes are complete")
 	}
-	between := map[change.StreamID]bool{}
+	partial := map[change.StreamID]bool{}
 	for _, o := range f.objects {
-		between[o.between] = true
+		partial[o.partialStream] = true
 	}
-	delete(between, "")
-	for _, id := range slices.Sorted(maps.Keys(between)) {
-		state.Missing = append(state.Missing, string(id)+": the log had only a part of what a list had found out, or a gap was recovered")
+	delete(partial, "")
+	for _, id := range slices.Sorted(maps.Keys(partial)) {
+		state.Missing = append(state.Missing, string(id)+": the log had only a part of what a list had found, or of what was recovered of a gap")
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
 		if o := f.objects[key]; o.doubt != "" {
@@ -105,7 +105,7 @@ func (f *stateReader) doubts(state *State, namespace string) {
 	}
 }
 
-// record is a change whose images are packed once, for all states that have them.
+// record is a change whose images are packed once, for all states that use them.
 type record struct {
 	*sinks.Logged
 	before, after []byte // packed; nil: not yet
@@ -118,7 +118,7 @@ func packed(image []byte, once *[]byte) []byte {
 	return *once
 }
 
-// object is what the records of one object say about the moment. Only one body is held, packed.
+// object is the state of one object at the moment, as far as the records that were read show it. It holds one packed body.
 type object struct {
 	resource        string
 	namespace, name string
@@ -127,8 +127,8 @@ type object struct {
 	logged          time.Time
 	body            []byte // packed; nil: it did not exist
 	phase           phase
-	doubt           string          // why the body may not be what it was
-	between         change.StreamID // the stream, if the state is newer than its position at the cut
+	doubt           string          // why the body may be wrong
+	partialStream   change.StreamID // its stream, if the state is newer than the stream's position at the cut
 }
 
 // phase is how much is known of an object while its records are read.
@@ -136,12 +136,12 @@ type phase int
 
 const (
 	unread  phase = iota // no record from before the moment was read
-	seen                 // the last record from before the moment that was read tells its state
-	decided              // a record from after the moment was read: no other one counts
+	seen                 // the last such record that was read has the state
+	decided              // a record from after the moment was read: later ones are ignored
 )
 
-func (f *stateReader) add(r *record) {
-	st := f.stories.streams[r.Stream.ID()]
+func (f *stateReader) addRecord(r *record) {
+	st := f.timelines.streams[r.Stream.ID()]
 	o := f.object(r.Logged, st)
 	if o == nil || o.phase == decided {
 		return
@@ -151,9 +151,9 @@ func (f *stateReader) add(r *record) {
 	}
 	happened := f.orderOf(r.Logged, st)
 	if happened != before {
-		o.next(r)
+		o.setNext(r)
 		if happened == unknown {
-			o.doubt = f.unknown(r.Logged, st)
+			o.doubt = f.describeUnknown(r.Logged, st)
 		}
 		return
 	}
@@ -161,16 +161,16 @@ func (f *stateReader) add(r *record) {
 	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
 		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
 	}
-	o.between = ""
-	if f.cut != nil && st != nil && f.apart(r.Logged, st) {
-		o.between = st.stream
+	o.partialStream = ""
+	if f.cut != nil && st != nil && f.isAfterPosition(r.Logged, st) {
+		o.partialStream = st.stream
 	}
 }
 
-// object is what is known of a change's object; nil: the change is from before the moment's era.
-func (f *stateReader) object(l *sinks.Logged, st *story) *object {
-	era := f.stories.when(st, l)
-	if era < 0 { // the first list of the era has what there was still
+// object returns what is known of a change's object. It returns nil if the change is from before the moment's era.
+func (f *stateReader) object(l *sinks.Logged, st *timeline) *object {
+	era := f.timelines.compareEra(st, l)
+	if era < 0 { // the era's first list has the objects that still existed
 		return nil
 	}
 	resource := change.ResourceOf(l.Stream.ID()).ID()
@@ -178,7 +178,7 @@ func (f *stateReader) object(l *sinks.Logged, st *story) *object {
 	o := f.objects[key]
 	if o == nil {
 		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name)}
-		if f.whole { // it did not exist at the cut
+		if f.isComplete { // it did not exist at the cut
 			o.phase = seen
 		}
 		f.objects[key] = o
@@ -189,13 +189,13 @@ func (f *stateReader) object(l *sinks.Logged, st *story) *object {
 	return o
 }
 
-// set takes over a packed image as the object's state; nil: it did not exist.
+// set sets the object's state to a packed image. A nil image means that it did not exist.
 func (o *object) set(r *record, body []byte) {
 	o.uid, o.version, o.logged, o.body = r.UID, r.ResourceVersion, r.Logged.Logged, body
 }
 
-// next takes the first record after the moment. Its before-image is what the object was, if no older record tells that.
-func (o *object) next(r *record) {
+// setNext uses the first record after the moment. If no older record has the object's state, that record's before-image does.
+func (o *object) setNext(r *record) {
 	was := o.phase
 	o.phase = decided
 	switch {
@@ -208,17 +208,18 @@ func (o *object) next(r *record) {
 	}
 }
 
-// order says whether a change happened before a moment.
+// order is whether a change happened before a moment.
 type order int
 
 const (
-	before order = iota // before it, or then
+	before order = iota // by the moment
 	after
 	unknown
 )
 
-// gapOf returns the gap in which a change was inferred; nil if it was not, or the gap was recovered whole.
-func (st *story) gapOf(l *sinks.Logged) *gap {
+// gapOf returns the gap in which a change was inferred. It returns nil if the change was not inferred, or if its gap was
+// recovered completely.
+func (st *timeline) gapOf(l *sinks.Logged) *gap {
 	if !l.Inferred || st == nil {
 		return nil
 	}
@@ -230,52 +231,53 @@ func (st *story) gapOf(l *sinks.Logged) *gap {
 	return nil
 }
 
-// orderOf tells whether a change happened by the moment. An inferred change was found by comparing two states: a deletion has the last
-// known version of its object, and happened at an unknown one up to the end of its gap, or until it was found.
-func (f *stateReader) orderOf(l *sinks.Logged, st *story) order {
+// orderOf returns whether a change happened by the moment. An inferred change was found by comparing two states. An inferred
+// deletion has its object's last known version. It happened at an unknown version before its gap's end, or before it was found.
+func (f *stateReader) orderOf(l *sinks.Logged, st *timeline) order {
 	if f.cut != nil {
 		if f.cut.Has(l) {
 			return before
 		}
 		return after
 	}
-	at, gap := f.versions[l.Stream.ID()], st.gapOf(l)
-	known := l.ResourceVersion.Compare(at) <= 0
+	version, gap := f.versions[l.Stream.ID()], st.gapOf(l)
+	known := l.ResourceVersion.Compare(version) <= 0
 	switch {
-	case gap != nil && l.Op == change.Delete && gap.To.Compare(at) <= 0:
+	case gap != nil && l.Op == change.Delete && gap.To.Compare(version) <= 0:
 		return before
-	case gap != nil && gap.From.Compare(at) < 0 && (l.Op == change.Delete || !known):
+	case gap != nil && gap.From.Compare(version) < 0 && (l.Op == change.Delete || !known):
 		return unknown
 	case gap != nil && l.Op == change.Delete:
 		return after
 	case l.Inferred && l.Op == change.Delete && known && st != nil:
-		return f.found(l, st)
-	case known || l.Op == change.Delete && !f.stories.target.Happened.IsZero() && st != nil && st.at.has(l): // when all was current again
+		return f.orderOfFound(l, st)
+	case known || l.Op == change.Delete && !f.timelines.target.Happened.IsZero() && st != nil && st.atTarget.has(l): // deleted by the position at which the stream was current again
 		return before
 	}
 	return after
 }
 
-// found is by for a deletion that was inferred outside of a gap: by a snapshot or a repair, or since its resource is gone.
-func (f *stateReader) found(l *sinks.Logged, st *story) order {
-	e, _ := f.stories.eraOf(st)
+// orderOfFound is orderOf for a deletion that was inferred outside of a gap: by a snapshot, by a proof, or because its resource
+// was removed.
+func (f *stateReader) orderOfFound(l *sinks.Logged, st *timeline) order {
+	e, _ := f.timelines.eraOf(st)
 	if e == nil {
 		return unknown
 	}
-	ended := !e.removed.IsZero() && !e.last.has(l) // until then its object was there
-	switch t := f.stories.target; {
+	ended := !e.removed.IsZero() && !e.last.has(l) // until then the resource was served
+	switch t := f.timelines.target; {
 	case !t.Happened.IsZero() && !l.Time.After(t.Happened):
 		return before
 	case ended && (t.Happened.IsZero() || !t.Happened.After(e.last.Time)):
 		return after
-	case t.Happened.IsZero() && (st.beyond.Version == "" || st.beyond.has(l)):
+	case t.Happened.IsZero() && (st.afterTarget.Version == "" || st.afterTarget.has(l)):
 		return before
 	}
 	return unknown
 }
 
-// unknown says what is not known about a change.
-func (f *stateReader) unknown(l *sinks.Logged, st *story) string {
+// describeUnknown says in which range of versions a change of unknown version happened.
+func (f *stateReader) describeUnknown(l *sinks.Logged, st *timeline) string {
 	if gap := st.gapOf(l); gap != nil {
 		return fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", l.Op.Past(), gap.From, gap.To)
 	}
@@ -283,12 +285,12 @@ func (f *stateReader) unknown(l *sinks.Logged, st *story) string {
 		l.Time.UTC().Format(time.RFC3339))
 }
 
-// apart reports whether a change before the cut is not one of those up to the stream's position then.
-func (f *stateReader) apart(l *sinks.Logged, st *story) bool {
-	at := f.versions[st.stream]
+// isAfterPosition reports whether a change before the cut is newer than the stream's position at the cut.
+func (f *stateReader) isAfterPosition(l *sinks.Logged, st *timeline) bool {
+	position := f.versions[st.stream]
 	if l.Op == change.Delete {
 		gap := st.gapOf(l)
-		return gap != nil && gap.To.Compare(at) > 0
+		return gap != nil && gap.To.Compare(position) > 0
 	}
-	return l.ResourceVersion.Compare(at) > 0
+	return l.ResourceVersion.Compare(position) > 0
 }

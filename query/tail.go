@@ -10,8 +10,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Start finds the cut after which a tail begins, and what it may lack: changes of the resources that are not kept any more.
-func Start(ctx context.Context, r sinks.Reader, resources []string, from Target) (after *sinks.Cut, missing []string, err error) {
+// TailStart returns the cut after which a tail begins, and which changes of the resources it lacks because they are pruned.
+func TailStart(ctx context.Context, r sinks.Reader, resources []string, from Target) (after *sinks.Cut, missing []string, err error) {
 	asked := from
 	if from, err = resolve(ctx, r, from); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", asked, err)
@@ -19,19 +19,19 @@ func Start(ctx context.Context, r sinks.Reader, resources []string, from Target)
 	if from != (Target{}) && from.Logged.IsZero() {
 		return nil, nil, fmt.Errorf("a tail can't begin at %s: name a time or a checkpoint", from)
 	}
-	cut, err := r.At(ctx, from.Logged)
+	cut, err := r.CutAt(ctx, from.Logged)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", from, err)
 	}
 	if from == (Target{}) {
 		return &cut, nil, nil
 	}
-	kept, err := r.Retained(ctx, resources)
-	for _, id := range slices.Sorted(maps.Keys(kept)) {
-		if since := kept[id].Since; since.After(from.Logged) {
+	retained, err := r.Retained(ctx, resources)
+	for _, id := range slices.Sorted(maps.Keys(retained)) {
+		if since := retained[id].Since; since.After(from.Logged) {
 			missing = append(missing, fmt.Sprintf("%s: the log has every change since %s", id, since.UTC().Format(time.RFC3339)))
 		}
-		if lost := kept[id].Lost; lost != "" {
+		if lost := retained[id].Lost; lost != "" {
 			missing = append(missing, id+": "+lost)
 		}
 	}

@@ -1,7 +1,9 @@
-// Package query answers questions about the past from the log alone: the state of resources at a moment, the history of one
-// object, and what differs between two states. Each answer says since when and up to where it is complete: what retention or
-// compaction has removed, what a gap could not recover, and what came before the first list are found out from the control
-// records (stories.go). The package reads by sinks.Reader; it knows no sink, no checkpoint and no API server.
+// Package query answers questions about the past from the log alone: a state at a moment, an object's history, and the difference
+// between two states.
+//
+// Each answer says from where to where it is complete, and what it lacks. That may be pruned or compacted changes, gaps that were
+// not recovered, or the time before the first list. The control records show this (timelines.go). The package reads through
+// sinks.Reader. It knows no sink, no checkpoint and no API server.
 package query
 
 import (
@@ -15,15 +17,15 @@ import (
 	"kubecdc/sinks"
 )
 
-// Target is a moment of the past. One of its fields is set; none: the end of the log.
+// Target is a moment of the past. At most one of its fields is set. The zero value is the end of the log.
 type Target struct {
-	Version  change.ResourceVersion // of the resources that are asked about
-	Happened time.Time              // in the cluster: the last watermark of each stream by then
-	Logged   time.Time              // what the log had then
-	Batch    *moment.Batch          // what the log had with this batch
+	Version  change.ResourceVersion // a version of the question's resources
+	Happened time.Time              // a time in the cluster: the last watermark of each stream by then
+	Logged   time.Time              // the content of the log at a time
+	Batch    *moment.Batch          // the content of the log with this batch
 }
 
-// TargetOf is a moment, and for a time the clock that it is on: when things happened, or when the log got them.
+// TargetOf returns the target of a moment. A time is when things happened, or with logged when the log got them.
 func TargetOf(m moment.Moment, logged bool) Target {
 	if logged {
 		return Target{Version: m.Version, Batch: m.Batch, Logged: m.Time}
@@ -45,12 +47,12 @@ func (t Target) String() string {
 	return "the end of the log"
 }
 
-// resolve finds out when the batch of a target was logged.
+// resolve replaces the batch of a target by the time at which it was logged.
 func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 	if t.Batch == nil {
 		return t, nil
 	}
-	var at Target
+	var logged Target
 	has := func(span *sinks.Span) bool {
 		return span.Slot == t.Batch.Slot && span.First <= t.Batch.Number && t.Batch.Number <= span.Batch
 	}
@@ -58,14 +60,14 @@ func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 		if c.Type != change.ControlBatch || c.Slot != t.Batch.Slot || c.Batch != t.Batch.Number {
 			return nil
 		}
-		at.Logged = time.UnixMilli(c.TimeMs).Add(time.Millisecond - 1) // the record has whole milliseconds
+		logged.Logged = time.UnixMilli(c.TimeMs).Add(time.Millisecond - 1) // the record has milliseconds
 		return errStop
 	})
 	if err != nil && !errors.Is(err, errStop) {
 		return t, err
 	}
-	if at.Logged.IsZero() {
-		return t, fmt.Errorf("its batch is not in the log, or the record of it is not kept any more: %w", sinks.ErrNotKept)
+	if logged.Logged.IsZero() {
+		return t, fmt.Errorf("its batch is not in the log, or its batch record is pruned: %w", sinks.ErrNotRetained)
 	}
-	return at, nil
+	return logged, nil
 }

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	long   = 60       // characters of a string, of which only what differs is shown
-	beside = 20       // characters of it around what differs
-	longer = 16 << 10 // characters of two strings that are not shown unless they can be compared
+	longText      = 60       // characters: of a longer string, only the difference is shown
+	contextLength = 20       // characters around a difference
+	maxUncompared = 16 << 10 // characters of both strings: above it, they are shown only if they can be compared
 )
 
-// texts tells what differs within two strings, of which both have several lines, or are long. Others are told whole.
+// texts adds the difference between two strings if both have several lines, or both are long. Otherwise it returns false.
 func (c *comparison) texts(path, old, now string) bool {
 	switch {
 	case strings.Contains(old, "\n") && strings.Contains(now, "\n"):
 		c.add('~', path)
 		c.textLines(strings.Split(old, "\n"), strings.Split(now, "\n"))
-	case len(old) > long && len(now) > long:
+	case len(old) > longText && len(now) > longText:
 		c.within(path, old, now)
 	default:
 		return false
@@ -27,17 +27,17 @@ func (c *comparison) texts(path, old, now string) bool {
 	return true
 }
 
-// textLines tells which lines of a text differ, each time with a line before and behind.
+// textLines adds the lines that differ, each with the lines before and after it.
 func (c *comparison) textLines(old, now []string) {
-	stays := func(line string) { c.add(' ', "", Part{' ', line}) }
-	shown := 0 // of now
+	unchanged := func(line string) { c.add(' ', "", Part{' ', line}) }
+	shown := 0 // lines of now that were shown
 	hunks, compared := c.hunks(old, now)
 	for _, h := range hunks {
 		if h.now.from-1 > shown {
-			stays("…")
+			unchanged("…")
 		}
 		if h.now.from > shown {
-			stays(now[h.now.from-1])
+			unchanged(now[h.now.from-1])
 		}
 		if compared {
 			c.textHunk(old[h.old.from:h.old.to], now[h.now.from:h.now.to])
@@ -45,17 +45,17 @@ func (c *comparison) textLines(old, now []string) {
 			c.replaced("", "lines", h.old.len(), h.now.len())
 		}
 		if shown = h.now.to; shown < len(now) {
-			stays(now[shown])
+			unchanged(now[shown])
 			shown++
 		}
 	}
 	if shown < len(now) {
-		stays("…")
+		unchanged("…")
 	}
 }
 
 func (c *comparison) textHunk(old, now []string) {
-	short := func(line string) bool { return len(line) <= long }
+	short := func(line string) bool { return len(line) <= longText }
 	if len(old) == len(now) && !slices.ContainsFunc(old, short) && !slices.ContainsFunc(now, short) {
 		for i := range old {
 			c.within("", old[i], now[i])
@@ -72,7 +72,7 @@ func (c *comparison) textHunk(old, now []string) {
 
 var words = regexp.MustCompile(`[\pL\pN_]+|\s+|.`)
 
-// within tells which words of a line differ, with a few characters around them.
+// within adds the words of a line that differ, with a few characters around them.
 func (c *comparison) within(path, old, now string) {
 	a, b, shown := words.FindAllString(old, -1), words.FindAllString(now, -1), 0
 	var parts []Part
@@ -82,7 +82,7 @@ func (c *comparison) within(path, old, now string) {
 		}
 	}
 	hunks, compared := c.hunks(a, b)
-	if !compared && len(old)+len(now) > longer {
+	if !compared && len(old)+len(now) > maxUncompared {
 		c.replaced(path, "characters", utf8.RuneCountInString(old), utf8.RuneCountInString(now))
 		return
 	}
@@ -96,16 +96,17 @@ func (c *comparison) within(path, old, now string) {
 	c.lines = append(c.lines, Line{'~', path, parts, true})
 }
 
-// shorten reduces what stays to what is behind one difference and before the next one.
-func shorten(text string, behind, before bool) string {
+// shorten shortens an unchanged text. It leaves what follows a difference before it (isAfter), and what precedes the next one
+// (isBefore).
+func shorten(text string, isAfter, isBefore bool) string {
 	letters := []rune(text)
-	if n := len(letters); n > 2*beside+1 {
+	if n := len(letters); n > 2*contextLength+1 {
 		text = "…"
-		if behind {
-			text = string(letters[:beside]) + text
+		if isAfter {
+			text = string(letters[:contextLength]) + text
 		}
-		if before {
-			text += string(letters[n-beside:])
+		if isBefore {
+			text += string(letters[n-contextLength:])
 		}
 	}
 	return text

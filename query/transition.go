@@ -17,51 +17,52 @@ import (
 	"kubecdc/sinks"
 )
 
-// transition is what of a change tells which request made it. It holds nothing of the change.
+// transition is what a change shows about the request that made it. It holds no memory of the change.
 type transition struct {
 	op change.Op
 	identity
 	uid             string
-	before, version change.ResourceVersion // before is empty where it is not known, or nothing was before
-	was, is         marks                  // of the object before and after
-	knows           bool                   // was
-	labels          labels.Set             // of what is deleted
+	before, version change.ResourceVersion // before is empty if it is unknown, or if nothing existed before
+	was, now        marks                  // the object before and after
+	knowsWas        bool                   // was is known
+	labels          labels.Set             // labels of the deleted object
 	managers        []string
-	at, seen        time.Time // at: a whole second in which it happened; zero: the object does not tell
-	since           time.Time // when the change before happened; zero: not known
-	late            bool      // it was found in a gap
-	same            bool      // nothing but its version differs
+	happened, seen  time.Time // happened is the second in which it happened, or zero if the object does not record it
+	since           time.Time // when the change before it happened; zero: not known
+	late            bool      // found in a gap
+	same            bool      // only the version differs
 	several         bool      // it may stand for several changes
-	selected        bool      // of a stream with selectors: objects enter it and leave it by updates
+	selected        bool      // the stream has selectors: updates move objects into and out of it
 }
 
 type identity struct{ resource, namespace, name string }
 
-// marks is what of a state decides what a request can do to it. The last two are a Pod's: it has a node, and is disrupted, as by an eviction.
+// marks is what decides which requests can change an object. The last two are a Pod's: it has a node, and it is disrupted, as by
+// an eviction.
 type marks struct{ deleting, finalizers, bound, disrupted bool }
 
 func marksOf(body []byte) marks {
 	metadata, spec := rawjson.Member(body, "metadata"), rawjson.Member(body, "spec")
 	return marks{deleting: rawjson.Member(metadata, "deletionTimestamp") != nil, bound: rawjson.Member(spec, "nodeName") != nil,
-		finalizers: hasItems(rawjson.Member(metadata, "finalizers")) || hasItems(rawjson.Member(spec, "finalizers")), // the latter are a namespace's
+		finalizers: hasItems(rawjson.Member(metadata, "finalizers")) || hasItems(rawjson.Member(spec, "finalizers")), // spec.finalizers are a namespace's
 		disrupted:  bytes.Contains(rawjson.Member(rawjson.Member(body, "status"), "conditions"), []byte(`"DisruptionTarget"`))}
 }
 
-// sameBut reports whether two states differ in their version alone.
-func sameBut(before, after []byte, was, is change.ResourceVersion) bool {
+// sameBut reports whether two states differ only in their version.
+func sameBut(before, after []byte, oldVersion, newVersion change.ResourceVersion) bool {
 	const name = `"resourceVersion":"`
-	at := bytes.Index(before, []byte(name+string(was)+`"`))
-	return at >= 0 && len(after) >= at && bytes.Equal(before[:at], after[:at]) && bytes.HasPrefix(after[at:], []byte(name+string(is)+`"`)) &&
-		bytes.Equal(before[at+len(name)+len(was):], after[at+len(name)+len(is):])
+	i := bytes.Index(before, []byte(name+string(oldVersion)+`"`))
+	return i >= 0 && len(after) >= i && bytes.Equal(before[:i], after[:i]) && bytes.HasPrefix(after[i:], []byte(name+string(newVersion)+`"`)) &&
+		bytes.Equal(before[i+len(name)+len(oldVersion):], after[i+len(name)+len(newVersion):])
 }
 
 func hasItems(list []byte) bool { return len(bytes.TrimSpace(list)) > len("[]") }
 
-// last is what a change leaves of an object for the next one.
+// last is what a change of an object records for the next one.
 type last struct {
-	uid     string
-	version change.ResourceVersion
-	at      time.Time
+	uid      string
+	version  change.ResourceVersion
+	happened time.Time
 	marks
 }
 
@@ -69,37 +70,37 @@ func identityOf(l *sinks.Logged) identity {
 	return identity{change.ResourceOf(l.Stream.ID()).ID(), strings.Clone(l.Namespace), strings.Clone(l.Name)}
 }
 
-// transitionOf needs what the change before has left where the log has no before-image.
+// transitionOf returns the transition of a change. If the log has no before-image, it uses what the change before has recorded.
 func transitionOf(l *sinks.Logged, o identity, earlier last) *transition {
 	t := &transition{op: l.Op, identity: o, uid: strings.Clone(l.UID), version: change.ResourceVersion(strings.Clone(string(l.ResourceVersion))),
-		is: marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: managersOf(&l.Change),
+		now: marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: managersOf(&l.Change),
 		selected: l.Stream.LabelSelector != "" || l.Stream.FieldSelector != ""}
-	if at := l.Provenance.Time; !at.IsZero() && (l.Op == change.Update || l.Op == change.Create && !t.selected) {
-		t.at = at
+	if happened := l.Provenance.Time; !happened.IsZero() && (l.Op == change.Update || l.Op == change.Create && !t.selected) {
+		t.happened = happened
 	}
 	if earlier.uid == l.UID {
-		t.since = earlier.at
+		t.since = earlier.happened
 	}
 	switch {
 	case l.Op == change.Create:
 	case l.Before != nil && !change.IsStub(l.Before):
-		t.before, t.was, t.knows = versionOf(l.Before), marksOf(l.Before), true
+		t.before, t.was, t.knowsWas = versionOf(l.Before), marksOf(l.Before), true
 		t.same = sameBut(l.Before, l.After, t.before, t.version)
 		if l.Op == change.Delete || t.begins() {
 			t.labels = sinks.LabelsOf(l.Before)
 		}
 	case earlier.uid == l.UID:
-		t.before, t.was, t.knows = earlier.version, earlier.marks, true
+		t.before, t.was, t.knowsWas = earlier.version, earlier.marks, true
 	}
 	return t
 }
 
-// deletes reports whether the change is a deletion, or the beginning of one.
+// deletes reports whether the change is a deletion, or begins one.
 func (t *transition) deletes() bool { return t.op == change.Delete || t.begins() }
 
-func (t *transition) begins() bool { return t.op == change.Update && t.is.deleting && !t.was.deleting }
+func (t *transition) begins() bool { return t.op == change.Update && t.now.deleting && !t.was.deleting }
 
-// fits reports whether a request can have made the change, by what it asked for.
+// fits reports whether a request of this kind can have made the change.
 func (t *transition) fits(r *audit.Record) bool {
 	deletion := r.Verb == "delete" || r.Verb == "deletecollection" || r.Verb == "create" && r.Subresource == "eviction"
 	creation := r.Created || r.Verb == "create" && r.Subresource == ""
@@ -107,79 +108,79 @@ func (t *transition) fits(r *audit.Record) bool {
 	case r.UID != "" && r.UID != t.uid:
 		return false
 	case r.Subresource == "binding":
-		return t.op == change.Update && (t.several || !t.knows || t.is.bound && !t.was.bound)
-	case r.Subresource == "eviction" && t.op == change.Update && t.is.disrupted && !t.was.disrupted:
-		return true // it writes why before it deletes
+		return t.op == change.Update && (t.several || !t.knowsWas || t.now.bound && !t.was.bound)
+	case r.Subresource == "eviction" && t.op == change.Update && t.now.disrupted && !t.was.disrupted:
+		return true // an eviction writes its reason before it deletes
 	case t.op == change.Create:
 		return creation || t.selected && !deletion
 	case creation:
 		return t.several && t.op == change.Update
-	case t.several || !t.knows:
+	case t.several || !t.knowsWas:
 		return true
 	case t.op == change.Delete && !t.was.deleting:
 		return deletion || t.selected
 	case t.op == change.Delete:
-		return !deletion || !t.was.finalizers // finalizers outlive every deletion: who removes the last one ends it
+		return !deletion || !t.was.finalizers // the object exists until the last finalizer is removed, by whoever removes it
 	case t.begins():
 		return deletion
 	}
-	return !deletion || t.was.deleting // a second deletion may shorten the first one
+	return !deletion || t.was.deleting // a second deletion may shorten the grace period
 }
 
-// proves reports whether a request is known to have made the change: it wrote, and on this version, or to this one.
+// proves reports whether a request is known to have made the change: it wrote, from this version or to it.
 func (t *transition) proves(r *audit.Record) bool {
 	wrote := r.Effect == audit.Wrote || r.VersionBefore != "" && r.VersionAfter != "" && r.VersionBefore != r.VersionAfter
 	switch {
-	case t.several || !r.Succeeded() || r.Retried || r.UID != t.uid: // of several attempts a third one may not be told
+	case t.several || !r.Succeeded() || r.Retried || r.UID != t.uid: // a retried request may have had a third attempt that was not recorded
 		return false
 	case t.op == change.Create:
 		return r.Created && !t.selected
 	case r.Subresource == "binding":
-		return t.op == change.Update && t.knows && t.is.bound && !t.was.bound // a Pod is bound once
+		return t.op == change.Update && t.knowsWas && t.now.bound && !t.was.bound // a Pod is bound once
 	case t.before == "":
 		return false
 	case r.VersionBegan == t.before && r.VersionBefore == t.version && t.op == change.Update:
 		return true
 	case r.Verb == "delete" && r.VersionBefore == "" && r.Effect == "":
-		return t.op == change.Delete && t.knows && !t.was.deleting // one that is not gradual has one request alone
+		return t.op == change.Delete && t.knowsWas && !t.was.deleting // a deletion without a grace period is one request
 	case !wrote || r.VersionBefore != t.before:
 		return false
-	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version): // another one may have made this change, and this one the next
+	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version): // another request may have made this change, and this one the next
 		return false
 	}
 	return t.op != change.Update || t.version.Compare(t.before) > 0 && (r.VersionAfter == "" || r.VersionAfter == t.version)
 }
 
-// allows reports whether the versions let a request have made the change.
+// allows reports whether the versions permit that a request made the change.
 func (t *transition) allows(r *audit.Record) bool {
-	on, after := r.VersionBefore, r.VersionAfter
+	written, after := r.VersionBefore, r.VersionAfter
 	switch {
-	case r.Effect == audit.Nothing, r.Effect == audit.Idle && !t.same, after != "" && after == on:
+	case r.Effect == audit.Nothing, r.Effect == audit.Idle && !t.same, after != "" && after == written:
 		return false
-	case on != "" && r.VersionBegan == t.before && on == t.version:
+	case written != "" && r.VersionBegan == t.before && written == t.version:
 		return true
 	case after != "" && t.op == change.Update && r.Verb != "delete" && (after.Compare(t.version) > 0 || !t.several && after != t.version):
 		return false
-	case on == "":
+	case written == "":
 		return true
-	case on.Compare(t.version) >= 0 && t.op != change.Delete:
+	case written.Compare(t.version) >= 0 && t.op != change.Delete:
 		return false
 	case t.several:
-		return on.Compare(t.before) >= 0
+		return written.Compare(t.before) >= 0
 	}
-	return t.before == "" || on == t.before
+	return t.before == "" || written == t.before
 }
 
-// window is from when on the request was answered, and by when it had come.
+// window returns the time after which the request was answered, and the time by which it was received.
 func (t *transition) window() (from, to time.Time) {
 	const (
 		second = time.Second
-		skew   = 5 * time.Second  // of the exporter's clock
-		delay  = 30 * time.Second // within which a watch delivers
+		skew   = 5 * time.Second  // difference of the exporter's clock
+		delay  = 30 * time.Second // how long a watch takes to deliver
 	)
 	switch {
-	case !t.at.IsZero() && !t.several:
-		return t.at.Add(-second), t.at.Add(2 * second)
+	case !t.happened.IsZero() && !t.several:
+		return t.happened.Add(-second), t.happened.Add(2 * second)
 	case (t.late || t.several) && t.since.IsZero():
 		return time.Time{}, t.seen.Add(skew)
 	case t.late || t.several:
@@ -188,16 +189,16 @@ func (t *transition) window() (from, to time.Time) {
 	return t.seen.Add(-delay), t.seen.Add(skew)
 }
 
-func among(requests []*audit.Record, is func(*audit.Record) bool) (found []*audit.Record) {
+func filter(requests []*audit.Record, matches func(*audit.Record) bool) (found []*audit.Record) {
 	for _, r := range requests {
-		if is(r) {
+		if matches(r) {
 			found = append(found, r)
 		}
 	}
 	return found
 }
 
-// selectedBy reports whether a deletecollection's selectors can have selected the object.
+// selectedBy reports whether the selectors of a deletecollection can have selected the object.
 func (t *transition) selectedBy(r *audit.Record) bool {
 	byLabels, err := labels.Parse(r.Labels)
 	if err == nil && t.labels != nil && !byLabels.Matches(t.labels) {
@@ -216,10 +217,11 @@ func (t *transition) selectedBy(r *audit.Record) bool {
 	return true
 }
 
-// managed are those of requests whose field manager the object names; all, if there is none.
+// managed returns the requests whose field manager the object names. It returns all requests if the object names none of them, or
+// for a deletion.
 func (t *transition) managed(requests []*audit.Record) (found []*audit.Record) {
 	for _, r := range requests {
-		program, _, _ := strings.Cut(r.UserAgent, "/") // what the API server takes where a request names none
+		program, _, _ := strings.Cut(r.UserAgent, "/") // the API server's default field manager
 		if slices.Contains(t.managers, cmp.Or(r.Manager, program)) {
 			found = append(found, r)
 		}
@@ -230,7 +232,7 @@ func (t *transition) managed(requests []*audit.Record) (found []*audit.Record) {
 	return found
 }
 
-// byManagers is what is known without a request.
+// byManagers returns what is known without a request.
 func (t *transition) byManagers() *Who {
 	if len(t.managers) > 0 {
 		return &Who{Grade: Manager}

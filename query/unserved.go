@@ -9,26 +9,27 @@ import (
 	"kubecdc/sinks"
 )
 
-// definitions is the resource of CustomResourceDefinitions. Each has the id of the resource that it serves as its name.
+// definitions is the resource of CustomResourceDefinitions. The name of each is the id of the resource that it serves.
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// unserved finds the streams without a list by a moment whose resource no CRD served then, as the log has it: nothing of them existed, and that
-// is an answer. resourceVersions of two resources can't be compared, so a moment that is one tells nothing of CRDs.
+// unserved finds the streams without a list whose resource no CRD served at the moment, as the log shows. No objects existed
+// then, so the answer is complete. For a moment that is a resourceVersion it does nothing, since versions of two resources can't
+// be compared.
 func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, moment Target, state *State) error {
 	known, err := r.Resources(ctx)
 	if err != nil || moment.Version != "" || !slices.Contains(known, definitions) {
 		return err
 	}
-	of, defined := sinks.Objects{Resources: []string{definitions}}, map[string]bool{}
+	objects, defined := sinks.Objects{Resources: []string{definitions}}, map[string]bool{}
 	for i := range state.Coverage {
 		if id := change.ResourceOf(state.Coverage[i].Stream).ID(); state.Coverage[i].unlisted != "" && id != definitions {
-			of.Names = append(of.Names, definitions+"/"+id)
+			objects.Names = append(objects.Names, definitions+"/"+id)
 		}
 	}
-	if len(of.Names) == 0 {
+	if len(objects.Names) == 0 {
 		return nil
 	}
-	changes := of.Query()
+	changes := objects.Query()
 	changes.NoBodies = true
 	err = r.Changes(ctx, changes, func(l *sinks.Logged) error {
 		defined[strings.Clone(l.Name)] = true
@@ -37,7 +38,7 @@ func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, moment Targe
 	if err != nil {
 		return err
 	}
-	then, err := ReadStates(ctx, r, Question{Objects: of}, moment)
+	then, err := ReadStates(ctx, r, Question{Objects: objects}, moment)
 	if err != nil || len(then[0].Missing) > 0 {
 		return err
 	}

@@ -13,30 +13,30 @@ type Grade string
 
 // The grades.
 const (
-	Exact    Grade = "exact"    // one request is known to have written this version on the one before
-	OneOf    Grade = "one of"   // several requests fit
-	Probable Grade = "probable" // one requester fits, by what is not certain: time, name, selector, or the deletion of an owner
-	Manager  Grade = "manager"  // no request fits, and managedFields names programs
-	Unknown  Grade = "unknown"  // nothing tells
+	Exact    Grade = "exact"    // one request is known to have written this version
+	OneOf    Grade = "one of"   // several requests match
+	Probable Grade = "probable" // one requester matches, by weaker evidence: time, name, selector, or the deletion of an owner
+	Manager  Grade = "manager"  // no request matches, but managedFields names programs
+	Unknown  Grade = "unknown"  // no evidence
 )
 
-// Who is who made a change, as the audit records tell it.
+// Who is who made a change, by the audit records.
 type Who struct {
 	Grade Grade `json:"grade"`
-	// User is whose credentials the request had; empty if there are several. Impersonated is as whom it acted.
+	// User is whose credentials the request had, or empty if several users match. Impersonated is the user as whom it acted.
 	User         string   `json:"user,omitempty"`
 	Impersonated string   `json:"impersonated,omitempty"`
-	Users        []string `json:"users,omitempty"` // of grade one of: all that fit, "bob as alice" where one acted as another
+	Users        []string `json:"users,omitempty"` // for the grade "one of": all that match, "bob as alice" if one acted as another
 	AuditIDs     []string `json:"auditIDs,omitempty"`
 	Verb         string   `json:"verb,omitempty"`
 	Subresource  string   `json:"subresource,omitempty"`
 	UserAgent    string   `json:"userAgent,omitempty"`
-	Because      *Because `json:"because,omitempty"` // of a deletion that followed another one
+	Because      *Because `json:"because,omitempty"` // for a deletion that followed another one
 
-	names []string // each user, and as whom each acted
+	names []string // each user, and each impersonated user
 }
 
-// Because is the deletion that a cascade began with, and who asked for that.
+// Because is the deletion that began a cascade, and who requested it.
 type Because struct {
 	Resource  string `json:"resource"`
 	Namespace string `json:"namespace,omitempty"`
@@ -44,12 +44,12 @@ type Because struct {
 	By        *Who   `json:"by"`
 }
 
-// Is reports whether the change is, or may be, a user's, also as the one who deleted what a cascade began with.
+// Is reports whether a user made the change, may have made it, or began the cascade that led to it.
 func (w *Who) Is(user string) bool {
 	return w != nil && (slices.Contains(w.names, user) || w.Because != nil && w.Because.By.Is(user))
 }
 
-// Certain is the user where one alone fits; else empty.
+// Certain returns the user if only one matches, else "".
 func (w *Who) Certain() string {
 	if w == nil {
 		return ""
@@ -57,7 +57,7 @@ func (w *Who) Certain() string {
 	return w.User
 }
 
-// Text says who made a change, with the managers that the object names.
+// Text returns who made a change, with the managers that the object names.
 func (w *Who) Text(managers []string) (text string) {
 	programs := strings.Join(managers, ", ")
 	if w == nil {
@@ -88,12 +88,12 @@ func nameOf(user, impersonated string) string {
 	return user + " as " + impersonated
 }
 
-// String says with what a deletion began.
+// String names the deletion that began the cascade.
 func (b *Because) String() string {
 	return "because of " + b.Resource + " " + change.ObjectKey(b.Namespace, b.Name) + ", deleted by " + b.By.Text(nil)
 }
 
-// whoOf is who made the requests. They have the grade if it was one user, acting as one.
+// whoOf returns who made the requests. It has the grade if one user, acting as one, made them all. Otherwise its grade is OneOf.
 func whoOf(requests []*audit.Record, grade Grade) *Who {
 	w := &Who{Grade: grade}
 	for _, r := range requests {

@@ -28,7 +28,7 @@ func (l *auditedLog) Audits(_ context.Context, q audit.Query, visit func(*audit.
 	return audit.Coverage{Since: began}, nil
 }
 
-// request is a request for the pod shop/a of uid u at minute 0, told by the policy.
+// request is a request for the pod shop/a of uid u at minute 0, as the audit policy records it.
 func request(user, verb string, more func(*audit.Record)) audit.Record {
 	r := audit.Record{ID: user + verb, AuditID: user, Time: began, Answered: began.Add(time.Millisecond), Received: began, Resource: "pods",
 		Namespace: "shop", Name: "a", UID: "u", Verb: verb, Code: 200, User: user, UserAgent: "kubectl/1", Effect: audit.Wrote, VersionBefore: "5"}
@@ -40,12 +40,12 @@ func request(user, verb string, more func(*audit.Record)) audit.Record {
 
 const ending, finalizing = `"deletionTimestamp":"2026-06-01T12:00:00Z",`, `"finalizers":["x/y"],`
 
-// podBody is the pod in a version.
+// podBody is the pod at a version.
 func podBody(version int, more string) []byte {
 	return fmt.Appendf(nil, `{"metadata":{%s"labels":{"app":"web"},"resourceVersion":"%d"}}`, more, version)
 }
 
-// whoCase is a change of the pod, from version 5 to 6 if nothing else is said, and the requests that are known.
+// whoCase is a change of the pod, by default from version 5 to 6, and the requests that are known.
 type whoCase struct {
 	change   change.Change
 	requests []audit.Record
@@ -78,10 +78,10 @@ func gone(before string) change.Change {
 	return change.Change{Op: change.Delete, Before: podBody(5, before)}
 }
 
-// What is exact is certain whatever else has happened of which no event has come: whatever leaves a doubt has another grade.
+// The grade exact is certain, whatever else happened without an event. Each doubt leads to another grade.
 func TestWhoMadeAChange(t *testing.T) {
 	wrote, maybe := request("alice", "patch", nil), request("bob", "patch", func(r *audit.Record) { r.Effect = "" })
-	with := func(verb string, more func(*audit.Record)) []audit.Record {
+	setup := func(verb string, more func(*audit.Record)) []audit.Record {
 		return []audit.Record{request("alice", verb, more)}
 	}
 	created := func(r *audit.Record) { r.Created, r.VersionBefore, r.Effect = true, "", "" }
@@ -91,7 +91,7 @@ func TestWhoMadeAChange(t *testing.T) {
 	late.Provenance.Time, late.Provenance.Managers = began.Add(5*time.Second), []byte("kubectl")
 	unimaged := updated("", "")
 	unimaged.Before = nil
-	alike := updated("", "") // 425 has the remainders of 5
+	alike := updated("", "") // versions 5 and 425 have the same remainder
 	alike.ResourceVersion, alike.After = "425", podBody(425, "")
 	twoSteps := func(began, before change.ResourceVersion) func(*audit.Record) {
 		return func(r *audit.Record) { r.VersionBegan, r.VersionBefore = began, before }
@@ -108,52 +108,52 @@ func TestWhoMadeAChange(t *testing.T) {
 		"one that may have changed nothing":        {updated("", ""), []audit.Record{maybe}, false, "probable probably bob"},
 		"two claim it":                             {updated("", ""), []audit.Record{wrote, request("carol", "patch", nil)}, false, "one of alice or carol"},
 		"one user, twice":                          {updated("", ""), []audit.Record{wrote, request("alice", "update", nil)}, false, "exact alice"},
-		"as another":                               {updated("", ""), with("patch", func(r *audit.Record) { r.Impersonated = "root" }), false, "exact alice as root"},
-		"refused":                                  {updated("", ""), with("patch", func(r *audit.Record) { r.Code = 409 }), false, nobody},
-		"failed in the server":                     {updated("", ""), with("patch", func(r *audit.Record) { r.Code = 504 }), false, "probable probably alice"},
-		"a dry run":                                {updated("", ""), with("patch", func(r *audit.Record) { r.Effect = audit.Nothing }), false, nobody},
-		"another object of that name":              {updated("", ""), with("patch", func(r *audit.Record) { r.UID = "v" }), false, nobody},
-		"a newer version":                          {updated("", ""), with("patch", func(r *audit.Record) { r.VersionBefore = "6" }), false, nobody},
-		"an older version":                         {updated("", ""), with("patch", func(r *audit.Record) { r.VersionBefore = "4" }), false, nobody},
-		"an older version, since it retried":       {updated("", ""), with("patch", func(r *audit.Record) { r.VersionBefore, r.Retried = "4", true }), false, nobody},
+		"as another":                               {updated("", ""), setup("patch", func(r *audit.Record) { r.Impersonated = "root" }), false, "exact alice as root"},
+		"refused":                                  {updated("", ""), setup("patch", func(r *audit.Record) { r.Code = 409 }), false, nobody},
+		"failed in the server":                     {updated("", ""), setup("patch", func(r *audit.Record) { r.Code = 504 }), false, "probable probably alice"},
+		"a dry run":                                {updated("", ""), setup("patch", func(r *audit.Record) { r.Effect = audit.Nothing }), false, nobody},
+		"another object of that name":              {updated("", ""), setup("patch", func(r *audit.Record) { r.UID = "v" }), false, nobody},
+		"a newer version":                          {updated("", ""), setup("patch", func(r *audit.Record) { r.VersionBefore = "6" }), false, nobody},
+		"an older version":                         {updated("", ""), setup("patch", func(r *audit.Record) { r.VersionBefore = "4" }), false, nobody},
+		"an older version, since it retried":       {updated("", ""), setup("patch", func(r *audit.Record) { r.VersionBefore, r.Retried = "4", true }), false, nobody},
 		"perhaps tried again, untold":              {alike, []audit.Record{wrote}, false, "probable probably alice"},
-		"tried again by the server":                {updated("", ""), with("patch", func(r *audit.Record) { r.Retried = true }), false, "probable probably alice"},
-		"no policy":                                {updated("", ""), with("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "probable probably alice"},
-		"a put without the policy":                 {updated("", ""), with("update", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
-		"a put whose answer is known":              {updated("", ""), with("update", func(r *audit.Record) { r.Effect, r.VersionAfter = "", "6" }), false, "exact alice"},
-		"an answer with another version":           {updated("", ""), with("patch", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "", "7" }), false, nobody},
-		"created":                                  {change.Change{Op: change.Create, After: podBody(6, "")}, with("create", created), false, "exact alice"},
+		"tried again by the server":                {updated("", ""), setup("patch", func(r *audit.Record) { r.Retried = true }), false, "probable probably alice"},
+		"no policy":                                {updated("", ""), setup("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "probable probably alice"},
+		"a put without the policy":                 {updated("", ""), setup("update", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
+		"a put whose answer is known":              {updated("", ""), setup("update", func(r *audit.Record) { r.Effect, r.VersionAfter = "", "6" }), false, "exact alice"},
+		"an answer with another version":           {updated("", ""), setup("patch", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "", "7" }), false, nobody},
+		"created":                                  {change.Change{Op: change.Create, After: podBody(6, "")}, setup("create", created), false, "exact alice"},
 		"an update does not create":                {change.Change{Op: change.Create, After: podBody(6, "")}, []audit.Record{wrote}, false, nobody},
-		"created by an earlier life":               {change.Change{Op: change.Create, After: podBody(6, "")}, with("create", func(r *audit.Record) { created(r); r.UID = "v" }), false, nobody},
-		"deleted":                                  {gone(""), with("delete", nil), false, "exact alice"},
+		"created by an earlier life":               {change.Change{Op: change.Create, After: podBody(6, "")}, setup("create", func(r *audit.Record) { created(r); r.UID = "v" }), false, nobody},
+		"deleted":                                  {gone(""), setup("delete", nil), false, "exact alice"},
 		"a patch that takes it out of a selection": {gone(""), []audit.Record{wrote}, false, "exact alice"},
 		"its last finalizer removed":               {gone(ending + finalizing), []audit.Record{request("bob", "delete", func(r *audit.Record) { r.Effect = "" }), wrote}, false, "exact alice"},
-		"who deletes it again does not":            {gone(ending + finalizing), with("delete", func(r *audit.Record) { r.Effect = "" }), false, nobody},
-		"its end, asked again":                     {gone(ending), with("delete", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
-		"its end begins":                           {updated("", ending), with("delete", nil), false, "exact alice"},
-		"a deletion that wrote":                    {updated("", ""), with("delete", nil), false, "exact alice"},
-		"evicted":                                  {updated("", ending), with("create", evicts), false, "probable probably alice"},
-		"a collection":                             {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=web" }), false, "probable probably alice"},
-		"a collection of others":                   {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=db" }), false, nobody},
-		"a collection by name":                     {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Fields = "", "", "metadata.name=b" }), false, nobody},
-		"a collection elsewhere":                   {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Namespace = "", "", "other" }), false, nobody},
+		"who deletes it again does not":            {gone(ending + finalizing), setup("delete", func(r *audit.Record) { r.Effect = "" }), false, nobody},
+		"its end, asked again":                     {gone(ending), setup("delete", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
+		"its end begins":                           {updated("", ending), setup("delete", nil), false, "exact alice"},
+		"a deletion that wrote":                    {updated("", ""), setup("delete", nil), false, "exact alice"},
+		"evicted":                                  {updated("", ending), setup("create", evicts), false, "probable probably alice"},
+		"a collection":                             {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=web" }), false, "probable probably alice"},
+		"a collection of others":                   {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=db" }), false, nobody},
+		"a collection by name":                     {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Fields = "", "", "metadata.name=b" }), false, nobody},
+		"a collection elsewhere":                   {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Namespace = "", "", "other" }), false, nobody},
 		"an inferred change":                       {inferred, []audit.Record{wrote}, false, "probable probably alice"},
 		"updates may be left out":                  {updated("", ""), []audit.Record{wrote}, true, "probable probably alice"},
 		"a body that was corrected":                {corrected, []audit.Record{wrote}, false, nobody},
 		"without the object before":                {unimaged, []audit.Record{wrote}, false, "probable probably alice"},
 		"at another time, by another manager":      {late, []audit.Record{wrote}, false, "exact alice"},
-		"one that changed nothing":                 {updated("", finalizing), with("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, nobody},
-		"stored in another form":                   {updated("", ""), with("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, "probable probably alice"},
-		"one answered this version":                {late, with("patch", func(r *audit.Record) { r.VersionBefore, r.VersionAfter, r.Effect = "", "6", "" }), false, "probable probably alice"},
-		"no version, at another time":              {late, with("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "manager somebody unknown"},
-		"a deletion in two steps, the first":       {updated("", ending), with("delete", twoSteps("5", "6")), false, "exact alice"},
-		"a deletion in two steps, the second":      {gone(ending), with("delete", twoSteps("4", "5")), false, "exact alice"},
-		"steps on another version":                 {updated("", ending), with("delete", twoSteps("4", "6")), false, nobody},
+		"one that changed nothing":                 {updated("", finalizing), setup("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, nobody},
+		"stored in another form":                   {updated("", ""), setup("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, "probable probably alice"},
+		"one answered this version":                {late, setup("patch", func(r *audit.Record) { r.VersionBefore, r.VersionAfter, r.Effect = "", "6", "" }), false, "probable probably alice"},
+		"no version, at another time":              {late, setup("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "manager somebody unknown"},
+		"a deletion in two steps, the first":       {updated("", ending), setup("delete", twoSteps("5", "6")), false, "exact alice"},
+		"a deletion in two steps, the second":      {gone(ending), setup("delete", twoSteps("4", "5")), false, "exact alice"},
+		"steps on another version":                 {updated("", ending), setup("delete", twoSteps("4", "6")), false, nobody},
 		"bound":                                    {bound, []audit.Record{binding}, false, "exact scheduler"},
 		"a binding is no other update":             {updated("", ""), []audit.Record{binding}, false, nobody},
-		"an eviction says why":                     {disrupted, with("create", evicts), false, "probable probably alice"},
-		"an eviction is no other update":           {updated("", ""), with("create", evicts), false, nobody},
-		"a collection that came later":             {gone(""), with("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Time = "", "", began.Add(3*time.Second) }), false, nobody},
+		"an eviction says why":                     {disrupted, setup("create", evicts), false, "probable probably alice"},
+		"an eviction is no other update":           {updated("", ""), setup("create", evicts), false, nobody},
+		"a collection that came later":             {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Time = "", "", began.Add(3*time.Second) }), false, nobody},
 	} {
 		if got := c.ask(t); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -161,8 +161,7 @@ func TestWhoMadeAChange(t *testing.T) {
 	}
 }
 
-// Events that come later are read when they have come, each once; and a log without before-images tells the version before by the change
-// before.
+// Each late event is read once, when it has arrived. In a log without before-images, the change before has the version before.
 func TestWhoWithoutImagesAndLater(t *testing.T) {
 	l := &auditedLog{records: []audit.Record{request("alice", "create", func(r *audit.Record) { r.Created, r.VersionBefore = true, "" })}}
 	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
@@ -189,27 +188,27 @@ func TestWhoWithoutImagesAndLater(t *testing.T) {
 	}
 }
 
-// The changes that no audit record fits are counted where records tell of others: not before the first of them, not while their events may
-// still come, and not where the time is unknown.
+// Changes without a matching record count while records are there. They do not count before the first record, while their events
+// may still arrive, or if their time is unknown.
 func TestChangesThatNoRecordFits(t *testing.T) {
 	q, err := query.ReadRequests(t.Context(), &auditedLog{records: []audit.Record{request("alice", "patch", nil)}}, &sinks.Objects{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	q.Coverage.Last = began.Add(time.Hour)
-	var u query.Untold
+	var u query.Unmatched
 	for i, c := range []struct {
 		name, gap string
-		at        time.Duration
+		received  time.Duration
 	}{{"a", "", 0}, {"b", "", 20 * time.Minute}, {"c", "", 10 * time.Minute}, {"d", "", -time.Minute}, {"e", "", 59*time.Minute + time.Second},
 		{"f", "gap", 30 * time.Minute}} {
 		l := &sinks.Logged{Change: updated("", "")}
 		l.Stream, l.Namespace, l.Name, l.UID = change.ParseStream("pods"), "shop", c.name, "u"
-		l.ResourceVersion, l.Change.Time, l.Gap = "6", began.Add(c.at), c.gap
-		if by := q.Who(l); (by.Grade == query.Exact) != (i == 0) {
-			t.Errorf("%s: %+v", c.name, by)
+		l.ResourceVersion, l.Change.Time, l.Gap = "6", began.Add(c.received), c.gap
+		if requester := q.Who(l); (requester.Grade == query.Exact) != (i == 0) {
+			t.Errorf("%s: %+v", c.name, requester)
 		} else {
-			u.Count(q, l, by)
+			u.Count(q, l, requester)
 		}
 	}
 	want := fmt.Sprintf("no audit event fits 2 of 3 changes, between %s and %s", began.Add(10*time.Minute).Format(time.RFC3339), began.Add(20*time.Minute).Format(time.RFC3339))

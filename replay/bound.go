@@ -10,24 +10,24 @@ import (
 	"kubecdc/sinks"
 )
 
-// Request is what a user asks to have replayed.
+// Request is a user's request for a replay.
 type Request struct {
-	Cluster, Log string // whose log it is; its identity or its place
+	Cluster, Log string // the log's cluster, and the log's identity or place
 	From, To     Asked
 	Filter       Filter
-	Incomplete   bool // go on with what there is if the log does not have all of it any more
+	Incomplete   bool // replay what the log still has, even if it lacks something
 	// Checkpoint finds a checkpoint in the store.
 	Checkpoint func(context.Context, moment.Moment) (*Checkpoint, error)
 }
 
-// Asked is a bound as it was asked for.
+// Asked is a bound as the user gave it.
 type Asked struct {
 	Flag, Text string
 	moment.Moment
 }
 
-// Plan finds the bounds of a replay, and checks whether the log has all that is between them. The error is a fault.Usage if the
-// request can't be meant. Count comes next.
+// Plan returns the bounds of a replay, after it has checked that the log has all between them. It returns a fault.Usage for a
+// request that makes no sense, and a NotRetainedError for a log that lacks something. The caller then calls Count.
 func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 	p := &Plan{ID: NewID(time.Now()), Cluster: q.Cluster, Log: q.Log, Filter: q.Filter}
 	var err error
@@ -36,7 +36,7 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 			return nil, err
 		}
 	}
-	end, err := log.At(ctx, time.Time{})
+	end, err := log.CutAt(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 	if !p.From.Time.IsZero() && !p.To.Time.IsZero() && p.From.Time.After(p.To.Time) {
 		return nil, fault.Usagef("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)
 	}
-	return p, p.checkKept(ctx, log, q.Incomplete)
+	return p, p.checkRetained(ctx, log, q.Incomplete)
 }
 
 func (q *Request) bound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, end sinks.Cut) (b Bound, err error) {
@@ -82,13 +82,13 @@ func (q *Request) checkpointBound(ctx context.Context, a *Asked, b *Bound) error
 
 func (q *Request) timeBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound) error {
 	b.Clock, b.Time = "logged", a.Time
-	cut, err := log.At(ctx, a.Time)
+	cut, err := log.CutAt(ctx, a.Time)
 	switch {
-	case errors.Is(err, sinks.ErrNotKept) && a == &q.From && q.Incomplete:
+	case errors.Is(err, sinks.ErrNotRetained) && a == &q.From && q.Incomplete:
 		p.Incomplete = append(p.Incomplete, err.Error())
 		return nil
-	case errors.Is(err, sinks.ErrNotKept):
-		return &NotKeptError{Missing: []string{err.Error()}}
+	case errors.Is(err, sinks.ErrNotRetained):
+		return &NotRetainedError{Missing: []string{err.Error()}}
 	}
 	b.Cut = &cut
 	return err

@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// written is a log of pods and nodes: batch n of slot 0 was logged n minutes past noon. It is kept since minute 2.
+// written is a log of pods and nodes. Batch n of slot 0 was logged n minutes past noon. Batches since minute 2 are retained.
 type written struct{ sinks.Reader }
 
 func (written) Resources(context.Context) ([]string, error) { return []string{"nodes", "pods"}, nil }
@@ -22,12 +22,12 @@ func (written) Retained(context.Context, []string) (map[string]sinks.Retained, e
 	return map[string]sinks.Retained{"nodes": since, "pods": since}, nil
 }
 
-func (written) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
+func (written) CutAt(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	if logged.IsZero() {
 		return batches(5), nil
 	}
 	if logged.Before(noon) {
-		return sinks.Cut{}, sinks.ErrNotKept
+		return sinks.Cut{}, sinks.ErrNotRetained
 	}
 	return batches(uint64(logged.Sub(noon) / time.Minute)), nil
 }
@@ -61,7 +61,7 @@ func TestAPlanHasTheBoundsThatWereAskedFor(t *testing.T) {
 			}}
 		p, err := q.Plan(t.Context(), written{})
 		var wrong fault.Usage
-		var gone *replay.NotKeptError
+		var gone *replay.NotRetainedError
 		switch {
 		case tc.fails == argument && !errors.As(err, &wrong), tc.fails == lost && !errors.As(err, &gone), tc.fails == "" && err != nil:
 			t.Errorf("%s: %v", tc.name, err)

@@ -13,13 +13,13 @@ import (
 	"kubecdc/sinks"
 )
 
-// Checkpoint is what the store knew at a time: of each slot the last checkpoint that was stored by then.
+// Checkpoint is the state of the store at a time: the last checkpoint of each slot by then.
 type Checkpoint struct {
-	Name      string            `json:"name"` // of the newest slot
+	Name      string            `json:"name"` // name of the newest slot's checkpoint
 	Time      time.Time         `json:"time"` // when the newest slot was stored
 	Slots     []Slot            `json:"slots"`
 	Positions []change.Position `json:"positions"` // by stream
-	Offsets   change.Offsets    `json:"offsets"`   // of all partitions: where a record that came later may be first
+	Offsets   change.Offsets    `json:"offsets"`   // by partition, the lowest at which a later record can be
 
 	owner map[change.StreamID]int
 }
@@ -34,10 +34,10 @@ type Slot struct {
 	offsets change.Offsets
 }
 
-// Name is that of a row of the history: SLOT/BATCH.
+// Name returns the name of a row of the history: SLOT/BATCH.
 func Name(c *checkpoint.Checkpoint) string { return moment.Batch{Slot: c.Slot, Number: c.Seq}.String() }
 
-// List gives the checkpoints of all slots in a window, newest first.
+// List returns the checkpoints of all slots in a window, newest first.
 func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
 	slots, err := store.HistorySlots(ctx)
 	if err != nil {
@@ -58,10 +58,11 @@ func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]ch
 	return all, nil
 }
 
-// Find gives the checkpoint of a name, or the last one at or before a time.
+// Find returns the checkpoint that m names, or the last one at or before a time. It returns a fault.Usage if the history has
+// none.
 func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.Time) (*Checkpoint, error) {
 	if m.Batch == nil {
-		return at(ctx, store, cmp.Or(m.Time, now), nil)
+		return join(ctx, store, cmp.Or(m.Time, now), nil)
 	}
 	rows, err := store.Select(ctx, m.Batch.Slot, checkpoint.Window{Batch: m.Batch.Number, Limit: 1})
 	if err != nil {
@@ -71,16 +72,17 @@ func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.
 		return nil, fault.Usagef("the history has no checkpoint %s: a checkpoint store keeps the last batch of each second, for "+
 			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows what there is", m.Batch)
 	}
-	return at(ctx, store, rows[0].Time, &rows[0])
+	return join(ctx, store, rows[0].Time, &rows[0])
 }
 
-// At gives the last checkpoint at or before a time.
-func At(ctx context.Context, store checkpoint.Past, moment time.Time) (*Checkpoint, error) {
-	return at(ctx, store, moment, nil)
+// FindAt returns the last checkpoint at or before a time.
+func FindAt(ctx context.Context, store checkpoint.Past, t time.Time) (*Checkpoint, error) {
+	return join(ctx, store, t, nil)
 }
 
-// at gives the last checkpoint of each slot at or before a time; of one slot the one that is named, since others may have the same time.
-func at(ctx context.Context, store checkpoint.Past, at time.Time, named *checkpoint.Checkpoint) (*Checkpoint, error) {
+// join joins the last checkpoint of each slot at or before a time. For the slot of named it uses named, since others may have the
+// same time.
+func join(ctx context.Context, store checkpoint.Past, until time.Time, named *checkpoint.Checkpoint) (*Checkpoint, error) {
 	slots, err := store.HistorySlots(ctx)
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func at(ctx context.Context, store checkpoint.Past, at time.Time, named *checkpo
 	c := &Checkpoint{owner: map[change.StreamID]int{}}
 	newest := map[change.StreamID]change.Position{}
 	for _, slot := range slots {
-		rows, err := store.Select(ctx, slot, checkpoint.Window{Until: at, Limit: 1})
+		rows, err := store.Select(ctx, slot, checkpoint.Window{Until: until, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +114,7 @@ func at(ctx context.Context, store checkpoint.Past, at time.Time, named *checkpo
 	}
 	if len(c.Slots) == 0 {
 		return nil, fault.Usagef("the history has no checkpoint at or before %s: exporter checkpoints list "+
-			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))
+			"--until shows the oldest ones", until.UTC().Format(time.RFC3339Nano))
 	}
 	if err := c.addStill(ctx, store, newest); err != nil {
 		return nil, err
@@ -146,8 +148,9 @@ func (c *Checkpoint) addStill(ctx context.Context, store checkpoint.Past, newest
 	return nil
 }
 
-// merge joins the offsets of the slots. A slot may write to a partition that another slot has written to further on: so of the
-// slots that have streams in a topic the lowest offset counts, and a partition that one of them has not written to is left out.
+// merge joins the offsets of the slots. In a partition, another slot may have written further than the slot that writes next. So
+// for each topic the lowest offset counts, among the slots that have streams in it. A partition to which one of these has not
+// written is left out.
 func (c *Checkpoint) merge() {
 	c.Offsets = change.Offsets{}
 	for topic, slots := range c.writers() {
@@ -171,10 +174,10 @@ func (c *Checkpoint) merge() {
 	}
 }
 
-// writers gives for each topic the indexes of the slots that write to it: those with a stream of its resource, or, if there is
-// none, all that have ever written to it.
+// writers returns for each topic the indexes of the slots that write to it. These are the slots with a stream of its resource. If
+// there are none, it returns the slots that have ever written to it.
 func (c *Checkpoint) writers() map[string][]int {
-	owners := map[string]map[int]bool{} // by the end of the topic's name, since the prefix is not known
+	owners := map[string]map[int]bool{} // by the end of the topic's name, since the prefix is unknown
 	for stream, slot := range c.owner {
 		name := change.TopicOf("", stream)
 		if owners[name] == nil {
@@ -209,7 +212,7 @@ func ownersOf(owners map[string]map[int]bool, topic string) map[int]bool {
 	return nil
 }
 
-// Shared gives the topics that several slots write to: their offsets are where a later record may be first, not where it is.
+// Shared returns the topics that several slots write to. There, an offset is only the lowest at which a later record can be.
 func (c *Checkpoint) Shared() (topics []string) {
 	for topic, slots := range c.writers() {
 		if len(slots) > 1 {
@@ -220,7 +223,7 @@ func (c *Checkpoint) Shared() (topics []string) {
 	return topics
 }
 
-// Cut is the place of the checkpoint in the log.
+// Cut returns the checkpoint's place in the log.
 func (c *Checkpoint) Cut() sinks.Cut {
 	cut := sinks.Cut{Batches: map[int]uint64{}, Offsets: c.Offsets}
 	for _, s := range c.Slots {

@@ -18,7 +18,7 @@ import (
 
 // store is a history in memory.
 type store struct {
-	checkpoint.Past                                 // of which the rest is unused
+	checkpoint.Past                                 // the rest of it is unused
 	rows            map[int][]checkpoint.Checkpoint // newest first
 	positions       map[int][]change.Position
 	streams         []change.Position
@@ -53,24 +53,24 @@ func row(slot int, batch uint64, seconds int, offsets change.Offsets) checkpoint
 	return checkpoint.Checkpoint{Slot: slot, Epoch: 1, Seq: batch, Time: noon.Add(time.Duration(seconds) * time.Second), Offsets: offsets}
 }
 
-func at(stream change.StreamID, version change.ResourceVersion, seconds int) change.Position {
+func positionOf(stream change.StreamID, version change.ResourceVersion, seconds int) change.Position {
 	return change.Position{Stream: stream, ResourceVersion: version, Time: noon.Add(time.Duration(seconds) * time.Second)}
 }
 
-// A checkpoint is that of all slots. Where several slots write to a partition it is at the lowest of their offsets, and nowhere
-// where one of them has not written: its next record may then be anywhere.
+// A checkpoint has all slots. If several slots write to a partition, its offset is the lowest of theirs. If one of them has not
+// written there, it has no offset, since that slot's next record may be anywhere.
 func TestACheckpointIsOfAllSlots(t *testing.T) {
 	s := &store{
 		rows: map[int][]checkpoint.Checkpoint{
 			0: {row(0, 9, 30, nil), row(0, 7, 10, change.Offsets{"k8s.pods": {0: 50, 1: 7}, "k8s.nodes": {0: 3}, "k8s.control": {0: 80}})},
 			1: {row(1, 4, 8, change.Offsets{"k8s.pods": {0: 40}, "k8s.nodes": {0: 2}, "k8s.control": {0: 70}})},
-			2: {row(2, 1, 20, nil)}, // came later
+			2: {row(2, 1, 20, nil)}, // stored later
 		},
 		positions: map[int][]change.Position{
-			0: {at("nodes", "10", 9), at("pods@a", "11", 9)},
-			1: {at("nodes", "6", 1), at("pods@b", "12", 8)}, // nodes have moved to slot 0
+			0: {positionOf("nodes", "10", 9), positionOf("pods@a", "11", 9)},
+			1: {positionOf("nodes", "6", 1), positionOf("pods@b", "12", 8)}, // nodes have moved to slot 0
 		},
-		streams: []change.Position{at("leases", "2", -9999), at("nodes", "99", 40)},
+		streams: []change.Position{positionOf("leases", "2", -9999), positionOf("nodes", "99", 40)},
 	}
 	c, err := replay.Find(t.Context(), s, moment.Moment{Batch: &moment.Batch{Number: 7}}, noon)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestACheckpointIsOfAllSlots(t *testing.T) {
 	if c.Name != "0/7" || len(c.Slots) != 2 || c.Slots[1].Batch != 4 {
 		t.Errorf("it is %+v", c)
 	}
-	want := []change.Position{at("leases", "2", -9999), at("nodes", "10", 9), at("pods@a", "11", 9), at("pods@b", "12", 8)}
+	want := []change.Position{positionOf("leases", "2", -9999), positionOf("nodes", "10", 9), positionOf("pods@a", "11", 9), positionOf("pods@b", "12", 8)}
 	if !reflect.DeepEqual(c.Positions, want) {
 		t.Errorf("the positions are %v", c.Positions)
 	}
@@ -94,24 +94,24 @@ func TestACheckpointIsOfAllSlots(t *testing.T) {
 	}
 }
 
-// A group is moved in the topics that were named, or that it has read; a new one in those of all resources.
+// A group is moved in the topics that are named, or that it has read. A new group is moved in the topics of all resources.
 func TestTheTopicsOfAGroup(t *testing.T) {
-	of := func(topics ...string) change.Offsets {
+	topicsOf := func(topics ...string) change.Offsets {
 		o := change.Offsets{}
 		for _, topic := range topics {
 			o[topic] = map[int]int64{0: 1}
 		}
 		return o
 	}
-	now, then := &replay.Checkpoint{Offsets: of("k8s.pods", "k8s.nodes", "k8s.control", "k8s.dead-letter")}, &replay.Checkpoint{Offsets: of("k8s.leases")}
+	now, then := &replay.Checkpoint{Offsets: topicsOf("k8s.pods", "k8s.nodes", "k8s.control", "k8s.dead-letter")}, &replay.Checkpoint{Offsets: topicsOf("k8s.leases")}
 	for _, tc := range []struct {
 		committed change.Offsets
 		named     []string
 		want      string
 	}{
 		{nil, nil, "[k8s.leases k8s.nodes k8s.pods]"},
-		{of("k8s.pods", "k8s.control", "other"), nil, "[k8s.control k8s.pods]"},
-		{of("k8s.pods"), []string{"k8s.nodes", "k8s.leases"}, "[k8s.leases k8s.nodes]"},
+		{topicsOf("k8s.pods", "k8s.control", "other"), nil, "[k8s.control k8s.pods]"},
+		{topicsOf("k8s.pods"), []string{"k8s.nodes", "k8s.leases"}, "[k8s.leases k8s.nodes]"},
 	} {
 		if got, err := replay.GroupTopics(now, then, tc.committed, tc.named, "k8s"); err != nil || fmt.Sprint(got) != tc.want {
 			t.Errorf("of %v, named %v: %v, %v", tc.committed, tc.named, got, err)

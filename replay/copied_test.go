@@ -39,8 +39,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// source writes a log: two pods of a first list, a gap that was not recovered, a stream whose first list has not ended, and a stream
-// that was forgotten and listed again.
+// source writes a log. It has two pods of a first list, and a gap that was not recovered. One stream's first list has not ended,
+// and another stream was forgotten and listed again.
 func source(t *testing.T) (reader sinks.ReadCloser, write func(position string, controls []change.Control, changes ...change.Change)) {
 	t.Helper()
 	sink, reader, err := connect(t.Context(), filepath.Join(t.TempDir(), "log"))
@@ -83,7 +83,7 @@ func object(stream string, op change.Op, name string, version int) change.Change
 	return c
 }
 
-// copied is a copy of the log, as its readers see it. After the plan the log goes on.
+// copied returns a reader of a copy of the log. After the plan is made, the log goes on.
 func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, start moment.Moment, goOn func()) sinks.Reader {
 	t.Helper()
 	request := replay.Request{Cluster: "prod", Filter: filter, From: replay.Asked{Moment: start},
@@ -105,11 +105,11 @@ func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, 
 	return reader
 }
 
-// told is the state of a resource, how far it is complete, and what it may lack; and what its history may lack.
-func told(t *testing.T, r sinks.Reader, resource string) (state, history string) {
+// describe returns a resource's state, how far it is complete, and what the state and the history may lack.
+func describe(t *testing.T, r sinks.Reader, resource string) (state, history string) {
 	t.Helper()
-	of := sinks.Objects{Resources: []string{resource}}
-	states, err := query.ReadStates(t.Context(), r, query.Question{Objects: of}, query.Target{})
+	objects := sinks.Objects{Resources: []string{resource}}
+	states, err := query.ReadStates(t.Context(), r, query.Question{Objects: objects}, query.Target{})
 	check(t, err)
 	for _, c := range states[0].Coverage {
 		state += fmt.Sprintf("%s-%s", c.Since, c.UpTo)
@@ -118,19 +118,19 @@ func told(t *testing.T, r sinks.Reader, resource string) (state, history string)
 		state += " " + o.Name + "@" + string(o.ResourceVersion)
 		return nil
 	}))
-	_, missing, err := query.Covered(t.Context(), r, &of)
+	_, missing, err := query.Covered(t.Context(), r, &objects)
 	check(t, err)
 	return state + " " + strings.Join(states[0].Missing, "; "), strings.Join(missing, "; ")
 }
 
-// A copy of all that a log has of a stream says how far it is complete: up to where the plan ends, and with the gaps of the log. One
-// that lacks something does not say so of what it has.
+// A complete copy of a stream says how far it is complete: up to the plan's end, with the gaps of the log. Other copies don't
+// claim to be complete.
 func TestACopyTellsHowFarItIsComplete(t *testing.T) {
 	from, write := source(t)
 	path := filepath.Join(t.TempDir(), "copy")
 	later := func() { write("pods@70", nil, object("pods", change.Create, "d", 70)) }
 	start := moment.Moment{Start: true}
-	whole := copied(t, from, path, replay.Filter{}, start, later)
+	fromStart := copied(t, from, path, replay.Filter{}, start, later)
 	part := func(filter replay.Filter, begin moment.Moment) sinks.Reader {
 		return copied(t, from, filepath.Join(t.TempDir(), "part"), filter, begin, func() {})
 	}
@@ -143,14 +143,14 @@ func TestACopyTellsHowFarItIsComplete(t *testing.T) {
 		resource       string
 		state, history string // how they begin
 	}{
-		{"complete", whole, "pods", "20-60 a@30 c@55 ", "pods: changes of the gap between resourceVersions 30 and 50 may be missing: compacted"},
-		{"the first list has not ended", whole, "nodes", "- n@31 nodes: the log had only a part", "nodes: the log has no complete list"},
-		{"listed twice", whole, "secrets", "- s32@32 s34@32 secrets: the log had only a part", "secrets: the log has no complete list"},
+		{"complete", fromStart, "pods", "20-60 a@30 c@55 ", "pods: changes of the gap between resourceVersions 30 and 50 may be missing: compacted"},
+		{"the first list has not ended", fromStart, "nodes", "- n@31 nodes: the log had only a part", "nodes: the log has no complete list"},
+		{"listed twice", fromStart, "secrets", "- s32@32 s34@32 secrets: the log had only a part", "secrets: the log has no complete list"},
 		{"some operations", part(replay.Filter{Ops: "c"}, start), "pods", " c@55 d@70" + nothing, nothingOf},
 		{"one object", part(replay.Filter{Objects: named}, start), "pods", " a@30" + nothing, nothingOf},
 		{"a checkpoint", part(replay.Filter{Objects: pods}, moment.Moment{Batch: &moment.Batch{Number: 3}}), "pods", " c@55 d@70" + nothing, nothingOf},
 	} {
-		state, history := told(t, tc.copy, tc.resource)
+		state, history := describe(t, tc.copy, tc.resource)
 		if exact := tc.name == "complete"; exact && state != tc.state || !strings.HasPrefix(state, tc.state) || !strings.HasPrefix(history, tc.history) {
 			t.Errorf("%s: %q, %q", tc.name, state, history)
 		}

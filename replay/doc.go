@@ -1,5 +1,5 @@
-// Package replay goes back in the log: to an earlier checkpoint of the whole exporter (checkpoints.go), to the offsets from which a
-// consumer group reads what came after it (offsets.go), and to the records themselves, which it writes to another place (run.go).
+// Package replay goes back in the log. It finds earlier checkpoints of all slots (checkpoints.go), and the offsets at which a
+// consumer group reads what came after one (offsets.go). It also writes records again, to another place (run.go).
 //
-// It reads the log through sinks.Reader and writes through Target. It knows no sink, and does not know the settings.
+// It reads the log through sinks.Reader, and writes through Target. It knows no sink and no settings.
 package replay

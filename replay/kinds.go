@@ -6,11 +6,11 @@ import (
 	"kubecdc/change"
 )
 
-// kinds has each stream with the version and kind of its resource, which only an object tells. A deletion may come without one.
+// kinds holds each stream with its resource's version and kind, which only an object has. A deletion may come without an object.
 type kinds map[change.StreamID]*change.Stream
 
-// of returns the stream of a change.
-func (k kinds) of(c *change.Change) *change.Stream {
+// streamOf returns the stream of a change, with version and kind if an object was seen.
+func (k kinds) streamOf(c *change.Change) *change.Stream {
 	image := c.After
 	if image == nil {
 		image = c.Before

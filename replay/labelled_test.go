@@ -13,8 +13,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// A log without objects before the change (KUBECDC_BEFORE=none): by labels a replay has each delete, and the update that takes
-// the labels away, also if it is interrupted again and again. A log with them has no delete of other objects.
+// In a log without before-images (KUBECDC_BEFORE=none), a replay by labels has each delete, and the update that removes the
+// labels. Interruptions change nothing. In a log with before-images, it has no delete of other objects.
 func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 	stub, err := change.Stub([]byte(`{"metadata":{"name":"huge","uid":"u","resourceVersion":"1"}}`))
 	if err != nil {
@@ -23,7 +23,7 @@ func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 	web, db := `{"metadata":{"labels":{"app":"web"}}}`, `{"metadata":{"labels":{"app":"db"}}}`
 	steps := []struct {
 		object, op, before, after string
-		full, none                bool // whether it is written, with and without objects before
+		full, none                bool // what is written with before-images, and without
 	}{
 		{"stays", "c", "", web, true, true}, {"other", "c", "", db, false, false}, {"leaves", "c", "", web, true, true},
 		{"leaves", "u", web, db, true, true}, {"leaves", "u", db, db, false, false}, {"comes", "u", db, web, true, true},

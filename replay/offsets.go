@@ -14,18 +14,18 @@ import (
 type GroupPartition struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
-	Current   int64  `json:"current"` // the committed offset; -1: none
+	Current   int64  `json:"current"` // the committed offset, or -1
 	New       int64  `json:"new"`
-	Start     int64  `json:"logStart"` // the first offset that the log still has
+	Start     int64  `json:"logStart"` // the first offset in the log
 	End       int64  `json:"logEnd"`
-	Lag       int64  `json:"lag"`            // records from the new offset to the log's end; markers of transactions count
-	Gone      string `json:"gone,omitempty"` // why the log can't give what the offset stands for; New is then the nearest offset
+	Lag       int64  `json:"lag"`            // offsets from New to the log's end, with markers of transactions
+	Gone      string `json:"gone,omitempty"` // why New is only the nearest offset in the log
 }
 
-// GroupTopics chooses the topics in which a group is moved to a checkpoint: those that were named; or those of the log that it has
-// offsets of; or, for a new group, those of all resources. now is the last checkpoint.
-func GroupTopics(now, at *Checkpoint, committed change.Offsets, named []string, prefix string) (topics []string, err error) {
-	all := change.Offsets{}.Merge(now.Offsets).Merge(at.Offsets)
+// GroupTopics returns the topics in which a group is moved to a checkpoint. These are the named ones, else the log's topics in
+// which the group has committed offsets. For a new group it returns the topics of all resources. now is the last checkpoint.
+func GroupTopics(now, then *Checkpoint, committed change.Offsets, named []string, prefix string) (topics []string, err error) {
+	all := change.Offsets{}.Merge(now.Offsets).Merge(then.Offsets)
 	for _, topic := range named {
 		if all[topic] == nil {
 			return nil, fault.Usagef("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
@@ -49,14 +49,14 @@ func GroupTopics(now, at *Checkpoint, committed change.Offsets, named []string, 
 	return topics, nil
 }
 
-// PlanGroup gives where a consumer group goes on to read what came after a checkpoint. In a partition without an offset nothing
-// came before it.
+// PlanGroup returns where a consumer group starts to read what came after a checkpoint. A partition without an offset is read
+// from its start, since nothing in it came before.
 func PlanGroup(topics []string, next, committed, starts, ends change.Offsets) (plan []GroupPartition) {
 	for _, topic := range topics {
 		for _, p := range slices.Sorted(maps.Keys(ends[topic])) {
 			g := GroupPartition{Topic: topic, Partition: p, Current: -1, New: next[topic][p], Start: starts[topic][p], End: ends[topic][p]}
-			if at, ok := committed[topic][p]; ok {
-				g.Current = at
+			if current, ok := committed[topic][p]; ok {
+				g.Current = current
 			}
 			switch {
 			case g.New < g.Start:
@@ -73,7 +73,7 @@ func PlanGroup(topics []string, next, committed, starts, ends change.Offsets) (p
 	return plan
 }
 
-// CSV is the offsets as kafka-consumer-groups.sh --reset-offsets --from-file reads them.
+// CSV formats offsets for kafka-consumer-groups.sh --reset-offsets --from-file.
 func CSV(offsets change.Offsets) string {
 	var b strings.Builder
 	for _, topic := range slices.Sorted(maps.Keys(offsets)) {

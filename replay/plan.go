@@ -15,30 +15,30 @@ import (
 	"kubecdc/sinks"
 )
 
-// Plan is what a replay is to write. It stays the same when the replay is resumed.
+// Plan is what a replay writes. It does not change when the replay is resumed.
 type Plan struct {
 	ID      string      `json:"id"`
 	Cluster string      `json:"cluster"`
-	Log     string      `json:"log"` // the identity of the log that is read, or its place
+	Log     string      `json:"log"` // the identity or the place of the log to read
 	From    Bound       `json:"from"`
 	To      Bound       `json:"to"`
 	Filter  Filter      `json:"filter"`
 	Topics  []TopicPlan `json:"topics"`
-	// Next are the offsets of the live log after the replay; empty for a sink without offsets.
+	// Next are the offsets of the live log after the replay. They are empty for a sink without offsets.
 	Next change.Offsets `json:"next,omitempty"`
-	// Shared are topics in which records from before Next's end may come after its offsets, since several slots write to them.
+	// Shared are topics that several slots write to. There, records of the replay may also be at or after Next's offsets.
 	Shared     []string `json:"shared,omitempty"`
-	Incomplete []string `json:"incomplete,omitempty"` // what the log does not have any more
+	Incomplete []string `json:"incomplete,omitempty"` // what the log lacks
 }
 
-// Bound is where a replay begins or ends.
+// Bound is the beginning or the end of a replay.
 type Bound struct {
-	Text  string     `json:"text"`          // as it was given
-	Clock string     `json:"clock"`         // what the bound is about: checkpoint, logged, or the log's start or end
-	Time  time.Time  `json:"time,omitzero"` // of the bound
+	Text  string     `json:"text"`  // as the user gave it
+	Clock string     `json:"clock"` // checkpoint, logged, start of the log, or end of the log
+	Time  time.Time  `json:"time,omitzero"`
 	Cut   *sinks.Cut `json:"cut,omitempty"` // nil: the log's start
-	// Whole: the log is read from its start, and Cut applied to what is read: its offsets are not there any more.
-	Whole bool `json:"whole,omitempty"`
+	// FromStart means that the log is read from its start and Cut only selects, since the offsets of Cut are pruned.
+	FromStart bool `json:"whole,omitempty"`
 }
 
 // Filter selects changes. An empty field selects all.
@@ -47,15 +47,15 @@ type Filter struct {
 	Ops string `json:"ops,omitempty"`
 }
 
-// TopicPlan counts what is replayed of a topic, or, for a sink without topics, of a resource.
+// TopicPlan counts the records to replay of a topic, or of a resource if the sink has no topics.
 type TopicPlan struct {
-	Stream  change.StreamID `json:"-"` // one of them
+	Stream  change.StreamID `json:"-"` // one of its streams
 	Topic   string          `json:"topic"`
 	To      string          `json:"to,omitempty"`
 	Records int64           `json:"records"`
-	First   time.Time       `json:"first"` // logged
+	First   time.Time       `json:"first"` // when the first and the last were logged
 	Last    time.Time       `json:"last"`
-	Stubs   int64           `json:"stubs,omitempty"` // their whole records stay in the live log's dead-letter topic
+	Stubs   int64           `json:"stubs,omitempty"` // their full records remain in the live log's dead-letter topic
 }
 
 func (p *Plan) Records() (n int64) {
@@ -65,7 +65,7 @@ func (p *Plan) Records() (n int64) {
 	return n
 }
 
-// topics are those that the plan writes to, if the target has topics.
+// topics returns the topics that the plan writes to, if the target has topics.
 func (p *Plan) topics() (topics []string) {
 	for _, t := range p.Topics {
 		topics = append(topics, t.To)
@@ -73,77 +73,78 @@ func (p *Plan) topics() (topics []string) {
 	return topics
 }
 
-// NewID gives the id of a new replay: it sorts by time, and can be part of a transactional id.
+// NewID returns the id of a new replay. It sorts by time, and is valid in a transactional id.
 func NewID(now time.Time) string {
 	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
 }
 
-// query selects what lies between the bounds.
+// query selects the changes between the bounds.
 func (p *Plan) query() sinks.Query {
 	q := sinks.Query{Resources: p.Filter.Resources, To: p.To.Cut}
-	if !p.From.Whole {
+	if !p.From.FromStart {
 		q.After = p.From.Cut
 	}
 	return q
 }
 
-// whole reports whether the plan has all that the log has of its resources up to a cut: then its target has their state too.
-func (p *Plan) whole() bool {
+// isCopy reports whether the plan has all changes of its resources up to a cut. Then the target also gets their state.
+func (p *Plan) isCopy() bool {
 	f := &p.Filter
 	stubs := slices.ContainsFunc(p.Topics, func(t TopicPlan) bool { return t.Stubs > 0 })
 	return p.From.Cut == nil && len(p.Incomplete) == 0 && !stubs && f.Ops == "" && f.Namespace == "" && f.Selector == "" && len(f.Names) == 0
 }
 
-// wants decides by all but the labels.
+// wants reports whether the plan selects a change, before labels are compared.
 func (p *Plan) wants(l *sinks.Logged) bool {
 	if !p.Filter.Has(l) || p.Filter.Ops != "" && !strings.Contains(p.Filter.Ops, l.Op.String()) {
 		return false
 	}
-	if !p.From.Whole || p.From.Cut == nil {
+	if !p.From.FromStart || p.From.Cut == nil {
 		return true
 	}
 	last, known := p.From.Cut.Batches[l.Slot]
 	return !known || l.Batch > last
 }
 
-// NotKeptError says what of a replay the log does not have any more.
-type NotKeptError struct{ Missing []string }
+// NotRetainedError lists what the log lacks of a replay.
+type NotRetainedError struct{ Missing []string }
 
-func (e *NotKeptError) Error() string {
+func (e *NotRetainedError) Error() string {
 	return "the log does not have all of that any more: " + strings.Join(e.Missing, "; ") +
 		". Begin later, or go on with what there is: --incomplete"
 }
 
-// Unwrap makes it a sinks.ErrNotKept.
-func (e *NotKeptError) Unwrap() error { return sinks.ErrNotKept }
+// Unwrap makes it a sinks.ErrNotRetained.
+func (e *NotRetainedError) Unwrap() error { return sinks.ErrNotRetained }
 
-// checkKept finds out whether the log has every change since the plan's start. Missing changes are an error, or noted in the plan.
-func (p *Plan) checkKept(ctx context.Context, log sinks.Reader, incomplete bool) error {
-	kept, err := log.Retained(ctx, p.Filter.Resources)
+// checkRetained checks that the log has every change since the plan's start. It records missing changes in the plan if incomplete
+// is set. Otherwise it returns a NotRetainedError.
+func (p *Plan) checkRetained(ctx context.Context, log sinks.Reader, incomplete bool) error {
+	retained, err := log.Retained(ctx, p.Filter.Resources)
 	if err != nil {
 		return err
 	}
-	for _, resource := range slices.Sorted(maps.Keys(kept)) {
-		k := kept[resource]
+	for _, resource := range slices.Sorted(maps.Keys(retained)) {
+		k := retained[resource]
 		if k.Lost != "" {
 			p.Incomplete = append(p.Incomplete, resource+": "+k.Lost)
 		}
-		if p.From.Cut != nil && k.Since.After(p.From.Time) { // from its start there is what there is
+		if p.From.Cut != nil && k.Since.After(p.From.Time) { // a replay from the log's start has what the log has
 			p.Incomplete = append(p.Incomplete, fmt.Sprintf("%s is complete since %s (logged), and the start is %s", resource,
 				k.Since.UTC().Format(time.RFC3339), p.From.Time.UTC().Format(time.RFC3339)))
 		}
 	}
 	if len(p.Incomplete) > 0 && !incomplete {
-		return &NotKeptError{p.Incomplete}
+		return &NotRetainedError{p.Incomplete}
 	}
-	if len(p.Incomplete) > 0 { // records before the start that are gone would be asked for by offset
-		p.From.Whole = true
+	if len(p.Incomplete) > 0 { // the offset of the start may be pruned
+		p.From.FromStart = true
 	}
 	return nil
 }
 
-// Count reads what the plan selects, and notes how much it is and where the live log goes on.
-func (p *Plan) Count(ctx context.Context, log sinks.Reader, progress func(read, of int64)) error {
+// Count reads what the plan selects. It records the counts, and where the live log goes on.
+func (p *Plan) Count(ctx context.Context, log sinks.Reader, progress func(read, total int64)) error {
 	q := p.query()
 	chosen, err := p.Filter.Labelled()
 	if err != nil {
@@ -153,7 +154,7 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, progress func(read, 
 	seen := change.Offsets{}
 	q.Wanted = func(l *sinks.Logged) bool {
 		if l.Topic != "" {
-			p.see(l, seen)
+			p.addOffset(l, seen)
 		}
 		return p.wants(l)
 	}
@@ -171,18 +172,18 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, progress func(read, 
 		t.count(l)
 		return nil
 	})
-	if errors.Is(err, sinks.ErrNotKept) {
-		return &NotKeptError{[]string{err.Error()}}
+	if errors.Is(err, sinks.ErrNotRetained) {
+		return &NotRetainedError{[]string{err.Error()}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
 		p.Topics = append(p.Topics, *topics[name])
 	}
-	p.next(seen)
+	p.setNext(seen)
 	return err
 }
 
-// see notes where the topic of a change goes on, and whether several slots write to it.
-func (p *Plan) see(l *sinks.Logged, seen change.Offsets) {
+// addOffset records the offset after a change, and whether several slots write to its topic.
+func (p *Plan) addOffset(l *sinks.Logged, seen change.Offsets) {
 	if l.Offset >= seen[l.Topic][l.Partition] {
 		seen.Merge(change.Offsets{l.Topic: {l.Partition: l.Offset + 1}})
 	}
@@ -205,9 +206,9 @@ func (t *TopicPlan) count(l *sinks.Logged) {
 	}
 }
 
-// next chooses the offsets at which a consumer goes on. A cut's offset is where a later record may be first. In a topic that one
-// slot alone writes to, it is also behind every record of the cut.
-func (p *Plan) next(seen change.Offsets) {
+// setNext sets the offsets at which a consumer goes on after the replay. An offset of a cut is the lowest at which a later record
+// can be. In a topic that only one slot writes to, Next is also after each record of the cut.
+func (p *Plan) setNext(seen change.Offsets) {
 	p.Next = change.Offsets{}
 	for topic, partitions := range p.To.Cut.Offsets {
 		if !slices.ContainsFunc(p.Filter.Resources, func(id string) bool { return isTopicOf(topic, id) }) {
@@ -222,7 +223,7 @@ func (p *Plan) next(seen change.Offsets) {
 	}
 }
 
-// isTopicOf compares the end of a topic's name, since the prefix is not known.
+// isTopicOf compares the end of a topic's name, since the prefix is unknown.
 func isTopicOf(topic, resource string) bool {
 	return strings.HasSuffix(topic, change.TopicOf("", change.StreamID(resource)))
 }

@@ -8,7 +8,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// The plan for a log of two slots without topics named an empty one.
+// The plan for a log of two slots without topics had an unnamed topic.
 func TestALogWithoutTopicsHasNoneThatSlotsShare(t *testing.T) {
 	pod := sinks.Logged{}
 	pod.Stream, pod.Op = change.ParseStream("pods@shop"), change.Create

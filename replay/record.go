@@ -10,10 +10,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// asRecord makes key, value and headers of a change from a log without records, as the exporter would have written them.
-func asRecord(e *change.Envelope, l *sinks.Logged, of *change.Stream) {
+// asRecord adds key, value and headers to a change from a log without records, as the exporter would have written them.
+func asRecord(e *change.Envelope, l *sinks.Logged, stream *change.Stream) {
 	c := l.Change
-	c.Stream = of
+	c.Stream = stream
 	l.Key, l.Value = e.AppendKey(nil, &c), e.AppendValue(nil, &c)
 	l.Headers = []sinks.Header{{Key: change.HeaderOp, Value: c.Op.String()}, {Key: change.HeaderUID, Value: c.UID},
 		{Key: change.HeaderResourceVersion, Value: string(c.ResourceVersion)}, {Key: change.HeaderStream, Value: string(c.Stream.ID())}}
@@ -42,10 +42,10 @@ type line struct {
 	Value     json.RawMessage   `json:"value"` // null in a tombstone
 }
 
-// appendLines appends the lines of a change: a delete is followed by its tombstone.
+// appendLines appends the lines of a change. A delete is followed by its tombstone.
 func appendLines(dst *bytes.Buffer, id string, l *sinks.Logged) error {
 	lines := json.NewEncoder(dst)
-	lines.SetEscapeHTML(false) // values stay as they are
+	lines.SetEscapeHTML(false) // values remain unchanged
 	out := line{Topic: l.Topic, Logged: l.Logged.UnixMilli(), Headers: map[string]string{change.HeaderReplay: id}, Key: l.Key, Value: l.Value}
 	if l.Topic != "" {
 		out.Partition, out.Offset = &l.Partition, &l.Offset

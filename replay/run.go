@@ -14,40 +14,41 @@ import (
 	"kubecdc/sinks"
 )
 
-// A transaction has so many changes, so many bytes, or what came in such a time, whichever is least.
+// A transaction ends at one of these limits, whichever it reaches first.
 const (
 	maxChanges = 5000
 	maxBytes   = 8 << 20
 	maxWait    = time.Second
 )
 
-// Run writes what a plan selects to a target. It never writes a change twice, however often it is ended and resumed. Begin or Resume comes
-// first, then Do.
+// Run writes what a plan selects to a target. It never writes a change twice, however often it is stopped and resumed. Call Begin
+// or Resume, then Do.
 type Run struct {
 	Plan     *Plan
 	Log      sinks.Reader
 	Target   Target
-	Rate     int // changes a second, at most; 0: no limit
+	Rate     int // most changes per second; 0: no limit
 	Progress func(written int64)
-	Envelope change.Envelope // of the records of a log that has none
-	// Covered is what a copy of all changes of some resources up to a cut may say of their streams.
+	Envelope change.Envelope // for records of a log that stores none
+	// Covered returns the control records and positions that a copy may have. The copy has all changes of some resources up to a
+	// cut.
 	Covered func(ctx context.Context, log sinks.Reader, resources []string, to *sinks.Cut) ([]change.Control, []change.Position, error)
 
 	chosen  *sinks.Labelled
 	limiter *rate.Limiter
-	done    map[string][2]uint64 // what the target has
-	moved   map[string][2]uint64 // the part of it that the next transaction adds
-	passed  map[string][2]uint64 // of a log without offsets: what was visited
+	done    map[string][2]uint64 // progress of the target, by place
+	pending map[string][2]uint64 // progress that the next transaction adds
+	visited map[string][2]uint64 // progress of the reading, in a log without offsets
 	written int64
 	ended   bool
 	kinds   kinds
 
 	changes []sinks.Logged
 	bytes   int
-	since   time.Time // of the first of changes
+	since   time.Time // when the first of changes was read
 }
 
-// Begin opens a target that has nothing, and writes the plan.
+// Begin opens a target that has no replay, and writes the plan. It returns a fault.Usage if the target has other records.
 func (r *Run) Begin(ctx context.Context) error {
 	others, _, err := r.open(ctx, r.Plan.ID)
 	if err != nil {
@@ -73,13 +74,14 @@ func (r *Run) Begin(ctx context.Context) error {
 	return r.Target.Write(ctx, nil, r.control(change.ControlReplayBegin, &change.Replay{Plan: plan}))
 }
 
-// topicsTarget is a target whose topics may have been there before.
+// topicsTarget is a target whose topics may already have records.
 type topicsTarget interface {
-	// Used returns one of the topics that has records; empty: none has.
+	// Used returns one of the topics that has records, or "".
 	Used(ctx context.Context, topics []string) (string, error)
 }
 
-// Resume opens a target that has a part of a replay, and reads the plan from there.
+// Resume opens a target that has a part of a replay, and reads the plan there. It returns a fault.Usage if the target lacks that
+// replay.
 func (r *Run) Resume(ctx context.Context, id string) error {
 	others, plan, err := r.open(ctx, id)
 	if err != nil {
@@ -99,9 +101,10 @@ func (r *Run) Resume(ctx context.Context, id string) error {
 	return nil
 }
 
-// open opens the target, and reads what it has of the replay, its plan too. others are the other replays that have written there.
+// open opens the target, and reads the replay's progress and plan. It returns the plan, and the ids of other replays at the
+// target.
 func (r *Run) open(ctx context.Context, id string) (others []string, plan json.RawMessage, err error) {
-	r.done, r.moved, r.passed, r.kinds = map[string][2]uint64{}, map[string][2]uint64{}, map[string][2]uint64{}, kinds{}
+	r.done, r.pending, r.visited, r.kinds = map[string][2]uint64{}, map[string][2]uint64{}, map[string][2]uint64{}, kinds{}
 	err = r.Target.Open(ctx, id, func(c *change.Control) error {
 		switch {
 		case c.Replay == nil:
@@ -135,7 +138,7 @@ func (r *Run) control(kind change.ControlType, replay *change.Replay) *change.Co
 	return &c
 }
 
-// Do writes the changes that the target does not have yet, and then that the replay has ended.
+// Do writes the changes that the target does not have yet, then the end of the replay.
 func (r *Run) Do(ctx context.Context) (err error) {
 	if r.chosen, err = r.Plan.Filter.Labelled(); err != nil {
 		return fmt.Errorf("parse the label selector: %w", err)
@@ -151,7 +154,7 @@ func (r *Run) Do(ctx context.Context) (err error) {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	if to, ok := r.Target.(*SinkTarget); ok && r.Covered != nil && r.Plan.whole() {
+	if to, ok := r.Target.(*SinkTarget); ok && r.Covered != nil && r.Plan.isCopy() {
 		if to.controls, to.positions, err = r.Covered(ctx, r.Log, r.Plan.Filter.Resources, r.Plan.To.Cut); err != nil {
 			return err
 		}
@@ -159,11 +162,11 @@ func (r *Run) Do(ctx context.Context) (err error) {
 	return r.Target.Write(ctx, nil, r.control(change.ControlReplayEnd, &change.Replay{Next: r.Plan.Next}))
 }
 
-// place is where a change is in the log. Within a place changes come in one order, whatever comes in between. In a partition,
-// transactions of several slots may end in another order than they began.
+// place identifies a part of the log within which changes have one order. In a partition, transactions of several slots may end
+// in another order than they began, so each slot is a place of its own.
 func place(l *sinks.Logged) string {
 	switch {
-	case l.Topic == "" && l.Batch == 0: // the last state of an object, in no order
+	case l.Topic == "" && l.Batch == 0: // an object's last state, which has no order
 		return fmt.Sprintf("object/%s/%s", l.Change.Stream.ID(), l.Change.Key())
 	case l.Topic == "":
 		return fmt.Sprintf("slot/%d", l.Slot)
@@ -171,7 +174,7 @@ func place(l *sinks.Logged) string {
 	return fmt.Sprintf("%s/%d/%d", l.Topic, l.Partition, l.Slot)
 }
 
-// has reports whether the target has a change for certain, by its place.
+// has reports whether the target certainly has a change, by the progress of its place.
 func (r *Run) has(l *sinks.Logged) bool {
 	done, known := r.done[place(l)]
 	if l.Topic != "" {
@@ -180,32 +183,32 @@ func (r *Run) has(l *sinks.Logged) bool {
 	return known && l.Batch < done[0]
 }
 
-// step returns the place of a change, and what is done with it: the next offset, or the batch and the number of the change in it.
-func (r *Run) step(l *sinks.Logged) (string, [2]uint64) {
-	at := place(l)
+// progressOf returns the place of a change, and the progress after it: the next offset, or the batch and the change's number in it.
+func (r *Run) progressOf(l *sinks.Logged) (string, [2]uint64) {
+	p := place(l)
 	if l.Topic != "" {
 		next := uint64(l.Offset) + 1
 		if l.Op == change.Delete && l.Value != nil {
-			next++ // its tombstone
+			next++ // for its tombstone
 		}
-		return at, [2]uint64{next}
+		return p, [2]uint64{next}
 	}
 	if l.Batch == 0 {
-		return at, [2]uint64{0, 1}
+		return p, [2]uint64{0, 1}
 	}
-	n := r.passed[at]
+	n := r.visited[p]
 	if n[0] != l.Batch {
 		n = [2]uint64{l.Batch}
 	}
 	n[1]++
-	r.passed[at] = n
-	return at, n
+	r.visited[p] = n
+	return p, n
 }
 
 func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
-	at, step := r.step(l)
+	p, step := r.progressOf(l)
 	selected := r.chosen.Selects(l)
-	if !selected || r.has(l) || l.Topic == "" && step[0] == r.done[at][0] && step[1] <= r.done[at][1] {
+	if !selected || r.has(l) || l.Topic == "" && step[0] == r.done[p][0] && step[1] <= r.done[p][1] {
 		return nil
 	}
 	if r.limiter != nil {
@@ -218,9 +221,9 @@ func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
 	}
 	r.changes = append(r.changes, l.Clone())
 	if last := &r.changes[len(r.changes)-1]; last.Key == nil {
-		asRecord(&r.Envelope, last, r.kinds.of(&last.Change))
+		asRecord(&r.Envelope, last, r.kinds.streamOf(&last.Change))
 	}
-	r.moved[at] = step
+	r.pending[p] = step
 	r.bytes += len(l.Key) + len(l.Value) + len(l.Before) + len(l.After)
 	if len(r.changes) < maxChanges && r.bytes < maxBytes && time.Since(r.since) < maxWait {
 		return nil
@@ -228,21 +231,21 @@ func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
 	return r.flush(ctx)
 }
 
-// flush writes what was collected, in one transaction with how far that is.
+// flush writes the collected changes and the progress in one transaction.
 func (r *Run) flush(ctx context.Context) error {
 	if len(r.changes) == 0 {
 		return nil
 	}
-	c := r.control(change.ControlReplayProgress, &change.Replay{Done: r.moved})
+	c := r.control(change.ControlReplayProgress, &change.Replay{Done: r.pending})
 	c.Replay.Records += int64(len(r.changes))
 	if err := r.Target.Write(ctx, r.changes, c); err != nil {
 		return err
 	}
 	r.written = c.Replay.Records
-	for at, step := range r.moved {
-		r.done[at] = step
+	for p, step := range r.pending {
+		r.done[p] = step
 	}
-	clear(r.moved)
+	clear(r.pending)
 	clear(r.changes)
 	r.changes, r.bytes = r.changes[:0], 0
 	if r.Progress != nil {

@@ -17,7 +17,7 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// log visits the same changes again and again, each in memory that is written over after the visit.
+// log visits the same changes with each read. Each change's memory is overwritten after the visit.
 type log struct {
 	sinks.Reader
 	changes []sinks.Logged
@@ -36,7 +36,7 @@ func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged
 	return nil
 }
 
-// place keeps what was written, and fails now and then: before a write, or after it, so that its outcome is not known.
+// place stores what is written. It fails at times: before a write, or after it, so that the outcome is unknown.
 type place struct {
 	controls []json.RawMessage
 	changes  []string
@@ -92,7 +92,7 @@ func logged(topic string, offset int64, slot int, batch uint64, n int) sinks.Log
 	return l
 }
 
-// A replay that is ended again and again, before and after a write, writes each change once, whatever the order of a log is.
+// A replay that is stopped again and again, before and after a write, writes each change once, in any order of the log.
 func TestEachChangeIsWrittenOnce(t *testing.T) {
 	// The transactions of two slots share a partition, and end in another order than they began.
 	records := &log{}
@@ -100,7 +100,7 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 		slot := n / 100 % 2
 		records.changes = append(records.changes, logged("k8s.pods", int64(n/200*200+n%100*2+1-slot), slot, uint64(n/200), n))
 	}
-	// A log without offsets: what is left of dropped batches, then batches of two slots.
+	// A log without offsets has the rest of pruned batches, then batches of two slots.
 	tables := &log{}
 	for n := range 40_000 {
 		batch := uint64(0)

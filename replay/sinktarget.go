@@ -11,11 +11,11 @@ import (
 	"kubecdc/sinks"
 )
 
-// SinkTarget writes through a sink, into a log that has nothing of the cluster but replays. A Write is one batch of slot 0, so changes
-// and control record are one. It is used by one goroutine.
+// SinkTarget writes through a sink, into a log that has only replays of the cluster. Each Write is one batch of slot 0, so
+// changes and control record are atomic. One goroutine uses it.
 type SinkTarget struct {
 	Place string // for errors, without passwords
-	// Connect makes the tables, and opens the log for writing and for reading.
+	// Connect creates the tables, and opens the log for writing and for reading.
 	Connect func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error)
 
 	sink   sinks.Sink
@@ -25,12 +25,12 @@ type SinkTarget struct {
 	epoch  int64
 	kinds  kinds
 
-	controls  []change.Control  // that the next batch has besides
-	positions []change.Position // that it moves to
+	controls  []change.Control  // further control records of the next batch
+	positions []change.Position // positions of the next batch
 }
 
-// Open fences an earlier process, and visits the control records of all replays. A batch that no replay has written is an error: an
-// exporter writes to this log.
+// Open fences an earlier process, and visits the control records of all replays. It returns an error if a batch belongs to no
+// replay, since then an exporter writes to this log.
 func (t *SinkTarget) Open(ctx context.Context, _ string, visit func(*change.Control) error) (err error) {
 	t.kinds = kinds{}
 	if t.sink, t.reader, err = t.Connect(ctx); err != nil {
@@ -53,7 +53,7 @@ func (t *SinkTarget) Open(ctx context.Context, _ string, visit func(*change.Cont
 	}
 }
 
-// records visits the records of replays, each in the batch that it ends with.
+// records visits the control records of replays. Each is the last one of a batch.
 func (t *SinkTarget) records(ctx context.Context, visit func(*change.Control) error) error {
 	replayed := uint64(0)
 	return t.reader.Controls(ctx, time.Time{}, nil, func(c *change.Control) error {
@@ -75,14 +75,14 @@ func (t *SinkTarget) Write(ctx context.Context, changes []sinks.Logged, c *chang
 	t.controls, t.positions = nil, nil
 	for i := range changes {
 		next := changes[i].Change
-		next.Stream = t.kinds.of(&next)
+		next.Stream = t.kinds.streamOf(&next)
 		b.Changes = append(b.Changes, next)
 	}
 	_, err := t.log.Write(ctx, &b)
 	return err
 }
 
-// Close ends the log and closes what Connect has opened.
+// Close ends the log, and closes what Connect has opened.
 func (t *SinkTarget) Close() (err error) {
 	if t.log != nil {
 		err = t.log.Close()

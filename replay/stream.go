@@ -9,7 +9,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Stream is a Target that nothing can be read back from: standard output.
+// Stream is a Target that can't be read back: standard output.
 type Stream struct {
 	out  io.Writer
 	id   string
@@ -25,7 +25,8 @@ func (s *Stream) Open(_ context.Context, id string, _ func(*change.Control) erro
 	return nil
 }
 
-// Write writes the records alone: of the control records only the last one would mean anything to a reader, who sees the end.
+// Write writes the records without the control record. Only the last control record would matter to a reader, who sees the end
+// anyway.
 func (s *Stream) Write(_ context.Context, changes []sinks.Logged, _ *change.Control) error {
 	s.text.Reset()
 	for i := range changes {
@@ -37,5 +38,5 @@ func (s *Stream) Write(_ context.Context, changes []sinks.Logged, _ *change.Cont
 	return err
 }
 
-// Close does nothing: each Write has written all.
+// Close does nothing, since each Write is complete.
 func (s *Stream) Close() error { return nil }

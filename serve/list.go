@@ -50,7 +50,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, of *ser
 	}
 	found, err := v.pages.Page(r.Context(), query.Within{Namespace: q.namespace, Name: q.name}, 1)
 	if err != nil {
-		return unlessKept(err)
+		return unlessRetained(err)
 	}
 	if warn(w, found.Missing); len(found.Objects) == 0 {
 		return apierrors.NewNotFound(schema.GroupResource{Group: of.Group, Resource: of.Plural}, q.name)
@@ -111,7 +111,7 @@ func (v *view) page(ctx context.Context, q *request, of *served) (p page, err er
 	for last := ""; ; {
 		found, err := v.pages.Page(ctx, part, n)
 		if err != nil {
-			return p, unlessKept(err)
+			return p, unlessRetained(err)
 		}
 		for _, m := range found.Missing {
 			if !slices.Contains(p.missing, m) {
@@ -135,8 +135,8 @@ func (v *view) page(ctx context.Context, q *request, of *served) (p page, err er
 }
 
 // unlessKept is 410 for what the log has no more.
-func unlessKept(err error) error {
-	if errors.Is(err, sinks.ErrNotKept) {
+func unlessRetained(err error) error {
+	if errors.Is(err, sinks.ErrNotRetained) {
 		return expired(err)
 	}
 	return err

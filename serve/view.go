@@ -75,7 +75,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
-		end, err := v.log.At(ctx, time.Time{})
+		end, err := v.log.CutAt(ctx, time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (v *views) forget() {
 func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, of sinks.Objects) (*view, error) {
 	pages, err := query.OpenPages(ctx, log, query.Question{Objects: of}, target)
 	if err != nil {
-		return nil, unlessKept(err)
+		return nil, unlessRetained(err)
 	}
 	v := &view{id: id, pages: pages}
 	v.custom = sync.OnceValues(v.customResources)
@@ -203,7 +203,7 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 		return v, nil
 	}
 	if some, err := pages.Page(ctx, query.Within{}, 1); err != nil {
-		return nil, unlessKept(err)
+		return nil, unlessRetained(err)
 	} else if len(some.Objects) == 0 {
 		return nil, expired(errors.New(pages.Missing[0]))
 	}

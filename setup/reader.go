@@ -36,7 +36,7 @@ func OpenLog(ctx context.Context, command string, settings *config.Config, clust
 
 // mustHave returns an error if the log has nothing of the cluster: then every answer would be that there was nothing.
 func mustHave(ctx context.Context, r sinks.Reader, settings *config.Config, cluster string) error {
-	end, err := r.At(ctx, time.Time{})
+	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil || len(end.Batches) > 0 {
 		return err
 	}

@@ -11,17 +11,17 @@ import (
 	"kubecdc/change"
 )
 
-// ErrNotKept says that the log does not go back as far as was asked.
-var ErrNotKept = errors.New("the log does not go back that far")
+// ErrNotRetained says that the log does not go back as far as was asked.
+var ErrNotRetained = errors.New("the log does not go back that far")
 
 // Reader reads a log back, whoever wrote it: for questions about the past, for replays and for verification. It writes nothing,
 // fences nobody and needs no checkpoint. It is safe for concurrent use.
 type Reader interface {
 	// Resources returns the ids of the resources that the log has, or may have, changes of.
 	Resources(ctx context.Context) ([]string, error)
-	// At is the last cut whose batches were all logged at or before a time; zero: the end of the log now. ErrNotKept if the control records
+	// CutAt returns the last cut whose batches were all logged at or before a time; zero: the end of the log now. ErrNotRetained if the control records
 	// do not go back that far.
-	At(ctx context.Context, logged time.Time) (Cut, error)
+	CutAt(ctx context.Context, logged time.Time) (Cut, error)
 	// Retained returns what the log still has of some of its resources; empty: of all.
 	Retained(ctx context.Context, resources []string) (map[string]Retained, error)
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.
@@ -82,7 +82,7 @@ type Query struct {
 	// Keys selects objects of one resource, which come one after the other, in the order of their keys; nil: all, in any order. A log that would
 	// have to sort them returns errors.ErrUnsupported at once.
 	Keys *Keys
-	// Changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call. ErrNotKept if
+	// Changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call. ErrNotRetained if
 	// retention has removed changes after the first one, or removes some before they are read.
 	After, To *Cut
 	Each      Each

@@ -12,7 +12,7 @@ import (
 	"kubecdc/verify"
 )
 
-// logged is a log: its changes are "key version uid body", of pods.
+// logged is a log of pods. Each change is "key version uid body".
 type logged struct {
 	sinks.Reader
 	changes []string
@@ -33,7 +33,7 @@ func (l logged) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logg
 	return nil
 }
 
-// Of an object "SPEC/BEAT" the spec counts.
+// spec returns the relevant part of an object "SPEC/BEAT".
 func spec(object []byte) ([]byte, error) {
 	counts, _, _ := bytes.Cut(object, []byte("/"))
 	return counts, nil
@@ -45,16 +45,16 @@ func TestIgnoredUpdatesAreNoDifference(t *testing.T) {
 		live, held, logged string // "key version uid body"
 		ignored, compacted bool
 	}{
-		"a field that is ignored":        {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, false},
-		"a field that counts":            {verify.Ignored{Counts: spec}, "a 5 u y/2", "a 1 u", "a 1 u x/1", false, false},
-		"its position is compacted":      {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, true},
+		"a field that is ignored":        {verify.Ignored{Relevant: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, false},
+		"a field that counts":            {verify.Ignored{Relevant: spec}, "a 5 u y/2", "a 1 u", "a 1 u x/1", false, false},
+		"its position is compacted":      {verify.Ignored{Relevant: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, true},
 		"all fields count":               {verify.Ignored{}, "a 5 u x/2", "a 1 u", "a 1 u x/1", false, false},
-		"a version of the inventory":     {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 3 u", "a 1 u x/1", true, false},
-		"older than the log":             {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "a 2 u x/1", false, false},
-		"newer than the API server's":    {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 6 u", "a 6 u x/1", false, false},
-		"another object":                 {verify.Ignored{Counts: spec, Updates: true}, "a 5 u x/2", "a 1 v", "a 1 v x/1", false, false},
+		"a version of the inventory":     {verify.Ignored{Relevant: spec}, "a 5 u x/2", "a 3 u", "a 1 u x/1", true, false},
+		"older than the log":             {verify.Ignored{Relevant: spec}, "a 5 u x/2", "a 1 u", "a 2 u x/1", false, false},
+		"newer than the API server's":    {verify.Ignored{Relevant: spec}, "a 5 u x/2", "a 6 u", "a 6 u x/1", false, false},
+		"another object":                 {verify.Ignored{Relevant: spec, Updates: true}, "a 5 u x/2", "a 1 v", "a 1 v x/1", false, false},
 		"no updates":                     {verify.Ignored{Updates: true}, "a 5 u y/2", "a 1 u", "", true, false},
-		"an object that the log has not": {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "b 1 u x/1", false, false},
+		"an object that the log has not": {verify.Ignored{Relevant: spec}, "a 5 u x/2", "a 1 u", "b 1 u x/1", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world{position: "9", live: []string{c.live}, held: []string{c.held}}
@@ -62,8 +62,8 @@ func TestIgnoredUpdatesAreNoDifference(t *testing.T) {
 			if err != nil || len(r.Differences) != 1 {
 				t.Fatal(r, err)
 			}
-			live := func(_ context.Context, at change.ResourceVersion, visit func(string, change.ResourceVersion, []byte)) error {
-				if at != "" && c.compacted {
+			live := func(_ context.Context, version change.ResourceVersion, visit func(string, change.ResourceVersion, []byte)) error {
+				if version != "" && c.compacted {
 					return discovery.ErrCompacted
 				}
 				key, o := parse(c.live)
@@ -74,7 +74,7 @@ func TestIgnoredUpdatesAreNoDifference(t *testing.T) {
 			if c.logged != "" {
 				changes = []string{c.logged}
 			}
-			if err := c.ignoring.TakeOut(t.Context(), r, pods, logged{changes: changes}, live); err != nil {
+			if err := c.ignoring.RemoveFrom(t.Context(), r, pods, logged{changes: changes}, live); err != nil {
 				t.Fatal(err)
 			}
 			if ignored := r.Ignored == 1 && len(r.Differences) == 0; ignored != c.ignored {

@@ -11,13 +11,14 @@ import (
 	"kubecdc/sinks"
 )
 
-// Log returns the copies that a log is: what it finds of the objects that live now, in one way or more; or what folding its changes gives. A
-// copy has the last state of each key, whichever stream that is of. hash is nil if contents are not compared.
+// Log returns the copies of the objects in a log. found are the ways in which the log finds the live objects. If there are none,
+// the copy is the result of folding the log's changes. A copy has the last state of each key, from any stream. hash is nil if
+// contents are not compared.
 func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Hash) (copies []Copy) {
 	p := &positions{reader: r, streams: streams}
 	for _, each := range found {
 		name := map[sinks.Each]string{sinks.Table: "table", sinks.Last: "changes"}[each]
-		copies = append(copies, Copy{name, p.of, func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
+		copies = append(copies, Copy{name, p.position, func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
 			q := sinks.Query{Each: each, Resources: []string{s.Resource.ID()}, NoBodies: hash == nil}
 			return r.Changes(ctx, q, func(l *sinks.Logged) error {
 				if l.Op != change.Delete {
@@ -30,8 +31,8 @@ func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Has
 	if len(copies) > 0 {
 		return copies
 	}
-	return []Copy{{"topic", p.of, func(ctx context.Context, s *change.Stream, at *Position, visit func(string, Object)) error {
-		state, err := fold(ctx, r, s, hash, at.has)
+	return []Copy{{"topic", p.position, func(ctx context.Context, s *change.Stream, position *Position, visit func(string, Object)) error {
+		state, err := fold(ctx, r, s, hash, position.has)
 		for key, o := range state {
 			visit(key, o)
 		}
@@ -39,8 +40,8 @@ func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Has
 	}}}
 }
 
-// fold returns the last state of each key, by those changes that are wanted. Partitions have no order among them, so each is folded
-// for itself; a key that is alive on several is apart.
+// fold returns the last state of each key after the wanted changes. It folds each partition separately, since partitions have no
+// order among them. A key that is alive on several partitions is scattered.
 func fold(
 	ctx context.Context, r sinks.Reader, s *change.Stream, hash *Hash, wanted func(*sinks.Logged) bool,
 ) (map[string]Object, error) {
@@ -62,11 +63,11 @@ func fold(
 	all := map[string]Object{}
 	for _, state := range partitions {
 		for key, o := range state {
-			if other, apart := all[key]; apart {
+			if other, found := all[key]; found {
 				if other.Version.Compare(o.Version) > 0 {
 					o = other
 				}
-				o.apart = true
+				o.isScattered = true
 			}
 			all[key] = o
 		}
@@ -75,17 +76,17 @@ func fold(
 	return all, err
 }
 
-// objectOf is an object as a change left it.
+// objectOf returns the object after a change.
 func objectOf(l *sinks.Logged, s *change.Stream, hash *Hash) Object {
 	o := hash.Object(strings.Clone(l.UID), change.ResourceVersion(strings.Clone(string(l.ResourceVersion))), l.After, &s.Resource)
-	o.other = l.Stream.ID() != s.ID()
+	o.isOthers = l.Stream.ID() != s.ID()
 	return o
 }
 
-// InventoryName is the name of the copy that the checkpoint has.
+// InventoryName is the name of the checkpoint's copy.
 const InventoryName = "inventory"
 
-// Inventory returns the copy that the checkpoint's inventory is.
+// Inventory returns the copy in the checkpoint's inventory.
 func Inventory(store checkpoint.Reader) Copy {
 	return Copy{Name: InventoryName,
 		Position: func(ctx context.Context, stream change.StreamID, _ time.Time) (Position, bool, error) {
@@ -112,20 +113,21 @@ type positions struct {
 	last    map[change.StreamID]Position
 }
 
-// positionsFresh is how long positions may be used: an API server keeps the history of the last five minutes at least.
+// positionsFresh is how long positions are used before they are read again. An API server retains at least five minutes of
+// history.
 const positionsFresh = 20 * time.Second
 
-func (p *positions) of(ctx context.Context, stream change.StreamID, since time.Time) (Position, bool, error) {
+func (p *positions) position(ctx context.Context, stream change.StreamID, since time.Time) (Position, bool, error) {
 	if p.read.Before(since) {
 		if err := p.find(ctx); err != nil {
 			return Position{}, false, err
 		}
 	}
-	at, ok := p.last[stream]
-	return at, ok && known(at.Position), nil
+	position, ok := p.last[stream]
+	return position, ok && known(position.Position), nil
 }
 
-// find reads the newest control records, and older ones if they do not have all streams.
+// find reads the newest control records, and older ones until all streams have a position.
 func (p *positions) find(ctx context.Context) error {
 	for _, since := range []time.Time{time.Now().Add(-10 * time.Minute), time.Now().Add(-24 * time.Hour), {}} {
 		p.last, p.read = map[change.StreamID]Position{}, time.Now()
@@ -135,9 +137,9 @@ func (p *positions) find(ctx context.Context) error {
 				return nil
 			}
 			batches[c.Slot] = c.Batch
-			at := point{maps.Clone(batches), time.UnixMilli(c.TimeMs)}
+			place := point{maps.Clone(batches), time.UnixMilli(c.TimeMs)}
 			for _, position := range c.Positions {
-				p.last[position.Stream] = Position{position, at}
+				p.last[position.Stream] = Position{position, place}
 			}
 			return nil
 		})

@@ -10,10 +10,11 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// repairKeys is how many objects one signal repairs.
+// repairKeys is the number of objects that one signal repairs.
 const repairKeys = 1000
 
-// Repairs are the signals that ask the exporters which run to write what differs. after is what Repaired returned before.
+// Repairs returns the signals that ask the running exporters to write what differs. after is the result of Repaired before the
+// comparison.
 func Repairs(streams []*change.Stream, all []Result, after int64) (requests []checkpoint.Signal, err error) {
 	for _, s := range streams {
 		for chunk := range slices.Chunk(repairsOf(s.ID(), all, after), repairKeys) {
@@ -27,7 +28,8 @@ func Repairs(streams []*change.Stream, all []Result, after int64) (requests []ch
 	return requests, nil
 }
 
-// Repaired is the last signal up to which all repairs are in the log. What another command asks for later is not written twice.
+// Repaired returns the id of the last signal before any unfinished repair. It guards against writing the repair of another
+// command twice.
 func Repaired(ctx context.Context, store checkpoint.Store) (last int64, err error) {
 	all, err := store.Signals(ctx, false)
 	for _, g := range all {
@@ -39,8 +41,7 @@ func Repaired(ctx context.Context, store checkpoint.Store) (last int64, err erro
 	return last, err
 }
 
-// repairsOf joins what differs in the copies of a stream. What the log has is the same as the cluster's if only the inventory
-// differs.
+// repairsOf joins the differences of a stream's copies. If only the inventory differs, the log equals the API server.
 func repairsOf(stream change.StreamID, all []Result, after int64) []change.Repair {
 	byKey := map[string]*change.Repair{}
 	for i, r := range all {
@@ -48,8 +49,8 @@ func repairsOf(stream change.StreamID, all []Result, after int64) []change.Repai
 			continue
 		}
 		for _, d := range r.Differences {
-			if byKey[d.Key] != nil || d.Kind == Apart {
-				continue // the log's comes first; no record can undo another one on another partition
+			if byKey[d.Key] != nil || d.Kind == Scattered {
+				continue // the log's difference comes first; a record can't undo one on another partition
 			}
 			repair := &change.Repair{Key: d.Key, Live: d.Live.identity(), Held: d.Live.identity(), After: after}
 			if all[i].In != InventoryName {

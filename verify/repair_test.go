@@ -8,12 +8,12 @@ import (
 	"kubecdc/verify"
 )
 
-// What the log has is repaired, and where the inventory alone differs, what that has; what no record can undo is left out.
+// The log's differences are repaired, or else the inventory's. What no record can undo is left out.
 func TestRepairsAreOfWhatDiffers(t *testing.T) {
 	live, held, other := &verify.Object{UID: "u", Version: "7"}, &verify.Object{UID: "u", Version: "5"}, &verify.Object{UID: "u", Version: "6"}
 	all := []verify.Result{
 		{Stream: pods.ID(), In: "topic", Differences: []verify.Difference{{Key: "shop/a", Kind: verify.Stale, Live: live, Held: held},
-			{Key: "shop/b", Kind: verify.Extra, Held: held}, {Key: "shop/c", Kind: verify.Apart, Live: live, Held: held}}},
+			{Key: "shop/b", Kind: verify.Extra, Held: held}, {Key: "shop/c", Kind: verify.Scattered, Live: live, Held: held}}},
 		{Stream: pods.ID(), In: verify.InventoryName, Differences: []verify.Difference{{Key: "shop/a", Kind: verify.Stale, Live: live, Held: other},
 			{Key: "shop/d", Kind: verify.Missing, Live: live}}},
 		{Stream: "nodes", In: "topic", Differences: []verify.Difference{{Key: "n", Kind: verify.Missing, Live: live}}},

@@ -1,9 +1,9 @@
-// Package verify compares what a log, a table or a checkpoint has of each object with the API server. It changes nothing, and knows
-// neither Kafka nor SQL.
+// Package verify compares what a log, a table or a checkpoint has of each object with the API server. It changes nothing, and
+// knows neither Kafka nor SQL.
 //
-// A copy and the API server are compared at one resourceVersion: the position P that the log had when the comparison began. The
-// server is read as it was at P, and of the log what was written later is left out. So an exporter may run meanwhile. Bodies are
-// compared by hashes of their content.
+// A copy and the API server are compared at one resourceVersion: the position P of the log when the comparison began. The API
+// server is read at P, and what the log got later is left out. So an exporter may run meanwhile. Bodies are compared by hashes of
+// their content.
 package verify
 
 import (
@@ -27,12 +27,12 @@ type Object struct {
 	UID     string                 `json:"uid"`
 	Version change.ResourceVersion `json:"resourceVersion"`
 
-	sum   uint64 // of its content; 0: not known
-	apart bool   // it is on several partitions
-	other bool   // its last record is of another stream
+	sum         uint64 // hash of its content; 0: not known
+	isScattered bool   // alive on several partitions
+	isOthers    bool   // its last record is another stream's
 }
 
-// equal reports whether two are the same version of the same object, with the same content as far as that is known.
+// equal reports whether both are the same version of the same object, with the same content if both contents are known.
 func (o *Object) equal(other *Object) bool {
 	return o.identical(other) && (o.sum == 0 || other.sum == 0 || o.sum == other.sum)
 }
@@ -44,11 +44,11 @@ func (o *Object) identical(other *Object) bool {
 // Hash makes the hashes of one run comparable.
 type Hash struct{ seed maphash.Seed }
 
-// NewHash returns hashes that differ from those of another run.
+// NewHash returns a Hash with a new seed.
 func NewHash() *Hash { return &Hash{maphash.MakeSeed()} }
 
-// Object returns the version of an object that a body is. What the log has as another API version, or only a stub of, is not compared
-// by content; nor is anything if h is nil.
+// Object returns the version of an object that a body is. Contents are not compared if h is nil, if the body has another API
+// version, or if it is a stub.
 func (h *Hash) Object(uid string, version change.ResourceVersion, body []byte, r *change.Resource) Object {
 	o := Object{UID: uid, Version: version}
 	if h == nil || body == nil || change.IsStub(body) {
@@ -64,39 +64,40 @@ func (h *Hash) Object(uid string, version change.ResourceVersion, body []byte, r
 type Kind string
 
 const (
-	Missing Kind = "missing" // the API server has it, the copy does not
-	Stale   Kind = "stale"   // the copy has another version of it, or another object under its key
-	Extra   Kind = "extra"   // the copy has it, the API server does not
-	Changed Kind = "changed" // the copy has this version of it with another content
-	Apart   Kind = "apart"   // the topic has records of its key on several partitions, so their order is not known
+	Missing   Kind = "missing" // the copy lacks it
+	Stale     Kind = "stale"   // the copy has another version of it, or another object with its key
+	Extra     Kind = "extra"   // only the copy has it
+	Changed   Kind = "changed" // the copy has this version with other content
+	Scattered Kind = "apart"   // the topic has its key on several partitions, so the order of its records is unknown
 )
 
 // Difference is an object that differs.
 type Difference struct {
 	Key  string  `json:"key"`
 	Kind Kind    `json:"kind"`
-	Live *Object `json:"live,omitempty"` // of the API server
-	Held *Object `json:"held,omitempty"` // of the copy
+	Live *Object `json:"live,omitempty"` // in the API server
+	Held *Object `json:"held,omitempty"` // in the copy
 }
 
-// same reports whether two looks found the same difference. An object that comes or goes between them makes others.
+// same reports whether two comparisons found the same difference. An object that is created or deleted between them leads to
+// different ones.
 func (d *Difference) same(other *Difference) bool {
 	return d.Kind == other.Kind && d.Live.identical(other.Live) && d.Held.identical(other.Held)
 }
 
-// Result is what came of the comparison of one copy of a stream.
+// Result is the result of comparing one copy of a stream.
 type Result struct {
 	Stream          change.StreamID        `json:"stream"`
 	In              string                 `json:"in"` // the copy: topic, table, changes or inventory
 	ResourceVersion change.ResourceVersion `json:"resourceVersion,omitempty"`
 	Confirmed       time.Time              `json:"confirmed,omitzero"` // when the copy was last known to be complete
-	Objects         int                    `json:"objects"`            // of the API server
-	Pending         int                    `json:"pending,omitempty"`  // changed after ResourceVersion: not judged
-	Ignored         int                    `json:"ignored,omitempty"`  // older in the copy, by updates that the settings leave out
+	Objects         int                    `json:"objects"`            // in the API server
+	Pending         int                    `json:"pending,omitempty"`  // changed after ResourceVersion, so not compared
+	Ignored         int                    `json:"ignored,omitempty"`  // older in the copy because of updates that the settings ignore
 	Differences     []Difference           `json:"differences"`
 	Problem         string                 `json:"problem,omitempty"` // why nothing was compared
 
-	ahead map[string]Difference // what would differ, and is newer than ResourceVersion
+	ahead map[string]Difference // differences that are newer than ResourceVersion
 }
 
 func (r *Result) Count(kind Kind) (n int) {
@@ -108,19 +109,19 @@ func (r *Result) Count(kind Kind) (n int) {
 	return n
 }
 
-// Position is up to where a copy is complete.
+// Position is the position up to which a copy is complete, and its batch.
 type Position struct {
 	change.Position
 	point
 }
 
-// point is where the batch of a position is in the log.
+// point is the place of a position's batch in the log.
 type point struct {
-	batches map[int]uint64 // the last one of each slot up to there
+	batches map[int]uint64 // the last batch of each slot by then
 	logged  time.Time
 }
 
-// has reports whether a change was logged up to there. Its time tells that only for a slot that had no batch for a while.
+// has reports whether a change was logged by that point. It compares times only for slots whose batch there is unknown.
 func (p *point) has(l *sinks.Logged) bool {
 	if last, known := p.batches[l.Slot]; known {
 		return l.Batch <= last
@@ -131,24 +132,25 @@ func (p *point) has(l *sinks.Logged) bool {
 // Copy is something that should have the objects of the API server.
 type Copy struct {
 	Name string
-	// Position is read at a time or later; ok is false if none is known.
-	Position func(ctx context.Context, stream change.StreamID, since time.Time) (at Position, ok bool, err error)
-	// Objects visits the objects that the copy had at a position, or has now: these may be newer.
-	Objects func(ctx context.Context, s *change.Stream, at *Position, visit func(key string, o Object)) error
+	// Position returns a position that was read at since or later. It returns false if none is known.
+	Position func(ctx context.Context, stream change.StreamID, since time.Time) (p Position, ok bool, err error)
+	// Objects visits the objects of the copy at a position. A copy without history visits its present objects, which may be
+	// newer.
+	Objects func(ctx context.Context, s *change.Stream, p *Position, visit func(key string, o Object)) error
 }
 
-// Live visits the objects that the API server had at a resourceVersion; empty: now.
-type Live func(ctx context.Context, s *change.Stream, at change.ResourceVersion, visit func(key string, o Object)) error
+// Live visits the objects that the API server had at a resourceVersion. An empty version means now.
+type Live func(ctx context.Context, s *change.Stream, version change.ResourceVersion, visit func(key string, o Object)) error
 
-// Stream compares a copy of a stream with the API server. A copy that only has its present state may be ahead of its position, so
-// what differs is looked at a second time, at a position that is read after the first look, and only what differs twice in the same
-// way is reported. What is newer than that position then, and was there at the first look, is a version that the API server never gave.
+// Stream compares a copy of a stream with the API server. A copy without history may be ahead of its position. So a second
+// comparison follows if there are differences, at a newer position, and only differences that both have are reported. An object
+// that is newer than the second position, and was there in the first comparison, has a version that the API server never had.
 func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Result, error) {
-	first, err := whole(ctx, live, copied, s, time.Now().Add(-positionsFresh))
+	first, err := compareAgain(ctx, live, copied, s, time.Now().Add(-positionsFresh))
 	if err != nil || len(first.Differences)+len(first.ahead) == 0 {
 		return first, err
 	}
-	again, err := whole(ctx, live, copied, s, time.Now())
+	again, err := compareAgain(ctx, live, copied, s, time.Now())
 	if err != nil {
 		return again, err
 	}
@@ -166,12 +168,12 @@ func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Res
 	return again, nil
 }
 
-// listTries is how often a list begins again that expires between two pages.
+// listTries is how often a list is tried that expires between two pages.
 const listTries = 3
 
-func whole(ctx context.Context, live Live, copied Copy, s *change.Stream, since time.Time) (r *Result, err error) {
+func compareAgain(ctx context.Context, live Live, copied Copy, s *change.Stream, since time.Time) (r *Result, err error) {
 	for range listTries {
-		if r, err = once(ctx, live, copied, s, since); !errors.Is(err, discovery.ErrCompacted) {
+		if r, err = compareOnce(ctx, live, copied, s, since); !errors.Is(err, discovery.ErrCompacted) {
 			break
 		}
 	}
@@ -185,13 +187,13 @@ func byKey(a, b Difference) int {
 // comparison is one comparison of a stream. Only the copy's objects are held in memory.
 type comparison struct {
 	*Result
-	held map[string]Object
-	then bool // the API server could be read as it was at the position
+	held   map[string]Object
+	isPast bool // the API server could be read at the position
 }
 
-func once(ctx context.Context, live Live, copied Copy, s *change.Stream, since time.Time) (*Result, error) {
+func compareOnce(ctx context.Context, live Live, copied Copy, s *change.Stream, since time.Time) (*Result, error) {
 	c := &comparison{Result: &Result{Stream: s.ID(), In: copied.Name, Differences: []Difference{}, ahead: map[string]Difference{}},
-		held: map[string]Object{}, then: true}
+		held: map[string]Object{}, isPast: true}
 	position, ok, err := copied.Position(ctx, s.ID(), since)
 	if err != nil {
 		return c.Result, err
@@ -200,14 +202,14 @@ func once(ctx context.Context, live Live, copied Copy, s *change.Stream, since t
 		c.Problem = "no position of the stream is known: its first snapshot has not ended"
 		return c.Result, nil
 	}
-	at := position.ResourceVersion
-	c.ResourceVersion, c.Confirmed = at, position.Time
+	version := position.ResourceVersion
+	c.ResourceVersion, c.Confirmed = version, position.Time
 	if err := copied.Objects(ctx, s, &position, func(key string, o Object) { c.held[key] = o }); err != nil {
 		return c.Result, fmt.Errorf("read what the %s has of %s: %w", copied.Name, s.ID(), err)
 	}
-	err = live(ctx, s, at, c.see)
+	err = live(ctx, s, version, c.see)
 	if errors.Is(err, discovery.ErrCompacted) && c.Objects == 0 {
-		c.then = false
+		c.isPast = false
 		err = live(ctx, s, "", c.see)
 	}
 	if err != nil {
@@ -215,10 +217,10 @@ func once(ctx context.Context, live Live, copied Copy, s *change.Stream, since t
 	}
 	for key, o := range c.held {
 		switch d := (Difference{Key: key, Kind: Extra, Held: &o}); {
-		case o.other:
-		case !c.then:
+		case o.isOthers:
+		case !c.isPast:
 			c.Pending++
-		case o.Version.Compare(at) > 0:
+		case o.Version.Compare(version) > 0:
 			c.Pending++
 			c.ahead[key] = d
 		default:
@@ -237,8 +239,8 @@ func (c *comparison) see(key string, o Object) {
 	if found {
 		d.Kind, d.Held = Stale, &held
 	}
-	if held.apart {
-		c.Differences = append(c.Differences, Difference{key, Apart, &o, &held})
+	if held.isScattered {
+		c.Differences = append(c.Differences, Difference{key, Scattered, &o, &held})
 	}
 	switch {
 	case found && held.equal(&o):

@@ -15,13 +15,14 @@ import (
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 
-// world is what a cluster and a copy have, as "key version", whose uid is the key's first letter unless "key version uid" says more.
+// world is the state of a cluster and a copy, as "key version". The uid is the key's first letter, or the third field of "key
+// version uid".
 type world struct {
 	live, held []string
-	compacted  bool // the state at the position can't be read any more
+	compacted  bool // the state at the position is compacted
 	position   change.ResourceVersion
-	later      func(w *world) // what happens between the two looks
-	looks      int
+	later      func(w *world) // what happens between the two comparisons
+	reads      int
 }
 
 func parse(text string) (key string, o verify.Object) {
@@ -29,13 +30,13 @@ func parse(text string) (key string, o verify.Object) {
 	return f[0], verify.Object{UID: f[2], Version: change.ResourceVersion(f[1])}
 }
 
-func (w *world) read(_ context.Context, _ *change.Stream, at change.ResourceVersion,
+func (w *world) read(_ context.Context, _ *change.Stream, version change.ResourceVersion,
 	visit func(key string, o verify.Object)) error {
-	if at != "" && w.compacted {
+	if version != "" && w.compacted {
 		return discovery.ErrCompacted
 	}
 	for _, text := range w.live {
-		if key, o := parse(text); at == "" || o.Version.Compare(at) <= 0 {
+		if key, o := parse(text); version == "" || o.Version.Compare(version) <= 0 {
 			visit(key, o)
 		}
 	}
@@ -45,7 +46,7 @@ func (w *world) read(_ context.Context, _ *change.Stream, at change.ResourceVers
 func (w *world) copy() verify.Copy {
 	return verify.Copy{Name: "table",
 		Position: func(context.Context, change.StreamID, time.Time) (p verify.Position, known bool, err error) {
-			if w.looks++; w.looks == 2 && w.later != nil {
+			if w.reads++; w.reads == 2 && w.later != nil {
 				w.later(w)
 			}
 			p.ResourceVersion = w.position
@@ -133,7 +134,7 @@ func TestMemoryOfAComparison(t *testing.T) {
 			most = heap()
 			return nil
 		}}
-	live := func(_ context.Context, _ *change.Stream, at change.ResourceVersion, visit func(string, verify.Object)) error {
+	live := func(_ context.Context, _ *change.Stream, version change.ResourceVersion, visit func(string, verify.Object)) error {
 		for i := range n {
 			key, uid, version := identity(i)
 			visit(key, verify.Object{UID: uid, Version: version})

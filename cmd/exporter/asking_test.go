@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A command that only asks makes no checkpoint where there is none.
+// A command that only reads does not create a checkpoint.
 func TestAskingMakesNoCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "wrong.db")
 	s := start(t, "forget", kubeconfig(t, identified(t), "", ""), "KUBECDC_CHECKPOINT=sqlite:"+path)

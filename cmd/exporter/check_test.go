@@ -31,7 +31,7 @@ func TestCheckComparesVersionAndClock(t *testing.T) {
 	}
 }
 
-// What a server sends unasked may be an object, and is not shown.
+// A server may send an object unasked. It is not shown.
 func TestWhatAServerSendsUnaskedIsNotShown(t *testing.T) {
 	const refusal = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {

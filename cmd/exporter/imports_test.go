@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// mayImport says which folders a folder imports, besides itself and internal/ (docs/design.md, "File map"). cmd/ joins them all.
+// mayImport says which folders a folder imports, other than itself and internal/ (docs/design.md, "File map"). cmd/ imports all.
 var mayImport = map[string][]string{
 	"change":     nil,
 	"audit":      {"change"},
@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"setup":      {"audit", "change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
 }
 
-// Of source/ the other folders see two packages alone: the streams, and what there is to export.
+// openPackages are the packages of source/ that other folders may import: streams, and what can be exported.
 var openPackages = []string{"kubecdc/source/discovery", "kubecdc/source/reflector"}
 
 func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
@@ -62,7 +62,7 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 	}
 }
 
-// folderOf returns the first folder of one of the module's packages; empty for any other package.
+// folderOf returns the first folder of one of the module's packages, or "" for other packages.
 func folderOf(path string) string {
 	path, ours := strings.CutPrefix(path, "kubecdc/")
 	folder, _, _ := strings.Cut(path, "/")

@@ -63,8 +63,8 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-// Each command's help has an example. A flag has the same letter in all commands, and their help explains it once. What a wrong
-// command line names as help is one.
+// Each command's help has an example. A flag has the same letter in all commands, and help explains it once. The help that an
+// error names exists.
 func TestCommandsAreAlike(t *testing.T) {
 	letters := map[string]string{"namespace": "n", "selector": "l", "output": "o", "follow": "f"}
 	var visit func(*cobra.Command)
@@ -165,7 +165,7 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("x: %w", checkpoint.ErrFenced), cli.ExitFenced},
 		{errors.Join(checkpoint.ErrFenced, context.Canceled), cli.ExitFenced}, // one slot's end stops the others
 		{errors.Join(&sinks.OtherClusterError{}, context.Canceled), cli.ExitSettings},
-		{fmt.Errorf("x: %w", sinks.ErrInvalidWriter), cli.ExitFailed}, // whether another process has taken over the checkpoint says
+		{fmt.Errorf("x: %w", sinks.ErrInvalidWriter), cli.ExitFailed}, // the checkpoint decides whether another process took over
 	} {
 		if got := cli.ExitCode(c.err); got != c.code {
 			t.Errorf("%v: %d, want %d", c.err, got, c.code)

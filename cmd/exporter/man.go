@@ -12,7 +12,7 @@ import (
 	"kubecdc/cmd/exporter/cli"
 )
 
-// moreCommands adds the command that writes the man pages. Only make man has it: what writes them makes a program a third larger.
+// moreCommands adds the command that writes the man pages. Only make man includes it, since it makes a program a third larger.
 func moreCommands(root *cobra.Command) {
 	root.AddCommand(&cobra.Command{Use: "man FOLDER", Hidden: true, Args: cli.Args(1, 1), RunE: func(_ *cobra.Command, args []string) error {
 		if err := os.MkdirAll(args[0], 0o755); err != nil {

@@ -14,19 +14,21 @@ import (
 	"testing"
 )
 
-// noMessage are quotes of docs/operations.md that no program says.
+// noMessage matches quotes of docs/operations.md that are no messages of the exporter.
 var noMessage = regexp.MustCompile(`^(exporter |etcdutl |signals list$|complete: (true|false)$)`)
 
-// varies are the parts of quotes that are values, or that other programs say: an API server, Kafka, Postgres, PgBouncer, Go's library.
+// varies matches the parts of quotes that are values, or that come from other programs: an API server, Kafka, Postgres,
+// PgBouncer, Go's library.
 var varies = regexp.MustCompile(`(CA|uid) …|…|http://|"[^"]*"|\S*\d\S*|PREFIX|CN=|SASL Authentication Failed|` +
 	`(Topic|Group|Transactional ID) Authorization Failed|certificate signed by unknown authority|lock timeout|unexpected EOF|` +
 	`connection timed out|must be owner of table|password authentication failed|unsupported startup parameter|` +
 	`transaction blocks not allowed|corrupt object|object not decodable`)
 
-// verdict says what happens to the data.
+// verdict matches what happens to the data.
 var verdict = regexp.MustCompile(`\*\*(Safe|Waiting|Gap|Stopped|Dead letter|Not exported)\b`)
 
-// Users search docs/operations.md for a message: each message that the page quotes is in the source, and each entry has a verdict.
+// Users search docs/operations.md for a message. So each message that the page quotes is in the source, and each entry has a
+// verdict.
 func TestThePageOfOperationsQuotesTheSource(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -58,10 +60,10 @@ func TestThePageOfOperationsQuotesTheSource(t *testing.T) {
 	}
 }
 
-// pieces are the parts of all messages between the values that are put into them.
+// pieces are the parts of all messages between the values in them.
 type pieces []string
 
-// join reports whether a text goes from one piece to the beginning of others.
+// join reports whether a text is the end of one piece, then other pieces, the last of which may be cut off.
 func (p pieces) join(text string) bool {
 	return slices.ContainsFunc(p, func(piece string) bool {
 		for n := len(text) - 1; n > 0; n-- {
@@ -73,7 +75,7 @@ func (p pieces) join(text string) bool {
 	})
 }
 
-// begin reports whether a text is the beginning of pieces that are joined.
+// begin reports whether a text is the beginning of joined pieces.
 func (p pieces) begin(text string) bool {
 	return slices.ContainsFunc(p, func(piece string) bool {
 		return strings.HasPrefix(piece, text) || strings.HasPrefix(text, piece) && p.begin(text[len(piece):])
@@ -129,7 +131,7 @@ func readPieces(t *testing.T) (all pieces) {
 	return all
 }
 
-// literal is the text of a literal, or of a sum with one, with a zero byte for all that is no literal.
+// literal returns the text of a literal, or of a sum with literals, with a zero byte for each other term.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -14,7 +14,7 @@ func TestEveryHelpSaysWhatAMissingNamespaceMeans(t *testing.T) {
 		if c.Flags().Lookup("all-namespaces") == nil {
 			continue
 		}
-		if said++; !strings.Contains(c.Long, "Without -n\nall namespaces count, as with -A") {
+		if said++; !strings.Contains(c.Long, "Without -n\nevery command selects all namespaces, as with -A") {
 			t.Errorf("the help of %s does not", c.Name())
 		}
 		if code, _, stderr := exporter(t, c.Name(), "-A", "-n", "shop", "--from=1h", "--at=1h", "pods"); code != cli.ExitSettings {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Names and contents of objects reach a terminal only through internal/plain, which escapes what a terminal obeys. So whoever prints
-// calls it, or write with a text that it has made: nobody else writes text.
+// Names and contents of objects reach a terminal only through internal/plain, which escapes control characters. So all code
+// prints through it, or through write with text that it has made.
 func TestWhateverIsPrintedIsEscaped(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*.go", "*/*.go", "../../status/table.go", "../../sinks/stdout/text.go"} {

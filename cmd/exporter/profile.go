@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Built with the tag profile, the exporter writes a CPU profile of the time between SIGUSR1 and SIGUSR2 into the
-// file that KUBECDC_PROFILE names, and its allocations beside it. The bench uses it; releases are built without it.
+// init adds a profiler to builds with the tag profile. Between SIGUSR1 and SIGUSR2 it writes a CPU profile to the file in
+// KUBECDC_PROFILE, and then the allocations to that name with .allocs. The bench uses it. Releases do not include it.
 func init() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -9,7 +9,7 @@ import (
 	"kubecdc/cmd/exporter/cli"
 )
 
-// Names need no cluster. Of two names of the same objects the first alone is exported.
+// Names need no cluster. If two names are the same objects, only the first is exported.
 func TestRBACPrintsTheRightsOfTheSettings(t *testing.T) {
 	for name, args := range map[string][]string{
 		"rbac": {"--resources=pods,events,events.events.k8s.io,deployments.v1.apps,configmaps"},

@@ -32,7 +32,7 @@ To keep a log in Kafka, with progress in Postgres:
 
 exporter run --help explains every setting. exporter status says whether all is well.`
 
-// --help has commands in the order of their use.
+// init makes --help list commands in the order of their use.
 func init() { cobra.EnableCommandSorting = false }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
@@ -66,7 +66,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// addGroup adds commands that --help shows together.
+// addGroup adds commands that --help shows as a group.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, c := range commands {
@@ -75,8 +75,8 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// withExitCodes adds the exit codes to cobra's usage text. A template could do that too, but a program that can execute
-// templates is 10 MB larger: the linker must keep every exported method of every type.
+// withExitCodes adds the exit codes to cobra's usage text. It uses no template: in a program that executes templates the linker
+// must retain every exported method, which makes it 10 MB larger.
 func withExitCodes(root *cobra.Command) {
 	own := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
@@ -97,7 +97,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	text := err.Error()
-	if !config.IsError(err) { // which shows no password; its fixes have URLs with the words USER and PASSWORD
+	if !config.IsError(err) { // config's errors show no password, but have URLs with the words USER and PASSWORD
 		text = plain.Redact(text)
 	}
 	plain.Fprintf(stderr, "exporter: %s\n", plain.Own(plain.Lines(text)))

@@ -12,10 +12,10 @@ import (
 	"kubecdc/config"
 )
 
-// Every command takes the flag of a setting, or refuses it and says what to do instead. A command that has a flag for the same
-// purpose names it. Only those that are about the export as a whole take all.
+// Every command accepts the flag of a setting, or refuses it and says what to do instead. It names its own flag for the same
+// purpose, if it has one. Only commands about the complete export accept all settings.
 func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
-	whole := []string{"exporter run", "exporter check", "exporter rbac"}
+	takesAll := []string{"exporter run", "exporter check", "exporter rbac"}
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, each := range c.Commands() {
@@ -36,14 +36,14 @@ func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
 				t.Errorf("%s --%s: %v", c.CommandPath(), s.Flag, err)
 			}
 		}
-		if whole := slices.Contains(whole, c.CommandPath()); whole != (refused == 0) || refused == all {
+		if takesAll := slices.Contains(takesAll, c.CommandPath()); takesAll != (refused == 0) || refused == all {
 			t.Errorf("%s refuses %d of %d settings", c.CommandPath(), refused, all)
 		}
 	}
 	visit(newRoot(io.Discard, io.Discard))
 	for want, args := range map[string][]string{
 		"an argument: exporter replay [TYPE":   {"replay", "--resources", "pods", "--from", "start", "--to-stdout"},
-		"use --namespace, only of this":        {"replay", "--namespaces=a", "--from", "start", "--to-stdout"},
+		"use --namespace, only this names":     {"replay", "--namespaces=a", "--from", "start", "--to-stdout"},
 		"use --selector, only objects that":    {"replay", "--label-selector=a=b", "--from", "start", "--to-stdout"},
 		"an argument: exporter snapshot TYPE":  {"snapshot", "--resources=pods"},
 		"use --url, address of a running":      {"status", "--listen=:1"},

@@ -27,7 +27,7 @@ import (
 type started struct {
 	*exec.Cmd
 	listen string
-	text   child.Output // everything that the process wrote, its log included
+	text   child.Output // all that the process wrote, including its log
 }
 
 func start(t *testing.T, command, kubeconfig string, settings ...string) *started {
@@ -41,7 +41,7 @@ func start(t *testing.T, command, kubeconfig string, settings ...string) *starte
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"), "KUBECDC_LOG_FORMAT=text")
 	s.Env = append(s.Env, settings...)
 	s.Stdout, s.Stderr = &s.text, &s.text
-	s.WaitDelay = time.Second // a credential plugin may outlive it
+	s.WaitDelay = time.Second // a credential plugin may live longer
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (s *started) get(path string) (code int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// wantWaiting waits until the log and /readyz name what the process waits for. It is alive then, but not ready.
+// wantWaiting waits until the log and /readyz name what the process waits for. Until then it is alive, but not ready.
 func (s *started) wantWaiting(t *testing.T, says ...string) {
 	t.Helper()
 	e2e.Await(t, fmt.Sprintf("the log and /readyz to say %q", says), func() (bool, error) {
@@ -91,13 +91,13 @@ func (s *started) wantEnd(t *testing.T, code int) {
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	told, ended := time.Now(), make(chan *os.ProcessState, 1)
+	stopped, ended := time.Now(), make(chan *os.ProcessState, 1)
 	go func() { state, _ := s.Process.Wait(); ended <- state }()
 	late, cancel := servers.Patient(t.Context())
 	defer cancel()
 	select {
 	case state := <-ended:
-		t.Logf("%s, %s after SIGTERM", state, time.Since(told).Round(time.Millisecond))
+		t.Logf("%s, %s after SIGTERM", state, time.Since(stopped).Round(time.Millisecond))
 		if state.ExitCode() != code {
 			t.Errorf("exit code %d", state.ExitCode())
 		}
@@ -168,7 +168,8 @@ func silent(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kernel completes connections that nobody accepts. One that is accepted and then unreachable is closed by the garbage collector.
+	// The kernel completes connections that no process accepts. The garbage collector closes an accepted connection that is
+	// unreachable.
 	t.Cleanup(func() { l.Close() })
 	return l.Addr().String()
 }
@@ -225,7 +226,7 @@ func TestSIGTERMEndsACheckAtOnce(t *testing.T) {
 	s.wantEnd(t, cli.ExitFailed)
 }
 
-// A failure that does not pass by itself ends run at once, even without a limit.
+// A failure that waiting can't repair ends run at once, even without a limit.
 func TestWhatWaitingDoesNotMendEndsTheStart(t *testing.T) {
 	trusting := answering(t, http.NotFound)
 	untrusted := kubeconfig(t, trusting.URL, "", "")
@@ -300,9 +301,9 @@ func TestAPortInUseIsAWrongSetting(t *testing.T) {
 	}
 }
 
-// Where another process has the default port, a first try of the exporter shall not end there.
+// If another process has the default port, a first try of the exporter goes on.
 func TestATakenDefaultPortIsNoObstacle(t *testing.T) {
-	if taken, err := net.Listen("tcp", config.DefaultListen); err == nil { // else somebody has it already
+	if taken, err := net.Listen("tcp", config.DefaultListen); err == nil { // else another process already has it
 		defer taken.Close()
 	}
 	s := start(t, "run", kubeconfig(t, hanging(t), "", ""), "KUBECDC_LISTEN=")

@@ -22,7 +22,7 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// Another part has the file open as its owner, as an exporter has: the command reads it as it is, with its leases.
+// Another part of the test has the file open as its owner, like an exporter. The command reads it with its leases.
 func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	store, err := sqlite.Open(t.Context(), path)
@@ -110,7 +110,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 	}
 }
 
-// An exporter that restarts must not end a watch of its status; the user does.
+// An exporter that restarts must not end a watch of its status. Only the user ends it.
 func TestAWatchOfTheStatusOutlastsAFailedRequest(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	asked := 0

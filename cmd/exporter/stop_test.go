@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	servers.Main(m)
 }
 
-// stuck starts an exporter that can't finish its batch in flight: nobody reads the pipe that it writes to.
+// stuck starts an exporter that can't finish its batch in flight, since no process reads the pipe that it writes to.
 func stuck(t *testing.T, settings ...string) (c *exec.Cmd, log *child.Output) {
 	t.Helper()
 	kube := servers.Kube(t)
@@ -95,7 +95,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 		if err := c.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		e2e.Await(t, "the first signal to be handled", func() (bool, error) { // two at one moment would be one
+		e2e.Await(t, "the first signal to be handled", func() (bool, error) { // two signals at one moment would count as one
 			return strings.Contains(log.String(), "a second signal ends at once"), nil
 		})
 	}

@@ -72,7 +72,7 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) *ter
 
 var steering = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|\x1b\([A-Z0-9]|\r\n|[\r\n]`)
 
-// screen is what the terminal has shown, without colours: a line that was erased or written over is gone.
+// screen returns what the terminal shows, without colours and without lines that were erased or overwritten.
 func (s *terminal) screen() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,13 +90,13 @@ func (s *terminal) screen() string {
 	}
 	text := string(s.text)
 	for {
-		at := steering.FindStringIndex(text)
-		if at == nil {
+		found := steering.FindStringIndex(text)
+		if found == nil {
 			write(text)
 			return strings.Join(append(lines, string(line)), "\n")
 		}
-		write(text[:at[0]])
-		switch code := text[at[0]:at[1]]; {
+		write(text[:found[0]])
+		switch code := text[found[0]:found[1]]; {
 		case strings.HasSuffix(code, "\n"):
 			lines, line, column = append(lines, strings.TrimRight(string(line), " ")), nil, 0
 		case code == "\r":
@@ -106,7 +106,7 @@ func (s *terminal) screen() string {
 		case strings.HasSuffix(code, "2J"):
 			lines, line, column = nil, nil, 0
 		}
-		text = text[at[1]:]
+		text = text[found[1]:]
 	}
 }
 
@@ -131,8 +131,8 @@ func (s *terminal) wait(t *testing.T) int {
 	}
 }
 
-// story makes objects that a new user would look at.
-func story(t *testing.T, kube *servers.Kubernetes, namespace string) *kubernetes.Clientset {
+// makeObjects creates objects as a new user might have them.
+func makeObjects(t *testing.T, kube *servers.Kubernetes, namespace string) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(kube.Config)
 	if err != nil {
@@ -163,11 +163,11 @@ func scale(t *testing.T, client *kubernetes.Clientset, manager, namespace, patch
 	}
 }
 
-// The first five minutes of a new user: nothing that is shown is wider than the terminal, and nothing floods it.
+// In the first five minutes of a new user, no line is wider than the terminal, and the terminal is not flooded.
 func TestATerminalShowsWhatMatters(t *testing.T) {
 	kube := servers.Kube(t)
 	namespace := servers.UniqueName()[:9]
-	client := story(t, kube, namespace)
+	client := makeObjects(t, kube, namespace)
 	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
 	wantTerminal(t, env, asked{"history deploy", 1, `^exporter: there is no log of cluster kubecdc-test yet: start exporter run$`})
 	run := onTerminal(t, 80, env, "run")
@@ -193,7 +193,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 		{"diff --from 1h deploy", 2, `the log has no complete list of it by then`},
 		{"status", 0, `^✓ kubecdc-test: all is well .*\n  ✓ \d+ streams, .*\n  exporter \S+ owns 1 of 1 slots\n  apiserver up for`},
 		{"history deploy web2", 1, `did you mean deploy/web -n ` + namespace + `\?`},
-		{"history web", 2, `no TYPE is called "web": did you mean deploy/web -n ` + namespace + `\?`},
+		{"history web", 2, `there is no TYPE "web": did you mean deploy/web -n ` + namespace + `\?`},
 		{"history po/web", 1, `no such change of pods/web\n.*did you mean deploy/web -n `},
 		{"start", 2, `did you mean run\?`},
 		{"tail --reverse", 2, `did you mean exporter tail -n 20, which has the newest changes\?`},
@@ -212,7 +212,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	wantTerminal(t, env, asked{"status", 1, `^✕ kubecdc-test: \d+ wrong`})
 	run = onTerminal(t, 80, append(env, "KUBECDC_SINK=stdout", "KUBECDC_RESOURCES=deployments.apps"), "run")
 	run.shows(t, `^✓ following 1 resource,`)
-	scale(t, client, "bob", namespace, `{"spec":{"replicas":6}}`) // alice's second change of a field in a second would have no manager
+	scale(t, client, "bob", namespace, `{"spec":{"replicas":6}}`) // a second change of a field by alice within a second would have no manager
 	run.shows(t, `^`+change+`  spec.replicas  by bob$`)
 }
 
@@ -241,7 +241,7 @@ func wantTerminal(t *testing.T, env []string, c asked) {
 	}
 }
 
-// What may not be read is one line, and not a warning for each resource; what to do about it can be copied.
+// Resources that can't be read are one line, without a warning for each. What to do about it can be copied.
 func TestRightsForAFewResourcesAreOneLine(t *testing.T) {
 	kube := servers.Kube(t)
 	config, err := clientcmd.LoadFromFile(kube.Kubeconfig)
@@ -281,10 +281,10 @@ func TestRightsForAFewResourcesAreOneLine(t *testing.T) {
 	}
 }
 
-// After a kill, changes and a restart of the API server no watch can resume: that is one line, and the changes that were missed follow.
+// After a kill, changes and a restart of the API server, no watch can resume. That is one line, and the missed changes follow.
 func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	kube := servers.Lend(t)
-	client := story(t, kube, "shop")
+	client := makeObjects(t, kube, "shop")
 	home := t.TempDir()
 	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + home, "HOME=" + home, "KUBECDC_LISTEN=127.0.0.1:0"}
 	run := onTerminal(t, 80, env, "run")
@@ -309,12 +309,12 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	}
 }
 
-// A cluster that is made again under the same name, as with kind, begins a log of its own. The old one can still be asked.
+// A cluster that is created again under the same name, as with kind, begins a log of its own. The old log can still be read.
 func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	first, second := servers.Kube(t), servers.Lend(t)
-	old := servers.UniqueName()[:9] // the first one is shared
-	story(t, first, old)
-	story(t, second, "new-shop")
+	old := servers.UniqueName()[:9] // the first cluster is shared
+	makeObjects(t, first, old)
+	makeObjects(t, second, "new-shop")
 	home := t.TempDir()
 	env := func(kubeconfig string) []string {
 		return []string{"KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + home, "HOME=" + home, "KUBECDC_LISTEN=127.0.0.1:0", "KUBECDC_RESOURCES=deployments.apps"}
@@ -363,10 +363,11 @@ func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, server string) string 
 	return path
 }
 
-// A token that expires or is revoked is one problem, with what to do about it; a new one in the kubeconfig's file goes on where it stopped.
+// A token that expires or is revoked is one problem, with what to do about it. With a new token in the kubeconfig file the
+// exporter resumes.
 func TestATokenThatExpiresIsOneProblem(t *testing.T) {
 	kube := servers.Lend(t)
-	client := story(t, kube, "shop")
+	client := makeObjects(t, kube, "shop")
 	token := func(name string) string {
 		t.Helper()
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}

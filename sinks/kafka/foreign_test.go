@@ -120,7 +120,7 @@ func wantReadable(t *testing.T, cfg kafka.Config, want ...*change.Batch) {
 	if batches != len(want) || changes != wanted {
 		t.Errorf("the reader has %d batches of %d changes, want %d of %d", batches, changes, len(want), wanted)
 	}
-	_, err = r.At(servers.Context(t), time.Time{})
+	_, err = r.CutAt(servers.Context(t), time.Time{})
 	mustDo(t, err)
 }
 

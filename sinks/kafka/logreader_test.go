@@ -47,7 +47,7 @@ func TestUnfinishedBatchesAreNotRead(t *testing.T) {
 			if got := versionsOf(t, r, sinks.Query{}); !slices.Equal(got, []string{"a@10", "b@11"}) {
 				t.Errorf("the log has %v", got)
 			}
-			cut, err := r.At(servers.Context(t), time.Time{})
+			cut, err := r.CutAt(servers.Context(t), time.Time{})
 			mustDo(t, err)
 
 			log, opened := openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{})

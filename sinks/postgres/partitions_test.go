@@ -75,13 +75,7 @@ func (e *era) day(t *testing.T, n int) {
 
 func (e *era) await(t *testing.T, query string, want ...string) {
 	t.Helper()
-	var got []string
-	for clock := servers.StartClock(); !clock.Late(); time.Sleep(10 * time.Millisecond) {
-		if got = rows(t, e.look, query); reflect.DeepEqual(got, want) {
-			return
-		}
-	}
-	t.Fatalf("%s\ngives\n  %s\nnot\n  %s\n%s", query, strings.Join(got, "\n  "), strings.Join(want, "\n  "), e.logged())
+	servers.Await(t, fmt.Sprintf("%s to give %q", query, want), func() (bool, error) { return slices.Equal(rows(t, e.look, query), want), nil })
 }
 
 func numberedOn(stream *change.Stream, seq int, changes ...change.Change) *change.Batch {
@@ -162,10 +156,10 @@ func wantPastRead(t *testing.T, url string) {
 	if since := kept["pods"].Since; err != nil || !since.Equal(at("2026-06-04T00:00:00Z")) {
 		t.Errorf("the log is kept since %s, %v", since, err)
 	}
-	if _, err := r.At(t.Context(), at("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotKept) {
+	if _, err := r.CutAt(t.Context(), at("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotRetained) {
 		t.Errorf("a cut from before what is kept: %v", err)
 	}
-	cut, err := r.At(t.Context(), at("2026-06-05T18:00:00Z"))
+	cut, err := r.CutAt(t.Context(), at("2026-06-05T18:00:00Z"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +190,7 @@ func wantPastRead(t *testing.T, url string) {
 	}
 	for _, name := range []string{"", "p-6"} {
 		q := sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: 1}}, Name: name}
-		if err := r.Changes(t.Context(), q, func(*sinks.Logged) error { return nil }); !errors.Is(err, sinks.ErrNotKept) {
+		if err := r.Changes(t.Context(), q, func(*sinks.Logged) error { return nil }); !errors.Is(err, sinks.ErrNotRetained) {
 			t.Errorf("changes of %q after a batch that is not kept: %v", name, err)
 		}
 	}
@@ -254,7 +248,7 @@ func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
 			}
 		}}
 		err := r.Changes(t.Context(), q, func(*sinks.Logged) error { read++; return nil })
-		if told := errors.Is(err, sinks.ErrNotKept); told != tc.told || !told && (err != nil || read != tc.read*each) {
+		if told := errors.Is(err, sinks.ErrNotRetained); told != tc.told || !told && (err != nil || read != tc.read*each) {
 			t.Errorf("%s: %d changes were read: %v", tc.name, read, err)
 		}
 	}

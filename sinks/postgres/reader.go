@@ -64,8 +64,8 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// At scans each slot's last batch, and its first one if it has none before the cut.
-func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+// CutAt scans each slot's last batch, and its first one if it has none before the cut.
+func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	if logged.IsZero() {
 		return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
 	}
@@ -76,7 +76,7 @@ func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 			where cluster = s.cluster and slot = s.slot order by epoch, seq limit 1) first on true
 		where s.cluster = $1`
 	cut, err := r.cut(ctx, look, r.cluster, logged)
-	if errors.Is(err, sinks.ErrNotKept) {
+	if errors.Is(err, sinks.ErrNotRetained) {
 		err = fmt.Errorf("%s: %w", logged.UTC().Format(time.RFC3339), err)
 	}
 	return cut, err
@@ -88,7 +88,7 @@ func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, 
 	var seq, first uint64
 	err := r.db.Each(ctx, "find the batches of the log", look, args, []any{&slot, &seq, &first}, func() error {
 		if cut.Batches[slot] = seq; seq == 0 && first > 1 {
-			return sinks.ErrNotKept
+			return sinks.ErrNotRetained
 		}
 		return nil
 	})
@@ -105,7 +105,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	if err != nil {
 		return nil, err
 	}
-	end, err := r.At(ctx, time.Time{})
+	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	for {
 		to := q.To
 		if to == nil {
-			end, err := r.At(ctx, time.Time{})
+			end, err := r.CutAt(ctx, time.Time{})
 			if err != nil {
 				return err
 			}
@@ -212,7 +212,7 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []storedBatch, e
 		into := []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}
 		err := s.reader.db.Each(ctx, "list the batches of the log", look, args, into, func() error {
 			if after > 0 && at.seq == 0 && b.seq > after+1 {
-				return fmt.Errorf("slot %d has no batch %d any more: %w", slot, after+1, sinks.ErrNotKept)
+				return fmt.Errorf("slot %d has no batch %d any more: %w", slot, after+1, sinks.ErrNotRetained)
 			}
 			jumped = jumped || at.seq == read && read > 0 && b.seq > read+1
 			at = b

@@ -90,7 +90,7 @@ func (s *scan) group(ctx context.Context, batches []storedBatch) error {
 }
 
 // errDropped is of changes that were dropped before they were read.
-var errDropped = fmt.Errorf("old changes were dropped before they were read: ask again: %w", sinks.ErrNotKept)
+var errDropped = fmt.Errorf("old changes were dropped before they were read: ask again: %w", sinks.ErrNotRetained)
 
 // has returns an error if a batch was dropped: so were its changes, though later, and those of all batches before it.
 func (s *scan) has(ctx context.Context, b storedBatch) error {

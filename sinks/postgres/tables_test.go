@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,12 +84,26 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func rows(t *testing.T, url, query string) (lines []string) {
+// asking has the connection of each test and URL that rows asks: a new one for each question costs more than its answer.
+var asking sync.Map
+
+func asked(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
+	key := t.Name() + " " + url
+	if conn, found := asking.Load(key); found && !conn.(*pgx.Conn).IsClosed() {
+		return conn.(*pgx.Conn)
+	}
 	conn := connect(t, url)
 	if _, err := conn.Exec(t.Context(), "set search_path = kubecdc_log; set time zone 'UTC'"); err != nil {
 		t.Fatal(err)
 	}
+	asking.Store(key, conn)
+	return conn
+}
+
+func rows(t *testing.T, url, query string) (lines []string) {
+	t.Helper()
+	conn := asked(t, url)
 	results, err := conn.PgConn().Exec(t.Context(), query).ReadAll()
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)

@@ -310,7 +310,7 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 				return all(l)
 			})
 			switch {
-			case errors.Is(err, sinks.ErrNotKept):
+			case errors.Is(err, sinks.ErrNotRetained):
 				told[name]++
 			case err != nil || !slices.Equal(got, want):
 				t.Errorf("seed %d, %s: %d records were read after batch %d, and %d when some were removed at the %d: %v", seed, name, len(want), batch, len(got), at, err)
@@ -345,7 +345,7 @@ func TestChangesAfterABatchThatIsGone(t *testing.T) {
 			got++
 			return nil
 		})
-		if errors.Is(err, sinks.ErrNotKept) {
+		if errors.Is(err, sinks.ErrNotRetained) {
 			if told++; told != batch+1 {
 				t.Errorf("the changes after batch %d are gone, but not those of an earlier one", batch)
 			}
@@ -379,7 +379,7 @@ func TestAClockThatGoesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, want := range map[time.Time]uint64{time.Now(): 10, last: 40, time.Now().Add(-time.Hour): 0} {
-		if cut, err := r.At(t.Context(), at); err != nil || cut.Batches[0] != want {
+		if cut, err := r.CutAt(t.Context(), at); err != nil || cut.Batches[0] != want {
 			t.Errorf("at %s the log was at batch %d, want %d: %v", at, cut.Batches[0], want, err)
 		}
 	}

@@ -69,8 +69,8 @@ func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cu
 	return numbers, cut, err
 }
 
-// At finds the last batch until then, and of each slot the last one up to that.
-func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+// CutAt finds the last batch until then, and of each slot the last one up to that.
+func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	numbers, cut, err := r.slots(ctx)
 	if err == nil && !logged.IsZero() {
 		err = r.at(ctx, logged.UnixMilli(), numbers, cut)
@@ -85,7 +85,7 @@ func (r *Reader) at(ctx context.Context, logged int64, numbers map[int64]int, cu
 	}
 	after, since, err := r.kept(ctx)
 	if err == nil && logged < since && end <= after+1 {
-		return fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotKept)
+		return fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotRetained)
 	}
 	for id, slot := range numbers {
 		last, err := r.lastBefore(ctx, id, end)

@@ -64,7 +64,7 @@ func (s *scan) answer(ctx context.Context) error {
 func (s *scan) kept(ctx context.Context) error {
 	after, _, err := s.reader.kept(ctx)
 	if err == nil && after > s.from {
-		err = fmt.Errorf("old changes were removed before they were read: ask again: %w", sinks.ErrNotKept)
+		err = fmt.Errorf("old changes were removed before they were read: ask again: %w", sinks.ErrNotRetained)
 	}
 	return err
 }
@@ -118,7 +118,7 @@ func (s *scan) round(ctx context.Context) (end int64, err error) {
 	return end, nil
 }
 
-// start is the id after which the changes after a cut begin. ErrNotKept if some of them are gone.
+// start is the id after which the changes after a cut begin. ErrNotRetained if some of them are gone.
 func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	numbers, ends, err := s.reader.slots(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 		}
 		switch {
 		case after > 0 && cut < kept-1:
-			return 0, sinks.ErrNotKept
+			return 0, sinks.ErrNotRetained
 		case len(last) > 0:
 			start = min(start, last[0].id+last[0].changes)
 		default:

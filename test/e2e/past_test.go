@@ -216,7 +216,7 @@ func (p *pastTest) histories(r sinks.Reader, log *Log) {
 		for key, want := range byKey {
 			namespace, name := change.SplitKey(key)
 			var got []string
-			teller := query.Teller{Remember: true}
+			teller := query.EventMaker{Remember: true}
 			of := sinks.Objects{Resources: []string{kind.ID()}, Names: []string{kind.ID() + "/" + name}, Namespace: namespace}
 			must(p.t, r.Changes(p.t.Context(), of.Query(), func(l *sinks.Logged) error {
 				e, err := teller.Event(l)

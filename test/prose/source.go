@@ -19,6 +19,7 @@ var (
 	hump        = regexp.MustCompile(`\p{Lu}?[^\p{Lu}]+`)
 	directive   = regexp.MustCompile(`(?m)^//(go:|nolint|line |export ).*$`)
 	name        = regexp.MustCompile(`\b\w+(\.\w+)+\b|\b\w+\(\)|\b\w*_\w*\b|"[^"\n]*"|'[^'\n]*'|https?://[^\s)]*[^\s).]`)
+	indented    = regexp.MustCompile(`(?m)^  .*$`)
 	verb        = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`)
 	logs        = map[string]bool{"Debug": true, "Info": true, "Warn": true, "Error": true,
 		"DebugContext": true, "InfoContext": true, "WarnContext": true, "ErrorContext": true}
@@ -90,8 +91,11 @@ func (s *source) declarations(d *ast.GenDecl) {
 			s.declaration(doc, spec.Name, false)
 		case *ast.ValueSpec:
 			s.doc[spec.Doc] = spec.Names[0].Name
-			for _, name := range spec.Names {
+			for i, name := range spec.Names {
 				s.name(name)
+				if strings.HasSuffix(strings.ToLower(name.Name), "help") && i < len(spec.Values) {
+					s.message(spec.Values[i])
+				}
 			}
 		}
 	}
@@ -152,8 +156,9 @@ func (s *source) message(e ast.Expr) {
 	}
 }
 
-// text checks a message or a help text, whose parts semicolons and colons may separate.
+// text checks a message or a help text, whose parts semicolons and colons may separate. Indented lines are examples and tables.
 func (s *source) text(pos token.Pos, text string) {
+	text = indented.ReplaceAllString(text, "")
 	text = name.ReplaceAllString(verb.ReplaceAllString(text, "X"), "X")
 	for _, b := range blocks(inline.ReplaceAllString(text, "X")) {
 		for _, sentence := range ends.Split(strings.ReplaceAll(b.text, ": ", "; "), -1) {

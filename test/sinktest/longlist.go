@@ -121,7 +121,7 @@ func askLongList(t *testing.T, r sinks.Reader, batches []*change.Batch) {
 	wantStateAt(t, r, of, query.Target{Logged: logged}, listed-1)
 	wantStateAt(t, r, of, query.Target{Happened: batches[len(batches)-1].Positions[0].Time}, listed-1)
 	wantStateAt(t, r, of, query.Target{Batch: &moment.Batch{Slot: slot, Number: lists}}, listed)
-	if after, missing, err := query.Start(t.Context(), r, nil, query.Target{Logged: logged}); err != nil || len(missing) > 0 {
+	if after, missing, err := query.TailStart(t.Context(), r, nil, query.Target{Logged: logged}); err != nil || len(missing) > 0 {
 		t.Errorf("a tail begins after %+v, lacks %q, %v", after, missing, err)
 	}
 	wantLive(t, r, sinks.Table)

@@ -150,7 +150,7 @@ func readSelected(t *testing.T, w *world) {
 func readBetweenCuts(t *testing.T, w *world) {
 	r := w.reader(t)
 	end := func() *sinks.Cut {
-		cut, err := r.At(t.Context(), time.Time{})
+		cut, err := r.CutAt(t.Context(), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func readBetweenCuts(t *testing.T, w *world) {
 	time.Sleep(3 * time.Millisecond)
 	w.write(t, one, wrote(0, 1, 2, nil, third...))
 	after3 := end()
-	at, err := r.At(t.Context(), moment)
+	at, err := r.CutAt(t.Context(), moment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func readAndFollow(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	w.write(t, log, batch(1, 1, object("a", 10)))
 	r := w.reader(t)
-	cut, err := r.At(t.Context(), time.Time{})
+	cut, err := r.CutAt(t.Context(), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,29 +31,29 @@ import (
 	"kubecdc/sinks"
 )
 
-const serveHelp = `Serve the log as a Kubernetes API that can only be read: kubectl, k9s and any other
-client see what the cluster was at a moment, or follow what it is.
+const serveHelp = `Serve the log as a read-only Kubernetes API: kubectl, k9s and other clients show the
+cluster at a moment, or follow its present state.
 
   exporter serve &
   kubectl --server http://127.0.0.1:8001/at/2h get pods -A
   kubectl --server http://127.0.0.1:8001 get deploy -w
 
-/at/TIME, /at/RESOURCEVERSION and /at/checkpoint/SLOT/BATCH are moments; without one
-it is the end of the log. Where an answer may lack something, kubectl prints a warning
-that says what. What writes is refused. KUBECDC_HTTP_ACCESS=token or kubernetes is a login
-(docs/serve.md).
+The paths /at/TIME, /at/RESOURCEVERSION and /at/checkpoint/SLOT/BATCH name a moment.
+Without one, the end of the log is served. If an answer may lack something, kubectl
+prints a warning that says what. Requests to write are refused. With
+KUBECDC_HTTP_ACCESS=token or kubernetes clients must log in (docs/serve.md).
 
-exporter kubeconfig --at 2h prints a kubeconfig for one moment; exporter kubectl
---at 2h -- get pods runs kubectl with it, and needs no server.
+exporter kubeconfig --at 2h prints a kubeconfig for one moment. exporter kubectl
+--at 2h -- get pods runs kubectl for one moment, and needs no server.
 `
 
-// momentForms are the moments that a path may name.
+// momentForms are the forms of moments in a path.
 const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 
-// defaultServe is where the log is served, as kubectl proxy does it.
+// defaultServe is the default address of exporter serve, as of kubectl proxy.
 const defaultServe = "127.0.0.1:8001"
 
-// mostConnections is how many connections the server has. Each watch takes one.
+// mostConnections is how many connections the server accepts. Each watch takes one.
 const mostConnections = 500
 
 // NewServe returns the command exporter serve.
@@ -61,7 +61,7 @@ func NewServe() *cobra.Command {
 	listen := ""
 	c := &cobra.Command{Use: "serve [flags]", Short: "Serve the log as a Kubernetes API, at any moment", Long: serveHelp, Args: cli.Args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return runServe(c, listen) }}
-	c.Flags().StringVar(&listen, "address", defaultServe, "where to listen: without KUBECDC_HTTP_ACCESS on the loopback alone, since everybody may ask")
+	c.Flags().StringVar(&listen, "address", defaultServe, "where to listen; without KUBECDC_HTTP_ACCESS only on the loopback, since everybody may ask")
 	return cli.WithSettings(c, cli.OfServe)
 }
 
@@ -93,7 +93,7 @@ func runServe(c *cobra.Command, listen string) error {
 	return nil
 }
 
-// accessOf returns who may ask. The cluster of the kubeconfig reviews tokens and rights.
+// accessOf returns who may send requests. The kubeconfig's cluster reviews tokens and rights.
 func accessOf(c *cobra.Command, settings *config.Config) (web.Access, error) {
 	if settings.HTTP.Access != "kubernetes" {
 		return setup.Access(settings, nil)
@@ -112,30 +112,30 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 	switch {
 	case config.Loopback(address):
 	case access == nil:
-		return fault.Usagef("--address %s is not of the loopback, and there is no login: set KUBECDC_HTTP_ACCESS to token or kubernetes, or serve it "+
+		return fault.Usagef("--address %s is not a loopback address, and there is no login: set KUBECDC_HTTP_ACCESS to token or kubernetes, or serve it "+
 			"through kubectl port-forward or ssh -L", address)
 	case settings.HTTP.TLSCert == "":
-		return fault.Usagef("--address %s is not of the loopback, and kubectl sends tokens over TLS alone: set KUBECDC_HTTP_TLS_CERT and "+
+		return fault.Usagef("--address %s is not a loopback address, and kubectl sends tokens only over TLS: set KUBECDC_HTTP_TLS_CERT and "+
 			"KUBECDC_HTTP_TLS_KEY", address)
 	}
 	return nil
 }
 
-// openLog opens the log, unless each question would read all of it.
+// openLog opens the log. It refuses a log in Kafka, since each request would read all of it.
 func openLog(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, *config.Config, error) {
 	settings, cluster, err := cli.ReaderSettings(ctx, c)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case settings.Sink.Kind == "kafka":
-		return nil, nil, fault.Usage("KUBECDC_SINK=kafka: a log in Kafka can't be served, since each question would read all of it: write what you ask about " +
-			"into a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)")
+		return nil, nil, fault.Usage("KUBECDC_SINK=kafka: a log in Kafka can't be served, since each request would read all of it: write the part that you need " +
+			"to a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)")
 	}
 	reader, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
 	return reader, settings, err
 }
 
-// onlyForLoopback refuses requests for other hosts: a page in a browser can make its own name lead here.
+// onlyForLoopback refuses requests for other hosts, since a page in a browser can resolve its own name to this address.
 func onlyForLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := (&url.URL{Host: r.Host}).Hostname(); !config.Loopback(net.JoinHostPort(host, "0")) {
@@ -148,12 +148,13 @@ func onlyForLoopback(next http.Handler) http.Handler {
 
 // NewKubeconfig returns the command exporter kubeconfig.
 func NewKubeconfig() *cobra.Command {
-	at, server := "", ""
+	moment, server := "", ""
 	c := &cobra.Command{Use: "kubeconfig --at TIME", Short: "Print a kubeconfig for a moment of exporter serve", Args: cli.Args(0, 0),
-		Long: "Print a kubeconfig for a moment of exporter serve. How long ago (2h) becomes a time, so that the moment stays.\n\n" +
+		Long: "Print a kubeconfig for a moment of exporter serve. A duration (2h) becomes a time, so that the\n" +
+			"moment does not move.\n\n" +
 			"  exporter kubeconfig --at 2h > then && KUBECONFIG=then k9s\n",
 		RunE: func(c *cobra.Command, _ []string) error {
-			path, err := momentPath(at)
+			path, err := momentPath(moment)
 			if err != nil {
 				return err
 			}
@@ -166,14 +167,14 @@ func NewKubeconfig() *cobra.Command {
 			}
 			return err
 		}}
-	c.Flags().StringVar(&at, "at", "now", "the moment")
+	c.Flags().StringVar(&moment, "at", "now", "the moment")
 	c.Flags().StringVar(&server, "address", defaultServe, "where exporter serve listens, as HOST:PORT or as a URL")
 	return c
 }
 
-// momentPath is the path of a moment, which does not slide.
-func momentPath(at string) (string, error) {
-	m, err := cli.ParseMoment("--at", at, momentForms)
+// momentPath returns the path of a moment. A time relative to now becomes absolute.
+func momentPath(text string) (string, error) {
+	m, err := cli.ParseMoment("--at", text, momentForms)
 	switch {
 	case err != nil:
 		return "", err
@@ -197,17 +198,17 @@ func kubeconfigOf(url string) ([]byte, error) {
 
 // NewKubectl returns the command exporter kubectl.
 func NewKubectl() *cobra.Command {
-	at := ""
+	moment := ""
 	c := &cobra.Command{Use: "kubectl --at TIME -- ARGUMENTS", Short: "Run kubectl against a moment of the log",
 		Long: "Run kubectl against a moment of the log. No server is needed.\n\n  exporter kubectl --at 2h -- get deploy web -n shop -o yaml\n",
 		RunE: func(c *cobra.Command, args []string) error {
-			path, err := momentPath(at)
+			path, err := momentPath(moment)
 			if err != nil {
 				return err
 			}
 			return runKubectl(c, path, args)
 		}}
-	c.Flags().StringVar(&at, "at", "now", "the moment")
+	c.Flags().StringVar(&moment, "at", "now", "the moment")
 	return cli.WithSettings(c, cli.OfLog)
 }
 
@@ -227,7 +228,7 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 		return err
 	}
 	defer server.Close()
-	secret := "/" + rand.Text() // other users of this machine don't know it
+	secret := "/" + rand.Text() // which other users of this machine can't guess
 	go server.Serve(server.Long(onlyForLoopback(http.StripPrefix(secret, serve.New(reader, nil, log)))))
 	dir, err := os.MkdirTemp("", "kubecdc-")
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"kubecdc/setup"
 )
 
-// Stamp formats a time with the microseconds that the store has.
+// Stamp formats a time with microseconds, which is the precision of the store.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// Checkpoints is the history of checkpoints, as the commands use it.
+// Checkpoints is the history of checkpoints for commands.
 type Checkpoints struct {
 	Store    checkpoint.Past
 	Settings *config.Config
 	Cluster  string
 	Out      io.Writer
-	Notes    io.Writer // stderr
+	Errs     io.Writer // stderr
 	Now      time.Time
 }
 
-// OnCheckpoints makes a command that works on the history of the cluster's checkpoints.
+// OnCheckpoints returns a command that works on the history of the cluster's checkpoints.
 func OnCheckpoints(c *cobra.Command, work func(ctx context.Context, p *Checkpoints, args []string) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p, err := OpenCheckpoints(c)

@@ -15,7 +15,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// completeFor is how long somebody who has pressed Tab waits.
+// completeFor is how long completion may take after Tab.
 const completeFor = 2 * time.Second
 
 // completeSettings adds the completion of the kubeconfig's contexts.
@@ -32,7 +32,7 @@ func completeSettings(c *cobra.Command) {
 	})
 }
 
-// CompleteFromLog adds the completion of what a command asks a log about: types, names and namespaces that it has, and moments.
+// CompleteFromLog adds completion from the log: types, names, namespaces and moments.
 func CompleteFromLog(c *cobra.Command) {
 	c.ValidArgsFunction = fromLog(objectsFor)
 	_ = c.RegisterFlagCompletionFunc("namespace", fromLog(namespacesFor))
@@ -60,7 +60,7 @@ func fromLog(find completer) cobra.CompletionFunc {
 	}
 }
 
-// objectsFor finds types, then names of the type before; after TYPE/ its names.
+// objectsFor completes types, then the names of the type before. After TYPE/ it completes names of that type.
 func objectsFor(ctx context.Context, c *cobra.Command, r sinks.Reader, args []string, begun string) (found []string) {
 	known, err := r.Resources(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func namespacesFor(ctx context.Context, _ *cobra.Command, r sinks.Reader, _ []st
 	return found
 }
 
-// collect visits what identifies changes, as far as the time allows.
+// collect visits changes without bodies, until ctx ends.
 func collect(ctx context.Context, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged)) {
 	q.NoBodies, q.Wanted = true, func(l *sinks.Logged) bool { visit(l); return false }
 	_ = r.Changes(ctx, q, func(*sinks.Logged) error { return nil })

@@ -15,12 +15,12 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// The exit codes; --help explains them.
+// These are the exit codes, which --help explains.
 const (
 	ExitOK       = 0
 	ExitFailed   = 1
 	ExitSettings = 2
-	ExitTrouble  = 2 // of commands that compare: failed
+	ExitTrouble  = 2 // a command that compares has failed
 	ExitFenced   = 3
 	ExitKilled   = 130
 )
@@ -36,13 +36,13 @@ func ExitCode(err error) int {
 		return ExitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return ExitFenced
-	case errors.Is(err, context.Canceled): // by a signal, before it was done
+	case errors.Is(err, context.Canceled): // a signal ended it before it was done
 		return ExitKilled
 	}
 	return ExitFailed
 }
 
-// Compares marks the commands whose exit code 1 says that something differs, and nothing else.
+// Compares marks the commands whose exit code 1 means only that something differs.
 var Compares = map[string]string{"compares": ""}
 
 // ExitCodeOf returns the exit code of a command for its error.
@@ -54,13 +54,13 @@ func ExitCodeOf(c *cobra.Command, err error) int {
 	return code
 }
 
-// isForeign reports that an address leads to another cluster or another log than those that the checkpoint belongs to.
+// isForeign reports whether an address leads to another cluster or log than the checkpoint's.
 func isForeign(err error) bool {
 	return fault.Is[*checkpoint.OtherClusterError](err) || fault.Is[*checkpoint.OtherLogError](err) || fault.Is[*sinks.OtherClusterError](err) ||
 		fault.Is[*discovery.OtherClusterError](err) || fault.Is[*sinks.MovedError](err) || fault.Is[*sinks.OtherEncodingError](err)
 }
 
-// UntilStopped returns the error of a command that goes on until a signal ends it: nil if a signal did.
+// UntilStopped returns the error of a command that goes on until a signal ends it, or nil if a signal did.
 func UntilStopped(err error) error {
 	if ExitCode(err) == ExitKilled {
 		return nil
@@ -68,12 +68,12 @@ func UntilStopped(err error) error {
 	return err
 }
 
-// DiffersError says that what a command compares differs: exit code 1, as of diff and kubectl diff.
+// DiffersError says that the compared things differ. It means exit code 1, as with diff and kubectl diff.
 type DiffersError struct{ text string }
 
 func (e *DiffersError) Error() string { return e.text }
 
-// ObjectsDiffer returns the DiffersError of n objects.
+// ObjectsDiffer returns the DiffersError for n objects, or nil if n is 0.
 func ObjectsDiffer(n int) error {
 	if n == 1 {
 		return &DiffersError{"1 object differs"}

@@ -16,30 +16,30 @@ import (
 // ExitCodes ends the help of every command.
 const ExitCodes = `
 Exit codes:
-  0    done; for run: stopped by a signal, and the batch in flight is committed;
-       for what else goes on until it is stopped (status --watch, tail, history
+  0    done; run: stopped by a signal, after the batch in flight was committed;
+       commands that go on until they are stopped (status --watch, tail, history
        --follow): stopped by Ctrl-C or SIGTERM
-  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT; for diff and
-       verify: something differs; for check and status: something is wrong
-  2    wrong settings: each one is named, with a fix; or the API server is of
-       another cluster than before; for diff and verify: failed
-  3    fenced: another process took over the slot, or writes the same log with
+  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT; diff and verify:
+       something differs; check and status: something is wrong
+  2    wrong settings, each named with a fix; or the API server belongs to
+       another cluster than before; diff and verify: failed
+  3    fenced: another process took over the slot, or writes to the same log with
        another checkpoint
-  130  ended by Ctrl-C or SIGTERM before it was done; for run: at once, by a
-       second one; nothing is lost: the next start resumes from the checkpoint
+  130  ended by Ctrl-C or SIGTERM before it was done; run: ended at once by a
+       second signal, without loss: the next start resumes from the checkpoint
 `
 
-// Width of --help, in columns.
+// Width is the width of --help in columns.
 const Width = 80
 
-const settingsElsewhere = `The settings of exporter run count here too, as environment variables or flags:
-use those of your exporter. exporter run --help explains them.
+const settingsElsewhere = `The settings of exporter run apply here too, as environment variables or flags.
+Use those of your exporter. exporter run --help explains them.
 `
 
-const someSettings = settingsElsewhere + `A flag of one that this command can't use is refused; a variable is ignored.
+const someSettings = settingsElsewhere + `A flag for a setting that this command can't use is refused. Its variable is ignored.
 `
 
-// WithSettings adds the flags of the settings that a command can use. Its help says where they are explained.
+// WithSettings adds the flags of the settings that a command can use. The command's help says where they are explained.
 func WithSettings(c *cobra.Command, can scope) *cobra.Command {
 	if can == nil {
 		return WithSettingsHelp(settingsElsewhere, c, can)
@@ -57,7 +57,7 @@ func WithSettingsHelp(help string, c *cobra.Command, can scope) *cobra.Command {
 	return c
 }
 
-// ownFlags explains the flags of a command that are no settings.
+// ownFlags explains the flags of a command that are not settings.
 func ownFlags(c *cobra.Command) string {
 	settings, own := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.AddFlags(settings, nil)
@@ -72,7 +72,7 @@ func ownFlags(c *cobra.Command) string {
 	return "Flags:\n" + own.FlagUsagesWrapped(Width) + "\n"
 }
 
-// synonyms are names that other programs have for commands and flags.
+// synonyms are other programs' names for commands and flags.
 var synonyms = map[string]string{"start": "run", "export": "run", "watch": "tail", "log": "tail, or logs", "events": "tail", "ls": "logs", "list": "state",
 	"describe": "history", "blame": "history", "show": "state", "man": "--help", "undo": "state -o yaml", "delete": "forget", "stop": "pause",
 	"reverse": "exporter tail -n 20, which has the newest changes", "last": "exporter tail -n 20", "until": "--to of exporter diff"}
@@ -98,7 +98,7 @@ func Args(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
 			hint := ""
-			if most == 0 && c.Flags().Lookup("resources") != nil { // a stray word is mostly a resource
+			if most == 0 && c.Flags().Lookup("resources") != nil { // an extra argument is usually a resource
 				hint = fmt.Sprintf("to select resources, use --resources %s\n", strings.Join(args, ","))
 			}
 			return fault.Usagef("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())

@@ -7,7 +7,7 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// ParseMoment reads a moment that a flag or an argument names.
+// ParseMoment parses a moment in a flag or an argument. It returns a fault.Usage that names the flag.
 func ParseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
 	m, err := forms.Parse(text, time.Now())
 	if err != nil {

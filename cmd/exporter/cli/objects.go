@@ -16,17 +16,17 @@ import (
 	"kubecdc/sinks"
 )
 
-// This file is how all commands name objects, resources and streams: in kubectl's words.
+// In this file all commands parse objects, resources and streams, in kubectl's notation.
 
-// ObjectsUse is what the use of a command has in the place of objects.
+// ObjectsUse is the notation of objects in a command's usage line.
 const ObjectsUse = "[TYPE[,TYPE...] [NAME...] | TYPE/NAME...]"
 
 // TypesHelp explains how a command names resources.
 const TypesHelp = `
 TYPE is written as for kubectl: po, pod, pods, deploy, deployments.apps; several as
-pods,deploy. Custom resources' own short names are asked of the API server. Without -n
-all namespaces count, as with -A: what the context of a kubeconfig says does not, since
-a log may be read without one. That is so in every command.
+pods,deploy. The API server resolves the short names of custom resources. Without -n
+every command selects all namespaces, as with -A. The namespace in your kubeconfig's
+context is ignored, because a log can be read without one.
 `
 
 // ObjectsHelp explains how a command names objects.
@@ -39,16 +39,16 @@ type Objects struct {
 	everywhere          bool
 }
 
-// Flags adds the flags. selects explains --selector; without it there is none.
+// Flags adds the flags. selects explains --selector. If it is empty, there is no --selector.
 func (o *Objects) Flags(c *cobra.Command, selects string) {
-	c.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "only of this namespace; without it of all")
-	c.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "of all namespaces, as without -n")
+	c.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "only this namespace; without it all")
+	c.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "all namespaces, as without -n")
 	if selects != "" {
 		c.Flags().StringVarP(&o.Selector, "selector", "l", "", selects+", as kubectl takes them: app=web,tier!=test")
 	}
 }
 
-// Check returns the error for flags that contradict each other, or can't be parsed.
+// Check returns an error if flags contradict each other or can't be parsed.
 func (o *Objects) Check() error {
 	if o.everywhere && o.Namespace != "" {
 		return fault.Usage("-A is all namespaces, and -n one of them: leave one of the two out")
@@ -59,7 +59,7 @@ func (o *Objects) Check() error {
 	return nil
 }
 
-// parseObjects reads arguments as kubectl does: types, each with a name, or with none for all objects. There may be none.
+// parseObjects parses arguments like kubectl: types, each with a name, or with none for all objects. There may be no arguments.
 func parseObjects(args []string) (types, names []string, err error) {
 	for i, arg := range args {
 		kind, name, paired := strings.Cut(arg, "/")
@@ -85,7 +85,7 @@ func parseObjects(args []string) (types, names []string, err error) {
 	return types, names, err
 }
 
-// ParseTypes reads the arguments of a command that is about whole resources.
+// ParseTypes parses the arguments of a command that works on resources, not on single objects.
 func ParseTypes(c *cobra.Command, args []string) ([]string, error) {
 	types, names, err := parseObjects(args)
 	if err == nil && len(names) > 0 {
@@ -94,7 +94,7 @@ func ParseTypes(c *cobra.Command, args []string) ([]string, error) {
 	return types, err
 }
 
-// Select finds the objects of a log that the arguments and the flags select.
+// Select returns the objects of a log that the arguments and the flags select.
 func (o *Objects) Select(ctx context.Context, c *cobra.Command, r sinks.Reader, args []string) (found sinks.Objects, err error) {
 	found = sinks.Objects{Namespace: o.Namespace, Selector: o.Selector}
 	types, names, err := parseObjects(args)
@@ -123,11 +123,11 @@ func (o *Objects) Select(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 	return found, nil
 }
 
-// askLimit is how long the API server may take to tell short names.
+// askLimit is how long the API server may take to resolve short names.
 const askLimit = 5 * time.Second
 
-// longNames replaces short names that are not built in by what the API server says they stand for. If it can't be asked, the names stay as
-// they are, and unasked says why.
+// longNames asks the API server to resolve short names that are not built in. If it can't be asked, the names remain unchanged,
+// and unasked says why.
 func longNames(c *cobra.Command, names, known []string) (long []string, unasked error) {
 	if !slices.ContainsFunc(names, func(name string) bool { return len(suggest.Like(name, known)) == 0 }) {
 		return names, nil
@@ -139,8 +139,8 @@ func longNames(c *cobra.Command, names, known []string) (long []string, unasked 
 	return served.Long(names), nil
 }
 
-// OnStreams asks exporters for something about the streams that arguments name, by resource, or by stream (pods@shop). Streams of all
-// namespaces count with -n if the command selects objects in them.
+// OnStreams calls do with the streams that the arguments select, by resource, or by stream (pods@shop). With -n it also selects
+// streams of all namespaces, if the command can select objects in them.
 func (o *Objects) OnStreams(c *cobra.Command, args []string, do func(*ask.Requester, []change.Position) error) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (o *Objects) OnStreams(c *cobra.Command, args []string, do func(*ask.Reques
 	return do(a, found)
 }
 
-// named finds the streams that arguments name.
+// namedStreams returns the streams that the arguments name.
 func named(c *cobra.Command, a *ask.Requester, args []string) ([]change.Position, error) {
 	all, err := a.Streams(c.Context())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"kubecdc/test/hostile"
 )
 
-// logOf is a log that knows its resources alone.
+// logOf is a log that has only the names of its resources.
 type logOf struct {
 	sinks.Reader
 	resources []string
@@ -20,7 +20,7 @@ type logOf struct {
 
 func (l logOf) Resources(context.Context) ([]string, error) { return l.resources, nil }
 
-// Objects are named as for kubectl, in all commands alike. None of this needs an API server.
+// All commands name objects like kubectl. None of this needs an API server.
 func TestObjectsAreNamedAsForKubectl(t *testing.T) {
 	log := logOf{resources: []string{"configmaps", "deployments.apps", "pods", "nodes"}}
 	for line, want := range map[string]string{
@@ -73,7 +73,7 @@ func TestObjectsAreNamedAsForKubectl(t *testing.T) {
 	}
 }
 
-// A name may have any character but those that no object's has.
+// A name may have any character that object names can have.
 func TestAnyNameIsFound(t *testing.T) {
 	log := logOf{resources: []string{"roles.rbac.authorization.k8s.io"}}
 	for _, name := range hostile.Names() {

@@ -15,7 +15,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// OpenReader opens the log that the settings name. It needs no API server if KUBECDC_CLUSTER or a kubeconfig's context names the
+// OpenReader opens the log in the settings. It needs no API server if KUBECDC_CLUSTER or a kubeconfig's context names the
 // cluster.
 func OpenReader(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, error) {
 	settings, cluster, err := ReaderSettings(ctx, c)
@@ -25,7 +25,7 @@ func OpenReader(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, error)
 	return setup.OpenLog(ctx, c.Name(), settings, cluster)
 }
 
-// ReaderSettings reads the settings and finds the cluster's name as run does.
+// ReaderSettings returns the settings and the cluster's name, which it finds like exporter run.
 func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, string, error) {
 	settings, _, wrong := config.Load(os.Environ(), c.Flags())
 	if wrong == nil && settings.Source.Cluster != "" {
@@ -39,12 +39,12 @@ func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 		return nil, "", err
 	}
 	cluster := setup.NewCluster(connection)
-	note, err := cluster.ChooseLogToRead(ctx, settings)
+	warning, err := cluster.ChooseLogToRead(ctx, settings)
 	if err != nil {
 		return nil, "", err
 	}
-	if note != "" {
-		plain.Fprintf(c.ErrOrStderr(), "# %s\n", note)
+	if warning != "" {
+		plain.Fprintf(c.ErrOrStderr(), "# %s\n", warning)
 	}
 	if cluster.Cluster == "" {
 		step := dependency.Step{For: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
@@ -53,7 +53,7 @@ func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 	return settings, cluster.Cluster, err
 }
 
-// OpenRequester opens the checkpoint through which the exporters of the settings are asked.
+// OpenRequester opens the checkpoint, through which running exporters get requests.
 func OpenRequester(ctx context.Context, c *cobra.Command) (*ask.Requester, error) {
 	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {

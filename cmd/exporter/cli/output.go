@@ -19,16 +19,16 @@ import (
 // Output is the flag -o.
 type Output struct {
 	Format string
-	path   *jsonpath.JSONPath // of the format jsonpath
+	path   *jsonpath.JSONPath // for the format jsonpath
 }
 
-// WithOutput adds the flag to a command that prints a table, or in one of some more formats.
+// WithOutput adds the flag to a command that prints a table or one of the formats in more.
 func WithOutput(c *cobra.Command, o *Output, more ...string) *cobra.Command {
 	o.Flag(c, append([]string{"table", "json", "yaml", JSONPath}, more...)...)
 	return c
 }
 
-// JSONPath is the format that comes with an expression.
+// JSONPath is the format with an expression.
 const JSONPath = "jsonpath"
 
 // Flag adds the flag, with the first of the formats as its default.
@@ -52,7 +52,7 @@ func (o *Output) Flag(c *cobra.Command, formats ...string) {
 	}
 }
 
-// Print writes a value as JSON or YAML, what a path finds in it, or a table of it.
+// Print writes a value in the selected format: JSON, YAML, the result of a path, or a table.
 func (o *Output) Print(out io.Writer, value any, table func(io.Writer)) error {
 	if o.Format == "json" || o.Format == "yaml" || o.Format == JSONPath {
 		text, err := o.Indented(value)
@@ -66,7 +66,7 @@ func (o *Output) Print(out io.Writer, value any, table func(io.Writer)) error {
 	return t.Flush()
 }
 
-// Document returns a value as one of several: a YAML document, or a line of JSON, in which the texts of objects stay as they are.
+// Document returns a value as one of several: a YAML document, or a line of JSON. Texts of objects are unchanged.
 func (o *Output) Document(value any) (plain.Own, error) {
 	switch o.Format {
 	case "yaml":
@@ -82,12 +82,12 @@ func (o *Output) Document(value any) (plain.Own, error) {
 	return plain.Own(plain.JSON(b.Bytes())), err
 }
 
-// Indented returns a value as YAML, as JSON of many lines, or what a path finds in it. YAML has no escapes outside of quotes, and its package
-// refuses some characters, so a value with characters that a terminal obeys is written as JSON, which is YAML too.
+// Indented returns a value as YAML, as JSON of many lines, or the result of a path. A value with control characters is written as
+// JSON, which is also YAML. YAML has no escapes outside of quotes, and its package refuses some characters.
 func (o *Output) Indented(value any) (plain.Own, error) {
 	switch o.Format {
 	case JSONPath:
-		return o.found(value)
+		return o.evaluate(value)
 	case "yaml":
 		if text, err := yaml.Marshal(value); err == nil && plain.Lines(string(text)) == string(text) {
 			return plain.Own(text), nil
@@ -101,8 +101,8 @@ func (o *Output) Indented(value any) (plain.Own, error) {
 	return plain.Own(plain.JSON(b.Bytes())), err
 }
 
-// found is what the path finds in a value, on a line. Line ends of the template stay, those of others' texts do not.
-func (o *Output) found(value any) (plain.Own, error) {
+// evaluate returns the result of the path in a value as a line. Line ends of the template remain, those in values are escaped.
+func (o *Output) evaluate(value any) (plain.Own, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "", err
@@ -120,7 +120,7 @@ func (o *Output) found(value any) (plain.Own, error) {
 	return plain.Own(strings.TrimSuffix(b.String(), "\n") + "\n"), nil
 }
 
-// harmless escapes all texts within a value. Its numbers become such as expressions compare, if they are.
+// harmless escapes all texts within a value. It converts numbers so that expressions can compare them.
 func harmless(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -147,7 +147,7 @@ func harmless(value any) any {
 	return value
 }
 
-// Write is the one way out for text that was made before: whatever others have written in it is escaped.
+// Write is the only way to write text that was made before. It escapes control characters that came from objects.
 func Write(out io.Writer, text plain.Own) error {
 	_, err := io.WriteString(out, string(text))
 	return err

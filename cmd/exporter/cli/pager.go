@@ -13,16 +13,16 @@ import (
 	"kubecdc/internal/screen"
 )
 
-// Pager writes to a terminal. What is longer than its screen goes through the program that PAGER names, or less. An empty PAGER, or cat, is
-// none. Close waits until its user has left it.
+// Pager writes to a terminal. If a text is longer than the screen, it goes through the program in PAGER, or less. If PAGER is
+// empty or cat, there is no pager. Close waits until the user leaves the program.
 type Pager struct {
 	out     *screen.Screen
-	pending bytes.Buffer // until there is more than the screen has room for
-	command *exec.Cmd    // nil: it was not needed yet
+	pending bytes.Buffer // text, until it is longer than the screen
+	command *exec.Cmd    // nil: not yet needed
 	to      io.WriteCloser
 }
 
-// NewPager returns a pager of a terminal; nil if there is no terminal.
+// NewPager returns a pager for a terminal, or nil if there is no terminal.
 func NewPager(out *screen.Screen) *Pager {
 	if out == nil {
 		return nil
@@ -30,7 +30,7 @@ func NewPager(out *screen.Screen) *Pager {
 	return &Pager{out: out}
 }
 
-// Write keeps text until it is too long for the screen. What a pager does not take any more, since its user has left it, is dropped.
+// Write buffers text until it is longer than the screen. If the user has left the program, the text is dropped.
 func (p *Pager) Write(text []byte) (int, error) {
 	if p.to == nil {
 		p.pending.Write(text)
@@ -52,7 +52,7 @@ func unlessLeft(err error) error {
 	return err
 }
 
-// start starts the program; without one the text goes to the terminal.
+// start starts the program. If that fails, the text goes to the terminal.
 func (p *Pager) start() {
 	p.to = nopCloser{p.out}
 	program, set := os.LookupEnv("PAGER")
@@ -74,11 +74,11 @@ func (p *Pager) start() {
 	}
 	if err == nil {
 		p.command, p.to = c, in
-		signal.Ignore(os.Interrupt) // Ctrl-C is the pager's
+		signal.Ignore(os.Interrupt) // Ctrl-C is for the pager
 	}
 }
 
-// Close writes what is left, and waits for the program.
+// Close writes the rest, and waits for the program.
 func (p *Pager) Close() error {
 	if p.to == nil {
 		_, err := p.out.Write(p.pending.Bytes())

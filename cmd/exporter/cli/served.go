@@ -13,7 +13,7 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// ServedNow asks the API server what it serves.
+// ServedNow asks the API server which resources it serves.
 func ServedNow(c *cobra.Command, limit time.Duration) (served discovery.Served, err error) {
 	_, connection, _, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {

@@ -2,7 +2,7 @@ package cli
 
 import "runtime/debug"
 
-// Version is the release of this build, or its commit if the build set none.
+// Version is the release of this build, or its commit if the build set no release.
 var Version = commit()
 
 func commit() string {

@@ -15,15 +15,15 @@ import (
 	"kubecdc/internal/plain"
 )
 
-const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be used.
+const checkHelp = `Check the settings, and whether the API server, the checkpoint and the sink can be
+used.
 
 Nothing is exported. The checkpoint's file or tables are created if they do not
-exist. With Kafka the check tries everything that a start and a restart need:
-to see, read and write each topic, to create missing ones, and a transaction.
-Unlike run it does not wait for a server that can't be reached: each check is
-made once, and takes at most 20 seconds. The exit code is 1 if anything would
-stop an export; warnings would not. Each finding has the command or the setting
-that mends it.
+exist. With Kafka the check tries what a start and a restart need: to describe,
+read and write each topic, to create missing ones, and a transaction. Unlike run
+it does not wait for a server that can't be reached: it makes each check once,
+within 20 seconds. The exit code is 1 if something would stop an export. Warnings
+do not change it. Each finding names the command or the setting that fixes it.
 
   exporter check
   exporter check --sink kafka --kafka-brokers kafka-1:9092 -o json`
@@ -33,7 +33,7 @@ func NewCheck() *cobra.Command {
 	var out cli.Output
 	c := cli.WithOutput(&cobra.Command{
 		Use:   "check [flags]",
-		Short: "Check the settings, and that the servers they name can be used",
+		Short: "Check the settings, and whether their servers can be used",
 		Long:  checkHelp,
 		Args:  cli.Args(0, 0),
 	}, &out)

@@ -10,9 +10,9 @@ import (
 	"kubecdc/status"
 )
 
-// local asks the exporter of this machine; nil: none has left its address, or what answers there is not the exporter of this cluster, as
-// after a kill. why says why an exporter that is there does not tell its status.
-func (f *statusFlags) local(ctx context.Context, settings *config.Config, cluster string) (s *status.Status, why error) {
+// readLocal returns the status of the exporter on this machine. It returns nil if no exporter has left its address, or if the
+// address leads to something else, as after a kill. why says why a running exporter did not give its status.
+func (f *statusFlags) readLocal(ctx context.Context, settings *config.Config, cluster string) (s *status.Status, why error) {
 	path, err := settings.AddressFile(cluster)
 	if err != nil {
 		return nil, nil

@@ -14,13 +14,13 @@ import (
 	"kubecdc/setup"
 )
 
-const logsHelp = `List the logs in files of this machine, the newest first.
+const logsHelp = `List the logs in files on this machine, newest first.
 
-Each cluster has one. A cluster that was made again under the same name, as with kind,
-is another cluster: its log has the name with @ and the start of its uid. Questions go
-to the log of the cluster that the kubeconfig's context reaches, or to the newest one of
-its name. --cluster names another one. The log of a cluster that is gone is removed
-once nothing was written to it for KUBECDC_SQLITE_HISTORY.
+Each cluster has one. A cluster that is created again under the same name, as with kind,
+is another cluster: the name of its log has @ and the start of its uid. Commands read the
+log of the cluster that the kubeconfig's context reaches, or the newest log with its
+name. --cluster names another one. The log of a cluster that is gone is removed when
+nothing was written to it for KUBECDC_SQLITE_HISTORY.
 
   exporter logs
   exporter history deploy --cluster kind-kind@3693f98c`

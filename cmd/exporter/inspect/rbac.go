@@ -19,14 +19,14 @@ import (
 
 const rbacHelp = `Print a ServiceAccount with the rights that these settings need, and no others.
 
-These are list and watch on what KUBECDC_RESOURCES selects, in the namespaces of
-KUBECDC_NAMESPACES if it is set; what shows which resources are installed and
+These are list and watch on the resources of KUBECDC_RESOURCES, in the namespaces of
+KUBECDC_NAMESPACES if it is set; rights to see which resources are installed and
 removed; and get on namespace kube-system, whose uid identifies the cluster.
 
-Full names need no cluster: pods, deployments.apps. A pattern is replaced by what the API server serves now, and
-never by Secrets. For what is installed later print the rights again, or use
---aggregate, and give list and watch in a ClusterRole with the label
-kubecdc/aggregate-to-exporter: "true".
+Full names (pods, deployments.apps) need no cluster. A pattern becomes the resources
+that the API server serves now, without Secrets. For resources that are installed later,
+print the rights again. Or use --aggregate, and grant list and watch in a ClusterRole
+with the label kubecdc/aggregate-to-exporter: "true".
 
   exporter rbac --resources pods,deployments.apps
   exporter rbac --resources '*' --namespace cdc --aggregate | kubectl apply -f -`
@@ -40,8 +40,8 @@ func NewRBAC() *cobra.Command {
 		Args: cli.Args(0, 0)}, nil)
 	c.Flags().StringVar(&a.Name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.Namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
-	c.Flags().BoolVar(&a.Aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
-	c.Flags().BoolVar(&policy, "audit-policy", false, "print the ValidatingAdmissionPolicy that audit events are joined by instead (docs/who.md)")
+	c.Flags().BoolVar(&a.Aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ClusterRoles")
+	c.Flags().BoolVar(&policy, "audit-policy", false, "print the ValidatingAdmissionPolicy for audit events instead (docs/who.md)")
 	out.Flag(c, "yaml", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if policy {
@@ -69,7 +69,7 @@ func printRBAC(c *cobra.Command, a rbac.Account, out *cli.Output) error {
 	return writeObjects(c.OutOrStdout(), out, a.Objects(streams))
 }
 
-// streamsToGrant returns the streams that the settings select. The API server is asked if names alone do not tell.
+// streamsToGrant returns the streams that the settings select. It asks the API server if names alone are not enough.
 func streamsToGrant(c *cobra.Command, plan export.Config) (streams []*change.Stream, err error) {
 	served, named := discovery.Named(plan.Resources)
 	if !named {
@@ -87,7 +87,7 @@ func streamsToGrant(c *cobra.Command, plan export.Config) (streams []*change.Str
 	return streams, nil
 }
 
-// writeObjects writes Kubernetes objects as kubectl apply -f reads them.
+// writeObjects writes Kubernetes objects for kubectl apply -f.
 func writeObjects(w io.Writer, out *cli.Output, objects []rbac.Object) error {
 	if out.Format == "json" {
 		text, err := out.Indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})

@@ -29,10 +29,10 @@ The types come from the cluster's own OpenAPI v3 documents, custom resources
 included, or from a file of CustomResourceDefinitions, without a cluster. Paste
 the output into the program:
 
-  flink         CREATE TABLE: changes, as Debezium's, in JSON or Avro; needs
+  flink         CREATE TABLE: changes in Debezium's form, in JSON or Avro; needs
                 before-images
-  flink-upsert  CREATE TABLE and VIEW: objects as they are, before-images or not;
-                of KUBECDC_ENCODING=object too
+  flink-upsert  CREATE TABLE and VIEW: present objects, with before-images or
+                without; also for KUBECDC_ENCODING=object
   postgres      views of the Postgres sink's tables: objects, and changes
   connect       properties of a Kafka Connect sink, with JsonConverter's schema
   avro          Avro schema of a record's value: KUBECDC_ENCODING=avro
@@ -42,25 +42,25 @@ the output into the program:
   exporter schema deployments.apps --as postgres | psql
   exporter schema orders.example.com --as avro --crds crds.yaml
 
-docs/schemas.md explains the types, and what was tried with which program.`
+docs/schemas.md explains the types, and with which programs they were tested.`
 
-const schemaSettings = `These settings of exporter run count here, as environment variables or flags:
+const schemaSettings = `These settings of exporter run apply here, as environment variables or flags:
 KUBECONFIG and KUBECDC_CONTEXT (which cluster), KUBECDC_KAFKA_BROKERS,
-KUBECDC_KAFKA_TOPIC_PREFIX, KUBECDC_ENCODING (what the records look like),
+KUBECDC_KAFKA_TOPIC_PREFIX, KUBECDC_ENCODING (the form of the records),
 KUBECDC_SCHEMA_REGISTRY_URL, and KUBECDC_REDACT (redacted values are strings).
 `
 
-// schemaFlags are the flags of exporter schema that are no settings.
+// schemaFlags are the flags of exporter schema that are not settings.
 type schemaFlags struct {
-	as, crds string
-	columns  schema.Columns
+	program, crds string
+	columns       schema.Columns
 }
 
 // NewSchema returns the command exporter schema.
 func NewSchema() *cobra.Command {
 	var f schemaFlags
 	own := pflag.NewFlagSet("schema", pflag.ContinueOnError)
-	own.StringVar(&f.as, "as", "", "the `program` to print for (required)")
+	own.StringVar(&f.program, "as", "", "the `program` to print for (required)")
 	own.StringVar(&f.crds, "crds", "", "`file` of CustomResourceDefinitions (YAML or JSON) to use in place of a cluster")
 	own.StringSliceVar(&f.columns.Only, "columns", nil, "`paths` to have, with what is below them, such as spec.nodeName,status. "+
 		"Default: all but metadata.managedFields")
@@ -77,18 +77,18 @@ func NewSchema() *cobra.Command {
 }
 
 func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {
-	if len(args) != 1 || f.as == "" {
+	if len(args) != 1 || f.program == "" {
 		return fault.Usage("name one resource and a program, such as: exporter schema pods --as flink\n" +
 			"exporter schema --help explains all")
 	}
-	if err := schema.CheckDialect(f.as); err != nil {
+	if err := schema.CheckDialect(f.program); err != nil {
 		return err
 	}
 	settings, found, err := f.read(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	if f.as == "flink" && settings.Records.Before == "none" {
+	if f.program == "flink" && settings.Records.Before == "none" {
 		return fault.Usage("--as flink: it needs before-images, and the settings have KUBECDC_BEFORE=none; use --as flink-upsert")
 	}
 	f.columns.Redacted = setup.Redacted(settings.Records.Redact, found.Resource)
@@ -96,19 +96,19 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	if err != nil {
 		return err
 	}
-	text, err := schema.Write(f.as, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
+	text, err := schema.Write(f.program, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
 		Brokers: strings.Join(settings.Kafka.Brokers, ","), Encoding: settings.Records.Encoding,
 		Registry: cmp.Or(settings.Registry.URLs...)})
 	if err != nil {
 		return err
 	}
 	if screen.IsTerminal(c.OutOrStdout()) {
-		text = plain.Lines(text) // elsewhere it is for a program, which wants the members' names as they are
+		text = plain.Lines(text) // elsewhere a program reads it, which needs the members' exact names
 	}
 	return cli.Write(c.OutOrStdout(), plain.Own(text))
 }
 
-// described is a resource, with the type of its objects.
+// described is a resource with the type of its objects.
 type described struct {
 	change.Resource
 	object *schema.Type

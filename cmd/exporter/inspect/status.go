@@ -1,5 +1,5 @@
-// Package inspect has the commands that show whether an export is healthy, allowed and correct, and how to read it: status, check, rbac,
-// verify, schema. None of them changes anything, but verify --repair.
+// Package inspect has the commands that show whether an export is healthy, allowed and correct, and how to read it: status,
+// check, rbac, verify, schema. Only verify --repair changes anything.
 package inspect
 
 import (
@@ -28,25 +28,26 @@ import (
 
 const statusHelp = `Show whether the export is healthy and complete.
 
-It shows what is wrong, the owner of each slot, and for each stream how far the
-log is complete, its last gap and its last proof. An exporter on this machine with
-the same checkpoint is asked by itself, and --url asks one elsewhere. It knows the
-state, rate and error of the streams that it reads, and whether the sink and the
-checkpoint answer it. SSL_CERT_FILE names a PEM file of the authorities to trust.
+The report has problems and the owner of each slot. For each stream it says how far
+the log is complete, and has its last gap and its last proof. If an exporter with the
+same checkpoint runs on this machine, the command asks it; --url asks another one. An
+exporter knows the state, rate and error of its streams, and whether the sink and the
+checkpoint answer. SSL_CERT_FILE names a PEM file of trusted authorities.
 
-Where no exporter answers, the checkpoint tells the rest, so the command works from
-any machine that reaches it; an SQLite file must be on the same machine. It writes
-nothing.
+If no exporter answers, the report comes from the checkpoint alone. So the command
+works on any machine that reaches the checkpoint; an SQLite file must be on the same
+machine. The command writes nothing.
 
-The exit code is 1 if something is wrong: a slot without an owner, a stream that
-was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
-paused, lacks its first list, differs in its last proof, or had a gap that could
-not be recovered completely in the last 24 hours.
+The exit code is 1 if something is wrong. That is so if a slot has no owner, or if a
+stream
+  - was not confirmed for KUBECDC_WATERMARK_INTERVAL and 4 more minutes,
+  - is paused, lacks its first list, or differs in its last proof, or
+  - had a gap in the last 24 hours that was not recovered completely.
 
-On a terminal all that is well is in one line each; -o wide shows every stream.
+On a terminal each part without problems is one line; -o wide shows every stream.
 
---watch goes on until Ctrl-C, and then ends with exit code 0, whatever it has shown.
-What fails meanwhile is reported and tried again.
+--watch goes on until Ctrl-C, and then ends with exit code 0. It reports failures, and
+tries again.
 
   exporter status
   exporter status --watch
@@ -67,20 +68,20 @@ func NewStatus() *cobra.Command {
 		Args: cli.Args(0, 0)}, &f.Output, "wide")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
 	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter demands (KUBECDC_HTTP_ACCESS)")
 	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &f) }
 	return cli.WithSettings(c, cli.OfStatus)
 }
 
 func showStatus(c *cobra.Command, f *statusFlags) error {
-	look, err := f.source(c)
+	read, err := f.source(c)
 	if err != nil {
 		return err
 	}
 	if f.watch {
-		return f.follow(c, look)
+		return f.follow(c, read)
 	}
-	s, err := look(c.Context())
+	s, err := read(c.Context())
 	if err == nil {
 		err = f.show(c, s)
 	}
@@ -90,11 +91,11 @@ func showStatus(c *cobra.Command, f *statusFlags) error {
 	return err
 }
 
-// follow shows the status until the command is stopped. Only a wrong setting ends it: whatever else fails is reported and tried
+// follow shows the status until the command is stopped. Only a wrong setting ends it. Other failures are reported, and it tries
 // again.
-func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*status.Status, error)) error {
+func (f *statusFlags) follow(c *cobra.Command, read func(context.Context) (*status.Status, error)) error {
 	for reported := ""; ; {
-		s, err := look(c.Context())
+		s, err := read(c.Context())
 		if err == nil {
 			reported, err = "", f.show(c, s)
 			if err != nil {
@@ -119,7 +120,7 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
 	terminal := screen.Of(c.OutOrStdout())
 	if f.watch && terminal != nil && (f.Format == "table" || f.Format == "wide") {
-		plain.Fprintf(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
+		plain.Fprintf(c.OutOrStdout(), "\x1b[H\x1b[2J") // clear the screen
 	}
 	if terminal != nil && f.Format == "table" {
 		if err := cli.Write(terminal, s.Short(terminal.Columns(), terminal.Colours)); err != nil {
@@ -134,8 +135,8 @@ func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
 	return nil
 }
 
-// source returns the function that makes a status: of what an exporter answers, or of the checkpoint.
-func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*status.Status, error), err error) {
+// source returns the function that gets a status, from an exporter or from the checkpoint.
+func (f *statusFlags) source(c *cobra.Command) (read func(context.Context) (*status.Status, error), err error) {
 	if f.url != "" {
 		u, err := url.Parse(f.url)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -146,13 +147,13 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 	if f.tokenFile != "" {
 		return nil, fault.Usage("--token-file is for --url")
 	}
-	return f.found(c), nil
+	return f.findSource(c), nil
 }
 
-// found returns the function that asks the exporter of this machine or, if there is none, makes a status of the checkpoint, which it opens
-// anew each time.
-func (f *statusFlags) found(c *cobra.Command) func(context.Context) (*status.Status, error) {
-	var settings *config.Config // nil: not read yet, for which the API server may have to say the cluster's name
+// findSource returns a function that gets the status of the exporter on this machine. If there is none, the function makes a
+// status from the checkpoint, which it opens each time.
+func (f *statusFlags) findSource(c *cobra.Command) func(context.Context) (*status.Status, error) {
+	var settings *config.Config // nil: not read yet, which may need the API server for the cluster's name
 	var cluster string
 	return func(ctx context.Context) (_ *status.Status, err error) {
 		if settings == nil {
@@ -161,7 +162,7 @@ func (f *statusFlags) found(c *cobra.Command) func(context.Context) (*status.Sta
 				return nil, err
 			}
 		}
-		local, why := f.local(ctx, settings, cluster)
+		local, why := f.readLocal(ctx, settings, cluster)
 		if local != nil {
 			return local, nil
 		}
@@ -187,8 +188,8 @@ func (f *statusFlags) found(c *cobra.Command) func(context.Context) (*status.Sta
 func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, setup.RequestLimit)
 	defer cancel()
-	at := strings.TrimRight(f.url, "/") + "/status.json"
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	address := strings.TrimRight(f.url, "/") + "/status.json"
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -207,18 +208,18 @@ func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<20))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read the status of %s: %w", at, err)
+		return nil, fmt.Errorf("read the status of %s: %w", address, err)
 	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("%s answers %s: --token-file names the token that it wants (KUBECDC_HTTP_ACCESS)", at, answer.Status)
+		return nil, fmt.Errorf("%s answers %s: --token-file names the token that it wants (KUBECDC_HTTP_ACCESS)", address, answer.Status)
 	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s answers %s", at, answer.Status)
+		return nil, fmt.Errorf("%s answers %s", address, answer.Status)
 	}
 	var s status.Status
 	if err = json.Unmarshal(text, &s); err == nil && (s.Time.IsZero() || s.Healthy != (len(s.Problems) == 0)) {
 		err = errors.New("the JSON is of something else")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is no status of an exporter: %w", at, err)
+		return nil, fmt.Errorf("%s is no status of an exporter: %w", address, err)
 	}
 	return &s, nil
 }

@@ -13,41 +13,46 @@ import (
 	"kubecdc/verify"
 )
 
-const verifyHelp = `Compare what the log has with the cluster, object by object.
+const verifyHelp = `Compare the log with the cluster, object by object.
 
-Each collection is listed as it was at one resourceVersion, the position that the log
-has now, and compared with:
-  topic       the last record of each key up to there (KUBECDC_SINK=kafka)
+Each collection is listed at one resourceVersion, the log's present position. It is
+compared with
+  topic       the last record of each key up to that position (KUBECDC_SINK=kafka)
   table       the rows of kubecdc_log.objects (KUBECDC_SINK=postgres)
   changes     the last change of each object in kubecdc_log.changes
-  inventory   what the checkpoint holds of each object
-Objects that are missing there, stale (another version, or another object of that
-name), extra, changed (the right version with another content; not looked for in the
-inventory) or apart (on several partitions: "exporter replay" to other topics puts
-each key on one) are printed, and the exit code is 1; it is above 1 if they can't be
-compared. An exporter may run meanwhile: newer changes are left out, and what differs is looked at
-twice. BEHIND is how long ago the log was last known to be complete, by an event or a
-bookmark, of which the API server sends one a minute: if it grows, no exporter runs.
-With --identities only metadata is listed, and no content compared. IGNORED are
-objects that are older there only since updates are ignored (KUBECDC_IGNORE_FIELDS,
-KUBECDC_OPS).
+  inventory   each object in the checkpoint
+
+The command prints each object that is
+  missing     only in the cluster
+  stale       there in another version, or as another object of that name
+  extra       only in the log or the checkpoint
+  changed     there in this version with other content (not checked in the inventory)
+  apart       on several partitions: "exporter replay" to other topics puts its key on one
+Then the exit code is 1. It is above 1 if the comparison fails. An exporter may run
+meanwhile: newer changes are left out, and differences are compared a second time.
+
+BEHIND is the time since the log was last known to be complete, by an event or a bookmark.
+The API server sends a bookmark each minute, so if BEHIND grows, no exporter runs.
+IGNORED counts objects that are older only because updates are ignored
+(KUBECDC_IGNORE_FIELDS, KUBECDC_OPS). With --identities only metadata is listed, and
+contents are not compared.
 
 With --repair the running exporter writes what differs: a create, update or delete
 of each such object, marked as inferred, with "repair:ID" of the signal as its gap.
-Its before is what the checkpoint holds of the object, or null. Then all is compared
-again.
+Its before-image is the checkpoint's object, or null. Then all is compared again.
 
   exporter verify
   exporter verify po,deploy -o json
   exporter verify --repair
 
--o name prints only which objects differ, and -o wide all of them in the table.
+-o name prints only the names of objects that differ, and -o wide all of them in the
+table.
 ` + cli.TypesHelp
 
 // NewVerify returns the command exporter verify.
 func NewVerify() *cobra.Command {
 	var out cli.Output
-	c := cli.WithSettings(cli.WithOutput(&cobra.Command{Use: "verify [TYPE[,TYPE...]] [flags]", Short: "Compare what the log has with the cluster",
+	c := cli.WithSettings(cli.WithOutput(&cobra.Command{Use: "verify [TYPE[,TYPE...]] [flags]", Short: "Compare the log with the cluster",
 		Long: verifyHelp, Args: cli.Args(0, 1), Annotations: cli.Compares}, &out, "wide", "name"), cli.OfVerify)
 	var o cli.Objects
 	o.Flags(c, "")

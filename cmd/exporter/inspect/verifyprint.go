@@ -10,7 +10,7 @@ import (
 	"kubecdc/verify"
 )
 
-// printedObjects is how many of a stream's objects that differ a table has.
+// printedObjects is how many differing objects of a stream a table shows.
 const printedObjects = 20
 
 func printVerified(w io.Writer, out *cli.Output, all []verify.Result) error {
@@ -31,7 +31,7 @@ func printVerified(w io.Writer, out *cli.Output, all []verify.Result) error {
 				continue
 			}
 			plain.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
-				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Apart), r.Pending, r.Ignored,
+				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Scattered), r.Pending, r.Ignored,
 				time.Since(r.Confirmed).Round(time.Second))
 		}
 		if verify.Differing(all) > 0 {
@@ -40,11 +40,11 @@ func printVerified(w io.Writer, out *cli.Output, all []verify.Result) error {
 	})
 }
 
-func writeDifferences(t io.Writer, all []verify.Result, whole bool) {
+func writeDifferences(t io.Writer, all []verify.Result, isWide bool) {
 	plain.Fprintf(t, "\nSTREAM\tIN\tOBJECT\tIS\tIN THE CLUSTER\tTHERE\n")
 	for _, r := range all {
 		for i, d := range r.Differences {
-			if i == printedObjects && !whole {
+			if i == printedObjects && !isWide {
 				plain.Fprintf(t, "%s\t%s\tand %d more: -o wide has all\n", r.Stream, r.In, len(r.Differences)-i)
 				break
 			}

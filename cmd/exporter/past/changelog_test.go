@@ -32,7 +32,7 @@ func updated(resource, name, before, after string) *sinks.Logged {
 	return &sinks.Logged{Change: c, Logged: time.Unix(1e9+1, 0)}
 }
 
-// printing returns what a tail prints with.
+// printing returns the printer of a tail.
 func printing(t *testing.T, format, colour string) *printer {
 	t.Helper()
 	c, p := &cobra.Command{}, &pastFlags{colour: colour}
@@ -41,8 +41,8 @@ func printing(t *testing.T, format, colour string) *printer {
 	if err := c.PreRunE(c, nil); err != nil {
 		t.Fatal(err)
 	}
-	return &printer{flags: p, colours: p.newColours(io.Discard), titled: true, bodies: true,
-		teller: query.Teller{NoPatch: format == "diff" || format == "wide"}}
+	return &printer{flags: p, colours: p.newColours(io.Discard), hasTitles: true, hasBodies: true,
+		events: query.EventMaker{NoPatch: format == "diff" || format == "wide"}}
 }
 
 func printed(t *testing.T, p *printer, l *sinks.Logged) string {
@@ -54,7 +54,7 @@ func printed(t *testing.T, p *printer, l *sinks.Logged) string {
 	return string(text)
 }
 
-// A changelog of many lines takes memory and time by their number, not by its square.
+// The memory and time of a changelog grow with the number of lines, not with its square.
 func TestAChangelogOfManyLines(t *testing.T) {
 	const lines = 5000
 	p := printing(t, "diff", "never")
@@ -95,12 +95,12 @@ func TestAChangeIsPrinted(t *testing.T) {
 	}
 }
 
-// Whatever others call their objects, and put into them: nothing that a terminal obeys is printed, and no line of their making.
+// Whatever names and contents objects have, no control character is printed, and no line of their making.
 func TestHostileObjectsArePrintedHarmlessly(t *testing.T) {
 	contents := hostile.Contents()
 	for i, name := range hostile.Names() {
-		was, is := contents[i%len(contents)].Text, contents[(i+1)%len(contents)].Text
-		l := updated("roles.rbac.authorization.k8s.io", name.Text, was, is)
+		was, now := contents[i%len(contents)].Text, contents[(i+1)%len(contents)].Text
+		l := updated("roles.rbac.authorization.k8s.io", name.Text, was, now)
 		for _, format := range []string{"diff", "wide", "name", "json", "jsonpath={.name}{.after}{.patch}"} {
 			text, err := printing(t, format, "never").change(l, nil)
 			if err != nil && !strings.Contains(err.Error(), "exceeded max depth") {

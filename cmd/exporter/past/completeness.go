@@ -12,7 +12,7 @@ import (
 	"kubecdc/query"
 )
 
-// completeness says in words how far an answer is complete, for the line at its end.
+// completeness says in words how far an answer is complete, for its last line.
 func completeness(coverage []query.Coverage, missing []string, now time.Time) string {
 	if len(missing) > 0 {
 		text := "⚠ " + doubt(coverage, missing, now)
@@ -43,22 +43,22 @@ func completeness(coverage []query.Coverage, missing []string, now time.Time) st
 	return text
 }
 
-// doubt says in words the first thing that may be missing.
+// doubt names the first thing that may be missing.
 func doubt(coverage []query.Coverage, missing []string, now time.Time) string {
 	for _, c := range coverage {
 		if len(c.Gaps) > 0 {
 			g := c.Gaps[len(c.Gaps)-1]
-			between := "before " + screen.Clock(g.To, now)
+			span := "before " + screen.Clock(g.To, now)
 			if !g.From.IsZero() {
-				between = "between " + screen.Clock(g.From, now) + " and " + screen.Clock(g.To, now)
+				span = "between " + screen.Clock(g.From, now) + " and " + screen.Clock(g.To, now)
 			}
-			return "changes of " + suggest.Short(change.ResourceOf(c.Stream).ID()) + " " + between + " may be missing: " + g.Reason
+			return "changes of " + suggest.Short(change.ResourceOf(c.Stream).ID()) + " " + span + " may be missing: " + g.Reason
 		}
 	}
 	return strings.Join(strings.Fields(missing[0]), " ")
 }
 
-// unlisted names the first resource whose first list is not complete; empty: there is none.
+// unlisted returns the first resource whose first list is not complete, or "".
 func unlisted(coverage []query.Coverage) string {
 	for _, c := range coverage {
 		if c.Unlisted {

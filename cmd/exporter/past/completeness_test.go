@@ -40,11 +40,11 @@ type emptyLog struct{ sinks.Reader }
 
 func (emptyLog) Changes(context.Context, sinks.Query, func(*sinks.Logged) error) error { return nil }
 
-// While a first list runs, nothing says that an object does not exist.
+// While a first list runs, no answer says that an object does not exist.
 func TestNothingIsFoundYet(t *testing.T) {
-	of := &sinks.Objects{Resources: []string{"pods"}, Names: []string{"pods/web"}}
+	objects := &sinks.Objects{Resources: []string{"pods"}, Names: []string{"pods/web"}}
 	for unlisted, want := range map[bool]string{true: "no such change: the first list of pods has not ended yet", false: "no such change"} {
-		err := nothing(t.Context(), emptyLog{}, of, []query.Coverage{{Stream: "pods", Unlisted: unlisted}}, "no such change")
+		err := notFound(t.Context(), emptyLog{}, objects, []query.Coverage{{Stream: "pods", Unlisted: unlisted}}, "no such change")
 		if !strings.HasPrefix(err.Error(), want) || unlisted != strings.Contains(err.Error(), "has not ended") {
 			t.Errorf("unlisted %v: %v", unlisted, err)
 		}

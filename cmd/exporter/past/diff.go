@@ -16,20 +16,19 @@ import (
 	"kubecdc/query"
 )
 
-var diffHelp = `Show what differs between two moments, from the log alone.
+var diffHelp = `Show the differences between two moments, from the log alone.
 
   exporter diff --from 2h --to now
   exporter diff --from 08:00 --to 09:00 deploy,cm -n shop -l app=web
   exporter diff --from 7d deploy/web -n shop
   exporter diff --from 0/1234 --to 0/1300 -o json
 
-Without TYPE it compares all resources of the log. As with diff and kubectl diff
-the exit code is 0 if nothing differs, 1 if something does, and above 1 if there is
-no answer. The text leaves out what changes with every update (managedFields,
-resourceVersion, generation) and copies of the object in annotations, unless
---all-fields is given. On a terminal long differences are folded, unless -o diff is
-given. json is one line for each
-object, with a JSON Patch (RFC 6902) from what it was to what it became.
+Without TYPE it compares all resources of the log. The exit code is 0 if nothing
+differs, 1 if something does, and above 1 if there is no answer, as with kubectl diff.
+The text leaves out what changes with every update (managedFields, resourceVersion,
+generation) and copies of the object in annotations, unless --all-fields is given. On a
+terminal long differences are folded, unless -o diff is given. json has one line for
+each object, with a JSON Patch (RFC 6902) from its first state to its second one.
 ` + pastHelp
 
 // NewDiff returns the command exporter diff.
@@ -70,17 +69,17 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	if err != nil {
 		return err
 	}
-	reader, of, err := p.open(ctx, c, args)
+	reader, objects, err := p.open(ctx, c, args)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	states, err := readStates(ctx, c, reader, of, first, second)
+	states, err := readStates(ctx, c, reader, objects, first, second)
 	if err != nil {
 		return err
 	}
 	for _, s := range states {
-		if err := p.printCoverage(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
+		if err := p.printCoverage(c.ErrOrStderr(), s.Moment, s.Coverage, s.Missing); err != nil {
 			return err
 		}
 	}
@@ -88,7 +87,7 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	if since.IsZero() {
 		since = first.Happened
 	}
-	if p.requests, err = p.requestsSince(ctx, c, reader, &of, since); err != nil {
+	if p.requests, err = p.requestsSince(ctx, c, reader, &objects, since); err != nil {
 		return err
 	}
 	out, end := p.page(c.OutOrStdout(), false)
@@ -102,16 +101,16 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	return cli.ObjectsDiffer(count)
 }
 
-// difference is what became of an object, as json has it.
+// difference is how an object changed, in the format json.
 type difference struct {
 	Resource  string            `json:"resource"`
 	Namespace string            `json:"namespace,omitempty"`
 	Name      string            `json:"name"`
-	Op        string            `json:"op"` // c, u or d: what happened to it between the moments
+	Op        string            `json:"op"` // c, u or d: the change between the moments
 	From      string            `json:"from,omitempty"`
 	To        string            `json:"to,omitempty"`
 	Patch     []query.Operation `json:"patch,omitempty"`
-	By        []string          `json:"by,omitempty"` // who is known to have changed it between the moments; there may be more
+	By        []string          `json:"by,omitempty"` // users known to have changed it between the moments
 
 	lines []query.Line
 }
@@ -124,7 +123,7 @@ func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, sta
 			return err
 		}
 		count++
-		d.By = p.requests.Between(before, after)
+		d.By = p.requests.UsersBetween(before, after)
 		return p.printDifference(w, colours, d)
 	})
 	if err != nil {
@@ -133,7 +132,7 @@ func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, sta
 	return count, w.Flush()
 }
 
-// difference compares two states of an object; nil: only what each update changes differs.
+// difference compares two states of an object. It returns nil if they differ only in bookkeeping.
 func (p *differing) difference(before, after *query.Object) (d *difference, err error) {
 	d = &difference{Op: "u"}
 	d.name(before, after)
@@ -196,7 +195,7 @@ func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *dif
 	return err
 }
 
-// entry makes the text of a difference for somebody at a terminal.
+// entry returns the text of a difference for a terminal.
 func (p *differing) entry(colours *screen.Colours, sign string, d *difference) plain.Own {
 	parts := []screen.Part{{Text: sign + " ", Paint: colours.Of(sign[0])}, {Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
 	if d.Namespace != "" {

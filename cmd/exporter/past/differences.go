@@ -8,11 +8,10 @@ import (
 	"kubecdc/query"
 )
 
-// unlimited is the width of lines elsewhere than on a terminal, and where everything is asked for.
+// unlimited is the width of lines outside of a terminal, and if all is to be shown.
 const unlimited = 1 << 30
 
-// differences makes lines of what differs, each of at most width columns. Without colours brackets tell which words of a text are gone, and
-// which are new.
+// differences formats lines of at most width columns. Without colours, brackets mark the removed and the new words of a text.
 func differences(c *screen.Colours, lines []query.Line, width int) plain.Own {
 	var text strings.Builder
 	for _, l := range lines {
@@ -44,7 +43,7 @@ func part(c *screen.Colours, p query.Part, word bool) screen.Part {
 	return screen.Part{Text: "{+" + p.Text + "+}"}
 }
 
-// inWords says what differs in a few words: the first members, with their values where these are short.
+// inWords describes a difference in a few words: the first members, with their values if they are short.
 func inWords(lines []query.Line) string {
 	const most, long = 3, 30
 	var words []string
@@ -76,7 +75,7 @@ const (
 	foldTo    = 10
 )
 
-// below makes the lines below a change.
+// below formats the lines below a change.
 func (p *pastFlags) below(colours *screen.Colours, lines []query.Line) plain.Own {
 	if !p.folded {
 		return differences(colours, lines, unlimited)

@@ -1,4 +1,4 @@
-// Package past has the commands that ask the log about the past: history, tail, state, diff. The answers come from query.
+// Package past has the commands that ask the log about the past: history, tail, state, diff. Package query answers.
 package past
 
 import (
@@ -22,28 +22,28 @@ import (
 	"kubecdc/sinks"
 )
 
-// logHelp is about what all commands share that read the log.
+// logHelp is the help of all commands that read the log.
 const logHelp = cli.ObjectsHelp + `
-The log is found by the settings of the exporter. No API server is needed if
-KUBECDC_CLUSTER or a kubeconfig names the cluster, and nothing is written.`
+The settings of the exporter locate the log. No API server is needed if KUBECDC_CLUSTER
+or a kubeconfig names the cluster. Nothing is written.`
 
-// endForms are the moments that they may ask about.
+// endForms are the forms of a moment in a question.
 const endForms = moment.Times | moment.Versions | moment.Checkpoints
 
-// pastHelp is about what the commands share that ask about a moment.
+// pastHelp is the help of the commands with a question about a moment.
 var pastHelp = logHelp + `
 
 A moment (TIME) is one of
 ` + endForms.Help() + `
 
-There are two clocks. A time means when things happened: each stream is taken at its
-last watermark by then, and the answer says which that is. With --clock logged it
-means when the log got them.
+There are two clocks. A time means when things happened: the state of each stream at its
+last watermark by then, which the answer names. With --clock logged it means when the
+log got them.
 
-The answer says on stderr from which resourceVersion on the log is complete. If
-something may be missing at that moment, the command says what and fails; with
---incomplete it answers all the same. Updates that the settings ignore
-(KUBECDC_IGNORE_FIELDS, KUBECDC_OPS) are not in the log.`
+stderr says from which resourceVersion on the log is complete. If something may be
+missing at that moment, the command says what and fails; with --incomplete it answers
+anyway. The log lacks updates that the settings ignore (KUBECDC_IGNORE_FIELDS,
+KUBECDC_OPS).`
 
 // pastFlags are the flags of the commands that ask about the past.
 type pastFlags struct {
@@ -52,9 +52,9 @@ type pastFlags struct {
 	clock      string
 	colour     string
 	incomplete bool
-	screen     *screen.Screen // of somebody who reads the answer in its usual form; nil: a pipe, or another form
-	folded     bool           // long differences are shortened there
-	remarks    []string       // to be written below the answer
+	screen     *screen.Screen // the terminal of a user who reads the usual format, or nil
+	folded     bool           // shorten long differences on a terminal
+	remarks    []string       // lines below the answer
 }
 
 func (p *pastFlags) flags(c *cobra.Command, outputs ...string) *cobra.Command {
@@ -67,42 +67,42 @@ func (p *pastFlags) flags(c *cobra.Command, outputs ...string) *cobra.Command {
 	return cli.WithSettings(c, cli.OfLog)
 }
 
-// moments adds the flags of commands that ask about a moment.
+// moments adds the flags of commands with a question about a moment.
 func (p *pastFlags) moments(c *cobra.Command) {
 	p.clockFlag(c, "happened")
 	c.Flags().BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
 }
 
 func (p *pastFlags) clockFlag(c *cobra.Command, usual string) {
-	c.Flags().StringVar(&p.clock, "clock", usual, "which clock times are by: happened or logged")
+	c.Flags().StringVar(&p.clock, "clock", usual, "the clock of times: happened or logged")
 	_ = c.RegisterFlagCompletionFunc("clock", cobra.FixedCompletions([]string{"happened", "logged"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkClock returns the error for a clock that there is not.
+// checkClock returns a fault.Usage for an unknown clock.
 func (p *pastFlags) checkClock() error {
 	if p.clock != "happened" && p.clock != "logged" {
-		return fault.Usagef("--clock is %q, and can be happened or logged", p.clock)
+		return fault.Usagef("--clock is %q, but must be happened or logged", p.clock)
 	}
 	return nil
 }
 
-// open opens the log, and finds the objects in it that are asked about.
+// open opens the log, and returns the objects that the arguments select.
 func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.ReadCloser, found sinks.Objects, err error) {
 	if err = p.Check(); err != nil {
 		return nil, found, err
 	}
 	if !slices.Contains([]string{"", "auto", "always", "never"}, p.colour) {
-		return nil, found, fault.Usagef("--color is %q, and can be auto, always or never", p.colour)
+		return nil, found, fault.Usagef("--color is %q, but must be auto, always or never", p.colour)
 	}
-	p.look(c)
+	p.detectScreen(c)
 	if r, err = cli.OpenReader(ctx, c); err != nil {
 		return nil, found, err
 	}
 	if found, err = p.Select(ctx, c, r, args); err != nil {
 		defer r.Close()
-		if len(args) == 1 && fault.Is[fault.Usage](err) { // a name alone is mostly that of an object
-			if question := near(ctx, r, nil, args[0]); question != "" {
-				err = fault.Usagef("no TYPE is called %q: %s", args[0], question)
+		if len(args) == 1 && fault.Is[fault.Usage](err) { // a single name is usually an object's
+			if question := suggestion(ctx, r, nil, args[0]); question != "" {
+				err = fault.Usagef("there is no TYPE %q: %s", args[0], question)
 			}
 		}
 		return nil, found, err
@@ -110,15 +110,16 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	return r, found, nil
 }
 
-// look finds out whether somebody reads the answer at a terminal, in its usual form.
-func (p *pastFlags) look(c *cobra.Command) {
+// detectScreen sets screen if the output is a terminal, and the format is one that people read.
+func (p *pastFlags) detectScreen(c *cobra.Command) {
 	p.folded = !c.Flags().Changed("output")
 	if p.folded || p.Format == "diff" {
 		p.screen = screen.Of(c.OutOrStdout())
 	}
 }
 
-// page returns the writer of the answer, and what ends it: on a terminal a pager, and the remarks below the answer.
+// page returns the writer of the answer, and a function that ends it. On a terminal these are a pager, and the remarks below the
+// answer.
 func (p *pastFlags) page(out io.Writer, follow bool) (to io.Writer, end func() error) {
 	if p.screen == nil {
 		return out, func() error { return nil }
@@ -140,8 +141,8 @@ func (p *pastFlags) writeRemarks(to io.Writer) error {
 	return nil
 }
 
-// remark writes a note about the answer: on a terminal below it, else at once.
-func (p *pastFlags) remark(errs io.Writer, text string) {
+// addRemark writes a remark about the answer: on a terminal below the answer, else at once.
+func (p *pastFlags) addRemark(errs io.Writer, text string) {
 	if p.screen != nil {
 		p.remarks = append(p.remarks, text)
 		return
@@ -161,23 +162,24 @@ func (p *pastFlags) target(flag, text string) (query.Target, error) {
 	return query.TargetOf(m, p.clock == "logged"), err
 }
 
-// manyStreams is above how many streams nobody reads a line of each.
+// manyStreams is above which number of streams there is no line for each.
 const manyStreams = 10
 
-// printCoverage writes how far an answer is complete, on a terminal below it, and refuses it if something may be missing.
-func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
+// printCoverage writes how far an answer is complete. It returns an error if something may be missing and --incomplete is not
+// set.
+func (p *pastFlags) printCoverage(errs io.Writer, moment query.Target, coverage []query.Coverage, missing []string) error {
 	if p.screen != nil {
-		return p.remarkCoverage(at, coverage, missing)
+		return p.remarkCoverage(moment, coverage, missing)
 	}
 	if len(coverage) > manyStreams {
 		first := slices.MinFunc(coverage, func(a, b query.Coverage) int { return a.AtTime.Compare(b.AtTime) }).AtTime
-		plain.Fprintf(errs, "# %d streams, with watermarks of %s and later; of a resource that is named this says more\n", len(coverage),
+		plain.Fprintf(errs, "# %d streams, with watermarks of %s and later; name a resource to see more\n", len(coverage),
 			first.UTC().Format(time.RFC3339))
 		coverage = nil
 	}
 	for _, c := range coverage {
 		if c.Unserved {
-			plain.Fprintf(errs, "# %s: its CRD did not exist, so nothing of it did\n", c.Stream)
+			plain.Fprintf(errs, "# %s: its CRD did not exist, so there were no objects\n", c.Stream)
 			continue
 		}
 		plain.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
@@ -190,17 +192,17 @@ func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []qu
 		return nil
 	}
 	if !p.incomplete {
-		return refusal(at, missing)
+		return refusal(moment, missing)
 	}
 	incomplete := &query.IncompleteError{Missing: missing}
 	plain.Fprintf(errs, "# %s\n", plain.Own(strings.ReplaceAll(plain.Lines(incomplete.Error()), "\n", "\n# ")))
 	return nil
 }
 
-// remarkCoverage says below the answer how far it is complete.
-func (p *pastFlags) remarkCoverage(at query.Target, coverage []query.Coverage, missing []string) error {
+// remarkCoverage is printCoverage for a terminal, where the text comes below the answer.
+func (p *pastFlags) remarkCoverage(moment query.Target, coverage []query.Coverage, missing []string) error {
 	if len(missing) > 0 && !p.incomplete {
-		return refusal(at, missing)
+		return refusal(moment, missing)
 	}
 	if text := completeness(coverage, missing, time.Now()); text != "" && !slices.Contains(p.remarks, text) {
 		p.remarks = append(p.remarks, text)
@@ -208,14 +210,14 @@ func (p *pastFlags) remarkCoverage(at query.Target, coverage []query.Coverage, m
 	return nil
 }
 
-func refusal(at query.Target, missing []string) error {
-	return fmt.Errorf("%s: %w\n--incomplete answers all the same", at, &query.IncompleteError{Missing: missing})
+func refusal(moment query.Target, missing []string) error {
+	return fmt.Errorf("%s: %w\n--incomplete answers anyway", moment, &query.IncompleteError{Missing: missing})
 }
 
-// notKept says what to do about a log that does not go back far enough.
-func notKept(err error) error {
-	if errors.Is(err, sinks.ErrNotKept) {
-		return fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY, KUBECDC_SINK_POSTGRES_HISTORY or KUBECDC_SQLITE_HISTORY says how long the log keeps every change", err)
+// withRetentionHint adds what to do to the error of a log that does not go back far enough.
+func withRetentionHint(err error) error {
+	if errors.Is(err, sinks.ErrNotRetained) {
+		return fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY, KUBECDC_SINK_POSTGRES_HISTORY or KUBECDC_SQLITE_HISTORY says how long the log retains every change", err)
 	}
 	return err
 }

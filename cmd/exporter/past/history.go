@@ -24,15 +24,15 @@ var historyHelp = `Show every change of objects: when, what, and by whom.
   exporter history no/worker-1 -o json | jq .patch
   exporter history --by alice --since 24h
 
-Changes of several objects are in the order in which they happened. By whom: the user,
-if the API server's audit events tell, and the field managers whose entry in the
-object's managedFields changed. Nothing in an object tells who deleted it; the history
-says if its owner or its namespace was deleted before, as far as the log has these. Without --since it begins where the log does.
+Changes of several objects come in the order in which they happened. By whom is the
+user, if the API server's audit events show it, and the field managers whose entries in
+managedFields changed. An object does not record who deleted it. But the history says if
+its owner or its namespace was deleted before, if the log has these. Without --since it
+begins at the start of the log.
 
-An inferred change was found by comparing two states after a gap: it may stand for
-several. Changes that are not in the log any more, and updates that the settings
-ignore, are not shown; stderr says from which resourceVersion on the log has every
-change.
+An inferred change was found by comparing two states after a gap, so it may stand for
+several. Pruned changes, and updates that the settings ignore, are not shown. stderr says
+from which resourceVersion on the log has every change.
 ` + changesHelp
 
 // history prints changes in the order in which they happened, with the reasons of deletions.
@@ -40,73 +40,73 @@ type history struct{ changes }
 
 // NewHistory returns the command exporter history.
 func NewHistory() *cobra.Command {
-	t := &history{changes{printer: printer{teller: query.Teller{Remember: true}}}}
-	t.incomplete = true // a history has what there is
+	t := &history{changes{printer: printer{events: query.EventMaker{Remember: true}}}}
+	t.incomplete = true // a history shows what the log has
 	c := t.flags(&cobra.Command{Use: "history " + cli.ObjectsUse + " [flags]", Short: "Show every change of objects", Long: historyHelp},
 		"diff", "table")
-	c.RunE = func(c *cobra.Command, args []string) error { return notKept(t.run(c.Context(), c, args)) }
+	c.RunE = func(c *cobra.Command, args []string) error { return withRetentionHint(t.run(c.Context(), c, args)) }
 	return c
 }
 
 func (t *history) run(ctx context.Context, c *cobra.Command, args []string) error {
-	r, of, err := t.open(ctx, c, args)
+	r, objects, err := t.open(ctx, c, args)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	t.titled, t.bodies = len(of.Names) != 1 || of.Namespace == "", t.since != ""
-	if err := t.readRequests(ctx, c, r, &of, t.begin.Time); err != nil {
+	t.hasTitles, t.hasBodies = len(objects.Names) != 1 || objects.Namespace == "", t.since != ""
+	if err := t.readRequests(ctx, c, r, &objects, t.begin.Time); err != nil {
 		return err
 	}
-	coverage, missing, err := query.Covered(ctx, r, &of)
+	coverage, missing, err := query.Covered(ctx, r, &objects)
 	if err != nil {
 		return err
 	}
 	if err := t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing); err != nil {
 		return err
 	}
-	end, err := r.At(ctx, time.Time{})
+	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
-	q := of.Query()
+	q := objects.Query()
 	q.To = &end
 	past, err := t.past(ctx, c, r, q)
 	if err != nil {
 		return err
 	}
-	if len(past) == 0 && len(of.Names) > 0 && !t.follow {
-		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(of.Names, ", "), inNamespace(of.Namespace))
-		return nothing(ctx, r, &of, coverage, text)
+	if len(past) == 0 && len(objects.Names) > 0 && !t.follow {
+		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(objects.Names, ", "), inNamespace(objects.Namespace))
+		return notFound(ctx, r, &objects, coverage, text)
 	}
 	return t.print(ctx, c, r, q, past)
 }
 
-// past reads the changes that the log has, and sorts them.
+// past returns the changes in the log, sorted.
 func (t *history) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (_ []line, err error) {
 	switch {
-	case t.since != "" && t.begin == moment.Moment{}: // now
+	case t.since != "" && t.begin == moment.Moment{}: // --since now
 		return nil, nil
 	case t.since != "":
-		if q.After, err = t.after(ctx, c, r, q.Resources); err != nil {
+		if q.After, err = t.start(ctx, c, r, q.Resources); err != nil {
 			return nil, err
 		}
 	}
 	var past lines
 	var deletions []*deletion
-	err = t.read(ctx, c, r, q, func(l *sinks.Logged, by *query.Who) error {
-		at, _ := l.Happened()
-		now, _ := past.begin(l, at)
-		if isCaused := l.Op == change.Delete && (by != nil || t.Format == "diff"); isCaused {
-			l = owned(l)
-			e, err := t.event(l, by)
-			deletions = append(deletions, &deletion{query.DeletionOf(l, by), l, e})
+	err = t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) error {
+		happened, _ := l.Happened()
+		now, _ := past.newLine(l, happened)
+		if isCaused := l.Op == change.Delete && (requester != nil || t.Format == "diff"); isCaused {
+			l = clone(l)
+			e, err := t.event(l, requester)
+			deletions = append(deletions, &deletion{query.DeletionOf(l, requester), l, e})
 			now.deletion = deletions[len(deletions)-1]
 			past.add(now)
 			return err
 		}
-		e, err := t.event(l, by)
-		if err != nil || t.by != "" && !by.Is(t.by) {
+		e, err := t.event(l, requester)
+		if err != nil || t.user != "" && !requester.Is(t.user) {
 			return err
 		}
 		now.text, err = t.text(l, e)
@@ -116,18 +116,18 @@ func (t *history) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	if err != nil {
 		return nil, err
 	}
-	return t.caused(ctx, r, past.sorted(), deletions)
+	return t.addCauses(ctx, r, past.sorted(), deletions)
 }
 
-// deletion is a deletion whose text is made once its cause is known.
+// deletion is a deletion whose text is made when its cause is known.
 type deletion struct {
 	*query.Deletion
 	change *sinks.Logged
 	event  *query.Event
 }
 
-// caused finds the causes of deletions, makes their texts, and drops those that are not of the user who is asked for.
-func (t *history) caused(ctx context.Context, r sinks.Reader, all []line, deletions []*deletion) ([]line, error) {
+// addCauses finds the causes of deletions, and makes their texts. It drops deletions by other users than --by.
+func (t *history) addCauses(ctx context.Context, r sinks.Reader, all []line, deletions []*deletion) ([]line, error) {
 	var asked []*query.Deletion
 	for _, d := range deletions {
 		asked = append(asked, d.Deletion)
@@ -135,10 +135,10 @@ func (t *history) caused(ctx context.Context, r sinks.Reader, all []line, deleti
 	if err := query.Causes(ctx, r, asked); err != nil {
 		return nil, err
 	}
-	kept := all[:0]
+	wanted := all[:0]
 	for _, l := range all {
 		if d := l.deletion; d != nil {
-			if t.by != "" && !d.By.Is(t.by) {
+			if t.user != "" && !d.Requester.Is(t.user) {
 				continue
 			}
 			var err error
@@ -149,13 +149,13 @@ func (t *history) caused(ctx context.Context, r sinks.Reader, all []line, deleti
 				l.text += plain.Sprintf("  %s\n", d.Cause)
 			}
 		}
-		kept = append(kept, l)
+		wanted = append(wanted, l)
 	}
-	return kept, nil
+	return wanted, nil
 }
 
-// owned returns a copy that stays valid, without the record, which no text has.
-func owned(l *sinks.Logged) *sinks.Logged {
+// clone returns a copy that remains valid, without key and value, which no text shows.
+func clone(l *sinks.Logged) *sinks.Logged {
 	c := *l
 	c.Key, c.Value, c.JSONKey, c.JSONValue, c.Headers = nil, nil, nil, nil, nil
 	c = c.Clone()

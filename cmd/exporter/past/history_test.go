@@ -23,7 +23,7 @@ func TestAHistoryInYAMLIsTheOneInJSON(t *testing.T) {
 	stream := change.NewStream(change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}, "", "", "")
 	history := func(format, separator string) []string {
 		var out bytes.Buffer
-		p := &printer{flags: &pastFlags{Output: cli.Output{Format: format}}, teller: query.Teller{Remember: true}}
+		p := &printer{flags: &pastFlags{Output: cli.Output{Format: format}}, events: query.EventMaker{Remember: true}}
 		for i, body := range []string{`{"data":{"a":"1"}}`, `{"data":{"a":"yes","b":"2026-11-22"}}`} {
 			l := &sinks.Logged{Logged: time.Unix(100, 0), Change: change.Change{Stream: stream, Op: change.Create, Namespace: "default", Name: "app",
 				UID: "u", ResourceVersion: change.VersionOf(uint64(10 + i)), Time: time.Unix(99, 0), After: []byte(body)}}
@@ -49,7 +49,7 @@ func TestAHistoryInYAMLIsTheOneInJSON(t *testing.T) {
 	}
 }
 
-// livesLog is a log that has changes, and gets others while it is followed.
+// livesLog is a log that gets more changes while it is followed.
 type livesLog struct {
 	sinks.Reader
 	past, next []sinks.Logged
@@ -70,13 +70,13 @@ func (l livesLog) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Lo
 	return nil
 }
 
-// Where the log has no before-images, what it had of an object stands in: for its deletion too, though another object has its name since,
-// and for what comes then.
-func TestAHistoryWithoutImagesTellsEachLifeApart(t *testing.T) {
+// If the log has no before-images, the object's last state replaces them. That holds for its deletion, even if another object has
+// its name since, and for later changes.
+func TestAHistoryWithoutImagesSeparatesLives(t *testing.T) {
 	logged := func(op change.Op, uid string, version uint64, data string) sinks.Logged {
-		at := time.Unix(int64(version), 0)
-		l := sinks.Logged{Logged: at, Change: change.Change{Stream: change.ParseStream("configmaps"), Op: op, Namespace: "shop", Name: "app",
-			UID: uid, ResourceVersion: change.VersionOf(version), Time: at}}
+		minute := time.Unix(int64(version), 0)
+		l := sinks.Logged{Logged: minute, Change: change.Change{Stream: change.ParseStream("configmaps"), Op: op, Namespace: "shop", Name: "app",
+			UID: uid, ResourceVersion: change.VersionOf(version), Time: minute}}
 		if op != change.Delete {
 			l.After = []byte(`{"data":{"a":"` + data + `"}}`)
 		}
@@ -85,7 +85,7 @@ func TestAHistoryWithoutImagesTellsEachLifeApart(t *testing.T) {
 	log := livesLog{past: []sinks.Logged{logged(change.Create, "u-1", 1, "1"), logged(change.Delete, "u-1", 2, ""), logged(change.Create, "u-2", 3, "2")},
 		next: []sinks.Logged{logged(change.Update, "u-2", 4, "3")}}
 	p := history{changes{printer: *printing(t, "diff", "never"), follow: true, refreshed: time.Now().Add(time.Hour)}}
-	p.Format, p.teller.Remember = "diff", true
+	p.Format, p.events.Remember = "diff", true
 	p.labelled, _ = new(sinks.Objects).Labelled()
 	var out bytes.Buffer
 	c := &cobra.Command{}

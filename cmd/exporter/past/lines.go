@@ -10,37 +10,36 @@ import (
 	"kubecdc/sinks"
 )
 
-// line is a change as it is printed. at is the time that changes are sorted by, and seen is when the exporter read it.
+// line is a printed change. Changes are sorted by sortedBy, then by seen, which is when the exporter read them.
 type line struct {
-	at, seen time.Time
-	key      string // of the object
-	text     plain.Own
-	deletion *deletion // whose text is not made yet; else nil
+	sortedBy, seen time.Time
+	key            string // identifies the object
+	text           plain.Own
+	deletion       *deletion // nil unless it is a deletion whose text is not yet made
 }
 
 func (l line) compare(other line) int {
-	return cmp.Or(l.at.Compare(other.at), l.seen.Compare(other.seen))
+	return cmp.Or(l.sortedBy.Compare(other.sortedBy), l.seen.Compare(other.seen))
 }
 
-// lines collects the changes of the past, of which a log has the order of each object alone. They are sorted by time when all were read.
+// lines collects past changes and sorts them by time. A log has only the order of each object's changes.
 type lines struct {
-	most int // keeps the newest of them; 0: all
-	all  []line
-	last map[string]line // of each object in all. No later change of the object is sorted before it
-	gone line            // the newest one that was dropped
+	most    int // retains this many of the newest; 0: all
+	all     []line
+	last    map[string]line // the last line of each object in all: its later changes are sorted after it
+	dropped line            // the newest dropped line
 }
 
-// begin returns the line of a change that happened, or was logged, at a time; its text is still missing. It reports false if there are
-// enough newer ones.
-func (s *lines) begin(l *sinks.Logged, at time.Time) (now line, wanted bool) {
-	now = line{at: at, seen: l.Time, key: change.ResourceOf(l.Stream.ID()).ID() + "\x00" + l.Change.Key()}
+// newLine returns the line of a change at a time, without its text. It returns false if there are enough newer lines.
+func (s *lines) newLine(l *sinks.Logged, t time.Time) (now line, wanted bool) {
+	now = line{sortedBy: t, seen: l.Time, key: change.ResourceOf(l.Stream.ID()).ID() + "\x00" + l.Change.Key()}
 	if before := s.last[now.key]; now.compare(before) < 0 {
-		now.at, now.seen = before.at, before.seen
+		now.sortedBy, now.seen = before.sortedBy, before.seen
 	}
-	return now, s.gone.at.IsZero() || now.compare(s.gone) >= 0
+	return now, s.dropped.sortedBy.IsZero() || now.compare(s.dropped) >= 0
 }
 
-// add adds a line. Now and then it drops those of which there are enough newer ones, so that memory does not grow with the log.
+// add adds a line. From time to time it drops the oldest lines above the limit, so memory does not grow with the log.
 func (s *lines) add(l line) {
 	if s.last == nil {
 		s.last = map[string]line{}
@@ -51,11 +50,11 @@ func (s *lines) add(l line) {
 	}
 }
 
-// sorted sorts the lines, and drops all but the newest.
+// sorted sorts the lines, and drops the oldest above the limit.
 func (s *lines) sorted() []line {
 	slices.SortStableFunc(s.all, line.compare)
 	if n := len(s.all) - s.most; s.most > 0 && n > 0 {
-		s.gone = s.all[n-1]
+		s.dropped = s.all[n-1]
 		s.all = slices.Delete(s.all, 0, n)
 		clear(s.last)
 		for _, l := range s.all {

@@ -12,44 +12,45 @@ import (
 	"kubecdc/sinks"
 )
 
-// printer makes text of changes, in the order in which they are given to it.
+// printer formats changes, which it gets in their order.
 type printer struct {
-	flags   *pastFlags
-	colours *screen.Colours
-	all     bool // what changes with every update, too
-	titled  bool // each change has the name of its object
-	bodies  bool // documents have the object before and after
-	logged  bool // on a terminal the time is when the log got the change
-	teller  query.Teller
+	flags       *pastFlags
+	colours     *screen.Colours
+	all         bool // also show bookkeeping
+	hasTitles   bool // each change names its object
+	hasBodies   bool // documents have the object before and after
+	showsLogged bool // on a terminal, show when the log got the change
+	events      query.EventMaker
 }
 
-// change makes the text of a change.
-func (p *printer) change(l *sinks.Logged, by *query.Who) (plain.Own, error) {
-	e, err := p.event(l, by)
+// change returns the text of a change.
+func (p *printer) change(l *sinks.Logged, requester *query.Who) (plain.Own, error) {
+	e, err := p.event(l, requester)
 	if err != nil {
 		return "", err
 	}
 	return p.text(l, e)
 }
 
-// eventWithBodies is a change as tail has it in json and yaml.
+// eventWithBodies is a change in the json and yaml of tail.
 type eventWithBodies struct {
 	*query.Event
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
 }
 
-// event returns what the format tells of a change; nil: it needs nothing. It is called for all changes in their order, since it remembers.
-func (p *printer) event(l *sinks.Logged, by *query.Who) (*query.Event, error) {
+// event returns the event of a change, or nil if the format does not need it. Call it for all changes in their order, since it
+// remembers states.
+func (p *printer) event(l *sinks.Logged, requester *query.Who) (*query.Event, error) {
 	if p.flags.Format == "name" || p.flags.Format == "table" && p.flags.screen == nil {
 		return nil, nil
 	}
-	e, err := p.teller.Event(l)
-	e.By = by
+	e, err := p.events.Event(l)
+	e.By = requester
 	return e, err
 }
 
-// text makes the text of a change and its event.
+// text returns the text of a change and its event.
 func (p *printer) text(l *sinks.Logged, e *query.Event) (plain.Own, error) {
 	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
 	logged := l.Logged.UTC().Format(time.RFC3339)
@@ -65,13 +66,13 @@ func (p *printer) text(l *sinks.Logged, e *query.Event) (plain.Own, error) {
 			e.Time.Format(time.RFC3339), l.UID), nil
 	case p.flags.Format == "diff":
 		return p.changelog(e)
-	case p.bodies:
+	case p.hasBodies:
 		return p.flags.Document(&eventWithBodies{e, change.OrNull(l.Before), change.OrNull(l.After)})
 	}
 	return p.flags.Document(e)
 }
 
-// row returns a row of the table: the first five columns, and with wide all. Other formats have none.
+// row returns a row of the table: the first five columns, or all with the format wide. It returns "" for other formats.
 func (p *printer) row(columns ...any) plain.Own {
 	const narrow = "%-20s  %-8s  %-12s  %-30s  %s"
 	switch {
@@ -84,19 +85,19 @@ func (p *printer) row(columns ...any) plain.Own {
 	return ""
 }
 
-// changelog makes a title, and lines of what differs.
+// changelog returns a title, and the lines that differ.
 func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 	op, _ := change.ParseOp(e.Op)
 	title := plain.Sprintf("%s  ", e.Time.Format(time.RFC3339))
-	if p.titled {
+	if p.hasTitles {
 		title += plain.Sprintf("%s %s  ", e.Resource, change.ObjectKey(e.Namespace, e.Name))
 	}
 	title += plain.Sprintf("%s  resourceVersion %s", op.Past(), e.ResourceVersion)
 	if e.Gap != "" && e.TimeFrom == change.FromExporter {
-		title += "  (seen then: nothing tells when it happened)"
+		title += "  (seen then; it may have happened earlier)"
 	}
-	if by := e.By.Text(e.Managers); by != "" {
-		title += plain.Sprintf("  by %s", by)
+	if text := e.By.Text(e.Managers); text != "" {
+		title += plain.Sprintf("  by %s", text)
 	}
 	if e.Inferred {
 		title += plain.Sprintf("  (inferred: it was not seen as an event, and may stand for several changes of gap %s)", e.Gap)
@@ -112,18 +113,18 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 	return text + differences(p.colours, lines, unlimited), err
 }
 
-// entry makes a line of a change for somebody at a terminal: in a table with what changed, else with the differences below it.
+// entry returns the text of a change for a terminal: one line in a table, or a line with the differences below it.
 func (p *printer) entry(e *query.Event) (plain.Own, error) {
 	op, _ := change.ParseOp(e.Op)
 	line := screen.Change{At: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, By: e.By.Text(e.Managers)}
-	if p.logged {
+	if p.showsLogged {
 		line.At = e.Logged
 	}
 	if op == change.Read {
 		line.Notes = append(line.Notes, "listed")
 	}
 	if e.Gap != "" && e.TimeFrom == change.FromExporter {
-		line.Notes = append(line.Notes, "seen then: nothing tells when it happened")
+		line.Notes = append(line.Notes, "seen then; it may have happened earlier")
 	}
 	if e.Inferred {
 		line.Notes = append(line.Notes, "inferred: it may stand for several changes")

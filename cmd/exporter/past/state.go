@@ -19,7 +19,7 @@ import (
 	"kubecdc/sinks"
 )
 
-var stateHelp = `Show what objects were at a moment, from the log alone.
+var stateHelp = `Show objects as they were at a moment, from the log alone.
 
   exporter state --at 2h deploy -n shop
   exporter state --at 2026-11-22 deploy/web -n shop -o yaml | kubectl diff -f -
@@ -27,12 +27,12 @@ var stateHelp = `Show what objects were at a moment, from the log alone.
 
 yaml and json are ready for kubectl diff and kubectl apply: they leave out
 status, and what the server sets (managedFields, resourceVersion, uid, generation,
-creationTimestamp). With --full objects are as they were.
+creationTimestamp). With --full objects are complete.
 ` + pastHelp
 
 // NewState returns the command exporter state.
 func NewState() *cobra.Command {
-	p, at, full := &pastFlags{}, "", false
+	p, moment, full := &pastFlags{}, "", false
 	c := &cobra.Command{
 		Use:     "state [--at TIME] TYPE[,TYPE...] [NAME...] | TYPE/NAME... [flags]",
 		Short:   "Show what objects were at a moment",
@@ -40,31 +40,31 @@ func NewState() *cobra.Command {
 		Long:    stateHelp,
 		Args:    cli.Args(1, math.MaxInt),
 		RunE: func(c *cobra.Command, args []string) error {
-			return p.state(c.Context(), c, at, full, args)
+			return p.state(c.Context(), c, moment, full, args)
 		},
 	}
-	c.Flags().StringVar(&at, "at", "now", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
-	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
+	c.Flags().StringVar(&moment, "at", "now", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+	c.Flags().BoolVar(&full, "full", false, "complete objects, with status and what the server sets")
 	p.moments(c)
 	return p.flags(c, "table", "wide", "name", "yaml", "json", cli.JSONPath)
 }
 
-func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
-	target, err := p.target("--at", at)
+func (p *pastFlags) state(ctx context.Context, c *cobra.Command, moment string, full bool, args []string) error {
+	target, err := p.target("--at", moment)
 	if err != nil {
 		return err
 	}
-	reader, of, err := p.open(ctx, c, args)
+	reader, objects, err := p.open(ctx, c, args)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	states, err := readStates(ctx, c, reader, of, target)
+	states, err := readStates(ctx, c, reader, objects, target)
 	if err != nil {
 		return err
 	}
 	state := states[0]
-	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
+	if err := p.printCoverage(c.ErrOrStderr(), state.Moment, state.Coverage, state.Missing); err != nil {
 		return err
 	}
 	out, end := p.page(c.OutOrStdout(), false)
@@ -72,12 +72,12 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full
 	if err := state.Objects(func(*query.Object) error { count++; return nil }); err != nil {
 		return err
 	}
-	if len(of.Names) > 0 && count == 0 {
-		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(of.Names, ", "), target, inNamespace(of.Namespace))
-		return nothing(ctx, reader, &of, state.Coverage, text)
+	if len(objects.Names) > 0 && count == 0 {
+		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(objects.Names, ", "), target, inNamespace(objects.Namespace))
+		return notFound(ctx, reader, &objects, state.Coverage, text)
 	}
-	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(out), full: full, typed: len(of.Resources) > 1,
-		one: len(of.Names) == 1 && count == 1}
+	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(out), full: full, namesTypes: len(objects.Resources) > 1,
+		isOne: len(objects.Names) == 1 && count == 1}
 	if err := s.write(state); err != nil {
 		return err
 	}
@@ -87,20 +87,20 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full
 	return end()
 }
 
-// readStates reads states, and shows on a terminal how much of the log was read.
-func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, of sinks.Objects, at ...query.Target) ([]*query.State, error) {
+// readStates reads states. On a terminal it shows how much of the log was read.
+func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, objects sinks.Objects, moments ...query.Target) ([]*query.State, error) {
 	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
-	states, err := query.ReadStates(ctx, r, query.Question{Objects: of, Progress: show.At}, at...)
+	states, err := query.ReadStates(ctx, r, query.Question{Objects: objects, Progress: show.Report}, moments...)
 	show.End()
-	return states, notKept(err)
+	return states, withRetentionHint(err)
 }
 
 type stateWriter struct {
 	*pastFlags
-	w     *bufio.Writer
-	full  bool
-	typed bool // the types are told with the names
-	one   bool // the state is one object that was asked for, and no list
+	w          *bufio.Writer
+	full       bool
+	namesTypes bool // names have their type
+	isOne      bool // the question is one object, not a list
 }
 
 func (s *stateWriter) write(state *query.State) error {
@@ -125,7 +125,7 @@ func (s *stateWriter) document(o *query.Object) error {
 	if err != nil {
 		return err
 	}
-	if !s.one {
+	if !s.isOne {
 		plain.Fprintf(s.w, "---\n")
 	}
 	text, err := s.Indented(json.RawMessage(body))
@@ -135,7 +135,7 @@ func (s *stateWriter) document(o *query.Object) error {
 	return err
 }
 
-// path prints what the path finds in the object, or in the list of all.
+// path prints the result of the path in the object, or in the list of all objects.
 func (s *stateWriter) path(state *query.State) error {
 	var all bytes.Buffer
 	out := s.w
@@ -154,7 +154,7 @@ func (s *stateWriter) list(state *query.State) error {
 	separator := `{"apiVersion":"v1","kind":"List","items":[`
 	err := state.Objects(func(o *query.Object) error {
 		body, err := shown(o.Body, s.full)
-		if !s.one {
+		if !s.isOne {
 			plain.Fprintln(s.w, separator)
 			separator = ","
 		}
@@ -163,10 +163,10 @@ func (s *stateWriter) list(state *query.State) error {
 		}
 		return cli.Write(s.w, plain.Own(plain.JSON(body)))
 	})
-	if !s.one && separator != "," {
+	if !s.isOne && separator != "," {
 		plain.Fprintf(s.w, "%s", separator)
 	}
-	if !s.one {
+	if !s.isOne {
 		plain.Fprintf(s.w, "]}")
 	}
 	plain.Fprintf(s.w, "\n")
@@ -187,7 +187,7 @@ func (s *stateWriter) table(state *query.State) error {
 	now := time.Now()
 	err := state.Objects(func(o *query.Object) error {
 		name := o.Name
-		if s.typed {
+		if s.namesTypes {
 			name = o.Resource + "/" + name
 		}
 		if s.Format == "wide" {
@@ -209,7 +209,7 @@ func (s *stateWriter) table(state *query.State) error {
 // serverSet are the members of metadata that the API server sets.
 var serverSet = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"}
 
-// shown is an object without its status and what the server sets; all of it with full.
+// shown returns an object without its status and the fields that the server sets. With full it returns the complete object.
 func shown(body []byte, full bool) ([]byte, error) {
 	if full {
 		return body, nil
@@ -229,7 +229,7 @@ func shown(body []byte, full bool) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// inNamespace names a namespace, or none.
+// inNamespace returns " in namespace NAME", or "" without a namespace.
 func inNamespace(namespace string) string {
 	if namespace == "" {
 		return ""

@@ -12,12 +12,12 @@ import (
 
 var errFull = errors.New("no space left on device")
 
-// fullDisk is an output that takes nothing.
+// fullDisk is an output that refuses all writes.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
-// Otherwise a script would take a part of the state for all of it.
+// Otherwise a script would mistake a part of the state for all of it.
 func TestAStateThatCanNotBeWrittenIsAnError(t *testing.T) {
 	for _, format := range []string{"table", "json"} {
 		s := &stateWriter{pastFlags: &pastFlags{Output: cli.Output{Format: format}}, w: bufio.NewWriter(fullDisk{})}

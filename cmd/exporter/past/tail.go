@@ -15,8 +15,8 @@ import (
 	"kubecdc/sinks"
 )
 
-var tailHelp = `Show changes as the log gets them, as kubectl get --watch does, but of several
-types, from any moment on, and with what each changed.
+var tailHelp = `Show changes as the log gets them. Unlike kubectl get --watch it shows several types,
+from any moment on, and what changed.
 
   exporter tail
   exporter tail -n 20
@@ -25,18 +25,18 @@ types, from any moment on, and with what each changed.
   exporter tail deploy --where 'op == "u" && before.spec.replicas > after.spec.replicas'
   exporter tail no -o jsonpath='{.name} {.op}'
 
-Without --since the tail begins now; with -n 20 (--lines) it begins with the last 20
-changes. json and yaml have before and after, too.
+Without --since the tail begins now. -n 20 (--lines) begins with the last 20 changes.
+json and yaml also have before and after.
 ` + changesHelp
 
-// tail prints changes as they were logged, and then those that come.
+// tail prints changes in the order of the log, then new ones.
 type tail struct {
 	changes
-	last int // begins with so many of those that the log has; 0: with none
+	last int // number of logged changes to begin with
 }
 
-// namespaceOrLines is the flag -n of the command tail: a namespace, as in all commands, or how many changes, as in tail(1). The
-// namespace of a number can still be selected by --where.
+// namespaceOrLines is the flag -n of exporter tail: a namespace, as in all commands, or a number of changes, as in tail(1). A
+// namespace that is a number can be selected by --where.
 type namespaceOrLines struct{ *tail }
 
 func (n namespaceOrLines) String() string { return "" }
@@ -56,12 +56,12 @@ func (n namespaceOrLines) Set(text string) error {
 
 // NewTail returns the command exporter tail.
 func NewTail() *cobra.Command {
-	t := &tail{changes: changes{follow: true, printer: printer{titled: true, bodies: true, logged: true}}}
+	t := &tail{changes: changes{follow: true, printer: printer{hasTitles: true, hasBodies: true, showsLogged: true}}}
 	c := t.flags(&cobra.Command{Use: "tail " + cli.ObjectsUse + " [flags]", Short: "Show changes as the log gets them", Long: tailHelp},
 		"table", "diff")
-	c.RunE = func(c *cobra.Command, args []string) error { return notKept(t.run(c.Context(), c, args)) }
+	c.RunE = func(c *cobra.Command, args []string) error { return withRetentionHint(t.run(c.Context(), c, args)) }
 	c.Flags().BoolVar(&t.incomplete, "incomplete", false, "answer although something may be missing")
-	c.Flags().IntVar(&t.last, "lines", 0, "begin with so many of the last changes; -n 20 does it too")
+	c.Flags().IntVar(&t.last, "lines", 0, "begin with this many of the last changes, as -n 20 does")
 	n := c.Flags().Lookup("namespace")
 	n.Value, n.Usage = namespaceOrLines{t}, n.Usage+"; a number is --lines"
 	return c
@@ -69,9 +69,9 @@ func NewTail() *cobra.Command {
 
 func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	if t.last < 0 {
-		return fault.Usage("--lines: write a number of changes")
+		return fault.Usage("--lines: give a number of changes, not below 0")
 	}
-	r, of, err := t.open(ctx, c, args)
+	r, objects, err := t.open(ctx, c, args)
 	if err != nil {
 		return err
 	}
@@ -80,14 +80,14 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	if t.since == "" && t.last == 0 {
 		asked = time.Now()
 	}
-	if err := t.readRequests(ctx, c, r, &of, asked); err != nil {
+	if err := t.readRequests(ctx, c, r, &objects, asked); err != nil {
 		return err
 	}
-	end, err := r.At(ctx, time.Time{})
+	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
-	q := of.Query()
+	q := objects.Query()
 	q.To = &end
 	past, err := t.past(ctx, c, r, q)
 	if err != nil {
@@ -96,11 +96,11 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	return t.print(ctx, c, r, q, past)
 }
 
-// past reads what the tail begins with.
+// past returns the changes that the tail begins with.
 func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (past []line, err error) {
 	switch {
 	case t.begin != moment.Moment{}:
-		if q.After, err = t.after(ctx, c, r, q.Resources); err != nil {
+		if q.After, err = t.start(ctx, c, r, q.Resources); err != nil {
 			return nil, err
 		}
 		return t.lines(ctx, c, r, q)
@@ -110,11 +110,11 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sin
 	return nil, nil
 }
 
-// newest reads the last changes: in ever longer times before now, until there are enough.
+// newest returns the last changes. It reads ever longer times before now, until there are enough.
 func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
 	for _, back := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
-		cut, err := r.At(ctx, time.Now().Add(-back))
-		if errors.Is(err, sinks.ErrNotKept) {
+		cut, err := r.CutAt(ctx, time.Now().Add(-back))
+		if errors.Is(err, sinks.ErrNotRetained) {
 			break
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q s
 		}
 		q.After = &cut
 		past, err := t.lines(ctx, c, r, q)
-		if len(past) == t.last || err != nil && !errors.Is(err, sinks.ErrNotKept) {
+		if len(past) == t.last || err != nil && !errors.Is(err, sinks.ErrNotRetained) {
 			return past, err
 		}
 	}
@@ -130,15 +130,15 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q s
 	return t.lines(ctx, c, r, q)
 }
 
-// lines reads the changes after a cut, in the order in which they were logged.
+// lines returns the changes after a cut, in the order in which they were logged.
 func (t *tail) lines(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
 	past := lines{most: t.last}
-	err := t.read(ctx, c, r, q, func(l *sinks.Logged, by *query.Who) (err error) {
-		now, wanted := past.begin(l, l.Logged)
-		if !wanted || t.by != "" && !by.Is(t.by) {
+	err := t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) (err error) {
+		now, wanted := past.newLine(l, l.Logged)
+		if !wanted || t.user != "" && !requester.Is(t.user) {
 			return nil
 		}
-		now.text, err = t.change(l, by)
+		now.text, err = t.change(l, requester)
 		past.add(now)
 		return err
 	})

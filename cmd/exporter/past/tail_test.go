@@ -9,7 +9,7 @@ import (
 	"kubecdc/internal/plain"
 )
 
-// tail takes -n as tail(1) does, too.
+// tail also accepts -n like tail(1).
 func TestTailTakesLinesAndNamespaces(t *testing.T) {
 	for line, want := range map[string]string{"-n 20": " 20", "-n shop": "shop 0", "-n shop -n 20": "shop 20", "--lines 5 -n a1": "a1 5", "-n -3": "write a number"} {
 		c := NewTail()
@@ -26,24 +26,24 @@ func TestTailTakesLinesAndNamespaces(t *testing.T) {
 	}
 }
 
-// A tail of the last changes keeps no more than a few of them, in the order in which they were logged, and of one batch the last ones.
+// A tail retains only the last changes, in the order in which they were logged. Within a batch it retains the last ones.
 func TestTheLastLinesOfMany(t *testing.T) {
-	kept := lines{most: 20}
+	most := lines{most: 20}
 	for i := range 100_000 {
 		l := updated("pods", fmt.Sprint("p-", i%70_000), "", "")
 		l.Logged = time.Unix(int64(i/1000), 0)
-		if i == 99_999 { // a clock that steps back does not put a change before an earlier one of its object
+		if i == 99_999 { // a clock that steps back does not move a change before an earlier one of its object
 			l.Name, l.Logged = "p-29998", time.Unix(0, 0)
 		}
-		if now, wanted := kept.begin(l, l.Logged); wanted {
+		if now, wanted := most.newLine(l, l.Logged); wanted {
 			now.text = plain.Own(l.Name)
-			kept.add(now)
+			most.add(now)
 		}
-		if len(kept.all) > 200 || len(kept.last) > 200 {
-			t.Fatalf("%d lines are kept", len(kept.all))
+		if len(most.all) > 200 || len(most.last) > 200 {
+			t.Fatalf("%d lines are kept", len(most.all))
 		}
 	}
-	all := kept.sorted()
+	all := most.sorted()
 	if len(all) != 20 || all[0].text != "p-29980" || all[19].text != "p-29998" {
 		t.Errorf("%d lines from %s to %s", len(all), all[0].text, all[len(all)-1].text)
 	}

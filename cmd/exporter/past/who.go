@@ -16,11 +16,11 @@ import (
 	"kubecdc/sinks"
 )
 
-// requestsSince reads what tells who made the changes of objects since a time, and says since when the log has it.
+// requestsSince reads the audit events about objects since a time, and remarks which time they cover.
 func (p *pastFlags) requestsSince(
-	ctx context.Context, c *cobra.Command, r sinks.Reader, of *sinks.Objects, since time.Time,
+	ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time,
 ) (*query.Requests, error) {
-	q, err := query.ReadRequests(ctx, r, of, since)
+	q, err := query.ReadRequests(ctx, r, objects, since)
 	if err != nil {
 		return nil, err
 	}
@@ -28,15 +28,15 @@ func (p *pastFlags) requestsSince(
 		q.Ignores = func(resource string) bool { return ignores(&settings.Records, resource) }
 	}
 	if q.Known() {
-		p.remark(c.ErrOrStderr(), fmt.Sprintf("audit events are there from %s to %s", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339)))
+		p.addRemark(c.ErrOrStderr(), fmt.Sprintf("audit events are there from %s to %s", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339)))
 	}
 	return q, nil
 }
 
-// ignores reports whether the log may lack updates of a resource.
+// ignores reports whether the settings may leave updates of a resource out of the log.
 func ignores(r *config.Records, resource string) bool {
 	return !slices.Contains(r.Ops, change.Update.String()) || slices.ContainsFunc(r.IgnoreFields, func(field string) bool {
-		of, _, _ := strings.Cut(field, ":")
-		return of == resource || strings.Contains(of, "*")
+		selected, _, _ := strings.Cut(field, ":")
+		return selected == resource || strings.Contains(selected, "*")
 	})
 }

@@ -20,15 +20,15 @@ import (
 	"kubecdc/replay"
 )
 
-const checkpointsHelp = `Look at earlier checkpoints.
+const checkpointsHelp = `Show earlier checkpoints.
 
 With the embedded log each batch is a checkpoint, for KUBECDC_SQLITE_HISTORY.
-With other sinks the checkpoint store keeps the last one of each second, for
-KUBECDC_HISTORY_RETENTION; the log has a batch up to a second before. Each slot
-has its own. A checkpoint is named by slot and batch, as 0/1234. It stands for
-the whole exporter at that moment: the last checkpoint of each other slot by
-then belongs to it. A time (2026-11-22T10:53:56Z), how long ago (2h), or now
-means the last checkpoint stored by then.
+With other sinks the checkpoint store retains the last one of each second, for
+KUBECDC_HISTORY_RETENTION. The log gets a batch up to a second earlier. Each slot
+has its own checkpoints. Slot and batch name one, such as 0/1234. It stands for
+all slots at that moment: the last checkpoint of each other slot by then belongs
+to it. A time (2026-11-22T10:53:56Z), how long ago (2h), or now means the last
+checkpoint stored by then.
 
 These commands write nothing to the store, and work while the exporter runs.
 They need no API server if KUBECDC_CLUSTER or a kubeconfig names the cluster.
@@ -63,9 +63,9 @@ func newCheckpointsList() *cobra.Command {
 		Short: "List checkpoints, newest first",
 		Args:  cli.Args(0, 0),
 	}, &out)
-	c.Flags().StringVar(&since, "since", "", "only those stored at this time or later: a time, or how long ago (90m)")
-	c.Flags().StringVar(&until, "until", "", "only those stored at this time or earlier")
-	c.Flags().IntVar(&limit, "limit", limit, "at most so many, the newest ones; 0: all")
+	c.Flags().StringVar(&since, "since", "", "only checkpoints stored at this time or later: a time, or how long ago (90m)")
+	c.Flags().StringVar(&until, "until", "", "only checkpoints stored at this time or earlier")
+	c.Flags().IntVar(&limit, "limit", limit, "at most this many, newest first; 0: all")
 	return cli.OnCheckpoints(c, func(ctx context.Context, p *cli.Checkpoints, _ []string) error {
 		if limit < 0 {
 			return fault.Usage("--limit: a number of checkpoints, or 0 for all")
@@ -89,7 +89,7 @@ type listed struct {
 	Slot       int               `json:"slot"`
 	Epoch      int64             `json:"epoch"`
 	Batch      uint64            `json:"batch"`
-	Positions  []change.Position `json:"positions"` // that moved in its second
+	Positions  []change.Position `json:"positions"` // positions that moved in its second
 	Partitions int               `json:"partitions"`
 }
 
@@ -151,7 +151,7 @@ func showCheckpoint(t io.Writer, c *replay.Checkpoint) {
 	}
 }
 
-// timeOf returns the time that a flag says; zero: it says none.
+// timeOf parses the time in a flag. It returns a zero time for an empty flag.
 func timeOf(p *cli.Checkpoints, flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

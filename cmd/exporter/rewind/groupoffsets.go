@@ -18,16 +18,16 @@ import (
 	"kubecdc/sinks/kafka"
 )
 
-const offsetsHelp = `Move a consumer group to a checkpoint: it then reads what came after it.
+const offsetsHelp = `Move a consumer group to a checkpoint, so that it reads what came after.
 
-Without --execute it only prints the plan. The group may have no members when it
-is moved. The plan has the topics that the group has offsets of; a new group gets
-those of all resources. --topic chooses others.
+Without --execute the command only prints the plan. The group must have no
+members when it is moved. The plan has the topics in which the group has offsets,
+or for a new group the topics of all resources. --topic chooses others.
 
   exporter checkpoints offsets 90m --group shop-search
   exporter checkpoints offsets 0/1234 --group shop-search --execute`
 
-// groupFlags say what of a consumer group is moved.
+// groupFlags select what is moved of a consumer group.
 type groupFlags struct {
 	group               string
 	topics              []string
@@ -70,7 +70,7 @@ func moveGroup(ctx context.Context, p *cli.Checkpoints, text string, g groupFlag
 	if err != nil {
 		return err
 	}
-	now, err := replay.At(ctx, p.Store, p.Now)
+	now, err := replay.FindAt(ctx, p.Store, p.Now)
 	if err != nil {
 		return err
 	}
@@ -94,17 +94,17 @@ func moveGroup(ctx context.Context, p *cli.Checkpoints, text string, g groupFlag
 	if err := sink.CommitGroup(ctx, g.group, replay.NewOffsets(plan)); err != nil {
 		return err
 	}
-	plain.Fprintf(p.Notes, "consumer group %s is at checkpoint %s\n", g.group, found.Name)
+	plain.Fprintf(p.Errs, "consumer group %s is at checkpoint %s\n", g.group, found.Name)
 	return nil
 }
 
 func printGroup(p *cli.Checkpoints, out *cli.Output, name string, c *replay.Checkpoint, group kafka.Group, plan []replay.GroupPartition) error {
 	if len(group.Members) > 0 {
-		plain.Fprintln(p.Notes, "note: "+(&kafka.GroupBusyError{Group: name, Members: group.Members}).Error())
+		plain.Fprintln(p.Errs, "note: "+(&kafka.GroupBusyError{Group: name, Members: group.Members}).Error())
 	}
 	for _, topic := range c.Shared() {
 		if slices.ContainsFunc(plan, func(r replay.GroupPartition) bool { return r.Topic == topic }) {
-			plain.Fprintf(p.Notes, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
+			plain.Fprintf(p.Errs, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
 				"come again; their headers slot and batch tell\n", topic)
 		}
 	}

@@ -26,9 +26,9 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 	if err != nil {
 		return nil, err
 	}
-	show := cli.NewProgress(r.notes, "counting", 0, r.logger())
+	show := cli.NewProgress(r.errs, "counting", 0, r.logger())
 	defer show.End()
-	if err := p.Count(ctx, r.log, show.At); err != nil {
+	if err := p.Count(ctx, r.log, show.Report); err != nil {
 		return nil, err
 	}
 	for i := range p.Topics {
@@ -59,11 +59,11 @@ func (r *replaying) printPlan(p *replay.Plan) error {
 		}
 		plain.Fprintf(t, "total\t\t%d\n", p.Records())
 		for _, missing := range p.Incomplete {
-			plain.Fprintf(r.notes, "note: incomplete: %s\n", missing)
+			plain.Fprintf(r.errs, "note: incomplete: %s\n", missing)
 		}
 		for _, topic := range p.Topics {
 			if topic.Stubs > 0 {
-				plain.Fprintf(r.notes, "note: %d records of %s are stubs: the whole records stay in the dead-letter topic of the live log\n",
+				plain.Fprintf(r.errs, "note: %d records of %s are stubs: the whole records stay in the dead-letter topic of the live log\n",
 					topic.Stubs, topic.Topic)
 			}
 		}
@@ -104,7 +104,7 @@ func (r *replaying) printEnd(run *replay.Run, written int64, took time.Duration)
 	}
 	plain.Fprintf(r.out, "\na consumer goes on in the live topics at (topic,partition,offset)\n%s", plain.Own(plain.Lines(replay.CSV(run.Plan.Next))))
 	for _, topic := range run.Plan.Shared {
-		plain.Fprintf(r.notes, "note: several slots write to %s: a consumer that goes on there skips the records up to the replay's end, by "+
+		plain.Fprintf(r.errs, "note: several slots write to %s: a consumer that goes on there skips the records up to the replay's end, by "+
 			"their headers slot and batch: %v\n", topic, run.Plan.To.Cut.Batches)
 	}
 	return nil

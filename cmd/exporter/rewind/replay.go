@@ -32,18 +32,18 @@ written to.
 --from and --to are one of
 ` + startForms.Help() + `
 
-A time means when the log got a change. Without --to the replay ends where the log
-ends when the replay starts.
+A time means when the log got a change. Without --to the replay ends at the
+present end of the log.
 
-The plan comes first: how many records of which topics. With --execute they are
-written: each record once, with key, value, headers and time as they were, and the
-header replay. A replay that was interrupted, even by kill -9, goes on with
---resume, without a record lost or written twice. Only standard output can't be
+The command prints a plan first: how many records of which topics. With --execute
+it writes each record once, with the original key, value, headers and time, and
+the header replay. A replay that was interrupted, even by kill -9, goes on with
+--resume: no record is lost or written twice. A replay to standard output can't be
 resumed.
 
 At the end it prints the offsets of the live topics at which a consumer of the
-replay goes on, without a gap, as kafka-consumer-groups.sh --reset-offsets
---from-file reads them.
+replay goes on without a gap. kafka-consumer-groups.sh --reset-offsets --from-file
+reads them.
 
   exporter replay --from 2h --to-prefix kubecdc-again
   exporter replay po,deploy --from 0/1234 -n shop --to-stdout --execute > changes.jsonl
@@ -51,12 +51,12 @@ replay goes on, without a gap, as kafka-consumer-groups.sh --reset-offsets
   exporter replay --resume 20261122-105356-k3x9ab --to-prefix kubecdc-again
 ` + cli.ObjectsHelp
 
-// startForms are the moments at which a replay can begin. It can end at those of sinceForms.
+// startForms are the moments at which a replay can begin. It can end at the moments of cli.SinceForms.
 const startForms = cli.SinceForms | moment.Start
 
 type replayFlags struct {
 	from, to   string
-	begin, end replay.Asked // what they say
+	begin, end replay.Asked // their parsed values
 	cli.Objects
 	args, ops           []string
 	place               setup.ReplayPlace
@@ -83,15 +83,15 @@ func NewReplay() *cobra.Command {
 	s.StringVar(&f.to, "to", "now", "where to end: a checkpoint, time, or now")
 	f.Objects.Flags(c, "only objects that have these labels before or after the change")
 	s.StringSliceVar(&f.ops, "op", nil, "only these operations: c, u, d, r")
-	s.StringVar(&f.place.Prefix, "to-prefix", "", "to the topics of this prefix")
-	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil, "of this Kafka instead of the live one; with the same TLS and SASL settings")
-	s.StringVar(&f.place.Postgres, "to-postgres", "", "to the tables of this database, as the postgres sink writes them")
-	s.StringVar(&f.place.SQLite, "to-sqlite", "", "to this file, as the sqlite sink writes it: a copy of a part of the log, to ask offline")
-	s.BoolVar(&f.place.Stdout, "to-stdout", false, "to standard output, as lines of JSON")
-	s.BoolVar(&f.execute, "execute", false, "write, without a question")
-	s.StringVar(&f.resume, "resume", "", "go on with the replay of this id, at the same place")
-	s.IntVar(&f.rate, "rate", 0, "records a second, at most; 0: no limit")
-	s.BoolVar(&f.incomplete, "incomplete", false, "go on even if the log does not have all of it any more")
+	s.StringVar(&f.place.Prefix, "to-prefix", "", "write to topics with this prefix")
+	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil, "write to this Kafka instead of the live one, with the same TLS and SASL settings")
+	s.StringVar(&f.place.Postgres, "to-postgres", "", "write to tables of this database, like the postgres sink")
+	s.StringVar(&f.place.SQLite, "to-sqlite", "", "write to this file, like the sqlite sink: a part of the log, to read offline")
+	s.BoolVar(&f.place.Stdout, "to-stdout", false, "write to standard output, as lines of JSON")
+	s.BoolVar(&f.execute, "execute", false, "write without asking")
+	s.StringVar(&f.resume, "resume", "", "go on with the replay of this id, to the same target")
+	s.IntVar(&f.rate, "rate", 0, "at most this many records per second; 0: no limit")
+	s.BoolVar(&f.incomplete, "incomplete", false, "replay what the log has, even if it lacks something")
 	return cli.WithSettings(c, cli.OfReplay)
 }
 
@@ -108,9 +108,9 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	defer log.Close()
-	r := &replaying{replayFlags: f, command: c, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), notes: c.ErrOrStderr()}
+	r := &replaying{replayFlags: f, command: c, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), errs: c.ErrOrStderr()}
 	if f.place.Stdout {
-		r.out = r.notes
+		r.out = r.errs
 	}
 	return r.do(ctx)
 }
@@ -159,7 +159,7 @@ type replaying struct {
 	cluster  string
 	log      sinks.Reader
 	out      io.Writer
-	notes    io.Writer
+	errs     io.Writer
 }
 
 func (r *replaying) do(ctx context.Context) error {
@@ -186,7 +186,7 @@ func (r *replaying) do(ctx context.Context) error {
 		}
 	}
 	if !r.execute {
-		plain.Fprintf(r.notes, "nothing was written; --execute writes it\n")
+		plain.Fprintf(r.errs, "nothing was written; --execute writes it\n")
 		return nil
 	}
 	if err := run.Begin(ctx); err != nil {
@@ -204,24 +204,24 @@ func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) erro
 			run.Plan.Log, run.Plan.Cluster, live, r.cluster)
 	}
 	if run.Ended() {
-		plain.Fprintf(r.notes, "replay %s had ended already: %d records\n", r.resume, run.Written())
+		plain.Fprintf(r.errs, "replay %s had ended already: %d records\n", r.resume, run.Written())
 		return r.printEnd(run, 0, 0)
 	}
-	plain.Fprintf(r.notes, "replay %s goes on: %d of %d records are written\n", r.resume, run.Written(), run.Plan.Records())
+	plain.Fprintf(r.errs, "replay %s goes on: %d of %d records are written\n", r.resume, run.Written(), run.Plan.Records())
 	return r.execution(ctx, run)
 }
 
 func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 	began, before := time.Now(), run.Written()
-	show := cli.NewProgress(r.notes, "replay", run.Plan.Records(), r.logger())
-	run.Progress = func(written int64) { show.At(written, 0) }
-	show.At(before, 0)
+	show := cli.NewProgress(r.errs, "replay", run.Plan.Records(), r.logger())
+	run.Progress = func(written int64) { show.Report(written, 0) }
+	show.Report(before, 0)
 	err := run.Do(ctx)
 	show.End()
 	if err != nil {
 		goOn := plain.Sprintf("%d of %d records are written; to go on: %s", run.Written(), run.Plan.Records(), r.place.Resume(run.Plan.ID))
 		if ctx.Err() != nil {
-			plain.Fprintf(r.notes, "replay %s: stopped; %s\n", run.Plan.ID, goOn)
+			plain.Fprintf(r.errs, "replay %s: stopped; %s\n", run.Plan.ID, goOn)
 			return ctx.Err()
 		}
 		return fmt.Errorf("replay %s: %w\n%s", run.Plan.ID, err, goOn)
@@ -229,12 +229,12 @@ func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 	return r.printEnd(run, run.Written()-before, time.Since(began))
 }
 
-// logger is where progress is reported without a terminal.
+// logger returns the log for progress without a terminal.
 func (r *replaying) logger() *slog.Logger {
-	return observe.NewLogger(r.notes, r.settings.Process.LogLevel, r.settings.Process.LogFormat, false)
+	return observe.NewLogger(r.errs, r.settings.Process.LogLevel, r.settings.Process.LogFormat, false)
 }
 
-// jsonOut is standard output for lines of JSON.
+// jsonOut returns standard output for lines of JSON.
 func jsonOut() io.Writer {
 	if screen.IsTerminal(os.Stdout) {
 		return plain.JSONWriter(os.Stdout)

@@ -8,9 +8,9 @@ import (
 	"kubecdc/config"
 )
 
-// leaveAddress notes where the status is served until gone is called; an empty url: nowhere. The caller has the checkpoint open, so an
-// exporter that runs already keeps its address. Where no file can be, a command reads the checkpoint.
-func leaveAddress(settings *config.Config, cluster, url string, log *slog.Logger) (gone func()) {
+// writeAddress writes the address of the status into a file, until remove is called. It does nothing if url is empty. The caller
+// has the checkpoint open, so no other exporter owns the file. If it can't be written, exporter status reads the checkpoint.
+func writeAddress(settings *config.Config, cluster, url string, log *slog.Logger) (remove func()) {
 	if url == "" {
 		return func() {}
 	}
@@ -22,11 +22,11 @@ func leaveAddress(settings *config.Config, cluster, url string, log *slog.Logger
 		err = os.WriteFile(path, []byte(url), 0o600)
 	}
 	if err != nil {
-		log.Debug("failed to note the address for exporter status, which reads the checkpoint instead", "error", err)
+		log.Debug("failed to write the address for exporter status, which reads the checkpoint instead", "error", err)
 		return func() {}
 	}
 	return func() {
-		if now, err := os.ReadFile(path); err == nil && string(now) == url { // else it is another exporter's
+		if now, err := os.ReadFile(path); err == nil && string(now) == url { // else another exporter has written it
 			_ = os.Remove(path)
 		}
 	}

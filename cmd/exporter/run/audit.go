@@ -15,7 +15,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// openAudit lets audit events be written to the sink, until it is closed. Writing them can't delay or end a session.
+// openAudit accepts audit events for the sink until it is closed. Writing them can't delay or end a session.
 func openAudit(
 	ctx context.Context, settings *config.Config, plan export.Config, store checkpoint.Pins, sink sinks.Sink, intake *audit.Intake,
 ) (closed func(), err error) {

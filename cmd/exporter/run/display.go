@@ -28,17 +28,17 @@ import (
 	"kubecdc/sinks/stdout"
 )
 
-// display shows somebody at a terminal what the exporter does: where the log is, how far the first lists are, and what can't be exported.
-// The changes come from the sink. A nil display shows nothing.
+// display shows on a terminal where the log is, how far the first lists are, and what can't be exported. The sink shows the
+// changes. A nil display shows nothing.
 type display struct {
 	*screen.Screen
 	settings  *config.Config
 	titled    bool
-	forbidden int  // resources that the last line about rights named
-	unknown   bool // the last line about the credentials said that they are refused
+	forbidden int  // number of resources in the last line about rights
+	unknown   bool // the last line about credentials said that they are refused
 }
 
-// newDisplay returns the display of a terminal; nil: the log is what somebody reads, or a program.
+// newDisplay returns the display of a terminal. It returns nil if people or a program read the log instead.
 func newDisplay(settings *config.Config) *display {
 	s := screen.Of(os.Stdout)
 	if s == nil || !screen.IsTerminal(os.Stderr) || settings.Process.LogFormat != "auto" || settings.Process.LogLevel == "debug" {
@@ -47,7 +47,7 @@ func newDisplay(settings *config.Config) *display {
 	return &display{Screen: s, settings: settings}
 }
 
-// show returns what the sink shows of changes.
+// show returns which changes the sink shows.
 func (d *display) show(all bool) stdout.Show {
 	if d == nil {
 		return stdout.Show{Screen: screen.Of(os.Stdout), All: all}
@@ -65,7 +65,7 @@ const commands = `
 
 `
 
-// title prints once what is exported, and where to ask about it.
+// title prints once what is exported, and how to ask about it.
 func (d *display) title(cluster, log, url string, inFile bool) {
 	if d == nil || d.titled {
 		return
@@ -75,7 +75,7 @@ func (d *display) title(cluster, log, url string, inFile bool) {
 	if home, err := os.UserHomeDir(); err == nil {
 		log = strings.Replace(log, home+"/", "~/", 1)
 	}
-	_, _ = d.Write([]byte(plain.Sprintf("  log:    %s\n", log))) // to be copied, so it is not cut off
+	_, _ = d.Write([]byte(plain.Sprintf("  log:    %s\n", log))) // not cut off, since users copy it
 	if url != "" {
 		d.Print(screen.Part{Text: "  status: " + url})
 	}
@@ -84,8 +84,8 @@ func (d *display) title(cluster, log, url string, inFile bool) {
 	}
 }
 
-// earlier says that there are logs of earlier clusters of the same name.
-func (d *display) earlier(logs []setup.EmbeddedLog, log *slog.Logger) {
+// listEarlier says that there are logs of earlier clusters with the same name.
+func (d *display) listEarlier(logs []setup.EmbeddedLog, log *slog.Logger) {
 	for _, l := range logs {
 		if d == nil {
 			log.Info("an earlier cluster of this name has a log of its own: --cluster asks it", "cluster", l.Cluster, "file", l.Path)
@@ -96,7 +96,7 @@ func (d *display) earlier(logs []setup.EmbeddedLog, log *slog.Logger) {
 	}
 }
 
-// begin follows the exporter until end is called: then nothing is left below the last line.
+// begin follows the exporter until end is called, which clears the status line.
 func (d *display) begin(ctx context.Context, state *live.Exporter) (end func()) {
 	if d == nil {
 		return func() {}
@@ -110,7 +110,7 @@ func (d *display) begin(ctx context.Context, state *live.Exporter) (end func()) 
 	return func() { stop(); <-ended }
 }
 
-// follow shows how the streams begin, until the context ends.
+// follow shows how the streams start, until ctx ends.
 func (d *display) follow(ctx context.Context, state *live.Exporter) {
 	defer d.Live()
 	began := time.Now()
@@ -144,15 +144,15 @@ func (d *display) say(isGood bool, text string) {
 	d.Print(screen.Part{Text: sign, Paint: paint}, screen.Part{Text: text})
 }
 
-// gapReport tells of the gaps of all streams together: what has broken one watch has mostly broken the others.
-type gapReport struct{ told int64 } // when the last gap was that was told, in milliseconds
+// gapReport reports the gaps of all streams as one, since one cause usually ends all watches.
+type gapReport struct{ reported int64 } // time of the last reported gap, in ms
 
-// next returns what to say of gaps that nobody was told of, once no other one has followed for a second.
+// next returns the text for gaps that were not yet reported, once no other gap has followed for a second.
 func (g *gapReport) next(s *live.Snapshot) (text string, complete bool) {
-	resources, changes, complete, newest := 0, 0, true, g.told
+	resources, changes, complete, newest := 0, 0, true, g.reported
 	for _, v := range s.Streams {
 		c, known := v.Controls[change.ControlGap]
-		if !known || c.Gap == nil || c.TimeMs <= g.told {
+		if !known || c.Gap == nil || c.TimeMs <= g.reported {
 			continue
 		}
 		resources++
@@ -163,7 +163,7 @@ func (g *gapReport) next(s *live.Snapshot) (text string, complete bool) {
 	if resources == 0 || s.Time.Sub(time.UnixMilli(newest)) < time.Second {
 		return "", complete
 	}
-	g.told = newest
+	g.reported = newest
 	text = "410: " + count(resources, "watch") + " could not resume; recovered " + count(changes, "change")
 	if !complete {
 		return text + ", others may be missing", false
@@ -171,7 +171,7 @@ func (g *gapReport) next(s *live.Snapshot) (text string, complete bool) {
 	return text + ", none is missing", true
 }
 
-// isSettled reports whether each stream follows its watch, or can't.
+// isSettled reports whether each stream follows its watch, or can't be watched.
 func isSettled(s *live.Snapshot) bool {
 	settled := len(s.Streams) > 0
 	for _, v := range s.Streams {
@@ -180,7 +180,7 @@ func isSettled(s *live.Snapshot) bool {
 	return settled
 }
 
-// progressOf tells how far the first lists are.
+// progressOf returns how far the first lists are.
 func progressOf(s *live.Snapshot) string {
 	settled, objects := 0, int64(0)
 	for _, v := range s.Streams {
@@ -210,7 +210,7 @@ func summaryOf(s *live.Snapshot, took time.Duration) string {
 	return fmt.Sprintf("following %s, %s (read in %s)%s", count(followed, "resource"), count(int(objects), "object"), took.Round(time.Second/10), largest(s))
 }
 
-// largest names the resources with the most objects.
+// largest returns the resources with the most objects.
 func largest(s *live.Snapshot) (text string) {
 	counts := map[string]int64{}
 	for id, v := range s.Streams {
@@ -226,7 +226,7 @@ func largest(s *live.Snapshot) (text string) {
 	return text
 }
 
-// recoveryOf tells how far the recovery of what watches have missed is; empty: nothing is recovered.
+// recoveryOf returns how far the recovery of missed changes is, or "" if there is no recovery.
 func recoveryOf(s *live.Snapshot) string {
 	recovering := ""
 	n := 0
@@ -245,7 +245,7 @@ func recoveryOf(s *live.Snapshot) string {
 	return fmt.Sprintf("recovering what the watches of %d resources missed", n)
 }
 
-// rights says in one line what may not be read, and how to export the rest.
+// rights prints one line about resources that can't be read, and how to export the others.
 func (d *display) rights(s *live.Snapshot) {
 	var may []string
 	forbidden := 0
@@ -272,7 +272,7 @@ func (d *display) rights(s *live.Snapshot) {
 	_, _ = d.Write([]byte("  rights for all:         exporter rbac | kubectl apply -f -\n"))
 }
 
-// credentials says in one line that the API server does not know who asks, or knows it again.
+// credentials prints one line if the API server refuses the credentials, or accepts them again.
 func (d *display) credentials(s *live.Snapshot) {
 	unknown := false
 	for _, v := range s.Streams {
@@ -289,8 +289,8 @@ func (d *display) credentials(s *live.Snapshot) {
 	_, _ = d.Write([]byte("  what is missed meanwhile is recovered: renew the token, certificate or login of the kubeconfig's user\n"))
 }
 
-// terminalLog is the log on a terminal with a display: warnings, and what concerns the end. What streams
-// have in common is the display's to say: that they are tried again, or could not resume.
+// terminalLog is the log on a terminal with a display: warnings, and messages about the end. It leaves out what the display shows
+// for all streams: retries, and watches that could not resume.
 type terminalLog struct{ slog.Handler }
 
 func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {

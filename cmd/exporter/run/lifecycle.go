@@ -11,18 +11,18 @@ import (
 	"kubecdc/sinks/stdout"
 )
 
-// lifecycle is a running exporter with what shows it.
+// lifecycle is a running exporter and its HTTP server.
 type lifecycle struct {
 	*live.Exporter
 	*observe.Metrics
 	status *observe.Status
-	url    string // where it is served; empty: nowhere
+	url    string // address of the server, or ""
 	*display
 	show  stdout.Show
-	audit *audit.Intake // nil: no audit events are taken in
+	audit *audit.Intake // nil: audit events are not accepted
 }
 
-// waitsFor shows in /readyz and /metrics what the start waits for, and clears it on nil.
+// waitsFor shows in /readyz and /metrics what the start waits for. A nil error clears it.
 func (w *lifecycle) waitsFor(err error) { w.Waits(dependency.WaitsOn(err), err) }
 
 const (
@@ -30,7 +30,7 @@ const (
 	startGrace = 300 * time.Millisecond // for releasing a lease if no work has begun
 )
 
-// mayEnd returns how long the process may take to stop, and the error if it takes longer: none if no work has begun.
+// mayEnd returns how long the process may take to stop, and the error if it takes longer. The error is nil if no work has begun.
 func (w *lifecycle) mayEnd(shutdownTimeout time.Duration) (time.Duration, error) {
 	if w.HasHeld() {
 		return shutdownTimeout + grace, export.ErrShutdownTimeout

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// After a burst (the first lists of all streams, a relist, a rollout) the Go runtime keeps its memory: a process that falls
-// quiet hardly collects, and what a collection finds free goes back to the operating system little by little. GOMEMLIMIT does
-// not help, since it can only be set for the live heap of one cluster. So the exporter returns memory
-// to the operating system as soon as a burst is over. That costs two collections, about 20 ms of one core; it is not done
-// under load, nor again before enough was allocated to be worth it.
+// The exporter returns memory to the operating system after each burst (the first lists, a relist, a rollout). Without that the
+// Go runtime would retain it: a quiet process hardly collects, and returns free memory slowly. GOMEMLIMIT does not help, since it
+// suits the live heap of one cluster only.
+//
+// Returning memory costs two collections, about 20 ms of one core. It is not done under load, nor before enough was allocated to
+// be worth it.
 const (
 	checkEvery = 5 * time.Second
-	quietBytes = 8 << 20  // allocated between two checks: less is quiet
-	burstBytes = 32 << 20 // allocated since memory was last returned: less is not worth it
+	quietBytes = 8 << 20  // less than this between two checks is quiet
+	burstBytes = 32 << 20 // less than this since the last return is not worth it
 )
 
 // returnMemory returns memory to the operating system after bursts, until the context ends.
@@ -30,7 +31,7 @@ func returnMemory(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if b.over(allocated()) {
-				runtime.GC() // sync.Pools are emptied by the second collection
+				runtime.GC() // the second collection empties sync.Pools
 				debug.FreeOSMemory()
 			}
 		}

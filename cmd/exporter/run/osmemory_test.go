@@ -2,8 +2,8 @@ package run
 
 import "testing"
 
-// Memory is returned once after a burst, as soon as it is over; never under load, and not for what a quiet process allocates
-// in an hour.
+// Memory is returned once after a burst, as soon as it is over. It is never returned under load, nor for what a quiet process
+// allocates in an hour.
 func TestMemoryIsReturnedAfterABurst(t *testing.T) {
 	const mega = 1 << 20
 	b, total, times := burst{}, uint64(0), 0

@@ -31,10 +31,10 @@ import (
 
 const runHelp = `Export the changes of a cluster until stopped.
 
-Each selected resource is listed once, and then watched. Every change is written to
-the sink, with the object before and after. The checkpoint keeps how far the log is
-complete: the next start resumes there. exporter check tries the settings first.
-With a kubeconfig alone the log is a file, and other commands read it meanwhile.
+Each selected resource is listed once, then watched. Every change is written to the
+sink, with the object before and after. The checkpoint stores up to where the log is
+complete, and the next start resumes there. exporter check tests the settings first.
+With a kubeconfig alone the log is a file, which other commands can read meanwhile.
 
   exporter run
   exporter run --resources pods,deployments.apps
@@ -57,7 +57,7 @@ func New() *cobra.Command {
 		Args:  cli.Args(0, 0),
 		RunE:  func(c *cobra.Command, _ []string) error { return cli.UntilStopped(run(c.Context(), c, all)) },
 	}
-	c.Flags().BoolVar(&all, "all", false, "on a terminal show Leases, Events and heartbeats of Nodes too; they are exported in any case")
+	c.Flags().BoolVar(&all, "all", false, "on a terminal also show Leases, Events and heartbeats of Nodes, which are always exported")
 	return cli.WithSettingsHelp(allSettings+config.Usage(cli.Width), c, nil)
 }
 
@@ -89,14 +89,14 @@ func run(ctx context.Context, c *cobra.Command, all bool) error {
 	readAudit(ctx, settings, watch.audit, log)
 	start := dependency.NewStart(log, watch.waitsFor)
 	cluster.REST.Wrap(watch.Metrics.CountRequests)
-	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
+	return runWithin(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
 		return exportTo(ctx, settings, setup.NewCluster(cluster), start, watch, log)
 	})
 }
 
-// within returns the result of work. If work has not ended within a limit after the end of ctx, it returns the limit's error:
-// a pipe that nobody reads, or a server that does not answer, can block it for ever.
-func within(ctx context.Context, limit func() (time.Duration, error), work func() error) error {
+// runWithin returns the error of work. If ctx has ended and work does not end within a limit, it returns the limit's error. A
+// pipe without a reader, or a server that does not answer, can block work for ever.
+func runWithin(ctx context.Context, limit func() (time.Duration, error), work func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- work() }()
 	select {
@@ -113,7 +113,7 @@ func within(ctx context.Context, limit func() (time.Duration, error), work func(
 	}
 }
 
-// exportTo exports until ctx ends or an error is final. It opens both ends anew after the loss of the checkpoint.
+// exportTo exports until ctx ends or an error is final. After the loss of the checkpoint it opens both ends again.
 func exportTo(
 	ctx context.Context, settings *config.Config, cluster *setup.Cluster, start *dependency.Steps, watch *lifecycle, log *slog.Logger,
 ) error {
@@ -131,7 +131,7 @@ func exportTo(
 	for _, path := range setup.RemoveOldLogs(earlier, settings) {
 		log.Info("removed the log of an earlier cluster of this name: it is older than KUBECDC_SQLITE_HISTORY", "file", path)
 	}
-	watch.earlier(earlier, log)
+	watch.listEarlier(earlier, log)
 	plan.Cluster = cluster.Cluster
 	cluster.Server.Namespaces = plan.Namespaces
 	cluster.Server.Client().Compress(settings.Source.Compression)
@@ -149,8 +149,8 @@ func exportTo(
 	}
 }
 
-// putAside renames the checkpoint's file if it is damaged, so that a new one is rebuilt from the log. It returns the error if there is
-// no log to read back.
+// putAside renames a damaged checkpoint file, so that a new one is rebuilt from the log. It returns cause if there is no log to
+// read back.
 func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log *slog.Logger) error {
 	path, err := settings.SQLitePath(cluster.Cluster)
 	if err != nil || !sqlitefile.IsDamaged(cause) {
@@ -170,7 +170,7 @@ func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log 
 	return nil
 }
 
-// reopenAfter is the pause before a checkpoint that was dropped is opened again, while someone may still work on the database.
+// reopenAfter is the pause before a dropped checkpoint is opened again, since somebody may still work on the database.
 const reopenAfter = time.Second
 
 // exportOnce opens the checkpoint and the sink, and exports until it fails.
@@ -181,7 +181,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	defer store.Close()
-	defer leaveAddress(settings, cluster.Cluster, watch.url, log)()
+	defer writeAddress(settings, cluster.Cluster, watch.url, log)()
 	if err := cluster.Bind(ctx, start, store, where, log); err != nil {
 		return err
 	}
@@ -218,14 +218,14 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	return err
 }
 
-// newLog returns the logger of the process. client-go logs there too.
+// newLog returns the logger of the process. client-go also logs there.
 func newLog(settings *config.Config, d *display) *slog.Logger {
 	log := observe.NewLogger(os.Stderr, settings.Process.LogLevel, settings.Process.LogFormat, screen.IsTerminal(os.Stderr))
 	if d != nil {
 		log = slog.New(terminalLog{observe.NewLogger(d, settings.Process.LogLevel, "text", true).Handler()})
 	}
 	slog.SetDefault(log)
-	stdlog.SetOutput(io.Discard) // SetDefault has directed it to this log: see main
+	stdlog.SetOutput(io.Discard) // SetDefault has redirected it; main.go says why nothing is printed
 	klog.SetSlogLogger(log.With("from", "client-go"))
 	return log
 }

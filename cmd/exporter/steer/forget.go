@@ -19,17 +19,17 @@ import (
 const forgetHelp = `Forget streams that are not selected any more.
 
 A stream is one resource, or one resource in one namespace (pods, pods@shop). When
-the settings stop selecting it, it ends: the control topic has a stream-end record,
-and the checkpoint keeps its position and the last state of each object. If it is
+the settings stop selecting it, it ends: the control topic gets a stream-end record.
+The checkpoint retains its position and the last state of each object. If it is
 selected again, it resumes there and exports what happened meanwhile.
 
-Forget drops that from the checkpoint. The log is left as it is. If the stream is
-selected again later, the exporter reads back what the log has of it, and goes on
-there: objects deleted meanwhile get a delete record. If the log does not have the
-position any more, a gap record says that changes may be missing.
+Forget removes position and objects from the checkpoint, and leaves the log unchanged.
+If the stream is selected again later, the exporter reads back what the log has of it,
+and resumes there: objects that were deleted meanwhile get a delete record. If the log
+has lost the position, a gap record says that changes may be missing.
 
-Without arguments it lists the streams that have ended. If an exporter runs, it is
-asked to forget them.
+Without arguments the command lists the streams that have ended. If an exporter runs,
+the command asks it to forget them.
 
   exporter forget                    # list the streams that have ended
   exporter forget pods@shop nodes    # forget two of them

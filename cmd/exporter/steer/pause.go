@@ -10,15 +10,15 @@ import (
 	"kubecdc/internal/fault"
 )
 
-const pauseHelp = `Pause streams: stop reading them, and keep their positions.
+const pauseHelp = `Pause streams: stop reading them, and retain their positions.
 
-A stream is one resource, or one resource in one namespace (pods, pods@shop); the
-resource alone stands for its streams in all exported namespaces. A paused stream
-stays paused over restarts, until "exporter resume". The control topic has a
+A stream is one resource, or one resource in one namespace (pods, pods@shop). The
+resource alone means its streams in all exported namespaces. A paused stream
+remains paused over restarts, until "exporter resume". The control topic gets a
 stream-paused record, and /readyz lists the stream.
 
-Resume soon: what happens meanwhile is read back afterwards, as after any stop, and
-the API server keeps its history for five minutes by default. After a longer pause
+Resume soon: the exporter then reads back what happened meanwhile, but the API
+server retains its history for only five minutes by default. After a longer pause
 only the difference is known.
 
   exporter pause pods
@@ -28,10 +28,10 @@ only the difference is known.
 
 const resumeHelp = `Resume streams that were paused.
 
-They go on from their positions, and what happened meanwhile follows. The control
-topic has a stream-resumed record.
+They go on from their positions, with what happened meanwhile. The control topic
+gets a stream-resumed record.
 
-  exporter signals list      # shows what is paused
+  exporter signals list      # shows which streams are paused
   exporter resume pods
 ` + cli.TypesHelp
 
@@ -45,7 +45,7 @@ func NewResume() *cobra.Command {
 	return newStreamSignal("resume", "Resume streams that were paused", resumeHelp, change.SignalResume)
 }
 
-// newStreamSignal returns a command that sends a signal to each of some streams.
+// newStreamSignal returns a command that sends a signal to each selected stream.
 func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Command {
 	c := cli.WithSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams}, cli.OfRequests)
 	var o cli.Objects

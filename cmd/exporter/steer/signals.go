@@ -16,13 +16,13 @@ import (
 	"kubecdc/internal/plain"
 )
 
-const signalsHelp = `Show and abort what running exporters were asked for.
+const signalsHelp = `Show and abort requests to running exporters.
 
 "exporter pause", "resume", "forget" and "snapshot" write a signal into the
-checkpoint store. The exporter that owns the stream looks there every two seconds,
-does it, and answers there and in the control topic. Another owner goes on with what
-one has begun. Answers are kept as long as the history of checkpoints
-(KUBECDC_HISTORY_RETENTION).
+checkpoint store. The exporter that owns the stream reads signals every two
+seconds, does what they ask, and answers in the store and in the control topic. If
+the owner changes, the new owner goes on. Answers are retained as long as the
+history of checkpoints (KUBECDC_HISTORY_RETENTION).
 
   exporter signals list
   exporter signals list -o json
@@ -33,14 +33,14 @@ const listSignalsHelp = `List signals and their answers, oldest first.
   exporter signals list
   exporter signals list -o json`
 
-const abortSignalHelp = `Abort a signal that has not ended: one without an owner, or a snapshot at work.
+const abortSignalHelp = `Abort a signal that has not ended: one without an owner, or a running snapshot.
 
   exporter signals list       # shows the ids
   exporter signals abort 7`
 
 // NewSignals returns the command exporter signals.
 func NewSignals() *cobra.Command {
-	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
+	parent := &cobra.Command{Use: "signals", Short: "Show and abort requests to running exporters", Long: signalsHelp,
 		Args: cli.UnknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var out cli.Output
 	list := cli.OnCheckpoints(cli.WithOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: listSignalsHelp,
@@ -56,7 +56,7 @@ func listSignals(ctx context.Context, p *cli.Checkpoints, out *cli.Output) error
 	if err != nil {
 		return err
 	}
-	all = append([]checkpoint.Signal{}, all...) // [] if there are none
+	all = append([]checkpoint.Signal{}, all...) // JSON [] if there are none
 	return out.Print(p.Out, all, func(t io.Writer) {
 		plain.Fprintf(t, "ID\tKIND\tSTREAM\tREQUESTED\tANSWERED\tANSWER\n")
 		for _, g := range all {

@@ -1,4 +1,4 @@
-// Package steer has the commands that ask a running exporter for something: snapshot, pause, resume, forget, signals.
+// Package steer has the commands that send a request to a running exporter: snapshot, pause, resume, forget, signals.
 package steer
 
 import (
@@ -12,17 +12,16 @@ import (
 
 const snapshotHelp = `Read the objects of resources again, while the exporter goes on.
 
-The running exporter lists the objects at one resourceVersion and compares them with
-what it has written, as the checkpoint has it. What that lacks, or has otherwise, is
-written as c, u or d, marked inferred; if nothing differs, nothing is written.
-Positions do not move, and no older state follows a newer one: what has changed since
-the list is left to the watch. What somebody else has done to a topic or a table only
-exporter verify finds.
+The running exporter lists the objects at one resourceVersion, and compares them with
+their last written state in the checkpoint. It writes differences as c, u or d, marked
+as inferred. If there are none, it writes nothing. Positions do not move, and no older
+state follows a newer one, since changes after the list come from the watch. Only
+exporter verify finds what others have changed in a topic or a table.
 
-With --all every object is written as r to a topic of its own, PREFIX.snapshot_of.RESOURCE,
-for consumers that begin or begin again. The live topics get nothing. Signal records in
-the control topic enclose it, with the resourceVersion of the list. After a crash the
-next owner goes on after the last object, with a new list.
+With --all it writes every object as r to a topic for that, PREFIX.snapshot_of.RESOURCE,
+for new consumers. The live topics get nothing. Signal records in the control topic mark
+the start and the end, with the resourceVersion of the list. After a crash the next
+owner continues after the last object, with a new list.
 
   exporter snapshot pods
   exporter snapshot po,deploy -n shop
@@ -36,7 +35,7 @@ func NewSnapshot() *cobra.Command {
 	var p export.SnapshotParams
 	var o cli.Objects
 	o.Flags(c, "only objects with these labels")
-	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot_of.RESOURCE, and not what differs")
+	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot_of.RESOURCE, instead of differences")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		p.Namespace, p.Selector = o.Namespace, o.Selector

@@ -16,8 +16,8 @@ import (
 // has no batch among so many is cut by offsets.
 const recentControls = 2000
 
-// At finds the first control record after the time, and reads from a little before it to the end.
-func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+// CutAt finds the first control record after the time, and reads from a little before it to the end.
+func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	f := &cutFinder{Cut: sinks.Cut{Batches: map[int]uint64{}}, logged: logged, passed: map[int]bool{}, first: change.Offsets{},
 		last: change.Offsets{}}
 	stable, err := r.stableEnds(ctx)
@@ -46,7 +46,7 @@ func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 			return f.Cut, err
 		}
 		if first > 0 && first == starts[p] && f.oldest.After(logged) && !logged.IsZero() {
-			return f.Cut, fmt.Errorf("the first control record is of %s: %w", f.oldest.UTC().Format(time.RFC3339), sinks.ErrNotKept)
+			return f.Cut, fmt.Errorf("the first control record is of %s: %w", f.oldest.UTC().Format(time.RFC3339), sinks.ErrNotRetained)
 		}
 	}
 	f.Offsets = f.offsets(stable)

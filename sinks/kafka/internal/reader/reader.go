@@ -66,7 +66,7 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	}
 	to := q.To
 	if to == nil {
-		end, err := r.At(ctx, time.Time{})
+		end, err := r.CutAt(ctx, time.Time{})
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (s *scan) parts(ctx context.Context, topic string) (parts []logread.Span, e
 			after := s.After.Offsets[topic][p]
 			if first > after && first > 0 {
 				return nil, fmt.Errorf("%s/%d begins at offset %d, and changes after offset %d are asked for: %w",
-					topic, p, first, after, sinks.ErrNotKept)
+					topic, p, first, after, sinks.ErrNotRetained)
 			}
 			first = after
 		}
@@ -168,7 +168,7 @@ func (s *scan) count() {
 // lost says that records were removed while they were read.
 func lost(err error) error {
 	if errors.Is(err, consumer.ErrGone) {
-		return fmt.Errorf("%w: %w", sinks.ErrNotKept, err)
+		return fmt.Errorf("%w: %w", sinks.ErrNotRetained, err)
 	}
 	return err
 }

@@ -1,0 +1,145 @@
+package query
+
+import (
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Mark is a position of a stream, and its batch.
+type Mark struct {
+	Version change.ResourceVersion
+	Time    time.Time // time of the event, bookmark or list that confirmed it
+	current time.Time // when it was current at this version, which is before Time if it was read late
+	Logged  time.Time
+	slot    int
+	batch   uint64
+	*point  // the point before its batch
+}
+
+// timeline is what the control records say about one stream.
+type timeline struct {
+	stream         change.StreamID
+	eras           []*era
+	gaps           []gap // not recovered completely
+	delays         delays
+	late           time.Time // since when this batch was behind; zero: it was not
+	hasEnded       bool
+	last           Mark
+	retained       Mark // the last position from before the time since which all is retained
+	atTarget       Mark // the last position by the target
+	afterTarget    Mark // the first position after the target's version or time
+	beforeTarget   Mark // the last position before afterTarget
+	firstOfVersion Mark // the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may follow
+	regressed      Mark // the last position below the one before it: the API server's history went back
+}
+
+// era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
+// Its first list has all objects. What happened to objects that only the era before had is unknown.
+type era struct {
+	begin       *point
+	listed      change.ResourceVersion // the version at the end of the first list, or empty if its record is pruned
+	first, last Mark
+	removed     time.Time // when the log recorded that the resource was removed, or zero
+}
+
+// start returns the version from which on the era has every change.
+func (e *era) start() change.ResourceVersion {
+	if e.listed != "" {
+		return e.listed
+	}
+	return e.first.Version
+}
+
+// point is the place in the log before a batch. Clocks step back, and those of two slots differ. So the order of control records
+// decides what is before a point.
+type point struct {
+	n      int            // number of batches before it
+	last   map[int]uint64 // the last batch of each slot
+	logged time.Time      // when its batch was logged
+}
+
+// has reports whether a change was logged before the point. It compares times only if no batch record of the change's slot is
+// retained from before the point.
+func (p *point) has(l *sinks.Logged) bool {
+	if p == nil {
+		return false
+	}
+	if last, known := p.last[l.Slot]; known && l.Batch != 0 {
+		return l.Batch <= last
+	}
+	return l.Logged.Before(p.logged)
+}
+
+// gap is a gap that was not recovered completely. The changes that it lacks happened after since. If its beginning is unknown, as
+// after a loss, it is open until the stream's next position. That is the position of the list that found what the log lacks.
+type gap struct {
+	change.Gap
+	since time.Time
+	until time.Time // when the log recorded it
+	open  bool
+}
+
+// endsAfter reports whether the gap ends after a version.
+func (g *gap) endsAfter(version change.ResourceVersion) bool {
+	return g.open || g.To.Compare(version) > 0
+}
+
+// addGap records a gap that was not recovered completely.
+func (st *timeline) addGap(c *change.Control) {
+	g := gap{Gap: *c.Gap, since: st.last.Time, until: time.UnixMilli(c.TimeMs)}
+	if g.Lost() {
+		g.open, g.since = true, time.Time{}
+	}
+	st.gaps = append(st.gaps, g)
+}
+
+// isOpen reports whether a gap is open. Then the next list has only what the log lacks.
+func (st *timeline) isOpen() bool {
+	return slices.ContainsFunc(st.gaps, func(g gap) bool { return g.open })
+}
+
+// closeGaps ends the open gaps at the next position.
+func (st *timeline) closeGaps(m Mark) {
+	for i := range st.gaps {
+		if g := &st.gaps[i]; g.open {
+			if g.open = false; g.To.Compare(m.Version) < 0 {
+				g.To = m.Version
+			}
+		}
+	}
+}
+
+// beginEra begins an era, except in two cases. If the present era has no complete list, its first list goes on. After a loss the
+// era goes on with what the log still has.
+func (st *timeline) beginEra(start *point) {
+	if n := len(st.eras); n > 0 && st.eras[n-1].start() == "" {
+		return
+	}
+	if st.delays.stopped = true; st.isOpen() {
+		return
+	}
+	st.eras = append(st.eras, &era{begin: start})
+}
+
+func (st *timeline) currentEra() *era {
+	if len(st.eras) == 0 {
+		st.eras = append(st.eras, &era{})
+	}
+	return st.eras[len(st.eras)-1]
+}
+
+// addMark adds a position to the stream and to its era.
+func (st *timeline) addMark(m Mark) {
+	e := st.currentEra()
+	if e.last.Version != "" && m.Version.Compare(e.last.Version) < 0 {
+		st.regressed = m
+	}
+	if e.first.Version == "" {
+		e.first = m
+	}
+	st.last, e.last = m, m
+	st.closeGaps(m)
+}

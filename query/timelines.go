@@ -1,0 +1,283 @@
+package query
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/fault"
+	"kubecdc/sinks"
+)
+
+// timelines reads the control records of some resources.
+type timelines struct {
+	resources []string // empty: all
+	target    Target
+	cut       *sinks.Cut // nil unless the target is a point of the log
+	retained  map[string]sinks.Retained
+	activity  map[int]activity // by slot
+	currents  map[int]*current
+	ends      time.Time // when the last batch was logged
+	streams   map[change.StreamID]*timeline
+	read      point  // up to where the log was read
+	here      *point // a copy of read; nil after the next batch
+	steps     []step
+}
+
+// current is which streams of a slot its owner read live, by its last record.
+type current struct {
+	epoch   int64
+	streams []change.StreamID
+	upTo    time.Time // time up to which the present batch confirms it, or zero
+}
+
+// step is a batch that was logged at an earlier time than the batch before it: a clock stepped back, or another slot's clock
+// differs.
+type step struct {
+	n      int
+	logged time.Time
+}
+
+func newTimelines(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *timelines {
+	return &timelines{resources: resources, target: target, cut: cut, retained: retained, activity: map[int]activity{}, currents: map[int]*current{},
+		streams: map[change.StreamID]*timeline{}, read: point{last: map[int]uint64{}}}
+}
+
+func readTimelines(
+	ctx context.Context, r sinks.Reader, resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut,
+) (*timelines, error) {
+	s := newTimelines(resources, retained, target, cut)
+	if err := r.Controls(ctx, time.Time{}, s.needsAll, s.addControl); err != nil {
+		return nil, err
+	}
+	for _, id := range resources {
+		_, found := s.retained[id]
+		for stream := range s.streams {
+			found = found || change.ResourceOf(stream).ID() == id
+		}
+		if !found {
+			known, err := r.Resources(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return nil, fault.Usagef("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
+		}
+	}
+	return s, nil
+}
+
+// pointBefore returns the point before the batch of a control record.
+func (s *timelines) pointBefore(c *change.Control) *point {
+	last := max(c.Batch, 1) - 1
+	if s.here == nil || s.here.last[c.Slot] != last {
+		s.here = &point{s.read.n, maps.Clone(s.read.last), time.UnixMilli(c.TimeMs)}
+		s.here.last[c.Slot] = last
+	}
+	return s.here
+}
+
+// endBatch records the end of a batch.
+func (s *timelines) endBatch(c *change.Control) {
+	logged := time.UnixMilli(c.TimeMs)
+	if logged.Before(s.ends) {
+		for n := len(s.steps); n > 0 && !s.steps[n-1].logged.Before(logged); n-- {
+			s.steps = s.steps[:n-1]
+		}
+		s.steps = append(s.steps, step{s.read.n, logged})
+	} else {
+		s.ends = logged
+	}
+	s.read.last[c.Slot] = c.Batch
+	s.read.n++
+	s.here = nil
+}
+
+// timeBefore returns a time by which the log had neither the batch of a mark nor a later one, even if clocks stepped.
+func (s *timelines) timeBefore(m Mark) time.Time {
+	t := m.Logged
+	if i := slices.IndexFunc(s.steps, func(x step) bool { return x.n > m.n }); i >= 0 && s.steps[i].logged.Before(t) {
+		t = s.steps[i].logged
+	}
+	return t.Add(-time.Millisecond)
+}
+
+// needsAll reports whether each position of a span of batches is needed. That is so near the target, for a stream's first
+// position, and for a position that ends a gap. In other spans the last position of each stream is enough.
+func (s *timelines) needsAll(span *sinks.Span) bool {
+	t := s.target
+	switch {
+	case !t.Happened.IsZero() && !t.Happened.After(time.UnixMilli(span.TimeMs).Add(around)) && !t.Happened.Before(span.Earliest.Add(-around)):
+		return true
+	case s.cut != nil && span.First <= s.cut.Batches[span.Slot] && s.cut.Batches[span.Slot] < span.Batch:
+		return true
+	}
+	return slices.ContainsFunc(span.Positions, func(p change.Position) bool {
+		if !s.selects(change.ResourceOf(p.Stream).ID()) {
+			return false
+		}
+		st := s.streams[p.Stream]
+		return st == nil || st.currentEra().start() == "" || st.isOpen() ||
+			t.Version != "" && p.ResourceVersion.Compare(t.Version) > 0 && st.last.Version.Compare(t.Version) <= 0
+	})
+}
+
+func (s *timelines) selects(resource string) bool {
+	return len(s.resources) == 0 || slices.Contains(s.resources, resource)
+}
+
+func (s *timelines) addControl(c *change.Control) error {
+	switch {
+	case c.Type == change.ControlBatch:
+		for _, p := range c.Positions {
+			s.addActivity(c.Slot, p.Time, p.Time)
+			s.addPosition(p, c)
+		}
+		s.confirm(c)
+		s.endBatch(c)
+		return nil
+	case c.Type == change.ControlCurrent:
+		s.addCurrent(c)
+		return nil
+	case c.Stream == "" || !s.selects(change.ResourceOf(c.Stream).ID()):
+		return nil
+	}
+	st := s.timelineOf(c.Stream)
+	switch c.Type {
+	case change.ControlSnapshotBegin:
+		st.beginEra(s.pointBefore(c))
+	case change.ControlSnapshotEnd:
+		if e := st.currentEra(); e.listed == "" {
+			e.listed = c.ResourceVersion
+		}
+	case change.ControlGap:
+		if c.Gap == nil {
+			break
+		}
+		if st.delays.startGap(c.Gap.To); !c.Gap.Complete {
+			st.addGap(c)
+		}
+	case change.ControlBehind:
+		st.late = time.UnixMilli(c.SinceMs)
+		st.delays.addLate(span{st.late, time.UnixMilli(c.TimeMs + 1)})
+	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamReselected, change.ControlStreamEnd,
+		change.ControlStreamError, change.ControlStreamRecovered:
+		st.delays.stopped = true
+	}
+	return nil
+}
+
+// addPosition records a position. If the stream has moved to another slot, it goes on there.
+func (s *timelines) addPosition(p change.Position, c *change.Control) {
+	if !s.selects(change.ResourceOf(p.Stream).ID()) || p.ResourceVersion == change.UnknownVersion {
+		return
+	}
+	st, m := s.timelineOf(p.Stream), Mark{p.ResourceVersion, p.Time, p.Time, time.UnixMilli(c.TimeMs), c.Slot, c.Batch, s.pointBefore(c)}
+	if !st.late.IsZero() {
+		m.current, st.late = st.late, time.Time{}
+	}
+	if p.Ended == change.EndedRemoved {
+		st.currentEra().removed = p.Time
+		st.delays.addUnread(span{st.last.Time, p.Time})
+	}
+	if st.hasEnded = p.Ended != ""; p.ResourceVersion == "" {
+		return
+	}
+	s.addMark(st, m, c.Epoch)
+}
+
+// addCurrent records which streams a slot's owner read live.
+func (s *timelines) addCurrent(c *change.Control) {
+	known := s.currents[c.Slot]
+	if len(c.Streams) > 0 {
+		known = &current{epoch: c.Epoch, streams: c.Streams}
+		s.currents[c.Slot] = known
+	}
+	s.addActivity(c.Slot, time.UnixMilli(c.SinceMs), time.UnixMilli(c.TimeMs))
+	if known != nil && known.epoch == c.Epoch {
+		known.upTo = time.UnixMilli(c.TimeMs)
+	}
+}
+
+// confirm repeats the last position of each stream that a batch confirms as current.
+func (s *timelines) confirm(c *change.Control) {
+	known := s.currents[c.Slot]
+	if known == nil || known.upTo.IsZero() {
+		return
+	}
+	for _, id := range known.streams {
+		st := s.streams[id]
+		// A record from before another era may follow its beginning.
+		if st == nil || st.hasEnded || st.currentEra().first.Version == "" || st.last.slot != c.Slot || !st.last.Time.Before(known.upTo) {
+			continue
+		}
+		m := st.last
+		m.Time, m.current, m.Logged, m.batch, m.point = known.upTo, known.upTo, time.UnixMilli(c.TimeMs), c.Batch, s.pointBefore(c)
+		s.addMark(st, m, c.Epoch)
+	}
+	known.upTo = time.Time{}
+}
+
+// addMark adds a position to the stream's timeline, and to its places around the target.
+func (s *timelines) addMark(st *timeline, m Mark, epoch int64) {
+	resource := change.ResourceOf(st.stream).ID()
+	st.delays.addMark(m, epoch)
+	st.addMark(m)
+	if !m.Logged.After(s.retained[resource].Since) {
+		st.retained = m
+	}
+	if s.hasReached(m) {
+		st.atTarget = m
+	}
+	switch {
+	case !s.isAfterTarget(m) && st.afterTarget.Version == "":
+		if m.Version != st.beforeTarget.Version {
+			st.firstOfVersion = m
+		}
+		st.beforeTarget = m
+	case s.isAfterTarget(m) && st.afterTarget.Version == "":
+		st.afterTarget = m
+	}
+}
+
+// hasReached reports whether a position is at or before the target.
+func (s *timelines) hasReached(m Mark) bool {
+	if s.cut == nil {
+		return s.target == Target{} || !s.target.Happened.IsZero() && !m.Time.After(s.target.Happened)
+	}
+	if last, known := s.cut.Batches[m.slot]; known {
+		return m.batch <= last
+	}
+	return s.target == Target{} || !m.Logged.After(s.target.Logged)
+}
+
+// isAfterTarget reports whether a position is after the target's version or time.
+func (s *timelines) isAfterTarget(m Mark) bool {
+	return s.target.Version != "" && m.Version.Compare(s.target.Version) > 0 ||
+		!s.target.Happened.IsZero() && m.Time.After(s.target.Happened)
+}
+
+func (s *timelines) timelineOf(id change.StreamID) *timeline {
+	if s.streams[id] == nil {
+		s.streams[id] = &timeline{stream: id}
+	}
+	return s.streams[id]
+}
+
+// noStream says that the log has no stream that could answer. That it has no objects proves nothing then.
+func (s *timelines) noStream(namespace string) string {
+	resources := "any resource"
+	if len(s.resources) > 0 {
+		resources = strings.Join(s.resources, ", ")
+	}
+	if len(s.streams) == 0 && len(s.retained) > 0 { // a copy of a part of a log
+		return "the log has no control record of " + resources + ", so it is unknown from where on its changes are complete"
+	}
+	text := "the log has no stream of " + resources
+	if namespace != "" {
+		text += " in namespace " + namespace
+	}
+	return text + ": they were not exported"
+}
