@@ -14,6 +14,9 @@ import (
 // ErrNotRetained says that the log does not go back as far as was asked.
 var ErrNotRetained = errors.New("the log does not go back that far")
 
+// ErrNoCluster says that the log has nothing of the cluster that was asked about.
+var ErrNoCluster = errors.New("has nothing of cluster")
+
 // Reader reads a log back, whoever wrote it: for questions about the past, for replays and for verification. It writes nothing,
 // fences nobody and needs no checkpoint. It is safe for concurrent use.
 type Reader interface {
