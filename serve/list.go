@@ -72,8 +72,8 @@ func (v *view) has(version change.ResourceVersion, match string) error {
 	switch {
 	case version == "" || version == "0":
 		return nil
-	case version.Compare(v.version) > 0:
-		return apierrors.NewTimeoutError("Too large resource version: "+string(version)+", current: "+string(v.version), 1)
+	case version.Compare(v.version) > 0 || match == string(metav1.ResourceVersionMatchExact) && version.Compare(v.upTo) > 0:
+		return apierrors.NewTimeoutError("Too large resource version: "+string(version)+", current: "+string(v.upTo), 1)
 	case match == string(metav1.ResourceVersionMatchExact) && version != v.version:
 		return apierrors.NewResourceExpired("the resourceVersion " + string(version) + " is not the one of this moment: " + string(v.version))
 	}

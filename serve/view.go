@@ -23,6 +23,7 @@ type view struct {
 	cut     *sinks.Cut
 	pages   *query.Pages
 	version change.ResourceVersion
+	upTo    change.ResourceVersion // of what the log has
 	at      time.Time
 	custom  func() (map[string]*served, error) // the resources of a view of CRDs
 }
@@ -191,6 +192,9 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 		}
 		if v.version == "" || c.At.Compare(v.version) < 0 {
 			v.version = c.At // up to there all streams are known
+		}
+		if c.UpTo.Compare(v.upTo) > 0 {
+			v.upTo = c.UpTo
 		}
 		if c.Known.After(v.at) {
 			v.at = c.Known

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
@@ -42,10 +41,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, of *s
 	if err != nil {
 		return err
 	}
-	switch {
-	case q.initial && q.match != string(metav1.ResourceVersionMatchNotOlderThan):
-		return apierrors.NewBadRequest("sendInitialEvents: resourceVersionMatch must be NotOlderThan")
-	case q.pinned:
+	if q.pinned {
 		if err := v.has(q.resourceVersion, ""); err != nil {
 			return err
 		}
