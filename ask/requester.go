@@ -1,5 +1,5 @@
-// Package ask asks running exporters for something, by signals in the checkpoint store, and waits for their answers. What they do
-// with a signal, package export knows.
+// Package ask sends requests to running exporters, by signals in the checkpoint store, and waits for their answers. Package
+// export handles the signals.
 package ask
 
 import (
@@ -24,12 +24,12 @@ import (
 	"kubecdc/setup"
 )
 
-// Requester asks the exporters of a cluster.
+// Requester sends requests to the exporters of a cluster.
 type Requester struct {
 	Settings *config.Config
 	Cluster  *setup.Cluster
-	Store    checkpoint.Store // nil: not open
-	// Out gets the answers, and Report what happens until they come.
+	Store    checkpoint.Store // nil if it is not open
+	// Out gets the answers, and Report gets messages in the meantime.
 	Out, Report io.Writer
 }
 
@@ -53,7 +53,8 @@ func Open(ctx context.Context, settings *config.Config, connection *config.Conne
 	return a, err
 }
 
-// OpenStore opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster, and the leases.
+// OpenStore opens the checkpoint of a cluster that has one, with its leases. Only exporter run makes a checkpoint for a new
+// cluster.
 func (a *Requester) OpenStore(ctx context.Context) error {
 	store, where, err := setup.ShareStore(ctx, a.Settings, a.Cluster)
 	if err != nil {
@@ -76,10 +77,10 @@ func (a *Requester) Close() {
 	}
 }
 
-// firstCheckpoint is how long the first checkpoint of an exporter may take that has just become ready.
+// firstCheckpoint is how long it may take until an exporter that has just become ready has its first checkpoint.
 const firstCheckpoint = 5 * time.Second
 
-// Streams returns the streams that the checkpoint has. It waits a moment for the first ones.
+// Streams returns the streams in the checkpoint. It waits a moment for the first ones.
 func (a *Requester) Streams(ctx context.Context) (known []change.Position, err error) {
 	for limit := time.Now().Add(firstCheckpoint); ; {
 		known, err = a.Store.Streams(ctx)
@@ -92,19 +93,19 @@ func (a *Requester) Streams(ctx context.Context) (known []change.Position, err e
 	}
 }
 
-// Named finds the streams of the checkpoint that names stand for: one stream (pods@shop), or all of a resource (pods). The group may
-// be left out if only one resource has the name.
+// Named finds the streams of the checkpoint that names stand for: one stream (pods@shop), or all of a resource (pods). The group
+// may be omitted if only one resource has the name.
 func (a *Requester) Named(ctx context.Context, names []string) (found []change.Position, err error) {
 	known, err := a.Streams(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		of, err := streamsNamed(name, known)
+		matching, err := streamsNamed(name, known)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, of...)
+		found = append(found, matching...)
 	}
 	return found, nil
 }
@@ -156,7 +157,7 @@ func (a *Requester) Ask(ctx context.Context, requests []checkpoint.Signal, until
 	return a.await(ctx, ids)
 }
 
-// warnUnheld says which signals have to wait for an exporter.
+// warnUnheld reports which signals have to wait for an exporter.
 func (a *Requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
 	slots, err := a.Store.Slots(ctx, a.Settings.Slots.Count)
 	var replicas checkpoint.Replicas
@@ -177,7 +178,7 @@ func (a *Requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal
 	}
 }
 
-// warnPaused says which snapshots have to wait until their stream is resumed.
+// warnPaused reports which snapshots have to wait until their stream is resumed.
 func (a *Requester) warnPaused(ctx context.Context, requests []checkpoint.Signal) error {
 	all, err := a.Store.Signals(ctx, true)
 	if err != nil {
@@ -193,7 +194,7 @@ func (a *Requester) warnPaused(ctx context.Context, requests []checkpoint.Signal
 	return nil
 }
 
-// askInterval is how often a command looks for answers.
+// askInterval is how often a command polls for answers.
 const askInterval = 500 * time.Millisecond
 
 // await reports the progress of signals until all are answered. It returns an error if one was not done.
@@ -234,7 +235,7 @@ func (a *Requester) answered(g checkpoint.Signal) error {
 	return nil
 }
 
-// ProgressOf says in a few words how far a signal is.
+// ProgressOf describes the progress of a signal in a few words.
 func ProgressOf(g checkpoint.Signal) string {
 	text := string(g.State)
 	if g.Abort && !g.State.Ended() {

@@ -7,7 +7,7 @@ import (
 	"kubecdc/change"
 )
 
-// A stream is named by its id, or by its resource, whose group may be left out if no other resource has the name.
+// A stream is named by its id or by its resource. The resource's group may be omitted if no other resource has the name.
 func TestStreamsAreFoundByTheirPlural(t *testing.T) {
 	var known []change.Position
 	for _, id := range []change.StreamID{"deployments.apps@a", "deployments.apps@b", "events", "events.events.k8s.io", "pods?labels=x=y",

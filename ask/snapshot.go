@@ -11,7 +11,7 @@ import (
 )
 
 // Snapshots returns a signal for each of the streams that is exported.
-func (a *Requester) Snapshots(of []change.Position, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
+func (a *Requester) Snapshots(streams []change.Position, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
 	if sink := setup.SinkOf(a.Settings); p.All && !sink.SnapshotTopics {
 		return nil, fault.Usage("--all writes to a topic of its own, and KUBECDC_SINK is " + sink.Name + ", which has none: leave --all out")
 	}
@@ -19,13 +19,13 @@ func (a *Requester) Snapshots(of []change.Position, p export.SnapshotParams) (re
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range of {
+	for _, k := range streams {
 		if k.Ended == "" {
 			requests = append(requests, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: k.Stream, Params: params})
 		}
 	}
 	if len(requests) == 0 {
-		return nil, fault.Usagef("stream %s is not exported any more: select it again first", of[0].Stream)
+		return nil, fault.Usagef("stream %s is not exported any more: select it again first", streams[0].Stream)
 	}
 	return requests, nil
 }

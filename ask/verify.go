@@ -17,22 +17,22 @@ import (
 	"kubecdc/verify"
 )
 
-// Verification is what to compare of an export with the cluster.
+// Verification says what to compare with the cluster.
 type Verification struct {
-	Resources  []string // empty: all
-	Namespace  string   // of streams that have one; empty: all
-	Identities bool     // and not what objects contain
+	Resources  []string // empty for all
+	Namespace  string   // only this namespace of the streams, unless it is empty
+	Identities bool     // without the contents of objects
 	Repair     bool     // ask the exporters to write what differs, and compare again
 }
 
-// verification is one run of it. The requester's store is nil if the checkpoint can't be read.
+// verification is one comparison. The requester's store is nil if the checkpoint can't be read.
 type verification struct {
 	*Requester
 	compare verify.Comparison
 	skipped []verify.Result
 }
 
-// Verify compares the copies of what is exported with the cluster. It opens the checkpoint.
+// Verify compares the exported copies with the cluster. It opens the checkpoint.
 func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result, error) {
 	v := &verification{Requester: a}
 	step := dependency.Step{For: "the API server", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
@@ -62,7 +62,7 @@ func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result
 	return append(all, v.skipped...), err
 }
 
-// addInventory adds the inventory to the copies. An SQLite file that can't be read, as that of an exporter elsewhere, is left out.
+// addInventory adds the inventory to the copies. It omits an SQLite file that can't be read, because it is on another machine.
 func (v *verification) addInventory(ctx context.Context) error {
 	err := v.OpenStore(ctx)
 	switch {
@@ -76,7 +76,7 @@ func (v *verification) addInventory(ctx context.Context) error {
 	return nil
 }
 
-// selectStreams finds the streams that are exported, of some resources or of all.
+// selectStreams finds the exported streams, of some resources or of all.
 func (v *verification) selectStreams(ctx context.Context, o *Verification) error {
 	plan, err := setup.ExportConfig(v.Settings)
 	if err != nil {
@@ -120,7 +120,7 @@ func (v *verification) selectStreams(ctx context.Context, o *Verification) error
 		}
 	}
 	if len(v.compare.Streams)+len(v.skipped) == 0 && o.Namespace != "" {
-		return fault.Usagef("no stream of these is of namespace %s alone: leave -n out", o.Namespace)
+		return fault.Usagef("none of these has a stream of namespace %s alone: leave -n out", o.Namespace)
 	}
 	return nil
 }
@@ -150,10 +150,10 @@ func (v *verification) results(ctx context.Context, repair bool) ([]verify.Resul
 	return v.repaired(ctx)
 }
 
-// checkpointLag is how long the checkpoint may take to have what the log has: a repair is answered once the log has it.
+// checkpointLag is how long the checkpoint may take to get what is in the log. A repair is answered once it is in the log.
 const checkpointLag = 15 * time.Second
 
-// repaired compares until nothing differs, or the checkpoint must have what was repaired.
+// repaired compares until nothing differs, or until the checkpoint must have what was repaired.
 func (v *verification) repaired(ctx context.Context) ([]verify.Result, error) {
 	for limit := time.Now().Add(checkpointLag); ; {
 		all, err := v.compare.Results(ctx)

@@ -2,14 +2,14 @@ package checkpoint
 
 import "kubecdc/change"
 
-// Binding says which cluster a checkpoint belongs to.
+// Binding is the cluster that a checkpoint belongs to.
 type Binding struct {
-	ID    string                 // the uid or CA by which the cluster was first known. Its log carries it, and it never changes
-	Known change.ClusterIdentity // all that is known of it by now
+	ID    string                 // the first known uid or CA of the cluster: it never changes, and is also in the log
+	Known change.ClusterIdentity // all that is known of it now
 }
 
-// Match compares the cluster that was found with the bound one, and gives what is known after that. The uid decides if both
-// have one: the CA may then be another, since CAs are replaced. Otherwise the CA decides.
+// Match compares a found cluster with the bound one. It returns the updated binding, and whether both are the same cluster. If
+// both have a uid, the uid decides, since CAs are replaced. Otherwise the CA decides.
 func (b Binding) Match(found change.ClusterIdentity) (next Binding, same bool) {
 	if b.Known.UID != "" && found.UID != "" {
 		same = b.Known.UID == found.UID
@@ -29,5 +29,5 @@ func (b Binding) Match(found change.ClusterIdentity) (next Binding, same bool) {
 	return b, true
 }
 
-// UIDHidden reports whether the uid is known, and can't be read any more.
+// UIDHidden reports whether the uid is known, but can't be read any more.
 func (b Binding) UIDHidden() bool { return b.Known.UID != "" && b.Known.Hidden != "" }

@@ -7,19 +7,19 @@ import (
 	"kubecdc/internal/delta"
 )
 
-// Body is an object's body as stores keep it: a base, and what of the body differs from that. An update changes little of an
-// object, so it is stored as a delta, and its base stays as it is, until the delta would be too long. A delta is always of the
-// base that the store has.
+// Body is an object's body as stores have it: a base, and the body's difference from that base. An update changes little of an
+// object. So it is stored as a delta, and the base remains until the delta would be too long. A delta always refers to the base
+// in the store.
 //
-// The zero Body is that of an object without one. In a commit, a Body that has a delta and no base keeps the store's base.
+// The zero Body has no body. In a commit, a Body with a delta and no base leaves the store's base unchanged.
 type Body struct {
-	Base  []byte // packed
+	Base  []byte // compressed
 	Delta []byte // nil: the base is the body
 }
 
 var packBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Pack makes a body the base of a Body, in memory of its own. Of nil it makes the zero Body.
+// Pack returns a Body whose base is body, in its own memory. For nil it returns the zero Body.
 func Pack(body []byte) Body {
 	if body == nil {
 		return Body{}
@@ -30,11 +30,11 @@ func Pack(body []byte) Body {
 	return Body{Base: append(make([]byte, 0, len(*buffer)), *buffer...)}
 }
 
-// maxDelta is how long a delta of a base of n bytes may be: about half of what the base takes, packed. To pack a new base, and to
-// store it, takes several times the CPU.
+// maxDelta is the maximal length of a delta to a base of n bytes: about half of the compressed base. To compress and store a new
+// base takes several times the CPU.
 func maxDelta(n int) int { return 128 + n/3 }
 
-// Update makes a Body that keeps b's base. If too much differs from that, or it can't be unpacked, it has a new base.
+// Update returns a Body with b's base and a delta. If too much differs, or if b is damaged, the Body has a new base.
 func (b Body) Update(body []byte) Body {
 	buffer := packBuffers.Get().(*[]byte)
 	base, err := decompress((*buffer)[:cap(*buffer)], b.Base)
@@ -52,23 +52,23 @@ func (b Body) Update(body []byte) Body {
 	return Body{Delta: d}
 }
 
-// IsZero reports that the object has no body.
+// IsZero reports whether the object has no body.
 func (b Body) IsZero() bool { return b.Base == nil && b.Delta == nil }
 
-// KeepsBase reports that b, in a commit, keeps the store's base.
+// KeepsBase reports whether b, in a commit, leaves the store's base unchanged.
 func (b Body) KeepsBase() bool { return b.Base == nil && b.Delta != nil }
 
-// Len is how many bytes are stored.
+// Len returns the number of bytes to store.
 func (b Body) Len() int { return len(b.Base) + len(b.Delta) }
 
-// Unpack gives the body, in memory of its own.
+// Unpack returns the body in its own memory. It fails with ErrDamaged.
 func (b Body) Unpack() ([]byte, error) {
 	_, body, err := b.UnpackIn(func(int) []byte { return nil })
 	return body, err
 }
 
-// UnpackIn gives the base and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own.
-// It fails with ErrDamaged.
+// UnpackIn returns the base and the body, in memory from the function memory if that has the capacity, else in new memory. It
+// fails with ErrDamaged.
 func (b Body) UnpackIn(memory func(n int) []byte) (base, body []byte, err error) {
 	if b.KeepsBase() {
 		return nil, nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)

@@ -6,11 +6,11 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// A compressed body begins with the number of its format, Snappy: S2, its extension, leaves no fewer bytes of so short a text and
-// takes half as long again. Of a Pod of 4,260 bytes, half of which is text of its own, 2,910 are left.
+// snappy is the number of the format, with which a compressed body begins. S2, an extension of Snappy, takes half as long again,
+// and is no shorter for such short texts. A Pod of 4,260 bytes, half of which is text of its own, becomes 2,910 bytes.
 const snappy = 2
 
-// appendCompressed appends a body, compressed.
+// appendCompressed appends the compressed body to dst.
 func appendCompressed(dst, body []byte) []byte {
 	dst = append(dst, snappy)
 	need := s2.MaxEncodedLen(len(body))
@@ -24,7 +24,7 @@ func appendCompressed(dst, body []byte) []byte {
 	return dst[:start+len(s2.EncodeSnappy(dst[start:start+need], body))]
 }
 
-// decompress gives back what appendCompressed was given: in dst, if it has room for it, and in memory of its own otherwise.
+// decompress returns the body that appendCompressed got. It uses dst if that has the capacity, else new memory.
 func decompress(dst, compressed []byte) (body []byte, err error) {
 	if len(compressed) == 0 || compressed[0] != snappy {
 		return nil, fmt.Errorf("decompress a stored body: %.16q… was not compressed by this version", compressed)
@@ -36,7 +36,7 @@ func decompress(dst, compressed []byte) (body []byte, err error) {
 	return body, nil
 }
 
-// decompressedLen is the length of what decompress gives; 0 if it fails.
+// decompressedLen returns the length of what decompress returns, or 0 if it would fail.
 func decompressedLen(compressed []byte) int {
 	if len(compressed) == 0 {
 		return 0

@@ -10,26 +10,28 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// ErrFenced means that the store has a higher epoch of the slot: another owner has acquired it. What this process still holds
-// must not be written.
+// ErrFenced means that the store has a higher epoch of the slot, since another owner has acquired it. This process must not write
+// what it still holds.
 var ErrFenced = errors.New("fenced: another process owns the slot now")
 
-// ErrBehind means that the store lacks the slot's epoch, or the batch before that of a Commit. The database has forgotten commits
-// that it had acknowledged: it crashed, failed over to a standby that was behind, or was restored from a backup. What it forgot
-// has to be read back from the log: acquire the slot anew. A Commit whose number the slot has passed is refused with it too:
-// no Commit is tried twice, so the database forgot an epoch, and gave it to another owner.
+// ErrBehind means that the store lacks the slot's epoch, or the batch before a Commit. The database has forgotten acknowledged
+// commits: it crashed, failed over to a standby that was behind, or was restored from a backup. Acquire the slot again, and read
+// the forgotten commits back from the log.
+//
+// A Commit whose number is below the slot's gets ErrBehind, too. No Commit is tried twice, so the database forgot an epoch and
+// gave it to another owner.
 var ErrBehind = errors.New("the checkpoint has forgotten batches " +
 	"(the database crashed, failed over to a standby that was behind, or was restored)")
 
-// ErrDamaged means that a stored body can't be unpacked, or that its delta is of another base. What was stored has to be read
-// again from the log.
+// ErrDamaged means that a stored body can't be unpacked, or that its delta refers to another base. Read the stored state from the
+// log again.
 var ErrDamaged = errors.New("the checkpoint is damaged (where the log can't be read back, give the exporter a new one)")
 
-// ErrGone means that the store's tables were dropped or emptied since it was opened. It has to be opened and bound anew.
+// ErrGone means that the store's tables were dropped or emptied after it was opened. Open and bind it again.
 var ErrGone = fault.ErrGone
 
-// CompareEpochs says what the epoch that a store has of a slot (0: it does not know the slot) means to the owner of epoch
-// mine: nil, ErrFenced or ErrBehind.
+// CompareEpochs returns what the store's epoch of a slot (0: unknown slot) means to the owner with epoch mine: nil, ErrFenced or
+// ErrBehind.
 func CompareEpochs(have, mine int64) error {
 	switch {
 	case have > mine:
@@ -45,7 +47,7 @@ type NotEndedError struct{ Stream change.StreamID }
 
 func (e *NotEndedError) Error() string { return "stream " + string(e.Stream) + " has not ended" }
 
-// HeldError means that another owner's lease of the slot is running.
+// HeldError means that another owner's lease of the slot has not expired.
 type HeldError struct {
 	Slot  int
 	Owner string

@@ -7,40 +7,40 @@ import (
 	"kubecdc/change"
 )
 
-// Overview reads what a status shows. It changes nothing, and needs no lease.
+// Overview reads what a status shows. It changes nothing and needs no lease.
 type Overview interface {
-	// Streams is Reader's.
+	// Streams is the same as in Reader.
 	Streams(ctx context.Context) ([]change.Position, error)
-	// SlotOwners gives who owns each slot of the layout, ordered by slot. It is empty before the first Slots.
+	// SlotOwners returns the owner of each slot of the layout, ordered by slot. It returns none before the first call of Slots.
 	SlotOwners(ctx context.Context) ([]SlotOwner, error)
-	// LastControls gives the last control record of each stream and type, of those that Commit keeps.
+	// LastControls returns the last control record of each stream and type, of those in RetainedControls.
 	LastControls(ctx context.Context) ([]change.Control, error)
-	// Clock gives the time at the store, whose clock may differ from the reader's.
+	// Clock returns the time at the store, whose clock may differ from the reader's.
 	Clock(ctx context.Context) (time.Time, error)
-	// Signals is Signals'.
+	// Signals is the same as in the interface Signals.
 	Signals(ctx context.Context, open bool) ([]Signal, error)
 }
 
-// SlotOwner is the last owner of a slot, and how far the slot's checkpoint is.
+// SlotOwner is the last owner of a slot, and the slot's last checkpoint.
 type SlotOwner struct {
 	Slot  int
-	Owner string    // empty: nobody has ever owned it
-	Held  bool      // the lease runs; never, if leases are kept elsewhere
-	Until time.Time // when the lease ends, or has ended
+	Owner string    // empty: the slot never had an owner
+	Held  bool      // the lease has not expired (always false if leases are stored elsewhere)
+	Until time.Time // when the lease expires, or has expired
 	Epoch int64
 	Seq   uint64    // the last batch
-	Time  time.Time // of the last checkpoint; zero if there is none
-	// Selected are the streams that the owner has selected. nil: no owner has recorded them (Topology.RecordSelection).
+	Time  time.Time // when the last checkpoint was stored, or zero
+	// Selected are the streams that the owner has selected. It is nil if no owner has recorded them (Topology.RecordSelection).
 	Selected []change.StreamID
 }
 
-// KeptControls returns the control records that a commit keeps: the last gap and the last proof of each stream. They are for a
-// status alone, and nothing depends on them: after a crash, or a rebuild, one may be missing.
-func KeptControls(controls []change.Control) (kept []change.Control) {
+// RetainedControls returns the control records that a commit stores: the last gap and the last proof of each stream. Only a
+// status uses them. After a crash or a rebuild one may be missing.
+func RetainedControls(controls []change.Control) (retained []change.Control) {
 	for i := range controls {
 		if c := &controls[i]; c.Stream != "" && (c.Type == change.ControlGap || c.Type == change.ControlProof) {
-			kept = append(kept, *c)
+			retained = append(retained, *c)
 		}
 	}
-	return kept
+	return retained
 }

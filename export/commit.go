@@ -20,14 +20,14 @@ import (
 // nothing), with all that is known after it.
 //
 // Invariants (docs/design.md):
-//  1. What is remembered moves with the batch, or only after the sink has it, and in one transaction.
-//  2. A batch that depends on reads of the memory is written only if that still has all that it has acknowledged.
+//  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.
+//  2. A batch that depends on reads of the remembered state is written only if that state still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
 	*watchedParts
 	numbering
 	memory     Memory
-	images     bool // before-images are written
+	images     bool // write before-images
 	prepared   batching.Prepared
 	filter     *filter                                                       // nil: all changes are written
 	provenance *provenance.Reader                                            // nil: the sink does not write it
@@ -105,7 +105,7 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 type numbering struct {
 	slot    int
 	epoch   int64
-	seq     uint64 // of the last batch
+	seq     uint64 // the number of the last batch
 	cluster string
 }
 

@@ -14,23 +14,25 @@ import (
 const (
 	// confirmEvery is how often the API server is asked for a sign of life over the connection of the watches.
 	confirmEvery = 4 * time.Second
-	// confirmedFor is after which time without one it is not known what happened meanwhile.
+	// confirmedFor is how long a stream counts as complete after a sign of life. Without another one by then, changes may be
+	// missing.
 	confirmedFor = 6 * time.Second
-	// listedFor is how long the streams of a record may be those of the one before: records expire.
+	// listedFor limits how long a record may refer to the streams of an earlier one instead of listing them, since records
+	// expire.
 	listedFor = time.Hour
 	// aMoment is how long a stream that handles an event may take until it waits again.
 	aMoment = 5 * time.Millisecond
 )
 
-// confirming says in the log up to when streams are complete while they are quiet. A bookmark, which comes once a minute, tells that too late
-// for questions about the last minute.
+// confirming writes to the log up to which time streams are complete while nothing changes in them. The API server's bookmarks,
+// which come once a minute, would say so too late for questions about the last minute.
 type confirming struct {
 	queue       *batching.Queue
-	every       time.Duration // a record
+	every       time.Duration // the interval between two records
 	busy        atomic.Bool
-	since, last time.Time // of the confirmations that no record has yet
-	of          []change.StreamID
-	listed      time.Time // when the streams were in a record; zero: they were not
+	since, last time.Time // the time range of the confirmations that no record has yet
+	streams     []change.StreamID
+	listed      time.Time // the last record that listed the streams, or zero
 	written     time.Time
 }
 
@@ -47,23 +49,23 @@ func (st *streams) confirm(ctx context.Context) {
 	}
 	st.wg.Go(func() {
 		defer c.busy.Store(false)
-		connection, at := st.slot.parts.Server.Client().Confirm(ctx)
+		connection, moment := st.slot.parts.Server.Client().Confirm(ctx)
 		if connection == nil {
 			return
 		}
 		waits := func(r *beingRead) bool { return r.WaitsOn(connection) }
-		if err := c.note(ctx, whichever(ctx, watched, waits), at); err != nil && ctx.Err() == nil {
+		if err := c.add(ctx, whichever(ctx, watched, waits), moment); err != nil && ctx.Err() == nil {
 			st.fail(err)
 		}
 	})
 }
 
-// whichever returns the streams that wait for an event, or do so in a moment.
-func whichever(ctx context.Context, all map[change.StreamID]*beingRead, waits func(*beingRead) bool) (of []change.StreamID) {
+// whichever returns the streams that wait for an event, at once or within a few moments.
+func whichever(ctx context.Context, all map[change.StreamID]*beingRead, waits func(*beingRead) bool) (waiting []change.StreamID) {
 	for range 3 {
 		for id, r := range all {
 			if waits(r) {
-				of = append(of, id)
+				waiting = append(waiting, id)
 				delete(all, id)
 			}
 		}
@@ -71,38 +73,39 @@ func whichever(ctx context.Context, all map[change.StreamID]*beingRead, waits fu
 			break
 		}
 	}
-	slices.Sort(of)
-	return of
+	slices.Sort(waiting)
+	return waiting
 }
 
-// note takes the streams that were complete at a time. More than before are only told of now and then, since a record then names all.
-func (c *confirming) note(ctx context.Context, of []change.StreamID, at time.Time) error {
-	lacks := func(id change.StreamID) bool { _, has := slices.BinarySearch(of, id); return !has }
-	others := slices.ContainsFunc(c.of, lacks) || len(of) > len(c.of) && at.Sub(c.listed) > time.Minute
-	if others || at.Sub(c.last) > confirmedFor {
+// add adds that streams were complete at a time. If streams were added only, it writes a record that lists all of them at most
+// once a minute.
+func (c *confirming) add(ctx context.Context, streams []change.StreamID, moment time.Time) error {
+	lacks := func(id change.StreamID) bool { _, has := slices.BinarySearch(streams, id); return !has }
+	others := slices.ContainsFunc(c.streams, lacks) || len(streams) > len(c.streams) && moment.Sub(c.listed) > time.Minute
+	if others || moment.Sub(c.last) > confirmedFor {
 		if err := c.write(ctx); err != nil {
 			return err
 		}
-		c.since = at
+		c.since = moment
 		if others {
-			c.of, c.listed = of, time.Time{}
+			c.streams, c.listed = streams, time.Time{}
 		}
 	}
-	c.last = at
-	if at.Sub(c.written) < c.every {
+	c.last = moment
+	if moment.Sub(c.written) < c.every {
 		return nil
 	}
 	return c.write(ctx)
 }
 
-// write writes what no record has yet.
+// write writes a record of what is confirmed and in no record yet.
 func (c *confirming) write(ctx context.Context) error {
-	if len(c.of) == 0 || !c.last.After(c.written) {
+	if len(c.streams) == 0 || !c.last.After(c.written) {
 		return nil
 	}
 	record := change.CurrentControl(nil, c.since, c.last)
 	if c.last.Sub(c.listed) > listedFor {
-		record.Streams, c.listed = c.of, c.last
+		record.Streams, c.listed = c.streams, c.last
 	}
 	c.since, c.written = c.last, c.last
 	return c.queue.Send(ctx, change.Item{Time: c.last, Control: &record})

@@ -10,15 +10,15 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// Content says what of objects is exported, and stored in the checkpoint.
+// Content says which parts of objects are exported and stored in the checkpoint.
 type Content struct {
-	Secrets         redact.Mode         // of Secrets that are named: Hash, Metadata or Plain
+	Secrets         redact.Mode         // for the named Secrets: Hash, Metadata or Plain
 	MetadataOnly    []discovery.Pattern // resources of which only metadata is exported
 	Redact          []Field
 	NoManagedFields bool
 	Ignore          []Field    // an update that changes nothing else is not written
 	NoUpdates       bool       // no update is written
-	Key             redact.Key // of hashes; empty: a generated one, stored in the checkpoint
+	Key             redact.Key // for hashes: if it is empty, a generated key is stored in the checkpoint
 }
 
 // Field is a field of a resource's objects.
@@ -27,8 +27,8 @@ type Field struct {
 	Path     redact.Path
 }
 
-// MetadataOnly reports whether only the metadata of a resource is exported. Of Secrets that are not exported, or not any
-// more, the checkpoint stores no more than that either.
+// MetadataOnly reports whether only the metadata of a resource is exported. The checkpoint, too, stores only the metadata of
+// Secrets that are not exported, or that are no longer exported.
 func (c *Config) MetadataOnly(r change.Resource) bool {
 	if discovery.Covers(c.Content.MetadataOnly, r) {
 		return true
@@ -36,7 +36,7 @@ func (c *Config) MetadataOnly(r change.Resource) bool {
 	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Selects(c.Resources, r.ID()))
 }
 
-// Redactor returns the redactor of a resource's objects; nil if they are exported in full.
+// Redactor returns the redactor for a resource's objects, or nil if they are exported in full.
 func (c *Config) Redactor(r change.Resource) *redact.Redactor {
 	rules := redact.Rules{Cluster: c.Cluster, Resource: r.ID(), Mode: redact.Plain, Key: c.Content.Key,
 		NoManagedFields: c.Content.NoManagedFields}
@@ -60,7 +60,7 @@ func pathsOf(fields []Field, r change.Resource) (paths []redact.Path) {
 	return paths
 }
 
-// Mask returns the mask of a resource's objects; nil if all of their fields count.
+// Mask returns the mask for a resource's objects, or nil if all of their fields count.
 func (c *Config) Mask(r change.Resource) *redact.Mask {
 	if paths := pathsOf(c.Content.Ignore, r); len(paths) > 0 {
 		return redact.NewMask(paths)
@@ -93,7 +93,8 @@ func (c *Config) Warnings(served discovery.Served) (lines []string) {
 	return append(lines, c.leftOutByNamespaces(served)...)
 }
 
-// leftOutByNamespaces lists the cluster-scoped resources that are named, and left out since KUBECDC_NAMESPACES is set.
+// leftOutByNamespaces lists the cluster-scoped resources that the settings name but that are left out because KUBECDC_NAMESPACES
+// is set.
 func (c *Config) leftOutByNamespaces(served discovery.Served) (lines []string) {
 	selected, _ := discovery.Select(c.Resources, served)
 	for _, r := range selected {

@@ -11,13 +11,14 @@ import (
 	"kubecdc/sinks"
 )
 
-// openRaisingEpoch opens the log. If the log has seen a newer epoch than the checkpoint's, either the slot has a new owner,
-// which the checkpoint then says, or the checkpoint was lost or restored. In the second case its epoch is raised.
+// openRaisingEpoch opens the log. The log may have seen a newer epoch than the checkpoint's. Then either the slot has a new
+// owner, as the checkpoint says in that case, or the checkpoint was lost or restored. In the second case openRaisingEpoch raises
+// the checkpoint's epoch.
 func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState, open opener) (*opened, error) {
 	for {
 		o, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return open(ctx, state) })
-		newer, is := errors.AsType[*sinks.NewerEpochError](err)
-		if !is {
+		newer, isNewer := errors.AsType[*sinks.NewerEpochError](err)
+		if !isNewer {
 			return o, err
 		}
 		if err := s.raiseEpoch(ctx, state, newer.Epoch); err != nil {
@@ -44,8 +45,8 @@ func (s *slot) raiseEpoch(ctx context.Context, state *checkpoint.SlotState, logE
 	return nil
 }
 
-// A checkpoint is lost, or restored, once. An epoch that has to be raised more often than this means that another process
-// raises the epoch of another checkpoint.
+// A checkpoint is lost or restored once. If the epoch has to be raised more often than this, another process is raising the epoch
+// of another checkpoint.
 const (
 	maxEpochRaises   = 3
 	epochRaiseWindow = 10 * time.Minute

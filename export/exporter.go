@@ -1,10 +1,14 @@
-// Package export connects source, sink and checkpoint: it runs streams (source/reflector), makes their changes durable in
-// batches (sinks), and stores the positions (checkpoint). Each slot is one loop, in sessions; start reading at slot.go. The
+// Package export connects source, sink and checkpoint: it runs streams (source/reflector), makes their changes durable in batches
+// (sinks), and stores the positions (checkpoint). Each slot is one loop, which runs in sessions. Start reading at slot.go. The
 // package knows neither Kafka nor SQL nor the watch protocol.
 //
-// What does not need a session has a package of its own: the assignment of slots to replicas (ownership), another number of
-// slots (resharding), gathering and preparing batches (batching), what is kept beside a log that does not remember itself (inventory), a lost
-// checkpoint (rebuild), and servers that do not answer (dependency).
+// What does not need a session has a package of its own:
+//   - ownership: the assignment of slots to replicas
+//   - resharding: changes of the number of slots
+//   - batching: collecting and preparing batches
+//   - inventory: the state of a log that can't return it
+//   - rebuild: the recovery of a lost checkpoint
+//   - dependency: servers that do not answer
 package export
 
 import (
@@ -29,12 +33,12 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Config says what to export, and the limits.
+// Config says what to export, and within which limits.
 type Config struct {
 	Cluster        string
 	Resources      []discovery.Pattern
 	Content        Content
-	Namespaces     []string // none: all
+	Namespaces     []string // empty: all
 	LabelSelector  string
 	FieldSelector  string
 	SnapshotTopics bool // the sink has topics that snapshots on demand can be written to
@@ -47,11 +51,11 @@ type Config struct {
 	Limits         batching.Limits
 	BufferChanges  int
 	BufferBytes    int64
-	BodyCacheBytes int64 // of the bodies of objects that change often
-	// CheckpointInterval is how often the checkpoint follows the log; 0: with each batch, as it must where the log can't be read
-	// back.
+	BodyCacheBytes int64 // for the bodies of objects that change often
+	// CheckpointInterval is how often the checkpoint is updated to match the log. If it is 0, that happens with each batch, which
+	// is necessary where the log can't be read back.
 	CheckpointInterval time.Duration
-	CheckpointBytes    int64 // of one commit of the checkpoint: it does not wait for the interval when it has come to so many
+	CheckpointBytes    int64 // a commit of the checkpoint does not wait for the interval once it is this large
 	DiscoveryPoll      time.Duration
 	HistoryRetention   time.Duration
 	ShutdownTimeout    time.Duration
@@ -63,14 +67,14 @@ type Parts struct {
 	Server *discovery.Server
 	Store  checkpoint.Store // bound to the cluster
 	Sink   sinks.Sink
-	Spools *spool.Folder  // nil: while the sink is away, nothing is read
+	Spools *spool.Folder  // if nil, nothing is read while the sink is unreachable
 	State  *live.Exporter // is told what happens
 	Logger *slog.Logger
 
 	Start           *dependency.Steps // may be nil
 	StoreAt, SinkAt string            // addresses, for messages
 
-	log string // the identity of the sink's log; empty: it was not asked yet, since there are spools
+	log string // the identity of the sink's log, or empty if it was not asked yet because there are spools
 }
 
 // watchedParts are the parts with what watches their servers.
@@ -116,15 +120,15 @@ func Run(ctx context.Context, config Config, given Parts) error {
 // attemptTimeout limits one attempt at a step of the start. Discovery on a slow API server takes longest.
 const attemptTimeout = 30 * time.Second
 
-func (p *Parts) step(ctx context.Context, on, waitsFor string, do func(context.Context) error) error {
-	at := p.StoreAt
-	switch on {
+func (p *Parts) step(ctx context.Context, server, waitsFor string, do func(context.Context) error) error {
+	address := p.StoreAt
+	switch server {
 	case dependency.Sink:
-		at = p.SinkAt
+		address = p.SinkAt
 	case dependency.APIServer:
-		at = p.Server.Host()
+		address = p.Server.Host()
 	}
-	return p.Start.Do(ctx, dependency.Step{For: waitsFor, On: on, At: at, Limit: attemptTimeout}, do)
+	return p.Start.Do(ctx, dependency.Step{For: waitsFor, On: server, At: address, Limit: attemptTimeout}, do)
 }
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.
@@ -133,7 +137,7 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Spools != nil {
 		identity = parts.Spools.Log(ctx)
 	}
-	if identity != "" { // whether the sink is that one, it says when it is opened
+	if identity != "" { // when the sink is opened, it verifies that it is the one with this identity
 		parts.Logger.Warn("there is a spool: the start does not wait for the sink", "folder", parts.Spools.Path)
 		if err := bindTo(ctx, config, parts, identity); !fault.Is[*checkpoint.OtherLogError](err) {
 			parts.log = identity
@@ -160,7 +164,8 @@ func bindTo(ctx context.Context, config *Config, parts *Parts, identity string) 
 	})
 }
 
-// prepare verifies that the checkpoint belongs to the log, that the resources exist, and that the log has no other selection of them.
+// prepare verifies that the checkpoint belongs to the log, that the resources exist, and that the log does not have them under
+// another selection.
 func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
@@ -200,7 +205,8 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	return nil
 }
 
-// withoutStreams removes the patterns that match streams in the checkpoint: their resource was removed, which is exported too.
+// withoutStreams removes the patterns that match streams in the checkpoint: their resource was removed, and the removal is
+// exported too.
 func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Pattern) ([]discovery.Pattern, error) {
 	if len(unknown) == 0 {
 		return nil, nil

@@ -5,15 +5,15 @@ import (
 	"kubecdc/redact"
 )
 
-// filter decides which updates are not written to the log. What the log has of an object stays its state: the body in the
-// inventory, and the before-image of the next change that is written. The inventory's version is that of the update, so that the next
-// session knows the object as the API server has it.
+// filter decides which updates are not written to the log. An object's state in the log remains the last one that was written.
+// The inventory has that body, and the next change that is written has it as its before-image. But the inventory gets the version
+// of the update that was left out, so that the next session knows which version the API server has.
 type filter struct {
 	noUpdates bool
 	mask      func(stream change.StreamID) *redact.Mask // nil: all fields count
 }
 
-// filter returns the slot's filter, for use by one goroutine; nil if everything is written.
+// filter returns the slot's filter, for use by one goroutine, or nil if everything is written.
 func (s *slot) filter() *filter {
 	if !s.config.leavesOut() {
 		return nil
@@ -26,13 +26,13 @@ func (s *slot) filter() *filter {
 // leavesOut reports whether updates may be left out.
 func (c *Config) leavesOut() bool { return len(c.Content.Ignore) > 0 || c.Content.NoUpdates }
 
-// cached gives a function a cache, for use by one goroutine.
-func cached[T any](of func(stream change.StreamID) T) func(stream change.StreamID) T {
+// cached returns a function that remembers another function's results, for use by one goroutine.
+func cached[T any](find func(stream change.StreamID) T) func(stream change.StreamID) T {
 	known := map[change.StreamID]T{}
 	return func(stream change.StreamID) T {
 		t, ok := known[stream]
 		if !ok {
-			t = of(stream)
+			t = find(stream)
 			known[stream] = t
 		}
 		return t

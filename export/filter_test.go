@@ -10,8 +10,8 @@ import (
 	"kubecdc/redact"
 )
 
-// Updates that change only what is ignored are left out. The next change of the object has before it what the log has, and that body
-// is remembered at the newest version.
+// Updates that change only ignored fields are left out. The before-image of the object's next change is its state in the log, and
+// that body is remembered with the newest version.
 func TestIgnoredUpdates(t *testing.T) {
 	path, err := redact.ParsePath("status.beat")
 	if err != nil {
@@ -26,11 +26,11 @@ func TestIgnoredUpdates(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		filter *filter
-		// of one object: the op, and the body after it; L is an update that the log has lost, S one whose body the store seems to lack. The
-		// first update has the body a/1 before it
+		// The changes of one object: the operation, and the body after it. L is an update that the log has lost, S one whose body
+		// the store seems to lack. The first update has the body a/1 before it.
 		changes       string
-		written       string // op, body before, body after
-		known         string // body and version of the object then; empty: it was deleted
+		written       string // operation, body before, body after
+		known         string // body and version of the object afterwards, or empty if it was deleted
 		leftOutOfThem int
 	}{
 		{"all are written", nil, "u a/2; u a/3", "u a/1 a/2; u a/2 a/3", "a/3@2", 0},

@@ -17,8 +17,8 @@ func EndedStreams(ctx context.Context, store checkpoint.Overview) ([]change.Posi
 	return slices.DeleteFunc(all, func(p change.Position) bool { return p.Ended == "" }), err
 }
 
-// Forget deletes a stream that has ended from the checkpoint; for any other it returns *checkpoint.NotEndedError. Meanwhile it
-// owns the stream's slot, so that no exporter can be working on it; *checkpoint.HeldError if one is.
+// Forget deletes a stream that has ended from the checkpoint. For any other stream it returns *checkpoint.NotEndedError.
+// Meanwhile it owns the stream's slot, so that no exporter works on it. If one already does, it returns *checkpoint.HeldError.
 func Forget(ctx context.Context, config Config, store checkpoint.Store, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"kubecdc/export/batching"
 )
 
-// invariants verifies those of docs/design.md, batch after batch, in builds with the tag invariants. It panics where one is violated.
+// invariants verifies the invariants of docs/design.md with each batch, in builds with the tag invariants. It panics if one is
+// violated.
 type invariants struct {
 	positions map[change.StreamID]change.ResourceVersion
 	objects   map[batching.ObjectID]known
 }
 
-// known is what the last change of an object that lives has left.
+// known is the state of a living object after its last change.
 type known struct {
 	uid     string
 	version change.ResourceVersion
@@ -32,8 +33,8 @@ func must(ok bool, format string, args ...any) {
 	}
 }
 
-// verify verifies a batch that is about to be written after another one. After a gap record of a stream, or once it is not known how far the
-// stream is complete, as after a restore of etcd, its versions may be lower than before.
+// verify verifies a batch that is about to be written after batch number after. A stream's versions may be lower than before
+// after a gap record. They may also be lower when it is not known how far the stream is complete, as after a restore of etcd.
 func (v *invariants) verify(p *batching.Prepared, after uint64) {
 	must(p.Seq == after+1, "batch %d follows batch %d", p.Seq, after)
 	for i := range p.Controls {
@@ -60,8 +61,8 @@ func (v *invariants) forget(stream change.StreamID) {
 	maps.DeleteFunc(v.objects, func(id batching.ObjectID, _ known) bool { return id.Stream == stream })
 }
 
-// change verifies that changes of an object are in the order of their versions, and that a uid never turns into another. What was found by
-// comparing states is as old as the comparison.
+// change verifies that an object's changes are in the order of their versions, and that its uid never changes without a deletion.
+// A change that was found by comparing states has the version of the comparison.
 func (v *invariants) change(seq uint64, c *change.Change) {
 	id := batching.ObjectID{Stream: c.Stream.ID(), Key: c.Key()}
 	if id.Stream.IsSnapshot() {
@@ -78,12 +79,12 @@ func (v *invariants) change(seq uint64, c *change.Change) {
 	}
 }
 
-// remembered verifies that a log remembers what was written: the positions, and the bodies.
+// remembered verifies that a log that returns its own state returns what was written: the positions and the bodies.
 func (m *logMemory) remembered(ctx context.Context, p *batching.Prepared) {
 	for _, position := range p.Positions {
-		found, is, err := m.Position(ctx, position.Stream)
-		must(err != nil || is == (position.Ended != change.EndedRemoved) && (!is || found.ResourceVersion == position.ResourceVersion),
-			"batch %d moves %s to %q, and the log remembers %q (%t)", p.Seq, position.Stream, position.ResourceVersion, found.ResourceVersion, is)
+		found, seen, err := m.Position(ctx, position.Stream)
+		must(err != nil || seen == (position.Ended != change.EndedRemoved) && (!seen || found.ResourceVersion == position.ResourceVersion),
+			"batch %d moves %s to %q, and the log remembers %q (%t)", p.Seq, position.Stream, position.ResourceVersion, found.ResourceVersion, seen)
 	}
 	for i := range p.All {
 		o := &p.All[i]

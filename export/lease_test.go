@@ -24,22 +24,22 @@ func (l *renewals) Renew(context.Context, int, int64, time.Duration) error {
 	return l.answers[n]
 }
 
-// A session ends at once when the checkpoint says that the slot has another owner. If the checkpoint does not answer, the
-// session ends within a third of a lease after the lease has expired. Correctness does not depend on that: the next owner
+// A session ends at once when the checkpoint says that the slot has another owner. If the checkpoint does not answer, the session
+// ends at most a third of the lease duration after its lease has expired. Correctness does not depend on that: the next owner
 // fences it.
 func TestASessionEndsWithItsLease(t *testing.T) {
 	away := errors.New("no route")
 	const ttl = 30 * time.Second
 	for name, test := range map[string]struct {
 		answers []error
-		after   time.Duration // 0: the session continues
+		after   time.Duration // 0 if the session continues
 		want    error
-		of      string
+		server  string
 	}{
 		"renewed":             {answers: []error{nil}},
 		"away for a moment":   {answers: []error{nil, away, away, nil}},
-		"away for a lease":    {answers: []error{nil, away}, after: 50 * time.Second, want: away, of: dependency.Checkpoint},
-		"away from the start": {answers: []error{away}, after: 40 * time.Second, want: away, of: dependency.Checkpoint},
+		"away for a lease":    {answers: []error{nil, away}, after: 50 * time.Second, want: away, server: dependency.Checkpoint},
+		"away from the start": {answers: []error{away}, after: 40 * time.Second, want: away, server: dependency.Checkpoint},
 		"taken over":          {answers: []error{nil, checkpoint.ErrFenced}, after: 20 * time.Second, want: checkpoint.ErrFenced},
 		"forgotten":           {answers: []error{checkpoint.ErrBehind}, after: 10 * time.Second, want: checkpoint.ErrBehind},
 		"another layout":      {answers: []error{&checkpoint.LayoutError{}}, after: 10 * time.Second},
@@ -55,7 +55,7 @@ func TestASessionEndsWithItsLease(t *testing.T) {
 				if goesOn := test.after == 0; goesOn && (failed != nil || took != time.Hour) || !goesOn && (failed == nil || took != test.after) {
 					t.Errorf("after %s: %v", took, failed)
 				}
-				if test.want != nil && !errors.Is(failed, test.want) || dependency.Of(failed) != test.of {
+				if test.want != nil && !errors.Is(failed, test.want) || dependency.Of(failed) != test.server {
 					t.Errorf("error %v, of %q", failed, dependency.Of(failed))
 				}
 			})

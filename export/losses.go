@@ -13,8 +13,8 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// recordLoss makes this slot's streams of the resources that the log has lost be compared with a snapshot, of which what the log
-// does not have is written. Gap records come first, so that no consumer takes that for new objects. Until they are in the log, the next
+// recordLoss makes the streams of the resources that the log has lost start with a new snapshot. What the log lacks in comparison
+// is written. Before that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next
 // session finds the same loss and does this again.
 func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
 	positions, err := s.positionsOf(ctx, o.loss.Gone)
@@ -30,10 +30,10 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *o
 	first := map[change.StreamID]change.Position{}
 	for _, p := range positions {
 		known := slices.IndexFunc(o.before, func(k change.Position) bool { return k.Stream == p.Stream })
-		if p.ResourceVersion == change.UnknownVersion && known >= 0 { // the log does not have the position either
+		if p.ResourceVersion == change.UnknownVersion && known >= 0 { // the log has lost the position too
 			p = o.before[known]
 		}
-		if p.ResourceVersion != "" && p.Ended == "" { // otherwise its first list continues, or will start when it is selected again
+		if p.ResourceVersion != "" && p.Ended == "" { // otherwise its first list continues, or starts when the stream is selected again
 			controls = append(controls, lossGap(p, o.loss.Reason))
 		}
 		p.ResourceVersion = ""
@@ -53,11 +53,11 @@ func (s *slot) owns(stream change.StreamID) bool {
 	return change.SlotOf(stream, s.config.Slots) == s.number
 }
 
-// positionsOf returns the positions of this slot's streams, limited to those that among accepts; nil: no limit.
-func (s *slot) positionsOf(ctx context.Context, among func(change.StreamID) bool) ([]change.Position, error) {
+// positionsOf returns the positions of this slot's streams that satisfy a condition. If the condition is nil, it returns all.
+func (s *slot) positionsOf(ctx context.Context, accepts func(change.StreamID) bool) ([]change.Position, error) {
 	all, err := s.parts.Store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool {
-		return !s.owns(p.Stream) || among != nil && !among(p.Stream)
+		return !s.owns(p.Stream) || accepts != nil && !accepts(p.Stream)
 	}), err
 }
 

@@ -15,37 +15,37 @@ import (
 	"kubecdc/sinks"
 )
 
-// Memory is how a session writes to its slot's log, and what it knows of it: how far each stream is, and what lives. A log may remember that
-// itself (logMemory); beside any other one it is stored (inventory.Inventory).
+// Memory writes a session's batches to its slot's log, and knows the log's state: each stream's position, and the living objects.
+// Some logs can return that state (logMemory). For any other log, the state is stored separately (inventory.Inventory).
 type Memory interface {
 	// Seq is the number of the slot's last batch.
 	Seq() uint64
-	// Positions are those of all streams.
+	// Positions returns the positions of all streams.
 	Positions(ctx context.Context) ([]change.Position, error)
-	// Position is a stream's; false: the stream was never seen.
+	// Position returns a stream's position, or false if the stream is unknown.
 	Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error)
-	// Objects calls visit for each object of a stream that lives.
+	// Objects calls visit for each living object of a stream.
 	Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error
-	// Bodies calls visit with the bodies that the log has of keys of a stream.
+	// Bodies calls visit with the log's bodies for some keys of a stream.
 	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error
-	// MayBegin returns an error, and the session ends, if there may be objects of streams that begin, and Objects would not have them.
+	// MayBegin returns an error, which ends the session, if streams that begin may have objects that Objects would not return.
 	MayBegin(ctx context.Context, streams []*change.Stream) error
-	// Forget drops a stream that has ended; *checkpoint.NotEndedError for any other.
+	// Forget drops a stream that has ended. For any other stream it returns *checkpoint.NotEndedError.
 	Forget(ctx context.Context, epoch int64, stream change.StreamID) error
 
 	// Before sets the state before of each object's first update or deletion in a batch, valid until Write returns.
 	Before(ctx context.Context, p *batching.Prepared) error
-	// Check returns an error if what the batch was made of is not what the log has.
+	// Check returns an error if the state that the batch is based on is not the log's.
 	Check(ctx context.Context, p *batching.Prepared) error
-	// Write makes the batch durable, and remembers it.
+	// Write makes the batch durable, and updates the state.
 	Write(ctx context.Context, p *batching.Prepared) error
 
-	// Start does what is done beside the writing, until the context ends. It calls fail if it can't, and closes what it returns when it
-	// has stopped.
+	// Start starts the work that is done in parallel with writing, until the context ends. It calls fail if that fails, and
+	// closes the returned channel when it has stopped.
 	Start(writing context.Context, fail context.CancelCauseFunc) <-chan struct{}
-	// Flush returns when all that was written is remembered by whoever comes next.
+	// Flush returns when the next owner will find the state of all that was written.
 	Flush(ctx context.Context) error
-	// Pending is how many objects are not stored yet in their last state.
+	// Pending is the number of objects whose last state is not stored yet.
 	Pending() int64
 }
 
@@ -54,19 +54,19 @@ var (
 	_ Memory = (*logMemory)(nil)
 )
 
-// logMemory is that of a log that remembers itself what it has: a batch, and all that is known after it, are one write.
+// logMemory is the Memory of a log that can return its own state: a batch, and all that is known after it, are one write.
 type logMemory struct {
 	sinks.Memory
 	slot   *slot
 	seq    uint64
 	write  inventory.Write
-	first  []*change.Change // of each object in a batch
+	first  []*change.Change // each object's first change in a batch
 	blocks batching.Blocks
 }
 
 func (m *logMemory) Seq() uint64 { return m.seq }
 
-// Before redacts what the log has, since that may have been logged by earlier rules.
+// Before redacts the states in the log, because they may have been logged under earlier rules.
 func (m *logMemory) Before(ctx context.Context, p *batching.Prepared) error {
 	m.first = m.first[:0]
 	for i := range p.All {
@@ -137,11 +137,11 @@ func (m *logMemory) Start(context.Context, context.CancelCauseFunc) <-chan struc
 type opened struct {
 	Memory
 	log    io.Closer
-	loss   *sinks.LostTailError // that is to be recorded; nil: none
-	before []change.Position    // of the slot's streams, before the loss was found
+	loss   *sinks.LostTailError // the loss to be recorded, if any
+	before []change.Position    // the positions of the slot's streams before the loss was found
 }
 
-// open fences the former owners in the sink, brings what is stored up to the log, and records what the log has lost.
+// open fences the former owners in the sink, updates what is stored to match the log, and records what the log has lost.
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
 	return s.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
 		if found.Memory != nil {
@@ -181,8 +181,8 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 	return o, nil
 }
 
-// maxPassed is how many records of others the next owner may have to read again. A slot that has no stream writes no batch by itself,
-// and would read all that others have written, at each start.
+// maxPassed is how many records of other slots the next owner may have to read again. A slot that has no stream writes no batch
+// by itself, and would otherwise read all that others have written, at each start.
 const maxPassed = 1000
 
 // writeTo writes batches to the slot's log, and watches whether the sink answers.

@@ -7,12 +7,13 @@ import (
 	"kubecdc/change"
 )
 
-// Two streams of one resource overlap if an object may be in both: those of one namespace, or of all, with different selectors.
-// The log orders the changes of a key within one stream, and keeps what each stream knows of its objects apart: so an overlapping
-// stream would repeat what the other one wrote, and delete what that one still selects. The log has one of them for ever, running or
-// ended: an ended one has left its objects there.
+// Two streams of one resource overlap if an object may be in both. That is the case for streams of the same namespace, or of one
+// namespace and all of them, with different selectors. The log orders the changes of a key within one stream, and has each
+// stream's knowledge of its objects separately. So an overlapping stream would repeat the other one's changes, and delete objects
+// that the other one still selects. The log has only the first of two such streams, even after that one has ended, because its
+// objects are still there.
 
-// OverlapError says that the log has a stream which overlaps with one that the settings select. Nothing of that one was written.
+// OverlapError says that the settings select a stream that overlaps with one in the log. Nothing of the selected one was written.
 type OverlapError struct {
 	Selected change.StreamID
 	Stored   change.Position
@@ -43,15 +44,15 @@ func (e *OverlapError) Error() string {
 // RefuseOverlaps returns an *OverlapError if a selected stream overlaps with a stored one.
 func (c *Config) RefuseOverlaps(selected []change.Resource, stored []change.Position) error {
 	type collection struct{ resource, namespace string }
-	in := map[collection][]change.Position{} // of the namespace, and all under the name "*"
+	in := map[collection][]change.Position{} // the positions by namespace, where "*" stands for all namespaces together
 	for _, p := range stored {
 		if p.Stream.IsSnapshot() {
 			continue
 		}
 		s := change.ParseStream(p.Stream)
 		for _, namespace := range []string{s.Namespace, "*"} {
-			at := collection{s.Resource.ID(), namespace}
-			in[at] = append(in[at], p)
+			place := collection{s.Resource.ID(), namespace}
+			in[place] = append(in[place], p)
 		}
 	}
 	for _, r := range selected {

@@ -9,11 +9,11 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// A user may pause a stream by a signal. The signal stays open, in the state paused, until another one resumes the stream: so the
-// next owner of the slot finds it there. A paused stream is not read, and keeps its position. What happens meanwhile is recovered
-// after that, as after any stop.
+// A user can pause a stream by a signal. The signal remains open, in the state paused, until another signal resumes the stream,
+// so the next owner of the slot finds it. A paused stream is not read, and its position remains as it is. When it is resumed, it
+// recovers what happened meanwhile, as after any stop.
 
-// pausedBy is what /readyz says of a paused stream.
+// pausedBy is what /readyz says about a paused stream.
 func pausedBy(g checkpoint.Signal) error {
 	return fmt.Errorf("paused by %s: exporter resume %s resumes it", nameOf(g), g.Stream)
 }
@@ -63,7 +63,7 @@ func (st *streams) stop(ctx context.Context, id change.StreamID) (change.Resourc
 	return p.ResourceVersion, err
 }
 
-// resumeBySignal goes on with a paused stream. It waits until the pause is durable: what was read before must be in the
+// resumeBySignal continues a paused stream. It waits until the pause is durable: what was read before the pause must be in the
 // checkpoint when the stream reads its position there.
 func (st *streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
 	paused := st.paused(g.Stream)
@@ -76,7 +76,7 @@ func (st *streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (beg
 	return true, st.resume(ctx, paused.signal, &g)
 }
 
-// resume goes on with a paused stream. asked is the signal that asks for it; nil: the pause is aborted.
+// resume continues a paused stream. asked is the signal that asks for it, or nil if the pause is aborted.
 func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *checkpoint.Signal) error {
 	p, stored, err := st.memory.Position(ctx, pause.Stream)
 	if err != nil {

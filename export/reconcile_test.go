@@ -36,7 +36,7 @@ func (k *killedStore) Rebuilt(ctx context.Context, pages int, c checkpoint.Commi
 	return err
 }
 
-// A log that was emptied is written again, even if the process is killed while it finds out what is left.
+// After a log was emptied, everything is written again, even if the process is killed while it finds out what the log still has.
 func TestAnEmptiedLogIsWrittenAgainAfterAKill(t *testing.T) {
 	t.Run("before", func(t *testing.T) { killedInARebuild(t, "before") })
 	t.Run("after", func(t *testing.T) { killedInARebuild(t, "after") })

@@ -52,21 +52,21 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 	var changed []checkpoint.Redaction
 	for _, stream := range streams {
 		redactor, rules := r.slot.redactorOf(stream), r.slot.rulesOf(stream)
-		noted, known := r.byStream[stream]
-		was, _ := strings.CutSuffix(noted, ofAggregated)
-		now := checkpoint.Redaction{Stream: stream, Rules: rules + r.origin(stream, noted)}
-		if now.Rules == noted {
+		stored, known := r.byStream[stream]
+		oldRules, _ := strings.CutSuffix(stored, ofAggregated)
+		now := checkpoint.Redaction{Stream: stream, Rules: rules + r.origin(stream, stored)}
+		if now.Rules == stored {
 			continue
 		}
-		if rules != was {
+		if rules != oldRules {
 			now.Rewrite = r.slot.rewriteOf(stream)
 		}
 		changed = append(changed, now)
-		if known && rules != was {
-			if err := r.loosen(ctx, stream, was, rules); err != nil {
+		if known && rules != oldRules {
+			if err := r.loosen(ctx, stream, oldRules, rules); err != nil {
 				return dependency.Tag(dependency.Checkpoint, err)
 			}
-			r.logChange(stream, was, redactor)
+			r.logChange(stream, oldRules, redactor)
 		}
 	}
 	if len(changed) == 0 {
@@ -81,20 +81,20 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 	return nil
 }
 
-// ofAggregated ends what is noted of a stream that an aggregated API server serves. Its objects outlive its APIService, also one that
-// is deleted while no exporter runs.
+// ofAggregated ends the rules text of a stream that an aggregated API server serves. Its objects outlive its APIService, even if
+// that is deleted while no exporter runs.
 const ofAggregated = "; aggregated"
 
-// origin returns how what is noted of a stream ends: as before, while nothing is found out.
-func (r *storedRules) origin(stream change.StreamID, noted string) string {
-	is, known := r.slot.parts.Server.Aggregated(change.ResourceOf(stream).Group)
-	if is || !known && strings.HasSuffix(noted, ofAggregated) {
+// origin returns the end of a stream's rules text. As long as nothing else is found out, the end remains as it was.
+func (r *storedRules) origin(stream change.StreamID, stored string) string {
+	aggregated, known := r.slot.parts.Server.Aggregated(change.ResourceOf(stream).Group)
+	if aggregated || !known && strings.HasSuffix(stored, ofAggregated) {
 		return ofAggregated
 	}
 	return ""
 }
 
-// withoutBodies ends the rules of a stream of which the checkpoint stores no bodies.
+// withoutBodies ends the rules text of a stream of which the checkpoint stores no bodies.
 const withoutBodies = "; no bodies"
 
 // rewriteOf returns how the bodies of a stream follow its rules.
@@ -105,7 +105,7 @@ func (s *slot) rewriteOf(stream change.StreamID) bodyRedactor {
 	return s.bodyRedactorOf(stream)
 }
 
-// rulesOf returns what is noted of a stream first: by which rules it is redacted, and whether bodies are stored.
+// rulesOf returns the start of a stream's rules text: by which rules it is redacted, and whether bodies are stored.
 func (s *slot) rulesOf(stream change.StreamID) string {
 	rules := s.redactorOf(stream).String()
 	if !s.config.Before {
@@ -114,20 +114,21 @@ func (s *slot) rulesOf(stream change.StreamID) string {
 	return rules
 }
 
-// loosen asks for a snapshot on demand of a stream whose objects were redacted otherwise before: it compares bodies, and writes
-// those that the log has with less than is exported now. Where bodies can't be compared, the log says so. After KUBECDC_BEFORE=none the
-// same snapshot has the bodies stored (reflector.Snapshot): those of updates and deletions that come before it are missing.
+// loosen asks for a snapshot of a stream if its objects were redacted by other rules before. The snapshot compares bodies, and
+// writes the objects of which more is exported now than the log has. Where bodies can't be compared, a warning says so. After
+// KUBECDC_BEFORE=none the same snapshot makes the checkpoint store the bodies (reflector.Snapshot). Updates and deletions before
+// it have no before-images.
 func (r *storedRules) loosen(ctx context.Context, stream change.StreamID, was, now string) error {
-	s, of := r.slot, change.ResourceOf(stream)
+	s, resource := r.slot, change.ResourceOf(stream)
 	had, lacked := strings.CutSuffix(was, withoutBodies)
 	has, without := strings.CutSuffix(now, withoutBodies)
 	looser := had != "" && had != has
-	if !discovery.Selects(s.config.Resources, of.ID()) || s.config.MetadataOnly(of) || !looser && !lacked {
+	if !discovery.Selects(s.config.Resources, resource.ID()) || s.config.MetadataOnly(resource) || !looser && !lacked {
 		return nil
 	}
 	if looser && (lacked || without) {
-		s.logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: what does not "+
-			"change stays in the log as it was written; exporter snapshot --all writes all objects", "stream", stream)
+		s.logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: objects that do not "+
+			"change remain in the log as they were written; exporter snapshot --all writes all objects", "stream", stream)
 	}
 	if without {
 		return nil
@@ -135,8 +136,8 @@ func (r *storedRules) loosen(ctx context.Context, stream change.StreamID, was, n
 	return r.requestSnapshot(ctx, stream)
 }
 
-// requestSnapshot asks for a snapshot, unless one is asked for already. It does so before the new rules are noted, so a crash in
-// between loses nothing.
+// requestSnapshot asks for a snapshot, unless one was already asked for. That happens before the new rules are stored, so a crash
+// in between loses nothing.
 func (r *storedRules) requestSnapshot(ctx context.Context, stream change.StreamID) error {
 	params, err := json.Marshal(SnapshotParams{})
 	if err != nil {
@@ -169,7 +170,7 @@ func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.
 		"docs/security.md says how to remove it", "stream", stream, "before", was, "now", now.String())
 }
 
-// redactorOf returns a stream's redactor; nil if its objects are exported in full.
+// redactorOf returns a stream's redactor, or nil if its objects are exported in full.
 func (s *slot) redactorOf(stream change.StreamID) *redact.Redactor {
 	return s.config.Redactor(change.ResourceOf(stream))
 }

@@ -56,8 +56,8 @@ func storedBody(t *testing.T, store checkpoint.Store) string {
 	return checkpointtest.Bodies(t, store, secrets.ID(), "ns/a")["ns/a"]
 }
 
-// Of a stream that is no longer exported, the checkpoint stores only metadata. When redaction is switched off again, redacted
-// bodies stay redacted.
+// When a stream is no longer exported, the checkpoint stores only metadata of it. When redaction is switched off again, bodies
+// that were redacted are not restored.
 func TestTheCheckpointIsRedacted(t *testing.T) {
 	store := storeAt(t)
 	storePlain(t, store, 1)
@@ -83,7 +83,7 @@ func TestTheCheckpointIsRedacted(t *testing.T) {
 	}
 }
 
-// Bodies that were stored for before-images are dropped when nobody wants these any more.
+// Bodies that were stored for before-images are dropped when before-images are switched off.
 func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
 	store := storeAt(t)
 	storePlain(t, store, 1)
@@ -102,13 +102,13 @@ func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
 	}
 }
 
-// Where less is redacted than before, a snapshot is asked for, once, which writes the objects that the log has with less; and where
-// bodies were not stored before, one that stores them.
+// When less is redacted than before, a snapshot is asked for, once. It writes the objects of which the log has less than is
+// exported now. When bodies were not stored before, a snapshot that stores them is asked for.
 func TestLooserRulesAskForASnapshot(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, then redact.Mode
 		resources   string
-		without     int // so many sessions store no bodies
+		without     int // the number of sessions that store no bodies
 		want        int
 	}{
 		"hashes, then all":      {redact.Hash, redact.Plain, "secrets", 0, 1},
@@ -139,8 +139,8 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 	}
 }
 
-// Nothing is a delta of a body that the database has forgotten to redact: the next update leaves nothing of it. A body that was cached, with
-// the second update, is a base again.
+// A body that the database failed to redact is never the base of a delta: after the next update, nothing of it is left. A body
+// that was cached with the second update is a base again.
 func TestAForgottenRedactionIsNoBase(t *testing.T) {
 	store := storeAt(t)
 	s := slotWith(t, store, "secrets", redact.Hash)
@@ -166,8 +166,8 @@ func TestAForgottenRedactionIsNoBase(t *testing.T) {
 	}
 }
 
-// The database may forget that it redacted a body, and an owner with other settings may have written more to the log. Neither
-// is exported.
+// The database may have failed to redact a body, and an owner with other settings may have written more to the log. Neither is
+// exported.
 func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	store := storeAt(t)
 	s := slotWith(t, store, "secrets", redact.Hash)

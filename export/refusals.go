@@ -11,28 +11,28 @@ import (
 	"kubecdc/sinks"
 )
 
-// A sink may refuse the records of one resource (its topic may not be created or written to) and accept all others. The
-// refusal ends the session, since the outcome of the batch is unknown. The following sessions do not read the resource's
-// streams: these keep their positions, and resume once the sink would accept their records again. The changes that happened
-// meanwhile are recovered as after any stop.
+// A sink may refuse the records of one resource, whose topic may not be created or written to, and accept all others. The refusal
+// ends the session, because the outcome of the batch is unknown. The following sessions do not read the resource's streams. Their
+// positions remain, and they resume once the sink would accept their records again. The changes that happened meanwhile are
+// recovered as after any stop.
 
-// refusals are a slot's refusals, by their place in the log. A refusal that has ended is kept, so that its backoff continues
-// if the sink refuses the same again.
+// refusals are a slot's refusals, by their place in the log. After a refusal has ended it remains here, so that its backoff
+// continues if the sink refuses the same again.
 type refusals map[string]*refusal
 
 type refusal struct {
 	sinks.Refusal
 	since  time.Time
-	ended  time.Time // zero while it lasts
+	ended  time.Time // zero if it has not ended
 	delays *backoff.ExponentialBackOff
-	next   time.Time // of the next probe
+	next   time.Time // the time of the next probe
 }
 
-// noteRefusals records what the sink refuses, and reports whether anything is new: then the next session, which leaves these
+// noteRefusals records what the sink refuses, and reports whether anything is new. If so, the next session, which leaves these
 // streams out, can start at once.
 func (s *slot) noteRefusals(err error) (isNew bool) {
-	refused, is := errors.AsType[*sinks.RefusedError](err)
-	if !is {
+	refused, isRefusal := errors.AsType[*sinks.RefusedError](err)
+	if !isRefusal {
 		return false
 	}
 	if s.refusals == nil {
@@ -68,10 +68,10 @@ func (rs refusals) add(refused sinks.Refusal) (isNew bool) {
 
 func (r *refusal) postpone() { r.next = time.Now().Add(r.delays.NextBackOff()) }
 
-// of returns the refusal of a resource's records; nil if they are accepted.
+// of returns the refusal of a resource's records, or nil if they are accepted.
 func (rs refusals) of(resource change.Resource) *refusal {
 	for _, r := range rs {
-		if r.ended.IsZero() && r.Of(resource) {
+		if r.ended.IsZero() && r.Refuses(resource) {
 			return r
 		}
 	}
@@ -105,7 +105,7 @@ func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) e
 
 func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
 	for id, s := range st.all {
-		if _, refused := s.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
+		if _, refused := s.(refusedBySink); refused && r.Refuses(change.ResourceOf(id)) {
 			ids = append(ids, id)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := pods.Resource
-		refused := sinks.Refusal{Place: "topic", Err: errors.New("not allowed"), Of: func(r change.Resource) bool { return r == mine }}
+		refused := sinks.Refusal{Place: "topic", Err: errors.New("not allowed"), Refuses: func(r change.Resource) bool { return r == mine }}
 		all := refusals{}
 		if all.due() != nil {
 			t.Error("a probe is due, though nothing is refused")
@@ -36,7 +36,7 @@ func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 		if longest < 15*time.Second || longest > 45*time.Second || time.Since(began) > 5*time.Minute {
 			t.Errorf("the longest delay is %s, twelve take %s", longest, time.Since(began))
 		}
-		delay := func(pause time.Duration) time.Duration { // of a refusal that comes a pause after the last one ended
+		delay := func(pause time.Duration) time.Duration { // for a refusal that comes some time after the last one ended
 			all.of(mine).ended = time.Now()
 			if all.of(mine) != nil || all.due() != nil {
 				t.Error("it is refused, though the refusal has ended")

@@ -11,7 +11,7 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// repairBySignal writes what the log should have of the objects that a signal names.
+// repairBySignal repairs in the log the objects that a signal names.
 func repairBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error) {
 	var repairs []change.Repair
 	if err := json.Unmarshal(j.Params, &repairs); err != nil {
@@ -30,7 +30,7 @@ func repairBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer,
 		Reason: fmt.Sprintf("%d objects repaired, %d have changed since", written, asked-written)}, err
 }
 
-// notRepaired leaves out the objects that an earlier signal repairs, if they were compared without that.
+// notRepaired leaves out the objects that an earlier signal has repaired since they were compared.
 func notRepaired(repairs []change.Repair, mine checkpoint.Signal, all []checkpoint.Signal) ([]change.Repair, error) {
 	repairedBy := map[string]int64{} // the last signal, by key
 	for _, g := range all {

@@ -29,7 +29,7 @@ func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected 
 	return nil
 }
 
-// awaitLeases waits until the checkpoint answers. What does not pass by itself is left to the balancer.
+// awaitLeases waits until the checkpoint answers. Errors that do not end by themselves are left to the balancer.
 func awaitLeases(ctx context.Context, config Config, parts *Parts) {
 	_ = parts.step(ctx, dependency.Checkpoint, "the leases", func(ctx context.Context) error {
 		_, err := parts.Store.Heartbeat(ctx, config.Owner, config.LeaseDuration)

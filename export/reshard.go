@@ -33,7 +33,7 @@ type acquiredSlot struct {
 	*slot
 	state checkpoint.SlotState
 	log   *opened        // nil until it is open
-	ends  change.Offsets // of what an unused slot's log has lost
+	ends  change.Offsets // the ends of what an unused slot's log has lost
 }
 
 func (a *acquiredSlot) State() checkpoint.SlotState { return a.state }
@@ -50,9 +50,9 @@ func (a *acquiredSlot) Open(ctx context.Context, unused bool, fail context.Cance
 	return nil
 }
 
-// openUnused opens a slot that no stream belongs to. The slot has a tail if an earlier layout change was killed; only the batch
-// numbers of the tail count. What its log has lost concerns no stream yet: Begin moves the offsets past that, so that no session
-// takes it for a loss of the streams that the slot has from then on.
+// openUnused opens a slot that no stream belongs to. The slot has a tail if an earlier layout change was killed. Only the batch
+// numbers of the tail matter. What the slot's log has lost concerns no stream yet. Begin moves the offsets past that, so that no
+// session takes it for a loss of the streams that the slot has from then on.
 func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
 	return a.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
 		v, loss, err := a.inventory.OpenUnused(ctx, state, found, write)

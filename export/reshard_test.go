@@ -85,7 +85,7 @@ func TestTheLayoutChangesThoughAnUnusedSlotHasATail(t *testing.T) {
 	}
 }
 
-// shortened is a log in which a slot has lost what is after an offset.
+// shortened is a log in which a slot has lost everything after an offset.
 type shortened struct {
 	sinks.Sink
 	slot, losses int
@@ -102,7 +102,7 @@ func (s *shortened) Open(ctx context.Context, slot int, epoch int64, from sinks.
 	return opened, err
 }
 
-// What the log has lost of a slot without streams is no loss of the streams that it has after the change.
+// What the log has lost of a slot without streams is not a loss of the streams that the slot has after the change.
 func TestALossOfAnUnusedSlotIsNoneOfItsNextStreams(t *testing.T) {
 	parts := partsFor(t, 2)
 	log := &shortened{Sink: parts.Sink, slot: 1, ends: change.Offsets{"prod.pods": {0: 3}}}
@@ -142,7 +142,8 @@ func (s *statuses) Problem(_ int, err error) {
 	}
 }
 
-// Once the replicas of the other layout have stopped, a replica that can't change it is no longer on standby: it has a problem.
+// Once the replicas of the other layout have stopped, a replica that can't change the layout is no longer on standby. It reports
+// a problem.
 func TestAFailedLayoutChangeIsReported(t *testing.T) {
 	parts := partsFor(t, 1)
 	ctx, stop := context.WithCancel(t.Context())

@@ -10,8 +10,8 @@ import (
 	"kubecdc/internal/failpoint"
 )
 
-// restores tells streams that etcd was restored from a backup, by a signal to each: to those of other replicas, and to those that
-// nobody reads now, which follow when they are read again.
+// restores informs streams that etcd was restored from a backup, by one signal to each stream. That includes streams of other
+// replicas, and streams that nobody reads now, which follow when they are read again.
 type restores struct{ *streams }
 
 // restoreParams are the parameters of such a signal.
@@ -49,7 +49,7 @@ func (x restores) Followed(ctx context.Context, stream change.StreamID, last int
 	return err
 }
 
-// restoreBySignal tells a stream that is read. The signal waits until the stream has followed.
+// restoreBySignal informs a stream that is read. The signal waits until the stream has followed.
 func (st *streams) restoreBySignal(_ context.Context, g checkpoint.Signal) (begun bool, err error) {
 	if r := st.reading(g.Stream); r != nil {
 		r.followRestore(g)

@@ -14,17 +14,17 @@ import (
 )
 
 // Signals are rows of the checkpoint store, which the command line writes (checkpoint.Signals). The session that owns the slot of
-// a signal's stream looks for open ones, does what they ask, and answers in the store and by control records. An answer about
-// records is given once these are durable. So what a crash interrupts, the next owner finds open, and goes on with it.
+// a signal's stream polls for open ones and does what they ask. It answers in the store and by control records. An answer about
+// records is given once these are durable. When a crash interrupts the work, the next owner finds the signal open, and continues.
 
-// signalInterval is how often a session looks for signals.
+// signalInterval is how often a session polls for signals.
 const signalInterval = 2 * time.Second
 
 type signalKind struct {
 	// now does it at once, in the goroutine of streams.run. It reports false if the signal has to wait.
 	now func(st *streams, ctx context.Context, g checkpoint.Signal) (begun bool, err error)
-	// work does it beside the stream that is read, in a goroutine of its own, until the context ends. What it returns is the
-	// answer to a signal that is completed. An error fails the signal, unless the context has ended: it is then open still.
+	// work does it in a goroutine of its own while the stream is read, until the context ends. Its result is the answer, and the
+	// signal is completed. An error fails the signal, unless the context has ended: then the signal is still open.
 	work func(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error)
 }
 
@@ -41,22 +41,22 @@ var signalKinds = map[change.SignalKind]signalKind{
 type signalJob struct {
 	checkpoint.Signal
 	streams  *streams
-	stream   *beingRead // that work is done beside; nil: the signal is of a kind that is done at once
+	stream   *beingRead // the stream during whose reading the work is done, or nil if the signal's kind is handled at once
 	cancel   context.CancelCauseFunc
-	version  change.ResourceVersion // for the control records; empty: none
+	version  change.ResourceVersion // for the control records; may be empty
 	inFlight atomic.Int64           // answers that wait until what was emitted before them is durable
-	ended    atomic.Bool            // the work has
+	ended    atomic.Bool            // the work has ended
 	open     atomic.Bool            // the work was interrupted, and begins again when the stream is read again
 }
 
 // errAborted ends the context of work that the user aborts.
 var errAborted = errors.New("aborted")
 
-// followSignals looks for open signals, begins those that are new, and aborts those that the user gave up.
+// followSignals finds the open signals, begins those that are new, and aborts those that the user has withdrawn.
 func (st *streams) followSignals(ctx context.Context) error {
 	open, err := st.openSignals(ctx)
 	if err != nil {
-		st.slot.logger.Debug("failed to look for signals; trying again", "in", signalInterval, "error", err)
+		st.slot.logger.Debug("failed to read the signals; trying again", "in", signalInterval, "error", err)
 		return nil
 	}
 	st.open = open
@@ -100,7 +100,7 @@ func (st *streams) newJob(g checkpoint.Signal) *signalJob {
 	return &signalJob{Signal: g, streams: st, cancel: func(error) {}}
 }
 
-// begin begins a signal; it returns nil if the signal has to wait, or has ended.
+// begin begins a signal. It returns nil if the signal has to wait or has ended.
 func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, error) {
 	j := st.newJob(g)
 	kind, known := signalKinds[g.Kind]

@@ -10,7 +10,7 @@ import (
 	"kubecdc/export/batching"
 )
 
-// An exporter answers a signal that it does not know, such as one of a newer release, and does so once, when the record of it is
+// An exporter answers a signal that it does not know, such as one from a newer release. It does so once, when the record of it is
 // durable.
 func TestASignalOfAnUnknownKindFails(t *testing.T) {
 	store := storeAt(t)

@@ -25,8 +25,8 @@ import (
 )
 
 // slot works on the streams that hash to its number. It works in sessions: acquire the slot, open the log, roll the checkpoint
-// forward, then read and commit until something fails. After a failure everything in memory but lessons is discarded, and the next
-// session starts from what is durable. So a crash and an error have the same effect.
+// forward, then read and commit until something fails. After a failure, everything in memory except what is in carriedOver is
+// discarded, and the next session starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
 	number      int
 	config      Config
@@ -34,12 +34,13 @@ type slot struct {
 	selected    *selections
 	logger      *slog.Logger
 	redactorFor func(stream change.StreamID) bodyRedactor // bodyRedactorOf, for the session's goroutine
-	spool       *spool.Spool                              // while a session opens the sink that is to get it; else nil
-	lessons
+	spool       *spool.Spool                              // set while a session opens the sink that is to get it
+	carriedOver
 }
 
-// lessons are what a slot remembers of its former sessions. None says what was written: a crash forgets them, and loses nothing.
-type lessons struct {
+// carriedOver is what a slot remembers of its earlier sessions. Nothing in it says what was written, so a crash that loses it
+// loses no data.
+type carriedOver struct {
 	epochRaises []time.Time
 	refusals    refusals // by the sink
 	inventory   inventory.Slot
@@ -59,8 +60,9 @@ func newSlot(number int, config Config, parts *watchedParts, selected *selection
 	return s
 }
 
-// run starts one session after another, until the context ends (nil: drained), another replica holds the slot (nil), or an
-// error makes another session pointless: above all, the checkpoint says that another owner has fenced this one.
+// run runs one session after another. It returns nil if the context ends and the slot is drained, or if another replica holds the
+// slot. It returns an error if that makes another session pointless. The most important case is that the checkpoint says that
+// another owner has fenced this one.
 func (s *slot) run(ctx context.Context) error {
 	defer s.parts.State.SlotStreams(s.number, nil)
 	retry := backoff.NewExponentialBackOff()
@@ -128,8 +130,8 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	return state, dependency.OfCheckpoint(err)
 }
 
-// reportStreams tells how far the slot's streams are, before the sink is asked for anything: while it does not answer, they fall
-// behind. A failure is left to the session.
+// reportStreams reports the streams' positions before the sink is asked for anything, since the streams fall behind while it does
+// not answer. A failure is left to the session.
 func (s *slot) reportStreams(ctx context.Context) {
 	positions, err := s.positionsOf(ctx, nil)
 	if err != nil {
@@ -148,7 +150,7 @@ func (s *slot) reportStreams(ctx context.Context) {
 }
 
 // work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
-// committed, within the shutdown timeout. It does not drain if this replica steps down, since then the sink does not answer.
+// committed, within the shutdown timeout. It does not drain if this replica steps down, because the sink does not answer then.
 func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *storedRules) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
@@ -163,7 +165,7 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 	})()
 
 	limits := s.config.Limits
-	if _, is := memory.(*spooling); is {
+	if _, isSpooling := memory.(*spooling); isSpooling {
 		limits.Linger = max(limits.Linger, spoolLinger)
 	}
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
@@ -171,7 +173,7 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
 		f.Pending, f.Streams = memory.Pending(), q.Since()
-		if m, is := memory.(*spooling); is {
+		if m, isSpooling := memory.(*spooling); isSpooling {
 			f.Spool = m.spooled()
 		}
 		return f
@@ -197,8 +199,8 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 	return err
 }
 
-// finish flushes the memory when a session ends. It does so after an error too, since the log has what was written: otherwise
-// the next session would read it back, which takes longer, and which a sink that has just refused a topic may refuse too.
+// finish flushes the memory when a session ends, even after an error, because the log has what was written. Otherwise the next
+// session would read it back. That takes longer, and a sink that has just refused a topic may refuse to have it read, too.
 func (s *slot) finish(ctx context.Context, memory Memory, err error) error {
 	if err == nil {
 		return memory.Flush(ctx)

@@ -13,12 +13,12 @@ import (
 
 // SnapshotParams are the parameters of a signal of the kind change.SignalSnapshot.
 type SnapshotParams struct {
-	Namespace string `json:"namespace,omitempty"` // empty: all of the stream's
-	Selector  string `json:"selector,omitempty"`  // of labels, besides the stream's
-	All       bool   `json:"all,omitempty"`       // every object, to a topic of its own
+	Namespace string `json:"namespace,omitempty"` // empty: all namespaces of the stream
+	Selector  string `json:"selector,omitempty"`  // a label selector, in addition to the stream's
+	All       bool   `json:"all,omitempty"`       // write every object, to a separate topic
 }
 
-// snapshotBySignal reads a stream's collection beside its watch (reflector.Snapshot).
+// snapshotBySignal reads a stream's collection while its watch continues (reflector.Snapshot).
 func snapshotBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error) {
 	var p SnapshotParams
 	if len(j.Params) > 0 {
@@ -45,7 +45,7 @@ func snapshotBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswe
 	return last, err
 }
 
-// acceptsSnapshots returns an error if the sink does not take the records of a snapshot.
+// acceptsSnapshots returns an error if the sink does not accept the records of a snapshot.
 func (st *streams) acceptsSnapshots(s *change.Stream) error {
 	if !st.slot.config.SnapshotTopics {
 		return errors.New("all objects are written to a topic of their own, and this exporter's sink has no topics")
@@ -56,7 +56,7 @@ func (st *streams) acceptsSnapshots(s *change.Stream) error {
 	return nil
 }
 
-// beginList writes the control record of a list that begins, with its version.
+// beginList writes the control record for the beginning of a list, with its version.
 func (j *signalJob) beginList(ctx context.Context, version change.ResourceVersion, after string) error {
 	j.version = version
 	state, cause := change.SignalStarted, ""
@@ -66,7 +66,7 @@ func (j *signalJob) beginList(ctx context.Context, version change.ResourceVersio
 	return j.send(ctx, state, cause, 0, nil)
 }
 
-// progress answers how far the job is, once all that it has emitted is durable.
+// progress answers with the job's progress, once everything that it has emitted is durable.
 func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emitted bool) error {
 	durable := j.streams.answerDurable(j.ID, a)
 	if !emitted && j.inFlight.Load() == 0 {

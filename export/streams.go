@@ -25,11 +25,11 @@ type streams struct {
 	memory Memory
 	rules  *storedRules
 	fail   context.CancelCauseFunc         // ends the session
-	all    map[change.StreamID]streamState // those that have ended, or were never begun, are not there
+	all    map[change.StreamID]streamState // does not have streams that have ended or have not begun
 	open   []checkpoint.Signal             // the open signals, when they were last read
-	jobs   map[int64]*signalJob            // those that were begun (signals.go)
-	newest *discovery.Selection            // nil: none was followed yet
-	stored []change.StreamID               // the selected streams, as the checkpoint has them; nil: none were recorded yet
+	jobs   map[int64]*signalJob            // the jobs of the signals that were begun (signals.go)
+	newest *discovery.Selection            // nil if none was followed yet
+	stored []change.StreamID               // the selected streams in the checkpoint, or nil if none were recorded yet
 	wg     sync.WaitGroup
 
 	confirming confirming
@@ -74,7 +74,7 @@ func (st *streams) paused(id change.StreamID) *pausedByUser {
 	return p
 }
 
-// reconsider takes a stream out of its state. The next selection that is followed decides what becomes of it.
+// reconsider removes a stream's state. The next selection that is followed decides what becomes of the stream.
 func (st *streams) reconsider(id change.StreamID, position change.Position, stored bool) {
 	if stored {
 		st.all[id] = undecided{position}
@@ -117,8 +117,8 @@ func (st *streams) run(ctx context.Context) {
 	st.slot.parts.State.StreamsStopped(st.slot.number)
 }
 
-// apply starts new streams, updates those that are read with what the API server serves now, and ends unselected ones. A selection
-// may overlap with a stream that the start did not see: a rebuild may have found it, a resource may be served since, and another
+// apply starts new streams, updates those that are read to what the API server serves now, and ends unselected ones. A selection
+// may overlap with a stream that was not there at the start. For example, a rebuild may have found that stream, or another
 // process may have other settings.
 func (st *streams) apply(ctx context.Context, selection discovery.Selection) error {
 	stored, err := st.memory.Positions(ctx)
@@ -181,7 +181,7 @@ func (st *streams) holdBack(streams []*change.Stream, why error) error {
 	return nil
 }
 
-// unknown are the streams of a selection that are to begin.
+// unknown returns the streams of a selection that are to begin.
 func (st *streams) unknown(selection discovery.Selection, stored []change.Position) (all []*change.Stream) {
 	for _, r := range selection.Resources {
 		for _, s := range st.slot.config.StreamsOf(r) {
@@ -195,7 +195,7 @@ func (st *streams) unknown(selection discovery.Selection, stored []change.Positi
 	return all
 }
 
-// record stores which streams are selected, since the checkpoint knows nothing else of one that was never listed.
+// record stores which streams are selected. The checkpoint knows nothing else about a stream that was never listed.
 func (st *streams) record(ctx context.Context, selected []change.StreamID) error {
 	if st.stored != nil && slices.Equal(st.stored, selected) {
 		return nil
@@ -207,7 +207,7 @@ func (st *streams) record(ctx context.Context, selected []change.StreamID) error
 	return dependency.Tag(dependency.Checkpoint, err)
 }
 
-// applyAgain applies the newest selection again, since a stream's state has changed.
+// applyAgain applies the newest selection again, because a stream's state has changed.
 func (st *streams) applyAgain(ctx context.Context) error {
 	if st.newest == nil {
 		return nil
@@ -215,7 +215,7 @@ func (st *streams) applyAgain(ctx context.Context) error {
 	return st.apply(ctx, *st.newest)
 }
 
-// send writes a control record. durable is called once it is; nil: nothing is.
+// send writes a control record. durable, unless nil, is called once the record is durable.
 func (st *streams) send(ctx context.Context, c change.Control, durable func(context.Context) error) error {
 	return st.queue.Send(ctx, change.Item{Stream: c.Stream, Time: time.Now(), Durable: durable, Control: &c})
 }
@@ -244,7 +244,7 @@ func (st *streams) leaveOut(id change.StreamID, state change.StreamState, why er
 	st.slot.parts.State.StreamState(id, state, why)
 }
 
-// start reads a stream. If its resource is not served any more, what the log has of its objects is deleted.
+// start reads a stream. If its resource is no longer served, the stream's objects are deleted in the log.
 func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
 	id, parts := s.ID(), st.slot.parts
 	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.memory, st.queue, parts.State, parts.Logger),
@@ -286,12 +286,12 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 	return options
 }
 
-// endUnselected ends each stream that only the checkpoint has, if its fate is known. The sink would not accept the record of the
-// end of one that it refuses.
+// endUnselected ends each stream that is only in the checkpoint, if it is known why. If the sink refuses a stream, that waits,
+// because the sink would not accept the record of its end.
 func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection) error {
 	for _, id := range slices.Sorted(maps.Keys(st.all)) {
-		u, is := st.all[id].(undecided)
-		if !is || st.slot.refusals.of(change.ResourceOf(id)) != nil {
+		u, isUndecided := st.all[id].(undecided)
+		if !isUndecided || st.slot.refusals.of(change.ResourceOf(id)) != nil {
 			continue
 		}
 		if err := st.endIfKnown(ctx, selection, u.position); err != nil {

@@ -11,10 +11,10 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// Unselected streams are in the checkpoint and not in the selection. Either their resource was removed while no session was
-// running, or during one that was killed; or the settings do not select them any more. In the first case the stream ends as if
-// the removal had been seen. In the second, one record says that it has ended, and its position and objects are kept. As long
-// as it is unknown which of the two it is, nothing is done.
+// Unselected streams are in the checkpoint and not in the selection. One reason is that their resource was removed, while no
+// session was running or during one that was killed. The stream then ends as if the removal had been observed. The other reason
+// is that the settings do not select them any more. Then one record says that the stream has ended, and its position and objects
+// are retained. As long as it is unknown which reason applies, nothing is done.
 
 func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection, p change.Position) error {
 	s := change.ParseStream(p.Stream)
@@ -76,7 +76,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	r.Namespaced = namespace != ""
 	var object struct{ APIVersion, Kind string }
 	err = st.memory.Bodies(ctx, s.ID(), []string{first}, func(_ string, body []byte) {
-		_ = json.Unmarshal(body, &object) // it stays empty, as of an object without a body
+		_ = json.Unmarshal(body, &object) // remains empty if the object has no body
 	})
 	if err != nil {
 		return r, err
@@ -89,7 +89,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	return r, nil
 }
 
-// setRemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known.
+// setRemovalUnknown reports why it is unknown whether a stream's resource was removed, or nil when it is known.
 func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
 	if st.slot.parts.State.RemovalUnknown(st.slot.number, id, err) && err != nil {
 		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)

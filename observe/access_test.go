@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	servers.Main(m)
 }
 
-// protected makes a server to which not everyone has access.
+// protected starts a server that demands access.
 func protected(t *testing.T, o ServerOptions) *Server {
 	t.Helper()
 	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.DiscardHandler)
@@ -108,7 +108,7 @@ func TestATokenFileIsRotated(t *testing.T) {
 	wantCodes(t, s, "second-token-of-some-length", codes(http.StatusServiceUnavailable))
 }
 
-// A client that asks and does not read the answers must not hold memory for ever.
+// A client that sends requests and does not read the answers can't hold memory for ever.
 func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
 	s := protected(t, ServerOptions{Options: web.Options{Within: 200 * time.Millisecond}})
 	c, err := net.Dial("tcp", s.Addr())
@@ -125,7 +125,7 @@ func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
 	}
 }
 
-// A browser has no way to send a bearer token: it asks for user and password.
+// A browser can't send a bearer token. It asks for user and password.
 func TestABrowserSendsTheTokenAsPassword(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	writeFile(t, file, "a-token-of-some-length")
@@ -163,7 +163,7 @@ func TestProbesNeedNoTokenAndLearnNothing(t *testing.T) {
 	}
 }
 
-// The real API server knows the tokens, and RBAC says who may get what.
+// The real API server reviews the tokens, and RBAC decides who may get what.
 func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 	servers.Need(t)
 	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{Users: []servers.User{

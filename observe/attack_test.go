@@ -20,7 +20,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// attacks are what a client sends that has no token, and then nothing more.
+// attacks are what a client without a token sends before it goes silent.
 var attacks = map[string]string{
 	"nothing":                      "",
 	"half a request":               "GET /metrics HTTP/1.1\r\nHost: exporter\r\n",
@@ -34,8 +34,8 @@ var attacks = map[string]string{
 	"a second half after a second": "GET /metrics HTTP/1.1\r\nHost: exporter\r\n\r\nGET /metrics HTTP/1.1\r\nHost",
 }
 
-// Somebody who only reaches the port opens as many connections as possible and sends what costs most. The process stays small,
-// a scraper is answered, and no such connection stays open.
+// A client that can reach the port opens as many connections as possible, and sends the most expensive requests. The process
+// remains small, a scraper is answered, and all these connections are closed.
 func TestSlowTheListenerUnderAttack(t *testing.T) {
 	servers.Slow(t)
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func startVictim(t *testing.T, dir, scheme string) *attack.Victim {
 		Want: "go_goroutines", Most: 100e6}
 }
 
-// serveVictim is what the process does.
+// serveVictim is the process under attack.
 func serveVictim(dir string) {
 	o := ServerOptions{Access: web.FileToken{Path: filepath.Join(dir, "token")}}
 	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.DiscardHandler)

@@ -13,11 +13,11 @@ import (
 	"kubecdc/status"
 )
 
-// gauges are computed from one Snapshot when they are scraped, so that nothing has to be updated for every change, and a lag grows while
-// nothing happens.
+// gauges are computed from one Snapshot when they are scraped. So no change has to update them, and a lag grows while nothing
+// happens.
 type gauges struct {
 	exporter   *live.Exporter
-	unanswered *atomic.Bool // the last request to the API server had no answer
+	unanswered *atomic.Bool // the last request to the API server got no answer
 	all        []gauge
 }
 
@@ -132,7 +132,7 @@ func (g *gauges) registerStreams(r *registry) {
 		})
 }
 
-// isShown is false of a stream that was only found in the checkpoint, and has ended.
+// isShown reports whether a stream is shown. A stream that was only found in the checkpoint, and has ended, is not.
 func isShown(s *live.Stream) bool { return !s.Ended || s.State != live.StateNew }
 
 func countStates(s *live.Snapshot, emit func(float64, ...string)) {
@@ -150,7 +150,7 @@ func countStates(s *live.Snapshot, emit func(float64, ...string)) {
 	}
 }
 
-// seconds is a time in the unit of Prometheus; 0: never.
+// seconds converts a time to Prometheus' unit. A zero time is 0.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

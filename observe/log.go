@@ -1,5 +1,5 @@
-// Package observe has the exporter's log, metrics and readiness, and serves them. What a running exporter knows of itself is in
-// export/live.
+// Package observe has the exporter's log, metrics and readiness, and serves them. Package export/live has the state that they
+// show.
 package observe
 
 import (
@@ -14,9 +14,9 @@ import (
 	"kubecdc/internal/screen"
 )
 
-// NewLogger makes the process's logger. Level is debug, info, warn or error. Format is text, json, or auto: text on a
-// terminal, else JSON. On a terminal, text has short times and colours, unless NO_COLOR is set. Attributes are searched for
-// passwords, which are hidden.
+// NewLogger returns the process's logger. Level is debug, info, warn or error. Format is text, json, or auto, which is text on a
+// terminal and else JSON. On a terminal, text has short times, and colours unless NO_COLOR is set. Passwords in attributes are
+// hidden.
 func NewLogger(w io.Writer, level, format string, terminal bool) *slog.Logger {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
@@ -32,8 +32,8 @@ func NewLogger(w io.Writer, level, format string, terminal bool) *slog.Logger {
 	return slog.New(tint.NewTextHandler(w, options))
 }
 
-// redact hides passwords in strings and in errors, which may come from any library. Durations are texts, as in settings: JSON would
-// have nanoseconds.
+// redact hides passwords in strings and in errors, which may come from any library. It writes durations as text, as in settings,
+// since JSON would have nanoseconds.
 func redact(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case time.Duration:
@@ -46,8 +46,8 @@ func redact(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// redactPlain does what redact does for text, in which nothing that others wrote may look like another line, or be obeyed by a
-// terminal. tint quotes no message, and where there are colours it takes \x1b in a quoted text for an ESC.
+// redactPlain is redact for text. It also escapes text from others, so that it can't imitate a line or control the terminal. It
+// is needed since tint quotes no message, and with colours turns \x1b in a quoted text into ESC.
 func redactPlain(groups []string, a slog.Attr) slog.Attr {
 	a = redact(groups, a)
 	if a.Value.Kind() == slog.KindString || a.Value.Kind() == slog.KindAny && a.Key != slog.LevelKey {

@@ -18,15 +18,15 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// The stages of the metric commit_seconds, besides the sink and the checkpoint.
+// These are the stages of the metric commit_seconds, in addition to the sink and the checkpoint.
 const (
-	stageCollect      = "collect"       // time from a batch's first record until its commit begins
-	stageBeforeImages = "before-images" // time to read before-images from the checkpoint
-	stagePrepare      = "prepare"       // time for everything else before the write
+	stageCollect      = "collect"       // from a batch's first record until its commit begins
+	stageBeforeImages = "before-images" // to read before-images from the checkpoint
+	stagePrepare      = "prepare"       // everything else before the write
 )
 
-// Metrics are the exporter's metrics. The methods may be called from any goroutine, and do not block. A counter is there from the
-// start, at zero; a counter of a resource from when the resource is known.
+// Metrics are the exporter's metrics. Any goroutine may call its methods, which do not block. Counters exist from the start, at
+// zero. A resource's counters exist since the resource is known.
 type Metrics struct {
 	registry *registry
 
@@ -47,16 +47,16 @@ type Metrics struct {
 	requests      *prometheus.CounterVec
 	sessions      *prometheus.CounterVec
 
-	unanswered atomic.Bool // the last request to the API server had no answer
+	unanswered atomic.Bool // the last request to the API server got no answer
 
 	mu        sync.Mutex
 	resources map[change.StreamID]resourceCounters
 }
 
-// resourceCounters are the counters of a stream's resource, so that a batch needs no look-up by labels.
+// resourceCounters are the counters of a stream's resource. With them a batch needs no search by labels.
 type resourceCounters map[change.Op]prometheus.Counter
 
-// NewMetrics registers all metrics, and those of the Go runtime and the process. It counts what the exporter does from now on.
+// NewMetrics registers all metrics of the exporter, the Go runtime and the process. It counts what the exporter does from now on.
 func NewMetrics(version string, exporter *live.Exporter) *Metrics {
 	r := &registry{Registry: prometheus.NewRegistry()}
 	m := &Metrics{registry: r, resources: map[change.StreamID]resourceCounters{}}
@@ -103,7 +103,7 @@ func (m *Metrics) registerStreams(r *registry) {
 	m.deadLetters = r.counters("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource")
 }
 
-// startAtZero makes all counters present whose labels are known, so that an alert sees the first increase.
+// startAtZero creates all counters whose labels are known, so that an alert sees the first increase.
 func (m *Metrics) startAtZero(slots map[int]live.Slot) {
 	for number := range slots {
 		m.sessions.WithLabelValues(strconv.Itoa(number))
@@ -131,7 +131,7 @@ func (m *Metrics) startAtZero(slots map[int]live.Slot) {
 	}
 }
 
-// AuditEvents counts audit events, some of them for the second time: who brings them may bring them again.
+// AuditEvents counts audit events. Events that are delivered twice count twice.
 func (m *Metrics) AuditEvents(t audit.Tally) {
 	m.audit.WithLabelValues("kept").Add(float64(t.Records))
 	m.audit.WithLabelValues("skipped").Add(float64(t.Skipped))
@@ -151,8 +151,8 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// of returns the counters of a stream's resource. They are at zero from the first call.
-func (m *Metrics) of(stream change.StreamID) resourceCounters {
+// countersOf returns the counters of a stream's resource. The first call creates them at zero.
+func (m *Metrics) countersOf(stream change.StreamID) resourceCounters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.resources[stream]
@@ -169,15 +169,15 @@ func (m *Metrics) of(stream change.StreamID) resourceCounters {
 	return c
 }
 
-// StreamKnown makes the counters of a stream's resource present.
-func (m *Metrics) StreamKnown(stream change.StreamID) { m.of(stream) }
+// StreamKnown creates the counters of a stream's resource.
+func (m *Metrics) StreamKnown(stream change.StreamID) { m.countersOf(stream) }
 
 func (m *Metrics) Committed(c live.Committed) {
 	m.batch(c.Batch)
-	m.took(stageCollect, c.Collect)
-	m.took(stageBeforeImages, c.BeforeImages)
-	m.took(stagePrepare, c.Prepare)
-	m.took(dependency.Sink, c.Sink)
+	m.observeStage(stageCollect, c.Collect)
+	m.observeStage(stageBeforeImages, c.BeforeImages)
+	m.observeStage(stagePrepare, c.Prepare)
+	m.observeStage(dependency.Sink, c.Sink)
 	for resource, n := range c.Ignored {
 		m.ignored.WithLabelValues(resource).Add(float64(n))
 	}
@@ -193,7 +193,7 @@ func (m *Metrics) Committed(c live.Committed) {
 
 func (m *Metrics) batch(b *change.Batch) {
 	size := 0
-	for from := 0; from < len(b.Changes); { // neighbours of one stream and one operation are counted at once
+	for from := 0; from < len(b.Changes); { // adjacent changes of one stream and one operation are counted together
 		first, n := &b.Changes[from], 0
 		for ; from+n < len(b.Changes); n++ {
 			c := &b.Changes[from+n]
@@ -202,7 +202,7 @@ func (m *Metrics) batch(b *change.Batch) {
 			}
 			size += len(c.Before) + len(c.After)
 		}
-		m.of(first.Stream.ID())[first.Op].Add(float64(n))
+		m.countersOf(first.Stream.ID())[first.Op].Add(float64(n))
 		from += n
 	}
 	slot := strconv.Itoa(b.Slot)
@@ -211,14 +211,14 @@ func (m *Metrics) batch(b *change.Batch) {
 	m.batchBytes.Observe(float64(size))
 }
 
-// took records the duration of a stage of a commit; 0: the batch has not passed it.
-func (m *Metrics) took(stage string, took time.Duration) {
-	if took > 0 {
-		m.commit.WithLabelValues(stage).Observe(took.Seconds())
+// observeStage records the duration of a stage of a commit. It ignores 0, which means that the batch did not pass the stage.
+func (m *Metrics) observeStage(stage string, observeStage time.Duration) {
+	if observeStage > 0 {
+		m.commit.WithLabelValues(stage).Observe(observeStage.Seconds())
 	}
 }
 
-func (m *Metrics) Checkpointed(took time.Duration) { m.took(dependency.Checkpoint, took) }
+func (m *Metrics) Checkpointed(took time.Duration) { m.observeStage(dependency.Checkpoint, took) }
 
 func (m *Metrics) Relisted(reason reflector.RelistReason) {
 	m.relists.WithLabelValues(string(reason)).Inc()

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/monitoring.md")
 
-// value returns the value of the one series that the metric has with these labels.
+// value returns the value of the metric's only series with these labels.
 func value(t *testing.T, m *Metrics, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -65,7 +65,7 @@ func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
 	}
 }
 
-// showAll lets a stream have every metric that a stream can have.
+// showAll gives a stream every metric that a stream can have.
 func showAll(e *observedExporter, stream change.StreamID) {
 	e.StreamAdded(0, stream, func() int64 { return 3 })
 	e.RecoveryProgress(stream, 1, 2, 1)
@@ -73,8 +73,8 @@ func showAll(e *observedExporter, stream change.StreamID) {
 	e.Exporter.Committed(live.Committed{Batch: &change.Batch{Controls: []change.Control{proof}}})
 }
 
-// Before anything has happened every metric is there, but those of streams, of which the exporter learns later, and the page
-// docs/monitoring.md has all of them.
+// Before anything has happened every metric exists, except metrics of streams that are not known yet. The page docs/monitoring.md
+// lists all.
 func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	e, _ := observed(t, 1)
 	m := e.Metrics
@@ -116,7 +116,7 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	}
 }
 
-// While the sink fails from the start, no session reads a stream; its lag grows all the same, over failed sessions too.
+// While the sink fails from the start, no session reads a stream. Its lag grows anyway, also over failed sessions.
 func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 	e, _ := observed(t, 1)
 	now := time.Now()
@@ -143,7 +143,7 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 	e.StreamState("pods", change.StateWatching, nil)
 	lag("pods", 0)
 
-	// The sink takes nothing any more. The session fails, and the next one can't open the log.
+	// The sink accepts nothing more. The session fails, and the next one can't open the log.
 	read := now
 	e.Buffering(0, func() live.Fill {
 		return live.Fill{Streams: map[change.StreamID]time.Time{"pods": read}}
@@ -157,8 +157,8 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 	lag("pods", 2*time.Minute)
 }
 
-// While the start waits for the sink, the streams of the checkpoint fall behind. Once the slots are shared, those of other replicas
-// are dropped.
+// While the start waits for the sink, the streams of the checkpoint fall behind. Once the slots are shared, other replicas'
+// streams are dropped.
 func TestTheLagGrowsWhileTheStartWaits(t *testing.T) {
 	e, _ := observed(t, 2)
 	now := time.Now()
@@ -181,7 +181,7 @@ func TestTheLagGrowsWhileTheStartWaits(t *testing.T) {
 	}
 }
 
-// A stream that the checkpoint has and the settings do not select is not shown once the log has its end.
+// A stream in the checkpoint that the settings do not select is not shown after its end is in the log.
 func TestADeselectedStreamIsNotShown(t *testing.T) {
 	e, _ := observed(t, 1)
 	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: time.Now()}})
@@ -193,7 +193,7 @@ func TestADeselectedStreamIsNotShown(t *testing.T) {
 	}
 }
 
-// The lag of a quiet stream is 0 between its bookmarks. When it was confirmed last is another metric.
+// The lag of a quiet stream is 0 between its bookmarks. Another metric has the time of its last confirmation.
 func TestTheLagDoesNotFollowBookmarks(t *testing.T) {
 	e, _ := observed(t, 1)
 	now := time.Unix(1_800_000_000, 0)
@@ -249,7 +249,7 @@ func TestRequestsAreCountedByAnswer(t *testing.T) {
 	}
 }
 
-// A batch's changes are counted without a look-up by labels for each.
+// A batch's changes are counted without a search by labels for each.
 func BenchmarkBatch(b *testing.B) {
 	m := observing(0).Metrics
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "", "", "")
@@ -262,7 +262,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// The metrics say whether audit events arrive: what became of each, and when the last ones came.
+// The metrics show whether audit events arrive: what happened to each, and when the last ones came.
 func TestAuditEventsAreCounted(t *testing.T) {
 	m := observing(0).Metrics
 	if m.AuditEvents(audit.Tally{}); value(t, m, "audit_last_event_timestamp_seconds") != 0 {
@@ -275,7 +275,7 @@ func TestAuditEventsAreCounted(t *testing.T) {
 	}
 }
 
-// row is the metric's line of the page's list: its name, type, labels and meaning.
+// row returns the metric's line in the page's list: name, type, labels and meaning.
 func row(d description) string {
 	return "- `" + d.name + "` (" + strings.Join(append([]string{d.kind}, d.labels...), ", ") + "): " + d.help
 }

@@ -36,7 +36,7 @@ func observing(slots int) *observedExporter {
 	return &observedExporter{e, NewMetrics("test", e)}
 }
 
-// observed makes an exporter and its HTTP server as the command line does.
+// observed starts an exporter and its HTTP server like the command line.
 func observed(t *testing.T, slots int) (*observedExporter, *Server) {
 	t.Helper()
 	e := observing(slots)
@@ -135,7 +135,7 @@ func TestAFailedProofIsListed(t *testing.T) {
 	}
 }
 
-// A resource of which it is unknown whether it was removed is listed, and does not affect readiness.
+// A resource for which it is unknown whether it was removed is listed. It does not affect readiness.
 func TestUnknownRemovalIsListed(t *testing.T) {
 	e, s := observed(t, 1)
 	e.SlotHeld(0, 1, true)
@@ -189,7 +189,7 @@ func TestAReplicaOnStandbyIsReady(t *testing.T) {
 	}
 }
 
-// How far a recovery is can be seen until the stream watches again. It does not affect readiness.
+// The progress of a recovery is shown until the stream watches again. It does not affect readiness.
 func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 	e, s := observed(t, 1)
 	e.SlotHeld(0, 1, true)
@@ -304,8 +304,8 @@ func TestAPortInUseIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-// A log line is one line, whatever it quotes; a terminal obeys nothing but the logger's own colours.
-func TestHostileTextsStayInTheirLogLine(t *testing.T) {
+// A log line is one line, whatever it quotes. Only the logger's own colours control the terminal.
+func TestHostileTextsAreOneLogLine(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	colours := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, c := range append(hostile.Names(), hostile.Contents()...) {

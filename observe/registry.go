@@ -2,13 +2,13 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// description is what docs/monitoring.md says of a metric.
+// description is the row of a metric in docs/monitoring.md.
 type description struct {
 	name, kind, help string
 	labels           []string
 }
 
-// registry registers metrics, and keeps their descriptions.
+// registry registers metrics, and collects their descriptions.
 type registry struct {
 	*prometheus.Registry
 	described []description

@@ -27,7 +27,7 @@ func (m *Metrics) CountRequests(next http.RoundTripper) http.RoundTripper {
 	return &roundTripper{next, m}
 }
 
-// WrappedRoundTripper lets others find the transport below.
+// WrappedRoundTripper returns the transport below this one, for libraries that search for it.
 func (t *roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -43,13 +43,13 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// isGivenUp reports that the exporter does not want the answer any more: it stops, hands over a slot, or a session fails.
+// isGivenUp reports whether the exporter does not want the answer any more: it stops, hands over a slot, or a session fails.
 func isGivenUp(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return cause != nil && !errors.Is(cause, reflector.ErrIdle) && !errors.Is(cause, context.DeadlineExceeded)
 }
 
-// verbOf returns the verb that the API server's rules and metrics have for a request.
+// verbOf returns the verb of a request in the API server's rules and metrics.
 func verbOf(req *http.Request) string {
 	switch req.Method {
 	case http.MethodGet:

@@ -19,19 +19,20 @@ type Server struct {
 	log    *slog.Logger
 }
 
-// ServerOptions is what a server needs besides what it shows.
+// ServerOptions are a server's settings.
 type ServerOptions struct {
 	web.Options
 	Access web.Access   // nil: everyone
-	Audit  http.Handler // takes audit events; nil: none
-	// AuditAccess says who may bring them.
+	Audit  http.Handler // accepts audit events; nil: none
+	// AuditAccess decides who may deliver them.
 	AuditAccess web.Access
 }
 
-// mostConnections is how many connections the server has. Pages that are kept up to date may be half.
+// mostConnections is how many connections the server accepts. Open status pages may use half of them.
 const mostConnections = 100
 
-// Serve starts a server, or returns the *net.OpError of listening. For "off" it returns a nil server, whose methods can be called.
+// Serve starts a server, or returns the *net.OpError of listening. For the address "off" it returns a nil server, whose methods
+// may be called.
 func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if o.Listen == "off" {
 		return nil, nil
@@ -42,14 +43,14 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Server: l, access: o.Access, log: o.Log}
-	go s.Serve(s.audited(o, web.Bodiless(s.handler(m, page)))) // ends with Close
+	go s.Serve(s.audited(o, web.Bodiless(s.handler(m, page)))) // Close ends it
 	return s, nil
 }
 
-// AuditPath is where the API server's webhook brings audit events.
+// AuditPath is the path to which the API server's webhook sends audit events.
 const AuditPath = "/audit"
 
-// audited passes on the only requests that have a body, once it is known who brings it. Of any other it reads no byte.
+// audited handles audit events, the only requests with a body. It reads no byte of the body before it knows the sender.
 func (s *Server) audited(o ServerOptions, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if o.Audit == nil || r.URL.Path != AuditPath || r.Method != http.MethodPost {
@@ -67,7 +68,7 @@ func (s *Server) audited(o ServerOptions, next http.Handler) http.Handler {
 	})
 }
 
-// Addr is the server's address, with the chosen port if it was 0.
+// Addr returns the server's address, with the chosen port if it was 0.
 func (s *Server) Addr() string {
 	if s == nil {
 		return ""
@@ -83,7 +84,7 @@ func (s *Server) Close() error {
 	return s.Server.Close()
 }
 
-// guard passes on what is allowed.
+// guard passes permitted requests on.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := web.MayGet(s.access, r, r.URL.Path)
@@ -102,7 +103,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// detailsPath is the path that a reader of what /readyz knows needs a right to. Every account of a cluster may get /readyz itself
+// detailsPath is the path to which a reader of /readyz's details needs a right. Every account of a cluster may get /readyz itself
 // (ClusterRole system:discovery).
 const detailsPath = "/kubecdc/readyz"
 
@@ -115,7 +116,7 @@ func (s *Server) handler(m *Metrics, page *Status) http.Handler {
 			answerReady(w, report.Ready, report.Short())
 			return
 		}
-		answerReady(w, report.Ready, map[string]bool{"ready": report.Ready}) // what is wrong names streams and servers
+		answerReady(w, report.Ready, map[string]bool{"ready": report.Ready}) // the problems name streams and servers
 	})
 	mux.Handle("GET /metrics", s.guard(m.Handler()))
 	mux.Handle("GET /", s.guard(status.Handler(page.Now)))

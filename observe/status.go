@@ -10,25 +10,25 @@ import (
 	"kubecdc/status"
 )
 
-// Status makes the status that the HTTP server shows: of this process, and of all replicas while the checkpoint is open.
+// Status makes the status that the HTTP server shows. It covers this process, and all replicas while the checkpoint is open.
 type Status struct {
 	Exporter   *live.Exporter
 	Version    string
 	StaleAfter time.Duration
 
 	mu     sync.Mutex
-	at     Place
+	place  Place
 	stored *status.Stored
 	read   time.Time // when stored was read
-	tried  time.Time // when a read ended last, and its error
+	tried  time.Time // when a read last ended, and its error
 	failed error
 }
 
-// Place is what the exporter works on, once the checkpoint is open.
+// Place is the exporter's log and checkpoint, once the checkpoint is open.
 type Place struct {
 	Cluster   string
 	Store     checkpoint.Overview
-	Addresses map[string]string // of servers, by dependency
+	Addresses map[string]string // servers' addresses, by dependency
 }
 
 const (
@@ -36,26 +36,26 @@ const (
 	readTimeout = time.Second
 )
 
-// Open says where the checkpoint is, until the function that it returns is called.
-func (s *Status) Open(at Place) (closed func()) {
+// Open sets the place of the checkpoint, until the returned function is called.
+func (s *Status) Open(place Place) (closed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at = at
+	s.place = place
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.at.Store = nil
+		s.place.Store = nil
 	}
 }
 
-// Now makes the status.
+// Now returns the present status.
 func (s *Status) Now() *status.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	err := s.readStored(now)
-	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter,
-		Version: s.Version, Addresses: s.at.Addresses}
+	options := status.Options{Cluster: s.place.Cluster, Now: now, StaleAfter: s.StaleAfter,
+		Version: s.Version, Addresses: s.place.Addresses}
 	made := status.Make(options, s.stored, s.Exporter.Snapshot())
 	switch {
 	case s.stored == nil:
@@ -67,10 +67,10 @@ func (s *Status) Now() *status.Status {
 	return made
 }
 
-// readStored reads the checkpoint, on its own time: a browser that goes away must not break off what other pages wait for. If it
-// fails it is not tried again at once: with a checkpoint that hangs each page would wait for those before it.
+// readStored reads the checkpoint with a context of its own, since other pages wait for it when a browser goes away. After a
+// failure it does not try again at once. Otherwise each page would wait for the pages before it if the checkpoint hangs.
 func (s *Status) readStored(now time.Time) error {
-	if s.at.Store == nil {
+	if s.place.Store == nil {
 		return nil
 	}
 	if now.Sub(s.tried) < storedFor {
@@ -78,7 +78,7 @@ func (s *Status) readStored(now time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	stored, err := status.Read(ctx, s.at.Store)
+	stored, err := status.Read(ctx, s.place.Store)
 	if err == nil {
 		s.stored, s.read = stored, now
 	}

@@ -15,7 +15,7 @@ import (
 	"kubecdc/status"
 )
 
-// The API server has a tile as the others have, from the first heartbeat on; without its answer the process is not ready.
+// The API server is shown like other servers, from the first heartbeat on. If it does not answer, the process is not ready.
 func TestTheAPIServerIsAServer(t *testing.T) {
 	e := observing(1)
 	e.SlotHeld(0, 1, true)
@@ -35,7 +35,7 @@ func TestTheAPIServerIsAServer(t *testing.T) {
 	}
 }
 
-// stored is a checkpoint in memory, which may not answer.
+// stored is a checkpoint in memory that may not answer.
 type stored struct {
 	checkpoint.Overview
 	hangs bool
@@ -47,8 +47,8 @@ func (s *stored) Streams(ctx context.Context) ([]change.Position, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	at := time.Now().Add(-time.Minute)
-	return []change.Position{{Stream: "pods", ResourceVersion: "5", Time: at}, {Stream: "nodes", ResourceVersion: "6", Time: at}}, nil
+	position := time.Now().Add(-time.Minute)
+	return []change.Position{{Stream: "pods", ResourceVersion: "5", Time: position}, {Stream: "nodes", ResourceVersion: "6", Time: position}}, nil
 }
 
 func (s *stored) SlotOwners(context.Context) ([]checkpoint.SlotOwner, error) {
@@ -58,8 +58,8 @@ func (s *stored) Clock(context.Context) (time.Time, error)                   { r
 func (s *stored) LastControls(context.Context) ([]change.Control, error)     { return nil, nil }
 func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { return nil, nil }
 
-// A stream is shown with what the process knows of it, and others with what the checkpoint has. A checkpoint that hangs keeps no
-// page waiting.
+// A stream is shown with what the process reports, or else with what the checkpoint has. No page waits for a checkpoint that
+// hangs.
 func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	e := observing(1)
 	e.StreamAdded(0, "pods", nil)

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// avro describes a record's value as the exporter writes it with KUBECDC_ENCODING=avro (sinks/encoding/avro). The records
-// are named by their paths, the namespace is the topic's name. A member is a union with null. What is JSON is a string, under the
-// name by which Debezium's sinks know it. Each record has _extra, a JSON object of the members that have no field, or whose
-// values don't fit theirs.
+// avro describes a record's value as the exporter writes it with KUBECDC_ENCODING=avro (sinks/encoding/avro). The records are
+// named by their paths, and the namespace is the topic's name. A member is a union with null. JSON is a string with the name by
+// which Debezium's sinks recognize it. Each record has _extra, a JSON object of the members that have no field, or whose values
+// don't fit theirs.
 func avro(t Table) (string, error) { return indented(avroEnvelope(t.topic(), t.Object)) }
 
-// Avro is the same schema as the exporter registers it, of a topic's values.
+// Avro returns the schema of a topic's values as the exporter registers it.
 func Avro(topic string, object *Type) string { return avroText(avroEnvelope(topic, object)) }
 
 func avroEnvelope(topic string, object *Type) *avroRecord {
@@ -42,7 +42,7 @@ func AvroKey(topic string) string {
 }
 
 func avroText(r *avroRecord) string {
-	text, _ := json.Marshal(r) // it is of strings and booleans, which JSON always has
+	text, _ := json.Marshal(r) // strings and booleans only: can't fail
 	return string(text)
 }
 
@@ -57,8 +57,8 @@ type avroField struct {
 	Name    string `json:"name"`
 	JSON    string `json:"json,omitempty"` // the member's name, if Avro does not allow it
 	Type    any    `json:"type"`
-	Default any    `json:"default,omitempty"` // avroNull, or none
-	Open    *bool  `json:"open,omitempty"`    // of _extra alone: the API allows members that its schema does not name
+	Default any    `json:"default,omitempty"` // avroNull, or omitted
+	Open    *bool  `json:"open,omitempty"`    // only for _extra: the API allows members that its schema does not name
 }
 
 var (
@@ -67,19 +67,19 @@ var (
 	avroInt  = map[string]any{"type": "string", "format": "int-or-string"}
 )
 
-// maxAvroName is the length of a name; Avro itself has no limit.
+// maxAvroName limits the length of a name. Avro itself has no limit.
 const maxAvroName = 1000
 
 type avroWriter struct {
-	names map[string]bool   // of records
+	names map[string]bool   // the records' names
 	known map[string]string // the name of a record, by its fields
 }
 
-// record describes a record, or returns the name of one that has the same fields: an API has many of those, and a registry may
-// not take a schema of a megabyte.
+// record describes a record, or returns the name of one that has the same fields. An API has many of those, and a registry may
+// refuse a schema of a megabyte.
 func (w avroWriter) record(name string, t *Type) any {
 	r := w.definition(name, t)
-	fields, _ := json.Marshal(r.Fields) // of strings and booleans, which JSON always has
+	fields, _ := json.Marshal(r.Fields) // strings and booleans only: can't fail
 	if known := w.known[string(fields)]; known != "" {
 		delete(w.names, r.Name)
 		return known
@@ -104,7 +104,7 @@ func (w avroWriter) definition(name string, t *Type) *avroRecord {
 	return r
 }
 
-// inAvro returns the type with the names that members have in Avro. Where the API allows others it has _extra.
+// inAvro returns the type with the names that members have in Avro. Where the API allows other members, it has _extra.
 func inAvro(t *Type) *Type {
 	named := &Type{Kind: t.Kind}
 	if t.Elem != nil {

@@ -8,13 +8,13 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// Columns chooses what of an object has columns of its own. The paths are those of kubectl explain; lists and maps need no
-// mention: spec.containers.image.
+// Columns chooses which members of an object get their own columns. The paths are those of kubectl explain, without lists and
+// maps: spec.containers.image.
 type Columns struct {
-	Only     []string // nothing else; none: everything but managedFields
-	Without  []string // these left out, with what is below them
+	Only     []string // only these, or if empty, everything except managedFields
+	Without  []string // everything except these and what is below them
 	JSON     []string // as JSON
-	Redacted []string // strings, whatever the schema says; in the notation of KUBECDC_REDACT
+	Redacted []string // strings, whatever the schema says, in the notation of KUBECDC_REDACT
 }
 
 // Choose returns the type with these columns. The error is a fault.Usage.
@@ -38,7 +38,7 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 	return t, nil
 }
 
-// tree has the names of members, and of members of these; an empty one stands for all.
+// tree has the names of members, each with a tree of its members. An empty tree stands for all.
 type tree map[string]tree
 
 func (t *Type) tree(paths []string) (tree, error) {
@@ -52,9 +52,9 @@ func (t *Type) tree(paths []string) (tree, error) {
 	return names, nil
 }
 
-// add adds a path. A member's name may have dots: the longest name that fits counts.
+// add adds a path. A member's name may contain dots: the longest name that fits is taken.
 func (t *Type) add(to tree, path string) error {
-	whole, rest := path, path
+	name, rest := path, path
 	for rest != "" {
 		for t.Elem != nil {
 			t = t.Elem
@@ -69,7 +69,7 @@ func (t *Type) add(to tree, path string) error {
 			names = append(names, f.Name)
 		}
 		if found == nil {
-			return noColumn(whole, rest, names)
+			return noColumn(name, rest, names)
 		}
 		if to[found.Name] == nil {
 			to[found.Name] = tree{}
@@ -81,21 +81,21 @@ func (t *Type) add(to tree, path string) error {
 	return nil
 }
 
-func noColumn(whole, rest string, names []string) error {
-	parent := strings.TrimSuffix(strings.TrimSuffix(whole, rest), ".")
+func noColumn(path, rest string, names []string) error {
+	parent := strings.TrimSuffix(strings.TrimSuffix(path, rest), ".")
 	if parent == "" {
 		parent = "the object"
 	}
 	if len(names) == 0 {
-		return fault.Usagef("no column %q: the schema names no member of %s", whole, parent)
+		return fault.Usagef("no column %q: the schema names no member of %s", path, parent)
 	}
 	name, _, _ := strings.Cut(rest, ".")
-	return fault.Usagef("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
+	return fault.Usagef("no column %q: %s has no member %q; %sit has %s", path, parent, name,
 		suggest.DidYouMean(name, names), strings.Join(names, ", "))
 }
 
-// pick returns the type with the members that are chosen; of lists and maps, those of their elements. An empty tree chooses all
-// but what is hidden. A record of which nothing is left goes too.
+// pick returns the type with the chosen members. In lists and maps it chooses the members of their elements. An empty tree
+// chooses everything except what is hidden. A record of which nothing is left is removed, too.
 func (t *Type) pick(only, without, asJSON tree) *Type {
 	c := *t
 	if t.Elem != nil {
@@ -106,11 +106,11 @@ func (t *Type) pick(only, without, asJSON tree) *Type {
 	for _, f := range t.Fields {
 		below, chosen := only[f.Name]
 		less, named := without[f.Name]
-		text, whole := asJSON[f.Name]
+		text, isJSON := asJSON[f.Name]
 		switch {
 		case !chosen && (len(only) > 0 || f.Hidden), named && len(less) == 0:
 			continue
-		case whole && len(text) == 0:
+		case isJSON && len(text) == 0:
 			f.Type = scalar(JSON)
 		default:
 			f.Type = f.Type.pick(below, less, text)

@@ -14,7 +14,7 @@ import (
 func TestColumns(t *testing.T) {
 	for _, c := range []struct {
 		columns schema.Columns
-		want    string // of the Flink statement, on one line
+		want    string // the Flink statement's, on one line
 	}{
 		{schema.Columns{Only: []string{"spec.dotted.name", "status.conditions.type"}},
 			"`spec` ROW<`dotted.name` STRING>, `status` ROW<`conditions` ARRAY<ROW<`type` STRING>>>"},
@@ -40,8 +40,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Names that CRDs may have and programs stumble over: characters of several bytes where a name is cut, line breaks, backslashes,
-// and names that differ by case alone.
+// CRDs may have names that other programs can't handle. They have characters of several bytes where a name is cut, line breaks or
+// backslashes, or names that differ only by case.
 func TestOddNames(t *testing.T) {
 	odd := func(names ...string) *schema.Type {
 		r := &schema.Type{Kind: schema.Record}
@@ -98,7 +98,7 @@ func TestAWrongNameIsExplained(t *testing.T) {
 	}
 }
 
-// A CRD without a schema, and one that keeps unknown members, leave spec and status as JSON.
+// A CRD without a schema, or one that retains unknown members, has spec and status as JSON.
 func TestACRDWithoutASchema(t *testing.T) {
 	const crd = `{"kind": "List", "items": [{"kind": "CustomResourceDefinition", "spec": {"group": "example.com", "scope": "Cluster",
 		"names": {"plural": "things", "kind": "Thing"}, "versions": [
@@ -110,7 +110,7 @@ func TestACRDWithoutASchema(t *testing.T) {
 	}
 	resource, object, err := crds.Find("things.example.com")
 	if err != nil || resource.Version != "v1" {
-		t.Fatal(resource, err) // v1 is what an API server prefers to v1beta1
+		t.Fatal(resource, err) // an API server prefers v1 to v1beta1
 	}
 	text := write(t, "flink", resource, choose(t, object, schema.Columns{}))
 	if !strings.Contains(text, "`spec` STRING,\n  `status` STRING") || !strings.Contains(text, "in: the object itself") {
@@ -123,7 +123,7 @@ func TestACRDWithoutASchema(t *testing.T) {
 	}
 }
 
-// A schema that refers to itself, directly or by another one, is JSON from its first use on.
+// A schema that refers to itself, directly or through another one, is JSON where it is first used.
 func TestRecursiveSchemas(t *testing.T) {
 	const document = `{"components": {"schemas": {
 		"Tree": {"x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Tree"}], "type": "object", "properties": {

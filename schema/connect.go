@@ -7,8 +7,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// connect writes a sink connector's properties, with the schema of Kafka Connect's JsonConverter. The converter reads as text
-// nothing but a JSON string: an object or a number would be null, so what is JSON or int-or-string is left out.
+// connect writes a sink connector's properties, with the schema of Kafka Connect's JsonConverter. The converter reads only JSON
+// strings as text. An object or a number would be null, so members of the kinds JSON and IntOrString are omitted.
 func connect(t Table) (string, error) {
 	if t.Encoding == "debezium-schema" {
 		return connectWithSchema(t), nil
@@ -46,7 +46,7 @@ func connect(t Table) (string, error) {
 		"value", escapeProperty(string(valueText))), nil
 }
 
-// connectWithSchema writes a sink connector's properties for records that have their schema in them.
+// connectWithSchema writes a sink connector's properties for records that contain their schema.
 func connectWithSchema(t Table) string {
 	return fill("connect-schema.properties", "topic", t.topic(), "head",
 		comment("#", t.title()+": properties of a sink connector, for KUBECDC_ENCODING=debezium-schema.",
@@ -89,7 +89,8 @@ func connectType(t *Type) *connectSchema {
 	return s
 }
 
-// readable returns the type without what is JSON or int-or-string, whose paths it appends to left; nil if nothing is left.
+// readable returns the type without members of the kinds JSON and IntOrString. It appends their paths to left. It returns nil if
+// nothing remains.
 func readable(t *Type, left *[]string, path ...string) *Type {
 	c := *t
 	switch t.Kind {

@@ -22,7 +22,7 @@ type CRDs []customResource
 // customResource is a version of a custom resource.
 type customResource struct {
 	change.Resource
-	schema *node // nil: it has none
+	schema *node // may be nil
 }
 
 // manifest is a CustomResourceDefinition (apiextensions.k8s.io/v1), or a List of them.
@@ -61,7 +61,7 @@ func ParseCRDs(file []byte) (CRDs, error) {
 	}
 	if len(all) == 0 {
 		return nil, errors.New("it has no CustomResourceDefinition of apiextensions.k8s.io/v1 with a served version; " +
-			"kubectl get crd -o yaml prints those of a cluster")
+			"kubectl get crd -o yaml prints the CRDs of a cluster")
 	}
 	return all, nil
 }
@@ -77,7 +77,7 @@ func (m *manifest) resources() (all []customResource) {
 			all = append(all, customResource{r, v.Schema.OpenAPIV3Schema})
 		}
 	}
-	// The version that an API server prefers comes first.
+	// an API server prefers the first version
 	slices.SortStableFunc(all, func(a, b customResource) int {
 		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 	})

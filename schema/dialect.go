@@ -12,28 +12,28 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// Table is what a dialect describes: the records of a resource.
+// Table is what is described: the records of a resource.
 type Table struct {
 	Resource change.Resource
-	Object   *Type  // of its objects
-	Prefix   string // of the topics
+	Object   *Type  // the type of its objects
+	Prefix   string // the prefix of the topics
 	Brokers  string // for statements that name them
-	Encoding string // KUBECDC_ENCODING; empty: debezium
-	Registry string // of schemas, for statements that name it
+	Encoding string // KUBECDC_ENCODING, or empty for debezium
+	Registry string // the registry's address, for statements that name it
 }
 
-// dialect is a program, or a schema language, that the types are written for.
+// dialect is a program, or a schema language, for which the types are written.
 type dialect struct {
 	name  string
 	write func(Table) (string, error)
-	reads []string // encodings besides debezium
+	reads []string // encodings other than debezium
 }
 
 const avroEncoding = "avro"
 
 var dialects = []dialect{
 	{"flink", flink, []string{avroEncoding}}, {"flink-upsert", flinkUpsert, []string{avroEncoding, "object"}},
-	{"postgres", postgres, []string{"debezium-schema", "cloudevents", avroEncoding, "object"}}, // its sink has none
+	{"postgres", postgres, []string{"debezium-schema", "cloudevents", avroEncoding, "object"}}, // the Postgres sink has no encodings
 	{"connect", connect, []string{"debezium-schema"}},
 	{"avro", avro, []string{avroEncoding}}, {"spark", spark, nil},
 }
@@ -54,7 +54,7 @@ func CheckDialect(name string) error {
 		strings.Join(Dialects(), ", "))
 }
 
-// Write returns what the dialect's program reads the table with. The error is a fault.Usage.
+// Write returns the statement or schema with which the dialect's program reads the table. The error is a fault.Usage.
 func Write(name string, t Table) (string, error) {
 	if err := CheckDialect(name); err != nil {
 		return "", err
@@ -77,7 +77,8 @@ func (t *Table) title() string {
 	return fmt.Sprintf("%s (%s), topic %s", t.Resource.ID(), t.Resource.APIVersion(), t.topic())
 }
 
-// hidden returns a paragraph about members that the columns can't show, since the schema does not name them; none without such.
+// hidden returns a paragraph about members that the columns can't show, because the schema does not name them. It returns nothing
+// if there are none.
 func hidden(object *Type) []string {
 	open := openPaths(object)
 	if len(open) == 0 {
@@ -92,12 +93,12 @@ func hidden(object *Type) []string {
 //go:embed programs
 var programs embed.FS
 
-// fill returns a program's text, with a value in place of each {name}. text/template would do that too, and make the program 10 MB larger:
-// the linker must keep every exported method of every type.
+// fill returns a program's text, with a value in place of each {name}. text/template would make the program 10 MB larger, because
+// the linker would retain every exported method of every type.
 func fill(program string, namesAndValues ...string) string {
 	text, err := programs.ReadFile("programs/" + program)
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // the text is part of the program
 	}
 	for i := 0; i < len(namesAndValues); i += 2 {
 		namesAndValues[i] = "{" + namesAndValues[i] + "}"

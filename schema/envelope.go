@@ -9,15 +9,16 @@ func envelope(object *Type) *Type {
 		field("source", source))
 }
 
-// about are the members of a record's value besides the images, for SQL, which reads source as a map: it has scalars alone.
-var about = []Field{fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", mapOf(scalar(String)))}
+// envelopeFields are the members of a record's value except the images, for SQL. It reads source as a map, because all of its
+// members are scalars.
+var envelopeFields = []Field{fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", mapOf(scalar(String)))}
 
-// about returns the members of the table's records besides the images, for SQL.
-func (t *Table) about() []Field {
+// envelopeFields returns the members of the table's records except the images, for SQL.
+func (t *Table) envelopeFields() []Field {
 	if t.Encoding == avroEncoding {
 		return []Field{fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", avroSource)}
 	}
-	return about
+	return envelopeFields
 }
 
 var source = &Type{Kind: Record, Open: true, Fields: []Field{

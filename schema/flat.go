@@ -8,8 +8,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// column is a column of SQL that reads members out of JSON: one for each member that is no object, named by its path. A map, a
-// list, and all of an object that is open, are JSON.
+// column is an SQL column that reads members from JSON. There is one for each member that is not an object, named by its path.
+// Maps, lists and open objects are JSON.
 type column struct {
 	name string
 	path []string
@@ -22,7 +22,7 @@ const (
 	maxColumns = 1600
 )
 
-// flatten returns the columns of an object. taken are the names of columns that the statement has besides.
+// flatten returns the columns of an object. taken are the names of the statement's other columns.
 func flatten(t *Type, taken ...string) ([]column, error) {
 	f := flattener{names: map[string]bool{}}
 	for _, name := range taken {
@@ -46,14 +46,14 @@ func (f *flattener) record(t *Type, path []string) {
 		f.add(path, JSON)
 	}
 	for _, member := range t.Fields {
-		at := append(path[:len(path):len(path)], member.Name)
+		memberPath := append(path[:len(path):len(path)], member.Name)
 		switch member.Type.Kind {
 		case Record:
-			f.record(member.Type, at)
+			f.record(member.Type, memberPath)
 		case Map, Array:
-			f.add(at, JSON)
+			f.add(memberPath, JSON)
 		default:
-			f.add(at, member.Type.Kind)
+			f.add(memberPath, member.Type.Kind)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (f *flattener) add(path []string, kind Kind) {
 	f.columns = append(f.columns, column{unique(f.names, strings.Join(path, "_"), maxName), path, kind})
 }
 
-// unique returns the name, cut to the limit, with a number if it is taken. It takes the name.
+// unique returns the name, cut to the limit, with a number if it is taken. Then the name is taken.
 func unique(taken map[string]bool, name string, limit int) string {
 	free := cut(name, limit)
 	for n := 2; taken[free]; n++ {
@@ -73,7 +73,7 @@ func unique(taken map[string]bool, name string, limit int) string {
 	return free
 }
 
-// cut returns as many whole characters of the name as fit in so many bytes.
+// cut returns the beginning of a name, in characters, that fits in a number of bytes.
 func cut(name string, limit int) string {
 	if len(name) <= limit {
 		return name
@@ -84,21 +84,21 @@ func cut(name string, limit int) string {
 	return name[:limit]
 }
 
-// arrow returns the column's value out of a column of type json or jsonb, in the SQL of Postgres.
-func (c *column) arrow(of string) string {
+// arrow returns the column's value from a column of type json or jsonb, in the SQL of Postgres.
+func (c *column) arrow(from string) string {
 	for i, name := range c.path {
 		arrow := " -> "
 		if i == len(c.path)-1 && c.kind != JSON {
 			arrow = " ->> "
 		}
-		of += arrow + quote("'", name)
+		from += arrow + quote("'", name)
 	}
-	return c.cast(of)
+	return c.cast(from)
 }
 
-// cast returns a value's text in the column's type; null where it does not fit, since one error would take all rows from the view: an
-// object may be older or newer than the schema, and have another type there. A number has at most 99 digits on each side, so that
-// none is out of range.
+// cast returns a value's text in the column's type, or null if it does not fit. One error would remove all rows from the view,
+// and an object may be older or newer than the schema, with another type there. A number has at most 99 digits on each side, so
+// that none is out of range.
 func (c *column) cast(text string) string {
 	switch c.kind {
 	case Integer:
@@ -113,11 +113,11 @@ func (c *column) cast(text string) string {
 	return text
 }
 
-// arrows returns the columns as they stand in a SELECT.
-func arrows(columns []column, of string) string {
+// arrows returns the columns as the list of a SELECT.
+func arrows(columns []column, from string) string {
 	var lines []string
 	for _, c := range columns {
-		lines = append(lines, "  "+c.arrow(of)+" AS "+quote(`"`, c.name))
+		lines = append(lines, "  "+c.arrow(from)+" AS "+quote(`"`, c.name))
 	}
 	return strings.Join(lines, ",\n")
 }

@@ -24,15 +24,15 @@ func flink(t Table) (string, error) {
 		"format", t.flinkFormat("value", "debezium-json", "debezium-avro-confluent", ignoreErrors)), nil
 }
 
-// flinkUpsert reads the last record of each key, whether records have before-images or not.
+// flinkUpsert reads each key's last record, whether or not records have before-images.
 func flinkUpsert(t Table) (string, error) {
 	if err := t.nameForFlink(); err != nil {
 		return "", err
 	}
-	if t.Encoding == "object" { // there is nothing of a delete but the tombstone
+	if t.Encoding == "object" { // a delete is only a tombstone
 		return t.flinkUpsertTable(t.name(), t.Object, t.keyPrefix(), "."), nil
 	}
-	log := record(append([]Field{field("after", t.Object)}, t.about()...)...)
+	log := record(append([]Field{field("after", t.Object)}, t.envelopeFields()...)...)
 	var columns []string
 	for _, f := range t.Object.Fields {
 		columns = append(columns, fmt.Sprintf("`after`.%s AS %s", quote("`", f.Name), quote("`", t.unlikeKey(f.Name))))
@@ -41,7 +41,7 @@ func flinkUpsert(t Table) (string, error) {
 		"view", quote("`", t.name()), "columns", strings.Join(columns, ",\n  "), "table", quote("`", t.name()+"_log")), nil
 }
 
-// flinkUpsertTable is a table of the last record of each key, whose value has these members.
+// flinkUpsertTable is a table of each key's last record, whose value has these members.
 func (t *Table) flinkUpsertTable(name string, value *Type, prefix, needs string) string {
 	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors); with the faster parser all of " +
 		"the row would be."
@@ -49,7 +49,7 @@ func (t *Table) flinkUpsertTable(name string, value *Type, prefix, needs string)
 		"format", t.flinkFormat("value", "json", "avro-confluent", ignoreErrors, [2]string{"decode.json-parser.enabled", "false"}))
 }
 
-// flinkTable fills a statement. types says what becomes of a member whose type changes, unless the records are in Avro.
+// flinkTable fills a statement. types describes how a member with a changed type is read, unless the records are in Avro.
 func (t *Table) flinkTable(program, name string, value *Type, prefix, types string, head []string, more ...string) string {
 	if t.Encoding == avroEncoding {
 		types = avroTypes
@@ -63,21 +63,22 @@ func (t *Table) flinkTable(program, name string, value *Type, prefix, types stri
 		"source", t.flinkSource(prefix))...)
 }
 
-// avroTypes says what becomes of a member whose type changes (sinks/encoding/avro).
+// avroTypes describes how a member with a changed type is read (sinks/encoding/avro).
 const avroTypes = "A member whose type has changed has a field for each type in the topic, such as replicas and replicas_string, as the " +
 	"registry's schema shows: name the one that you need."
 
 var ignoreErrors = [2]string{"ignore-parse-errors", "true"}
 
-// flinkFormat has the options of the key's or the value's format: in Avro another one, with the registry in place of the settings.
-func (t *Table) flinkFormat(of, json, avro string, settings ...[2]string) string {
+// flinkFormat returns the options of the key's or the value's format. In Avro that is another format, with the registry instead
+// of the settings.
+func (t *Table) flinkFormat(part, json, avro string, settings ...[2]string) string {
 	format := json
 	if t.Encoding == avroEncoding {
 		format, settings = avro, [][2]string{{"url", t.Registry}}
 	}
-	text := quote("'", of+".format") + " = " + quote("'", format)
+	text := quote("'", part+".format") + " = " + quote("'", format)
 	for _, s := range settings {
-		text += ",\n  " + quote("'", of+"."+format+"."+s[0]) + " = " + quote("'", s[1])
+		text += ",\n  " + quote("'", part+"."+format+"."+s[0]) + " = " + quote("'", s[1])
 	}
 	return text
 }
@@ -90,7 +91,7 @@ func (t *Table) nameForFlink() error {
 	return flinkNames(t.Object)
 }
 
-// flinkNames refuses members that Flink can't name: its parser allows no line break within a name, not even in quotes.
+// flinkNames refuses members that Flink can't name: its parser allows no line break in a name, not even in quotes.
 func flinkNames(t *Type) error {
 	if t.Elem != nil {
 		return flinkNames(t.Elem)
@@ -107,7 +108,7 @@ func flinkNames(t *Type) error {
 	return nil
 }
 
-// flinkSource has the options that both connectors share.
+// flinkSource returns the options that both connectors share.
 func (t *Table) flinkSource(prefix string) string {
 	options := []string{
 		"'topic' = " + quote("'", t.topic()),
@@ -122,7 +123,7 @@ func (t *Table) flinkSource(prefix string) string {
 	return strings.Join(options, ",\n  ")
 }
 
-// keyPrefix is in front of the key's columns if the object has a member of such a name.
+// keyPrefix is the prefix of the key's columns if the object has a member with such a name.
 func (t *Table) keyPrefix() string {
 	if slices.ContainsFunc(t.Object.Fields, func(f Field) bool { return slices.Contains(key, f.Name) }) {
 		return "key_"

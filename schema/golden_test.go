@@ -11,7 +11,7 @@ import (
 	"kubecdc/schema"
 )
 
-// shown are the columns of the pages' examples.
+// shown are the columns in the examples of the documentation.
 var shown = schema.Columns{Only: []string{"metadata.uid", "metadata.labels", "spec.nodeName", "status.phase"}}
 
 func TestDialects(t *testing.T) {
@@ -37,7 +37,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// golden compares a text with a file of that name.
+// golden compares a text with the file of that name.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "golden", name)
@@ -56,7 +56,7 @@ type inEncoding struct{ dialect, encoding string }
 // inEncodings are the statements that differ with the encoding.
 var inEncodings = []inEncoding{{"flink", "avro"}, {"flink-upsert", "avro"}, {"flink-upsert", "object"}}
 
-// Of the other encodings a program reads the records, or is refused by name. The Postgres sink has none.
+// In each other encoding, a program either reads the records or refuses the encoding by name. The Postgres sink has no encodings.
 func TestEncodings(t *testing.T) {
 	object := choose(t, typeOf(t, pods), shown)
 	for _, encoding := range []string{"debezium-schema", "cloudevents", "object", "avro"} {

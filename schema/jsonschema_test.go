@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// JSONSchema describes a record's value, in JSON Schema 2020-12, for a library that checks records by it. Members that the schema does
-// not name are allowed everywhere: a newer API server may have more.
+// JSONSchema describes a record's value in JSON Schema 2020-12, for a library that checks records by it. Members that the schema
+// does not name are allowed everywhere, because a newer API server may have more.
 func JSONSchema(t Table) (string, error) {
 	kind := cmp.Or(t.Resource.Kind, "Object")
 	image := map[string]any{"anyOf": []any{map[string]any{"$ref": "#/$defs/" + kind}, map[string]any{"type": "null"}}}

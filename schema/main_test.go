@@ -23,7 +23,7 @@ var (
 	widgets = change.Resource{Group: "shop.example-corp.com", Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true}
 )
 
-// typeOf returns the type of a resource's objects: from what the API server said of it (testdata), or from the file of a CRD.
+// typeOf returns the type of a resource's objects, from the API server's document in testdata or from the file of a CRD.
 func typeOf(t *testing.T, r change.Resource) *schema.Type {
 	t.Helper()
 	if r == widgets {

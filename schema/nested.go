@@ -2,16 +2,16 @@ package schema
 
 import "strings"
 
-// nested writes types for SQL that has types of objects, maps and lists.
+// nested writes types for SQL with types for objects, maps and lists.
 type nested struct {
-	record string // the name of its type of objects
+	record string // the name of the type for objects
 	colon  string // between a member's name and its type
 }
 
-// lineWidth is where a type of objects is spread over lines.
+// lineWidth is the width from which an object's type is spread over several lines.
 const lineWidth = 110
 
-// text returns the type's text. Its first line begins at the column used, all others with the indent.
+// text returns the type's text. Its first line begins in the column used, all others with the indent.
 func (n nested) text(t *Type, indent string, used int) string {
 	if line := n.line(t); used+len(line) <= lineWidth {
 		return line
@@ -27,7 +27,7 @@ func (n nested) text(t *Type, indent string, used int) string {
 	return n.line(t)
 }
 
-// members returns a line or more for each member.
+// members returns one or more lines for each member.
 func (n nested) members(t *Type, indent string) string {
 	var lines []string
 	for _, f := range t.Fields {

@@ -11,8 +11,8 @@ import (
 )
 
 // node is a schema of OpenAPI v3, or the structural schema of a CRD
-// (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/). Only what decides about
-// types is read.
+// (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/). Only what determines types
+// is read.
 type node struct {
 	Ref                  string           `json:"$ref"`
 	Type                 string           `json:"type"`
@@ -61,7 +61,7 @@ func FromOpenAPI(document []byte, r change.Resource) (*Type, error) {
 	return nil, &UndescribedError{r}
 }
 
-// UndescribedError is a resource that the API server serves and does not describe.
+// UndescribedError is about a resource that the API server serves but does not describe.
 type UndescribedError struct{ resource change.Resource }
 
 func (e *UndescribedError) Error() string {
@@ -82,7 +82,7 @@ func (r resolver) typeOf(n *node) *Type {
 		return scalar(JSON)
 	case n.IntOrString, n.Format == "int-or-string":
 		return scalar(IntOrString)
-	case n.Type == "string", len(n.OneOf) > 0 && n.OneOf[0].Type == "string" && n.Type == "": // a quantity is string or number
+	case n.Type == "string", len(n.OneOf) > 0 && n.OneOf[0].Type == "string" && n.Type == "": // a quantity is a string or a number
 		return scalar(String)
 	case n.Type == "integer":
 		return scalar(Integer)
@@ -93,7 +93,7 @@ func (r resolver) typeOf(n *node) *Type {
 	case n.Type == "array" && n.Items != nil:
 		return arrayOf(r.typeOf(n.Items))
 	case n.EmbeddedResource && !slices.ContainsFunc(slices.Collect(maps.Keys(n.Properties)), notCommon):
-		return scalar(JSON) // an API server adds the members that all objects have, which say nothing
+		return scalar(JSON) // an API server adds the members that all objects have, which say nothing about this one
 	case len(n.Properties) > 0:
 		return r.recordOf(n)
 	case n.AdditionalProperties != nil && n.AdditionalProperties.schema != nil && !n.PreserveUnknown:
@@ -107,7 +107,7 @@ func notCommon(member string) bool { return !slices.Contains(common, member) }
 func (r resolver) recordOf(n *node) *Type {
 	t := record()
 	names := slices.Collect(maps.Keys(n.Properties))
-	if n.EmbeddedResource { // an API server adds these to its document, and the CRD may have them or not
+	if n.EmbeddedResource { // an API server adds these to its document, whether or not the CRD has them
 		names = append(names, common...)
 	}
 	slices.Sort(names)
@@ -125,8 +125,8 @@ func (r resolver) recordOf(n *node) *Type {
 	return t
 }
 
-// deref follows $ref, also as the only member of allOf, which is where the API server puts it. It returns nil for a schema
-// that is recursive, or that the document lacks.
+// deref follows $ref, also if it is the only member of allOf, where the API server puts it. It returns nil for a schema that is
+// recursive, or that is not in the document.
 func (r resolver) deref(n *node) *node {
 	for name := n.target(); name != ""; name = n.target() {
 		if n = r[name]; n == nil || r.reaches(n, name, map[string]bool{}) {

@@ -17,7 +17,7 @@ import (
 // recordsFile has records of real objects, one a line.
 const recordsFile = "testdata/records.jsonl"
 
-// The types fit real records, and no others.
+// The types fit real records, and only those.
 func TestTypesFitRealRecords(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSpace(readFile(t, recordsFile)), []byte("\n"))
 	resources := []change.Resource{pods, deployments, autoscalers, widgets}

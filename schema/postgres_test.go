@@ -22,7 +22,7 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// The views of a real Postgres show real objects: all of them can be created and read, and made again.
+// The views of a real Postgres show real objects: all of them can be created, read, and created again.
 func TestPostgresViews(t *testing.T) {
 	url := servers.Database(t)
 	fill(t, url)
@@ -62,8 +62,8 @@ func TestPostgresViews(t *testing.T) {
 	}
 }
 
-// checkViewsOfViews prints the views again where a user has views of them: the statement is refused as a whole, and all go on as
-// they were.
+// checkViewsOfViews prints the views again when a user has views of them. The statement is refused, and all views remain as they
+// were.
 func checkViewsOfViews(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), `create view mine as select "spec_nodeName" from pods_changes`); err != nil {
@@ -82,8 +82,8 @@ func checkViewsOfViews(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// An object that somebody has filled with what Postgres can't show as text leaves each view readable, the other rows as they are,
-// and its own other columns too.
+// Somebody may write an object that Postgres can't show as text. Each view is still readable, and so are the other rows and the
+// object's other columns.
 func TestPostgresViewsOfHostileObjects(t *testing.T) {
 	url := servers.Database(t)
 	contents := append(hostile.Contents(), hostile.Case{What: "in a column", Text: `{"text":"a\u0000b\\u0000\\\u0000\ud83d\ude00\udc00\ud800"}`},
@@ -134,11 +134,11 @@ func TestPostgresViewsOfHostileObjects(t *testing.T) {
 	}
 }
 
-// A view shows each value that fits its column's type, and null in place of any other: a member may change its type with a new
-// version of its schema, and no object makes a view fail.
+// A view shows each value that fits its column's type, and null for any other. A member may change its type with a new version of
+// its schema, and no object may make a view fail.
 func TestPostgresViewsOfOtherTypes(t *testing.T) {
 	url := servers.Database(t)
-	shown := map[string]string{ // integer, number and boolean, of each value
+	shown := map[string]string{ // the integer, number and boolean for each value
 		"1": "1 1 -", `"1"`: "1 1 -", "1.5": "- 1.5 -", "-2e3": "- -2000 -", "true": "- - true", `"false"`: "- - false", "null": "- - -",
 		`"x"`: "- - -", `""`: "- - -", `"1\n"`: "- - -", `" 1"`: "- - -", "{}": "- - -", "[1]": "- - -", "1e400": "- - -", "1e-400": "- - -",
 		"9223372036854775807":  "9223372036854775807 9.223372036854776e+18 -",
@@ -166,11 +166,11 @@ func TestPostgresViewsOfOtherTypes(t *testing.T) {
 	for _, view := range []string{"", "_changes"} {
 		rows, _ := conn.Query(t.Context(), "select name::int, concat_ws(' ', coalesce(spec_i::text, '-'), coalesce(spec_n::text, '-'), "+
 			"coalesce(spec_b::text, '-')) from "+pgx.Identifier{"widgets_shop_example-corp_com" + view}.Sanitize()+" where spec_deep_i is null")
-		var at, count int
+		var place, count int
 		var got string
-		if _, err := pgx.ForEachRow(rows, []any{&at, &got}, func() error {
-			if count++; got != shown[values[at]] {
-				t.Errorf("%.40s is shown as %s, not %s", values[at], got, shown[values[at]])
+		if _, err := pgx.ForEachRow(rows, []any{&place, &got}, func() error {
+			if count++; got != shown[values[place]] {
+				t.Errorf("%.40s is shown as %s, not %s", values[place], got, shown[values[place]])
 			}
 			return nil
 		}); err != nil || count != len(values) {

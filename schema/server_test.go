@@ -215,8 +215,8 @@ func checkNames(t *testing.T, path string, typ *schema.Type, value any) {
 	}
 }
 
-// record writes what the unit tests read: the documents, cut to what describes the resource, and a create, an update and a delete
-// of each object.
+// record writes what the unit tests read. These are the parts of the documents that describe the resource, and a create, an
+// update and a delete of each object.
 func record(t *testing.T, documents map[string][]byte, created map[change.Resource][]byte) {
 	t.Helper()
 	var lines []byte
@@ -236,11 +236,11 @@ func record(t *testing.T, documents map[string][]byte, created map[change.Resour
 	}
 }
 
-// excerpt returns the schemas that the kind's one refers to, without descriptions.
+// excerpt returns the schemas that the kind's schema refers to, without descriptions.
 func excerpt(t *testing.T, document []byte, kind string) []byte {
 	t.Helper()
 	all := decode(t, document).(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
-	kept := map[string]any{}
+	schemas := map[string]any{}
 	var keep func(value any)
 	keep = func(value any) {
 		switch value := value.(type) {
@@ -256,21 +256,21 @@ func excerpt(t *testing.T, document []byte, kind string) []byte {
 				keep(v)
 			}
 			ref, _ := value["$ref"].(string)
-			if name := strings.TrimPrefix(ref, "#/components/schemas/"); ref != "" && kept[name] == nil {
-				kept[name] = all[name]
+			if name := strings.TrimPrefix(ref, "#/components/schemas/"); ref != "" && schemas[name] == nil {
+				schemas[name] = all[name]
 				keep(all[name])
 			}
 		}
 	}
 	for name, s := range all {
 		if strings.HasSuffix(name, "."+kind) && s.(map[string]any)["x-kubernetes-group-version-kind"] != nil {
-			kept[name] = s
+			schemas[name] = s
 			keep(s)
 		}
 	}
 	var lines []string
-	for _, name := range slices.Sorted(maps.Keys(kept)) {
-		text, err := json.Marshal(kept[name])
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		text, err := json.Marshal(schemas[name])
 		if err != nil {
 			t.Fatal(err)
 		}

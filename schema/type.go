@@ -1,6 +1,6 @@
-// Package schema describes the records of a resource to the programs that read them: from the resource's OpenAPI schema it makes
-// one tree of types, and from the tree the statement or the schema of each program, one file a dialect. It opens no connection,
-// and knows nothing of how records are written besides their shape (change/envelope.go).
+// Package schema describes the records of a resource for the programs that read them. From the resource's OpenAPI schema it makes
+// one tree of types. From the tree it makes the statement or the schema for each program, in one file for each dialect. It opens
+// no connection. It knows only the structure of records (change/envelope.go).
 package schema
 
 import (
@@ -13,11 +13,11 @@ type Kind uint8
 
 // The kinds. Quantities, times, enums and bytes are strings, as in JSON.
 const (
-	JSON        Kind = iota // any JSON value: what has no schema, or a recursive one
+	JSON        Kind = iota // any JSON value: without a schema, or with a recursive one
 	String                  //
 	IntOrString             // either, as in maxUnavailable
-	Integer                 // of 64 bits
-	Number                  // of double precision
+	Integer                 // with 64 bits
+	Number                  // with double precision
 	Boolean                 //
 	Record                  // an object with named members
 	Map                     // an object whose members have any names
@@ -27,16 +27,16 @@ const (
 // Type is the type of a JSON value. Every value may also be null or missing.
 type Type struct {
 	Kind   Kind
-	Fields []Field // of a Record
-	Open   bool    // of a Record: an object may have members that Fields does not name
-	Elem   *Type   // of a Map's values, or an Array's
+	Fields []Field // the members of a Record
+	Open   bool    // whether a Record's object may have members that are not in Fields
+	Elem   *Type   // the values of a Map, or the elements of an Array
 }
 
 // Field is a member of a Record.
 type Field struct {
 	Name   string
 	Type   *Type
-	Hidden bool // unless it is chosen
+	Hidden bool // omitted unless it is chosen
 }
 
 func scalar(k Kind) *Type               { return &Type{Kind: k} }
@@ -49,8 +49,8 @@ func fieldOf(name string, k Kind) Field { return field(name, scalar(k)) }
 // common are the members that every object has. They come first.
 var common = []string{"apiVersion", "kind", "metadata"}
 
-// rootOf returns the type of an object of the API: all have the same metadata. Where the schema leaves an object open and names
-// neither spec nor status, both are JSON.
+// rootOf returns the type of an object of the API. All objects have the same metadata. If the schema leaves an object open and
+// names neither spec nor status, both are JSON.
 func rootOf(t *Type) *Type {
 	fields := []Field{fieldOf("apiVersion", String), fieldOf("kind", String), field("metadata", objectMeta)}
 	for _, f := range t.Fields {
@@ -80,7 +80,7 @@ var objectMeta = record(
 		fieldOf("fieldsType", String), fieldOf("fieldsV1", JSON), fieldOf("subresource", String)))},
 )
 
-// twins reports whether two members of a record have names that differ by case alone.
+// twins reports whether two members of a record have names that differ only by case.
 func twins(t *Type) bool {
 	if t.Elem != nil {
 		return twins(t.Elem)
@@ -96,7 +96,7 @@ func twins(t *Type) bool {
 	return false
 }
 
-// openPaths returns the paths of the records that may have other members; the root's is empty.
+// openPaths returns the paths of the records that may have other members. The root's path is empty.
 func openPaths(t *Type, path ...string) (paths []string) {
 	if t.Open {
 		paths = append(paths, strings.Join(path, "."))

@@ -5,7 +5,8 @@ import (
 	"kubecdc/internal/web"
 )
 
-// Access returns who may ask a server of the exporter, by KUBECDC_HTTP_ACCESS; nil: everyone. Only reviews need the cluster.
+// Access returns who may read a server of the exporter, according to KUBECDC_HTTP_ACCESS, or nil if everyone may. Only reviews
+// need the cluster.
 func Access(settings *config.Config, cluster *config.Connection) (web.Access, error) {
 	switch settings.HTTP.Access {
 	case "token":

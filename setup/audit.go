@@ -10,7 +10,7 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// AuditIntake takes audit events in; nil if none are to come.
+// AuditIntake returns the intake for audit events, or nil if it is not enabled.
 func AuditIntake(c *config.Config, count func(audit.Tally)) (*audit.Intake, error) {
 	a := &c.Audit
 	if !a.Enabled() {

@@ -1,5 +1,6 @@
-// Package setup makes the parts of an exporter out of its settings: the cluster, the checkpoint with its leases, the sink, the
-// reader of a log, and what package export is told. It has the table of sinks. Commands know what they do with these parts; it does not.
+// Package setup makes the parts of an exporter from its settings. These are the cluster, the checkpoint with its leases, the
+// sink, the reader of a log, and the configuration of package export. It has the table of sinks. It does not know what commands
+// do with these parts.
 package setup
 
 import (
@@ -19,9 +20,9 @@ import (
 // Cluster is the cluster to export: its connection, its name and its identity.
 type Cluster struct {
 	*config.Connection
-	Server   *discovery.Server // once it is identified
+	Server   *discovery.Server // set once it is identified
 	Identity change.ClusterIdentity
-	Binding  checkpoint.Binding // once the checkpoint is bound
+	Binding  checkpoint.Binding // set once the checkpoint is bound
 }
 
 func NewCluster(c *config.Connection) *Cluster {
@@ -29,8 +30,8 @@ func NewCluster(c *config.Connection) *Cluster {
 	return &Cluster{Connection: c}
 }
 
-// Before says what comes before an answer of the API server, and may hang: client-go runs the kubeconfig's credential plugin without a
-// limit.
+// Before says what happens before the API server answers, and may take for ever: client-go runs the kubeconfig's credential
+// plugin without a limit.
 func (t *Cluster) Before() string {
 	if plugin := t.REST.ExecProvider; plugin != nil {
 		return "the kubeconfig's credential plugin " + plugin.Command + " comes before it"
@@ -38,14 +39,14 @@ func (t *Cluster) Before() string {
 	return ""
 }
 
-// Limits of one attempt. Opening a checkpoint may have to wait for another process that creates its tables.
+// These limit one attempt. Opening a checkpoint may have to wait for another process that creates its tables.
 const (
 	RequestLimit = 20 * time.Second
 	OpenLimit    = 30 * time.Second
 )
 
-// Identify reads the cluster's identity from the API server, and derives the name from it if nothing else gives one. The
-// name is needed before anything is opened: it is part of the checkpoint and of the log.
+// Identify reads the cluster's identity from the API server, and derives the name from it if nothing else sets one. The name is
+// needed before anything is opened, because it is part of the checkpoint and of the log.
 func (t *Cluster) Identify(ctx context.Context, start *dependency.Steps) (err error) {
 	if t.Server, err = discovery.Connect(t.REST); err != nil {
 		return err
@@ -67,7 +68,7 @@ func (t *Cluster) Identify(ctx context.Context, start *dependency.Steps) (err er
 	return err
 }
 
-// defaultName derives a name from the uid alone, which never changes: another name would begin another log.
+// defaultName derives a name only from the uid, which never changes: another name would begin another log.
 func defaultName(id change.ClusterIdentity) (string, error) {
 	if id.UID == "" {
 		return "", &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CLUSTER",
@@ -78,7 +79,7 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 	return "k8s-" + hex[:min(8, len(hex))], nil
 }
 
-// Bind checks that the checkpoint belongs to this cluster, and makes a new one belong to it.
+// Bind verifies that the checkpoint belongs to this cluster, and assigns a new one to it.
 func (t *Cluster) Bind(ctx context.Context, start *dependency.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
 	step := dependency.Step{For: "the checkpoint to say which cluster it is of", On: dependency.Checkpoint, At: where, Limit: RequestLimit}

@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// embedded is the checkpoint of an exporter whose log is in the same file. The log remembers how far each stream is and what lives, and its
-// batches are the earlier checkpoints: what Memory has a method for comes from there. The store has the rest: leases, slots, signals, pins.
+// embedded is the checkpoint of an exporter whose log is in the same file. The positions, the living objects and the earlier
+// checkpoints, which are the batches, come from the log (Memory). The store has the rest: leases, slots, signals, pins.
 type embedded struct {
 	*checkpointsqlite.Store
 	*sqlite.Memory
@@ -24,7 +24,7 @@ var (
 	_ checkpoint.Past  = (*embedded)(nil)
 )
 
-// newEmbedded takes over what a store beside the log has, if an earlier release has written the file. It closes the store after an error.
+// newEmbedded moves a store's data into the log, if an earlier release has written the file. It closes the store after an error.
 func newEmbedded(ctx context.Context, store *checkpointsqlite.Store, cluster string) (*embedded, error) {
 	memory, err := sqlite.NewMemory(ctx, store.File(), cluster)
 	if err == nil && store.File().Owned() {
@@ -63,7 +63,7 @@ func (e *embedded) Forget(ctx context.Context, slot int, epoch int64, stream cha
 	return err
 }
 
-// SlotOwners says how far the log is.
+// SlotOwners returns the owners with the log's last batches.
 func (e *embedded) SlotOwners(ctx context.Context) ([]checkpoint.SlotOwner, error) {
 	owners, err := e.Store.SlotOwners(ctx)
 	if err != nil {

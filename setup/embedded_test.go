@@ -25,11 +25,11 @@ func created(s *change.Stream, namespace, name, version string) change.Change {
 		Time: time.Now(), After: []byte(`{"metadata":{}}`)}
 }
 
-func at(s *change.Stream, version string, ended change.Ended) change.Position {
+func position(s *change.Stream, version string, ended change.Ended) change.Position {
 	return change.Position{Stream: s.ID(), ResourceVersion: change.ResourceVersion(version), Time: time.UnixMilli(1700000000000).UTC(), Ended: ended}
 }
 
-// writeEmbedded writes batches to the log in a file, and leaves the checkpoint of it to before.
+// writeEmbedded writes batches to the log in a file, and lets before write the file's checkpoint.
 func writeEmbedded(t *testing.T, path string, batches []*change.Batch, before func(*checkpointsqlite.Store)) {
 	t.Helper()
 	store, err := checkpointsqlite.Open(t.Context(), path)
@@ -78,8 +78,8 @@ func openEmbedded(t *testing.T, path string) *embedded {
 	return e
 }
 
-// The checkpoint that an earlier release has written beside the log knows what the log does not: the versions of updates that are not
-// written, which streams were forgotten, and what a status shows. It may be older than the log.
+// The checkpoint of an earlier release has what the log lacks. These are the versions of updates that are not written, the
+// forgotten streams, and parts of the status. The checkpoint may be older than the log.
 func TestTheCheckpointOfAnEarlierReleaseIsTakenOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
 	gap := change.Control{Type: change.ControlGap, Stream: pods.ID(), Gap: &change.Gap{From: "5", To: "9", Complete: true}}
@@ -87,8 +87,8 @@ func TestTheCheckpointOfAnEarlierReleaseIsTakenOver(t *testing.T) {
 	updated.Op = change.Update
 	writeEmbedded(t, path, []*change.Batch{
 		{Changes: []change.Change{created(pods, "ns", "ignored", "9"), created(pods, "ns", "behind", "10"), created(nodes, "", "n", "11")},
-			Positions: []change.Position{at(pods, "20", ""), at(nodes, "20", change.EndedDeselected)}},
-		{Changes: []change.Change{updated}, Positions: []change.Position{at(pods, "30", "")}},
+			Positions: []change.Position{position(pods, "20", ""), position(nodes, "20", change.EndedDeselected)}},
+		{Changes: []change.Change{updated}, Positions: []change.Position{position(pods, "30", "")}},
 	}, func(store *checkpointsqlite.Store) {
 		state, err := store.Acquire(t.Context(), 0, "a", time.Minute)
 		if err != nil {
@@ -97,13 +97,13 @@ func TestTheCheckpointOfAnEarlierReleaseIsTakenOver(t *testing.T) {
 		object := func(name, version string) checkpoint.Object {
 			return checkpoint.Object{Key: "ns/" + name, UID: "uid-" + name, ResourceVersion: change.ResourceVersion(version)}
 		}
-		err = store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: 1, Positions: []change.Position{at(pods, "20", "")}, Controls: []change.Control{gap},
+		err = store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: 1, Positions: []change.Position{position(pods, "20", "")}, Controls: []change.Control{gap},
 			Streams: []checkpoint.StreamCommit{{Stream: pods.ID(), Upserts: []checkpoint.Object{object("ignored", "15"), object("behind", "10"), object("none", "1")}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	})
-	for range 2 { // it is taken over once
+	for range 2 { // its data is moved once
 		e := openEmbedded(t, path)
 		var objects []string
 		err := e.Inventory(t.Context(), pods.ID(), func(o checkpoint.Object) error {
@@ -113,10 +113,10 @@ func TestTheCheckpointOfAnEarlierReleaseIsTakenOver(t *testing.T) {
 		if want := []string{"ns/ignored@15 uid-ignored", "ns/behind@30 uid-behind"}; err != nil || !reflect.DeepEqual(objects, want) {
 			t.Errorf("the objects are %q, %v; want %q", objects, err, want)
 		}
-		if streams, err := e.Streams(t.Context()); err != nil || !reflect.DeepEqual(streams, []change.Position{at(pods, "30", "")}) {
+		if streams, err := e.Streams(t.Context()); err != nil || !reflect.DeepEqual(streams, []change.Position{position(pods, "30", "")}) {
 			t.Errorf("the streams are %+v, %v", streams, err)
 		}
-		if p, known, err := e.Position(t.Context(), nodes.ID()); err != nil || !known || p != at(nodes, "20", change.EndedDeselected) {
+		if p, known, err := e.Position(t.Context(), nodes.ID()); err != nil || !known || p != position(nodes, "20", change.EndedDeselected) {
 			t.Errorf("the forgotten stream is at %+v, %t, %v", p, known, err)
 		}
 		if controls, err := e.LastControls(t.Context()); err != nil || !reflect.DeepEqual(controls, []change.Control{gap}) {
@@ -129,18 +129,18 @@ func TestTheCheckpointOfAnEarlierReleaseIsTakenOver(t *testing.T) {
 	}
 }
 
-// Each batch of an embedded log is a checkpoint: by its name, by when it was written, and with what streams had come to by then, however
-// many batches were merged into spans since.
+// Each batch of an embedded log is a checkpoint. It is found by its name, and by the time at which it was written. It has the
+// positions of that time, even if batches were merged into spans since.
 func TestTheBatchesOfAnEmbeddedLogAreItsCheckpoints(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
 	var batches []*change.Batch
 	for n := range 100 {
-		b := &change.Batch{Positions: []change.Position{at(pods, fmt.Sprint(100+n), "")}}
+		b := &change.Batch{Positions: []change.Position{position(pods, fmt.Sprint(100+n), "")}}
 		if n%10 == 0 {
-			b.Positions = append(b.Positions, at(nodes, fmt.Sprint(200+n), ""))
+			b.Positions = append(b.Positions, position(nodes, fmt.Sprint(200+n), ""))
 		}
 		if n == 50 {
-			b.Controls = []change.Control{{Type: change.ControlGap, Stream: pods.ID(), Gap: &change.Gap{From: "1", To: "2"}}} // it ends a span
+			b.Controls = []change.Control{{Type: change.ControlGap, Stream: pods.ID(), Gap: &change.Gap{From: "1", To: "2"}}} // ends a span
 		}
 		batches = append(batches, b)
 	}

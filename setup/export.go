@@ -19,7 +19,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// ExportConfig turns the settings into the configuration of export, all but the name of the cluster.
+// ExportConfig turns the settings into the configuration of export, except for the name of the cluster.
 func ExportConfig(c *config.Config) (export.Config, error) {
 	resources, err := discovery.ParsePatterns(c.Source.Resources)
 	if err != nil {
@@ -47,9 +47,9 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 	}, nil
 }
 
-// checkpointMemory returns the size of a slot's cache of bodies, and that of one commit of the checkpoint. What is pending for the checkpoint
-// comes to two commits, while one is in flight; the embedded log has none. Large commits save work: an object that changes again and again is
-// packed and written once. Postgres gets a commit in one message, for which this process needs twice its size.
+// checkpointMemory returns the size of a slot's cache of bodies, and that of one commit of the checkpoint. Up to two commits are
+// pending for the checkpoint while one is written. The embedded log has none. Large commits save work: an object that changes
+// again and again is packed and written once. A commit to Postgres is one message, for which this process needs twice its size.
 func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
 	if sink.InCheckpoint {
@@ -58,7 +58,7 @@ func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
 	return 8 * eighth, 2 * eighth
 }
 
-// checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.
+// checkpointInterval is 0 if the log can't be read back when the checkpoint is behind.
 func checkpointInterval(c *config.Config) time.Duration {
 	if !SinkOf(c).CheckpointMayForget {
 		return 0
@@ -100,14 +100,16 @@ func fieldsOf(setting config.List) (all []export.Field, err error) {
 	return all, nil
 }
 
-// firstQPS is how many requests a second a recovery begins with.
+// firstQPS is how many requests a second a recovery starts with.
 const firstQPS = 100
 
-// backfillParallel is the most requests of one gap that run at once; the limiter paces those of all gaps, by the latency of the server.
+// backfillParallel is the highest number of concurrent requests for one gap. The limiter adapts the requests for all gaps to the
+// latency of the server.
 const backfillParallel = 32
 
-// listsAtOnce is the number of lists that run at once. Enough of them keep the sink busy while some wait for the server; too many
-// would fill the seats of a small API server: a list takes up to ten of some hundred (API Priority and Fairness).
+// listsAtOnce is the number of concurrent lists. It must be high enough to keep the sink busy while some lists wait for the
+// server. But a list takes up to ten seats of some hundred (API Priority and Fairness), so too many would fill a small API
+// server.
 const listsAtOnce = 8
 
 func sourceOptions(c *config.Config) reflector.Options {
@@ -126,7 +128,7 @@ func sourceOptions(c *config.Config) reflector.Options {
 	return options
 }
 
-// Owner names this process in its leases. It is readable, and unique to this start.
+// Owner names this process in its leases. The name is readable, and unique to this start.
 func Owner() string {
 	host, err := os.Hostname()
 	if err != nil {

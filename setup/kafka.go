@@ -21,7 +21,7 @@ func readKafka(ctx context.Context, c *config.Config, cluster string) (sinks.Rea
 	return kafka.OpenReader(ctx, KafkaConfig(c, cluster))
 }
 
-// KafkaConfig turns the settings into those of the Kafka sink of a cluster, all but what an exporter lends to it.
+// KafkaConfig converts the settings for a cluster's Kafka sink, except for the parts that come from an exporter (SinkHelp).
 func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	k := &c.Kafka
 	settings := kafka.Config{
@@ -34,9 +34,9 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 			OAuth: kafka.OAuth{TokenFile: k.OAuthTokenFile, TokenURL: k.OAuthTokenURL, ClientID: k.OAuthClientID, SecretFile: k.OAuthSecretFile,
 				Scope: k.OAuthScope, CAFile: k.OAuthCA}},
 	}
-	settings.SASL.OAuth.Extensions, _ = k.Extensions() // which config has checked
+	settings.SASL.OAuth.Extensions, _ = k.Extensions() // config has checked them
 	settings.Audit = c.Audit.Enabled()
-	settings.TopicConfig, _ = k.TopicConfig() // which config has checked
+	settings.TopicConfig, _ = k.TopicConfig() // config has checked it
 	if k.TLS {
 		settings.TLS = k.TLSConfig
 	}
@@ -54,7 +54,7 @@ func OpenKafka(ctx context.Context, settings *config.Config, cluster string) (*k
 	return sink, sink.Ping(ctx)
 }
 
-// LogIdentity is the identity of the log that the settings name; its place, if it is not in Kafka.
+// LogIdentity returns the identity of the log that the settings name. If the log is not in Kafka, it is the log's place.
 func LogIdentity(ctx context.Context, settings *config.Config, cluster string) (string, error) {
 	if settings.Sink.Kind != kafka.Kind.Name {
 		return SinkAddress(settings), nil

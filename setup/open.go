@@ -12,14 +12,15 @@ import (
 	logsqlite "kubecdc/sinks/sqlite"
 )
 
-// OpenStore opens the checkpoint for an exporter, which owns an SQLite file. It also returns its location, without passwords.
+// OpenStore opens the checkpoint for an exporter, which owns an SQLite file. It also returns the checkpoint's location, without
+// passwords.
 func OpenStore(
 	ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster,
 ) (store checkpoint.Store, where string, err error) {
 	return openStore(ctx, start, c, cluster, sqlite.Open)
 }
 
-// ShareStore opens it for a command, beside the exporters that run.
+// ShareStore opens the checkpoint for a command, while exporters may run.
 func ShareStore(ctx context.Context, c *config.Config, cluster *Cluster) (store checkpoint.Store, where string, err error) {
 	return openStore(ctx, nil, c, cluster, sqlite.Share)
 }
@@ -34,9 +35,9 @@ func openStore(
 	}
 	step := dependency.Step{For: "the checkpoint", On: dependency.Checkpoint, At: c.Checkpoint.Location.String(), Limit: OpenLimit}
 	if path != "" {
-		step.At, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release takes as long as it takes
+		step.At, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release may take long
 	}
-	var store checkpoint.Store // not to be used after an error: an attempt may outlive Do
+	var store checkpoint.Store // not used after an error: an attempt may outlive Do
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		if path != "" {
 			store, err = inFile(ctx, c, cluster.Cluster, path, open)
@@ -58,7 +59,8 @@ type fileStore interface {
 	checkpoint.Past
 }
 
-// inFile opens the checkpoint in a file, where the log may be too: for an exporter that is as the settings say, for commands as it is.
+// inFile opens the checkpoint in a file, where the log may be too. For an exporter, the settings say whether it is there. For a
+// command, the file does.
 func inFile(
 	ctx context.Context, c *config.Config, cluster, path string, open func(ctx context.Context, path string) (*sqlite.Store, error),
 ) (fileStore, error) {

@@ -14,19 +14,20 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// A cluster that is made again under the same name, as with kind, is another one. With the embedded log in its default place, and the name of
-// the kubeconfig's context, each has a log of its own: the first one under the name, and later ones under NAME@ and the start of their uid.
+// A cluster that is created again under the same name, as with kind, is another cluster. Each one gets a new log, if the embedded
+// log is in its default place and has the name of the kubeconfig's context. The first log has that name. Later logs have NAME@
+// and the start of their uid.
 
 // EmbeddedLog is a log in a file in its default place.
 type EmbeddedLog struct {
-	Cluster string    `json:"cluster"` // its name
+	Cluster string    `json:"cluster"` // the cluster's name
 	UID     string    `json:"uid"`
-	Changed time.Time `json:"changed"` // when the exporter wrote to it last
+	Changed time.Time `json:"changed"` // when the exporter last wrote to it
 	Bytes   int64     `json:"bytes"`
 	Path    string    `json:"path"`
 }
 
-// EmbeddedLogs returns the logs in their default place, the one that was written last first. One that can't be read is left out.
+// EmbeddedLogs returns the logs in their default place, the one that was written last first. It omits logs that can't be read.
 func EmbeddedLogs(ctx context.Context, c *config.Config) (all []EmbeddedLog, err error) {
 	place, err := c.DefaultFile("")
 	if err != nil {
@@ -54,12 +55,14 @@ func EmbeddedLogs(ctx context.Context, c *config.Config) (all []EmbeddedLog, err
 	return all, nil
 }
 
-// choosesLog reports whether the name of the cluster is only that of a kubeconfig's context, and its log an embedded one in its default place.
+// choosesLog reports whether the cluster is only named by a kubeconfig's context, and its log is embedded and in its default
+// place.
 func (t *Cluster) choosesLog(c *config.Config) bool {
 	return c.Source.Cluster == "" && t.Cluster != "" && t.Origin != config.FromPod && SinkOf(c).InCheckpoint && c.Checkpoint.Location.Reveal() == ""
 }
 
-// ChooseLog gives the cluster, once it is identified, the name that its log has. It returns the logs of earlier clusters of its name.
+// ChooseLog sets the cluster's name to that of its log, once the cluster is identified. It returns the logs of earlier clusters
+// with its name.
 func (t *Cluster) ChooseLog(ctx context.Context, c *config.Config) (earlier []EmbeddedLog, err error) {
 	if !t.choosesLog(c) || t.Identity.UID == "" {
 		return nil, nil
@@ -85,12 +88,12 @@ func (t *Cluster) logsOfItsName(ctx context.Context, c *config.Config) ([]Embedd
 	}), err
 }
 
-// askFor is how long the API server may take to say which cluster it is. Its log can be read without it.
+// askFor is how long the API server may take to identify the cluster. Its log can be read without that.
 const askFor = 2 * time.Second
 
-// ChooseLogToRead gives the cluster the name of the log to ask: that of the cluster that can be reached, or the newest one of its name. It
-// returns what is to be said about that. A credential plugin is not run for it.
-func (t *Cluster) ChooseLogToRead(ctx context.Context, c *config.Config) (note string, err error) {
+// ChooseLogToRead sets the cluster's name to the name of the log to read. If the cluster can be reached, that is its log,
+// otherwise the newest log of its name. It returns a message about the choice. It does not run a credential plugin.
+func (t *Cluster) ChooseLogToRead(ctx context.Context, c *config.Config) (message string, err error) {
 	if !t.choosesLog(c) {
 		return "", nil
 	}
@@ -113,16 +116,16 @@ func (t *Cluster) ChooseLogToRead(ctx context.Context, c *config.Config) (note s
 		}
 	}
 	if t.Cluster = logs[0].Cluster; len(logs) > 1 {
-		note = fmt.Sprintf("the cluster can't be reached: this is from the newest of %d logs of its name, of cluster %s (exporter logs lists them)",
+		message = fmt.Sprintf("the cluster can't be reached: this is from the newest of %d logs of its name, of cluster %s (exporter logs lists them)",
 			len(logs), t.Cluster)
 	}
-	return note, nil
+	return message, nil
 }
 
-// NoLogError says that there is no log of the cluster yet.
+// NoLogError says that the cluster has no log yet.
 type NoLogError struct {
 	Cluster string
-	Earlier []EmbeddedLog // of other clusters of that name
+	Earlier []EmbeddedLog // the logs of other clusters with that name
 }
 
 func (e *NoLogError) Error() string {
@@ -133,7 +136,7 @@ func (e *NoLogError) Error() string {
 	return text
 }
 
-// RemoveOldLogs removes the logs of earlier clusters that nothing was written to for as long as changes are kept.
+// RemoveOldLogs removes logs of earlier clusters to which nothing was written for the length of the history.
 func RemoveOldLogs(earlier []EmbeddedLog, c *config.Config) (removed []string) {
 	for _, l := range earlier {
 		if time.Since(l.Changed) < time.Duration(c.Sink.SQLiteHistory) {

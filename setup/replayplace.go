@@ -18,12 +18,12 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// ReplayPlace is where a replay writes to: one of topics, a database and standard output.
+// ReplayPlace is where a replay writes to: topics, a database or standard output.
 type ReplayPlace struct {
-	Prefix   string   // of the topics; empty, with brokers: the live one's
-	Brokers  []string // of another Kafka
+	Prefix   string   // the prefix of the topics, or empty for the live log's prefix if there are brokers
+	Brokers  []string // another Kafka cluster's
 	Postgres string
-	SQLite   string // a file
+	SQLite   string // the path of a file
 	Stdout   bool
 }
 
@@ -58,7 +58,7 @@ func (p *ReplayPlace) String() string {
 	return "topics " + p.Prefix + ".*"
 }
 
-// Resume is the command that goes on with a replay, without passwords.
+// Resume returns the command that continues a replay, without passwords.
 func (p *ReplayPlace) Resume(id string) string {
 	if p.Stdout {
 		return "begin again, since standard output can't be read back"
@@ -73,7 +73,7 @@ func (p *ReplayPlace) Resume(id string) string {
 	return command
 }
 
-// TopicOf is the topic that the records of a stream go to, if it is one. live is the prefix of the live log.
+// TopicOf returns the topic of a stream's records, if the place is topics. live is the prefix of the live log.
 func (p *ReplayPlace) TopicOf(live string, stream change.StreamID) string {
 	if !p.topics() {
 		return ""
@@ -81,7 +81,7 @@ func (p *ReplayPlace) TopicOf(live string, stream change.StreamID) string {
 	return change.TopicOf(cmp.Or(p.Prefix, live), stream)
 }
 
-// Open opens the place. live is the identity of the log that is read, which must not be written to; stdout gets what goes to standard
+// Open opens the place. live is the identity of the log that is read, and must not be written to. stdout gets the standard
 // output.
 func (p *ReplayPlace) Open(
 	ctx context.Context, c *config.Config, cluster, live, version string, stdout io.Writer,
@@ -105,7 +105,7 @@ func (p *ReplayPlace) Open(
 		}}, nil
 	}
 	to := KafkaConfig(c, cluster)
-	to.History, to.Version, to.Delivery = 0, version, kafka.ExactlyOnce // what is replayed is kept
+	to.History, to.Version, to.Delivery = 0, version, kafka.ExactlyOnce // replayed changes are not removed by age
 	if len(p.Brokers) > 0 {
 		to.Brokers = p.Brokers
 	}
@@ -121,7 +121,7 @@ func (p *ReplayPlace) Open(
 	return openReplayTopics(ctx, to, live)
 }
 
-// connectFile owns the file of a log, which the reader closes.
+// connectFile opens the file of a log as its owner. The reader closes the file.
 func connectFile(ctx context.Context, path, cluster string) (sinks.Sink, sinks.ReadCloser, error) {
 	file, err := sqlitefile.Own(ctx, path)
 	if err != nil {

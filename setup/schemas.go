@@ -12,7 +12,7 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// schemas makes the Avro schemas of records from what the API server says of its resources.
+// schemas makes the Avro schemas of records from the API server's descriptions of its resources.
 type schemas struct {
 	server *discovery.Server
 	redact []string // KUBECDC_REDACT
@@ -20,26 +20,27 @@ type schemas struct {
 
 func (*schemas) Key(topic string) string { return schema.AvroKey(topic) }
 
-// Value describes objects of which the API server knows no schema by what all objects have.
-func (s *schemas) Value(ctx context.Context, topic string, of change.Resource) (string, error) {
+// Value returns the schema of a resource's records. If the API server does not describe the resource, the schema only has what
+// all objects have.
+func (s *schemas) Value(ctx context.Context, topic string, resource change.Resource) (string, error) {
 	object := schema.Undescribed()
-	document, err := s.server.OpenAPI(ctx, of)
+	document, err := s.server.OpenAPI(ctx, resource)
 	if err == nil {
 		var described *schema.Type
-		if described, err = schema.FromOpenAPI(document, of); err == nil {
+		if described, err = schema.FromOpenAPI(document, resource); err == nil {
 			object = described
 		}
 	}
 	if err != nil && !fault.Is[*schema.UndescribedError](err) && !apierrors.IsNotFound(err) {
 		return "", err
 	}
-	return schema.Avro(topic, object.Redact(Redacted(s.redact, of))), nil
+	return schema.Avro(topic, object.Redact(Redacted(s.redact, resource))), nil
 }
 
 // Redacted returns the paths of KUBECDC_REDACT in a resource's objects.
-func Redacted(entries []string, of change.Resource) (paths []string) {
+func Redacted(entries []string, resource change.Resource) (paths []string) {
 	for _, entry := range entries {
-		if resource, path, _ := strings.Cut(entry, ":"); resource == of.ID() {
+		if id, path, _ := strings.Cut(entry, ":"); id == resource.ID() {
 			paths = append(paths, path)
 		}
 	}

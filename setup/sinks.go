@@ -24,10 +24,10 @@ import (
 var sinkTable = []SinkEntry{
 	{Kind: sqlite.Kind, open: openSQLite, read: readSQLite},
 	{Kind: kafka.Kind, open: openKafka, read: readKafka,
-		at:     func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
-		within: func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
+		address: func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
+		place:   func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
 	{Kind: postgres.Kind, open: openPostgres, read: readPostgres,
-		at: func(c *config.Config) string { return c.Sink.Postgres.String() }},
+		address: func(c *config.Config) string { return c.Sink.Postgres.String() }},
 	{Kind: stdout.Kind, open: openStdout},
 }
 
@@ -35,10 +35,10 @@ var sinkTable = []SinkEntry{
 type SinkEntry struct {
 	sinks.Kind
 	open func(context.Context, *config.Config, *Cluster, SinkHelp) (sinks.Sink, error)
-	// read opens a reader of a cluster's log; nil for a sink that can't be read back.
+	// read opens a reader of a cluster's log. It is nil if the sink can't be read back.
 	read func(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error)
-	// at is the address of its server, and within is the place of the log in it, both without passwords. Both may be nil.
-	at, within func(*config.Config) string
+	// address is the address of its server, and place is the place of the log on it, both without passwords. Both may be nil.
+	address, place func(*config.Config) string
 }
 
 func SinkOf(c *config.Config) SinkEntry {
@@ -47,17 +47,17 @@ func SinkOf(c *config.Config) SinkEntry {
 			return e
 		}
 	}
-	panic("no sink is called " + c.Sink.Kind) // config allows only those of the table
+	panic("no sink is called " + c.Sink.Kind) // config allows only the table's sinks
 }
 
-// SinkHelp is what the exporter lends to a sink.
+// SinkHelp is what a sink gets from the exporter.
 type SinkHelp struct {
 	Log      *slog.Logger
 	Observer sinks.Observer
 	Pin      kafka.Pin
-	Version  string           // of the program
-	Store    checkpoint.Store // nil: it is not open
-	Show     stdout.Show      // what of the changes is shown on a terminal
+	Version  string           // the program's version
+	Store    checkpoint.Store // nil if it is not open
+	Show     stdout.Show      // which changes are shown on a terminal
 }
 
 func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
@@ -81,7 +81,8 @@ func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help Sink
 	return stdout.New(o), nil
 }
 
-// openSQLite opens the log in the checkpoint's file, which is open already, or for itself. On a terminal it prints the changes too.
+// openSQLite opens the log in the checkpoint's file. It uses the open file if there is one. On a terminal it prints the changes
+// too.
 func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
 	store, ok := help.Store.(*embedded)
 	if !ok {
@@ -94,10 +95,10 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 	if err != nil || help.Show.Screen == nil {
 		return sink, err
 	}
-	return stdout.Beside(sink, help.Show), nil
+	return stdout.WithLines(sink, help.Show), nil
 }
 
-// errTwoPlaces: the log would be elsewhere than the checkpoint.
+// errTwoPlaces says that the log would be in another place than the checkpoint.
 var errTwoPlaces = &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CHECKPOINT", What: "a database, and KUBECDC_SINK is sqlite, " +
 	"which keeps log and checkpoint in one file", Fix: "set it to sqlite:PATH, or KUBECDC_SINK to kafka or postgres"}}}
 
@@ -136,16 +137,16 @@ func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.
 // SinkAddress returns the address of the sink's server, without passwords.
 func SinkAddress(c *config.Config) string {
 	e := SinkOf(c)
-	if e.at == nil {
+	if e.address == nil {
 		return e.Name
 	}
-	return e.at(c)
+	return e.address(c)
 }
 
 // DescribeSink returns where changes are written, without passwords.
 func DescribeSink(c *config.Config) string {
-	if e := SinkOf(c); e.within != nil {
-		return SinkAddress(c) + " " + e.within(c)
+	if e := SinkOf(c); e.place != nil {
+		return SinkAddress(c) + " " + e.place(c)
 	}
 	return SinkAddress(c)
 }

@@ -7,7 +7,7 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// Spools is where batches go while the sink is away; nil: nowhere.
+// Spools returns where batches go while the sink is unreachable, or nil if they wait.
 func Spools(c *config.Config, cluster *Cluster, log *slog.Logger) *spool.Folder {
 	if c.Sink.SpoolSize == 0 || !SinkOf(c).Spools {
 		return nil

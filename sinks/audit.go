@@ -6,9 +6,9 @@ import (
 	"kubecdc/audit"
 )
 
-// AuditLog is a Sink that also keeps audit records.
+// AuditLog is a Sink that also stores audit records.
 type AuditLog interface {
-	// WriteAudit makes records durable, each once by its id, however often it comes and from whichever replica. It is safe for
+	// WriteAudit makes records durable. Each id is stored once, however often and from whichever replica it comes. It is safe for
 	// concurrent use, and needs no slot.
 	WriteAudit(ctx context.Context, records []audit.Record) error
 }

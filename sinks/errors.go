@@ -9,29 +9,29 @@ import (
 	"kubecdc/change"
 )
 
-// ErrInvalidWriter says that the sink accepts no more writes from this writer of the slot, and the log must be opened again.
-// Either a newer owner has opened the log, which only the checkpoint knows (checkpoint.ErrFenced); or the sink has dropped the
+// ErrInvalidWriter says that the sink accepts no more writes from this writer of the slot, so the log must be opened again.
+// Perhaps a newer owner has opened the log, which only the checkpoint knows (checkpoint.ErrFenced). Or the sink has dropped the
 // writer, as Kafka does after a transaction timeout.
 var ErrInvalidWriter = errors.New("the sink has fenced this writer of the slot")
 
-// NewerEpochError says that the slot's log was already opened with this epoch or a newer one. Either another owner has acquired
-// the slot, and then the checkpoint says so; or the epoch comes from a checkpoint that was rebuilt or restored from a backup, and
-// must be raised. Nothing was written.
+// NewerEpochError says that the slot's log was already opened with this epoch or a newer one. If another owner has acquired the
+// slot, the checkpoint says so. Otherwise the checkpoint was rebuilt or restored from a backup, and its epoch must be raised.
+// Nothing was written.
 type NewerEpochError struct {
 	Slot  int
-	Epoch int64 // the newest that the log has seen
+	Epoch int64 // the newest in the log
 }
 
 func (e *NewerEpochError) Error() string {
 	return fmt.Sprintf("the log of slot %d was opened with epoch %d already", e.Slot, e.Epoch)
 }
 
-// OtherClusterError says that the records under the cluster's name were written for another cluster. Nothing was written.
+// OtherClusterError says that the records with the cluster's name belong to another cluster. Nothing was written.
 type OtherClusterError struct {
-	Log     string // the log's address, as the user knows it
+	Log     string // the log's address in the settings
 	Cluster string // the name of both clusters
-	Stored  string // the identity of the cluster in the log
-	Found   string // the identity of this one
+	Stored  string // the identity in the log
+	Found   string // the identity of this cluster
 	Setting string // the setting that names the log
 }
 
@@ -46,12 +46,11 @@ func (e *OtherClusterError) Error() string {
 		"to a name of its own, or %s to another place; nothing was written", e.Log, e.Cluster, e.Stored, e.Found, e.Setting)
 }
 
-// OtherEncodingError says that the log has records of an encoding whose keys differ from those of the configured one. Nothing was
-// written.
+// OtherEncodingError says that keys in the log differ from keys of the configured encoding. Nothing was written.
 type OtherEncodingError struct {
-	Log     string // the log's address, as the user knows it
+	Log     string // the log's address in the settings
 	Stored  string
-	Found   string // the configured one
+	Found   string // the configured encoding
 	Setting string // the setting that names the log
 }
 
@@ -70,8 +69,8 @@ func (e *MovedError) Error() string {
 		"KUBECDC_CHECKPOINT to another database or file; nothing was written there", e.Address, e.Found, e.Known)
 }
 
-// RefusedError says that the log does not accept the records of some resources, and would accept those of others. As after any
-// error the log must be opened again.
+// RefusedError says that the log refuses the records of some resources, and would accept other resources' records. As after any
+// error, the log must be opened again.
 type RefusedError struct{ Refusals []Refusal }
 
 func (e *RefusedError) Error() string {
@@ -84,9 +83,9 @@ func (e *RefusedError) Error() string {
 
 // Refusal is one place of the log that refuses records.
 type Refusal struct {
-	Place string                     // such as a topic
-	Of    func(change.Resource) bool // whether a resource's records are refused
-	Err   error
-	// Again asks whether the log would accept the records now, as far as it can be known without writing them.
+	Place   string                     // for instance a topic
+	Refuses func(change.Resource) bool // reports whether a resource's records are refused
+	Err     error
+	// Again checks whether the log would accept the records now, as far as that can be found out without writing them.
 	Again func(ctx context.Context) error
 }

@@ -1,22 +1,24 @@
 package sinks
 
-// Kind has the properties of a sink that are known before it is opened. Each implementation has one; package setup has the table.
+// Kind has the properties of a sink that are known before it is opened. Each sink has one, and package setup has the table.
 type Kind struct {
-	Name string // as KUBECDC_SINK has it
-	// CheckpointMayForget: a batch can be read back even after the checkpoint has it. A checkpoint in Postgres then commits
-	// without waiting for its disk: batches that it loses in a crash are read back from the log.
+	Name string // the value of KUBECDC_SINK
+	// CheckpointMayForget means that a batch can be read back even after the checkpoint has it. Then a checkpoint in Postgres
+	// commits without waiting for its disk. Batches that it loses in a crash are read back from the log.
 	CheckpointMayForget bool
-	// RebuildsCheckpoint: a lost checkpoint can be rebuilt from the log, which can be read back and is not in the checkpoint's file.
+	// RebuildsCheckpoint means that a lost checkpoint can be rebuilt from the log, which can be read back and is not in the
+	// checkpoint's file.
 	RebuildsCheckpoint bool
-	// InCheckpoint: the log is in the checkpoint's file, and remembers what it has (Opened.Memory).
+	// InCheckpoint means that the log is in the checkpoint's file, and remembers itself what it has (Opened.Memory).
 	InCheckpoint bool
-	// Spools: batches go into a spool while the sink does not take them.
+	// Spools means that batches go into a spool while the sink does not accept them.
 	Spools bool
-	// SnapshotTopics: a snapshot on demand can be written to topics of its own.
+	// SnapshotTopics means that a snapshot on demand can be written to separate topics.
 	SnapshotTopics bool
-	// Deltas: a state is written as what differs from an earlier one, which the log has too. So before-images are always read, and who
-	// changed what is found when the log is read, and is not written.
+	// Deltas means that a state is written as its difference from an earlier one in the log. So before-images are always read.
+	// Who changed what is found when the log is read, and is not written.
 	Deltas bool
-	// Copies are how the log finds what lives now, each to be compared with the cluster; empty: by reading every change.
+	// Copies are the ways in which the log finds live objects, each to be compared with the cluster. If it is empty, every change
+	// is read.
 	Copies []Each
 }

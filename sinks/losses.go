@@ -9,13 +9,13 @@ import (
 	"kubecdc/change"
 )
 
-// Removed is what somebody has removed from the tables of a log.
+// Removed is what others have removed from the tables of a log.
 type Removed struct {
-	Objects map[change.StreamID]string // what of them is missing, by stream
-	Changes string                     // what of them a batch lacks; empty: nothing. It does not tell of which streams
+	Objects map[change.StreamID]string // what is missing, by stream
+	Changes string                     // what a batch lacks, of unknown streams, or ""
 }
 
-// Loss returns the loss; nil: nothing is missing.
+// Loss returns the loss, or nil if nothing is missing.
 func (r *Removed) Loss() *LostTailError {
 	texts := slices.Sorted(maps.Values(r.Objects))
 	if r.Changes != "" {
@@ -28,17 +28,18 @@ func (r *Removed) Loss() *LostTailError {
 		Gone: func(s change.StreamID) bool { return r.Changes != "" || r.Objects[s] != "" }}
 }
 
-// Retained returns what a log that has all changes since a time, but for those, has of its resources: of all, or of some.
+// Retained returns what a log has of its resources, if it has all changes since a time except the removed ones. It returns all
+// resources, or only some if that is not empty.
 func (r *Removed) Retained(resources, some []string, since time.Time) map[string]Retained {
 	all := map[string]Retained{}
 	for _, id := range resources {
 		if len(some) > 0 && !slices.Contains(some, id) {
 			continue
 		}
-		of := Removed{maps.Clone(r.Objects), r.Changes}
-		maps.DeleteFunc(of.Objects, func(s change.StreamID, _ string) bool { return change.ResourceOf(s).ID() != id })
+		removed := Removed{maps.Clone(r.Objects), r.Changes}
+		maps.DeleteFunc(removed.Objects, func(s change.StreamID, _ string) bool { return change.ResourceOf(s).ID() != id })
 		k := Retained{Since: since}
-		if loss := of.Loss(); loss != nil {
+		if loss := removed.Loss(); loss != nil {
 			k.Lost = Unrecorded("%s", loss.Reason)
 		}
 		all[id] = k
@@ -46,7 +47,7 @@ func (r *Removed) Retained(resources, some []string, since time.Time) map[string
 	return all
 }
 
-// Proved returns the resources of which a batch has proofs.
+// Proved returns the resources for which a batch has proofs.
 func Proved(b *change.Batch) (resources []string) {
 	for i := range b.Controls {
 		if c := &b.Controls[i]; c.Type == change.ControlProof {
@@ -56,17 +57,17 @@ func Proved(b *change.Batch) (resources []string) {
 	return resources
 }
 
-// LostTailError says that the log lacks records which the checkpoint counts on: those after the checkpoint can't be read back,
-// or some before it are gone (by retention, or since a topic was deleted or recreated).
+// LostTailError says that the log lacks records which the checkpoint relies on. Either records after the checkpoint can't be read
+// back, or some before it are gone (by retention, or because a topic was deleted or recreated).
 type LostTailError struct {
 	Reason string
-	// TailRead: nothing is missing after the checkpoint. Otherwise the checkpoint of the slot's streams must be rebuilt from
-	// the log (Log.State).
+	// TailRead means that nothing is missing after the checkpoint. Otherwise the checkpoint of the slot's streams must be rebuilt
+	// from the log (Log.State).
 	TailRead bool
-	// Gone reports whether records of a stream are gone before that, so that what the log still has of it must be compared with a
-	// list. nil: none are.
+	// Gone reports whether records of a stream before the checkpoint are gone, so that a list must be compared with the rest. nil
+	// means that none are gone.
 	Gone func(change.StreamID) bool
-	// Offsets are the ends of those partitions now, to be checkpointed once the loss is recorded.
+	// Offsets are the present ends of those partitions, to be checkpointed once the loss is recorded.
 	Offsets change.Offsets
 }
 
@@ -77,7 +78,7 @@ func (e *LostTailError) Error() string {
 	return "the log after the checkpoint can't be read: " + e.Reason
 }
 
-// Join returns both losses; nil: there is none.
+// Join returns both losses as one, or nil if there is none.
 func (e *LostTailError) Join(other *LostTailError) *LostTailError {
 	switch {
 	case other == nil || other.Gone == nil:

@@ -10,15 +10,15 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Objects is which objects of a log a command is about. An empty field selects all.
+// Objects selects objects of a log. An empty field selects all.
 type Objects struct {
 	Resources []string `json:"resources,omitempty"` // ids
-	Names     []string `json:"names,omitempty"`     // ID/NAME; the ids are those of Resources
+	Names     []string `json:"names,omitempty"`     // ID/NAME, with ids of Resources
 	Namespace string   `json:"namespace,omitempty"`
-	Selector  string   `json:"selector,omitempty"` // of labels
+	Selector  string   `json:"selector,omitempty"` // a label selector
 }
 
-// Query selects the changes of the objects, but for labels, which only a body tells (Labelled).
+// Query selects the changes of the objects by all except labels, which only a body has (Labelled).
 func (s *Objects) Query() Query {
 	q := Query{Resources: s.Resources, Namespace: s.Namespace}
 	switch {
@@ -30,28 +30,30 @@ func (s *Objects) Query() Query {
 	return q
 }
 
-// Has reports whether a change is of the objects, by all but labels.
+// Has reports whether a change is selected by all except labels.
 func (s *Objects) Has(l *Logged) bool {
 	return (s.Namespace == "" || s.Namespace == l.Namespace) &&
 		(len(s.Names) == 0 || slices.Contains(s.Names, change.ResourceOf(l.Stream.ID()).ID()+"/"+l.Name))
 }
 
-// Labelled decides by labels. A change belongs to it if the object had the labels before the change, or has them after it, or if
-// the log can't tell: a change too many does no harm, but without a delete a consumer would keep the object. A log can't tell
-// from a stub, nor from a delete without the object before it (KUBECDC_BEFORE=none, KUBECDC_ENCODING=object). For an update
-// without it the object's last record does, if it was read.
+// Labelled selects changes by labels. It selects a change if the object had the labels before it or has them after it. It also
+// selects a change if the log can't tell. A change too many does no harm, but without a delete a consumer would retain the
+// object.
+//
+// The log can't tell for a stub, nor for a delete without a before-image (KUBECDC_BEFORE=none, KUBECDC_ENCODING=object). For an
+// update without a before-image, it can tell if the object's last record was read.
 type Labelled struct {
 	labels.Selector
-	had map[string]bool // the objects that had the labels in their last record
+	had map[string]bool // objects whose last record had the labels
 }
 
-// Labelled returns what decides by the labels.
+// Labelled returns the selection by labels.
 func (s *Objects) Labelled() (*Labelled, error) {
 	selector, err := labels.Parse(s.Selector)
 	return &Labelled{selector, map[string]bool{}}, err
 }
 
-// Selects must see all changes of an object, in their order.
+// Selects reports whether a change is selected. It must see all changes of an object in their order.
 func (s *Labelled) Selects(l *Logged) bool {
 	if s.Empty() {
 		return true
@@ -72,12 +74,12 @@ func (s *Labelled) Selects(l *Logged) bool {
 	return before || after
 }
 
-// Has reports whether an object has the labels, or is a stub, which does not tell; nil: all have them.
+// Has reports whether an object has the labels, or is a stub, which does not show them. If s is nil, all objects have them.
 func (s *Labelled) Has(object []byte) bool {
 	return s == nil || s.Empty() || change.IsStub(object) || s.Matches(LabelsOf(object))
 }
 
-// LabelsOf are the labels of an object.
+// LabelsOf returns the labels of an object.
 func LabelsOf(object []byte) labels.Set {
 	set := labels.Set{}
 	s := rawjson.New(rawjson.Member(rawjson.Member(object, "metadata"), "labels"))

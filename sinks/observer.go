@@ -1,9 +1,9 @@
 package sinks
 
-// Observer gets events that Write does not return. Its methods are quick and safe for concurrent use.
+// Observer gets events that Write does not return. Its methods are quick, and safe for concurrent use.
 type Observer interface {
-	// SinkStuck gets the error of a request that has been retried in vain for a while, each time that it is logged; nil when
-	// no request is stuck any more.
+	// SinkStuck gets the error of a request that has been retried in vain for a while, each time that it is logged. It gets nil
+	// once no request is stuck.
 	SinkStuck(err error)
 	// DeadLetter is called when a record of the resource (change.Resource.ID) was written to the dead-letter topic and
 	// replaced by a stub. Malformed events are not counted here: the batch has them.

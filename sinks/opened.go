@@ -6,68 +6,70 @@ import (
 	"kubecdc/change"
 )
 
-// Opened is the log of a slot, as its new owner gets it.
+// Opened is the log of a slot, as Open returns it to a new owner.
 type Opened struct {
 	Log Log
-	// Last is the number of the last batch that Open has seen; 0: none.
+	// Last is the number of the last batch that Open has seen, or 0.
 	Last uint64
-	// Lost says what the log has lost, as far as Open has read it; nil: nothing.
+	// Lost is what the log has lost, as far as Open has read it, or nil.
 	Lost *LostTailError
-	// Memory: the log remembers what it has, and nothing has to follow it; nil: it does not. Then it has Content and Tail.
+	// Memory is set if the log remembers itself what it has. Otherwise it is nil, and the log has Content and Tail.
 	Memory  Memory
 	Content Content
-	// Tail reads back the batches that earlier owners made durable after the one that the checkpoint knows. It calls visit
-	// with each, oldest first, while it reads: memory holds a few MB of them, or one batch that is larger. The caller rolls
-	// its checkpoint forward with them and never emits them again. Tail is called at most once, before the first write.
-	// A batch is valid until visit returns; an error of visit ends the reading. If the rest of the tail can't be read, Tail
-	// returns a *LostTailError after the last complete batch, which replaces Lost.
+	// Tail reads back the batches after the checkpoint's batch, which earlier owners have made durable. It calls visit with each,
+	// oldest first, while it reads. Memory holds a few MB of them, or one batch if that is larger. The caller rolls its
+	// checkpoint forward with them, and never emits them again.
+	//
+	// Tail is called at most once, before the first write. A batch is valid until visit returns, and an error of visit ends the
+	// read. If the rest of the tail can't be read, Tail returns a *LostTailError after the last complete batch, which replaces
+	// Lost.
 	Tail func(ctx context.Context, visit func(*Recovered) error) error
-	// Passed is how many records, of whichever slot, Open has read after the checkpoint's batch. A batch that is written now spares
-	// the next owner from them.
+	// Passed is how many records of all slots Open has read after the checkpoint's batch. After a new batch, the next owner need
+	// not read them.
 	Passed int64
 }
 
-// NoTail is the Tail of a log that has none.
+// NoTail is the Tail of a log without one.
 func NoTail(context.Context, func(*Recovered) error) error { return nil }
 
 // Content reads back what a log has of streams.
 type Content interface {
-	// State reads what the log has of some streams, up to the end that Open found. It may have to read much of the log.
+	// State reads what the log has of some streams, up to the end that Open found. It may read much of the log.
 	State(ctx context.Context, which Selection) (*State, error)
-	// Has reports whether the log may have objects of a stream that live there. It is cheap, and may be called beside all others.
+	// Has reports whether the log may have live objects of a stream. It is cheap, and may be called while other methods run.
 	Has(ctx context.Context, stream *change.Stream) (bool, error)
 }
 
-// Selection chooses what of the log a checkpoint is rebuilt from.
+// Selection selects the part of a log from which a checkpoint is rebuilt.
 type Selection struct {
 	Stream func(id change.StreamID) bool
-	Bodies bool // otherwise Fold leaves Change.After empty
+	Bodies bool // if false, Fold leaves Change.After empty
 }
 
-// State is what a log has of some streams: everything that a checkpoint needs to go on from the end of the log, whichever owners
-// wrote it and over however many slots the streams were spread.
+// State is all that a checkpoint needs of some streams to go on from the end of the log. It includes the batches of all owners,
+// and of layouts with another number of slots.
 type State struct {
-	Seq     uint64 // of the slot's last batch; 0: the log has none any more
-	Epoch   int64  // of the newest owner before
+	Seq     uint64 // the slot's last batch; 0: the log has none
+	Epoch   int64  // the epoch of the newest earlier owner
 	Offsets change.Offsets
-	// Positions are the newest of each stream. A stream whose first list has not ended has an empty one.
+	// Positions are each stream's newest. The position of a stream whose first list has not ended is empty.
 	Positions []change.Position
-	Records   int64 // an estimate of how many Fold will read
-	// Fold calls visit with changes whose last one for each object is the object's state. A change has the fields that those of
-	// Recovered have, and is valid until visit returns. Fold calls progress now and then.
+	Records   int64 // about how many Fold will read
+	// Fold visits changes, of which each object's last one is its state. A change has the same fields as those of Recovered, and
+	// is valid until visit returns. Fold calls progress from time to time.
 	Fold func(ctx context.Context, visit func(*change.Change) error, progress func(Progress)) (Progress, error)
-	// Lost says what the log has lost of these streams; nil: nothing.
+	// Lost is what the log has lost of these streams, or nil.
 	Lost *LostTailError
 }
 
-// Progress says how far Fold is.
+// Progress is the progress of Fold.
 type Progress struct {
-	Records int64 // read, selected or not
-	Bytes   int64 // of the selected ones
+	Records int64 // number read, selected or not
+	Bytes   int64 // bytes of the selected records
 }
 
-// Recovered is a batch that was read back from the sink. Of its changes only Stream.ID(), Op, Namespace, Name, UID,
-// ResourceVersion and After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
+// Recovered is a batch that was read back from the sink. Its changes have only Stream.ID(), Op, Namespace, Name, UID,
+// ResourceVersion and After. They have Inferred and Gap if the sink has these. Controls are not recovered.
 type Recovered struct {
 	Batch   change.Batch
 	Offsets change.Offsets // as Write returned them, or would have
@@ -77,6 +79,6 @@ type Recovered struct {
 type Durable struct {
 	Seq     uint64
 	Offsets change.Offsets
-	// New: the checkpoint is new and does not know what the log has. Tail is empty; see Log.State.
+	// New means that the checkpoint is new and does not know what the log has. Then Tail is empty: see Log.State.
 	New bool
 }

@@ -11,12 +11,12 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// A clone has all that a change has, and stays as it is when the memory of the change is used again.
+// A clone has all that a change has, and remains unchanged when the memory of the change is used again.
 func TestACloneIsDeep(t *testing.T) {
 	var l sinks.Logged
 	fill(t, "Logged", reflect.ValueOf(&l).Elem())
 	want := l
-	want.Slab = nil // the clone has memory of its own
+	want.Slab = nil // After is not in the slab any more
 	sinktest.Own(&want)
 	shared := l
 	spoil := sinktest.Own(&shared)
@@ -27,7 +27,7 @@ func TestACloneIsDeep(t *testing.T) {
 	}
 }
 
-// fill sets each exported field. What a clone must copy in another way than the kinds here is an error.
+// fill sets each exported field. A kind of field that a clone must copy in another way is an error.
 func fill(t *testing.T, name string, v reflect.Value) {
 	switch v.Interface().(type) {
 	case time.Time:

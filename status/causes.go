@@ -15,21 +15,22 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// One cause has many victims: when the API server is gone each stream has an error of its own request. So streams whose errors
-// differ only in what they asked for are one problem. What a server says of itself comes before what streams say of it.
+// One cause can affect many streams: if the API server is gone, each stream's request fails. So streams whose errors differ only
+// in the request are one problem. A server's own problem comes before the streams' problems with it.
 
-// asked matches what an error says of the request, not of its cause: its URL, this end of the connection, and what was asked for.
-var asked = regexp.MustCompile(`^(?:list|watch) \S+: |(?:Get|Post|Put|Delete) "[^"]*": |\S+:\d+->|[^\s:]+ is forbidden: | resource "[^"]*" in API group "[^"]*"` +
+// requestPart matches the parts of an error that describe the request, not the cause: the URL, the local end of the connection,
+// the object.
+var requestPart = regexp.MustCompile(`^(?:list|watch) \S+: |(?:Get|Post|Put|Delete) "[^"]*": |\S+:\d+->|[^\s:]+ is forbidden: | resource "[^"]*" in API group "[^"]*"` +
 	`| in the namespace "[^"]*"|resourceVersions? \d+(?: and \d+)?|signal \d+|^\d+ of its`)
 
-// accounted matches how far the recovery of a stream is.
-var accounted = regexp.MustCompile(`: (\d+) of (\d+) revisions accounted for, (\d+) requests`)
+// recoveryPart matches the progress of a recovery.
+var recoveryPart = regexp.MustCompile(`: (\d+) of (\d+) revisions accounted for, (\d+) requests`)
 
-// progress adds up how far the recoveries of streams are.
+// progress is the sum of the progress of several recoveries.
 type progress [3]int
 
 func (p *progress) add(text string) {
-	for i, number := range accounted.FindStringSubmatch(text) {
+	for i, number := range recoveryPart.FindStringSubmatch(text) {
 		if n, err := strconv.Atoi(number); err == nil && i > 0 {
 			p[i-1] += n
 		}
@@ -43,10 +44,10 @@ func (p *progress) String() string {
 	return fmt.Sprintf(": %d of %d revisions accounted for, %d requests", p[0], p[1], p[2])
 }
 
-// cause is an error without its request, and without how far its recovery is.
+// cause returns an error without its request, and without the progress of a recovery.
 func cause(text string) string {
-	text = accounted.ReplaceAllString(text, "")
-	return strings.Join(strings.Fields(asked.ReplaceAllStringFunc(text, func(match string) string {
+	text = recoveryPart.ReplaceAllString(text, "")
+	return strings.Join(strings.Fields(requestPart.ReplaceAllStringFunc(text, func(match string) string {
 		switch {
 		case strings.HasSuffix(match, " is forbidden: "):
 			return "forbidden: "
@@ -64,8 +65,9 @@ func cause(text string) string {
 // mostNames is how many streams a problem names.
 const mostNames = 5
 
-// victims groups the streams' problems by cause. A cause that a server's own problem has already is not said again.
-func (m *maker) victims() {
+// addStreamProblems groups the streams' problems by cause. If a server's own problem has the same cause, the streams are added to
+// it.
+func (m *maker) addStreamProblems() {
 	var groups byCause
 	for i := range m.status.Streams {
 		if s := &m.status.Streams[i]; s.Problem != "" {
@@ -81,7 +83,7 @@ func (m *maker) victims() {
 	}
 }
 
-// byCause groups problems of streams.
+// byCause is the problems of streams by cause.
 type byCause struct {
 	groups map[string]*Problem
 	order  []string
@@ -106,7 +108,7 @@ func (b *byCause) add(id change.StreamID, text string, since time.Time) {
 	}
 }
 
-// all are the groups by cause, in the order of their first streams.
+// all returns the groups by cause, in the order of their first streams.
 func (b *byCause) all() iter.Seq2[string, *Problem] {
 	return func(yield func(string, *Problem) bool) {
 		for _, why := range b.order {
@@ -121,7 +123,7 @@ func (b *byCause) all() iter.Seq2[string, *Problem] {
 	}
 }
 
-// serverWith returns a server's own problem that has the cause.
+// serverWith returns the server's own problem that has the cause, or nil.
 func (m *maker) serverWith(why string) *Problem {
 	for i := range m.status.Problems {
 		if p := &m.status.Problems[i]; slices.Contains(dependency.All, p.Component) && strings.Contains(cause(p.Text), why) {
@@ -131,7 +133,7 @@ func (m *maker) serverWith(why string) *Problem {
 	return nil
 }
 
-// sortProblems puts the worst first: servers, then what stops slots, then streams, by their number. What was asked for comes last.
+// sortProblems sorts servers first, then slots, then streams by their number. Pauses, which users have requested, come last.
 func sortProblems(all []Problem) {
 	rank := func(p Problem) int {
 		switch {
@@ -149,20 +151,20 @@ func sortProblems(all []Problem) {
 	})
 }
 
-// advice is what to do about a problem, and where to read on.
+// advice is what to do about a problem, and the page about it.
 type advice struct{ help, see string }
 
-// byComponent has the advice for servers and steps.
+// byComponent is the advice for servers and steps.
 var byComponent = map[string]advice{
 	dependency.APIServer:  {"check that the API server runs and can be reached from here; what changes meanwhile is read afterwards", "docs/operations.md#the-cluster"},
 	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", "docs/operations.md#kafka"},
 	dependency.Checkpoint: {"exporter check tries the checkpoint's database; a lost one is rebuilt from the log", "docs/operations.md#the-checkpoint"},
 	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
-	"selection":           {"mend the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
+	"selection":           {"repair the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
 	"slots":               {"start an exporter", "docs/operations.md#the-start"},
 }
 
-// byText has the advice for problems of streams and slots, by a part of their text.
+// byText is the advice for problems of streams and slots, by a part of their text.
 var byText = []struct {
 	part string
 	advice
@@ -170,10 +172,10 @@ var byText = []struct {
 	{pausedBy, advice{"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"}},
 	{"forbidden", advice{"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"}},
 	{"nauthorized", advice{"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"}},
-	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair mends them", "docs/monitoring.md#kubecdcprooffailed"}},
-	{"changes may be missing", advice{"the state of the objects is right; read what the gap record says of the way there", "docs/monitoring.md#kubecdcincompletegap"}},
-	{"not confirmed to be complete", advice{"look at the state of the streams and at the sink's speed", "docs/monitoring.md#kubecdcstreamnotconfirmed"}},
-	{"nobody owns it", advice{"look at /readyz of the replicas", "docs/monitoring.md#kubecdcslotwithoutowner"}},
+	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair corrects them", "docs/monitoring.md#kubecdcprooffailed"}},
+	{"changes may be missing", advice{"the state of the objects is right; the gap record says what is missing", "docs/monitoring.md#kubecdcincompletegap"}},
+	{"not confirmed to be complete", advice{"check the state of the streams and the speed of the sink", "docs/monitoring.md#kubecdcstreamnotconfirmed"}},
+	{"nobody owns it", advice{"read /readyz of the replicas", "docs/monitoring.md#kubecdcslotwithoutowner"}},
 	{unrecorded, advice{"ask its owner (--url)", "docs/monitoring.md#what-counts-as-wrong"}},
 	{"can't be exported", advice{"leave the resource out of KUBECDC_RESOURCES", "docs/monitoring.md#kubecdcstreamrefused"}},
 	{"the sink refuses", advice{"create the topic or grant the right that is named", "docs/monitoring.md#kubecdcstreamrefused"}},
@@ -190,30 +192,30 @@ func (p *Problem) advise() {
 			return
 		}
 	}
-	p.Help, p.See = "look the message up", "docs/operations.md#errors-from-a-to-z"
+	p.Help, p.See = "search for the message", "docs/operations.md#errors-from-a-to-z"
 }
 
-// unrecorded begins what is said of a slot whose streams nobody has recorded.
+// unrecorded begins the problem of a slot whose streams are not recorded.
 const unrecorded = "the checkpoint does not say which streams it has"
 
-// pausedBy begins what is said of a stream that a user has paused.
+// pausedBy begins the problem of a stream that a user has paused.
 const pausedBy = "paused by signal"
 
-// mostPast is how many problems that went away are shown.
+// mostPast is how many past problems are shown.
 const mostPast = 5
 
-// Past is a problem that went away.
+// Past is a problem that has ended.
 type Past struct {
 	Component string    `json:"component"`
 	Text      string    `json:"problem"`
 	Since     time.Time `json:"since"`
 	Until     time.Time `json:"until"`
-	Count     int       `json:"streams,omitempty"` // that had it
+	Count     int       `json:"streams,omitempty"` // number of streams with the problem
 
 	stream change.StreamID
 }
 
-// addPast groups what went away by cause, the latest first.
+// addPast groups past problems by cause, the latest first.
 func (m *maker) addPast(all []live.Past) {
 	groups := map[string]*Past{}
 	for _, gone := range all {

@@ -12,7 +12,7 @@ import (
 	"kubecdc/export/live"
 )
 
-// failing is a status of streams that each have an error, one for each text; the text may have the stream's number.
+// failing returns a status of streams that each have an error. The text may contain the stream's number.
 func failing(streams int, servers []Problem, text string) *Status {
 	all := servers
 	for i := range streams {
@@ -22,7 +22,7 @@ func failing(streams int, servers []Problem, text string) *Status {
 	return Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, running(all...))
 }
 
-// Streams that fail for one reason are one problem, whatever each of them asked for.
+// Streams that fail for one reason are one problem, whatever each requested.
 func TestOneCauseOfManyStreamsIsOneProblem(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a connection": {`Get "https://10.0.0.1:6443/apis/example.com/v1/kind#?watch=1": dial tcp 10.0.0.1:6443: connect: connection refused`,
@@ -51,7 +51,7 @@ func TestOneCauseOfManyStreamsIsOneProblem(t *testing.T) {
 	}
 }
 
-// What a server says of itself comes first, and has the streams that fail for that reason.
+// A server's own problem comes first, and lists the streams that fail for the same reason.
 func TestTheServerComesBeforeItsVictims(t *testing.T) {
 	refused := "dial tcp 10.0.0.1:6443: connect: connection refused"
 	servers := []Problem{{Component: "slot 3", Text: "not held yet"},
@@ -75,7 +75,7 @@ func TestTheRecoveryOfManyStreamsIsOneProblem(t *testing.T) {
 	}
 }
 
-// What went away is shown for a while, by cause, the latest first.
+// Past problems are shown for a while, by cause, the latest first.
 func TestWhatWasWrong(t *testing.T) {
 	process := &live.Snapshot{}
 	for i := range 300 {
@@ -121,18 +121,18 @@ func TestAdviceLeadsToASection(t *testing.T) {
 	}
 }
 
-// A failure of the API server is one problem of all streams, also in /readyz: the streams that can't start block, the others do not.
+// A failure of the API server is one problem of all streams, also in /readyz. Only streams that can't start block readiness.
 func TestReadinessGroupsStreamsByCause(t *testing.T) {
-	at := time.Unix(1_000, 0)
+	since := time.Unix(1_000, 0)
 	var r Report
 	for i := range 60 {
 		id := change.StreamID(fmt.Sprintf("r%02d.example.com", i))
-		r.Problems = append(r.Problems, Reported{Problem{Text: fmt.Sprintf("watch r%02d.example.com: Unauthorized", i), Stream: id, Since: at.Add(-time.Duration(i))}, i%2 == 0})
+		r.Problems = append(r.Problems, Reported{Problem{Text: fmt.Sprintf("watch r%02d.example.com: Unauthorized", i), Stream: id, Since: since.Add(-time.Duration(i))}, i%2 == 0})
 	}
 	r.Problems = append(r.Problems, Reported{Problem: Problem{Component: "slot 0", Text: "not held yet"}})
 	short := r.Short().Problems
 	if len(short) != 3 || !short[0].Blocks || short[0].Count != 30 || len(short[0].Names) != mostNames || short[1].Component != "slot 0" || short[2].Count != 30 ||
-		!short[2].Since.Equal(at.Add(-59)) {
+		!short[2].Since.Equal(since.Add(-59)) {
 		t.Errorf("the problems are %+v", short)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"kubecdc/internal/plain"
 )
 
-// Handler serves the page (/) and its JSON (/status.json). now makes the Status. An open page asks for itself again every other second,
-// and gets it if something has happened: it has no age of anything, which the browser adds.
+// Handler serves the page (/) and its JSON (/status.json). now returns the Status. An open page requests itself every other
+// second, and gets a new version only after a change. Ages are not part of the page, since the browser adds them.
 func Handler(now func() *Status) http.Handler {
 	p := &pages{now: now}
 	mux := http.NewServeMux()
@@ -27,13 +27,13 @@ type pages struct {
 	loading atomic.Int32
 
 	making sync.Mutex
-	status *Status // which all requests share
+	status *Status // shared by all requests
 	made   time.Time
-	html   []byte // of the status; nil: not written yet
+	html   []byte // the page of the status; nil: not written yet
 	tag    string
 }
 
-// latest returns the status as it was at most madeFor ago.
+// latest returns a status that is at most madeFor old.
 func (p *pages) latest() *Status {
 	if p.status == nil || time.Since(p.made) > madeFor {
 		p.status, p.made, p.html = p.now(), time.Now(), nil
@@ -42,11 +42,11 @@ func (p *pages) latest() *Status {
 }
 
 const (
-	madeFor    = time.Second // half of what an open page waits
-	mostAtOnce = 50          // requests that are answered at a time
+	madeFor    = time.Second // half of the refresh interval of an open page
+	mostAtOnce = 50          // answers at a time
 )
 
-// page answers with the page; with the status 304 alone if the browser has it.
+// page answers with the page, or with status 304 if the browser has the same version.
 func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -70,8 +70,8 @@ func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// answer makes one answer after another, and holds no more of them than mostAtOnce: of thousands of streams each takes megabytes, and ten
-// times as much while it is made, however slowly it is read.
+// answer makes one answer after another, and holds at most mostAtOnce of them while they are read. With thousands of streams an
+// answer takes megabytes, and ten times as much while it is made.
 func (p *pages) answer(w http.ResponseWriter, write func() ([]byte, error)) {
 	w.Header().Set("Cache-Control", "no-store")
 	defer p.loading.Add(-1)

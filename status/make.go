@@ -15,32 +15,32 @@ import (
 	"kubecdc/internal/plain"
 )
 
-// recent is how long an incomplete gap counts as something wrong.
+// recent is how long an incomplete gap counts as a problem.
 const recent = 24 * time.Hour
 
-// Options is what a Status is made with.
+// Options is the context of a Status.
 type Options struct {
 	Cluster string
 	Now     time.Time
-	// StaleAfter is how long ago a stream may have been confirmed.
+	// StaleAfter is the maximal age of a stream's confirmation.
 	StaleAfter time.Duration
-	Version    string            // of the process
-	Addresses  map[string]string // of its servers, by dependency
+	Version    string // the process's version
+	Addresses  map[string]string // servers' addresses, by dependency
 }
 
-// StaleAfter returns how long a stream may be unconfirmed, given the interval between watermarks.
+// StaleAfter returns the maximal age of a stream's confirmation, given the interval between watermarks.
 func StaleAfter(watermarks time.Duration) time.Duration { return 4*time.Minute + watermarks }
 
-// Stored is what the checkpoint knows.
+// Stored is the content of the checkpoint.
 type Stored struct {
 	Positions []change.Position
 	Owners    []checkpoint.SlotOwner
 	Controls  []change.Control
 	Signals   []checkpoint.Signal // open ones
-	Ahead     time.Duration       // of the reader's clock, which is set otherwise than the store's
+	Ahead     time.Duration       // how far the reader's clock is ahead of the store's
 }
 
-// leastSkew is how far clocks must differ to be told from a slow answer.
+// leastSkew is the smallest difference between clocks that is not just a slow answer.
 const leastSkew = 5 * time.Second
 
 func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
@@ -65,13 +65,13 @@ func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
 	return &s, err
 }
 
-// Make makes a Status of what the checkpoint and the process know; either may be nil. It is by the process's clock or, without a
-// process, by that of the checkpoint's store: the clock of whoever asks may be wrong.
+// Make returns the Status of a checkpoint and a process, either of which may be nil. Its times are on the process's clock, or
+// without a process on the clock of the checkpoint's store. The reader's clock may be wrong.
 func Make(o Options, stored *Stored, process *live.Snapshot) *Status {
 	if stored != nil && process == nil {
 		o.Now = o.Now.Add(-stored.Ahead)
 	}
-	m := &maker{Options: o, streams: map[change.StreamID]*Stream{}, owned: map[change.StreamID]bool{}}
+	m := &maker{Options: o, streams: map[change.StreamID]*Stream{}, reported: map[change.StreamID]bool{}}
 	m.status = &Status{Cluster: o.Cluster, Time: o.Now.UTC(), Problems: []Problem{}, Slots: []Slot{}, Streams: []Stream{}}
 	if stored != nil {
 		if process != nil {
@@ -88,14 +88,14 @@ func Make(o Options, stored *Stored, process *live.Snapshot) *Status {
 
 type maker struct {
 	Options
-	status  *Status
-	streams map[change.StreamID]*Stream
-	owned   map[change.StreamID]bool // the process told of it
-	ahead   time.Duration            // what is added to times that the checkpoint has
+	status   *Status
+	streams  map[change.StreamID]*Stream
+	reported map[change.StreamID]bool // the process reports the stream
+	ahead    time.Duration            // to add to times in the checkpoint
 }
 
-// at gives a time of the checkpoint by the status's clock.
-func (m *maker) at(t time.Time) time.Time {
+// localTime converts a time in the checkpoint to the status's clock.
+func (m *maker) localTime(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
@@ -105,8 +105,8 @@ func (m *maker) at(t time.Time) time.Time {
 func (m *maker) stream(id change.StreamID) *Stream {
 	s := m.streams[id]
 	if s == nil {
-		of := change.ParseStream(id)
-		s = &Stream{id: id, Resource: of.Resource.ID(), Namespace: of.Namespace, Selectors: of.LabelSelector+of.FieldSelector != "",
+		parsed := change.ParseStream(id)
+		s = &Stream{id: id, Resource: parsed.Resource.ID(), Namespace: parsed.Namespace, Selectors: parsed.LabelSelector+parsed.FieldSelector != "",
 			State: change.StateListing}
 		m.streams[id] = s
 	}
@@ -119,7 +119,7 @@ func (m *maker) addStored(stored *Stored) {
 			continue
 		}
 		s := m.stream(p.Stream)
-		p.Time = m.at(p.Time)
+		p.Time = m.localTime(p.Time)
 		m.confirm(s, p)
 		switch {
 		case p.Ended != "":
@@ -136,13 +136,13 @@ func (m *maker) addStored(stored *Stored) {
 	}
 	for _, g := range stored.Signals {
 		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
-			s.State, s.StateSince = change.StatePaused, m.at(g.Answered)
+			s.State, s.StateSince = change.StatePaused, m.localTime(g.Answered)
 			m.blame(s, fmt.Sprintf(pausedBy+" %d", g.ID), s.StateSince)
 		}
 	}
 	for _, o := range stored.Owners {
 		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held,
-			Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.at(o.Time), unrecorded: o.Selected == nil})
+			Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.localTime(o.Time), unrecorded: o.Selected == nil})
 		for _, id := range o.Selected {
 			m.stream(id)
 		}
@@ -193,27 +193,27 @@ func (m *maker) addProcess(p *live.Snapshot) {
 	}
 }
 
-// addStream adds what the process says of a stream that it reads. It is newer than what the checkpoint has.
+// addStream adds what the process reports about a stream. It is newer than the checkpoint.
 func (m *maker) addStream(s *Stream, v *live.Stream, spooling bool) {
 	if spooling {
 		s.Delivered = s.Position
 	}
 	if v.Position.ResourceVersion != "" {
-		s.Confirmed = time.Time{} // the process's own, by its clock
+		s.Confirmed = time.Time{} // the process's time, on its clock, replaces it
 	}
 	m.confirm(s, v.Position)
-	s.State, s.StateSince, s.Rate, m.owned[s.id] = v.State, v.Since.UTC(), &v.Rate, true
+	s.State, s.StateSince, s.Rate, m.reported[s.id] = v.State, v.Since.UTC(), &v.Rate, true
 	s.Problem, s.Since = "", time.Time{}
 	for _, c := range v.Controls {
 		s.show(&c)
 	}
 }
 
-// hide hides the selectors of streams, and the names of objects, in the text of an error. It may be about one stream.
-func (m *maker) hide(text string, about change.StreamID) string {
-	text = hideSelectors(text, about)
+// hide hides the selectors of streams, and the names of objects, in an error. stream is the stream of the error, or "".
+func (m *maker) hide(text string, stream change.StreamID) string {
+	text = hideSelectors(text, stream)
 	if strings.Contains(text, "?labels=") || strings.Contains(text, "?fields=") {
-		longestFirst := func(a, b change.StreamID) int { return len(b) - len(a) } // one may begin as another does
+		longestFirst := func(a, b change.StreamID) int { return len(b) - len(a) } // one id may begin with another
 		for _, id := range slices.SortedFunc(maps.Keys(m.streams), longestFirst) {
 			text = hideSelectors(text, id)
 		}
@@ -243,7 +243,7 @@ func (m *maker) judge() {
 	slices.SortFunc(m.status.Streams, func(a, b Stream) int {
 		return cmp.Or(order(a.Problem == "", b.Problem == ""), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.id, b.id))
 	})
-	m.victims()
+	m.addStreamProblems()
 	sortProblems(m.status.Problems)
 	for i := range m.status.Problems {
 		m.status.Problems[i].advise()
@@ -289,7 +289,7 @@ func (m *maker) judgeStream(s *Stream) {
 	case s.Proof != nil && s.Proof.Result == change.ProofDifferent:
 		m.blame(s, fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
 			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), s.Proof.Time)
-	case s.Position == "" && !m.owned[s.id]:
+	case s.Position == "" && !m.reported[s.id]:
 		m.blame(s, "its first list is not complete", time.Time{})
 	case s.Position != "" && m.Now.Sub(s.Confirmed) > m.StaleAfter:
 		m.blame(s, "not confirmed to be complete beyond resourceVersion "+string(s.Position), s.Confirmed)

@@ -34,7 +34,7 @@ func proofAt(stream change.StreamID, ago time.Duration, result change.ProofResul
 	return change.Control{Type: change.ControlProof, Stream: stream, ResourceVersion: "9", TimeMs: now.Add(-ago).UnixMilli(), Proof: p}
 }
 
-// running is a process that has problems: of components, or of streams.
+// running returns a process with problems of components or streams.
 func running(problems ...Problem) *live.Snapshot {
 	s := &live.Snapshot{Problems: map[string]*live.Problem{}, Stalls: map[string]*live.Problem{}, Streams: map[change.StreamID]live.Stream{}}
 	for _, p := range problems {
@@ -51,7 +51,7 @@ func running(problems ...Problem) *live.Snapshot {
 	return s
 }
 
-// watching is a process that watches a stream.
+// watching returns a process that watches a stream.
 func watching(p change.Position) *live.Snapshot {
 	session := live.Session{Added: true, State: "watching", Settled: true, Position: p}
 	return &live.Snapshot{Streams: map[change.StreamID]live.Stream{p.Stream: {Session: session}}}
@@ -72,7 +72,7 @@ func TestWhatIsWrong(t *testing.T) {
 		name   string
 		stored Stored
 		live   *live.Snapshot
-		want   string // problems; empty: all is well
+		want   string // problems, or empty if there are none
 	}{
 		{"all streams were confirmed", Stored{Positions: []change.Position{confirmed("pods", time.Minute)}}, nil, ""},
 		{"a stream was not confirmed", Stored{Positions: []change.Position{confirmed("pods", 6*time.Minute)}}, nil,
@@ -152,7 +152,7 @@ func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
 	}
 }
 
-// The checkpoint is as a start leaves it that waits for the sink.
+// The checkpoint is left by a start that still waits for the sink.
 func TestAnExportThatNeverBeganIsWrong(t *testing.T) {
 	if s := Make(options, &Stored{}, nil); s.Healthy || !strings.Contains(problems(s), "nobody has ever owned one") {
 		t.Errorf("healthy %v, wrong is %q", s.Healthy, problems(s))
@@ -174,7 +174,7 @@ func TestStreamsWithAProblemComeFirst(t *testing.T) {
 	}
 }
 
-// A laptop whose clock is two hours ahead shows how far the log is behind, and so does a replica with such a clock.
+// If the reader's or a replica's clock is two hours ahead, the status shows how far the log is behind.
 func TestTheReadersClockMayBeWrong(t *testing.T) {
 	const skew = 2 * time.Hour
 	stored := &Stored{Ahead: skew, Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}, Time: now.Add(-time.Minute)}},
@@ -205,7 +205,7 @@ func TestTheReadersClockMayBeWrong(t *testing.T) {
 	}
 }
 
-// clocked is a checkpoint whose server's clock is set otherwise.
+// clocked is a checkpoint whose server has another clock.
 type clocked struct {
 	checkpoint.Overview
 	behind time.Duration

@@ -12,8 +12,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// The page is built by functions and not by html/template: a program that can execute templates is 10 MB larger, since the linker
-// must keep every exported method.
+// Functions build the page, not html/template. In a program that executes templates the linker must retain every exported method,
+// which makes it 10 MB larger.
 
 //go:embed page.css
 var css string
@@ -21,7 +21,7 @@ var css string
 //go:embed page.js
 var script string
 
-// contentPolicy lets the page load nothing but itself.
+// contentPolicy lets the page load only itself.
 var contentPolicy = "default-src 'none'; style-src '" + hash(css) + "'; script-src '" + hash(script) +
 	"'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -30,7 +30,7 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// icon is a dot in the colour of the state, since browsers ask for an icon anyhow.
+// icon returns a dot in the colour of the state. Browsers request an icon in any case.
 func icon(healthy bool) string {
 	fill := "%23b3261e"
 	if healthy {
@@ -68,7 +68,7 @@ func (s *Status) writePage(w io.Writer) error {
 				s.streamsSection(),
 				h.Section(h.Aria("labelledby", "slots-title"), h.H2(h.ID("slots-title"), g.Text("Slots and their owners")),
 					h.Div(h.ID("slots"), s.slots())),
-				h.Div(h.ID("notes"), s.notes()),
+				h.Div(h.ID("notes"), s.remarks()),
 			),
 			h.Footer(h.Nav(h.Aria("label", "Other pages"), links())),
 			h.Script(g.Raw(script)),
@@ -91,7 +91,7 @@ func links() g.Node {
 	return g.Group(all)
 }
 
-// streamsSection has the filter, which stays while the table is replaced.
+// streamsSection has the filter, which is not replaced with the table.
 func (s *Status) streamsSection() g.Node {
 	return h.Section(h.Aria("labelledby", "streams"), h.H2(h.ID("streams"), h.TabIndex("-1"), g.Text("Streams")),
 		h.Form(h.ID("filter"), h.Role("search"),
@@ -105,7 +105,7 @@ func (s *Status) streamsSection() g.Node {
 	)
 }
 
-// searched is what the filter looks in.
+// searched returns the text that the filter searches.
 func (s *Stream) searched() string {
 	return strings.ToLower(s.Resource + " " + s.Namespace + " " + string(s.State))
 }

@@ -21,7 +21,7 @@ import (
 	"kubecdc/test/hostile"
 )
 
-// manyStreams has as many streams as a large cluster, one of them with a problem, and what must not be shown.
+// manyStreams returns as many streams as a large cluster has, one of them with a problem, and texts that must not be shown.
 func manyStreams() *Status {
 	stored := &Stored{Owners: []checkpoint.SlotOwner{{Owner: "<b>kubecdc-0</b>", Held: true, Selected: []change.StreamID{}, Epoch: 3, Seq: 1234, Time: now}}}
 	for i := range 199 {
@@ -60,7 +60,7 @@ func get(t *testing.T, url string) (http.Header, string) {
 
 var tags = regexp.MustCompile(`(?s)<(script|style)>.*?</(script|style)>|<[^>]+>`)
 
-// Whatever others have put into an error, the page, the JSON and the table show it on one line, and no part of it is obeyed.
+// Whatever an error contains, the page, the JSON and the table show it on one line as text.
 func TestHostileTextsAreShownAsText(t *testing.T) {
 	for _, c := range append(hostile.Names(), hostile.Contents()...) {
 		made := func() *Status {
@@ -91,7 +91,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	}
 }
 
-// text is what a reader of the page sees.
+// text returns the visible text of the page.
 func text(page string) string {
 	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
 }
@@ -153,8 +153,8 @@ func TestTheJSONIsTheStatus(t *testing.T) {
 	}
 }
 
-// An open page gets the page again if something has happened: the age of what stays is the browser's work.
-func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
+// An open page gets a new version after a change. The browser itself updates ages.
+func TestAnOpenPageIsUpdated(t *testing.T) {
 	t.Parallel() // it waits for updates
 	var state atomic.Pointer[Status]
 	state.Store(manyStreams())
@@ -198,7 +198,7 @@ func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
 	}
 }
 
-// Many pages are open of a cluster with many streams: what they show is made once for all of them.
+// If many pages of a cluster with many streams are open, their content is made once for all.
 func TestOpenPagesShareWhatTheyShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made, s := 0, manyStreams()
@@ -212,7 +212,7 @@ func TestOpenPagesShareWhatTheyShow(t *testing.T) {
 	})
 }
 
-// Each answer takes memory until it is read: so there is a limit to them.
+// Each answer takes memory until it is read, so their number is limited.
 func TestAFloodOfRequestsIsRefused(t *testing.T) {
 	const more = 10
 	answer := make(chan bool)

@@ -13,25 +13,25 @@ import (
 
 // Report is the answer of /readyz.
 //
-// The process is ready if it holds a slot, knows the streams of its slots, no component but the selection has a problem, and every stream has had
-// its first position or an error. Neither a stream's error nor another slot's makes the process unready, because the other
-// streams and slots continue; both are listed. A stream that was ready once stays so, also during a relist. A replica on
-// standby is ready.
+// The process is ready if it holds a slot and knows the streams of its slots. Each stream must have had its first position or an
+// error. No component except the selection may have a problem. A stream's or another slot's error does not make it unready, since
+// the other streams and slots go on. Both are listed. A stream that was ready once remains ready, also during a relist. A replica
+// on standby is ready.
 type Report struct {
 	Ready    bool       `json:"ready"`
-	Standby  string     `json:"standby,omitempty"` // why this replica holds no slot, if that is as intended
+	Standby  string     `json:"standby,omitempty"` // why this replica intentionally holds no slot
 	Slots    Count      `json:"slots"`
 	Streams  Count      `json:"streams"`
-	Problems []Reported `json:"wrong"` // those that block readiness first
+	Problems []Reported `json:"wrong"` // problems that block readiness come first
 }
 
-// Count says how many of all are in order.
+// Count is how many of all are in order.
 type Count struct {
 	OK  int `json:"ok"`
 	All int `json:"all"`
 }
 
-// Reported is a problem of one component, and whether the process is ready with it.
+// Reported is a problem of one component, and whether it blocks readiness.
 type Reported struct {
 	Problem
 	Blocks bool `json:"blocks_ready"`
@@ -48,10 +48,10 @@ func ReportOf(s *live.Snapshot) Report {
 	return r
 }
 
-// Short has the streams' problems grouped by cause.
+// Short returns the report with the streams' problems grouped by cause.
 func (r Report) Short() Report {
 	short := []Reported{}
-	var groups [2]byCause // those that block readiness first
+	var groups [2]byCause // problems that block readiness first
 	for _, p := range r.Problems {
 		switch {
 		case p.Stream == "":
@@ -114,7 +114,7 @@ func (r *Report) addSlots(s *live.Snapshot) {
 	}
 }
 
-// spooling says what is in a slot's spool.
+// spooling returns the content of a slot's spool in words.
 func spooling(s *live.Spool, now time.Time) string {
 	text := "the sink does not answer: "
 	if s.Forwarding {
@@ -126,7 +126,7 @@ func spooling(s *live.Spool, now time.Time) string {
 	return fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/s.MaxBytes)
 }
 
-// isSpooling reports whether the sink is not needed now: each slot that is held has a spool, with room.
+// isSpooling reports whether the process can go on without the sink: each held slot has a spool with room.
 func isSpooling(s *live.Snapshot) bool {
 	held, spooling := 0, 0
 	for _, v := range s.Slots {
@@ -151,7 +151,7 @@ func (r *Report) addComponents(s *live.Snapshot) {
 	}
 }
 
-// addStreams adds the streams that a session works on, and those of which it is not known whether their resource was removed.
+// addStreams adds the streams of the sessions, and the streams for which it is unknown whether their resource was removed.
 func (r *Report) addStreams(s *live.Snapshot) {
 	for _, id := range slices.Sorted(maps.Keys(s.Streams)) {
 		v := s.Streams[id]

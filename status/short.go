@@ -10,37 +10,37 @@ import (
 	"kubecdc/internal/screen"
 )
 
-// Short returns the status for somebody at a terminal: what is wrong first, and all that is well in a line each.
-func (s *Status) Short(columns int, of *screen.Colours) (text plain.Own) {
+// Short returns the status for a terminal: problems first, then a line for each part without problems.
+func (s *Status) Short(columns int, colours *screen.Colours) (text plain.Own) {
 	add := func(parts ...screen.Part) { text += screen.Line(columns, parts...) + "\n" }
-	mark, state := screen.Part{Text: "✓ ", Paint: of.Added}, "all is well"
-	wrong := screen.Part{Text: "  ✕ ", Paint: of.Alert}
+	mark, state := screen.Part{Text: "✓ ", Paint: colours.Added}, "all is well"
+	wrong := screen.Part{Text: "  ✕ ", Paint: colours.Alert}
 	if !s.Healthy {
-		mark, state = screen.Part{Text: "✕ ", Paint: of.Alert}, fmt.Sprintf("%d wrong", len(s.Problems))
+		mark, state = screen.Part{Text: "✕ ", Paint: colours.Alert}, fmt.Sprintf("%d wrong", len(s.Problems))
 	}
-	add(mark, screen.Part{Text: cmp.Or(s.Cluster, "kubecdc") + ": " + state, Paint: of.Title},
-		screen.Part{Text: "  at " + screen.Clock(s.Time, time.Now()), Paint: of.Dim})
+	add(mark, screen.Part{Text: cmp.Or(s.Cluster, "kubecdc") + ": " + state, Paint: colours.Title},
+		screen.Part{Text: "  at " + screen.Clock(s.Time, time.Now()), Paint: colours.Dim})
 	for _, p := range s.Problems {
 		since := ""
 		if !p.Since.IsZero() {
 			since = " (for " + Age(s.Time.Sub(p.Since)) + ")"
 		}
-		text += screen.Line(1<<20, wrong, screen.Part{Text: p.Component + ": " + p.Text + since}) + "\n" // to be read whole
+		text += screen.Line(1<<20, wrong, screen.Part{Text: p.Component + ": " + p.Text + since}) + "\n" // not cut off, since users need all of it
 		if p.Count > 1 {
-			add(screen.Part{Text: "    " + p.whom()})
+			add(screen.Part{Text: "    " + p.streamNames()})
 		}
-		text += screen.Line(1<<20, screen.Part{Text: "    " + p.Help + ": see " + p.See, Paint: of.Dim}) + "\n"
+		text += screen.Line(1<<20, screen.Part{Text: "    " + p.Help + ": see " + p.See, Paint: colours.Dim}) + "\n"
 	}
 	if n := len(s.Past); n > 0 {
 		p := s.Past[0]
-		add(screen.Part{Text: fmt.Sprintf("  %d before, the last: %s: %s (until %s ago)", n, p.Component, p.Text, Age(s.Time.Sub(p.Until))), Paint: of.Dim})
+		add(screen.Part{Text: fmt.Sprintf("  %d before, the last: %s: %s (until %s ago)", n, p.Component, p.Text, Age(s.Time.Sub(p.Until))), Paint: colours.Dim})
 	}
 	for i := range s.Streams {
 		if v := &s.Streams[i]; v.Problem != "" {
 			add(wrong, screen.Part{Text: v.where()}, screen.Part{Text: fmt.Sprintf("  %s, complete up to %s, confirmed %s", v.State, dash(string(v.Position)), s.ago(v.Confirmed))})
 		}
 	}
-	for _, line := range []string{s.streamsThatAreWell(), s.slotsInShort(), s.serversInShort()} {
+	for _, line := range []string{s.healthyStreams(), s.slotsInShort(), s.serversInShort()} {
 		if line != "" {
 			add(screen.Part{Text: "  " + line})
 		}
@@ -55,8 +55,8 @@ func (s *Stream) where() string {
 	return s.Resource + " -n " + s.Namespace
 }
 
-// streamsThatAreWell says what is known of the streams without a problem.
-func (s *Status) streamsThatAreWell() string {
+// healthyStreams describes the streams without a problem.
+func (s *Status) healthyStreams() string {
 	well, rate := 0, 0.0
 	oldest := s.Time
 	for i := range s.Streams {

@@ -24,7 +24,7 @@ func (s *Status) WriteTable(t io.Writer) {
 		}
 		plain.Fprintf(t, "  ✕ %s: %s%s\n", p.Component, p.Text, since)
 		if p.Count > 1 {
-			plain.Fprintf(t, "    %s\n", p.whom())
+			plain.Fprintf(t, "    %s\n", p.streamNames())
 		}
 		plain.Fprintf(t, "    %s: see %s\n", p.Help, p.See)
 	}

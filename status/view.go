@@ -23,7 +23,7 @@ func since(t time.Time, suffix string) g.Node {
 	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Data("suffix", suffix), h.Title(stamp(t)), g.Text(clock(t)))
 }
 
-// clock is a time as the page without a script shows it.
+// clock formats a time for the page without a script.
 func clock(t time.Time) string {
 	if t = t.UTC(); t.Format(time.DateOnly) == time.Now().UTC().Format(time.DateOnly) {
 		return t.Format("15:04:05 UTC")
@@ -33,7 +33,7 @@ func clock(t time.Time) string {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// Age is a duration in at most two units: 42 s, 3 min, 2 h 5 min, 4 d.
+// Age formats a duration in at most two units: 42 s, 3 min, 2 h 5 min, 4 d.
 func Age(d time.Duration) string {
 	s := int(max(d, 0).Seconds())
 	switch {
@@ -56,7 +56,7 @@ func units(n int, unit string, rest int, smaller string) string {
 
 func none(text string) g.Node { return h.Span(h.Class("none"), g.Text(text)) }
 
-// mark is a sign and a word for what colour alone would say.
+// mark returns a sign and a word, since colour alone is not accessible.
 func mark(good bool, text string) g.Node {
 	sign, class := "✕", "bad"
 	if good {
@@ -76,7 +76,7 @@ func (s *Status) headline() g.Node {
 	return h.H1(h.Class("bad"), h.Span(h.Aria("hidden", "true"), g.Text("✕ ")), g.Text(text))
 }
 
-// mostProblems is how many problems the page lists above the table, which has those of all streams.
+// mostProblems is how many problems the page lists above the table. The table has the problems of all streams.
 const mostProblems = 20
 
 func (s *Status) problems() g.Node {
@@ -88,7 +88,7 @@ func (s *Status) problems() g.Node {
 		p := &s.Problems[i]
 		items = append(items, h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text), g.Iff(!p.Since.IsZero(), func() g.Node {
 			return h.Span(h.Class("quiet"), g.Text(" – for "), since(p.Since, ""))
-		}), h.Small(g.If(p.Count > 1, g.Text(p.whom()+". ")), g.Text(upperFirst(p.Help)+": see "), h.Code(g.Text(p.See)))))
+		}), h.Small(g.If(p.Count > 1, g.Text(p.streamNames()+". ")), g.Text(upperFirst(p.Help)+": see "), h.Code(g.Text(p.See)))))
 	}
 	if more := len(s.Problems) - mostProblems; more > 0 {
 		items = append(items, h.Li(g.Textf("and %d more: the table shows streams with a problem first", more)))
@@ -97,8 +97,8 @@ func (s *Status) problems() g.Node {
 		h.Ul(items...))
 }
 
-// whom names the streams that have a problem.
-func (p *Problem) whom() string {
+// streamNames returns the names of the streams with a problem.
+func (p *Problem) streamNames() string {
 	text := fmt.Sprintf("%d streams: %s", p.Count, strings.Join(p.Names, ", "))
 	if more := p.Count - len(p.Names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -117,7 +117,7 @@ func (s *Status) past() g.Node {
 	})))
 }
 
-// facts are the few numbers that say most.
+// facts are the few most important numbers.
 func (s *Status) facts() g.Node {
 	fact := func(name string, value ...g.Node) g.Node { return h.Div(h.Dt(g.Text(name)), h.Dd(value...)) }
 	all := []g.Node{fact("Streams in order", g.Textf("%d of %d", s.inOrder(), len(s.Streams)))}
@@ -182,7 +182,7 @@ func perSecond(rate float64) string {
 	return humanize.Comma(int64(math.Round(rate))) + "/s"
 }
 
-// table has roles of its own, since style sheets for narrow screens take those of the elements away.
+// table sets ARIA roles, since style sheets for narrow screens remove the roles of table elements.
 func table(caption string, columns []string, rows []g.Node) g.Node {
 	var heads []g.Node
 	for _, c := range columns {
@@ -240,7 +240,7 @@ func (s *Stream) row(columns []string) g.Node {
 	)
 }
 
-// breakable lets a long name be broken after a dot.
+// breakable permits a line break after each dot of a long name.
 func breakable(name string) g.Node {
 	parts := strings.SplitAfter(name, ".")
 	return g.Group{g.Text(parts[0]), g.Map(parts[1:], func(part string) g.Node { return g.Group{h.Wbr(), g.Text(part)} })}
@@ -301,6 +301,6 @@ func (s *Status) slots() g.Node {
 	return table("Slots and their owners", columns, rows)
 }
 
-func (s *Status) notes() g.Node {
+func (s *Status) remarks() g.Node {
 	return g.Map(s.Notes, func(text string) g.Node { return h.P(h.Class("quiet"), g.Text(text)) })
 }

@@ -8,8 +8,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// IsBookkeeping reports whether a cluster makes such changes all the time by itself: those of Leases and Events, and updates of a Node that
-// are heartbeats and nothing else.
+// IsBookkeeping reports whether a change is one that a cluster makes by itself all the time. These are changes of Leases and
+// Events, and updates of a Node that are only heartbeats.
 func IsBookkeeping(c *change.Change) bool {
 	switch change.ResourceOf(c.Stream.ID()).ID() {
 	case "leases.coordination.k8s.io", "events", "events.events.k8s.io":
@@ -22,11 +22,11 @@ func IsBookkeeping(c *change.Change) bool {
 
 var beat = regexp.MustCompile(`"lastHeartbeatTime":"[^"]*"`)
 
-// isHeartbeat reports whether two states of a Node differ in nothing but what a kubelet's heartbeat changes.
+// isHeartbeat reports whether two states of a Node differ only in what a kubelet's heartbeat changes.
 func isHeartbeat(before, after []byte) bool {
-	was, is := rawjson.Member(before, "metadata"), rawjson.Member(after, "metadata")
+	old, now := rawjson.Member(before, "metadata"), rawjson.Member(after, "metadata")
 	for _, name := range []string{"labels", "annotations", "finalizers", "deletionTimestamp"} {
-		if !rawjson.Same(rawjson.Member(was, name), rawjson.Member(is, name)) {
+		if !rawjson.Same(rawjson.Member(old, name), rawjson.Member(now, name)) {
 			return false
 		}
 	}

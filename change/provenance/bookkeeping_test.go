@@ -8,7 +8,7 @@ import (
 	"kubecdc/change/provenance"
 )
 
-// A Node that becomes unready, or gets a label, is no heartbeat.
+// A Node that becomes unready, or gets a label, is not a heartbeat.
 func TestBookkeepingIsWhatAClusterDoesByItself(t *testing.T) {
 	node := func(label, ready, beat string) []byte {
 		return fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{"a":%q}},"spec":{},"status":{"conditions":[{"type":"Ready","status":%q,"lastHeartbeatTime":%q}]}}`,

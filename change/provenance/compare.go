@@ -7,64 +7,64 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// pair has two states of a value, or one: the other cursor is at no value.
-type pair struct{ was, is rawjson.Cursor }
+// pair has two states of a value. If the value is in only one of them, the other cursor is at no value.
+type pair struct{ was, now rawjson.Cursor }
 
-func (p *pair) areObjects() bool { return p.was.AtObject() && p.is.AtObject() }
+func (p *pair) areObjects() bool { return p.was.AtObject() && p.now.AtObject() }
 
-// equal passes both values. Of values that are equal only the new one is read, unless the other one was read back from a log in Avro,
-// which has the members of objects in another order.
+// equal passes both values. If they are equal, usually only the new one is parsed. Both are parsed if the other one was read back
+// from a log in Avro, which has the members of objects in another order.
 func (p *pair) equal() bool {
-	is := p.is.Skip()
-	return p.was.Pass(is) || rawjson.Same(p.was.Skip(), is)
+	now := p.now.Skip()
+	return p.was.Pass(now) || rawjson.Same(p.was.Skip(), now)
 }
 
-// same passes what both states have alike: all that is left, or else the value that comes next. It reads nothing behind the first byte
-// that differs.
+// same passes what is the same in both states: everything that is left, or otherwise the next value. It reads nothing after the
+// first byte that differs.
 func (p *pair) same() bool {
-	was, is := p.was.Rest(), p.is.Rest()
-	alike := delta.CommonPrefix(was, is)
+	was, now := p.was.Rest(), p.now.Rest()
+	alike := delta.CommonPrefix(was, now)
 	n := alike
-	if alike < max(len(was), len(is)) {
-		value := rawjson.At(is[:alike])
+	if alike < max(len(was), len(now)) {
+		value := rawjson.At(now[:alike])
 		if n = len(value.Skip()); n == alike {
-			return false // it may go on
+			return false // the value may continue
 		}
 	}
 	p.was.Advance(n)
-	p.is.Advance(n)
+	p.now.Advance(n)
 	return true
 }
 
-// members calls visit before each member of two objects, or of one of them; visit must pass the values. The API server
-// writes the members of an object in the same order each time, so they are taken in pairs as long as their names are equal. After
-// that visit can end it by returning false.
+// members calls visit for each member of two objects, or of one of them. visit must pass the values. The API server writes an
+// object's members in the same order each time. So they are taken in pairs as long as their names are equal. After that, visit
+// can stop by returning false.
 func (p *pair) members(visit func(name []byte, p *pair) bool) {
 	p.was.Enter()
-	p.is.Enter()
+	p.now.Enter()
 	for {
-		start := p.is
-		name, more := p.is.Member()
+		start := p.now
+		name, more := p.now.Member()
 		if !more && !p.was.Element() {
 			break
 		}
-		if !more || !p.was.PassTo(p.is.Since(&start)) {
-			p.is = start
+		if !more || !p.was.PassTo(p.now.Since(&start)) {
+			p.now = start
 			p.rest(visit)
 			break
 		}
 		visit(name, p)
 	}
 	p.was.Leave()
-	p.is.Leave()
+	p.now.Leave()
 }
 
-// rest visits the members that are left, which may be in any order.
+// rest visits the remaining members, which may be in any order.
 func (p *pair) rest(visit func(name []byte, p *pair) bool) {
-	before, after := membersOf(&p.was), membersOf(&p.is)
+	before, after := membersOf(&p.was), membersOf(&p.now)
 	names := lookup{all: before}
 	for _, m := range after {
-		one := pair{is: rawjson.At(m.value)}
+		one := pair{now: rawjson.At(m.value)}
 		if old := names.find(m.name); old != nil {
 			one.was, old.seen = rawjson.At(old.value), true
 		}
@@ -84,7 +84,7 @@ type member struct {
 	seen        bool
 }
 
-// lookup finds members by name, mostly each behind the one before. It makes an index once it has compared many.
+// lookup finds members by name. Usually each one comes after the one before. It makes an index once it has compared many.
 type lookup struct {
 	all            []member
 	next, compared int

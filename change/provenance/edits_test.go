@@ -13,11 +13,11 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Whatever is edited of an object, the fields and managers are those that are found by reading both states in full, in which an entry of
-// managedFields is looked for among all of the other state.
+// After random edits, the fields and managers are the same as those found by decoding. That compares each entry of managedFields
+// with all entries of the other state.
 func TestRandomEdits(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	told, managed := 0, 0
+	found, managed := 0, 0
 	for range 3000 {
 		o := randomObject(random)
 		managedFields := o.elements[1].elements[3]
@@ -38,14 +38,14 @@ func TestRandomEdits(t *testing.T) {
 			t.Fatalf("managers %q, want %q; fields %q, want %q\n%s\n%s", c.Provenance.Managers, managers, got, fields, before, after)
 		}
 		if len(c.Provenance.Fields) > 0 {
-			told++
+			found++
 		}
 		if managers != "" {
 			managed++
 		}
 	}
-	if told < 500 || managed < 100 {
-		t.Errorf("only %d changes have fields, and %d managers", told, managed)
+	if found < 500 || managed < 100 {
+		t.Errorf("only %d changes have fields, and %d managers", found, managed)
 	}
 }
 
@@ -55,10 +55,10 @@ type value struct {
 	names    []string // raw
 	elements []*value
 	array    bool
-	fixed    bool // a scalar that is not edited: the API server writes no entry of managedFields with another
+	fixed    bool // a scalar that is not edited: the API server never changes it in an entry of managedFields
 }
 
-// randomObject has few fields, so that no list of them is cut.
+// randomObject has few fields, so that their lists are never cut.
 func randomObject(random *rand.Rand) *value {
 	metadata := &value{names: []string{"name", "resourceVersion", "labels", "managedFields"}, elements: []*value{
 		{scalar: `"web"`}, {scalar: `"1"`}, randomValue(random, 1), {array: true}}}
@@ -93,7 +93,7 @@ func randomValue(random *rand.Rand, depth int) *value {
 	return v
 }
 
-// edit changes one thing somewhere in it, or sorts members otherwise.
+// edit changes one thing somewhere in the value, or changes the order of members.
 func (v *value) edit(random *rand.Rand) {
 	i := -1
 	if len(v.elements) > 0 {
@@ -124,7 +124,7 @@ func (v *value) edit(random *rand.Rand) {
 	}
 }
 
-// text writes it as the API server does.
+// text returns the value as the API server writes it.
 func (v *value) text() []byte {
 	if v.scalar != "" {
 		return []byte(v.scalar)
@@ -146,7 +146,7 @@ func (v *value) text() []byte {
 	return append(out, ends[1])
 }
 
-// sorted writes a text with the members of objects sorted.
+// sorted returns a text with the members of objects sorted.
 func sorted(text []byte) string {
 	tokens := rawjson.Scan(nil, text)
 	var write func(i int32) string
@@ -157,11 +157,11 @@ func sorted(text []byte) string {
 			return string(text[token.Start:token.End])
 		}
 		var all []string
-		for at := i + 1; at < token.Next; at = tokens[at].Next {
-			one := write(at)
+		for next := i + 1; next < token.Next; next = tokens[next].Next {
+			one := write(next)
 			if kind == '{' {
-				at = tokens[at].Next
-				one += ":" + write(at)
+				next = tokens[next].Next
+				one += ":" + write(next)
 			}
 			all = append(all, one)
 		}
@@ -173,7 +173,7 @@ func sorted(text []byte) string {
 	return write(0)
 }
 
-// membersByName has the members of an object; nil if it is none. Names are as in a list of fields.
+// membersByName returns the members of an object, or nil if the text is not an object. Names are as in a list of fields.
 func membersByName(text []byte) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if len(text) == 0 || text[0] != '{' || json.Unmarshal(text, &all) != nil {
@@ -185,15 +185,15 @@ func membersByName(text []byte) map[string]json.RawMessage {
 func fieldsByTrees(before, after []byte) (paths []string) {
 	b, a := membersByName(before), membersByName(after)
 	for _, top := range slices.Sorted(maps.Keys(union(a, b))) {
-		if was, is := membersByName(b[top]), membersByName(a[top]); was == nil || is == nil {
+		if was, now := membersByName(b[top]), membersByName(a[top]); was == nil || now == nil {
 			if different(b[top], a[top]) {
 				paths = append(paths, top)
 			}
 			continue
 		} else {
-			for name := range union(was, is) {
+			for name := range union(was, now) {
 				known := top == "metadata" && (name == "resourceVersion" || name == "managedFields")
-				if !known && different(was[name], is[name]) {
+				if !known && different(was[name], now[name]) {
 					paths = append(paths, top+"."+name)
 				}
 			}
@@ -219,7 +219,7 @@ func different(a, b []byte) bool {
 	return (a == nil) != (b == nil) || a != nil && sorted(a) != sorted(b)
 }
 
-// managersByAll lists the managers by the entries of both states, each of which is compared with all others.
+// managersByAll lists the managers by the entries of both states, comparing each entry with all others.
 func managersByAll(before, after []byte) string {
 	var r Reader
 	entriesOf := func(object []byte) (all []json.RawMessage, ok bool) {
@@ -227,7 +227,7 @@ func managersByAll(before, after []byte) string {
 		return all, raw != nil && json.Unmarshal(raw, &all) == nil
 	}
 	was, ok1 := entriesOf(before)
-	is, ok2 := entriesOf(after)
+	now, ok2 := entriesOf(after)
 	if !ok1 || !ok2 {
 		return ""
 	}
@@ -235,11 +235,11 @@ func managersByAll(before, after []byte) string {
 		return !slices.ContainsFunc(all, func(other json.RawMessage) bool { return !different(one, other) })
 	}
 	for _, raw := range was {
-		if lacks(is, raw) {
+		if lacks(now, raw) {
 			r.before = append(r.before, readEntry(raw))
 		}
 	}
-	for _, raw := range is {
+	for _, raw := range now {
 		if lacks(was, raw) {
 			r.after = append(r.after, readEntry(raw))
 		}

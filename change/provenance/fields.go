@@ -8,7 +8,7 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// A list of fields has at most maxFields paths and maxBytes bytes. After a list that is cut comes cutMark.
+// A list of fields has at most maxFields paths and maxBytes bytes. A list that was cut is followed by cutMark.
 const (
 	maxFields = 10
 	maxBytes  = 1000
@@ -22,11 +22,11 @@ type update struct {
 	fields   int
 	cut      bool
 	top      []byte   // the member whose members are compared
-	metadata metadata // of the new state: what of its times is new
-	managed  bool     // before and after have the managedFields of both states
+	metadata metadata // the new state's, with the times that are new
+	managed  bool     // before and after are the managedFields of both states
 }
 
-// updated sets what two states of the object tell. A time that did not move says nothing: the API server leaves it as it was
+// updated sets what two states of the object show. A time that did not change means nothing: the API server leaves it as it was
 // when it knows no manager of the change.
 func (r *Reader) updated(c *change.Change) {
 	if c.Before == nil || change.IsStub(c.Before) {
@@ -64,23 +64,23 @@ func (u *update) member(name []byte, p *pair) bool {
 
 func (u *update) inMetadata(name []byte, p *pair) bool {
 	switch string(name) {
-	case "resourceVersion", "generation": // each update, and each update of spec, changes them
+	case "resourceVersion", "generation": // every update changes the first, and every update of spec the second
 		p.equal()
 	case "managedFields":
-		if u.managed = p.was.AtArray() && p.is.AtArray(); u.managed {
+		if u.managed = p.was.AtArray() && p.now.AtArray(); u.managed {
 			u.readChanged(p)
 		} else {
 			p.equal()
 		}
 	case "deletionTimestamp":
-		after := p.is
+		after := p.now
 		if was := p.was.Skip(); len(was) == 0 {
 			u.metadata.deleted = timeOf(after.Skip())
 			u.addField(name)
 		}
-		p.is.Skip()
+		p.now.Skip()
 	case "deletionGracePeriodSeconds":
-		after := p.is
+		after := p.now
 		u.metadata.grace = after.Skip()
 		return u.inner(name, p)
 	default:

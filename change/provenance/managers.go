@@ -19,29 +19,29 @@ type entry struct {
 	fields                                      []byte // fieldsV1
 }
 
-// same reports whether two entries are of the same manager, doing the same kind of thing.
+// same reports whether two entries are of the same manager and operation.
 func (e *entry) same(other *entry) bool {
 	return bytes.Equal(e.manager, other.manager) && bytes.Equal(e.operation, other.operation) &&
 		bytes.Equal(e.apiVersion, other.apiVersion) && bytes.Equal(e.subresource, other.subresource)
 }
 
-// mostEntries bounds how many entries of each state are compared, each with each. The API server keeps ten of updates, and one of each manager
-// that applies; a client may write thousands.
+// mostEntries limits how many entries of each state are compared, each with each. The API server retains ten entries of updates,
+// and one for each manager that applies. A client may write thousands.
 const mostEntries = 500
 
-// readChanged reads the entries of both states that the other one does not have, or none if there are too many to compare. The API server
-// writes no entry twice.
+// readChanged reads each state's entries that the other one does not have, or none if there are too many to compare. The API
+// server never writes an entry twice.
 func (r *Reader) readChanged(p *pair) {
 	r.before, r.after = r.before[:0], r.after[:0]
-	was, is := managedFields(&p.was), managedFields(&p.is)
-	if bytes.Equal(was, is) {
+	was, now := managedFields(&p.was), managedFields(&p.now)
+	if bytes.Equal(was, now) {
 		return
 	}
-	same := commonEntries(was, is)
+	same := commonEntries(was, now)
 	for raw := range elements(was, same) {
 		r.before = append(r.before, entry{raw: raw})
 	}
-	for raw := range elements(is, same) {
+	for raw := range elements(now, same) {
 		if max(len(r.before), len(r.after)) >= mostEntries {
 			r.before, r.after = r.before[:0], r.after[:0]
 			return
@@ -57,10 +57,10 @@ func (r *Reader) readChanged(p *pair) {
 	}
 }
 
-// managedFields passes managedFields and returns its text. To read all of it would take longer than everything else, so this
-// looks for its end. Of what the API server writes, the first array that ends after it began is its own: the sets of
-// fields in it have no arrays (FieldsV1). What looks like its end may stand in a string; then its quote ends the string, and no name
-// follows.
+// managedFields passes managedFields and returns its text. Parsing all of it would take longer than everything else, so this
+// searches for its end. The first array that ends after the beginning is its own, because the API server writes the sets of
+// fields in it without arrays (FieldsV1). A string may contain what seems to be the end. Then the string's quote follows, and no
+// name.
 func managedFields(c *rawjson.Cursor) []byte {
 	rest := c.Rest()
 	if !bytes.HasPrefix(rest, []byte(`[{"`)) {
@@ -83,25 +83,25 @@ func managedFields(c *rawjson.Cursor) []byte {
 	}
 }
 
-// beginsName reports whether a letter comes next: after the quote that ends a string there is none.
+// beginsName reports whether a letter comes next. After the quote that ends a string, there is none.
 func beginsName(b []byte) bool { return len(b) > 0 && (b[0]|0x20 >= 'a' && b[0]|0x20 <= 'z') }
 
-// commonEntries returns where the first entry begins that may differ: those before it are the same in both.
+// commonEntries returns the offset of the first entry that may differ. The entries before it are the same in both.
 func commonEntries(a, b []byte) int {
 	for n := delta.CommonPrefix(a, b); n > 0; {
-		at := bytes.LastIndex(a[:n], entryBegins)
-		if at < 0 {
+		end := bytes.LastIndex(a[:n], entryBegins)
+		if end < 0 {
 			break
 		}
-		if begin := at + 2; begin+2 < n && beginsName(a[begin+2:]) {
+		if begin := end + 2; begin+2 < n && beginsName(a[begin+2:]) {
 			return begin
 		}
-		n = at + len(entryBegins) - 1
+		n = end + len(entryBegins) - 1
 	}
 	return 1
 }
 
-// elements iterates over the entries of managedFields from an offset on.
+// elements iterates over the entries of managedFields, starting at an offset.
 func elements(array []byte, from int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if len(array) < 2 {
@@ -118,18 +118,18 @@ func elements(array []byte, from int) iter.Seq[[]byte] {
 	}
 }
 
-// entryBegins is how an entry begins that follows another one: an object without a name.
+// entryBegins is the beginning of an entry that follows another one: an object, without the name.
 var entryBegins = []byte(`},{"`)
 
 // entryEnd returns where the first entry ends.
 func entryEnd(array []byte) int {
-	for at := 0; ; {
-		n := bytes.Index(array[at:], entryBegins)
+	for place := 0; ; {
+		n := bytes.Index(array[place:], entryBegins)
 		if n < 0 {
 			return len(array)
 		}
-		if at += n + 4; beginsName(array[at:]) {
-			return at - 3
+		if place += n + 4; beginsName(array[place:]) {
+			return place - 3
 		}
 	}
 }
@@ -156,7 +156,8 @@ func readEntry(raw []byte) entry {
 	return e
 }
 
-// newestTime returns the newest time in managedFields; nil if there is none. Of an entry it reads no more than what comes before the time.
+// newestTime returns the newest time in managedFields, or nil if there is none. It does not read what comes after an entry's
+// time.
 func newestTime(managedFields []byte) (newest []byte) {
 	for raw := range elements(managedFields, 1) {
 		c := rawjson.At(raw)
@@ -166,8 +167,8 @@ func newestTime(managedFields []byte) (newest []byte) {
 			if string(name) != "time" {
 				continue
 			}
-			if at := timeOf(value); bytes.Compare(at, newest) > 0 {
-				newest = at
+			if moment := timeOf(value); bytes.Compare(moment, newest) > 0 {
+				newest = moment
 			}
 			break
 		}
@@ -175,7 +176,7 @@ func newestTime(managedFields []byte) (newest []byte) {
 	return newest
 }
 
-// newestOf returns the newest time of entries; nil if none has one.
+// newestOf returns the newest time of entries, or nil if none has one.
 func newestOf(entries []entry) (newest []byte) {
 	for i := range entries {
 		if bytes.Compare(entries[i].time, newest) > 0 {
@@ -185,10 +186,10 @@ func newestOf(entries []entry) (newest []byte) {
 	return newest
 }
 
-// compareManagers lists the managers whose entries are new or have another time. If there are none, these are the managers whose
-// entries have more fields: times are of whole seconds. A manager whose fields another one took, or removed, has another entry too, and
-// did nothing; nor did that of entries which the API server merges when there are too many. moved is the newest time, if that is newer
-// than what it replaces.
+// compareManagers lists the managers whose entries are new or have another time. If there are none, it lists those whose entries
+// have more fields, because times only have seconds. A manager that lost fields to another one has a changed entry too, but is
+// not listed. Neither is the manager of the entries that the API server merges when there are too many. moved is the newest time,
+// if it is newer than what it replaces.
 func (r *Reader) compareManagers() (managers, moved []byte) {
 	from := len(r.out)
 	for _, byTime := range []bool{true, false} {
@@ -215,10 +216,10 @@ const ancient = `"ancient-changes"`
 // fieldSet is a set of fields: a name, and the set within it.
 type fieldSet map[string]fieldSet
 
-// gained reports whether an entry has a field that it did not have.
+// gained reports whether an entry has a field that it did not have before.
 func (e *entry) gained(was *entry) bool {
-	var is, had fieldSet
-	return json.Unmarshal(e.fields, &is) == nil && json.Unmarshal(was.fields, &had) == nil && had.lacks(is)
+	var has, had fieldSet
+	return json.Unmarshal(e.fields, &has) == nil && json.Unmarshal(was.fields, &had) == nil && had.lacks(has)
 }
 
 // lacks reports whether the other set has a field that the set does not have.

@@ -1,5 +1,5 @@
-// Package provenance finds out who changed what of an object, and when, from what the object itself tells: its managedFields, its
-// timestamps, and what differs between its two states. It reads JSON that was checked before, and decodes nothing of it.
+// Package provenance finds out who changed what in an object, and when. It uses only the object: its managedFields, its
+// timestamps, and the differences between its two states. It reads JSON that was checked before, and does not decode it.
 package provenance
 
 import (
@@ -30,8 +30,8 @@ func (r *Reader) ReadAll(b *change.Batch) {
 // Reset begins a batch.
 func (r *Reader) Reset() { r.out = r.out[:0] }
 
-// Read sets c.Provenance. It is valid until Reset. A time that is later than the exporter saw the change is not believed: the clocks
-// differ.
+// Read sets c.Provenance. It is valid until Reset. A time is ignored if it is later than when the exporter observed the change,
+// because the clocks differ.
 func (r *Reader) Read(c *change.Change) {
 	c.Provenance = change.Provenance{}
 	switch c.Op {
@@ -50,7 +50,7 @@ func (r *Reader) Read(c *change.Change) {
 	}
 }
 
-// created takes the object's own time and managers, unless the object may be older, and only selected since it was changed.
+// created sets the object's own time and managers, unless the object may be older, and only selected since it was changed.
 func (r *Reader) created(c *change.Change) {
 	m := metadataOf(c.After)
 	if c.Stream.LabelSelector != "" || c.Stream.FieldSelector != "" {
@@ -69,8 +69,8 @@ func (r *Reader) created(c *change.Change) {
 	c.Provenance.Managers = r.since(from)
 }
 
-// deleted knows when a grace period ended, if nothing that happened later is known. Otherwise nothing of the object tells when it
-// was deleted: its deletionTimestamp is when that was requested.
+// deleted sets the end of the grace period, unless something is known to have happened later. Otherwise the object does not show
+// when it was deleted: its deletionTimestamp is when that was requested.
 func (r *Reader) deleted(c *change.Change) {
 	m := metadataOf(c.Before)
 	if m.deleted == nil {
@@ -82,7 +82,7 @@ func (r *Reader) deleted(c *change.Change) {
 	}
 }
 
-// metadata has what metadata tells of times.
+// metadata has the times in an object's metadata.
 type metadata struct {
 	created, deleted []byte // times, as text
 	grace            []byte // a number of seconds
@@ -121,21 +121,21 @@ func (m *metadata) read(c *rawjson.Cursor) {
 	}
 }
 
-// newest is the last time at which the object is known to have changed.
-func (m *metadata) newest() (at time.Time, from change.TimeSource) {
+// newest returns the last time at which the object is known to have changed.
+func (m *metadata) newest() (moment time.Time, from change.TimeSource) {
 	last := m.created
 	from = change.FromCreationTimestamp
 	if managed := newestTime(m.managedFields); bytes.Compare(managed, last) >= 0 {
 		last, from = managed, change.FromManagedFields
 	}
-	at = parseTime(last)
-	if requested := m.requested(); requested.After(at) {
-		at, from = requested, change.FromDeletionTimestamp
+	moment = parseTime(last)
+	if requested := m.requested(); requested.After(moment) {
+		moment, from = requested, change.FromDeletionTimestamp
 	}
-	return at, from
+	return moment, from
 }
 
-// requested is when the deletion was requested: deletionTimestamp is the end of the grace period. Zero: it was not.
+// requested returns when the deletion was requested, or zero if it was not. deletionTimestamp is the end of the grace period.
 func (m *metadata) requested() time.Time {
 	if m.deleted == nil {
 		return time.Time{}
@@ -144,8 +144,8 @@ func (m *metadata) requested() time.Time {
 	return parseTime(m.deleted).Add(-time.Duration(seconds) * time.Second)
 }
 
-// timeOf returns the inside of a timestamp as the API server writes it: in UTC and to the second, so that the order of bytes is that
-// of times. It returns nil for anything else.
+// timeOf returns the inside of a timestamp as the API server writes it, or nil for anything else. It is in UTC and has seconds,
+// so that the order of bytes is the order of times.
 func timeOf(value []byte) []byte {
 	const layout = `"2006-01-02T15:04:05Z"`
 	if len(value) != len(layout) || value[0] != '"' || value[len(layout)-2] != 'Z' {
@@ -154,7 +154,7 @@ func timeOf(value []byte) []byte {
 	return value[1 : len(layout)-1]
 }
 
-// parseTime returns the time of a text that timeOf has returned; zero if it is none.
+// parseTime returns the time of a text from timeOf. For any other text it returns zero.
 func parseTime(text []byte) (t time.Time) {
 	if text != nil {
 		t, _ = time.Parse(time.RFC3339, string(text))

@@ -19,7 +19,7 @@ var (
 	seen        = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// object is a Deployment as kube-apiserver writes it; the managedFields are entries like "kubectl Update 11:00:00 spec.replicas".
+// object returns a Deployment as kube-apiserver writes it. managers are entries like "kubectl Update 11:00:00 spec.replicas".
 func object(metadata, rest string, managers ...string) []byte {
 	var entries []string
 	for _, m := range managers {
@@ -88,14 +88,14 @@ func TestWhatAnObjectTells(t *testing.T) {
 	}
 }
 
-// telling is a change, and what its objects tell of it.
+// telling is a change, and what its objects show about it.
 type telling struct {
 	name          string
 	op            change.Op
 	before, after []byte
 	inferred      bool
 	stream        *change.Stream
-	time          string // empty: not told
+	time          string // empty if it is unknown
 	source        change.TimeSource
 	managers      string
 	fields        string
@@ -107,7 +107,7 @@ func (tc telling) check(t *testing.T) {
 		c.Stream = tc.stream
 	}
 	new(Reader).Read(&c)
-	at, source := c.Happened()
+	happened, source := c.Happened()
 	want, wantSource := seen, change.FromExporter
 	if tc.time != "" {
 		clock, err := time.Parse(time.TimeOnly, tc.time)
@@ -116,8 +116,8 @@ func (tc telling) check(t *testing.T) {
 		}
 		want, wantSource = seen.Truncate(24*time.Hour).Add(clock.Sub(clock.Truncate(24*time.Hour))), tc.source
 	}
-	if !at.Equal(want) || source != wantSource {
-		t.Errorf("it happened at %s by %s, want %s by %s", at, source, want, wantSource)
+	if !happened.Equal(want) || source != wantSource {
+		t.Errorf("it happened at %s by %s, want %s by %s", happened, source, want, wantSource)
 	}
 	if got := string(c.Provenance.Managers); got != tc.managers {
 		t.Errorf("managers %q, want %q", got, tc.managers)
@@ -127,7 +127,7 @@ func (tc telling) check(t *testing.T) {
 	}
 }
 
-// Custom resources come with their members sorted, so what follows the fields of an entry is something else.
+// The members of custom resources are sorted, so an entry's fields are followed by something else.
 func TestSortedObject(t *testing.T) {
 	sorted := func(raw []byte) []byte {
 		var v any
@@ -141,12 +141,12 @@ func TestSortedObject(t *testing.T) {
 		Before: sorted(object("", "", "kubectl Update 10:00:00 x", "controller Update 10:30:00 y status")),
 		After:  sorted(object("", `,"data":{"a.b":1}`, "kubectl Update 10:00:00 x", "controller Update 11:00:00 y status"))}
 	new(Reader).Read(&c)
-	if at, _ := c.Happened(); string(c.Provenance.Managers) != "controller" || string(c.Provenance.Fields) != "data" || at.Hour() != 11 {
-		t.Errorf("managers %q, fields %q, time %s", c.Provenance.Managers, c.Provenance.Fields, at)
+	if happened, _ := c.Happened(); string(c.Provenance.Managers) != "controller" || string(c.Provenance.Fields) != "data" || happened.Hour() != 11 {
+		t.Errorf("managers %q, fields %q, time %s", c.Provenance.Managers, c.Provenance.Fields, happened)
 	}
 }
 
-// Whatever characters managers and fields have in their names, what is found is what decoding finds.
+// Whatever characters managers and fields have in their names, the result is the same as by decoding.
 func TestHostileNames(t *testing.T) {
 	pieces := []string{`]`, `],`, `]}`, `]},`, `},{`, `{`, `}`, `:`, `"`, `\`, `,`, `a`, ` `, `fieldsV1`, `V1":{`, `}]`, `.`, `é`}
 	random := rand.New(rand.NewPCG(rand.Uint64(), 1))
@@ -207,8 +207,8 @@ func TestReorderedState(t *testing.T) {
 	c := change.Change{Stream: deployments, Op: change.Update, Time: seen, Before: before,
 		After: object("", `,"spec":{"list":[{"b":1,"a":[{"d":1,"c":2}]}],"new":1}`, "kubectl Update 10:00:00 z", "controller Update 11:00:00 y")}
 	new(Reader).Read(&c)
-	if at, _ := c.Happened(); string(c.Provenance.Managers) != "kubectl" || string(c.Provenance.Fields) != "spec.new" || !at.Equal(seen) {
-		t.Errorf("managers %q, fields %q, time %s", c.Provenance.Managers, c.Provenance.Fields, at)
+	if happened, _ := c.Happened(); string(c.Provenance.Managers) != "kubectl" || string(c.Provenance.Fields) != "spec.new" || !happened.Equal(seen) {
+		t.Errorf("managers %q, fields %q, time %s", c.Provenance.Managers, c.Provenance.Fields, happened)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestLongListIsCut(t *testing.T) {
 	}
 }
 
-// FuzzFields compares the fields with those that decoding finds, and shows that no text makes Tell fail.
+// FuzzFields compares the fields with those found by decoding, and shows that no text makes Read fail.
 func FuzzFields(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1,"c":[1,"}"]},"d":2}`), []byte(`{"a":{"b":12,"c":[1,"}"]},"e":{}}`))
 	f.Add(object("", `,"spec":{"a":"\\\"","b":{}}`, "x Update 10:00:00 a"), object("", ` , "spec" : {"b":{ }}`, "x Update 11:00:00 a"))

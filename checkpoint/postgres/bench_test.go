@@ -14,12 +14,12 @@ import (
 	"kubecdc/test/servers"
 )
 
-// BenchmarkCommit commits batches of 1,000 updates with bodies of about 4 KB. What counts is upserts/cpu-s: how
-// many a second of this process's CPU pays for; the server's CPU is not in it.
+// BenchmarkCommit commits batches of 1,000 updates with bodies of about 4 KB. Its result is upserts/cpu-s, how many upserts a
+// second of this process's CPU makes. The server's CPU is not included.
 func BenchmarkCommit(b *testing.B) {
 	store := open(b, servers.SharedPostgres(b).URL)
 	defer store.Close()
-	name := servers.UniqueName() // a cluster of its own
+	name := servers.UniqueName() // a separate cluster
 	checkpointtest.Bind(b, store, name, name)
 	state, err := store.Acquire(b.Context(), 0, "a", time.Hour)
 	if err != nil {
@@ -40,7 +40,7 @@ func BenchmarkCommit(b *testing.B) {
 	b.ReportMetric(upserts/b.Elapsed().Seconds(), "upserts/s")
 }
 
-// pods are as like each other as pods of one cluster are.
+// pods returns pods that are as similar as the pods of one cluster.
 func pods(n int) []checkpoint.Object {
 	r := rand.New(rand.NewPCG(1, 2))
 	objects := make([]checkpoint.Object, n)

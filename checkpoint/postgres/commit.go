@@ -10,21 +10,21 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// Commit sends the whole batch in one statement and one round trip: see commit_batch in the migrations.
+// Commit sends the batch in one statement and one round trip: see commit_batch in the migrations.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	op := fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot)
-	if len(c.Controls) > 0 { // they come first, since most commits have none and need one statement only
+	if len(c.Controls) > 0 { // a statement of their own, since most commits have none
 		err := s.Owned(ctx, c.Slot, c.Epoch, func(t *tables.Tx) error { return t.KeepControls(c.Controls) })
 		if err != nil {
 			return s.db.Fail(op, err)
 		}
 	}
 	answer, err := s.commit(ctx, c)
-	return s.answered(op, answer, err)
+	return s.errorOf(op, answer, err)
 }
 
-// answered gives the error that the answer of a function in the migrations stands for.
-func (s *Store) answered(op, answer string, err error) error {
+// errorOf returns the error for the answer of a function in the migrations.
+func (s *Store) errorOf(op, answer string, err error) error {
 	switch {
 	case err != nil:
 	case answer == "fenced":
@@ -44,13 +44,13 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 	})
 }
 
-// owner gives the parameters that say which owner of which slot calls.
+// owner returns the parameters with the caller's slot and epoch.
 func (s *Store) owner(slot int, epoch int64) []pgdb.Param {
 	params := make([]pgdb.Param, 0, 20)
 	return append(params, pgdb.Int4("in_cluster", int32(s.Cluster())), pgdb.Int4("in_slot", int32(slot)), pgdb.Int8("in_epoch", epoch))
 }
 
-// callWithRows makes the rows of the commit, and lends them to call.
+// callWithRows makes the rows of the commit, and calls call with them. They are valid until call returns.
 func (s *Store) callWithRows(ctx context.Context, c checkpoint.Commit, call func(*commitRows) (string, error)) (string, error) {
 	if err := s.Bound(); err != nil {
 		return "", err
@@ -82,5 +82,5 @@ func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, st
 	answer, err := s.callWithRows(ctx, c, func(r *commitRows) (string, error) {
 		return s.db.Call(ctx, "kubecdc.put_page", r.inventory(append(s.owner(slot, epoch), pgdb.Int4("in_page", int32(page))))...)
 	})
-	return s.answered(op, answer, err)
+	return s.errorOf(op, answer, err)
 }

@@ -13,11 +13,11 @@ import (
 )
 
 func TestKillOfTheServerKeepsAllOfACommitOrNothing(t *testing.T) {
-	t.Run("and every commit that was answered", func(t *testing.T) { killAndLook(t, false) })
-	t.Run("and if relaxed, all before the last ones", func(t *testing.T) { killAndLook(t, true) })
+	t.Run("and every commit that was answered", func(t *testing.T) { killAndRead(t, false) })
+	t.Run("and if relaxed, all before the last ones", func(t *testing.T) { killAndRead(t, true) })
 }
 
-func killAndLook(t *testing.T, relaxed bool) {
+func killAndRead(t *testing.T, relaxed bool) {
 	servers.Need(t)
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{})
 	if err != nil {
@@ -47,7 +47,7 @@ func killAndLook(t *testing.T, relaxed bool) {
 			}
 		}()
 		<-started
-		time.Sleep(time.Duration(round) * 700 * time.Microsecond) // chooses where in the commit the kill falls
+		time.Sleep(time.Duration(round) * 700 * time.Microsecond) // determines where in the commit the kill falls
 		server.Kill()
 		wantNoPassword(t, <-failed)
 		_, err := store.Acquire(t.Context(), 0, "a", time.Minute)
@@ -71,7 +71,7 @@ func killAndLook(t *testing.T, relaxed bool) {
 	}
 }
 
-// wantForgotten gives how many batches the server has forgotten. The owner, who has not noticed, is told so.
+// wantForgotten returns how many batches the server has forgotten, and demands that the owner's next call says so.
 func wantForgotten(t *testing.T, store checkpoint.Store, epoch int64, acquired, committed uint64) int {
 	t.Helper()
 	err := store.Check(t.Context(), 0, epoch, committed)

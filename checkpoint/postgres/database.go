@@ -15,7 +15,7 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// database is the store's, for package tables.
+// database implements tables.Database.
 type database struct {
 	pgdb.Querier
 	*pgdb.DB
@@ -36,7 +36,7 @@ var dialect = tables.Dialect{
 		where stream = $1 and key > $2 and (body is not null or delta is not null) order by key limit $3`,
 	PositionsAt: `select distinct on (p.key) p.value from kubecdc.checkpoints c, jsonb_each(c.positions) p
 		where c.cluster = $1 and c.slot = $2 and c.seq <= $3 order by p.key, c.second desc`,
-	// Tables of an older release, which OpenPast leaves as they are, have no such column.
+	// OpenPast does not change tables of an older release, which lack this column.
 	Selected: `select slot, coalesce(to_jsonb(s)->>'selected', '') from kubecdc.slots s where cluster = $1`,
 	Second:   `date_trunc('second', clock_timestamp())`,
 	// A table that was just filled has no statistics.
@@ -58,7 +58,7 @@ func rebase(t *tables.Tx, stream int64, keys []string, bodies []checkpoint.Body)
 	return err
 }
 
-// flatten returns offsets as they are stored, "topic/partition" → next offset: jsonb's || merges one level only.
+// flatten returns offsets in their stored form, "topic/partition" → next offset, since jsonb's || merges only one level.
 func flatten(o change.Offsets) json.RawMessage {
 	flat := map[string]int64{}
 	for topic, partitions := range o {
@@ -66,7 +66,7 @@ func flatten(o change.Offsets) json.RawMessage {
 			flat[topic+"/"+strconv.Itoa(p)] = next
 		}
 	}
-	text, _ := json.Marshal(flat) // strings and numbers only: can't fail
+	text, _ := json.Marshal(flat) // can't fail: strings and numbers only
 	return text
 }
 

@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A commit of deltas writes nothing of the bases, which are out of line. A base that is written takes a number of its own there.
+// A commit of deltas does not write the bases, which are out of line. Each base that is written gets a number of its own there.
 func TestACommitOfDeltasDoesNotWriteTheBases(t *testing.T) {
 	url := servers.Database(t)
 	store := open(t, url)
@@ -29,8 +29,8 @@ func TestACommitOfDeltasDoesNotWriteTheBases(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	var outOfLine string
-	const look = "select reltoastrelid::regclass::text from pg_class where oid = 'kubecdc.inventory'::regclass"
-	if err := conn.QueryRow(t.Context(), look).Scan(&outOfLine); err != nil {
+	const query = "select reltoastrelid::regclass::text from pg_class where oid = 'kubecdc.inventory'::regclass"
+	if err := conn.QueryRow(t.Context(), query).Scan(&outOfLine); err != nil {
 		t.Fatal(err)
 	}
 	objects := pods(50)

@@ -18,7 +18,7 @@ import (
 // exec runs statements on the shared server.
 func exec(t *testing.T, statements ...string) {
 	t.Helper()
-	ctx := context.Background() // also for cleanups, when the test's context has ended
+	ctx := context.Background() // also for cleanups after the test's context has ended
 	conn, err := pgx.Connect(ctx, servers.SharedPostgres(t).URL)
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +44,8 @@ func openError(t *testing.T, url string) error {
 	return err
 }
 
-// with changes a part of a URL.
-func with(t *testing.T, raw string, change func(*url.URL)) string {
+// withChange changes a part of a URL.
+func withChange(t *testing.T, raw string, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestMalformedURLsDoNotShowThePassword(t *testing.T) {
 	}
 }
 
-// An option that can't work is refused with one in its place that does.
+// An option that can't work is refused. The error names one that does.
 func TestOptionsThatCantWorkAreRefused(t *testing.T) {
 	database := servers.Database(t)
 	for _, test := range []struct{ option, says, instead string }{
@@ -83,12 +83,12 @@ func TestOptionsThatCantWorkAreRefused(t *testing.T) {
 	}
 }
 
-// Each error says what to do, and who does that gets in.
+// Each error says what to do, and after that the connection works.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	role := pgx.Identifier{servers.UniqueName()}
 	ofRole := role.Sanitize()
 	exec(t, "create role "+ofRole+" login password 'secret-pw'")
-	t.Cleanup(func() { exec(t, "drop role "+ofRole) }) // after its databases
+	t.Cleanup(func() { exec(t, "drop role "+ofRole) }) // after its databases were dropped
 	named := func(database string) string {
 		u, err := url.Parse(database)
 		if err != nil {
@@ -98,24 +98,24 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	login := func(u *url.URL) { u.User = url.UserPassword(role[0], "secret-pw") }
 	database, another, empty := servers.Database(t), servers.Database(t), servers.Database(t)
-	mine, missing := with(t, another, login), servers.UniqueName()
+	mine, missing := withChange(t, another, login), servers.UniqueName()
 	t.Cleanup(func() { exec(t, "drop database if exists "+pgx.Identifier{missing}.Sanitize()) })
 
 	for _, test := range []struct {
 		name, url string
 		before    string
 		hint      string
-		remedy    string // a statement; empty: another URL
-		again     string // the URL after it; empty: the same
+		remedy    string // a statement, or empty for another URL
+		again     string // the URL after it, or empty for the same
 	}{
-		{"nothing listens", with(t, database, func(u *url.URL) { u.Host = unusedAddress(t) }), "", "is the database running", "", database},
-		{"no such host", with(t, database, func(u *url.URL) { u.Host = "no-such-host.invalid" }), "", "is the database running", "", database},
-		{"no TLS", with(t, database, func(u *url.URL) { u.RawQuery = "sslmode=require" }), "", "which sslmode in the URL demands", "", database},
-		{"wrong password", with(t, database, func(u *url.URL) { u.User = url.UserPassword("kubecdc", "secret-pw-2") }), "", "check user and password", "", database},
-		{"no such database", with(t, database, func(u *url.URL) { u.Path = "/" + missing }), "", "create the database",
+		{"nothing listens", withChange(t, database, func(u *url.URL) { u.Host = unusedAddress(t) }), "", "is the database running", "", database},
+		{"no such host", withChange(t, database, func(u *url.URL) { u.Host = "no-such-host.invalid" }), "", "is the database running", "", database},
+		{"no TLS", withChange(t, database, func(u *url.URL) { u.RawQuery = "sslmode=require" }), "", "which sslmode in the URL demands", "", database},
+		{"wrong password", withChange(t, database, func(u *url.URL) { u.User = url.UserPassword("kubecdc", "secret-pw-2") }), "", "check user and password", "", database},
+		{"no such database", withChange(t, database, func(u *url.URL) { u.Path = "/" + missing }), "", "create the database",
 			"create database " + pgx.Identifier{missing}.Sanitize(), ""},
 		{"no right to create", mine, "", "grant create on database " + named(another) + " to " + ofRole, "grant create on database " + named(another) + " to " + ofRole, ""},
-		{"the schema of another user", with(t, database, login), "", "grant OWNER to " + ofRole, "grant kubecdc to " + ofRole, ""},
+		{"the schema of another user", withChange(t, database, login), "", "grant OWNER to " + ofRole, "grant kubecdc to " + ofRole, ""},
 		{"too many connections", mine, "alter role " + ofRole + " connection limit 0", "connection limit", "alter role " + ofRole + " connection limit -1", ""},
 		{"read-only", empty, "alter database " + named(empty) + " set default_transaction_read_only = on", "default_transaction_read_only",
 			"alter database " + named(empty) + " set default_transaction_read_only = off", ""},

@@ -7,7 +7,7 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// prune makes the oldest row that it keeps complete. What a commit adds to that row meanwhile wins.
+// prune makes the oldest remaining row complete. What a commit adds to that row meanwhile wins.
 const prune = `
 with keep as (
   select s.slot, coalesce(
@@ -29,7 +29,7 @@ completed as (
   where c.cluster = $1 and c.slot = w.slot and c.second = w.second and not c.complete)
 delete from kubecdc.checkpoints c using keep k where c.cluster = $1 and c.slot = k.slot and c.second < k.second`
 
-// Prune drops the rows that are older than the age, but never the newest of a slot, and the signals that have ended before that.
+// Prune drops the rows that are older than the age, except the newest of each slot, and the signals that ended before that.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.Bound()
 	if err == nil {
@@ -42,10 +42,10 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	return s.db.Fail("prune the history", err)
 }
 
-// Size is that of the tables in the schema, with their indexes.
+// Size returns the size of the schema's tables with their indexes, in bytes.
 func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
-	const look = `select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+	const query = `select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
 		where relnamespace = 'kubecdc'::regnamespace and relkind = 'r'`
-	err = s.db.QueryRow(ctx, look).Scan(&bytes)
+	err = s.db.QueryRow(ctx, query).Scan(&bytes)
 	return bytes, s.db.Fail("measure the tables", err)
 }

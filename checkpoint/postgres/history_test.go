@@ -9,8 +9,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A row of the history takes as much room as moved in its second, not as there are partitions. The first of the next hour
-// is complete, so that no read has to go further back.
+// The size of a row in the history depends on what moved in its second, not on the number of partitions. The first row of the
+// next hour is complete, so no read goes back further.
 func TestHistoryCostsWhatMoved(t *testing.T) {
 	url := servers.Database(t)
 	store := open(t, url)
@@ -22,8 +22,8 @@ func TestHistoryCostsWhatMoved(t *testing.T) {
 	}
 	defer db.Close(t.Context())
 	var most, least int
-	const look = `select max(pg_column_size(c.*)), min(pg_column_size(c.*)) from kubecdc.checkpoints c`
-	if err := db.QueryRow(t.Context(), look).Scan(&most, &least); err != nil {
+	const query = `select max(pg_column_size(c.*)), min(pg_column_size(c.*)) from kubecdc.checkpoints c`
+	if err := db.QueryRow(t.Context(), query).Scan(&most, &least); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("a row with 720 partitions: %d bytes; of a second in which 10 moved: %d", most, least)

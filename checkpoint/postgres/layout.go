@@ -15,7 +15,7 @@ func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 		have, err := s.Slots(ctx, r.From)
 		return errors.Join(err, &checkpoint.LayoutError{Want: r.From, Have: have})
 	}
-	if err := s.answered(op, answer, err); err != nil {
+	if err := s.errorOf(op, answer, err); err != nil {
 		return err
 	}
 	s.Adopt(r.To)

@@ -12,7 +12,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-func TestAProcessOfTheOldLayoutIsToldSo(t *testing.T) {
+func TestAProcessOfTheOldLayoutGetsLayoutError(t *testing.T) {
 	url := servers.Database(t)
 	old, changer := openBound(t, url), openBound(t, url)
 	adopt(t, old, 1)
@@ -34,14 +34,14 @@ func TestAProcessOfTheOldLayoutIsToldSo(t *testing.T) {
 	}
 }
 
-// Of those who change the layout and those who go on with the old one, only one kind has its way: whoever acquires a
-// slot of the old layout has it before the change, which then fails, or not at all.
+// If processes change the layout while others go on with the old one, only one kind succeeds. An owner acquires a slot of the old
+// layout before the change, which then fails, or not at all.
 func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 	url := servers.Database(t)
 	for round := range 20 {
 		from, to := 1+round%2, 2-round%2
-		stay, changer := openBound(t, url), openBound(t, url)
-		adopt(t, stay, from)
+		goOn, changer := openBound(t, url), openBound(t, url)
+		adopt(t, goOn, from)
 		adopt(t, changer, from)
 		slots := map[int]checkpoint.SlotState{}
 		for n := range from {
@@ -51,18 +51,18 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 			}
 			slots[n] = state
 		}
-		var stayed, changed atomic.Bool
+		var wentOn, changed atomic.Bool
 		var both sync.WaitGroup
 		both.Go(func() {
-			_, err := stay.Acquire(t.Context(), 0, fmt.Sprint("stay", round), 0)
-			stayed.Store(err == nil)
+			_, err := goOn.Acquire(t.Context(), 0, fmt.Sprint("stay", round), 0)
+			wentOn.Store(err == nil)
 		})
 		both.Go(func() { changed.Store(resize(t, changer, from, to, slots) == nil) })
 		both.Wait()
-		if stayed.Load() == changed.Load() {
-			t.Fatalf("round %d: slot acquired %v, layout changed %v", round, stayed.Load(), changed.Load())
+		if wentOn.Load() == changed.Load() {
+			t.Fatalf("round %d: slot acquired %v, layout changed %v", round, wentOn.Load(), changed.Load())
 		}
-		if stayed.Load() { // go on from the layout that the next round expects
+		if wentOn.Load() { // go on with the layout that the next round expects
 			adopt(t, changer, from)
 			state, err := changer.Acquire(t.Context(), 0, "c", 0)
 			if err != nil {

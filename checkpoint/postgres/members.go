@@ -9,8 +9,8 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// beat notes the owner, drops members whose heartbeat has run out, and selects who lives and who owns which slot. A statement
-// does not see its own changes, so it adds the owner itself.
+// beat records the owner, drops expired members, and selects the live members and the owners of slots. A statement does not see
+// its own changes, so it adds the owner itself.
 const beat = `
 with note as (
   insert into kubecdc.members (cluster, owner, alive_until) values ($1, $2, clock_timestamp() + $3::interval)

@@ -15,7 +15,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A password that was changed is read from its file at the next connect; until then the error says what to do.
+// A changed password is read from its file at the next connect. Until then the error says what to do.
 func TestAChangedPasswordIsReadAnew(t *testing.T) {
 	t.Run("from the setting's file", func(t *testing.T) {
 		changePassword(t, "read KUBECDC_CHECKPOINT_PASSWORD_FILE", func(file, u string) postgres.Config {
@@ -23,7 +23,7 @@ func TestAChangedPasswordIsReadAnew(t *testing.T) {
 		})
 	})
 	t.Run("from a file as libpq has them", func(t *testing.T) {
-		changePassword(t, "password", func(file, u string) postgres.Config { // a missing one is no error to libpq
+		changePassword(t, "password", func(file, u string) postgres.Config { // libpq accepts a missing file
 			return postgres.Config{URL: u + "&passfile=" + url.QueryEscape(file)}
 		})
 	})
@@ -41,7 +41,7 @@ func changePassword(t *testing.T, missing string, config func(file, url string) 
 	database := servers.Database(t)
 	exec(t, "grant create on database "+quotedName(t, database)+" to "+role.Sanitize())
 	file := filepath.Join(t.TempDir(), "password")
-	settings := config(file, with(t, database, func(u *url.URL) { u.Host, u.User = proxy.Address, url.User(role[0]) }))
+	settings := config(file, withChange(t, database, func(u *url.URL) { u.Host, u.User = proxy.Address, url.User(role[0]) }))
 	line := "" // in the format of libpq's files
 	if settings.PasswordFile == "" {
 		line = "*:*:*:*:"
@@ -59,7 +59,7 @@ func changePassword(t *testing.T, missing string, config func(file, url string) 
 	exec(t, "alter role "+role.Sanitize()+" password 'secret-pw-2'")
 	proxy.Drop()
 	err = acquire()
-	for strings.Contains(errorText(err), "reset by peer") { // a connection that was idle
+	for strings.Contains(errorText(err), "reset by peer") { // an idle connection
 		err = acquire()
 	}
 	if !strings.Contains(errorText(err), "in the file of the password") || strings.Contains(errorText(err), "secret-pw") {

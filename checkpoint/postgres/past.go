@@ -9,7 +9,7 @@ import (
 
 var _ checkpoint.Past = (*Store)(nil)
 
-// OpenPast opens the checkpoint to read its history. It leaves the tables as they are; those of a newer release it refuses.
+// OpenPast opens the checkpoint to read its history. It does not change the tables. It refuses tables of a newer release.
 func OpenPast(ctx context.Context, c Config) (checkpoint.Past, error) {
 	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile,
 		Schema: schema, Migrations: migrations, ReadOnly: true, Setting: "KUBECDC_CHECKPOINT", MaxConns: 1})

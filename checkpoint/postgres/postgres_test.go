@@ -15,7 +15,7 @@ func TestContract(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.Database(t)) })
 }
 
-// A pooler by transaction keeps nothing of a session from one statement to the next.
+// A pooler by transaction retains nothing of a session between two statements.
 func TestSlowContractBehindAPooler(t *testing.T) {
 	servers.Slow(t)
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.OddDatabase(t)) })

@@ -26,7 +26,7 @@ func TestOfManyOwnersAtOnceOneGetsTheSlot(t *testing.T) {
 	url := servers.Database(t)
 	var got, held atomic.Int32
 	var all sync.WaitGroup
-	for i := range 6 { // also at once: making the schema
+	for i := range 6 { // at once, while they also create the schema
 		all.Go(func() {
 			store := openBound(t, url)
 			var h *checkpoint.HeldError
@@ -46,8 +46,8 @@ func TestOfManyOwnersAtOnceOneGetsTheSlot(t *testing.T) {
 	}
 }
 
-// Owners whose leases run out at once fence each other all the time. The log of batches must have no hole, no
-// repetition, and no part of a fenced batch.
+// Owners whose leases expire at once fence each other all the time. The log of batches must have no hole, no repetition, and no
+// part of a fenced batch.
 func TestOwnersThatFenceEachOtherNeverMix(t *testing.T) {
 	url := servers.Database(t)
 	var committed, fenced atomic.Int32

@@ -9,7 +9,7 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// The rows of a commit name their stream by its id in the table streams.
+// The rows of a commit refer to their stream by its id in the table streams.
 type (
 	positionRow struct {
 		stream int32
@@ -46,7 +46,7 @@ var upsertColumns = []pgdb.Column[upsertRow]{
 	pgdb.NewColumn("upsert_deltas", pgdb.TypeBytea, func(r upsertRow) []byte { return r.Body.Delta }),
 }
 
-// commitRows are the rows of one commit. They are used again and again, so that a commit allocates next to nothing.
+// commitRows are the rows of one commit. They are reused, so that a commit allocates next to nothing.
 type commitRows struct {
 	positions *pgdb.Rows[positionRow]
 	deletes   *pgdb.Rows[deleteRow]
@@ -85,7 +85,7 @@ func (r *commitRows) fill(c checkpoint.Commit, ids map[change.StreamID]int32) {
 	}
 }
 
-// inventory appends the changes of the inventory to the parameters of a call.
+// inventory appends the inventory's changes to the parameters of a call.
 func (r *commitRows) inventory(params []pgdb.Param) []pgdb.Param {
 	return r.upserts.AppendParams(r.deletes.AppendParams(params))
 }

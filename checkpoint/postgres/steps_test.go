@@ -11,8 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Much is marked when a topic was lost, and deleted when the checkpoint is rebuilt. It takes many transactions: no lease can
-// be renewed during one, and where one is longer than a lease the slot would be given up each time before it has ended.
+// A large inventory is marked after the loss of a topic, and deleted before a rebuild, in many transactions. No lease can be
+// renewed during a transaction. If one took longer than a lease, the slot would be lost each time.
 func TestALargeInventoryIsChangedInSteps(t *testing.T) {
 	database := servers.Database(t)
 	store := openBound(t, database)

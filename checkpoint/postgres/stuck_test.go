@@ -12,7 +12,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// An owner that stops, or loses its network, in the middle of sending a commit must not keep the next one out.
+// An owner that stops, or loses its network, while it sends a commit must not block the next owner.
 func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
 	if err != nil {
@@ -20,7 +20,7 @@ func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	}
 	defer proxy.Close()
 	database := servers.Database(t)
-	old := openBound(t, with(t, database, func(u *url.URL) { u.Host = proxy.Address }))
+	old := openBound(t, withChange(t, database, func(u *url.URL) { u.Host = proxy.Address }))
 	stuck := checkpoint.Commit{Seq: 1, Streams: []checkpoint.StreamCommit{{Stream: "pods"}}}
 	for i := range 100 { // 2 MB
 		body := make([]byte, 20000)
@@ -32,14 +32,14 @@ func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	stuck.Epoch = state.Epoch
-	proxy.Slow(10_000) // it takes minutes
+	proxy.Slow(10_000) // sending takes minutes
 	done := make(chan error, 1)
 	go func() { done <- old.Commit(t.Context(), stuck) }()
 
 	next := openBound(t, database)
 	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
-	for seq := uint64(1); seq <= 200; seq++ { // while more and more of the other one arrives
+	for seq := uint64(1); seq <= 200; seq++ { // while the other commit slowly arrives
 		state, err := next.Acquire(ctx, 0, "b", time.Minute)
 		if err != nil {
 			t.Fatal(err)

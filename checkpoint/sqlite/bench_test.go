@@ -13,7 +13,8 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// BenchmarkUpdates reads the bodies of 1,000 of 10,000 objects of 3 KB, and commits their deltas: what a batch costs this process.
+// BenchmarkUpdates reads the bodies of 1,000 of 10,000 objects of 3 KB, and commits their deltas. This is the cost of a batch to
+// this process.
 func BenchmarkUpdates(b *testing.B) {
 	for _, bytes := range []int{50, 900, 1300} {
 		b.Run(fmt.Sprint("delta-", bytes), func(b *testing.B) { benchmarkUpdates(b, bytes) })

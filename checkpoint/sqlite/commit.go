@@ -16,7 +16,7 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// Commit is one transaction. It moves the slot first, since that tells whether the rest may go on.
+// Commit is one transaction. It moves the slot first, which checks whether the rest may follow.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	err := s.InTx(ctx, func(t *tables.Tx) error {
 		if err := moveSlot(t, c); err != nil {
@@ -33,7 +33,7 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	return s.file.Fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
 }
 
-// moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
+// moveSlot checks the epoch, moves the slot to the batch, and adds the batch to the history.
 func moveSlot(t *tables.Tx, c checkpoint.Commit) error {
 	const move = `update slots set seq = $1, offsets = json_patch(offsets, $2), pages = null
 		where cluster = $3 and slot = $4 and epoch = $5 and seq = $6 returning offsets`
@@ -45,12 +45,12 @@ func moveSlot(t *tables.Tx, c checkpoint.Commit) error {
 	if err != nil {
 		return err
 	}
-	return note(t, c, moved, after)
+	return addHistory(t, c, moved, after)
 }
 
-// note adds what moved to the history: to the row of this second, or to a new one, which is complete if it is the first of its
-// hour. json_patch would drop nulls, which neither positions nor offsets have.
-func note(t *tables.Tx, c checkpoint.Commit, moved, after json.RawMessage) error {
+// addHistory adds what moved to this second's row of the history, or to a new row. The first row of an hour is complete.
+// json_patch would drop nulls, which neither positions nor offsets have.
+func addHistory(t *tables.Tx, c checkpoint.Commit, moved, after json.RawMessage) error {
 	const last = `select coalesce(max(second), 0) from checkpoints where cluster = $1 and slot = $2`
 	const add = `insert into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
 		values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (cluster, slot, second) do update
@@ -123,7 +123,7 @@ func upsert(t *tables.Tx, s checkpoint.StreamCommit) error {
 const setBase = `insert into bases select id, ?3 from inventory where stream = ?1 and key = ?2
 	on conflict (id) do update set base = excluded.base`
 
-// delta is what the inventory has of a body; null if there is none.
+// delta returns the value of the column for a body's delta, or nil if there is none.
 func delta(b checkpoint.Body) any {
 	switch {
 	case b.IsZero():
@@ -134,7 +134,7 @@ func delta(b checkpoint.Body) any {
 	return b.Delta
 }
 
-// each runs one prepared statement n times; its first parameter is the stream.
+// each runs one prepared statement n times. Its first parameter is the stream.
 func each(t *tables.Tx, query string, stream change.StreamID, n int, args func(i int) []any) error {
 	if n == 0 {
 		return nil
@@ -148,7 +148,7 @@ func each(t *tables.Tx, query string, stream change.StreamID, n int, args func(i
 		return err
 	}
 	defer statement.Close()
-	row := context.WithoutCancel(t.Ctx) // for one that may end, the driver starts a goroutine, a row at a time
+	row := context.WithoutCancel(t.Ctx) // for a context that can end, the driver starts a goroutine for each row
 	for i := range n {
 		if err := t.Ctx.Err(); err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// childFile names the checkpoint that this process, a child of the test, commits to until it is killed; childCollects has it pause
+// childFile names the checkpoint that a child of the test commits to until it is killed. With childCollects the child pauses
 // between commits.
 const (
 	childFile     = "KUBECDC_TEST_SQLITE_CHILD"
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// commitForEver goes on from what the file holds, and writes a line after each commit.
+// commitForEver continues from the file's state, and prints a line after each commit.
 func commitForEver(path string) error {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, path)
@@ -49,7 +49,7 @@ func commitForEver(path string) error {
 			fmt.Println(seq)
 		}
 		if os.Getenv(childCollects) != "" {
-			time.Sleep(time.Millisecond) // as long as an exporter needs at least to collect the next batch
+			time.Sleep(time.Millisecond) // at least as long as an exporter needs to collect the next batch
 		}
 	}
 	return err
@@ -59,44 +59,44 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	for round := range 12 {
 		said := killCommitter(t, path, time.Duration(round)*300*time.Microsecond)
-		beside := share(t, path)
-		must(t, beside.Find(t.Context(), "prod"))
-		if last := batchOf(t, beside); last < said { // before an owner has looked after what the dead one left
+		shared := share(t, path)
+		must(t, shared.Find(t.Context(), "prod"))
+		if last := batchOf(t, shared); last < said { // before an owner has cleaned up after the killed one
 			t.Fatalf("batch %d was committed, and beside is read %d", said, last)
 		}
-		if round%2 == 0 { // else the memory that it shares is there when the next owner comes
-			beside.Close()
+		if round%2 == 0 { // else the shared memory file is there when the next owner comes
+			shared.Close()
 		}
-		store := open(t, path) // at once: the dead process's lock is gone
+		store := open(t, path) // at once, since the killed process's lock is gone
 		checkpointtest.Bind(t, store, "prod", "uid")
-		state := checkpointtest.WantAtomic(t, store, "parent") // at once: so is its lease
+		state := checkpointtest.WantAtomic(t, store, "parent") // at once, since its lease is gone, too
 		if state.Seq < said {
 			t.Fatalf("batch %d was committed, but the checkpoint is at %d", said, state.Seq)
 		}
 		store.Close()
-		beside.Close()
+		shared.Close()
 	}
 }
 
-// Signals are stored and read beside an owner that commits one batch after another.
-func TestSignalsBesideAnOwnerThatCommits(t *testing.T) {
+// Signals are stored and read while an owner commits one batch after another.
+func TestSignalsWhileAnOwnerCommits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	t.Setenv(childCollects, "yes")
 	child, lines := startCommitter(t, path)
 	go func() {
-		for lines.Scan() { // else it would wait for somebody to read
+		for lines.Scan() { // else it would wait for a reader
 		}
 	}()
-	beside := share(t, path)
-	defer beside.Close()
-	must(t, beside.Find(t.Context(), "prod"))
-	first, last := batchOf(t, beside), uint64(0)
+	shared := share(t, path)
+	defer shared.Close()
+	must(t, shared.Find(t.Context(), "prod"))
+	first, last := batchOf(t, shared), uint64(0)
 	signals, began, longest := 0, time.Now(), time.Duration(0)
 	for ; signals < 30 || last < first+20; signals++ {
 		asked := time.Now()
-		_, err := beside.AddSignal(t.Context(), checkpoint.Signal{Kind: change.SignalPause, Stream: "pods"})
+		_, err := shared.AddSignal(t.Context(), checkpoint.Signal{Kind: change.SignalPause, Stream: "pods"})
 		must(t, err)
-		longest, last = max(longest, time.Since(asked)), batchOf(t, beside)
+		longest, last = max(longest, time.Since(asked)), batchOf(t, shared)
 	}
 	t.Logf("%d signals in %v, the longest in %v, beside %d commits", signals, time.Since(began), longest, last-first)
 	must(t, child.Process.Kill())
@@ -116,7 +116,7 @@ func batchOf(t *testing.T, store *sqlite.Store) uint64 {
 	return last[0].Seq
 }
 
-// startCommitter starts a child, and waits for a few of its commits.
+// startCommitter starts a child, and waits for its first commits.
 func startCommitter(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -132,12 +132,12 @@ func startCommitter(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
 	return child, lines
 }
 
-// killCommitter lets a child commit a few times and kills it some time into the next commit. It returns the last
-// batch that the child knew to be committed.
+// killCommitter lets a child commit a few times, and kills it some time into the next commit. It returns the last batch that the
+// child knew to be committed.
 func killCommitter(t *testing.T, path string, into time.Duration) uint64 {
 	t.Helper()
 	child, lines := startCommitter(t, path)
-	time.Sleep(into) // not to wait for anything: it chooses where in the commit the kill falls
+	time.Sleep(into) // no wait for a condition: it determines where in the commit the kill falls
 	_ = child.Process.Kill()
 	for last := lines.Text(); ; last = lines.Text() {
 		if !lines.Scan() {
@@ -151,7 +151,7 @@ func killCommitter(t *testing.T, path string, into time.Duration) uint64 {
 	}
 }
 
-func TestAnotherProcessIsToldThatTheFileIsInUse(t *testing.T) {
+func TestAnotherProcessGetsInUseError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	defer open(t, path).Close()
 	child := exec.Command(os.Args[0])

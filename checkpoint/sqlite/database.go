@@ -13,14 +13,15 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// The clock of leases is this machine's, since the file is here. All times in the tables are microseconds since 1970.
+// Leases use this machine's clock, since the file is here. All times in the tables are microseconds since 1970.
 func init() {
 	driver.MustRegisterScalarFunction("clock_timestamp", 0, func(*driver.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
 		return time.Now().UnixMicro(), nil
 	})
 }
 
-// translator makes SQLite's statements of those of package tables. One connection needs no locks, and compares texts bytewise.
+// translator turns the statements of package tables into SQLite's. A single connection needs no locks, and compares texts
+// bytewise.
 var translator = strings.NewReplacer("kubecdc.", "", "$", "?", "::interval", "", "::bigint", "", " for no key update", "",
 	` collate "C"`, "")
 
@@ -60,8 +61,8 @@ func (q querier) Rows(ctx context.Context, query string, args []any, into []any,
 	defer rows.Close()
 	into = append([]any{}, into...)
 	for i := range into {
-		if at, ok := into[i].(*time.Time); ok {
-			into[i] = micros{at}
+		if t, ok := into[i].(*time.Time); ok {
+			into[i] = micros{t}
 		}
 	}
 	for rows.Next() {
@@ -75,7 +76,7 @@ func (q querier) Rows(ctx context.Context, query string, args []any, into []any,
 	return rows.Err()
 }
 
-// stored returns parameters as the columns have them.
+// stored returns parameters in the form of the columns.
 func stored(args []any) []any {
 	all := append([]any{}, args...)
 	for i, arg := range all {
@@ -93,7 +94,7 @@ func stored(args []any) []any {
 	return all
 }
 
-// micros scans a time.
+// micros scans a time in microseconds.
 type micros struct{ to *time.Time }
 
 func (m micros) Scan(v any) error {
@@ -103,7 +104,7 @@ func (m micros) Scan(v any) error {
 	return nil
 }
 
-// database is the store's, for package tables.
+// database implements tables.Database.
 type database struct {
 	querier
 	*Store
@@ -116,7 +117,7 @@ func (d database) Begin(ctx context.Context, do func(tables.Querier) error) erro
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // after a commit it does nothing
+	defer tx.Rollback() // does nothing after a commit
 	if err := do(querier{tx}); err != nil {
 		return err
 	}

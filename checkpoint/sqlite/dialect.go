@@ -20,20 +20,20 @@ var dialect = tables.Dialect{
 		where stream = (select id from streams where cluster = $1 and name = $2) and key > $3 order by key limit $4`,
 	BodyPage: `select i.key, b.base, i.delta from inventory i left join bases b on b.id = i.id
 		where i.stream = $1 and i.key > $2 and i.delta is not null order by i.key limit $3`,
-	// SQLite takes the value from the row that has the maximum.
+	// SQLite takes the value from the row with the maximum.
 	PositionsAt: `select value from (select p.key, p.value, max(c.second) from checkpoints c, json_each(c.positions) p
 		where c.cluster = $1 and c.slot = $2 and c.seq <= $3 group by p.key) order by key`,
 	Selected: `select slot, selected from slots where cluster = $1`,
 	Second:   `clock_timestamp() / 1000000`,
 	Rebase:   rebase,
 	Offsets: func(o change.Offsets) json.RawMessage {
-		text, _ := json.Marshal(change.Offsets{}.Merge(o)) // strings and numbers only: can't fail
+		text, _ := json.Marshal(change.Offsets{}.Merge(o)) // can't fail: strings and numbers only
 		return text
 	},
 	Parse: func(text []byte) (o change.Offsets, err error) { return o, json.Unmarshal(text, &o) },
 }
 
-// rebase notes first that the file is to be written anew.
+// rebase first records that the file must be rewritten.
 func rebase(t *tables.Tx, stream int64, keys []string, bodies []checkpoint.Body) error {
 	if _, err := t.Do(setUnclean); err != nil {
 		return err
@@ -50,29 +50,29 @@ func rebase(t *tables.Tx, stream int64, keys []string, bodies []checkpoint.Body)
 	return nil
 }
 
-// Redact rewrites page by page. SQLite leaves what was overwritten or deleted in free parts of the file, and in the log beside
-// it: so Redact writes the file anew if there were bodies.
+// Redact rewrites page by page. SQLite leaves overwritten and deleted content in free parts of the file, and in its write-ahead
+// log. So Redact rewrites the file if there were bodies.
 func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []checkpoint.Redaction) error {
 	if err := s.Store.Redact(ctx, slot, epoch, streams); err != nil {
 		return err
 	}
-	// No lease can be renewed meanwhile, so the session may end; the writing goes on all the same.
-	return s.file.Fail("write the file anew, without what may not be kept", s.scrub(context.WithoutCancel(ctx)))
+	// No lease can be renewed meanwhile, so the session may end. The rewriting goes on.
+	return s.file.Fail("rewrite the file without redacted values", s.scrub(context.WithoutCancel(ctx)))
 }
 
-// PRAGMA user_version is 1 while the file is to be written anew.
+// PRAGMA user_version is 1 while the file must be rewritten.
 const (
 	setUnclean = `pragma user_version = 1`
 	setClean   = `pragma user_version = 0`
 )
 
-// scrub writes the file anew if user_version says so.
+// scrub rewrites the file if user_version demands it.
 func (s *Store) scrub(ctx context.Context) error {
 	var unclean int
 	if err := s.db.QueryRowContext(ctx, `pragma user_version`).Scan(&unclean); err != nil || unclean == 0 {
 		return err
 	}
-	if err := s.emptyLog(ctx); err != nil { // before all is written to it, in vain
+	if err := s.emptyLog(ctx); err != nil { // before VACUUM writes all to it in vain
 		return err
 	}
 	if _, err := s.db.ExecContext(ctx, `vacuum`); err != nil {
@@ -85,12 +85,12 @@ func (s *Store) scrub(ctx context.Context) error {
 	return err
 }
 
-// emptyLog moves SQLite's log to the database. It waits for readers, but not for ever.
+// emptyLog moves SQLite's write-ahead log to the database. It waits for readers for a limited time.
 func (s *Store) emptyLog(ctx context.Context) error {
 	var busy, frames, moved int
 	err := s.db.QueryRowContext(ctx, `pragma wal_checkpoint(truncate)`).Scan(&busy, &frames, &moved)
 	if err == nil && busy != 0 {
-		err = errors.New("another process reads the file in one transaction: what may not be kept stays until that ends")
+		err = errors.New("another process reads the file in one transaction: redacted values remain in the file until that ends")
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 )
 
-// An owner acquires a slot and commits a batch. The next owner finds what it committed, and fences it.
+// An owner acquires a slot and commits a batch. The next owner finds that batch, and fences the first.
 func Example() {
 	folder, err := os.MkdirTemp("", "checkpoint")
 	if err != nil {

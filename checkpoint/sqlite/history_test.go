@@ -8,7 +8,7 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// A row of the history takes as much room as moved in its second, not as there are partitions.
+// The size of a row in the history depends on what moved in its second, not on the number of partitions.
 func TestHistoryCostsWhatMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	store := open(t, path)
@@ -20,8 +20,8 @@ func TestHistoryCostsWhatMoved(t *testing.T) {
 	}
 	defer db.Close()
 	var most, least int
-	const look = `select max(length(offsets)), min(length(offsets)) from checkpoints`
-	if err := db.QueryRow(look).Scan(&most, &least); err != nil {
+	const query = `select max(length(offsets)), min(length(offsets)) from checkpoints`
+	if err := db.QueryRow(query).Scan(&most, &least); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("offsets of 720 partitions: %d bytes; of a second in which 10 moved: %d", most, least)

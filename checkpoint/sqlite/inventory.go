@@ -13,15 +13,15 @@ import (
 
 func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body checkpoint.Body) error) error {
-	const look = `select i.key, b.base, i.delta from json_each($1) k cross join inventory i left join bases b on b.id = i.id
+	const query = `select i.key, b.base, i.delta from json_each($1) k cross join inventory i left join bases b on b.id = i.id
 		where i.stream = (select id from streams where cluster = $2 and name = $3) and i.key = k.value and i.delta is not null`
 	err := s.Bound()
 	slices.Sort(keys)
-	list, _ := json.Marshal(keys) // strings always can be
+	list, _ := json.Marshal(keys) // can't fail: strings
 	if err == nil && len(keys) > 0 {
 		var key string
 		var base, delta sql.RawBytes // valid until the next row
-		err = querier{s.db}.Rows(ctx, look, []any{string(list), s.Cluster(), stream}, []any{&key, &base, &delta}, func() error {
+		err = querier{s.db}.Rows(ctx, query, []any{string(list), s.Cluster(), stream}, []any{&key, &base, &delta}, func() error {
 			return visit(key, tables.Stored(base, delta))
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// members are in memory: no other process has the file open.
+// members are in memory, since no other process has the file open.
 type members struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -36,10 +36,10 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) 
 		return checkpoint.Replicas{}, err
 	}
 	r := checkpoint.Replicas{Members: s.members.beat(owner, ttl), Slots: map[int]string{}}
-	const look = `select slot, owner from slots where cluster = $1 and lease_until > clock_timestamp()`
+	const query = `select slot, owner from slots where cluster = $1 and lease_until > clock_timestamp()`
 	var slot int
 	var holder string
-	err := querier{s.db}.Rows(ctx, look, []any{s.Cluster()}, []any{&slot, &holder}, func() error {
+	err := querier{s.db}.Rows(ctx, query, []any{s.Cluster()}, []any{&slot, &holder}, func() error {
 		r.Slots[slot] = holder
 		return nil
 	})

@@ -24,15 +24,15 @@ func TestAFileOfANewerReleaseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sqlite.Open(t.Context(), path)
-	_, beside := sqlite.Share(t.Context(), path)
-	for _, err := range []error{err, beside} {
+	_, shared := sqlite.Share(t.Context(), path)
+	for _, err := range []error{err, shared} {
 		if err == nil || !strings.Contains(err.Error(), "made by a newer release") {
 			t.Errorf("error is %v", err)
 		}
 	}
 }
 
-// A command leaves a file as it is whose tables an exporter has not brought up to date.
+// A command does not change a file whose tables no exporter has migrated yet.
 func TestAFileOfAnOlderReleaseIsLeftAsItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

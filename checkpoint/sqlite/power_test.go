@@ -12,8 +12,8 @@ import (
 	"kubecdc/test/crashfs"
 )
 
-// The power is lost at any moment, while SQLite's log is begun anew again and again: what the disk has then is a state that was
-// committed, and never one before the last commit that was acknowledged.
+// The power fails at any moment, while SQLite's write-ahead log begins again and again. The disk then has a committed state,
+// which is never older than the last acknowledged commit.
 func TestALossOfPowerKeepsWhatWasAcknowledged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	recording := crashfs.Record(t, path)
@@ -42,7 +42,7 @@ func TestALossOfPowerKeepsWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// commitStamped commits batch after batch, and moves SQLite's log to the database after a few of them.
+// commitStamped commits batch after batch. After every few of them it moves SQLite's log to the database.
 func commitStamped(t *testing.T, path string, recording *crashfs.Recording) {
 	t.Helper()
 	file, err := sqlitefile.Own(t.Context(), path)

@@ -8,18 +8,19 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// Prune drops the rows that are older than the age, but never the newest of a slot. It makes the oldest row that it keeps of each
-// slot complete. Signals that have ended before that are dropped too. If a reader has kept Redact from it, the file is written anew.
+// Prune drops the rows that are older than the age, except the newest of each slot, and makes each slot's oldest remaining row
+// complete. It also drops signals that ended before that. If a reader has prevented Redact from rewriting the file, Prune does
+// it.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.InTx(ctx, func(t *tables.Tx) error {
-		const look = `select slot, coalesce(min(second) filter (where time > $2), max(second))
+		const query = `select slot, coalesce(min(second) filter (where time > $2), max(second))
 			from checkpoints where cluster = $1 group by slot`
 		const signals = `delete from signals where cluster = $1 and answered < $2 and not`
 		until := time.Now().Add(-age)
-		oldest := map[int]int64{} // the second of the oldest row to keep, by slot
+		oldest := map[int]int64{} // by slot, the second of the oldest remaining row
 		var slot int
 		var second int64
-		err := t.Rows(ctx, look, []any{t.Cluster, until}, []any{&slot, &second}, func() error {
+		err := t.Rows(ctx, query, []any{t.Cluster, until}, []any{&slot, &second}, func() error {
 			oldest[slot] = second
 			return nil
 		})
@@ -42,13 +43,13 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 
 // prune drops the rows of a slot that are older than the second.
 func prune(t *tables.Tx, slot int, oldest int64) error {
-	const look = `select offsets from checkpoints where cluster = $1 and slot = $2 and second <= $3 and second >= (
+	const query = `select offsets from checkpoints where cluster = $1 and slot = $2 and second <= $3 and second >= (
 		select max(second) from checkpoints where cluster = $1 and slot = $2 and complete and second <= $3) order by second`
 	const complete = `update checkpoints set offsets = $4, complete = true where cluster = $1 and slot = $2 and second = $3`
 	const forget = `delete from checkpoints where cluster = $1 and slot = $2 and second < $3`
 	var all change.Offsets
 	var text []byte
-	err := t.Rows(t.Ctx, look, []any{t.Cluster, slot, oldest}, []any{&text}, func() error {
+	err := t.Rows(t.Ctx, query, []any{t.Cluster, slot, oldest}, []any{&text}, func() error {
 		offsets, err := dialect.Parse(text)
 		all = all.Merge(offsets)
 		return err
@@ -63,9 +64,9 @@ func prune(t *tables.Tx, slot int, oldest int64) error {
 	return err
 }
 
-// Size is the size of the file, without what it has written ahead.
+// Size returns the size of the file in bytes, without the write-ahead log.
 func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
-	const look = `select page_count * page_size from pragma_page_count(), pragma_page_size()`
-	err = s.db.QueryRowContext(ctx, look).Scan(&bytes)
+	const query = `select page_count * page_size from pragma_page_count(), pragma_page_size()`
+	err = s.db.QueryRowContext(ctx, query).Scan(&bytes)
 	return bytes, s.file.Fail("measure the file", err)
 }

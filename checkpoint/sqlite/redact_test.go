@@ -15,16 +15,16 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// What may not be kept any more is not in the file, nor in the log beside it, once nobody reads it: not in the rows, and not where rows
-// were that were overwritten or deleted before.
-func TestWhatMayNotBeKeptIsNotInTheFile(t *testing.T) {
+// Redacted bodies are not in the file, nor in the write-ahead log, once no process reads it. They are neither in rows nor in the
+// space of rows that were overwritten or deleted.
+func TestRedactedBodiesAreNotInTheFile(t *testing.T) {
 	for name, left := range map[string][]byte{"hidden values": []byte(`{}`), "bodies at all": nil} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); notKept(t, left) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); rewriteTo(t, left) })
 	}
 }
 
-// notKept rewrites bodies to what may be left of them.
-func notKept(t *testing.T, left []byte) {
+// rewriteTo rewrites bodies to left.
+func rewriteTo(t *testing.T, left []byte) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	store := open(t, path)
 	defer store.Close()
@@ -64,7 +64,7 @@ func notKept(t *testing.T, left []byte) {
 	hide := []checkpoint.Redaction{{Stream: "secrets", Rules: "hash", Rewrite: func(string, []byte) []byte { return left }}}
 	err = store.Redact(t.Context(), 0, state.Epoch, hide)
 	if err == nil || !strings.Contains(err.Error(), "another process reads the file in one transaction") {
-		t.Fatalf("somebody may still read what may not be kept: %v", err)
+		t.Fatalf("a process may still read redacted values: %v", err)
 	}
 	must(t, rows.Close())
 	must(t, store.Prune(t.Context(), time.Hour))

@@ -13,9 +13,9 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// A store that is being written is read again and again by somebody who shares the file, while SQLite's log begins anew many times:
-// what is read has always been committed, and never goes back.
-func TestTheFileIsReadBesideItsOwner(t *testing.T) {
+// A process that shares the file reads a store that is being written, while SQLite's log begins again many times. What it reads
+// was committed, and never goes back.
+func TestTheFileIsReadWhileItsOwnerWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	store, err := sqlite.Open(t.Context(), path)
 	must(t, err)
@@ -25,7 +25,7 @@ func TestTheFileIsReadBesideItsOwner(t *testing.T) {
 	must(t, err)
 	stop, ended := make(chan struct{}), make(chan error)
 	go func() {
-		var random strings.Builder // does not compress, so that the log is soon begun anew
+		var random strings.Builder // does not compress, so that the log soon begins again
 		for random.Len() < 100_000 {
 			random.WriteString(rand.Text())
 		}

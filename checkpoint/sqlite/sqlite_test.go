@@ -16,8 +16,8 @@ func TestContract(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, filepath.Join(t.TempDir(), "c.db")) })
 }
 
-// What shares a file is a store like its owner's: both are guarded by epochs.
-func TestContractBesideTheOwner(t *testing.T) {
+// A process that shares the file has a store like its owner's. Epochs guard both.
+func TestContractOfASharedFile(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
 		path := filepath.Join(t.TempDir(), "c.db")
 		t.Cleanup(open(t, path).Close)

@@ -1,5 +1,5 @@
-// Package sqlite keeps checkpoints in one file, for a single exporter without a database server. It knows of rows
-// and transactions, not of what the positions and bodies mean.
+// Package sqlite stores checkpoints in one file, for a single exporter without a database server. It knows rows and transactions,
+// not the meaning of positions and bodies.
 package sqlite
 
 import (
@@ -18,14 +18,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store is a checkpoint.Store in a file that one process owns; others share it with that one. The owner knows that no other owner
-// lives, and ends all leases.
+// Store is a checkpoint.Store in a file that one process owns. Others share it with that process. The owner knows that no other
+// owner lives, and ends all leases.
 type Store struct {
 	tables.Store
-	file    *sqlitefile.File
-	db      *sql.DB // the file's
-	mine    bool    // to be closed with the store
-	members members
+	file     *sqlitefile.File
+	db       *sql.DB // the database in the file
+	ownsFile bool    // Close closes the file, too
+	members  members
 }
 
 var (
@@ -33,15 +33,15 @@ var (
 	_ checkpoint.Past  = (*Store)(nil)
 )
 
-// Open opens the file as its owner, and makes one that only this user can read if there is none. It fails with
-// *checkpoint.InUseError while another process owns it.
+// Open opens the file as its owner. It creates one that only this user can read, if there is none. It fails with
+// *checkpoint.InUseError while another process owns the file.
 func Open(ctx context.Context, path string) (*Store, error) {
 	file, err := sqlitefile.Own(ctx, path)
 	return opened(ctx, file, err)
 }
 
-// Share opens a file that is there, beside its owner, if there is one: to read, and to store signals. It ends no leases, and leaves the
-// tables as they are; those of another release it refuses.
+// Share opens an existing file that another process may own, to read, and to store signals. It ends no leases, and does not
+// change the tables. It refuses tables of another release.
 func Share(ctx context.Context, path string) (*Store, error) {
 	file, err := sqlitefile.Share(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,11 +60,11 @@ func opened(ctx context.Context, file *sqlitefile.File, err error) (*Store, erro
 		file.Close()
 		return nil, err
 	}
-	s.mine = true
+	s.ownsFile = true
 	return s, nil
 }
 
-// In keeps the checkpoint in a file that is open already, and that others keep something in too.
+// In stores the checkpoint in an open file, which others also use.
 func In(ctx context.Context, file *sqlitefile.File) (*Store, error) {
 	s := &Store{file: file, db: file.DB()}
 	s.Use(database{querier{s.db}, s}, dialect)
@@ -72,18 +72,18 @@ func In(ctx context.Context, file *sqlitefile.File) (*Store, error) {
 		return s, err
 	}
 	if err := s.scrub(ctx); err != nil {
-		return nil, file.Fail("write the file anew, without what may not be kept", err)
+		return nil, file.Fail("rewrite the file without redacted values", err)
 	}
 	_, err := s.db.ExecContext(ctx, `update slots set lease_until = 0`) // no other owner lives
 	return s, file.Fail("end the leases of earlier owners", err)
 }
 
-// File is the file that the checkpoint is in.
+// File returns the checkpoint's file.
 func (s *Store) File() *sqlitefile.File { return s.file }
 
-// Close closes the file too, unless it was given open.
+// Close closes the store, and the file unless it was given to In.
 func (s *Store) Close() {
-	if s.mine {
+	if s.ownsFile {
 		s.file.Close()
 	}
 }

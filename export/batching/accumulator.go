@@ -9,45 +9,45 @@ import (
 	"kubecdc/change"
 )
 
-// accumulator gathers items into batches; the last batch grows while an earlier one is being committed. An idle slot's
-// change is due at once, a busy slot's at most once per linger. A position without a record (a bookmark) waits for a record,
-// or for the positions of other streams: a batch of positions alone is due at most once per Limits.Watermark.
+// accumulator gathers items into batches. The last batch grows while an earlier one is being committed. An idle slot's change is
+// due at once, a busy slot's at most once per linger. A position without a record (a bookmark) waits for a record, or for the
+// positions of other streams. A batch with only positions is due at most once per Limits.Watermark.
 type accumulator struct {
 	limits        Limits
 	batches       []*Batch          // all but the last are full
 	lastPop       time.Time         // when the last batch was popped
-	lastPositions time.Time         // when the last batch of positions alone was popped
-	spare         [][]change.Change // of batches that are done, empty
+	lastPositions time.Time         // when the last batch with only positions was popped
+	spare         [][]change.Change // empty memory of finished batches
 }
 
-// Limits say when a batch is due.
+// Limits decide when a batch is due.
 type Limits struct {
 	MaxChanges int           // a batch with this many changes is due at once
-	MaxBytes   int64         // likewise, with this many bytes
+	MaxBytes   int64         // likewise with this many bytes
 	Linger     time.Duration // minimum time between two batches that are not full
-	Watermark  time.Duration // minimum time between two batches of positions alone; 0: one minute
+	Watermark  time.Duration // minimum time between two batches with only positions, or 0 for a minute
 }
 
 // Batch is a change.Batch together with the queue capacity that it occupies.
 type Batch struct {
 	change.Batch                                     // the caller fills in Positions
 	Newest       map[change.StreamID]change.Position // newest position by stream
-	Late         map[change.StreamID]Late            // the streams that were read late
+	Late         map[change.StreamID]Late            // streams that were read late
 	Bytes        int64
-	Durable      []func(context.Context) error // to be called when the batch is durable
+	Durable      []func(context.Context) error // called when the batch is durable
 
-	items      int // items that occupy capacity; a position alone does not, as each stream has at most one
+	items      int // items that occupy capacity, which a position without a record does not
 	weight     int64
 	created    time.Time
 	hasRecords bool                          // the batch has more than positions
-	since      map[change.StreamID]time.Time // of the first record of each stream
-	lastStream change.StreamID               // of the last record
+	since      map[change.StreamID]time.Time // when each stream's first record was read
+	lastStream change.StreamID               // stream of the last record
 }
 
-// Late is when what a batch has of a stream was read at last, and since when it may have waited.
+// Late is when a stream was read for a batch, and since when its data may have waited.
 type Late struct{ Since, Read time.Time }
 
-// Waited is the time since the batch began to be collected.
+// Waited returns the time since the batch was created.
 func (b *Batch) Waited() time.Duration { return time.Since(b.created) }
 
 // add puts an item into the last batch, or into a new one. It reports whether the first batch may be due sooner than before.
@@ -63,7 +63,7 @@ func (a *accumulator) add(item *change.Item, weight int64) (maybeSooner bool) {
 	return isNew || b.hasRecords != hadRecords || a.full(b)
 }
 
-// newBatch returns an empty batch, in the memory of one that is done.
+// newBatch returns an empty batch, in the memory of a finished one.
 func (a *accumulator) newBatch() *Batch {
 	b := &Batch{Newest: map[change.StreamID]change.Position{}, since: map[change.StreamID]time.Time{}, created: time.Now()}
 	if last := len(a.spare) - 1; last >= 0 {
@@ -76,7 +76,7 @@ func (a *accumulator) full(b *Batch) bool {
 	return len(b.Changes) >= a.limits.MaxChanges || b.Bytes >= a.limits.MaxBytes
 }
 
-// pop removes the first batch if it is due or force is set; otherwise it returns how long to wait.
+// pop removes the first batch if it is due or force is set. Otherwise it returns how long to wait.
 func (a *accumulator) pop(now time.Time, force bool) (*Batch, time.Duration) {
 	due, wait := a.due(now)
 	if len(a.batches) == 0 || !due && !force {
@@ -91,7 +91,7 @@ func (a *accumulator) pop(now time.Time, force bool) (*Batch, time.Duration) {
 	return b, 0
 }
 
-// due reports whether the first batch is due; otherwise it returns how long to wait.
+// due reports whether the first batch is due. Otherwise it returns how long to wait.
 func (a *accumulator) due(now time.Time) (bool, time.Duration) {
 	if len(a.batches) == 0 {
 		return false, time.Hour
@@ -118,7 +118,7 @@ func (b *Batch) add(item *change.Item, weight int64) {
 		b.items++
 		b.weight += weight
 		b.hasRecords = true
-		b.note(item)
+		b.addStream(item)
 	}
 	if item.Change != nil {
 		b.Changes = append(b.Changes, *item.Change)
@@ -156,8 +156,8 @@ func (b *Batch) late(item *change.Item) {
 	b.Late[item.Stream] = Late{since, item.Time}
 }
 
-// note notes the stream of a record. Most often the record before is of the same stream, which needs no lookup.
-func (b *Batch) note(item *change.Item) {
+// addStream records the stream of a record. Most records have the same stream as the record before, which needs no lookup.
+func (b *Batch) addStream(item *change.Item) {
 	if item.Stream == "" || b.lastStream == item.Stream && len(b.since) > 0 {
 		return
 	}

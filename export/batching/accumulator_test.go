@@ -9,7 +9,7 @@ import (
 	"kubecdc/change"
 )
 
-// Given when items are sent, the test checks when each batch is due and how many changes it has.
+// Items are sent at given times. The test checks when each batch is due, and how many changes it has.
 func TestABatchIsDue(t *testing.T) {
 	const linger = 100 * time.Millisecond
 	type sent struct {
@@ -17,7 +17,7 @@ func TestABatchIsDue(t *testing.T) {
 		item  change.Item
 	}
 	type popped struct {
-		at      time.Duration
+		due     time.Duration
 		changes int
 	}
 	limits := Limits{MaxChanges: 3, MaxBytes: 10_000, Linger: linger, Watermark: time.Minute}

@@ -2,15 +2,15 @@ package batching
 
 import "sync"
 
-// Blocks is memory for the before-images of a batch, which the next batch uses again.
+// Blocks is memory for the before-images of a batch, which the next batch reuses.
 type Blocks struct {
 	blocks []*block
-	left   []byte // of the last block
+	left   []byte // rest of the last block
 }
 
 type block [BlockBytes]byte
 
-// BlockBytes is the size of a block. What takes more than half of that gets memory of its own.
+// BlockBytes is the size of a block. A request for more than half of that gets its own memory.
 const BlockBytes = 128 << 10
 
 var blockPool = sync.Pool{New: func() any { return new(block) }}
@@ -23,7 +23,7 @@ func (u *Blocks) Release() {
 	u.blocks, u.left = u.blocks[:0], nil
 }
 
-// Memory returns memory of a capacity, valid until Release; nil: there is none.
+// Memory returns memory with a capacity, which is valid until Release. It returns nil if there is none.
 func (u *Blocks) Memory(n int) []byte {
 	if n > BlockBytes/2 {
 		return nil

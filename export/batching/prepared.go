@@ -6,31 +6,31 @@ import "kubecdc/change"
 type Prepared struct {
 	*change.Batch
 	Objects
-	Offsets change.Offsets // that move with the batch besides those of its records; once it is written, with those
-	Written func()         // is called once the sink has the batch
+	Offsets change.Offsets // offsets that move with the batch, later including its records' offsets
+	Written func()         // called once the sink has the batch
 }
 
-// ObjectID is the place of an object: its stream, and its key there.
+// ObjectID identifies an object: its stream, and its key there.
 type ObjectID struct {
 	Stream change.StreamID
 	Key    string
 }
 
-// Objects has the objects that a batch changes, each once. Its memory is used again for each batch.
+// Objects are the objects that a batch changes, each once. Its memory is reused for each batch.
 type Objects struct {
 	All     []Object
-	changed []int            // by change: the number of its object
-	index   map[ObjectID]int // the number of an object
+	changed []int            // by change, the number of its object
+	index   map[ObjectID]int // number of each object
 }
 
-// Object is an object that a batch changes. LeaveOut finds out what the log has of it after each change.
+// Object is an object that a batch changes. LeaveOut finds out its state in the log after each change.
 type Object struct {
 	ID          ObjectID
-	First, Last int // of its changes, as the batch was collected
+	First, Last int // its first and last change in the collected batch
 	UID         string
-	Version     change.ResourceVersion // as the API server has it
-	State       []byte                 // as the log has it before the batch is written; nil: it was deleted
-	Written     int                    // its last change in the batch that is written; -1: none
+	Version     change.ResourceVersion // its version in the API server
+	State       []byte                 // its state in the log before the batch, or nil if it was deleted
+	Written     int                    // its last change in the written batch, or -1
 	Deleted     bool
 	LeftOut     bool // the last change is not written
 }
@@ -54,10 +54,10 @@ func (p *Prepared) Find() {
 	}
 }
 
-// Number is the place in All of an object of the batch.
+// Number returns the index in All of an object of the batch.
 func (p *Prepared) Number(id ObjectID) int { return p.index[id] }
 
-// First returns the first change of an object, if that may have a state before.
+// First returns the first change of an object, if that may have a before-image.
 func (p *Prepared) First(o *Object) *change.Change {
 	if c := &p.Changes[o.First]; c.Op == change.Update || c.Op == change.Delete {
 		return c
@@ -65,16 +65,16 @@ func (p *Prepared) First(o *Object) *change.Change {
 	return nil
 }
 
-// LeaveOut sets the before-images that come from the batch itself, and takes out of it the changes that are not written. It returns
-// how many these are, by resource.
+// LeaveOut sets the before-images that come from the batch itself, and removes the changes that are not written. It returns how
+// many it removed, by resource.
 func (p *Prepared) LeaveOut(isLeftOut func(*change.Change) bool, images bool) map[string]int {
-	ignored, kept := map[string]int{}, 0
+	ignored, left := map[string]int{}, 0
 	for i := range p.Changes {
 		c, o := &p.Changes[i], &p.All[p.changed[i]]
 		if i > o.First && images && (c.Op == change.Update || c.Op == change.Delete) {
 			c.Before = o.State
 		}
-		if c.Logged && c.Before == nil { // else the body was on its way when the store seemed to lack it
+		if c.Logged && c.Before == nil { // otherwise the body was on its way when the store seemed to lack it
 			c.Before = c.After
 		}
 		o.UID, o.Version = c.UID, c.ResourceVersion
@@ -85,13 +85,13 @@ func (p *Prepared) LeaveOut(isLeftOut func(*change.Change) bool, images bool) ma
 			}
 			continue
 		}
-		o.State, o.Deleted, o.Written = c.After, c.Op == change.Delete, kept
-		if kept < i {
-			p.Changes[kept] = *c
+		o.State, o.Deleted, o.Written = c.After, c.Op == change.Delete, left
+		if left < i {
+			p.Changes[left] = *c
 		}
-		kept++
+		left++
 	}
-	clear(p.Changes[kept:])
-	p.Changes = p.Changes[:kept]
+	clear(p.Changes[left:])
+	p.Changes = p.Changes[:left]
 	return ignored
 }

@@ -1,5 +1,5 @@
-// Package batching gathers what the streams of a slot read into batches, and decides when each batch is due. A batch that is prepared
-// says what it does to each object. It works with memory and time alone: it knows no API server, sink or checkpoint.
+// Package batching gathers what a slot's streams read into batches, and decides when each batch is due. A prepared batch
+// describes its effect on each object. The package works only with memory and time: it knows no API server, sink or checkpoint.
 package batching
 
 import (
@@ -14,31 +14,30 @@ import (
 	"kubecdc/internal/failpoint"
 )
 
-// Queue is the bounded buffer between the streams of a slot and its commit loop. Its capacity is limited in items and in
-// bytes: when the sink is slow, Send blocks and the streams stop reading, so that the watch falls behind and memory does not
-// grow.
+// Queue is the bounded buffer between a slot's streams and its commit loop. Its capacity is limited in items and in bytes. When
+// the sink is slow, Send blocks and the streams stop reading. So the watch falls behind, and memory does not grow.
 type Queue struct {
 	itemCapacity *semaphore.Weighted // held until the batch is popped
 	byteCapacity *semaphore.Weighted // held until the batch is durable
 	maxBytes     int64
 
-	pendingItems atomic.Int64 // sent and not yet durable
+	pendingItems atomic.Int64 // sent, but not yet durable
 	pendingBytes atomic.Int64
 
 	mu          sync.Mutex
 	accumulator accumulator
-	inFlight    *Batch        // popped and not durable yet; nil: none
+	inFlight    *Batch        // popped, but not yet durable; may be nil
 	wake        chan struct{} // the first batch may be due sooner than Next expects
 }
 
-// New makes a queue with capacity for maxItems items and maxBytes bytes.
+// New returns a queue with capacity for maxItems items and maxBytes bytes.
 func New(maxItems int, maxBytes int64, limits Limits) *Queue {
 	return &Queue{itemCapacity: semaphore.NewWeighted(int64(maxItems)), byteCapacity: semaphore.NewWeighted(maxBytes),
 		maxBytes: maxBytes, accumulator: accumulator{limits: limits}, wake: make(chan struct{}, 1)}
 }
 
-// Send implements reflector.Output. The item's bytes occupy capacity until Done is called, after the commit. A position
-// alone occupies none, since it replaces the stream's previous one.
+// Send implements reflector.Output. The item's bytes occupy capacity until Done is called, after the commit. A position without a
+// record occupies none, since it replaces the stream's previous one.
 func (q *Queue) Send(ctx context.Context, item change.Item) error {
 	failpoint.Hit(failpoint.Received)
 	weight := int64(0)
@@ -74,8 +73,8 @@ func (q *Queue) acquire(ctx context.Context, weight int64) error {
 	return nil
 }
 
-// Next waits for a batch that is due and removes it from the queue. After stop is closed it returns what is left, due or not,
-// and then nil; it also returns nil when the context ends.
+// Next waits for a batch that is due, and removes it from the queue. After stop is closed it returns what is left, due or not,
+// then nil. It also returns nil when the context ends.
 func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
 	stopped := false
 	for {
@@ -107,7 +106,7 @@ func (q *Queue) pop(force bool) (*Batch, time.Duration) {
 	return b, wait
 }
 
-// Done releases the capacity of a batch that is durable, and the memory of its changes: nobody may use them any more.
+// Done releases the capacity of a durable batch, and the memory of its changes, which must not be used any more.
 func (q *Queue) Done(b *Batch) {
 	for i := range b.Changes {
 		b.Changes[i].Slab.Release()
@@ -143,7 +142,7 @@ func (q *Queue) Since() map[change.StreamID]time.Time {
 	return all
 }
 
-// weight is the item's size in bytes, limited to the queue's capacity: an item that is larger passes when the queue is empty.
+// weight returns the item's size in bytes, limited to the queue's capacity. So a larger item passes when the queue is empty.
 func (q *Queue) weight(item *change.Item) int64 {
 	size := int64(100)
 	if item.Change != nil {

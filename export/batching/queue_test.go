@@ -28,15 +28,15 @@ func bookmark(t *testing.T, q *Queue, stream change.StreamID, version int) {
 	}
 }
 
-// created is a change whose object has the given number of bytes.
+// created returns a change whose object has a number of bytes.
 func created(version, bytes int) change.Item {
 	v := fmt.Sprint(version)
 	return change.Item{Stream: pods.ID(), Version: change.ResourceVersion(v),
 		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: change.ResourceVersion(v), After: make([]byte, bytes)}}
 }
 
-// 40 quiet streams send a bookmark every half minute, each at a different time: one batch per interval has the positions of
-// all of them, whatever the queue's capacity is.
+// 40 quiet streams send a bookmark every half minute, each at a different time. One batch per interval has all their positions,
+// whatever the queue's capacity is.
 func TestPositionsAloneAreDueOncePerInterval(t *testing.T) {
 	for _, test := range []struct{ watermark, want time.Duration }{{interval, interval}, {0, time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestPositionsAloneAreDueOncePerInterval(t *testing.T) {
 				q.Done(b)
 			}
 			for i := range popped[:len(popped)-2] { // the last batch is due because the queue is stopped
-				if between := popped[i+1].Sub(popped[i]); between < test.want {
-					t.Errorf("batches %d and %d of positions alone come %s apart", i, i+1, between)
+				if pause := popped[i+1].Sub(popped[i]); pause < test.want {
+					t.Errorf("batches %d and %d of positions alone come %s apart", i, i+1, pause)
 				}
 			}
 			for n := range streams {
@@ -80,7 +80,7 @@ func TestPositionsAloneAreDueOncePerInterval(t *testing.T) {
 	}
 }
 
-// A change is due at once, and its batch has the positions that were waiting.
+// A change is due at once, and its batch has the waiting positions.
 func TestAChangeCarriesWaitingPositions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue(Limits{Watermark: interval})
@@ -116,7 +116,7 @@ func blocked(t *testing.T, q *Queue, item change.Item) func() bool {
 // An item's place is released when its batch is popped, its bytes when the batch is durable.
 func TestSendBlocksWhileTheQueueIsFull(t *testing.T) {
 	for name, test := range map[string]struct {
-		items, bytes, size int // of the queue; of each change
+		items, bytes, size int // limits of the queue, and the size of each change
 		afterNext          bool
 	}{
 		"items": {items: 3, bytes: 1 << 20, afterNext: true},
@@ -147,7 +147,7 @@ func TestSendBlocksWhileTheQueueIsFull(t *testing.T) {
 	}
 }
 
-// A change that is larger than the whole queue passes when the queue is empty.
+// A change that is larger than the queue passes when the queue is empty.
 func TestAChangeLargerThanTheQueuePassesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(10, 1000, Limits{MaxChanges: 100, MaxBytes: 1 << 20})
@@ -189,7 +189,7 @@ func TestAStoppedStreamOccupiesNoCapacity(t *testing.T) {
 	})
 }
 
-// What was read and is not durable is known by stream, from its first change on, while its batch is being committed too. A
+// What was read and is not yet durable is known by stream, from its first change on, also while its batch is committed. A
 // position without a record does not count.
 func TestWhatIsNotDurableIsKnownByStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,17 +14,18 @@ import (
 	"kubecdc/export/batching"
 )
 
-// bodies sets the before-images of changes. It caches the bodies of objects that change often, up to CacheBytes, and the checkpoint gets
-// them at its own pace (body.go). Other bodies are read from the store, in one query per stream and batch, and are stored as they change.
+// bodies sets the before-images of changes. It caches the bodies of objects that change often, up to CacheBytes, and the
+// checkpoint gets these later (body.go). Other bodies are read from the store, with one query per stream and batch, and are
+// stored as they change.
 //
-// A body passes the stream's redactor again. That changes nothing, unless the database has forgotten that it was redacted there.
+// A body passes the stream's redactor again. That changes nothing, unless the database has forgotten that the body was redacted.
 type bodies struct {
 	*Inventory
 	cache   *simplelru.LRU[batching.ObjectID, *body]
 	bytes   int64
-	changed [2048]uint64    // hashes of objects that changed, each in its place
-	found   []*body         // by number of an object in the batch; nil: it has no state before, or none that is known
-	blocks  batching.Blocks // has the before-images of a batch that are not cached
+	changed [2048]uint64    // hashes of changed objects, each at its index
+	found   []*body         // by number of an object in the batch, or nil for an unknown or missing before-image
+	blocks  batching.Blocks // before-images of a batch that are not cached
 }
 
 func newBodies(v *Inventory) *bodies {
@@ -33,8 +34,8 @@ func newBodies(v *Inventory) *bodies {
 	return b
 }
 
-// attach sets Before of the first update or delete of each object in the batch, valid until written is called. The before-images of others
-// come from the batch itself (batching.Prepared.LeaveOut).
+// attach sets the before-image of each object's first update or delete in the batch. It is valid until written is called. Other
+// before-images come from the batch itself (batching.Prepared.LeaveOut).
 func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
 	b.found = slices.Grow(b.found[:0], len(p.All))[:len(p.All)]
 	clear(b.found)
@@ -69,7 +70,7 @@ func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
 	return nil
 }
 
-// load reads the bodies of objects from the checkpoint, and sets Before of their changes.
+// load reads the bodies of objects from the checkpoint, and sets their before-images.
 func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.StreamID, keys []string) error {
 	redact := b.Redactor(stream)
 	return b.stored(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
@@ -85,13 +86,13 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 		}
 		first := &p.Changes[p.All[n].First]
 		if redacted := redact(key, first.Before); !bytes.Equal(redacted, first.Before) {
-			first.Before, b.found[n] = redacted, nil // and the object gets a new base
+			first.Before, b.found[n] = redacted, nil // the object also gets a new base
 		}
 		return nil
 	})
 }
 
-// find takes the body of an object in the batch as the store has it, or will have it, and sets Before.
+// find sets the before-image of an object in the batch from its stored or pending body.
 func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) error {
 	_, state, err := stored.UnpackIn(b.blocks.Memory)
 	p.Changes[p.All[n].First].Before = state
@@ -99,7 +100,8 @@ func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) error
 	return err
 }
 
-// written takes the last states of a durable batch's objects, and releases its before-images. It caches what changes often. All else is packed.
+// written takes the last states of a durable batch's objects, and releases its before-images. It caches objects that change
+// often. Other states are packed.
 func (b *bodies) written(objects []objectState) {
 	for i := range objects {
 		o, id := &objects[i], objects[i].id()
@@ -126,8 +128,8 @@ func (b *bodies) written(objects []objectState) {
 	b.blocks.Release()
 }
 
-// often notes a change of an object, and reports whether one was noted before, and since then none of another object in its place. So
-// what changes once pushes nothing out of the cache.
+// often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by another
+// object with the same index. So objects that change once push nothing out of the cache.
 func (b *bodies) often(id batching.ObjectID) bool {
 	hash := maphash.Comparable(objectSeed, id)
 	last := &b.changed[hash%uint64(len(b.changed))]

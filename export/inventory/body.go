@@ -6,21 +6,21 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// body is the body of an object that changes often. The checkpoint packs it when it commits it, as a delta of the base that the store has then:
-// of twenty changes since the last commit it makes one delta.
+// body is the body of an object that changes often. The checkpoint packs it when it commits, as a delta to the base in the store.
+// So twenty changes since the last commit are one delta.
 //
 // The slot sets state. Once it is deferred, only commits use base, one after the other.
 type body struct {
-	state     []byte   // after the last batch that is durable
-	in        *pending // that has the state too
-	base      []byte   // packed, as the store has it, or will have it once the commit in flight has ended; nil: none
+	state     []byte   // after the last durable batch
+	in        *pending // commit that also has the state
+	base      []byte   // packed, as in the store after the commit in flight, or nil
 	baseBytes atomic.Int64
-	delta     []byte // that is pending, and newer than what is read from the store
+	delta     []byte // pending, and newer than in the store
 	size      int64  // in the cache
-	deferred  bool   // it was pending, and may be
+	deferred  bool   // it is or was pending
 }
 
-// set copies a state that becomes pending. The memory of the former one is used again, unless that may be in flight.
+// set copies a state that becomes pending. It reuses the memory of the former state, unless that may be in flight.
 func (b *body) set(state []byte, in *pending) {
 	if b.in != in || cap(b.state) < len(state) || cap(b.state) > 2*len(state) {
 		b.state, b.in = nil, in
@@ -28,7 +28,7 @@ func (b *body) set(state []byte, in *pending) {
 	b.state = append(b.state[:0], state...)
 }
 
-// update returns what the store gets of a new state. Nil is the body of an object that the store does not have.
+// update returns what to store for a new state. nil is the body of an object that the store does not have.
 func (b *body) update(state []byte) checkpoint.Body {
 	if b == nil {
 		return checkpoint.Pack(state)
@@ -36,7 +36,7 @@ func (b *body) update(state []byte) checkpoint.Body {
 	return checkpoint.Body{Base: b.base}.Update(state)
 }
 
-// commit returns what the store gets of a state that is pending, with a base that is pending too; nil: the store has it.
+// commit returns what to store for a pending state. A nil base means that the store has it.
 func (b *body) commit(state, base []byte) checkpoint.Body {
 	stored := b.update(state)
 	if stored.KeepsBase() {

@@ -14,35 +14,35 @@ import (
 	"kubecdc/internal/failpoint"
 )
 
-// checkpointer makes the checkpoint follow the log at its own pace. It gathers what batches do to the checkpoint, and commits it
-// in one transaction: once an interval, or sooner if much is pending. What a crash keeps it from committing, the next owner reads
-// back from the log. So only a sink whose log can be read back may have an interval.
+// checkpointer makes the checkpoint follow the log at its own pace. It gathers the effects of batches on the checkpoint, and
+// commits them in one transaction, once per interval, or sooner if much is pending. After a crash the next owner reads back from
+// the log what was not committed. So only a sink whose log can be read back may have an interval.
 //
-// Whoever reads the checkpoint meanwhile sees it as if it had followed: Inventory flushes first, and bodies asks here for a body before it
-// asks the store.
+// Readers of the checkpoint see the present state. Inventory flushes first, and bodies asks here for a body before it asks the
+// store.
 type checkpointer struct {
 	Settings
 	Parts
 	epoch int64
 
-	committing chan struct{} // has one while the store is called: there is one commit at a time
-	added      chan struct{} // has one after a batch was added
+	committing chan struct{} // has an element during a call to the store, so there is one commit at a time
+	added      chan struct{} // has an element after a batch was added
 
 	mu       sync.Mutex
 	pending  *pending  // nil: none
-	inFlight *pending  // is being committed; nil: none
-	spare    *pending  // was committed, and is empty; nil: none
-	seq      uint64    // of the last batch that the store has
+	inFlight *pending  // being committed; may be nil
+	spare    *pending  // committed, and empty again; may be nil
+	seq      uint64    // the last batch in the store
 	last     time.Time // end of the last commit
-	err      error     // of the commit that failed
+	err      error     // error of the failed commit
 }
 
 func newCheckpointer(settings Settings, parts Parts, epoch int64, seq uint64) *checkpointer {
 	return &checkpointer{Settings: settings, Parts: parts, epoch: epoch, seq: seq, committing: make(chan struct{}, 1), added: make(chan struct{}, 1)}
 }
 
-// add adds a batch that the sink has. If as much is pending as may be, it waits for the commit before that: so a slow store slows
-// the slot down, and memory does not grow.
+// add adds a batch that the sink has. If the pending bytes are at their limit, it waits for the commit in flight. So a slow store
+// slows the slot down, and memory does not grow.
 func (c *checkpointer) add(ctx context.Context, e effect) error {
 	c.mu.Lock()
 	if c.pending == nil {
@@ -106,8 +106,8 @@ func (c *checkpointer) run(ctx context.Context, fail context.CancelCauseFunc) {
 	}
 }
 
-// due returns how long what is pending may still wait, if there is any. After a pause it does not wait: then the checkpoint of a
-// quiet cluster is not behind its log.
+// due reports whether something is pending, and how long it may still wait. After a pause it need not wait, so the checkpoint of
+// a quiet cluster is not behind its log.
 func (c *checkpointer) due() (wait time.Duration, isPending bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,15 +163,15 @@ func (c *checkpointer) commit(ctx context.Context, p *pending) error {
 	return nil
 }
 
-// committed returns the last batch that the store has, and the error of the commit that failed.
+// committed returns the last batch in the store, and the error of the failed commit.
 func (c *checkpointer) committed() (seq uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seq, c.err
 }
 
-// behind returns what the store may not have yet, the newest first. The caller holds the lock. It is asked for each object that
-// changed, and allocates nothing.
+// behind returns what the store may not have yet, the newest first. The caller holds the lock. It is called for each changed
+// object, and allocates nothing.
 func (c *checkpointer) behind() iter.Seq[*pending] {
 	return func(yield func(*pending) bool) {
 		for _, p := range [...]*pending{c.pending, c.inFlight} {
@@ -182,7 +182,7 @@ func (c *checkpointer) behind() iter.Seq[*pending] {
 	}
 }
 
-// object returns the last state of an object that the store may not have yet. If its Body keeps a base, the store has that.
+// object returns the last state of an object that the store may not have yet. If its Body keeps a base, the store has that base.
 func (c *checkpointer) object(id batching.ObjectID) (o objectState, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +210,7 @@ func (c *checkpointer) concerns(stream change.StreamID) bool {
 	return false
 }
 
-// objects returns how many objects the store may not have yet in their last state.
+// objects returns for how many objects the store may not have the last state yet.
 func (c *checkpointer) objects() (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

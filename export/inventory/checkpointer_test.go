@@ -15,7 +15,7 @@ import (
 	"kubecdc/export/batching"
 )
 
-// slowStore takes its time for each commit, and may fail.
+// slowStore takes time for each commit, and may fail.
 type slowStore struct {
 	checkpoint.Store
 	takes   time.Duration
@@ -63,14 +63,14 @@ func follow(t *testing.T, store *slowStore, interval time.Duration, maxBytes int
 	return &following{c, t, session}
 }
 
-// commitOne is a batch that changes one object; its body is the batch's number.
+// commitOne returns a batch that changes one object. Its body is the batch's number.
 func commitOne(seq int, key string) effect {
 	return effect{&change.Batch{Epoch: 1, Seq: uint64(seq), Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(seq))}}},
 		change.Offsets{"pods": {0: int64(seq)}},
 		[]objectState{{Object: checkpoint.Object{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}, stream: "pods"}}}
 }
 
-// deleted is a batch that deletes objects.
+// deleted returns a batch that deletes objects.
 func deleted(seq int, keys ...string) (e effect) {
 	e.Batch = &change.Batch{Seq: uint64(seq)}
 	for _, key := range keys {
@@ -86,7 +86,7 @@ func (f *following) put(seq int, key string) {
 	}
 }
 
-// has is the last batch that the store has.
+// has returns the last batch in the store.
 func (f *following) has() uint64 {
 	seq, _ := f.committed()
 	return seq
@@ -137,7 +137,7 @@ func TestTheCheckpointFollowsAtItsOwnPace(t *testing.T) {
 	})
 }
 
-// An object may be updated, deleted and created anew within one interval.
+// An object may be updated, deleted and created again within one interval.
 func TestACommitHasTheLastStateOfEachObject(t *testing.T) {
 	p := newPending()
 	for _, c := range []effect{commitOne(1, "again"), commitOne(2, "gone"), commitOne(3, "kept"), deleted(4, "gone", "again"),
@@ -241,7 +241,7 @@ func TestAFailedCheckpointEndsTheSession(t *testing.T) {
 	})
 }
 
-// Whoever reads the checkpoint while batches are pending sees what they did.
+// Reads of the checkpoint see the effects of pending batches.
 func TestReadsSeeWhatIsPending(t *testing.T) {
 	objects := func(t *testing.T, r *Inventory) (got string) {
 		err := r.Objects(t.Context(), pods.ID(), func(key, _ string, version change.ResourceVersion) error {
@@ -278,7 +278,7 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 	}
 }
 
-// A before-image that is neither cached nor in the store is pending; a body that another owner stored there is stale.
+// A before-image that is neither cached nor in the store is pending. A body that another owner stored there is stale.
 func TestABeforeImageMayBePending(t *testing.T) {
 	c := writerWith(storeAt(t, 1), 1, slowly()) // it caches nothing
 	for n := 2; n <= 4; n++ {
@@ -295,7 +295,7 @@ func TestABeforeImageMayBePending(t *testing.T) {
 	}
 }
 
-// slowly are settings by which batches are pending until something flushes them.
+// slowly returns settings with which batches are pending until they are flushed.
 func slowly() Settings {
 	s := plain()
 	s.Interval, s.CommitBytes = time.Hour, 1<<20

@@ -13,7 +13,7 @@ import (
 	"kubecdc/export/batching"
 )
 
-// countingStore counts what commits do to bodies, and the bodies that are read.
+// countingStore counts what commits do to bodies, and how many bodies are read.
 type countingStore struct {
 	checkpoint.Store
 	bases, deltas, read int
@@ -39,7 +39,7 @@ func (s *countingStore) Commit(ctx context.Context, c checkpoint.Commit) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// life is what happens to a few objects: each has one state, or none.
+// life is the states of a few objects: each has one state, or none.
 type life struct {
 	random  *rand.Rand
 	states  map[string][]byte
@@ -47,7 +47,7 @@ type life struct {
 	leftOut map[change.ResourceVersion]bool // changes that are not written
 }
 
-// batch is of random changes, with the before-images that those must get that are written.
+// batch returns random changes, with the expected before-images of those that are written.
 func (l *life) batch() (b *batching.Batch, before []string) {
 	b = &batching.Batch{}
 	for range 1 + l.random.IntN(12) {
@@ -65,8 +65,8 @@ func (l *life) batch() (b *batching.Batch, before []string) {
 			c.After = fmt.Appendf(nil, `{"v":%d,"other":"%x"}`, l.version, l.text(l.random.IntN(3000)))
 		default: // a little
 			l.leftOut[c.ResourceVersion] = n == 2
-			at := l.random.IntN(len(c.After) - 20)
-			c.After = append(append(bytes.Clone(former[:at]), fmt.Sprint(l.version)...), former[at+l.random.IntN(20):]...)
+			i := l.random.IntN(len(c.After) - 20)
+			c.After = append(append(bytes.Clone(former[:i]), fmt.Sprint(l.version)...), former[i+l.random.IntN(20):]...)
 		}
 		b.Changes = append(b.Changes, c)
 		if l.leftOut[c.ResourceVersion] {
@@ -88,8 +88,8 @@ func (l *life) text(n int) []byte {
 	return text
 }
 
-// Whatever happens to objects, whatever is cached, pending or in flight, and however often the session ends: each before-image is
-// the state before, and most updates store a delta.
+// Each before-image is the state before, and most updates store a delta. This holds whatever happens to objects, whatever is
+// cached, pending or in flight, and however often the session ends.
 func TestBeforeImagesOfDeltas(t *testing.T) {
 	for name, cache := range map[string]int64{"nothing is cached": 0, "some is": 10_000, "all is": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestWhatChangesOnceLeavesTheCacheAsItIs(t *testing.T) {
 	c, l := writerWith(store, 0, settings), &life{random: rand.New(rand.NewPCG(1, 2))}
 	for version := range 20 {
 		b := &batching.Batch{}
-		for i := range 10 { // of which the first is always the same object
+		for i := range 10 { // the first is always the same object
 			op, name := change.Create, fmt.Sprintf("%d-%d", version, i)
 			if i == 0 && version > 0 {
 				op = change.Update
@@ -178,7 +178,7 @@ func TestABaseMayBeInFlight(t *testing.T) {
 	}
 }
 
-// The checkpoint gets what the log has: a sink may write a stub in the place of an object.
+// The checkpoint gets what the log has, even if the sink has written a stub instead of an object.
 func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 	object := func(n int) []byte { return fmt.Appendf(nil, `{"metadata":{"name":"a","uid":"u"},"n":%d}`, n) }
 	update := func(n int) change.Change {

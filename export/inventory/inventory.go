@@ -1,9 +1,9 @@
-// Package inventory is the memory beside a log that does not remember itself what it has: the checkpoint store has the position of each
-// stream, and key, uid, version and body of each object that lives. It follows the log at its own pace (checkpointer.go). What it lacks
-// after a crash is read back from the log (rollforward.go); if that can't be done, or the log has lost something, it is rebuilt
-// (reconcile.go).
+// Package inventory is the memory of a log that does not remember itself what it has. The checkpoint store has each stream's
+// position, and key, uid, version and body of each live object. The inventory follows the log at its own pace (checkpointer.go).
+// What it lacks after a crash is read back from the log (rollforward.go). If that fails, or if the log has lost something, it is
+// rebuilt (reconcile.go).
 //
-// The package does not know what is written, and when: it gets batches that are prepared.
+// The package does not know what is written, and when. It gets prepared batches.
 package inventory
 
 import (
@@ -22,19 +22,20 @@ import (
 	"kubecdc/sinks"
 )
 
-// Settings of a slot's inventory.
+// Settings are the settings of a slot's inventory.
 type Settings struct {
 	Slot       int
-	Bodies     bool // are stored, and states before are written
+	Bodies     bool // store bodies, and write before-images
 	CacheBytes int64
-	// Interval is how often the checkpoint follows the log; 0: with each batch, as it must where the log can't be read back.
+	// Interval is how often the checkpoint follows the log. 0 means with each batch, which is necessary if the log can't be read
+	// back.
 	Interval    time.Duration
-	CommitBytes int64 // of one commit, and a batch more; as much may be in flight while as much is pending
+	CommitBytes int64 // limit of one commit, while as much more may be in flight
 	Owns        func(stream change.StreamID) bool
-	Redactor    func(stream change.StreamID) Redactor // nil for a stream whose objects are exported in full
+	Redactor    func(stream change.StreamID) Redactor // nil for a stream whose objects are exported completely
 }
 
-// Redactor redacts the body of an object that was exported before, maybe by other rules. It returns nil if it can't.
+// Redactor redacts the body of an object that was exported before, perhaps with other rules. It returns nil if it can't.
 type Redactor = func(key string, body []byte) []byte
 
 // Parts are what an inventory works with.
@@ -50,24 +51,24 @@ type Write = func(context.Context, *change.Batch) (change.Offsets, error)
 
 // Inventory is a slot's memory for one session.
 //
-// A database that has crashed, or failed over, may have forgotten batches that are in the log. A read then returns state that is older than
-// the log, and what follows from it (inferred changes, before-images) must not be written. So after the last read Check finds out whether the
-// store still has the last batch that it has acknowledged. A later commit can't hide that a batch was forgotten, since each commit must
-// follow the one before.
+// A database that has crashed, or failed over, may have forgotten batches that are in the log. Then a read returns an older state
+// than the log's. What follows from it (inferred changes, before-images) must not be written. So after the last read, Check finds
+// out whether the store still has the last batch that it has acknowledged. No later commit can hide a forgotten batch, since each
+// commit must follow the one before.
 //
-// The store may be behind the log: before positions and objects are read, it is brought up to it. For a body, bodies asks the checkpointer
-// first.
+// The store may be behind the log. Before positions and objects are read, it is brought up to the log. For a body, bodies asks
+// the checkpointer first.
 type Inventory struct {
 	Settings
 	Parts
-	state       *checkpoint.SlotState // as of the last batch that is written
+	state       *checkpoint.SlotState // as of the last written batch
 	content     sinks.Content
 	unread      *unread
 	write       Write
 	checkpoints *checkpointer
-	bodies      *bodies         // nil: none are stored
-	writing     context.Context // of the session's commits
-	unchecked   atomic.Bool     // the store was read since the last check; it is set after each read, and before the result is used
+	bodies      *bodies         // nil: bodies are not stored
+	writing     context.Context // context of the session's commits
+	unchecked   atomic.Bool     // the store was read since the last check. It is set before the result of a read is used
 }
 
 func (s *Slot) inventory(state *checkpoint.SlotState, content sinks.Content, write Write) *Inventory {
@@ -79,13 +80,14 @@ func (s *Slot) inventory(state *checkpoint.SlotState, content sinks.Content, wri
 	return v
 }
 
-// Seq is the number of the slot's last batch.
+// Seq returns the number of the slot's last batch.
 func (v *Inventory) Seq() uint64 { return v.state.Seq }
 
-// Pending is how many objects the store may not have yet in their last state.
+// Pending returns for how many objects the store may not have the last state yet.
 func (v *Inventory) Pending() int64 { return v.checkpoints.objects() }
 
-// Start makes the store follow the log until the context ends. It calls fail if it can't, and closes what it returns when it has stopped.
+// Start makes the store follow the log until the context ends. It calls fail if it can't follow, and closes the returned channel
+// when it has stopped.
 func (v *Inventory) Start(writing context.Context, fail context.CancelCauseFunc) <-chan struct{} {
 	v.writing = writing
 	stopped := make(chan struct{})
@@ -99,7 +101,7 @@ func (v *Inventory) Start(writing context.Context, fail context.CancelCauseFunc)
 // Flush returns when the store has all that was written.
 func (v *Inventory) Flush(ctx context.Context) error { return v.checkpoints.flush(ctx) }
 
-// Before sets the states before that the batch does not have itself.
+// Before sets the before-images that the batch itself does not have.
 func (v *Inventory) Before(ctx context.Context, p *batching.Prepared) error {
 	if v.bodies == nil {
 		return nil
@@ -107,7 +109,7 @@ func (v *Inventory) Before(ctx context.Context, p *batching.Prepared) error {
 	return v.bodies.attach(ctx, p)
 }
 
-// Check returns an error if the store has forgotten something since it was read, or can't follow.
+// Check returns an error if the store has forgotten something since it was read, or can't follow the log.
 func (v *Inventory) Check(ctx context.Context, p *batching.Prepared) error {
 	if v.needsCheck() {
 		what := fmt.Sprintf("the check before batch %d of slot %d", p.Seq, v.Slot)
@@ -126,7 +128,7 @@ func (v *Inventory) Check(ctx context.Context, p *batching.Prepared) error {
 // needsCheck reports whether the store was read since the last call.
 func (v *Inventory) needsCheck() bool { return v.unchecked.Swap(false) }
 
-// Write makes a batch durable, and gathers what it does to the store.
+// Write makes a batch durable, and gathers its effect on the store.
 func (v *Inventory) Write(ctx context.Context, p *batching.Prepared) error {
 	offsets, err := v.write(ctx, p.Batch)
 	if err != nil {
@@ -143,7 +145,7 @@ func (v *Inventory) Write(ctx context.Context, p *batching.Prepared) error {
 	return v.checkpoints.add(ctx, e)
 }
 
-// read brings the checkpoint up to the log, if that is needed, and reads there.
+// read brings the checkpoint up to the log, if necessary, and reads there.
 func (v *Inventory) read(behind bool, do func() error) error {
 	err := v.follow(behind)
 	if err == nil {
@@ -153,8 +155,8 @@ func (v *Inventory) read(behind bool, do func() error) error {
 	return dependency.Tag(dependency.Checkpoint, err)
 }
 
-// follow brings the checkpoint up to the log, if that is needed. The session's writing context limits it, not the reader's: a
-// commit that is broken off ends the session.
+// follow brings the checkpoint up to the log, if necessary. The session's writing context limits it, not the reader's, since an
+// interrupted commit ends the session.
 func (v *Inventory) follow(needed bool) error {
 	if !needed {
 		return nil
@@ -188,7 +190,7 @@ func (v *Inventory) Objects(ctx context.Context, stream change.StreamID,
 	})
 }
 
-// Bodies reads the bodies that the log has of objects, or will have of what is pending.
+// Bodies reads the bodies of objects in the log, or their pending bodies.
 func (v *Inventory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error {
 	if err := v.follow(v.checkpoints.concerns(stream)); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"kubecdc/test/checkpointtest"
 )
 
-// storeAt is a real store with the given number of batches of slot 0, in epoch 1.
+// storeAt returns a real store with a number of batches of slot 0, in epoch 1.
 func storeAt(t *testing.T, batches int) checkpoint.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
@@ -41,7 +41,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 	return store
 }
 
-// writer writes batches of epoch 1, as a session does.
+// writer writes batches of epoch 1, like a session.
 type writer struct {
 	*Inventory
 	logged   *logged
@@ -50,7 +50,7 @@ type writer struct {
 	prepared batching.Prepared
 }
 
-// writerAt is a writer after the given batch, without cached bodies. Each batch is committed before the next.
+// writerAt returns a writer after a batch, without cached bodies. It commits each batch before the next.
 func writerAt(store checkpoint.Store, seq uint64) *writer { return writerWith(store, seq, plain()) }
 
 func plain() Settings {
@@ -80,7 +80,7 @@ func (w *writer) commit(ctx context.Context, b *batching.Batch) error {
 	return w.Write(ctx, p)
 }
 
-// quietParts are parts that report nothing.
+// quietParts returns parts that report nothing.
 func quietParts(store checkpoint.Store) Parts {
 	state := live.New(slog.New(slog.DiscardHandler), 0)
 	return Parts{Store: store, State: state, Watchdog: dependency.NewWatchdog(state, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler)}
@@ -96,16 +96,16 @@ func update(n int) *batching.Batch {
 
 type logged struct {
 	batches []*change.Batch
-	stub    []byte // is written in the place of the last state; nil: that is
+	stub    []byte // written instead of the last state, or nil
 }
 
 func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, error) {
-	kept := *b
-	kept.Changes = slices.Clone(b.Changes)
-	for i := range kept.Changes {
-		kept.Changes[i].Before = bytes.Clone(kept.Changes[i].Before) // it is valid only until Write returns
+	own := *b
+	own.Changes = slices.Clone(b.Changes)
+	for i := range own.Changes {
+		own.Changes[i].Before = bytes.Clone(own.Changes[i].Before) // it is valid only until Write returns
 	}
-	l.batches = append(l.batches, &kept)
+	l.batches = append(l.batches, &own)
 	if l.stub != nil {
 		b.Changes[len(b.Changes)-1].After = l.stub
 	}
@@ -151,7 +151,7 @@ func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
 	}
 }
 
-// One check follows each read. Live changes, which read nothing, need none.
+// Each read is followed by one check. Live changes, which read nothing, need none.
 func TestEachReadIsCheckedOnce(t *testing.T) {
 	r := writerAt(storeAt(t, 1), 1)
 	if r.needsCheck() {

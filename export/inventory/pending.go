@@ -10,15 +10,15 @@ import (
 	"kubecdc/export/batching"
 )
 
-// effect is what a batch does to the checkpoint.
+// effect is the effect of a batch on the checkpoint.
 type effect struct {
 	*change.Batch
 	offsets change.Offsets
 	objects []objectState // each once
 }
 
-// effectOf returns the effect of a batch that is written, with the states of objects if bodies are stored; found are the bodies that are known.
-// Snapshots on demand have no inventory. A sink may have written a stub in the place of an object.
+// effectOf returns the effect of a written batch. If bodies are stored, it has the states of objects. found are the known bodies.
+// Snapshots on demand have no inventory. A sink may have written a stub instead of an object.
 func effectOf(p *batching.Prepared, bodies bool, found []*body) effect {
 	all := make([]objectState, 0, len(p.All))
 	for i := range p.All {
@@ -38,7 +38,7 @@ func effectOf(p *batching.Prepared, bodies bool, found []*body) effect {
 		}
 		all = append(all, object)
 	}
-	clear(p.All) // it holds no bodies until the next batch
+	clear(p.All) // so that it holds no bodies until the next batch
 	return effect{p.Batch, p.Offsets, all}
 }
 
@@ -57,7 +57,7 @@ func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, withBodi
 	return pending.commit(batch.Slot, epoch)
 }
 
-// pending is what some batches, which follow each other, do to the checkpoint: each object once, with its last state.
+// pending is the joint effect of consecutive batches on the checkpoint: each object once, with its last state.
 type pending struct {
 	first, last uint64
 	positions   map[change.StreamID]change.Position
@@ -73,13 +73,14 @@ type objectState struct {
 	checkpoint.Object
 	stream  change.StreamID
 	deleted bool
-	state   []byte // while Body is not made: it has a base then if that is pending, and nothing else
-	body    *body  // of which it is made when it is committed; nil: it is made
+	state   []byte // set until Body is made, which then has at most a pending base
+	body    *body  // makes Body at the commit; nil: it is made
 }
 
 func (o *objectState) id() batching.ObjectID { return batching.ObjectID{Stream: o.stream, Key: o.Key} }
 
-// stateBytes is about what an objectState takes here and in a commit, besides its body and its key. A state takes half as much packed, or less.
+// stateBytes is about the size of an objectState here and in a commit, without its body and its key. A packed state takes half as
+// much as a plain one, or less.
 const stateBytes = 400
 
 func (o *objectState) size() int64 {
@@ -101,7 +102,7 @@ func (p *pending) reset() {
 func (p *pending) add(e effect) {
 	p.first, p.last = cmp.Or(p.first, e.Seq), e.Seq
 	p.offsets = p.offsets.Merge(e.offsets)
-	p.controls = append(p.controls, checkpoint.KeptControls(e.Controls)...)
+	p.controls = append(p.controls, checkpoint.RetainedControls(e.Controls)...)
 	for _, position := range e.Positions {
 		p.positions[position.Stream] = position
 	}
@@ -119,7 +120,7 @@ func (p *pending) put(o objectState) {
 	if i, ok := p.index[id]; ok {
 		former := &p.objects[i]
 		if o.body != nil || o.Body.KeepsBase() {
-			o.Body.Base = former.Body.Base // which the store gets with this commit, if it is pending
+			o.Body.Base = former.Body.Base // the store gets it with this commit if it is pending
 		}
 		p.bytes += o.size() - former.size()
 		*former = o

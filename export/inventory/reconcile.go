@@ -11,9 +11,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// reconcile makes the checkpoint match the opened log. The checkpoint is rebuilt if it does not know what the log has, or if the log
-// has lost what the checkpoint counts on: an object whose deletion is lost lives in the log, and the checkpoint knows it no more. Of streams
-// that the checkpoint does not know it gets what the log has. It returns the loss that is to be recorded, and the positions before.
+// reconcile makes the checkpoint match the opened log. It rebuilds the checkpoint if that does not know what the log has, or if
+// the log has lost what the checkpoint relies on. (An object whose deletion is lost lives in the log, but not in the checkpoint.)
+// For streams that the checkpoint does not know, it stores what the log has. It returns the loss to record, and the positions
+// before.
 func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Content, loss *sinks.LostTailError) (
 	*sinks.LostTailError, []change.Position, error) {
 	before, err := s.positions(ctx)
@@ -50,7 +51,7 @@ func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 	return nil, before, nil
 }
 
-// Concerning returns a loss, or nil if it concerns no offset, and none of some streams that have not ended.
+// Concerning returns a loss, or nil if it concerns no offset and none of the streams that have not ended.
 func Concerning(loss *sinks.LostTailError, streams []change.Position) *sinks.LostTailError {
 	if loss == nil || !loss.TailRead || loss.Gone == nil || len(loss.Offsets) > 0 ||
 		slices.ContainsFunc(streams, func(p change.Position) bool { return p.Ended == "" && loss.Gone(p.Stream) }) {
@@ -59,14 +60,14 @@ func Concerning(loss *sinks.LostTailError, streams []change.Position) *sinks.Los
 	return nil
 }
 
-// positions are those of the slot's streams.
+// positions returns the positions of the slot's streams.
 func (s *Slot) positions(ctx context.Context) ([]change.Position, error) {
 	all, err := s.Store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool { return !s.Owns(p.Stream) }), dependency.Tag(dependency.Checkpoint, err)
 }
 
-// rebuildFrom rebuilds the checkpoint of this slot's streams from what the log has; if the log has only lost the records of some
-// resources, that of their streams. It returns what else the log turned out to have lost.
+// rebuildFrom rebuilds the checkpoint of this slot's streams from the log. If the log has lost only the records of some
+// resources, it rebuilds only their streams. It returns what else the log has lost.
 func (s *Slot) rebuildFrom(ctx context.Context, log sinks.Content, state *checkpoint.SlotState, loss *sinks.LostTailError,
 	known []change.Position, damaged bool) (*sinks.LostTailError, error) {
 	partial := loss.TailRead && loss.Gone != nil && !state.New && !s.damaged

@@ -15,8 +15,8 @@ import (
 )
 
 // rollForward moves a slot's checkpoint over the log's tail: the batches that former owners wrote to the sink and did not
-// checkpoint. Each batch is committed before the next one is read. So memory does not grow with the tail, and an owner that is
-// interrupted leaves the checkpoint at a batch from which the next owner continues.
+// checkpoint. Each batch is committed before the next one is read. So memory does not grow with the tail. An interrupted owner
+// leaves the checkpoint at a batch from which the next owner continues.
 type rollForward struct {
 	*Slot
 	state *checkpoint.SlotState
@@ -27,7 +27,7 @@ type rollForward struct {
 	pacer            *rebuild.Pacer
 }
 
-// rollForward returns what the log has lost, as far as that is known once the tail was read.
+// rollForward returns what the log has lost, as far as that is known after the tail was read.
 func (s *Slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
 	r := &rollForward{Slot: s, state: state, last: opened.Last,
 		started: time.Now(), pacer: rebuild.NewPacer()}
@@ -39,7 +39,7 @@ func (s *Slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 	if r.batches > 0 {
 		r.logProgress("rolled the checkpoint forward")
 	}
-	if loss, is := errors.AsType[*sinks.LostTailError](err); is || err == nil {
+	if loss, isLoss := errors.AsType[*sinks.LostTailError](err); isLoss || err == nil {
 		return cmp.Or(loss, opened.Lost), nil
 	}
 	return nil, dependency.Tag(dependency.Sink, err)

@@ -10,13 +10,12 @@ import (
 	"kubecdc/sinks"
 )
 
-// Slot opens a slot's inventory, session after session. None of what it has learnt from earlier ones says what was written: a crash
-// forgets it, and loses nothing.
+// Slot opens a slot's inventory in each session. It learns from earlier sessions, but a crash may forget that without a loss.
 type Slot struct {
 	Settings
 	Parts
-	damaged bool                 // a body that the last session read
-	loss    *sinks.LostTailError // that the last session found with a proof; nil: none
+	damaged bool                 // the last session read a damaged body
+	loss    *sinks.LostTailError // loss that the last session's proof found, or nil
 	unread  unread
 }
 
@@ -24,15 +23,15 @@ type Slot struct {
 func (s *Slot) Learn(err error) (atOnce bool) {
 	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
 	s.loss, _ = errors.AsType[*sinks.LostTailError](err)
-	unread, is := errors.AsType[*unreadError](err)
-	if is {
+	unread, ok := errors.AsType[*unreadError](err)
+	if ok {
 		s.unread.streams = unread.streams
 	}
-	return is
+	return ok
 }
 
-// Open rolls the inventory forward over what earlier owners wrote to the log, or rebuilds it. It updates the slot's state, and
-// returns what the log has lost, nil if that is nothing, and the positions that the store had before.
+// Open rolls the inventory forward over what earlier owners wrote to the log, or rebuilds it. It updates the slot's state. It
+// returns what the log has lost, or nil, and the positions that the store had before.
 func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened, write Write) (
 	v *Inventory, loss *sinks.LostTailError, before []change.Position, err error) {
 	loss, err = s.rollForward(ctx, state, opened)
@@ -45,10 +44,10 @@ func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *si
 	return s.inventory(state, opened.Content, write), loss, before, nil
 }
 
-// Stored returns the inventory as the store has it, for reading: the log is not open.
+// Stored returns the inventory in the store, for reading, if the log is not open.
 func (s *Slot) Stored(state *checkpoint.SlotState) *Inventory { return s.inventory(state, nil, nil) }
 
-// OpenUnused opens the inventory of a slot that no stream belongs to: of what earlier owners wrote only the batch numbers count.
+// OpenUnused opens the inventory of a slot without streams. Only the numbers of earlier owners' batches count.
 func (s *Slot) OpenUnused(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened, write Write) (
 	v *Inventory, loss *sinks.LostTailError, err error) {
 	tail := opened.Tail

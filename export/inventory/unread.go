@@ -10,17 +10,17 @@ import (
 	"kubecdc/sinks"
 )
 
-// A stream that the checkpoint does not know begins with a first list. But the log may have objects of it, that live there for ever if the
-// cluster has them no more: the stream was forgotten, or began under another checkpoint. So what the log has is read back before the stream
-// begins, and its list is compared with that.
+// A stream that the checkpoint does not know begins with a first list. But the log may have objects of it: the stream was
+// forgotten, or began with another checkpoint. If the cluster does not have these objects any more, they would live in the log
+// for ever. So the log's objects are read back before the stream begins, and its list is compared with them.
 
-// unread are the streams that are to be read back.
+// unread are the streams to read back.
 type unread struct {
-	streams  []change.StreamID // by the next session
+	streams  []change.StreamID // to be read back by the next session
 	readBack map[change.StreamID]bool
 }
 
-// unreadError ends a session: the next one reads back what the log has of these streams.
+// unreadError ends a session. The next one reads back what the log has of these streams.
 type unreadError struct{ streams []change.StreamID }
 
 func (e *unreadError) Error() string {
@@ -52,13 +52,13 @@ func (v *Inventory) MayBegin(ctx context.Context, streams []*change.Stream) erro
 	return nil
 }
 
-// loss is what to read back, as rebuildFrom takes it.
+// loss returns what to read back, in the form for rebuildFrom.
 func (u *unread) loss() *sinks.LostTailError {
 	streams := u.streams
 	return &sinks.LostTailError{TailRead: true, Gone: func(id change.StreamID) bool { return slices.Contains(streams, id) }}
 }
 
-// done ends the reading back.
+// done records that all was read back.
 func (u *unread) done() {
 	if u.readBack == nil {
 		u.readBack = map[change.StreamID]bool{}

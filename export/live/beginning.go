@@ -8,15 +8,16 @@ import (
 	"kubecdc/change"
 )
 
-// beginning logs how streams begin: while their first lists run a line in logInterval, and one when all streams are watching.
+// beginning logs how streams begin. While their first lists run it logs a line per logInterval, and one line when all streams are
+// watching.
 type beginning struct {
 	left    int             // streams that were added and do not watch yet
-	started time.Time       // of the first of these
-	objects int64           // of the first lists that have ended
-	listed  int             // first lists that have ended
-	resumed int             // streams that watch again
-	lines   *rate.Sometimes // of first lists; nil: none has begun
-	due     [][]any         // lines to log once the lock is free
+	started time.Time       // when the first of these was added
+	objects int64           // number of objects in the ended first lists
+	listed  int             // number of ended first lists
+	resumed int             // number of streams that watch again
+	lines   *rate.Sometimes // paces lines about first lists; nil: none has begun
+	due     [][]any         // lines to log after the lock is released
 }
 
 const logInterval = 5 * time.Second
@@ -28,7 +29,7 @@ type first struct {
 	done, total int64
 }
 
-// unlock logs what is due, without the lock: whoever reads the log may be slow.
+// unlock releases the lock and logs what is due, since the log's reader may be slow.
 func (e *Exporter) unlock() {
 	lines := e.beginning.due
 	e.beginning.due = nil
@@ -40,7 +41,7 @@ func (e *Exporter) unlock() {
 
 func (b *beginning) log(line ...any) { b.due = append(b.due, line) }
 
-// begin notes a stream that is about to start, maybe with a first list.
+// begin records a stream that is about to start, perhaps with a first list.
 func (b *beginning) begin(s *stream) {
 	if s.begins {
 		return
@@ -52,7 +53,7 @@ func (b *beginning) begin(s *stream) {
 	s.first = first{begins: true}
 }
 
-// end notes that a stream watches or, if it does not, that the others need not wait for it.
+// end records that a stream watches. If it does not watch, the others need not wait for it.
 func (b *beginning) end(s *stream, watches bool) {
 	if !s.begins {
 		return
@@ -68,7 +69,7 @@ func (b *beginning) end(s *stream, watches bool) {
 		return
 	}
 	took := time.Since(b.started).Round(time.Millisecond).String()
-	if b.listed > 0 { // or all were held up: a refused stream begins again every few seconds
+	if b.listed > 0 { // otherwise all were delayed: a refused stream begins again every few seconds
 		b.log("snapshot complete", "streams", b.listed, "objects", b.objects, "took", took)
 	}
 	if b.resumed > 0 {
@@ -77,7 +78,7 @@ func (b *beginning) end(s *stream, watches bool) {
 	*b = beginning{due: b.due}
 }
 
-// ListProgress reports how many objects of a stream's first list were read; 0 when it starts.
+// ListProgress reports how many objects of a stream's first list were read, and 0 when it starts.
 func (e *Exporter) ListProgress(id change.StreamID, done, total int64) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -85,16 +86,16 @@ func (e *Exporter) ListProgress(id change.StreamID, done, total int64) {
 	b.begin(s)
 	if b.lines == nil {
 		b.lines = &rate.Sometimes{Interval: logInterval}
-		b.lines.Do(func() {}) // the first line follows an interval later
+		b.lines.Do(func() {}) // the first line comes after an interval
 	}
 	s.lists, s.done, s.total = true, done, max(done, total)
 	b.lines.Do(func() {
-		read, of := b.objects, b.objects
+		read, total := b.objects, b.objects
 		for _, s := range e.streams {
 			if s.begins {
-				read, of = read+s.done, of+s.total
+				read, total = read+s.done, total+s.total
 			}
 		}
-		b.log("snapshot", "objects", read, "of", of, "streams_left", b.left)
+		b.log("snapshot", "objects", read, "of", total, "streams_left", b.left)
 	})
 }

@@ -12,15 +12,17 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Committed is a committed batch, and what its commit took.
+// Committed is a committed batch with the durations of its commit.
 type Committed struct {
 	Batch   *change.Batch
-	Ignored map[string]int // updates that were not written, by resource
-	// How long each stage took; 0: the batch has not passed it. Collect is the time from the batch's first record.
+	Ignored map[string]int // number of updates that were not written, by resource
+	// These are the durations of the stages. 0 means that the batch did not pass the stage. Collect is the time since the batch's
+	// first record.
 	Collect, BeforeImages, Prepare, Sink time.Duration
 }
 
-// GapLogLost is the cause of a gap that no watch has: what the log had is lost, or it is not known how far it is complete.
+// GapLogLost is the cause of a gap that no watch has. Either records of the log are lost, or it is unknown how far the log is
+// complete.
 const GapLogLost = "the log has lost records"
 
 // Committed reports a batch that is durable.
@@ -42,18 +44,18 @@ func (e *Exporter) Committed(c Committed) {
 		s.Ended = p.Ended != ""
 		s.Position = p
 	}
-	for _, control := range checkpoint.KeptControls(c.Batch.Controls) {
+	for _, control := range checkpoint.RetainedControls(c.Batch.Controls) {
 		e.committed(&control)
 	}
 }
 
-// committed notes a gap or a proof.
+// committed records a gap or a proof.
 func (e *Exporter) committed(c *change.Control) {
 	s := e.streams[c.Stream]
 	if s == nil {
-		s = &stream{} // of which nothing is shown
+		s = &stream{} // not shown
 	}
-	s.Controls = maps.Clone(s.Controls) // a Snapshot may have them
+	s.Controls = maps.Clone(s.Controls) // a Snapshot may share them
 	if s.Controls == nil {
 		s.Controls = map[change.ControlType]change.Control{}
 	}
@@ -66,7 +68,7 @@ func (e *Exporter) committed(c *change.Control) {
 	}
 }
 
-// cause is why the stream has a gap: a label of the metric kubecdc_gaps_total.
+// cause returns why the stream has a gap, as a label of the metric kubecdc_gaps_total.
 func (s *stream) cause(g *change.Gap) string {
 	switch {
 	case g.Lost():
@@ -77,8 +79,8 @@ func (s *stream) cause(g *change.Gap) string {
 	return string(s.relist)
 }
 
-// proven notes whether the stream's objects differed from the API server's at a resourceVersion.
-func (e *Exporter) proven(s *stream, p *change.Proof, at change.ResourceVersion) {
+// proven records whether the stream's objects differed from the API server's at a resourceVersion.
+func (e *Exporter) proven(s *stream, p *change.Proof, version change.ResourceVersion) {
 	if p.Result != change.ProofUnsupported {
 		s.Proven, s.Differing = e.Now(), p.Differences()
 	}
@@ -87,10 +89,10 @@ func (e *Exporter) proven(s *stream, p *change.Proof, at change.ResourceVersion)
 		return
 	}
 	s.Differs = e.problem(s.Differs, fmt.Errorf("its objects in the log differ from the API server's at resourceVersion %s: %s "+
-		"(exporter verify names them)", at, p))
+		"(exporter verify names them)", version, p))
 }
 
-// Checkpointed reports a commit of the checkpoint, which may be of several batches, and the time that it took.
+// Checkpointed reports a commit of the checkpoint, perhaps of several batches, and its duration.
 func (e *Exporter) Checkpointed(took time.Duration) {
 	e.Count.Checkpointed(took)
 	e.mu.Lock()
@@ -101,20 +103,20 @@ func (e *Exporter) Checkpointed(took time.Duration) {
 // average is a rate over about the last minute.
 type average struct {
 	perSecond float64
-	at        time.Time
+	last      time.Time
 }
 
 const rateSeconds = 60
 
 func (r *average) add(n int, now time.Time) {
-	r.perSecond, r.at = r.now(now)+float64(n)/rateSeconds, now
+	r.perSecond, r.last = r.now(now)+float64(n)/rateSeconds, now
 }
 
 func (r *average) now(now time.Time) float64 {
-	return r.perSecond * math.Exp(-now.Sub(r.at).Seconds()/rateSeconds)
+	return r.perSecond * math.Exp(-now.Sub(r.last).Seconds()/rateSeconds)
 }
 
-// countByStream counts changes. Those of a stream often follow each other.
+// countByStream counts changes. Changes of one stream often follow each other.
 func countByStream(changes []change.Change) map[change.StreamID]int {
 	counts := map[change.StreamID]int{}
 	for i := 0; i < len(changes); {

@@ -1,6 +1,6 @@
-// Package live has what is known of a running exporter: its replica, servers, slots and streams. Each fact is stored once, by whoever
-// learns of it. Metrics, /readyz and the status page are functions of a Snapshot. The package decides nothing: nothing here can stop a
-// stream or a batch.
+// Package live has the state of a running exporter: its replica, servers, slots and streams. Each fact is stored once, by the
+// part that learns it. Metrics, /readyz and the status page are functions of a Snapshot. The package decides nothing, and can't
+// stop a stream or a batch.
 package live
 
 import (
@@ -16,20 +16,20 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Exporter is one running exporter, from before its start until its process ends. Its methods may be called from any goroutine, and do not
-// block.
+// Exporter is one running exporter, from before its start until its process ends. Any goroutine may call its methods, which do
+// not block.
 type Exporter struct {
-	Count Counters         // counts from now on; set it before anything is reported
+	Count Counters         // set it before anything is reported
 	Now   func() time.Time // the clock
 
 	mu         sync.Mutex
 	logger     *slog.Logger
 	started    time.Time
 	replica    ownership.Status // as of the last heartbeat
-	checkpoint int64            // bytes
-	waitsOn    string           // the dependency that the start waits for; empty: none
+	checkpoint int64            // size in bytes
+	waitsOn    string           // dependency that the start waits for, or empty
 	problems   map[string]*Problem
-	stalls     map[string]*Problem // calls without an answer, by dependency
+	stalls     map[string]*Problem // unanswered calls, by dependency
 	servers    map[string]*Server  // by dependency
 	slots      map[int]*slot
 	streams    map[change.StreamID]*stream
@@ -37,25 +37,25 @@ type Exporter struct {
 	beginning  beginning
 }
 
-// Counters count what only the moment knows. Their methods are quick.
+// Counters count events that have no lasting state. Their methods are quick.
 type Counters interface {
-	StreamKnown(stream change.StreamID) // its counters are there from now on
+	StreamKnown(stream change.StreamID) // creates the stream's counters
 	Committed(c Committed)
 	Checkpointed(took time.Duration)
 	Gap(cause string, complete bool)
 	Relisted(reason reflector.RelistReason)
 	WatchRestarted()
 	SessionFailed(slot int)
-	Error(stage string) // which is retried
+	Error(stage string) // an error that is retried
 }
 
-// The stages of errors that are no server's.
+// These are the stages of errors that are not a server's.
 const (
 	StageSource = "source" // lists and watches
-	StageCommit = "commit" // what else ends a session
+	StageCommit = "commit" // other errors that end a session
 )
 
-// New expects the slots 0 to slots-1 to be held.
+// New returns an exporter that expects the slots 0 to slots-1 to be held.
 func New(logger *slog.Logger, slots int) *Exporter {
 	e := &Exporter{Count: nobody{}, Now: time.Now, logger: logger, started: time.Now().UTC(), problems: map[string]*Problem{},
 		stalls: map[string]*Problem{}, servers: map[string]*Server{}, slots: map[int]*slot{}, streams: map[change.StreamID]*stream{}}
@@ -65,18 +65,18 @@ func New(logger *slog.Logger, slots int) *Exporter {
 	return e
 }
 
-// Snapshot is what is known at one moment.
+// Snapshot is the state at one moment.
 type Snapshot struct {
 	Time, Started   time.Time
 	Replica         ownership.Status
 	CheckpointBytes int64
 	Problems        map[string]*Problem // by component
 	Stalls          map[string]*Problem // by dependency
-	Servers         map[string]Server   // by dependency; those that were used
-	Down            map[string]bool     // the dependencies that fail, do not answer, or that the start waits for
+	Servers         map[string]Server   // used servers, by dependency
+	Down            map[string]bool     // dependencies that fail or do not answer, or that the start waits for
 	Slots           map[int]Slot
 	Streams         map[change.StreamID]Stream
-	Past            []Past // the last problems that went away, oldest first
+	Past            []Past // the last ended problems, oldest first
 }
 
 func (e *Exporter) Snapshot() *Snapshot {
@@ -101,17 +101,17 @@ func (e *Exporter) Snapshot() *Snapshot {
 	return s
 }
 
-// ReplicaStatus notes who owns which slot, and why this replica is on standby, if it is.
+// ReplicaStatus records who owns which slot, and why this replica is on standby, if it is.
 func (e *Exporter) ReplicaStatus(s ownership.Status) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.Owners = maps.Clone(s.Owners)
 	e.replica = s
 	e.forget(notAssigned, nil)
-	e.used(dependency.APIServer) // or the replica would not have come so far
+	e.used(dependency.APIServer) // otherwise the replica would not have come so far
 }
 
-// CheckpointSize notes the size of the checkpoint's database.
+// CheckpointSize records the size of the checkpoint's database.
 func (e *Exporter) CheckpointSize(bytes int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

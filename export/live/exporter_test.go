@@ -10,7 +10,7 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// server returns what is known of a server: up or down, and for how many seconds.
+// server returns whether a server is up, and since how many seconds that is so.
 func server(h *Exporter, name string) (up bool, seconds int) {
 	s, used := h.Snapshot().Servers[name]
 	if !used {
@@ -19,7 +19,7 @@ func server(h *Exporter, name string) (up bool, seconds int) {
 	return s.Up, int(h.Now().Sub(s.Since).Seconds())
 }
 
-// A server is up or down since the first, and until the last of its problems.
+// A server is down from the first until the last of its problems, and otherwise up.
 func TestSinceWhenAServerIsUp(t *testing.T) {
 	now := time.Now()
 	h := New(slog.New(slog.DiscardHandler), 1)
@@ -50,7 +50,8 @@ func TestSinceWhenAServerIsUp(t *testing.T) {
 	want("later", true, 10)
 }
 
-// A session that fails takes with it what only a session can know. What the log has of the stream, and when it was complete, stays.
+// When a session fails, what only a session can know is dropped. What the log has of the stream, and when it was complete,
+// remains.
 func TestAStreamOutlivesAFailedSession(t *testing.T) {
 	e := New(slog.New(slog.DiscardHandler), 1)
 	differs := &change.Proof{Result: change.ProofDifferent, Stale: change.Differing{Objects: 2}}
@@ -81,7 +82,7 @@ func TestAStreamOutlivesAFailedSession(t *testing.T) {
 	}
 }
 
-// While the number of slots changes, those of the other layout are opened. They are not expected to be held.
+// While the number of slots changes, slots of the other layout are opened. They are not expected to be held.
 func TestSlotsOfAnotherLayoutAreNotShown(t *testing.T) {
 	e := New(slog.New(slog.DiscardHandler), 2)
 	e.Delayed(3, "rolled forward")

@@ -9,61 +9,61 @@ import (
 	"kubecdc/internal/plain"
 )
 
-// Problem is something that can't work for now.
+// Problem is something that does not work now.
 type Problem struct {
 	Text  string // without passwords and names of objects
 	Since time.Time
 }
 
-// Past is a problem that went away.
+// Past is an ended problem.
 type Past struct {
 	Component    string
 	Text         string
 	Since, Until time.Time
-	Stream       change.StreamID // that had it; empty: it was not a stream's
+	Stream       change.StreamID // empty: it was not a stream's
 }
 
-// Server says since when a server is up or down.
+// Server is a server that is up or down, and since when.
 type Server struct {
 	Up    bool
 	Since time.Time
 }
 
-// Selection is the component of what is selected and not there. What is there is exported meanwhile.
+// Selection is the component for selected resources that do not exist. Existing ones are exported meanwhile.
 const Selection = "selection"
 
-// start is the component of what the start waits for.
+// start is the component for what the start waits for.
 const start = "start"
 
-// Waits reports what the start waits for, and on which dependency; nil when a step of it is done.
-func (e *Exporter) Waits(on string, err error) {
+// Waits reports what the start waits for, and on which dependency. It reports nil after each step.
+func (e *Exporter) Waits(server string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.waitsOn = on; err == nil {
+	if e.waitsOn = server; err == nil {
 		delete(e.problems, start)
 		return
 	}
 	e.problems[start] = e.problem(e.problems[start], err)
 }
 
-// Fails reports that a component can't work for now; nil: it works again.
-func (e *Exporter) Fails(component string, err error) { e.note(e.problems, component, err) }
+// Fails reports that a component does not work now, or with nil that it works again.
+func (e *Exporter) Fails(component string, err error) { e.setProblem(e.problems, component, err) }
 
-// Stalled reports the oldest call to a dependency that is unanswered; nil when there is none.
+// Stalled reports the oldest unanswered call to a dependency, or nil if there is none.
 func (e *Exporter) Stalled(server string, err error) {
-	if e.note(e.stalls, server, err); err != nil {
+	if e.setProblem(e.stalls, server, err); err != nil {
 		e.Count.Error(server)
 	}
 }
 
-// SinkStuck reports the error that the sink retries; nil when a retry succeeded.
+// SinkStuck reports the error that the sink retries, or nil after a successful retry.
 func (e *Exporter) SinkStuck(err error) {
 	if e.Fails(dependency.Sink, err); err != nil {
 		e.Count.Error(dependency.Sink)
 	}
 }
 
-func (e *Exporter) note(all map[string]*Problem, component string, err error) {
+func (e *Exporter) setProblem(all map[string]*Problem, component string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer e.judge()
@@ -75,7 +75,7 @@ func (e *Exporter) note(all map[string]*Problem, component string, err error) {
 	all[component] = e.problem(all[component], err)
 }
 
-// problem returns the problem that an error is. It keeps the time of the one before, while its text changes.
+// problem returns the problem for an error. While only its text changes, it has the time of the one before.
 func (e *Exporter) problem(before *Problem, err error) *Problem {
 	p := &Problem{plain.HideNames(plain.Redact(err.Error())), e.Now()}
 	if before != nil {
@@ -84,10 +84,10 @@ func (e *Exporter) problem(before *Problem, err error) *Problem {
 	return p
 }
 
-// mostPast is how many problems that went away are remembered: all streams may have had one, of one cause.
+// mostPast is how many ended problems are remembered. One cause may have affected all streams.
 const mostPast = 1000
 
-// over remembers a problem that went away; nil: there was none.
+// over remembers an ended problem. It ignores nil.
 func (e *Exporter) over(component string, stream change.StreamID, p *Problem) {
 	if p == nil {
 		return
@@ -98,14 +98,14 @@ func (e *Exporter) over(component string, stream change.StreamID, p *Problem) {
 	e.past = append(e.past, Past{component, p.Text, p.Since.UTC(), e.Now().UTC(), stream})
 }
 
-// used notes that a server works, unless it has a problem.
+// used records that a server works, unless it has a problem.
 func (e *Exporter) used(server string) {
 	if e.servers[server] == nil {
 		e.servers[server] = &Server{!e.fails(server), e.Now()}
 	}
 }
 
-// judge notes which servers go down or come up again.
+// judge records which servers go down or come up again.
 func (e *Exporter) judge() {
 	for _, name := range dependency.All {
 		s, up := e.servers[name], !e.fails(name)
@@ -115,7 +115,7 @@ func (e *Exporter) judge() {
 	}
 }
 
-// fails reports that a dependency fails, or does not answer.
+// fails reports whether a dependency fails, or does not answer.
 func (e *Exporter) fails(server string) bool {
 	for _, s := range e.slots {
 		if s.Problem != nil && s.Server == server {

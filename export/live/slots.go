@@ -13,20 +13,20 @@ import (
 type Slot struct {
 	Held         bool
 	StreamsKnown bool   // all of its streams were added
-	Epoch        int64  // when this process held it last; 0: never
-	Delay        string // what delays a slot that is not held yet; empty: nothing in particular
+	Epoch        int64  // epoch in which this process last held it, or 0
+	Delay        string // what delays a slot that is not held yet, or empty
 	Problem      *Problem
-	Server       string    // that the problem is attributed to; empty: the slot itself
-	LastCommit   time.Time // when this process last wrote a batch of it; zero: never
+	Server       string    // cause of the problem; empty: the slot itself
+	LastCommit   time.Time // when this process last wrote a batch of it, or zero
 	Fill         Fill
 }
 
 // Fill is what a slot has in memory.
 type Fill struct {
-	Changes, Bytes       int64                         // of what was read and is not durable yet
-	MaxChanges, MaxBytes int64                         // of these: then the streams wait
-	Pending              int64                         // objects whose last state is in the log and not yet in the checkpoint
-	Streams              map[change.StreamID]time.Time // when the first record was read that is not durable yet
+	Changes, Bytes       int64                         // read, but not yet durable
+	MaxChanges, MaxBytes int64                         // limits, at which the streams wait
+	Pending              int64                         // number of objects whose last state is in the log, but not yet in the checkpoint
+	Streams              map[change.StreamID]time.Time // when each stream's first record was read that is not yet durable
 	Spool                Spool                         // zero: the sink has all that is durable
 }
 
@@ -34,7 +34,7 @@ type Fill struct {
 type Spool struct {
 	Since, Oldest   time.Time // when its first batch was written, and the first one that the sink does not have
 	Bytes, MaxBytes int64
-	Batches         uint64 // that the sink does not have
+	Batches         uint64 // number of batches that the sink does not have
 	Full            bool
 	Forwarding      bool // the sink takes them
 }
@@ -44,7 +44,8 @@ type slot struct {
 	fill func() Fill // nil: there is no session
 }
 
-// slot returns a slot of the layout. Of another one, as while the layout changes, nothing is shown. The caller holds the lock.
+// slot returns a slot of the layout. For a slot of another layout, as while the layout changes, it returns one that is not shown.
+// The caller holds the lock.
 func (e *Exporter) slot(number int) *slot {
 	if s := e.slots[number]; s != nil {
 		return s
@@ -52,7 +53,7 @@ func (e *Exporter) slot(number int) *slot {
 	return &slot{}
 }
 
-// read returns what the slot has in memory. Its limits and its spool stay while it has no session.
+// read returns what the slot has in memory. Without a session it has only its limits and its spool.
 func (s *slot) read() Fill {
 	if s.fill == nil {
 		return Fill{MaxChanges: s.Fill.MaxChanges, MaxBytes: s.Fill.MaxBytes, Spool: s.Fill.Spool}
@@ -60,7 +61,7 @@ func (s *slot) read() Fill {
 	return s.fill()
 }
 
-// SlotHeld notes whether this process owns the slot.
+// SlotHeld records whether this process owns the slot.
 func (e *Exporter) SlotHeld(number int, epoch int64, held bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,14 +74,15 @@ func (e *Exporter) SlotHeld(number int, epoch int64, held bool) {
 	}
 }
 
-// Buffering gives a function that returns what the slot has in memory, until the slot is not held any more.
+// Buffering sets the function that returns what the slot has in memory, until the slot is not held any more.
 func (e *Exporter) Buffering(number int, fill func() Fill) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.slot(number).fill = fill
 }
 
-// Problem reports the error that a slot is stuck on; nil when the slot continues, or this replica does not work on it any more.
+// Problem reports the error that blocks a slot. It reports nil when the slot continues, or when this replica does not work on it
+// any more.
 func (e *Exporter) Problem(number int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,11 +98,11 @@ func (e *Exporter) Problem(number int, err error) {
 	e.Count.Error(cmp.Or(s.Server, StageCommit))
 }
 
-// Delayed reports what delays a slot that is not held yet; empty: nothing any more.
-func (e *Exporter) Delayed(number int, by string) {
+// Delayed reports what delays a slot that is not held yet, or "" once nothing does.
+func (e *Exporter) Delayed(number int, reason string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.slot(number).Delay = by
+	e.slot(number).Delay = reason
 }
 
 // StreamsKnown reports that all streams of the slot were added.
@@ -110,7 +112,7 @@ func (e *Exporter) StreamsKnown(number int) {
 	e.slot(number).StreamsKnown = true
 }
 
-// HasHeld reports whether this process has held a slot: before that nothing is in flight.
+// HasHeld reports whether this process has held a slot. Before that nothing is in flight.
 func (e *Exporter) HasHeld() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,30 +9,30 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Stream is a stream, as this process sees it. It stays over failed sessions of its slot, until the slot is another replica's.
+// Stream is a stream, as this process sees it. It outlives failed sessions of its slot, until another replica has the slot.
 type Stream struct {
 	Session
 	Slot          int
-	Ended         bool // there, the log has its end
+	Ended         bool // the log has the stream's end
 	Confirmed     time.Time
-	CompleteUntil time.Time                             // the log has the stream up to then, as far as this process can tell
-	Objects       int64                                 // that are known; -1: the stream was never read
-	Rate          float64                               // changes a second, over about the last minute
-	Controls      map[change.ControlType]change.Control // the last one of each type that a status shows
-	Proven        time.Time                             // when it was last compared with the API server; zero: never
-	Differing     int                                   // objects that differed then
-	Differs       *Problem                              // the last proof found that objects differ
+	CompleteUntil time.Time                             // the log is complete up to this time, as far as this process knows
+	Objects       int64                                 // number of known objects; -1: the stream was never read
+	Rate          float64                               // changes per second, over about the last minute
+	Controls      map[change.ControlType]change.Control // last record of each type that a status shows
+	Proven        time.Time                             // when it was last compared with the API server, or zero
+	Differing     int                                   // number of objects that differed then
+	Differs       *Problem                              // the last proof found differences
 }
 
-// Session is what is known of a stream only while a session works on it.
+// Session is the part of a stream's state that only exists while a session works on it.
 type Session struct {
 	Added          bool // a session works on it
 	State          change.StreamState
 	Since          time.Time // when it entered the state
 	Settled        bool      // it has had a position or an error
-	Recovering     string    // how far its recovery is; empty: there is none, or it has just begun
-	Problem        *Problem  // stays until the stream is current again
-	Refused        bool      // the problem is that the API server or the sink refuses it, or that it can't be exported
+	Recovering     string    // progress of its recovery, or empty
+	Problem        *Problem  // remains until the stream is current again
+	Refused        bool      // the API server or the sink refuses it, or it can't be exported
 	RemovalUnknown *Problem
 	Position       change.Position
 }
@@ -46,14 +46,14 @@ const notAssigned = -2
 type stream struct {
 	Stream
 	seen   time.Time              // when this process learned of it
-	left   time.Time              // when it stopped to follow its watch
-	known  func() int64           // its objects; nil: it was never read
+	left   time.Time              // when it stopped following its watch
+	known  func() int64           // returns the number of its objects, or nil if it was never read
 	relist reflector.RelistReason // why its last watch could not resume
 	rate   average
 	first
 }
 
-// stream returns a stream, which may be new. The caller holds the lock.
+// stream returns a stream, which it creates if it is new. The caller holds the lock.
 func (e *Exporter) stream(id change.StreamID) *stream {
 	s := e.streams[id]
 	if s == nil {
@@ -63,7 +63,7 @@ func (e *Exporter) stream(id change.StreamID) *stream {
 	return s
 }
 
-// shown is what a Snapshot has of the stream. Read is when its first record was read that is not durable yet; zero: there is none.
+// shown returns the stream for a Snapshot. read is when the first record was read that is not yet durable, or zero.
 func (s *stream) shown(now, read time.Time) Stream {
 	shown := s.Stream
 	shown.CompleteUntil, shown.Rate = s.completeUntil(now, read), s.rate.now(now)
@@ -76,7 +76,7 @@ func (s *stream) shown(now, read time.Time) Stream {
 	return shown
 }
 
-// follows reports that what the watch delivers reaches the log.
+// follows reports whether what the watch delivers reaches the log.
 func (s *stream) follows() bool {
 	return s.State == change.StateWatching || s.State == change.StateAbsent
 }
@@ -102,17 +102,17 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// isCurrent reports that the log follows the stream's resource, or has the deletion of all its objects.
+// isCurrent reports whether the log follows the stream's resource, or has the deletion of all its objects.
 func isCurrent(state change.StreamState) bool {
 	return state == change.StateWatching || state == change.StateCatchingUp || state == change.StateAbsent
 }
 
-// StreamsFound gives the streams of the checkpoint, before the start waits for the sink. Until it is over nobody knows whose they are, and
-// they fall behind.
+// StreamsFound adds the streams of the checkpoint, before the start waits for the sink. Until it is over their slots are unknown,
+// and they fall behind.
 func (e *Exporter) StreamsFound(positions []change.Position) { e.SlotStreams(notAssigned, positions) }
 
-// SlotStreams gives the position of each stream of a slot that this process works on, before a session reads them; without a time, if
-// the log has nothing of the stream. None: the slot is another replica's.
+// SlotStreams sets the position of each stream of a slot that this process works on, before a session reads them. A stream
+// without records in the log has no time. Without positions, the slot is another replica's.
 func (e *Exporter) SlotStreams(slot int, positions []change.Position) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,7 +135,7 @@ func (e *Exporter) place(slot int, p change.Position) *stream {
 	return s
 }
 
-// forget drops the streams of a slot but those to keep.
+// forget drops the streams of a slot, except those in keep.
 func (e *Exporter) forget(slot int, keep map[change.StreamID]bool) {
 	for id, s := range e.streams {
 		if s.Slot == slot && !keep[id] {
@@ -144,8 +144,8 @@ func (e *Exporter) forget(slot int, keep map[change.StreamID]bool) {
 	}
 }
 
-// StreamAdded gives a stream of a slot that this process owns, and a function that returns how many of its objects are known; nil: the
-// stream is not read.
+// StreamAdded adds a stream of a slot that this process owns, and a function that returns how many of its objects are known. The
+// function is nil if the stream is not read.
 func (e *Exporter) StreamAdded(slot int, id change.StreamID, known func() int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,7 +160,8 @@ func (e *Exporter) StreamAdded(slot int, id change.StreamID, known func() int64)
 	e.beginning.begin(s)
 }
 
-// StreamsStopped reports that a session reads no stream of the slot any more. What it has read and the log has not will be read again.
+// StreamsStopped reports that no session reads the slot's streams any more. What was read and is not in the log will be read
+// again.
 func (e *Exporter) StreamsStopped(slot int) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -173,12 +174,12 @@ func (e *Exporter) StreamsStopped(slot int) {
 		s.left = s.completeUntil(now, read[id])
 		if s.Session = (Session{State: StateNew}); s.known != nil {
 			n := s.known()
-			s.known = func() int64 { return n } // the session's memory is not held
+			s.known = func() int64 { return n } // so that the session's memory is not retained
 		}
 	}
 }
 
-// StreamState reports a stream's state, and its error, or nil.
+// StreamState reports a stream's state, and its error or nil.
 func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, err error) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -226,8 +227,8 @@ func (e *Exporter) RecoveryProgress(id change.StreamID, done, total, requests in
 	e.stream(id).Recovering = fmt.Sprintf("recovers what its watch missed: %d of %d revisions accounted for, %d requests", done, total, requests)
 }
 
-// RemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known. The stream may be one that is
-// not read: then only this is shown of it. It returns whether this is new.
+// RemovalUnknown reports why it is unknown whether a stream's resource was removed, or nil when it is known. If the stream is not
+// read, only this is shown of it. It returns whether this is new.
 func (e *Exporter) RemovalUnknown(slot int, id change.StreamID, err error) (isNew bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

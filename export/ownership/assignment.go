@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// view is what a replica bases its decisions on. Replicas with the same view decide the same.
+// view is the basis of a replica's decisions. Replicas with the same view decide the same.
 type view struct {
 	self    string
 	slots   int
@@ -32,8 +32,8 @@ func (v view) free() (free []int) {
 	return free
 }
 
-// shares returns how many slots each member should hold: an equal number, with the remainder going, one each, to the members
-// that hold most already, so that as few slots as possible move.
+// shares returns how many slots each member should hold. All get an equal number. The remainder goes, one each, to the members
+// that already hold most, so that few slots move.
 func (v view) shares() map[string]int {
 	held, shares := v.held(), map[string]int{}
 	order := slices.Clone(v.members)

@@ -14,11 +14,11 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// balancer works in rounds. In each round it sends a heartbeat, reads which other replicas are live and who owns which slot,
-// claims free slots up to its share (assignment.go), and hands over one slot if it holds more than its share.
+// balancer works in rounds. In each round it sends a heartbeat, and reads which other replicas are live and who owns which slot.
+// It claims free slots up to its share (assignment.go), and hands over one slot if it holds more than its share.
 //
-// Correctness does not depend on the rounds or on the view: a slot has to be acquired from the store, and its new owner
-// fences the previous one.
+// Correctness does not depend on the rounds or on the view. A slot must be acquired from the store, and its new owner fences the
+// previous one.
 type balancer struct {
 	Replica
 
@@ -28,7 +28,7 @@ type balancer struct {
 	lastHeartbeat  time.Time        // the last that succeeded
 	heartbeat      *dependency.Call // the unanswered heartbeat, over all attempts; nil: there is none
 	isolation      isolation
-	logged         string // the assignment that was logged last
+	logged         string // the last logged assignment
 }
 
 // worker is the work on one slot.
@@ -95,7 +95,7 @@ func (b *balancer) round(ctx, slots context.Context) error {
 		b.excludedRound(slots, v)
 		return nil
 	}
-	b.isolation.noteOthers(false, b.Lease)
+	b.isolation.checkOthers(false, b.Lease)
 	b.claim(slots, v)
 	if slot, ok := v.surplus(); ok {
 		b.handOver(slot)
@@ -117,7 +117,7 @@ func (b *balancer) claim(ctx context.Context, v view) {
 	}
 }
 
-// sendHeartbeat returns the live replicas. The heartbeat of an excluded replica has no lifetime: the replica does not count.
+// sendHeartbeat returns the live replicas. An excluded replica's heartbeat has no lifetime, so it does not count.
 func (b *balancer) sendHeartbeat(ctx context.Context, excluded bool) (checkpoint.Replicas, error) {
 	ttl := b.Lease
 	if excluded {
@@ -155,7 +155,8 @@ func (b *balancer) view(r checkpoint.Replicas) view {
 	return v
 }
 
-// handOver hands a slot over, unless another one is being handed over, or only the lease of an earlier worker is left.
+// handOver hands a slot over. It does nothing if another slot is being handed over, or if only the lease of an earlier worker is
+// left.
 func (b *balancer) handOver(slot int) {
 	w := b.workers[slot]
 	if w == nil || slices.ContainsFunc(slices.Collect(maps.Values(b.workers)), func(w *worker) bool { return w.handingOver }) {
@@ -188,8 +189,8 @@ func (b *balancer) leave() {
 	}
 }
 
-// report notifies the observer. A replica without a share is on standby only once a lease has passed since its first
-// heartbeat: by then every live owner has sent one too.
+// report notifies the observer. A replica without a share is on standby only once a lease has passed since its first heartbeat.
+// By then every live owner has sent one, too.
 func (b *balancer) report(v view) {
 	s := Status{Replicas: len(v.members), Owners: v.owners, Self: v.self, Held: len(b.workers), Share: v.shares()[v.self]}
 	if s.Held == 0 && s.Share == 0 && time.Since(b.firstHeartbeat) > b.Lease {

@@ -10,15 +10,15 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// isolation is the state of a replica that a server does not answer without which it can't work: the sink, or the API server. An
-// isolated replica does not count as a replica, keeps its slots, and claims only slots that no other replica would claim. Once
-// another replica has counted (which means that both servers answer that one) for isolatedLeases leases, the isolated one steps
-// down: it releases its slots. While a server answers nobody, nobody counts, and no slot moves.
+// isolation is the state of a replica that gets no answer from a server that it needs: the sink, or the API server. An isolated
+// replica does not count as a replica, keeps its slots, and claims only slots that no other replica would claim. Once another
+// replica has counted for isolatedLeases leases, both servers answer that one. Then the isolated replica steps down: it releases
+// its slots. If a server answers no replica, none counts, and no slot moves.
 type isolation struct {
 	isolated    bool          // a server does not answer
-	from        *Reachability // that one; it stays after it has answered
+	from        *Reachability // that server; remains set after it has answered
 	since       time.Time     // when it last answered
-	othersSince time.Time     // since when another replica has counted meanwhile; zero: none does
+	othersSince time.Time     // since when another replica has counted meanwhile, or zero
 	steppedDown time.Time     // last time
 	probation   time.Duration // how long the servers must answer after that before this replica counts again
 	rejoins     time.Time     // end of the probation
@@ -32,10 +32,10 @@ const (
 	stableAfter  = 10 * time.Minute
 )
 
-// update reports, before a heartbeat, whether this replica is not to count: it is isolated, or on probation.
+// update reports, before a heartbeat, whether this replica is excluded: it is isolated, or on probation.
 func (i *isolation) update(servers ...*Reachability) (excluded bool) {
 	i.isolated = false
-	for _, server := range servers { // each, since they notice when the process was suspended
+	for _, server := range servers { // call each, since they notice when the process was suspended
 		if since, unreachable := server.unreachable(); unreachable && !i.isolated {
 			i.isolated, i.from, i.since = true, server, since
 		}
@@ -47,8 +47,8 @@ func (i *isolation) update(servers ...*Reachability) (excluded bool) {
 	return !i.othersSince.IsZero() && time.Now().Before(i.rejoins)
 }
 
-// noteOthers records after a heartbeat whether other replicas count, and reports whether this one must step down.
-func (i *isolation) noteOthers(others bool, lease time.Duration) (mustStepDown bool) {
+// checkOthers records after a heartbeat whether other replicas count, and reports whether this one must step down.
+func (i *isolation) checkOthers(others bool, lease time.Duration) (mustStepDown bool) {
 	switch {
 	case !others:
 		i.othersSince = time.Time{}
@@ -66,7 +66,7 @@ func (i *isolation) beginProbation(lease time.Duration) {
 	i.steppedDown = time.Now()
 }
 
-// excludedRound is the round of a replica that does not count. It claims free slots only if there is no other replica.
+// excludedRound is the round of an excluded replica. It claims free slots only if there is no other replica.
 func (b *balancer) excludedRound(slots context.Context, v view) {
 	v.members = slices.DeleteFunc(slices.Clone(v.members), func(m string) bool { return m == v.self })
 	others := len(v.members) > 0
@@ -74,7 +74,7 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 		b.Logger.Warn(b.isolation.from.name()+" does not answer this replica, and another replica is live: this one will step down unless it does",
 			"since", timestamp(b.isolation.since), "in", (isolatedLeases * b.Lease).String())
 	}
-	if b.isolation.noteOthers(others, b.Lease) {
+	if b.isolation.checkOthers(others, b.Lease) {
 		b.stepDown()
 	}
 	if !others {
@@ -84,7 +84,7 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	b.report(v)
 }
 
-// stepDown stops the work on all slots. A sink that does not answer is not waited for: batches in flight are given up.
+// stepDown stops the work on all slots. It does not wait for a sink that does not answer, and gives up batches in flight.
 func (b *balancer) stepDown() {
 	stopped, from, since := false, b.isolation.from, timestamp(b.isolation.since)
 	var cause error // nil: what was read is still written
@@ -103,11 +103,11 @@ func (b *balancer) stepDown() {
 	}
 }
 
-// errSteppedDown ends the work on the slots of a replica that steps down since the sink does not answer it.
+// errSteppedDown ends the work on the slots of a replica that steps down because the sink does not answer it.
 var errSteppedDown = errors.New("the replica stepped down")
 
-// SteppedDown returns the error with which this replica stepped down from a slot that it can't drain; nil if the context was
-// ended for another reason, or not at all.
+// SteppedDown returns the error with which this replica stepped down from a slot that it can't drain. It returns nil if the
+// context has not ended, or has ended for another reason.
 func SteppedDown(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSteppedDown) {
 		return cause

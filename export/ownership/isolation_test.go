@@ -91,7 +91,7 @@ func (f *fleet) set(cut bool, names ...string) {
 	}
 }
 
-// after waits, and then checks how many slots each replica holds, and how many slots were acquired since the last call.
+// after waits, then checks how many slots each replica holds, and how many slots were acquired since the last call.
 func (f *fleet) after(t *testing.T, wait time.Duration, moves int, want map[string]int) {
 	t.Helper()
 	time.Sleep(wait)
@@ -152,7 +152,7 @@ func (quiet) Stalled(string, error) {}
 func (quiet) ReplicaStatus(Status)  {}
 func (quiet) Problem(int, error)    {}
 
-// Slots move to the replicas that the server answers, be it the sink or the API server, and stay where they are if it answers nobody.
+// Slots move to the replicas that the server answers, be it the sink or the API server. If it answers no replica, no slot moves.
 func TestSlotsFollowTheServersAnswers(t *testing.T) {
 	for name, happen := range map[string]func(t *testing.T, f *fleet){
 		"one of two is cut off, and rejoins": func(t *testing.T, f *fleet) {
@@ -223,7 +223,7 @@ func inFleet(t *testing.T, server string, happen func(t *testing.T, f *fleet)) {
 	})
 }
 
-// While a watch delivers, unanswered probes move nothing; when it ends, the replica is as cut off as any.
+// While a watch delivers, unanswered probes move nothing. When it ends, the replica is isolated.
 func TestAWatchThatIsAliveKeepsItsSlots(t *testing.T) {
 	inFleet(t, dependency.APIServer, func(t *testing.T, f *fleet) {
 		f.talks["a"] = true

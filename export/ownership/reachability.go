@@ -9,27 +9,27 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// Reachability tracks whether a server (the sink, or the API server) answers this process. It probes the server while nothing else
-// is heard of it, so that an idle exporter notices too, and it tracks the slots' own calls to the sink.
+// Reachability tracks whether a server (the sink, or the API server) answers this process. It probes the server while it gets no
+// other data from it, so that an idle exporter notices, too. It also tracks the slots' own calls to the sink.
 type Reachability struct {
 	lease    time.Duration
 	server   string // its dependency
 	watchdog *dependency.Watchdog
 
 	mu        sync.Mutex
-	heard     func() time.Time  // nil: nothing but probes and calls tells of the server
+	heard     func() time.Time  // when data last came from the server; may be nil
 	probed    time.Time         // last answered probe; zero before the first
 	written   time.Time         // last answered call of a slot
 	waiting   map[int]time.Time // since when each slot waits for the server, over all its sessions
 	evaluated time.Time         // last call of unreachable
 }
 
-// NewReachability takes a dependency's server for unreachable once it has not answered for a lease.
+// NewReachability returns a tracker that reports a server as unreachable if it has not answered for a lease.
 func NewReachability(lease time.Duration, server string, w *dependency.Watchdog) *Reachability {
 	return &Reachability{lease: lease, server: server, watchdog: w, waiting: map[int]time.Time{}}
 }
 
-// name is what a sentence calls the server.
+// name returns the server's name in sentences.
 func (r *Reachability) name() string {
 	if r.server == dependency.APIServer {
 		return "the API server"
@@ -42,7 +42,7 @@ type Prober interface {
 	Probe(ctx context.Context) error
 }
 
-// Talker is a server that says much without being probed: it need not be while something is heard of it.
+// Talker is a server that sends data without being probed. It need not be probed meanwhile.
 type Talker interface {
 	Heard() time.Time
 }
@@ -73,7 +73,7 @@ func (r *Reachability) Probe(ctx context.Context, server Prober) {
 	}
 }
 
-// lastAnswer is when a probe was answered, or something else was heard of the server. The caller holds the lock.
+// lastAnswer returns when a probe was answered, or when data last came from the server. The caller holds the lock.
 func (r *Reachability) lastAnswer() time.Time {
 	if r.heard != nil {
 		if heard := r.heard(); heard.After(r.probed) {
@@ -119,9 +119,9 @@ func (r *Reachability) Forget(slot int) {
 	delete(r.waiting, slot)
 }
 
-// unreachable reports whether the server has been unreachable for a lease, and when it last answered. No probe was
-// answered for a lease, and either a slot has waited for as long, or no slot's call was answered for as long: while slots
-// can write, a failed probe does not matter.
+// unreachable reports whether the server has been unreachable for a lease, and when it last answered. No probe was answered for a
+// lease, and a slot has waited for as long, or no slot's call was answered for as long. While slots can write, a failed probe
+// does not matter.
 func (r *Reachability) unreachable() (since time.Time, unreachable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

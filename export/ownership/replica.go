@@ -1,8 +1,8 @@
-// Package ownership decides which replica works on which slots. There is no leader: each replica sees from the heartbeats which
-// others are live, all follow the same rule, and a replica works only on slots that it could acquire from the store. A
-// replica that the sink or the API server does not answer leaves its slots to the others.
+// Package ownership decides which replica works on which slots. There is no leader. Each replica sees the live ones by their
+// heartbeats, and all follow the same rule. A replica works only on slots that it could acquire from the store. If it gets no
+// answer from the sink or the API server, it leaves its slots to the others.
 //
-// The package knows nothing of streams, sinks or positions: it starts and stops the work on a slot, and sees when that ends.
+// The package knows nothing of streams, sinks or positions. It starts and stops the work on a slot, and sees when that ends.
 package ownership
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Replica is this process, as one of those that share the slots.
 type Replica struct {
-	Name            string // as owner of slots
+	Name            string // name as owner of slots
 	Slots           int
 	Lease           time.Duration
 	Leases          Leases
@@ -25,7 +25,7 @@ type Replica struct {
 	Observer        Observer
 	Logger          *slog.Logger
 
-	// Work is called for each slot that this replica is to own. It acquires the slot and works on it until the context ends
+	// Work is called for each slot that this replica should own. It acquires the slot and works on it until the context ends
 	// (nil: drained), another replica holds the slot (nil), or it can't continue.
 	Work func(ctx context.Context, slot int) error
 }
@@ -40,7 +40,8 @@ type Leases interface {
 type Observer interface {
 	// ReplicaStatus is called after every heartbeat.
 	ReplicaStatus(s Status)
-	// Problem gives the error that a slot is stuck on; nil when the slot continues, or this replica no longer works on it.
+	// Problem reports the error that blocks a slot. It reports nil when the slot continues, or when this replica does not work on
+	// it any more.
 	Problem(slot int, err error)
 }
 
@@ -51,7 +52,7 @@ type Status struct {
 	Self     string         // this replica's name as owner
 	Held     int            // slots that this replica works on
 	Share    int            // slots that this replica should hold
-	Standby  string         // why this replica holds no slot and should hold none; else empty
+	Standby  string         // why this replica intentionally holds no slot, or empty
 }
 
 // Run balances the slots until the context ends, a slot can't continue, or the layout has changed (*checkpoint.LayoutError).

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Pacer limits how often work reports that may take minutes: rebuilding a checkpoint, and rolling it forward.
+// Pacer limits how often long work reports its progress: rebuilding a checkpoint, and rolling it forward.
 type Pacer struct{ observe, log rate.Sometimes }
 
-// NewPacer starts the work's time: the first log line is due only when the work has taken a while.
+// NewPacer returns a pacer. The first log line is due only after some time.
 func NewPacer() *Pacer {
 	p := &Pacer{observe: rate.Sometimes{Interval: 100 * time.Millisecond}, log: rate.Sometimes{Interval: 5 * time.Second}}
 	p.log.Do(func() {})

@@ -1,5 +1,5 @@
-// Package rebuild makes a slot's checkpoint again from what the log has of its streams: the last state of each live object, and
-// the newest positions. It knows neither how the log is read nor how the checkpoint is stored. It passes pages from one to the
+// Package rebuild makes a slot's checkpoint again from what the log has of its streams: each live object's last state, and the
+// newest positions. It does not know how the log is read, nor how the checkpoint is stored. It passes pages from one to the
 // other, so that memory grows with neither.
 package rebuild
 
@@ -27,20 +27,20 @@ const (
 
 type Slot struct {
 	Number   int
-	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
-	Partial  bool                                                              // the slot's other streams stay as they are
-	Unknown  bool                                                              // nothing is lost: the checkpoint does not know the streams
-	Known    []change.Position                                                 // the checkpoint's positions of the slot's streams
+	Mine     func(stream change.StreamID) bool                                 // streams to rebuild
+	Partial  bool                                                              // the slot's other streams remain unchanged
+	Unknown  bool                                                              // nothing is lost, but the checkpoint does not know the streams
+	Known    []change.Position                                                 // checkpoint's positions of the slot's streams
 	Bodies   bool                                                              // the checkpoint stores objects' bodies
-	Damaged  bool                                                              // only a log that has something replaces what is left
-	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
+	Damaged  bool                                                              // only a log with records replaces the rest of the checkpoint
+	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored completely
 	Store    checkpoint.Rebuilder
-	Delayed  func(slot int, by string) // says how far the rebuild is; empty when it has ended
+	Delayed  func(slot int, reason string) // reports the progress of the rebuild, and "" at its end
 	Logger   *slog.Logger
 }
 
-// rebuild is one attempt. It replaces what the checkpoint has of the streams. If it is interrupted, the slot stays marked as
-// new, and the next session starts the rebuild again.
+// rebuild is one attempt. It replaces what the checkpoint has of the streams. If it is interrupted, the slot remains new, and the
+// next session starts the rebuild again.
 type rebuild struct {
 	Slot
 	state *checkpoint.SlotState
@@ -56,8 +56,8 @@ type rebuild struct {
 	pacer   *Pacer
 }
 
-// Run rebuilds the checkpoint, and updates the slot's state. The loss is the reason for the rebuild. Run returns what else
-// the log turned out to have lost of these streams.
+// Run rebuilds the checkpoint, and updates the slot's state. The loss is the reason for the rebuild. Run returns what else the
+// log has lost of these streams.
 func (s Slot) Run(ctx context.Context, log sinks.Content, state *checkpoint.SlotState,
 	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	started := time.Now()
@@ -97,7 +97,7 @@ func (r *rebuild) logStart() {
 	}
 }
 
-// empty reports that the log has never been written to.
+// empty reports whether the log has never been written to.
 func (r *rebuild) empty() bool {
 	return r.found.Seq == 0 && r.found.Records == 0 && len(r.found.Positions) == 0
 }
@@ -180,8 +180,7 @@ func (r *rebuild) progress(f sinks.Progress) {
 	})
 }
 
-// finish stores positions, batch number and offsets. A stream whose position the log has no more gets
-// change.UnknownVersion.
+// finish stores positions, batch number and offsets. A stream whose position the log has lost gets change.UnknownVersion.
 func (r *rebuild) finish(ctx context.Context) error {
 	unknown := maps.Clone(r.seen)
 	for _, p := range r.Known {
@@ -205,8 +204,8 @@ func (r *rebuild) finish(ctx context.Context) error {
 	return nil
 }
 
-// offsets are the log's, with the checkpoint's own for topics that have lost records, so that the loss is found again until it is
-// recorded in the log.
+// offsets returns the log's offsets, with the checkpoint's own for topics that have lost records. So the loss is found again
+// until it is recorded in the log.
 func (r *rebuild) offsets() change.Offsets {
 	offsets := change.Offsets{}
 	if r.Partial {

@@ -16,13 +16,13 @@ import (
 	"kubecdc/sinks"
 )
 
-// pages is a checkpoint that records what a rebuild does to it.
+// pages is a checkpoint that records the steps of a rebuild.
 type pages struct {
 	cleared bool
 	pages   [][]checkpoint.StreamCommit
-	ended   int // number of pages when the rebuild ended; -1: it has not ended
+	ended   int // number of pages when the rebuild ended, or -1
 	commit  checkpoint.Commit
-	failAt  int // the page whose write fails; -1: none
+	failAt  int // page whose write fails, or -1
 }
 
 func (p *pages) Clear(context.Context, int, int64, func(change.StreamID) bool) error {
@@ -46,7 +46,7 @@ func (p *pages) Rebuilt(_ context.Context, n int, c checkpoint.Commit) error {
 	return nil
 }
 
-// log is a sink's log with a past and its records.
+// log is a sink's log with its records.
 type log struct {
 	sinks.Content
 	past    sinks.State
@@ -93,8 +93,8 @@ func record(op change.Op, stream, name, version string, size int) change.Change 
 	return c
 }
 
-// A log that can't be read back, as stdout's, does not replace what is left of a damaged checkpoint. One that has lost all of a
-// slot's records does: they are written again.
+// A log that can't be read back, like stdout's, does not replace the rest of a damaged checkpoint. A log that has lost all of a
+// slot's records does, and they are written again.
 func TestAnEmptyLogReplacesNoDamagedCheckpoint(t *testing.T) {
 	for _, damaged := range []bool{true, false} {
 		p := &pages{}
@@ -161,26 +161,26 @@ func TestAPageHasTheLastStateOfEachKey(t *testing.T) {
 	}
 }
 
-// A stream resumes from its position in the log; if the log has none any more, from an unknown one.
+// A stream resumes from its position in the log, or from an unknown one if the log has lost it.
 func TestPositionsOfStreams(t *testing.T) {
 	unknown := change.UnknownVersion
-	at := func(stream change.StreamID, version change.ResourceVersion, ended change.Ended) change.Position {
+	positionOf := func(stream change.StreamID, version change.ResourceVersion, ended change.Ended) change.Position {
 		return change.Position{Stream: stream, ResourceVersion: version, Ended: ended}
 	}
 	for name, test := range map[string]struct {
 		log   []change.Position
-		known []change.Position // of the checkpoint
+		known []change.Position // the checkpoint's positions
 		seen  string            // a stream with records
 		want  map[string]string
 	}{
-		"the log has it":                         {log: []change.Position{at("pods", "9", "")}, known: []change.Position{at("pods", "5", "")}, seen: "pods", want: map[string]string{"pods": "9"}},
+		"the log has it":                         {log: []change.Position{positionOf("pods", "9", "")}, known: []change.Position{positionOf("pods", "5", "")}, seen: "pods", want: map[string]string{"pods": "9"}},
 		"the log has objects only":               {seen: "pods", want: map[string]string{"pods": string(unknown)}},
-		"the checkpoint alone knew it":           {known: []change.Position{at("pods", "5", "")}, want: map[string]string{"pods": string(unknown)}},
-		"its first list had not ended":           {known: []change.Position{at("pods", "", "")}, want: map[string]string{}},
-		"nor by the log":                         {log: []change.Position{at("pods", "", "")}, seen: "pods", want: map[string]string{"pods": ""}},
-		"its resource was removed":               {log: []change.Position{at("pods", "9", change.EndedRemoved)}, known: []change.Position{at("pods", "5", "")}, want: map[string]string{}},
-		"it was not selected any more":           {log: []change.Position{at("pods", "9", change.EndedDeselected)}, want: map[string]string{"pods": "9"}},
-		"it belongs to another slot, or is gone": {known: []change.Position{at("nodes", "5", "")}, want: map[string]string{}},
+		"the checkpoint alone knew it":           {known: []change.Position{positionOf("pods", "5", "")}, want: map[string]string{"pods": string(unknown)}},
+		"its first list had not ended":           {known: []change.Position{positionOf("pods", "", "")}, want: map[string]string{}},
+		"nor by the log":                         {log: []change.Position{positionOf("pods", "", "")}, seen: "pods", want: map[string]string{"pods": ""}},
+		"its resource was removed":               {log: []change.Position{positionOf("pods", "9", change.EndedRemoved)}, known: []change.Position{positionOf("pods", "5", "")}, want: map[string]string{}},
+		"it was not selected any more":           {log: []change.Position{positionOf("pods", "9", change.EndedDeselected)}, want: map[string]string{"pods": "9"}},
+		"it belongs to another slot, or is gone": {known: []change.Position{positionOf("nodes", "5", "")}, want: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &log{past: sinks.State{Seq: 1, Positions: test.log}}
@@ -202,8 +202,8 @@ func TestPositionsOfStreams(t *testing.T) {
 	}
 }
 
-// The slot continues after the newer batch of checkpoint and log, with the log's offsets. It keeps the old offsets of a topic
-// that is gone, so that the loss is found again until it is recorded.
+// The slot continues after the newer batch of checkpoint and log, with the log's offsets. It keeps the old offsets of a lost
+// topic, so that the loss is found again until it is recorded.
 func TestStateOfTheSlot(t *testing.T) {
 	for _, test := range []struct{ checkpoint, log, want uint64 }{{0, 7, 7}, {9, 7, 9}, {3, 0, 3}} {
 		state := checkpoint.SlotState{Epoch: 2, Seq: test.checkpoint, New: true, Offsets: change.Offsets{"gone": {0: 50}, "kept": {0: 60}}}
@@ -224,9 +224,9 @@ func TestStateOfTheSlot(t *testing.T) {
 // A rebuild that fails leaves the slot marked as new, and its error is attributed to the log or to the checkpoint.
 func TestARebuildThatFails(t *testing.T) {
 	for name, test := range map[string]struct {
-		failAt int
-		err    error
-		of     string
+		failAt    int
+		err       error
+		component string
 	}{
 		"the log can't be read":           {-1, errors.New("no route"), dependency.Sink},
 		"the checkpoint can't be written": {0, nil, dependency.Checkpoint},
@@ -236,7 +236,7 @@ func TestARebuildThatFails(t *testing.T) {
 			p := &pages{failAt: test.failAt}
 			err := run(t, p, &log{past: sinks.State{Seq: 9}, records: []change.Change{record(change.Create, "pods", "a", "1", 1)}, err: test.err},
 				&state, &sinks.LostTailError{})
-			if err == nil || dependency.Of(err) != test.of || !strings.HasPrefix(err.Error(), "rebuild the checkpoint of slot 0 from the log: ") {
+			if err == nil || dependency.Of(err) != test.component || !strings.HasPrefix(err.Error(), "rebuild the checkpoint of slot 0 from the log: ") {
 				t.Errorf("error %v, of %q", err, dependency.Of(err))
 			}
 			if p.ended != -1 || !state.New || state.Seq != 3 {

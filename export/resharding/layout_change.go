@@ -11,10 +11,10 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// layoutChange changes the number of slots. It acquires every slot of both layouts, which fences all former owners, and
-// rolls their checkpoints forward. After that the checkpoint alone says where each stream continues, whichever slot the stream
-// belonged to. Each slot of the new layout begins with a control record, so that its offsets in the checkpoint are current
-// even if the slot has not been used for long.
+// layoutChange changes the number of slots. It acquires every slot of both layouts, which fences all former owners, and rolls
+// their checkpoints forward. After that only the checkpoint says where each stream continues, whichever slot the stream belonged
+// to. Each slot of the new layout begins with a control record. So its offsets in the checkpoint are current even if the slot has
+// not been used for a long time.
 type layoutChange struct {
 	*Resharder
 	from, to int
@@ -40,7 +40,7 @@ func (c *layoutChange) run(ctx context.Context) error {
 	return c.commit(ctx)
 }
 
-// checkNoOtherReplicas fails if a replica of the old layout is live. One that starts later finds the slots held, or this
+// checkNoOtherReplicas fails if a replica of the old layout is live. A replica that starts later finds the slots held, or this
 // process does.
 func (c *layoutChange) checkNoOtherReplicas(ctx context.Context) error {
 	if _, err := c.Topology.Slots(ctx, c.from); err != nil { // from now on the store accepts calls for the old layout
@@ -79,8 +79,8 @@ func (c *layoutChange) begin(ctx context.Context) error {
 	return nil
 }
 
-// offsets are the furthest of each partition, and the first id and the first starts of each topic: what a topic has lost between the
-// opening of two slots only the checkpoint of the earlier one shows.
+// offsets returns each partition's furthest offset, and each topic's first id and first starts. Only the earlier slot's
+// checkpoint shows what a topic has lost between the opening of two slots.
 func (c *layoutChange) offsets() change.Offsets {
 	all := change.Offsets{}
 	for _, slot := range c.acquired[:c.from] {
@@ -102,7 +102,7 @@ func (c *layoutChange) offsets() change.Offsets {
 	return all
 }
 
-// start is the lowest start of a partition that a slot which has written to it knows.
+// start returns the lowest start of a partition in the checkpoints of slots that have written to it.
 func (c *layoutChange) start(topic string, p int) (lowest int64) {
 	lowest = math.MaxInt64
 	for _, slot := range c.acquired[:c.from] {

@@ -1,6 +1,6 @@
-// Package resharding changes the number of slots, once no replica with the old number is running, by acquiring every slot of
-// both layouts. It decides when that happens and in which order of steps. How a slot is acquired, opened and written to is
-// passed in by package export; which stream belongs to which slot is known to package ownership.
+// Package resharding changes the number of slots, once no replica with the old number is running, by acquiring every slot of both
+// layouts. It decides when that happens, and in which steps. Package export passes in how a slot is acquired, opened and written.
+// Package ownership knows which stream belongs to which slot.
 package resharding
 
 import (
@@ -19,12 +19,12 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// Resharder makes the checkpoint's number of slots the one that this process is configured with.
+// Resharder sets the checkpoint's number of slots to the configured one.
 type Resharder struct {
 	Slots    int           // configured
-	Owner    string        // this process, as owner of slots
-	Lease    time.Duration // attempts are at most this far apart
-	Timeout  time.Duration // of the call that reads the number of slots
+	Owner    string        // name of this process as owner of slots
+	Lease    time.Duration // longest time between attempts
+	Timeout  time.Duration // timeout of the call that reads the number of slots
 	Topology Topology
 	Observer ownership.Observer
 	Logger   *slog.Logger
@@ -35,7 +35,7 @@ type Resharder struct {
 	IsFinal func(error) bool
 }
 
-// Topology stores the number of slots, and tells which replicas are live.
+// Topology stores the number of slots, and returns the live replicas.
 type Topology interface {
 	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error)
 	Slots(ctx context.Context, want int) (have int, err error)
@@ -89,13 +89,13 @@ func (r *Resharder) Run(ctx context.Context) error {
 	}
 }
 
-// report notifies the observer of a failed attempt. While a slot is another replica's, that one has what there is to say.
+// report notifies the observer of a failed attempt. If another replica has a slot, that replica reports.
 func (r *Resharder) report(err error) {
 	if others, ok := errors.AsType[*otherLayoutError](err); ok {
 		r.Observer.Problem(0, nil)
 		r.Observer.ReplicaStatus(ownership.Status{Replicas: len(others.members), Standby: err.Error()})
 	} else if !fault.Is[*checkpoint.HeldError](err) && !fault.Is[*checkpoint.LayoutError](err) {
-		r.Observer.ReplicaStatus(ownership.Status{}) // nobody else has the slots
+		r.Observer.ReplicaStatus(ownership.Status{}) // no other replica has the slots
 		r.Observer.Problem(0, fmt.Errorf("change the number of slots: %w", err))
 	}
 }
@@ -106,7 +106,7 @@ func (r *Resharder) stored(ctx context.Context) (int, error) {
 	return r.Topology.Slots(ctx, r.Slots)
 }
 
-// otherLayoutError: replicas with another number of slots are live.
+// otherLayoutError says that replicas with another number of slots are live.
 type otherLayoutError struct {
 	want, have int
 	members    []string

@@ -29,8 +29,8 @@ type world struct {
 	open    int
 	standby []string
 	stored  checkpoint.Relayout
-	shared  []map[int]int64 // what each slot's checkpoint has of a topic that all slots write to
-	begun   change.Offsets  // what the last slot began with
+	shared  []map[int]int64 // by slot, its checkpoint's offset in a topic that all slots write to
+	begun   change.Offsets  // offsets with which the last slot began
 }
 
 func (w *world) step(name string) error {
@@ -90,7 +90,7 @@ func (w *world) resharder(slots int) *Resharder {
 	}
 }
 
-// testSlot n has written n records to a partition of its own, if it has been used, and to one that it shares.
+// testSlot has written n records to its own partition if it is slot n and has been used, and to one that it shares.
 type testSlot struct {
 	*world
 	n int
@@ -118,8 +118,8 @@ func (s *testSlot) Begin(_ context.Context, record change.Control, offsets chang
 
 func (s *testSlot) Close() { s.world.open-- }
 
-// Every slot of both layouts is acquired before anything is written; a slot that only an earlier layout used is opened as
-// unused; each slot of the new layout begins with the offsets of all old ones.
+// Every slot of both layouts is acquired before anything is written. A slot that only an earlier layout used is opened as unused.
+// Each slot of the new layout begins with the offsets of all old ones.
 func TestTheStepsOfAChange(t *testing.T) {
 	for name, test := range map[string]struct {
 		from, to, used int
@@ -151,8 +151,8 @@ func TestTheStepsOfAChange(t *testing.T) {
 	}
 }
 
-// Slots are opened one after another, and what the topic has lost in between only the checkpoint of an earlier one can show: so its
-// end and its id count.
+// Slots are opened one after another. Only an earlier slot's checkpoint can show what the topic has lost in between, so its end
+// and its id count.
 func TestALossBetweenTwoSlotsIsNotHidden(t *testing.T) {
 	for name, test := range map[string]struct {
 		slots []map[int]int64
@@ -173,7 +173,7 @@ func TestALossBetweenTwoSlotsIsNotHidden(t *testing.T) {
 	}
 }
 
-// If any step fails, the number of slots stays, the slots are released, and the next attempt starts from the first step.
+// If any step fails, the number of slots remains, the slots are released, and the next attempt starts from the first step.
 func TestAFailedChangeStartsAgain(t *testing.T) {
 	first := &world{slots: 2, used: 2}
 	if err := first.resharder(3).Run(t.Context()); err != nil {

@@ -1,8 +1,8 @@
-// Package delta makes and applies deltas: what of a text differs from an earlier one, its base. It knows nothing of JSON.
+// Package delta makes and applies deltas: the differences of a text from an earlier one, its base. It knows nothing of JSON.
 //
 // A delta is the number of its format, the length of the text, the text's CRC32C, and steps. A step is a literal, and what
 // follows it in the base: how many bytes to skip there, and how many to copy. Steps go forward in the base, so a text is never
-// longer than its base and its delta together. All numbers but the checksum are varints.
+// longer than its base and its delta together. All numbers except the checksum are varints.
 package delta
 
 import (
@@ -18,7 +18,7 @@ const format = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Make returns what turns base into text, in memory of its own; nil if that takes more than limit bytes.
+// Make returns a delta from base to text, in newly allocated memory. It returns nil if that takes more than limit bytes.
 func Make(base, text []byte, limit int) []byte {
 	var buffer [1024]byte // does not escape: most deltas are shorter
 	d := binary.AppendUvarint(append(buffer[:0], format), uint64(len(text)))
@@ -34,7 +34,7 @@ func Make(base, text []byte, limit int) []byte {
 		if text = text[literal:]; len(text) > 0 {
 			d = binary.AppendUvarint(binary.AppendUvarint(d, uint64(skip)), uint64(length))
 			text = text[length:]
-			m.at += skip + length
+			m.place += skip + length
 		}
 	}
 	if len(d) > limit {
@@ -43,11 +43,11 @@ func Make(base, text []byte, limit int) []byte {
 	return append(make([]byte, 0, len(d)), d...)
 }
 
-// maker finds the steps. at is where the base goes on.
+// maker finds the steps. place is the offset in the base after the last step.
 type maker struct {
 	base  []byte
-	at    int
-	index *index // of the base; nil: none was needed yet
+	place int
+	index *index // the base's index, or nil if none was needed yet
 }
 
 func (m *maker) done() {
@@ -56,13 +56,13 @@ func (m *maker) done() {
 	}
 }
 
-// A copy of fewer bytes takes about as much room as the bytes.
+// A copy of fewer bytes takes about as much space as the bytes.
 const minCopy = 8
 
-// next returns the next step: how much of the text is literal, how much of the base to skip then, and how much to copy. There is
-// always something to copy, unless all of the text is literal.
+// next returns the next step: the length of the literal, how much of the base to skip then, and how much to copy. It always
+// copies something, unless all of the text is literal.
 func (m *maker) next(text []byte) (literal, skip, length int) {
-	base := m.base[m.at:]
+	base := m.base[m.place:]
 	if i := inPlace(base, text); i >= 0 {
 		return i, i, CommonPrefix(base[i:], text[i:])
 	}
@@ -76,8 +76,8 @@ func (m *maker) next(text []byte) (literal, skip, length int) {
 	return len(text) - n, len(base) - n, n
 }
 
-// inPlace finds where base and text are the same again at the same place, since values mostly keep their length; -1: not soon. It looks
-// further if what is left of both has one length.
+// inPlace returns the first offset at which base and text are the same again, or -1 if there is none soon. Most values retain
+// their length. It searches further if the rest of both has the same length.
 func inPlace(base, text []byte) int {
 	const near, far, long = 64, 512, 32
 	most := near
@@ -90,13 +90,13 @@ func inPlace(base, text []byte) int {
 		if differ == 0 && (i < near || CommonPrefix(base[i:], text[i:]) >= long) {
 			return i
 		}
-		i += max(1, (bits.Len64(differ)+7)/8) // what is the same begins behind the last byte that is not
+		i += max(1, (bits.Len64(differ)+7)/8) // the same part begins after the last byte that differs
 	}
 	return -1
 }
 
-// replaced finds where base and text are the same again behind the next quote, if what is before that ends differently in both: a value was
-// replaced. It takes a literal then, without an index.
+// replaced finds where base and text are the same again after the next quote, if the bytes before that end differently in both.
+// Then a value was replaced. Its literal is found without an index.
 func replaced(base, text []byte) (literal, skip, length int) {
 	const far, long = 4096, 32
 	literal, skip = bytes.IndexByte(text[:min(far, len(text))], '"'), bytes.IndexByte(base[:min(far, len(base))], '"')
@@ -109,8 +109,8 @@ func replaced(base, text []byte) (literal, skip, length int) {
 	return literal, skip, length
 }
 
-// shifted looks for pieces of the text in the base, in longer steps the longer it finds none. JSON repeats itself, so a short match may
-// be of another place: then it looks a little further for a longer one.
+// shifted searches the base for pieces of the text. Its steps get longer the longer it finds none. JSON repeats itself, so a
+// short match may be in another place. Then it searches a little further for a longer one.
 func (m *maker) shifted(text []byte) (literal, skip, length int) {
 	const far, further, long = 2048, 64, 32
 	if m.index == nil {
@@ -118,31 +118,31 @@ func (m *maker) shifted(text []byte) (literal, skip, length int) {
 		clear(m.index.heads[:])
 		m.index.end = 0
 	}
-	m.index.grow(m.base, m.at)
+	m.index.grow(m.base, m.place)
 	for i, end := 0, min(far, len(text)-minCopy+1); i < end && length < long; i++ {
 		if i%indexStep == 0 {
-			// The index has one piece in so many: to leave out single ones might leave out all of them.
+			// The index has one piece for each indexStep bytes, so leaving out a part of a step might leave out every piece.
 			if i += i / 256 * indexStep; i >= end {
 				break
 			}
 		}
-		at := m.index.find(m.base, m.at, binary.LittleEndian.Uint64(text[i:]))
-		if at < 0 {
+		found := m.index.find(m.base, m.place, binary.LittleEndian.Uint64(text[i:]))
+		if found < 0 {
 			continue
 		}
 		back := 0
-		for back < min(i, at-m.at) && m.base[at-back-1] == text[i-back-1] {
+		for back < min(i, found-m.place) && m.base[found-back-1] == text[i-back-1] {
 			back++
 		}
-		if n := back + CommonPrefix(m.base[at:], text[i:]); n > max(length, 2*minCopy-1) {
-			literal, skip, length = i-back, at-back-m.at, n
+		if n := back + CommonPrefix(m.base[found:], text[i:]); n > max(length, 2*minCopy-1) {
+			literal, skip, length = i-back, found-back-m.place, n
 			end = min(end, i+further)
 		}
 	}
 	return literal, skip, length
 }
 
-// CommonPrefix returns how many bytes both texts begin with.
+// CommonPrefix returns the number of bytes with which both texts begin.
 func CommonPrefix(a, b []byte) (n int) {
 	const block = 64
 	for len(a)-n >= block && len(b)-n >= block && string(a[n:n+block]) == string(b[n:n+block]) {
@@ -166,7 +166,7 @@ func commonSuffix(a, b []byte) (n int) {
 	return n
 }
 
-// Len returns the length of the text; 0 if the delta is damaged.
+// Len returns the length of the text, or 0 if the delta is damaged.
 func Len(delta []byte) int {
 	n, _, _, err := head(delta)
 	if err != nil {
@@ -193,8 +193,8 @@ func head(delta []byte) (length int, sum uint32, steps []byte, err error) {
 
 var errBase = errors.New("it was made for another base")
 
-// Apply returns the text that a delta makes of its base: in dst, if that has the capacity, and in memory of its own otherwise. A
-// delta that is damaged, or was made for another base, is an error.
+// Apply returns the text that a delta makes from its base. It uses dst if its capacity suffices, and allocates otherwise. If the
+// delta is damaged, or was made for another base, it returns an error.
 func Apply(dst, base, delta []byte) ([]byte, error) {
 	length, sum, steps, err := head(delta)
 	if err != nil {
@@ -229,7 +229,7 @@ func Apply(dst, base, delta []byte) ([]byte, error) {
 	return text, nil
 }
 
-// reader reads steps. After one that can't be, it is damaged.
+// reader reads steps. After a step that is impossible, it is damaged.
 type reader struct {
 	steps   []byte
 	damaged bool

@@ -40,7 +40,7 @@ func roundTrip(t testing.TB, base, text []byte) int {
 	return len(delta)
 }
 
-// Whatever is done to a Pod, the delta gives it back; and what changes little of it makes a small one.
+// Whatever is changed in a Pod, the delta restores it. A small change makes a small delta.
 func TestDeltasOfMutatedPods(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	size, changed, all := 0, 0, 0
@@ -49,14 +49,14 @@ func TestDeltasOfMutatedPods(t *testing.T) {
 		text := bytes.Clone(base)
 		mutations := 1 + random.IntN(5)
 		for range mutations {
-			at := random.IntN(len(text))
-			n := random.IntN(min(60, len(text)-at))
+			place := random.IntN(len(text))
+			n := random.IntN(min(60, len(text)-place))
 			piece := make([]byte, random.IntN(60))
 			for j := range piece {
 				piece[j] = "0123456789abcdef\":,{}"[random.IntN(21)]
 			}
 			changed += len(piece)
-			text = append(append(bytes.Clone(text[:at]), piece...), text[at+n:]...)
+			text = append(append(bytes.Clone(text[:place]), piece...), text[place+n:]...)
 		}
 		size += roundTrip(t, base, text)
 		all += mutations
@@ -67,7 +67,7 @@ func TestDeltasOfMutatedPods(t *testing.T) {
 	}
 }
 
-// Where base and text are the same again is found as by comparing them byte by byte.
+// inPlace finds the same offset as a comparison byte by byte.
 func TestInPlace(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	found := 0
@@ -100,7 +100,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// An update of a status makes a delta of little more than what is new.
+// An update of a status makes a delta of little more than the new values.
 func TestADeltaIsSmall(t *testing.T) {
 	base := pod(1)
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestADeltaIsSmall(t *testing.T) {
 	}
 }
 
-// A delta for another base, or one that is damaged, is an error, never another text.
+// A delta for another base, or one that is damaged, is an error and never another text.
 func TestDamagedDeltasAreErrors(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	base, text := []byte(pod(1)), []byte(strings.ReplaceAll(pod(1), "09:12", "17:40"))
@@ -172,7 +172,7 @@ func BenchmarkMake(b *testing.B) {
 	}
 }
 
-// longText is of a value without structure.
+// longText is a value without structure.
 func longText(n int) string {
 	random, text := rand.New(rand.NewPCG(9, uint64(n))), make([]byte, n/2)
 	for i := range text {
@@ -192,7 +192,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// pod is a Pod of 4 KB as an API server gives it, with text of its own.
+// pod is a Pod of 4 KB as an API server returns it, with text that only this Pod has.
 func pod(i int) string {
 	random := rand.New(rand.NewPCG(7, uint64(i)))
 	var env strings.Builder

@@ -17,28 +17,28 @@ import (
 // Avro is the name of the encoding with a schema registry.
 const Avro = "avro"
 
-// AvroOptions are what Avro needs.
+// AvroOptions are the options of Avro.
 type AvroOptions struct {
-	Registry *registry.Registry // nil: there is none, and records can be neither written nor read
+	Registry *registry.Registry // nil: there is none, so records can't be written or read
 	Schemas  Schemas            // nil: records are only read
 	Logger   *slog.Logger
-	// Await repeats an attempt to read or register a schema, for as long as the caller waits for it. An error that another attempt
-	// would give again is registry.Refused.
+	// Await repeats an attempt to read or register a schema, while the caller waits for it. An error that would come again is
+	// registry.Refused.
 	Await func(ctx context.Context, op string, attempt func(context.Context) error) error
-	// LastKey returns the key of a topic's last record in Avro; nil: there is none.
+	// LastKey returns the key of a topic's last record in Avro, or nil.
 	LastKey func(ctx context.Context, topic string) ([]byte, error)
 }
 
-// Schemas has the Avro schemas of records.
+// Schemas returns the Avro schemas of records.
 type Schemas interface {
-	// Key is the schema of a topic's keys, which never changes.
+	// Key returns the schema of a topic's keys, which never changes.
 	Key(topic string) string
-	// Value is that of the values in the topic of a resource, as the API server describes its objects now.
-	Value(ctx context.Context, topic string, of change.Resource) (string, error)
+	// Value returns the schema of the values in the topic of a resource, as the API server describes its objects now.
+	Value(ctx context.Context, topic string, resource change.Resource) (string, error)
 }
 
-// avroEncoding is change.Envelope's JSON in Avro, in the wire format of Confluent's serializers: a zero byte, the id of the schema
-// in the registry in four bytes, and Avro's binary encoding
+// avroEncoding is change.Envelope's JSON in Avro, in the wire format of Confluent's serializers. That is a zero byte, the id of
+// the schema in the registry in four bytes, and Avro's binary encoding
 // (https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format).
 type avroEncoding struct {
 	AvroOptions
@@ -70,7 +70,7 @@ func cutPrefix(wire []byte) (id int, encoded []byte, err error) {
 	return int(binary.BigEndian.Uint32(wire[1:])), wire[wirePrefix:], nil
 }
 
-// DecodeKey needs no registry, since the schema of keys never changes: three strings.
+// DecodeKey needs no registry, since the schema of keys never changes. It has three strings.
 func (*avroEncoding) DecodeKey(key []byte) (k Key, err error) {
 	_, encoded, err := cutPrefix(key)
 	for _, part := range []*string{&k.Cluster, &k.Namespace, &k.Name} {
@@ -106,7 +106,7 @@ func (a *avroEncoding) Decode(ctx context.Context, value []byte, _ map[string]st
 	return d, err
 }
 
-// schema returns the schema of an id, which never changes.
+// schema returns the schema with an id, which never changes.
 func (a *avroEncoding) schema(ctx context.Context, id int) (*avro.Schema, error) {
 	if a.Registry == nil {
 		return nil, errors.New("records of the log are in Avro: set KUBECDC_SCHEMA_REGISTRY_URL to the registry that has their schemas")
@@ -135,22 +135,22 @@ func (a *avroEncoding) schema(ctx context.Context, id int) (*avro.Schema, error)
 	return s, nil
 }
 
-// avroEncoder encodes the changes of a batch before the batch is written: then it can wait for the registry, and fail.
+// avroEncoder encodes the changes of a batch before the batch is written, when it can still wait for the registry, and fail.
 type avroEncoder struct {
 	all      *avroEncoding
 	envelope change.Envelope
 	topics   map[*change.Stream]*topicSchemas
-	schemas  map[*topicSchemas]schemas // that this batch is written with
+	schemas  map[*topicSchemas]schemas // for this batch
 	prepared map[*change.Change]preparedValue
 	arena    []byte // all prepared values
-	about    []byte
-	json     []byte // of one value
+	record   []byte
+	json     []byte // JSON of one value
 	key      []byte
 	value    [1][]byte
-	again    []byte // a value that had to be encoded once more
+	again    []byte // a value that was encoded again
 }
 
-// preparedValue is where the arena has a change's value, and what images it was made of: those may be replaced by stubs later.
+// preparedValue is the place of a change's value in the arena, and its images, which may be replaced by stubs later.
 type preparedValue struct {
 	start, end    int
 	before, after []byte
@@ -163,7 +163,7 @@ func (a *avroEncoding) NewEncoder(e change.Envelope) Encoder {
 
 func (*avroEncoder) Overhead() int { return 0 }
 
-// Prepare returns a control record for each topic whose values have another schema than in the batch before.
+// Prepare returns a control record for each topic whose values have another schema than before.
 func (e *avroEncoder) Prepare(ctx context.Context, changes []change.Change) (controls []change.Control, err error) {
 	e.arena = e.arena[:0]
 	unknown := map[*topicSchemas]string{}
@@ -214,7 +214,7 @@ func (e *avroEncoder) topicOf(ctx context.Context, s *change.Stream, controls *[
 	return t, nil
 }
 
-// use writes the topic's values with a schema from now on, and tells it.
+// use writes the topic's values with a schema from now on, and adds a control record that says so.
 func (e *avroEncoder) use(t *topicSchemas, s schemas, controls *[]change.Control) {
 	if e.schemas[t].value != s.value {
 		*controls = append(*controls, change.SchemaControl(change.SchemaRecord{Topic: t.topic, Subject: t.subject(), ID: s.valueID}))
@@ -232,8 +232,8 @@ func (e *avroEncoder) prepare(c *change.Change, t *topicSchemas) (unknown string
 
 // append appends a change's value to dst.
 func (e *avroEncoder) append(dst []byte, c *change.Change, t *topicSchemas, dead *change.DeadLetter) ([]byte, string) {
-	value := e.envelope.Value(e.about[:0], c, dead)
-	e.about = value.Metadata()
+	value := e.envelope.Value(e.record[:0], c, dead)
+	e.record = value.Metadata()
 	e.json = value.AppendTo(e.json[:0])
 	s := e.schemas[t]
 	return s.value.Encode(appendPrefix(dst, s.valueID), e.json)

@@ -17,28 +17,29 @@ type topicSchemas struct {
 	all   *avroEncoding
 	topic string
 
-	mu      sync.Mutex // held while the registry and the API server are asked
-	of      change.Resource
-	current schemas
-	next    time.Time // no growth before
-	pause   time.Duration
+	mu       sync.Mutex // held during requests to the registry and the API server
+	resource change.Resource
+	current  schemas
+	next     time.Time // do not grow before
+	pause    time.Duration
 }
 
-// schemas are what records are written with. They never change: another schema is another id.
+// schemas are the schemas of records to write. They never change: another schema has another id.
 type schemas struct {
 	keyID, valueID int
 	value          *avro.Schema
 }
 
-// Pauses between two attempts to let a topic's schema grow. An API server describes a new CRD some seconds after it accepts objects
-// of it. The pause grows while that finds nothing, since an aggregated API server may never describe its objects.
+// These are the pauses between two attempts to let a topic's schema grow. An API server describes a new CRD some seconds after it
+// accepts its objects. The pause grows while attempts find nothing, since an aggregated API server may never describe its
+// objects.
 const (
 	minPause = time.Second
 	maxPause = 10 * time.Minute
 	growTime = 5 * time.Second // for one attempt
 )
 
-// RegistryError is an error about one topic's schemas. Others may be in order.
+// RegistryError is an error about one topic's schemas. Other topics may work.
 type RegistryError struct {
 	Topic string
 	Err   error
@@ -48,8 +49,8 @@ type RegistryError struct {
 func (e *RegistryError) Error() string { return e.Err.Error() }
 func (e *RegistryError) Unwrap() error { return e.Err }
 
-// topic returns the schemas of a topic. A resource that is read in another version now is described by that one.
-func (a *avroEncoding) topic(name string, of change.Resource) *topicSchemas {
+// topic returns the schemas of a topic. If a resource is now read in another version, that version describes it.
+func (a *avroEncoding) topic(name string, resource change.Resource) *topicSchemas {
 	a.mu.Lock()
 	t := a.topics[name]
 	if t == nil {
@@ -59,19 +60,19 @@ func (a *avroEncoding) topic(name string, of change.Resource) *topicSchemas {
 	a.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of != of {
-		t.of, t.next, t.pause = of, time.Time{}, minPause
+	if t.resource != resource {
+		t.resource, t.next, t.pause = resource, time.Time{}, minPause
 	}
 	return t
 }
 
-// subject is the registry's name for the schemas of the topic's values (TopicNameStrategy).
+// subject returns the registry's name for the schemas of the topic's values (TopicNameStrategy).
 func (t *topicSchemas) subject() string { return t.topic + "-value" }
 
-// keySubject is that of the keys.
+// keySubject returns the registry's name for the schema of the topic's keys.
 func (t *topicSchemas) keySubject() string { return t.topic + "-key" }
 
-// open returns the schemas to begin with: the registry's latest, with what the API server describes besides.
+// open returns the first schemas to use: the registry's latest, extended by what the API server describes.
 func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +93,7 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	}
 	isNew := known == ""
 	if isNew {
-		if known, err = t.all.Schemas.Value(ctx, t.topic, t.of); err != nil {
+		if known, err = t.all.Schemas.Value(ctx, t.topic, t.resource); err != nil {
 			return schemas{}, err
 		}
 		if id, err = r.Register(ctx, t.subject(), known); err != nil {
@@ -109,13 +110,13 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 		return t.current, nil
 	}
 	if err := t.grow(ctx); err != nil {
-		t.all.Logger.Warn("the schema of a topic stays as the registry has it", "topic", t.topic, "error", err)
+		t.all.Logger.Warn("the schema of a topic does not change, and remains the latest in the registry", "topic", t.topic, "error", err)
 	}
 	return t.current, nil
 }
 
-// checkKeys compares the id of the keys' schema with that in the topic's last key. A registry that has lost its subjects gives
-// another one.
+// checkKeys compares the id of the keys' schema with the id in the topic's last key. A registry that has lost its subjects
+// returns another id.
 func (t *topicSchemas) checkKeys(ctx context.Context, id int) error {
 	key, err := t.all.LastKey(ctx, t.topic)
 	if key == nil || err != nil {
@@ -133,7 +134,7 @@ func (t *topicSchemas) checkKeys(ctx context.Context, id int) error {
 	return nil
 }
 
-// refused makes an error about one topic of a refusal.
+// refused turns a refusal into an error about one topic.
 func (t *topicSchemas) refused(err error) error {
 	if registry.Refused(err) {
 		return t.refusal(err)
@@ -148,8 +149,8 @@ func (t *topicSchemas) refusal(err error) error {
 	}}
 }
 
-// lacks lets the schema grow, since the one used lacks a member. grown is false if the API server describes nothing new, or if
-// that can't be had now: then the member is in _extra, and the exporter goes on.
+// lacks lets the schema grow, since the used one lacks a member. It returns false if the API server describes nothing new, or
+// can't be asked now. Then the member is in _extra, and the exporter goes on.
 func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (s schemas, grown bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,10 +170,10 @@ func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (
 	return t.current, t.current.value != used.value
 }
 
-// grow registers a schema that has what the API server describes and the registry's latest lacks: another process that writes to
-// the topic may have let it grow. If that fails, the current one stays.
+// grow registers the registry's latest schema, extended by what the API server describes. Another process that writes to the
+// topic may have extended it before. If that fails, the current schema remains in use.
 func (t *topicSchemas) grow(ctx context.Context) error {
-	wanted, err := t.all.Schemas.Value(ctx, t.topic, t.of)
+	wanted, err := t.all.Schemas.Value(ctx, t.topic, t.resource)
 	if err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (t *topicSchemas) grow(ctx context.Context) error {
 	return err
 }
 
-// Check tells whether the registry answers, and accepts what the schemas of the resources' topics are to be.
+// Check returns an error if the registry does not answer, or would refuse the schemas of the resources' topics.
 func (a *avroEncoding) Check(ctx context.Context, prefix string, resources []change.Resource) error {
 	var wrong []error
 	for _, r := range resources {

@@ -51,8 +51,8 @@ var (
 	}
 )
 
-// attribute returns a text as an event's attribute may have it: control characters and noncharacters are escaped as in a URL. No name
-// of an object has a percent sign, so what has one is an escape.
+// attribute returns a text that is valid in an event's attribute: control characters and noncharacters are escaped as in a URL.
+// No object's name has a percent sign, so each one is an escape.
 func attribute(text string) string {
 	if !strings.ContainsFunc(text, noAttribute) {
 		return text

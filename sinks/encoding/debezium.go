@@ -35,7 +35,7 @@ func decodeEnvelope(value []byte) (Decoded, error) {
 	return Decoded{Before: v.Before, After: v.After, Provenance: provenanceOf(v.Source)}, err
 }
 
-// provenanceOf reads from source what the object tells of its change.
+// provenanceOf reads from source what the object records about its change.
 func provenanceOf(source []byte) change.Provenance {
 	text := func(member string) string {
 		text, _ := rawjson.Text(rawjson.Member(source, member))
@@ -44,10 +44,10 @@ func provenanceOf(source []byte) change.Provenance {
 	return provenance(string(rawjson.Member(source, "ts_ms")), text("ts_from"), text("managers"), text("fieldsChanged"))
 }
 
-// provenance makes one of texts. A time from the exporter is when it saw the change.
+// provenance makes a Provenance of texts. A time from the exporter is when it saw the change.
 func provenance(ms, from, managers, fields string) (p change.Provenance) {
-	if at, err := strconv.ParseInt(ms, 10, 64); err == nil && from != "" && change.TimeSource(from) != change.FromExporter {
-		p.Time, p.Source = time.UnixMilli(at), change.TimeSource(from)
+	if t, err := strconv.ParseInt(ms, 10, 64); err == nil && from != "" && change.TimeSource(from) != change.FromExporter {
+		p.Time, p.Source = time.UnixMilli(t), change.TimeSource(from)
 	}
 	if managers != "" {
 		p.Managers = []byte(managers)
@@ -61,13 +61,13 @@ func provenance(ms, from, managers, fields string) (p change.Provenance) {
 type debeziumEncoder struct {
 	envelope change.Envelope
 	value    change.Value
-	about    []byte
+	record   []byte
 }
 
 func (e *debeziumEncoder) Overhead() int { return 0 }
 
 func (e *debeziumEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
-	e.value = e.envelope.Value(e.about[:0], c, dead)
-	e.about = e.value.Metadata()
+	e.value = e.envelope.Value(e.record[:0], c, dead)
+	e.record = e.value.Metadata()
 	r.Value = e.value[:]
 }

@@ -1,6 +1,6 @@
-// Package encoding has the forms of the records of a log that is records: how a change's key and value look on the wire, and how they
-// are read back. A record says by its header "encoding" which one it has, so a topic may hold several. Control records and dead
-// letters are always JSON, and are none of its business. It knows nothing of Kafka, nor of what else carries records.
+// Package encoding has the forms of records: how a change's key and value are written, and how they are read back. A record's
+// header "encoding" names its form, so a topic may have several. Control records and dead letters are always JSON, and not part
+// of this package. It knows nothing of Kafka, nor of other carriers of records.
 package encoding
 
 import (
@@ -17,26 +17,27 @@ const Debezium = "debezium"
 type Encoding interface {
 	// Name is the value of KUBECDC_ENCODING and of the header "encoding".
 	Name() string
-	// Keys names the form of the keys. A cluster's log has keys of one form only, since compaction compares their bytes.
+	// Keys names the form of the keys. A cluster's log has keys of only one form, since compaction compares their bytes.
 	Keys() string
-	// NewEncoder returns what makes the records of one slot.
+	// NewEncoder returns an encoder for the records of one slot.
 	NewEncoder(e change.Envelope) Encoder
 	// DecodeKey parses the key of a record, or of a tombstone.
 	DecodeKey(key []byte) (Key, error)
-	// Decode parses the value of a record that is not null. The result may refer to the value.
+	// Decode parses the value of a record that is not null. The result may refer to the value's memory.
 	Decode(ctx context.Context, value []byte, headers map[string]string) (Decoded, error)
 }
 
-// Encoder makes records of changes. It is used by one goroutine.
+// Encoder makes records of changes. One goroutine uses it.
 type Encoder interface {
-	// Overhead is about how many bytes a record takes besides those of Debezium's JSON.
+	// Overhead returns about how many bytes a record takes in addition to Debezium's JSON.
 	Overhead() int
-	// Encode sets the record's value, or that it is a tombstone. The record has the plain key already: Encode may replace it, and append
-	// headers to those that all encodings have. What it sets is valid until the next call. Of dead see change.Envelope.Value.
+	// Encode sets the record's value, or that it is a tombstone. The record already has the plain key and the common headers.
+	// Encode may replace the key, and append headers. What it sets is valid until the next call. dead is explained at
+	// change.Envelope.Value.
 	Encode(r *Record, c *change.Change, dead *change.DeadLetter)
 }
 
-// Preparer is an Encoder that needs to know a batch before its records are encoded.
+// Preparer is an Encoder that must see a batch before its records are encoded.
 type Preparer interface {
 	// Prepare waits for what the records need. It returns the control records that belong to the batch.
 	Prepare(ctx context.Context, changes []change.Change) ([]change.Control, error)
@@ -46,24 +47,24 @@ type Preparer interface {
 
 // Checker is an Encoding that needs more than Kafka.
 type Checker interface {
-	// Check tries what records of the resources need. It writes nothing.
+	// Check tries what the resources' records need. It writes nothing.
 	Check(ctx context.Context, prefix string, resources []change.Resource) error
 }
 
-// PlainKeys are keys as change.Envelope writes them. They decide in every encoding on which partition an object is.
+// PlainKeys are keys as change.Envelope writes them. In every encoding they decide on an object's partition.
 const PlainKeys = "json"
 
-// Key says which object a record is about.
+// Key identifies the object of a record.
 type Key struct{ Cluster, Namespace, Name string }
 
-// Decoded is what the log is read back for. Key and headers have the rest.
+// Decoded is what is read from a record's value. Key and headers have the rest.
 type Decoded struct {
-	Before, After []byte // JSON; nil: null, or the encoding has none
+	Before, After []byte // JSON, or nil for null or if the encoding has none
 	Provenance    change.Provenance
-	JSON          []byte // the whole value as JSON; nil: the value is JSON itself
+	JSON          []byte // the complete value as JSON, or nil if the value itself is JSON
 }
 
-// Set has the encodings that can be written and read, by name.
+// Set has the available encodings by name.
 type Set map[string]Encoding
 
 // NewSet returns all encodings.
@@ -75,8 +76,8 @@ func NewSet(o AvroOptions) Set {
 	return s
 }
 
-// Of returns the encoding of a record with these headers.
-func (s Set) Of(headers map[string]string) (Encoding, error) {
+// ByHeaders returns the encoding of a record with these headers.
+func (s Set) ByHeaders(headers map[string]string) (Encoding, error) {
 	name, ok := headers[change.HeaderEncoding]
 	if !ok {
 		name = Debezium

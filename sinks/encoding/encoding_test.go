@@ -25,7 +25,7 @@ var (
 	nodes       = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 )
 
-// changes are one of each kind.
+// changes returns one change of each kind.
 func changes() map[string]change.Change {
 	image := func(version, data string) []byte {
 		return fmt.Appendf(nil, `{"kind":"Deployment","metadata":{"name":"web","resourceVersion":"%s"},"data":%s}`, version, data)
@@ -48,7 +48,7 @@ func changes() map[string]change.Change {
 		"delete without before": blind, "indented": indented, "create": created, "read": node, "snapshot on demand": snapshot}
 }
 
-// record is a record as a consumer has it.
+// record is a record as a consumer gets it.
 type record struct {
 	key, value []byte // value is nil in a tombstone
 	headers    map[string]string
@@ -68,14 +68,14 @@ func encode(t *testing.T, e encoding.Encoder, c *change.Change, dead *change.Dea
 	return out
 }
 
-// offline returns all encodings but Avro, whose records need a registry: the sink's tests have one.
+// offline returns all encodings except Avro, which needs a registry. The sink's tests have one.
 func offline() encoding.Set {
 	all := encoding.NewSet(encoding.AvroOptions{})
 	delete(all, encoding.Avro)
 	return all
 }
 
-// Key, images, managers and changed fields of a record are read back byte for byte, but for what the encoding lacks.
+// Key, images, managers and changed fields of a record are read back byte for byte, except what the encoding lacks.
 func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	for name, e := range offline() {
 		encoder := e.NewEncoder(envelope)
@@ -153,8 +153,8 @@ func TestCloudEvents(t *testing.T) {
 	}
 }
 
-// An event's attributes may have no control character, no half of a surrogate pair and no noncharacter (CloudEvents 1.0.2, Type
-// System), and an object's name may: each name still gives a subject of its own, and those without such characters are as they are.
+// An event's attributes may not have control characters, halves of surrogate pairs or noncharacters (CloudEvents 1.0.2, Type
+// System), but an object's name may. Each name still leads to its own subject, and names without such characters are unchanged.
 func TestSubjectsOfHostileNames(t *testing.T) {
 	e := encoding.NewSet(encoding.AvroOptions{})["cloudevents"].NewEncoder(envelope)
 	for _, name := range hostile.Names() {
@@ -168,7 +168,7 @@ func TestSubjectsOfHostileNames(t *testing.T) {
 		if subject := got.Subject(); strings.ContainsFunc(subject, forbidden) {
 			t.Errorf("%s: subject %q", name.What, subject)
 		}
-		// An escape is of "%", which no name has: it leads back to the name.
+		// No name has a "%", so unescaping leads back to the name.
 		if back, err := url.PathUnescape(strings.TrimPrefix(got.Subject(), "deployments.apps/shop/")); err != nil || back != c.Name {
 			t.Errorf("%s: subject %q", c.Name, got.Subject())
 		}
@@ -195,7 +195,7 @@ type field struct {
 	Fields   []field
 }
 
-// A value has what its schema says, and nothing that it does not say.
+// check demands that a value has exactly what its schema describes.
 func (f *field) check(t *testing.T, path string, value any) {
 	t.Helper()
 	ok := false

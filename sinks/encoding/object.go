@@ -7,7 +7,7 @@ import (
 	"kubecdc/change"
 )
 
-// object is the object alone; a delete is null. There is no before, and the headers have what source has.
+// object is the object alone, and null for a delete. There is no before-image. The headers have the content of source.
 type object struct{ plainKeys }
 
 func (object) Name() string { return "object" }
@@ -19,11 +19,11 @@ func (object) Decode(_ context.Context, value []byte, headers map[string]string)
 		headers[headerFieldsChanged])}, nil
 }
 
-// The headers of an object's record, besides those of all records.
+// These are the headers of an object's record, in addition to the common headers.
 const (
 	headerAPIVersion    = "apiVersion"
 	headerKind          = "kind"
-	headerTime          = "ts_ms" // when the change happened; the record has when the exporter saw it
+	headerTime          = "ts_ms" // when the change happened (the record's time is when the exporter saw it)
 	headerTimeFrom      = "ts_from"
 	headerManagers      = "managers"
 	headerFieldsChanged = "fieldsChanged"

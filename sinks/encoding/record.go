@@ -2,10 +2,10 @@ package encoding
 
 import "kubecdc/sinks"
 
-// Record is one record, whatever carries it.
+// Record is one record, for any carrier.
 type Record struct {
 	Key       []byte
-	Value     [][]byte // parts, which are joined
+	Value     [][]byte // parts to be joined
 	Tombstone bool     // the value is null
 	Headers   []sinks.Header
 }

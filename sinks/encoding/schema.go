@@ -9,8 +9,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// debeziumSchema is what Kafka Connect's JsonConverter writes for a record of Debezium's (schemas.enable=true). before and after
-// are flat rows, as a JDBC sink needs them: the object is a text in the column object.
+// debeziumSchema is a Debezium record with its schema, as Kafka Connect's JsonConverter writes it (schemas.enable=true). before
+// and after are flat rows, as a JDBC sink needs them. The column object has the object as text.
 type debeziumSchema struct{}
 
 func (debeziumSchema) Name() string { return "debezium-schema" }
@@ -36,7 +36,7 @@ func (debeziumSchema) Decode(_ context.Context, value []byte, _ map[string]strin
 	return d, err
 }
 
-// objectOf returns the object of a row; nil for none.
+// objectOf returns the object in a row, or nil.
 func objectOf(row []byte) ([]byte, error) {
 	raw := rawjson.Member(row, "object")
 	if row == nil || string(raw) == "null" {
@@ -51,10 +51,10 @@ func objectOf(row []byte) ([]byte, error) {
 
 type schemaEncoder struct {
 	envelope change.Envelope
-	cluster  []byte // as a JSON string
+	cluster  []byte // a JSON string
 	heads    map[*change.Stream]*schemaHeads
 	key      []byte
-	about    []byte
+	record   []byte
 	payload  []byte
 	version  []byte
 	parts    [2][]byte
@@ -65,8 +65,8 @@ type schemaHeads struct{ key, value []byte }
 
 func (e *schemaEncoder) Overhead() int { return 6000 }
 
-// maxKept is the largest buffer that is kept for the next record.
-const maxKept = 1 << 20
+// maxRetained is the largest buffer that is retained for the next record.
+const maxRetained = 1 << 20
 
 func (e *schemaEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLetter) {
 	heads := e.heads[c.Stream]
@@ -77,16 +77,16 @@ func (e *schemaEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLet
 	e.key = append(append(append(e.key[:0], heads.key...), r.Key...), '}')
 	r.Key = e.key
 
-	value := e.envelope.Value(e.about[:0], c, dead)
-	e.about = value.Metadata()
-	if cap(e.payload) > maxKept {
+	value := e.envelope.Value(e.record[:0], c, dead)
+	e.record = value.Metadata()
+	if cap(e.payload) > maxRetained {
 		e.payload = nil
 	}
 	b := append(e.payload[:0], `{"before":`...)
 	switch {
 	case c.Before != nil:
 		b = e.appendRow(b, c, rawjson.Member(rawjson.Member(c.Before, "metadata"), "resourceVersion"), c.Before)
-	case c.Op == change.Delete: // the row's key, as of a table without a full replica identity
+	case c.Op == change.Delete: // the row's key, as for a table without a full replica identity
 		b = e.appendRow(b, c, nil, nil)
 	default:
 		b = append(b, `null`...)
@@ -98,12 +98,12 @@ func (e *schemaEncoder) Encode(r *Record, c *change.Change, dead *change.DeadLet
 		e.version = change.AppendString(e.version[:0], string(c.ResourceVersion))
 		b = e.appendRow(b, c, e.version, c.After)
 	}
-	e.payload = append(append(b, e.about...), '}')
+	e.payload = append(append(b, e.record...), '}')
 	e.parts = [2][]byte{heads.value, e.payload}
 	r.Value = e.parts[:]
 }
 
-// appendRow appends a row; version is a JSON string, or nil.
+// appendRow appends a row. version is a JSON string, or nil.
 func (e *schemaEncoder) appendRow(dst []byte, c *change.Change, version, object []byte) []byte {
 	resource := c.Stream.Objects()
 	dst = append(append(dst, `{"cluster":`...), e.cluster...)
@@ -169,6 +169,6 @@ func newSchemaHeads(topic string) *schemaHeads {
 }
 
 func schemaHead(schema connectField) []byte {
-	text, _ := json.Marshal(schema) // strings, numbers and lists of them always can be
+	text, _ := json.Marshal(schema) // can't fail: strings, numbers and lists
 	return fmt.Appendf(nil, `{"schema":%s,"payload":`, text)
 }

@@ -7,7 +7,7 @@ import (
 	"kubecdc/change"
 )
 
-// needs has what a byte of JSON needs within a JSON string: 1 for a backslash before it, 2 for an escape of its own.
+// needs is how many more bytes each byte of JSON needs within a JSON string: 1 for a backslash before it, 2 for an escape.
 var needs = func() (needs [256]byte) {
 	for c := range byte(' ') {
 		needs[c] = 2
@@ -16,7 +16,8 @@ var needs = func() (needs [256]byte) {
 	return needs
 }()
 
-// appendText appends JSON as a JSON string. Every few bytes is a quote, where a branch would be mispredicted: so there is none.
+// appendText appends JSON as a JSON string. It uses no branch for quotes: a quote comes every few bytes, and the branch would be
+// mispredicted.
 func appendText(dst, json []byte) []byte {
 	out := slices.Grow(dst, 2*len(json)+2)
 	out = out[:cap(out)]

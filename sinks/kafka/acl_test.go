@@ -14,12 +14,12 @@ import (
 	"kubecdc/test/servers"
 )
 
-// With the ACLs that docs/security.md lists, and no other, each kind of use works. Without one of them the error names it, with
-// the command that grants it; and after that it works.
+// With the ACLs in docs/security.md, and no others, each kind of use works. Without one of them the error names it, with the
+// command that grants it. After that it works.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{SASL: true, ACLs: true})
-	owner := newConfig(t, broker.Brokers) // who may do everything
+	owner := newConfig(t, broker.Brokers) // may do everything
 	log, _ := openLog(t, newSink(t, owner), 0, 1, sinks.Durable{})
 	mustWrite(t, log, lives(1, 5, 2))
 
@@ -34,7 +34,7 @@ func TestRights(t *testing.T) {
 	}
 	for name, use := range map[string]struct {
 		try   func(context.Context, kafka.Config) error
-		read  bool // what the owner has written
+		read  bool // the owner has written a log to read
 		needs []needed
 	}{
 		"exactly-once":  {export(kafka.ExactlyOnce), false, []needed{{topics, kadm.OpRead}, {topics, kadm.OpWrite}, {topics, kadm.OpCreate}, {ids, kadm.OpWrite}}},
@@ -52,7 +52,7 @@ func TestRights(t *testing.T) {
 				cfg.SASL = kafka.SASL{Mechanism: "PLAIN", Username: servers.KafkaUser, Password: servers.KafkaPassword}
 				var missing []servers.KafkaRule
 				for i, n := range use.needs {
-					rule := n.on(&cfg, n.op)
+					rule := n.rule(&cfg, n.op)
 					if i == without {
 						missing = []servers.KafkaRule{rule}
 						continue
@@ -70,7 +70,7 @@ func TestRights(t *testing.T) {
 					t.Errorf("with all rights: %v", err)
 				}
 				for _, n := range use.needs {
-					mustDo(t, broker.Unrule(servers.Context(t), n.on(&cfg, n.op)))
+					mustDo(t, broker.Unrule(servers.Context(t), n.rule(&cfg, n.op)))
 				}
 			}
 		})
@@ -80,11 +80,11 @@ func TestRights(t *testing.T) {
 
 // needed is one right.
 type needed struct {
-	on func(*kafka.Config, kadm.ACLOperation) servers.KafkaRule
-	op kadm.ACLOperation
+	rule func(*kafka.Config, kadm.ACLOperation) servers.KafkaRule
+	op   kadm.ACLOperation
 }
 
-// command is what the command that grants a right begins and ends with.
+// command returns the beginning and the end of the command that grants a right.
 func command(broker *servers.Kafka, r servers.KafkaRule) []string {
 	begin := "kafka-acls.sh --bootstrap-server " + broker.SASLBrokers[0] + " --add --allow-principal 'User:kubecdc' "
 	op := "--operation " + map[kadm.ACLOperation]string{kadm.OpRead: "Read", kadm.OpWrite: "Write", kadm.OpCreate: "Create"}[r.Operations[0]] + " "
@@ -106,7 +106,7 @@ func mentions(err error, texts []string) bool {
 	return true
 }
 
-// export is what exporter check and exporter run do; it begins with a check, which must say the same.
+// export does what exporter run does. It begins with a check, which must return the same error.
 func export(delivery string) func(context.Context, kafka.Config) error {
 	return func(ctx context.Context, cfg kafka.Config) error {
 		cfg.Delivery = delivery

@@ -10,8 +10,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// A batch takes one round of Produce, which has the batch record too. Where another slot writes to the same partitions, the transaction is
-// aborted and the batch is written again: each record is in the log once, and the batch records name the offsets that they have.
+// A batch takes one round of Produce, including the batch record. If another slot writes to the same partitions, the transaction
+// is aborted and the batch is written again. Each record is in the log once, and the batch records have the right offsets.
 func TestABatchIsWrittenAtOnce(t *testing.T) {
 	eachProtocol(t, "one round", func(t *testing.T, c *kfake.Cluster, _ func(kmsg.Key) kmsg.Key) {
 		var produced, aborted atomic.Int32

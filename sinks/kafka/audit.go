@@ -24,27 +24,27 @@ import (
 
 var _ sinks.AuditLog = (*Sink)(nil)
 
-// auditLog writes the audit topic. What it knows to be there it has read there, so it does not matter who has written it: each Write
-// first reads what came since. Of two replicas that write the same event in the same instant neither reads the other's record: readers
-// drop the repeat. It has a client of its own, so a slot never waits for it.
+// auditLog writes the audit topic. It knows only records that it has read there, so their writer does not matter: each Write
+// first reads what has come since. If two replicas write the same event at the same moment, neither reads the other's record.
+// Then readers drop the repeat. It has a separate client, so a slot never waits for it.
 type auditLog struct {
 	sink   *Sink
 	client *cluster.Client
 	topics *admin.Topics
 	name   string
-	id     string        // transactional
-	turn   chan struct{} // has an element while somebody writes
+	id     string        // transactional id
+	turn   chan struct{} // has an element during a write
 
-	producer *producer.Producer // nil: the last write has failed, or none was made
+	producer *producer.Producer // nil: the last write failed, or there was none
 	topic    *producer.Topic
-	next     map[int]int64 // up to which offset the topic was read
+	next     map[int]int64 // offsets up to which the topic was read
 	known    recent
 }
 
 func newAuditLog(s *Sink, o cluster.Options) *auditLog {
-	o.Stuck = func(error) {} // no slot is
+	o.Stuck = func(error) {} // it is not a slot's
 	a := &auditLog{sink: s, client: cluster.New(o), name: change.AuditTopic(s.cfg.TopicPrefix), turn: make(chan struct{}, 1),
-		id: s.cfg.TransactionalPrefix() + "audit-" + rand.Text()[:8], next: map[int]int64{}, known: recent{at: map[audit.ID]int{}}}
+		id: s.cfg.TransactionalPrefix() + "audit-" + rand.Text()[:8], next: map[int]int64{}, known: recent{index: map[audit.ID]int{}}}
 	a.topics = admin.NewTopics(&s.cfg, a.client)
 	return a
 }
@@ -63,7 +63,7 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	}
 	err := a.write(ctx, records)
 	if err != nil {
-		a.producer = nil // what it has sent may still arrive: the next one fences it, and then reads
+		a.producer = nil // what it has sent may still arrive: the next producer fences it, then reads
 		a.topics.Forget()
 		err = fmt.Errorf("write audit records to %s: %w", a.name, err)
 	}
@@ -90,7 +90,7 @@ func (a *auditLog) write(ctx context.Context, records []audit.Record) (err error
 		return err
 	}
 	for _, q := range active {
-		// Where nobody else has written meanwhile it need not be read back.
+		// If nobody else has written meanwhile, it need not be read back.
 		if p := int(q.Index); q.First == a.next[p] && q.Last-q.First+1 == int64(q.Queued()) {
 			a.next[p] = q.Last + 1
 		}
@@ -119,7 +119,7 @@ func (a *auditLog) open(ctx context.Context) (err error) {
 	return err
 }
 
-// queue queues a record that is not there, on the partition that has its object in the object's own topic.
+// queue queues a record that is not in the topic, on the partition that its object has in the object's own topic.
 func (a *auditLog) queue(r *audit.Record, fresh map[audit.ID]*producer.Partition) error {
 	id, err := r.Key()
 	if err != nil || a.known.has(id) || fresh[id] != nil {
@@ -144,10 +144,10 @@ func (a *auditLog) queue(r *audit.Record, fresh map[audit.ID]*producer.Partition
 	return nil
 }
 
-// auditLimit is how large a record may be with everything: far less than a topic accepts.
+// auditLimit is the largest record with all details, in bytes: far less than a topic accepts.
 const auditLimit = 128 << 10
 
-// read reads what others have written; at first, the end of the topic.
+// read reads what others have written. The first time it reads the end of the topic.
 func (a *auditLog) read(ctx context.Context) error {
 	starts, ends, err := a.client.Bounds(ctx, a.name)
 	if err != nil {
@@ -155,7 +155,7 @@ func (a *auditLog) read(ctx context.Context) error {
 	}
 	for p, end := range ends {
 		first, known := a.next[p]
-		if !known || first > end { // later: the topic was made again
+		if !known || first > end { // if it was known, the topic was created again
 			first = end - remembered/int64(len(ends))
 		}
 		first = max(first, starts[p])
@@ -174,18 +174,18 @@ func (a *auditLog) read(ctx context.Context) error {
 	return nil
 }
 
-// remembered is how many records are known to be there: those that came last.
+// remembered is how many of the last records are known to be there.
 const remembered = 200_000
 
-// recent are the ids that were added last.
+// recent is the set of the ids that were added last.
 type recent struct {
-	at   map[audit.ID]int
-	ring []audit.ID
-	n    int
+	index map[audit.ID]int
+	ring  []audit.ID
+	n     int
 }
 
 func (r *recent) has(id audit.ID) bool {
-	_, ok := r.at[id]
+	_, ok := r.index[id]
 	return ok
 }
 
@@ -197,8 +197,8 @@ func (r *recent) add(id audit.ID) {
 	if r.n++; i == len(r.ring) {
 		r.ring = append(r.ring, id)
 	} else {
-		delete(r.at, r.ring[i])
+		delete(r.index, r.ring[i])
 		r.ring[i] = id
 	}
-	r.at[id] = i
+	r.index[id] = i
 }

@@ -15,13 +15,13 @@ import (
 )
 
 func auditOf(n int, name string) audit.Record {
-	at := time.Now().UTC().Truncate(time.Microsecond)
-	return audit.Record{ID: fmt.Sprintf("%032x", n), AuditID: fmt.Sprint(n), Time: at, Answered: at, Received: at, Resource: "pods", Namespace: "default",
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	return audit.Record{ID: fmt.Sprintf("%032x", n), AuditID: fmt.Sprint(n), Time: now, Answered: now, Received: now, Resource: "pods", Namespace: "default",
 		Name: name, Verb: "patch", Code: 200, User: "alice"}
 }
 
-// What one replica has written, or a process before it, no other writes again; and a record is on the partition that its object has in
-// the object's own topic, whatever the encoding.
+// A record that another replica, or an earlier process, has written is not written again. A record is on the partition that its
+// object has in the object's own topic, in each encoding.
 func TestAuditTopic(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -44,10 +44,10 @@ func TestAuditTopic(t *testing.T) {
 	mustDo(t, newSink(t, cfg).WriteAudit(servers.Context(t), records))
 
 	r := newReader(t, cfg.Brokers)
-	of := map[string]int32{}
+	partitionOf := map[string]int32{}
 	for p, list := range r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods") {
 		for _, record := range list {
-			of[headers(record)["uid"]] = p
+			partitionOf[headers(record)["uid"]] = p
 		}
 	}
 	n := 0
@@ -55,8 +55,8 @@ func TestAuditTopic(t *testing.T) {
 		for _, record := range list {
 			var a audit.Record
 			mustDo(t, json.Unmarshal(record.Value, &a))
-			if at, there := of["uid-"+a.Name]; !there || at != p {
-				t.Errorf("the record of %s is on partition %d, its object on %d", a.Name, p, at)
+			if own, there := partitionOf["uid-"+a.Name]; !there || own != p {
+				t.Errorf("the record of %s is on partition %d, its object on %d", a.Name, p, own)
 			}
 			n++
 		}
@@ -94,7 +94,7 @@ func TestAuditRepeatsAreReadOnce(t *testing.T) {
 	}
 }
 
-// Whoever brings events gives up at any moment, and brings them again: nothing is lost, and nothing is read twice.
+// A client that delivers events gives up at any moment, and delivers them again. Nothing is lost, and nothing is read twice.
 func TestAuditWritesThatAreCutShort(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)

@@ -29,8 +29,9 @@ const (
 	renumber = `"replicas": {"type": "string"}`
 )
 
-// A member that the schema lacks makes it grow, also if the member's type has changed; one that the API server does not describe is in
-// _extra, and the API server is not asked each time. A new process goes on from the registry's schema. All is read back.
+// avroEvolves checks that a schema grows by members that it lacks, also if a member's type has changed. A member that the API
+// server does not describe is in _extra, and the API server is not asked each time. A new process continues from the registry's
+// schema. All is read back.
 func avroEvolves(t *testing.T, url string) {
 	d := &described{properties: replicas}
 	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), url, d)
@@ -71,13 +72,13 @@ func avroEvolves(t *testing.T, url string) {
 			t.Errorf("step %d has schema %d of %v", i, ids[i], ids)
 		}
 	}
-	if told := schemaRecords(t, cfg); !slices.Equal(told, []int{ids[0], ids[2], ids[3], ids[6]}) {
-		t.Errorf("the control records tell of the schemas %v, the records have %v", told, ids)
+	if recorded := schemaRecords(t, cfg); !slices.Equal(recorded, []int{ids[0], ids[2], ids[3], ids[6]}) {
+		t.Errorf("the control records tell of the schemas %v, the records have %v", recorded, ids)
 	}
 }
 
-// Two processes that write to one topic let its schema grow, each from what the other one has registered, also if a member has
-// another type to each. A subject that somebody has deleted begins anew.
+// Two processes that write to one topic let its schema grow, each from what the other has registered. A member may have another
+// type in each. A subject that somebody has deleted begins again.
 func TestTwoProcessesLetASchemaGrow(t *testing.T) {
 	r := newFakeRegistry(t)
 	first, second := &described{properties: replicas}, &described{properties: replicas}
@@ -116,42 +117,41 @@ func TestTwoProcessesLetASchemaGrow(t *testing.T) {
 	latest(`"colour_long"`)
 }
 
-// A registry that was begun anew gives the keys another id: the topic's streams are refused, and nothing is written with another
-// key.
+// A new registry gives the keys another id. The topic's streams are refused, and nothing is written with another key.
 func TestARegistryThatHasLostTheKeysIsRefused(t *testing.T) {
 	r := newFakeRegistry(t)
 	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{})
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}})
 	b := &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{avroPod(2, `{}`)}}
-	kept := r.subjects
+	subjects := r.subjects
 	r.subjects = map[string][]int{}
 	s := newSink(t, cfg)
 	log, _ = openLog(t, s, 0, 2, sinks.Durable{Seq: 1})
 	_, err := log.Write(servers.Context(t), b)
 	refusal := refusalOf(t, err)
-	if !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "restore the registry") {
+	if !refusal.Refuses(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "restore the registry") {
 		t.Errorf("refused: %v", err)
 	}
 	if err := refusal.Again(servers.Context(t)); err == nil {
 		t.Error("the probe does not compare the keys")
 	}
-	r.subjects = kept
+	r.subjects = subjects
 	mustDo(t, refusal.Again(servers.Context(t)))
 	log, _ = openLog(t, s, 0, 3, sinks.Durable{Seq: 1})
 	b.Epoch = 3
 	mustWrite(t, log, b)
 }
 
-// A resource that is read in another version, as after an upgrade of its CRD, is described by that version.
+// A resource that is read in another version, for instance after an upgrade of its CRD, is described by that version.
 func TestAvroOfAnotherVersion(t *testing.T) {
 	d := &described{properties: replicas}
 	log, _ := openLog(t, newSink(t, inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, d)), 0, 1, sinks.Durable{})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{"replicas":3}`)}})
 	newer := avroPod(2, `{"colour":"red"}`)
-	of := newer.Stream.Resource
-	of.Version = "v2"
-	newer.Stream = newer.Stream.As(of)
+	resource := newer.Stream.Resource
+	resource.Version = "v2"
+	newer.Stream = newer.Stream.As(resource)
 	d.say(colour, nil)
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{newer}})
 	if d.version != "v2" {
@@ -222,8 +222,8 @@ func schemaRecords(t *testing.T, cfg kafka.Config) (ids []int) {
 	return ids
 }
 
-// A log whose schemas are known needs no registry: what they lack is in _extra. A new process waits for the registry, for reading and for
-// writing.
+// A log with known schemas needs no registry: what they lack is in _extra. A new process waits for the registry, to read and to
+// write.
 func TestAvroWithoutItsRegistry(t *testing.T) {
 	r, d := newFakeRegistry(t), &described{properties: replicas}
 	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, d)
@@ -251,7 +251,7 @@ func TestAvroWithoutItsRegistry(t *testing.T) {
 	mustDo(t, <-done)
 }
 
-// A registry that refuses the schema of one resource stops only that one, until it accepts the schema.
+// A registry that refuses one resource's schema stops only that resource, until it accepts the schema.
 func TestARefusedSchemaRefusesOneResource(t *testing.T) {
 	r := newFakeRegistry(t)
 	s := newSink(t, inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{}))
@@ -260,7 +260,7 @@ func TestARefusedSchemaRefusesOneResource(t *testing.T) {
 	b := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}}
 	_, err := log.Write(servers.Context(t), b)
 	refusal := refusalOf(t, err)
-	if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "pods-key") {
+	if !refusal.Refuses(podStream.Resource) || refusal.Refuses(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "pods-key") {
 		t.Errorf("refused: %v", err)
 	}
 	if err := refusal.Again(servers.Context(t)); err == nil {

@@ -18,7 +18,7 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// The contract in Avro, with a registry that keeps schemas and refuses nothing.
+// This is the contract in Avro, with a registry that stores schemas and refuses nothing.
 func TestContractInAvro(t *testing.T) {
 	t.Parallel()
 	contractInAvro(t, newFakeRegistry(t).URL)
@@ -41,22 +41,22 @@ func inAvro(cfg kafka.Config, url string, d *described) kafka.Config {
 	return cfg
 }
 
-// described is what an API server says of its resources: an object has metadata, and the spec of a CRD's properties.
+// described is an API server's description of its resources: objects have metadata, and the spec of a CRD's properties.
 type described struct {
 	mu         sync.Mutex
 	properties string
-	version    string // that was asked for last
+	version    string // the last one in a request
 	err        error
 	asked      int
 }
 
 func (*described) Key(topic string) string { return schema.AvroKey(topic) }
 
-func (d *described) Value(_ context.Context, topic string, of change.Resource) (string, error) {
+func (d *described) Value(_ context.Context, topic string, resource change.Resource) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked++
-	d.version = of.Version
+	d.version = resource.Version
 	if d.err != nil {
 		return "", d.err
 	}
@@ -76,16 +76,16 @@ func (d *described) say(properties string, err error) {
 	d.properties, d.err = properties, err
 }
 
-// fakeRegistry keeps schemas in the order in which they come, and answers what it is told to.
+// fakeRegistry stores schemas in the order in which they come, and returns the configured answers.
 type fakeRegistry struct {
 	URL string
 
 	mu       sync.Mutex
 	texts    []string
 	subjects map[string][]int
-	status   int    // of all answers; 0: it works
-	refusal  int    // of new schemas; 0: it takes all
-	foreign  string // how the subjects end that have schemas of another program
+	status   int    // status of all answers, or 0 if it works
+	refusal  int    // status for new schemas, or 0 if it accepts all
+	foreign  string // suffix of the subjects that have schemas of another program
 	requests int
 }
 

@@ -13,8 +13,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The first batch of a topic waits for a registry that is down or refuses the login, says what it waits for, and goes on in the
-// same session. It gives up when the session ends.
+// The first batch of a topic waits for a registry that is down or refuses the login. It reports that, and goes on in the same
+// session. It gives up when the session ends.
 func TestABatchWaitsForTheRegistry(t *testing.T) {
 	for status, want := range map[int]string{
 		http.StatusServiceUnavailable: "pods: read the latest schema of the subject ",
@@ -65,7 +65,7 @@ func TestABatchWaitsForTheRegistry(t *testing.T) {
 	}
 }
 
-// A registry that accepts connections and never answers does not keep a process that is to stop.
+// A registry that accepts connections and never answers does not delay the end of a process.
 func TestASilentRegistryIsLeftAtTheEnd(t *testing.T) {
 	r := newFakeRegistry(t)
 	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{properties: replicas})

@@ -27,7 +27,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteStreams writes batches whose changes are of many streams, hence topics and partitions.
+// BenchmarkWriteStreams writes batches with changes of many streams, and so to many topics and partitions.
 func BenchmarkWriteStreams(b *testing.B) {
 	broker := servers.SharedKafka(b)
 	for _, streams := range []int{1, 200} {
@@ -87,7 +87,7 @@ func benchmarkWrite(b *testing.B, cfg kafka.Config, batch *change.Batch) {
 	b.ReportMetric(float64(changes*b.N)/time.Since(start).Seconds(), "changes/s")
 }
 
-// cpuTime is the CPU time of this process, without the broker's.
+// cpuTime returns the CPU time of this process, without the broker's.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -98,7 +98,7 @@ func cpuTime() time.Duration {
 
 var podStream = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 
-// podBatch is a batch of pods of about 4 KB, which compress as real ones do.
+// podBatch returns a batch of pods of about 4 KB, which compress like real ones.
 func podBatch(n int) *change.Batch {
 	random := rand.New(rand.NewPCG(1, 2))
 	b := &change.Batch{Epoch: 1}

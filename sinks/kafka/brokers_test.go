@@ -61,7 +61,7 @@ func TestSlowABrokerOfTwoDies(t *testing.T) {
 	t.Run("probe", func(t *testing.T) { probeFollowsTheBrokers(t, second, seeds) })
 }
 
-// probeFollowsTheBrokers: a broker that does not answer fails the probe, until the cluster no longer names it.
+// probeFollowsTheBrokers checks that a broker that does not answer fails the probe, until the cluster does not name it any more.
 func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string) {
 	sink := newSink(t, newConfig(t, seeds))
 	probe := func() error {
@@ -83,7 +83,7 @@ func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string)
 	mustDo(t, second.Resume())
 }
 
-// brokerDies: several slots write while a broker fails that leads half of the partitions and coordinates half of the
+// brokerDies has several slots write while a broker fails that leads half of the partitions and coordinates half of the
 // transactions. Every batch is in the log once.
 func brokerDies(t *testing.T, cfg kafka.Config, breaks func(await func(n int))) {
 	t.Helper()
@@ -95,8 +95,8 @@ func brokerDies(t *testing.T, cfg kafka.Config, breaks func(await func(n int))) 
 	})
 }
 
-// tooFewReplicas: with min.insync.replicas=2 and one of two replicas down, the sink waits and reports it with a hint, and goes
-// on when the replica is back.
+// tooFewReplicas checks min.insync.replicas=2 with one of two replicas down. The sink waits, reports it with a hint, and goes on
+// when the replica is back.
 func tooFewReplicas(t *testing.T, second *servers.Kafka, seeds []string) {
 	cfg, h := newConfig(t, seeds), &heard{stuck: make(chan error, 100)}
 	cfg.Observer = h
@@ -106,14 +106,14 @@ func tooFewReplicas(t *testing.T, second *servers.Kafka, seeds []string) {
 	demandBoth(t, seeds, cfg.TopicPrefix+".pods")
 	second.Kill()
 	back := make(chan error, 1)
-	go func() { back <- startWhenTold(t, second, h) }()
+	go func() { back <- startWhenReported(t, second, h) }()
 	mustWrite(t, log, two)
 	mustDo(t, <-back)
 	wantOnce(t, newReader(t, seeds).committed(t, seeds, cfg.TopicPrefix+".pods"), one, two)
 }
 
-// startWhenTold starts the broker once the sink has reported that replicas are missing.
-func startWhenTold(t *testing.T, k *servers.Kafka, h *heard) error {
+// startWhenReported starts the broker once the sink has reported missing replicas.
+func startWhenReported(t *testing.T, k *servers.Kafka, h *heard) error {
 	late, cancel := servers.Patient(t.Context())
 	defer cancel()
 	for {

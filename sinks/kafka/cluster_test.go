@@ -26,17 +26,17 @@ func fakeCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-// protocol1 makes the brokers such that transactions are made by protocol 1.
+// protocol1 makes the brokers use protocol 1 for transactions.
 var protocol1 = kfake.MaxVersions(kversion.V3_9_0())
 
-// newestConfig makes transactions by protocol 2 where the brokers do.
+// newestConfig returns a configuration that uses protocol 2 if the brokers do.
 func newestConfig(t *testing.T, brokers []string) kafka.Config {
 	cfg := newConfig(t, brokers)
 	cfg.Protocol2 = true
 	return cfg
 }
 
-// byProtocol has the options of a cluster for each of the protocols of transactions.
+// byProtocol has the options of a cluster for each protocol of transactions.
 var byProtocol = map[string][]kfake.Opt{"protocol 1": {protocol1}, "protocol 2": nil}
 
 func TestContractOnSeveralBrokers(t *testing.T) {
@@ -71,7 +71,7 @@ func TestLeadersMove(t *testing.T) {
 
 var writes = []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.EndTxn, kmsg.InitProducerID, kmsg.FindCoordinator}
 
-// Requests that fail with a transient error are sent again until they succeed; the batch is in the log once.
+// Requests that fail with a transient error are sent again until they succeed. The batch is in the log once.
 func TestTransientErrorsAreRetried(t *testing.T) {
 	for _, tc := range []struct {
 		err  *kerr.Error
@@ -116,7 +116,7 @@ func TestTransientErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// eachProtocol runs a test by each protocol of transactions. key is the request that does by it what another does by protocol 1.
+// eachProtocol runs a test with each protocol of transactions. key maps a request of protocol 1 to the one that does the same.
 func eachProtocol(t *testing.T, name string, run func(*testing.T, *kfake.Cluster, func(kmsg.Key) kmsg.Key)) {
 	for protocol, options := range byProtocol {
 		t.Run(name+" by "+protocol, func(t *testing.T) {
@@ -131,7 +131,7 @@ func eachProtocol(t *testing.T, name string, run func(*testing.T, *kfake.Cluster
 	}
 }
 
-// fault puts an error into the field that an answer has for it.
+// fault puts an error into the field of an answer that is for errors.
 func fault(key kmsg.Key, err *kerr.Error, count int) kfake.Fault {
 	top := key == kmsg.EndTxn || key == kmsg.InitProducerID || key == kmsg.FindCoordinator
 	return kfake.Fault{Keys: []kmsg.Key{key}, Err: err, Count: count, TopLevel: top}
@@ -171,8 +171,8 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-// A commit of a transaction that the broker has aborted by itself, or of a producer that it has forgotten, is answered alike: by protocol 2
-// the producer's epoch was raised, and that means the former.
+// If the broker itself has aborted a transaction, or has forgotten a producer, a commit gets the same answer. By protocol 2 the
+// producer's epoch was raised in the former case.
 func TestACommitThatComesTooLate(t *testing.T) {
 	eachProtocol(t, "a commit", func(t *testing.T, c *kfake.Cluster, key func(kmsg.Key) kmsg.Key) {
 		log, _ := openLog(t, newSink(t, newestConfig(t, c.ListenAddrs())), 0, 1, sinks.Durable{})
@@ -187,7 +187,7 @@ func TestACommitThatComesTooLate(t *testing.T) {
 	})
 }
 
-// Without the right to read a topic's settings the limit is learned from refused record batches.
+// Without the right to read a topic's settings, the limit is learned from refused record batches.
 func TestLimitIsLearned(t *testing.T) {
 	c := fakeCluster(t)
 	cfg := newestConfig(t, c.ListenAddrs())
@@ -212,11 +212,11 @@ func TestLimitIsLearned(t *testing.T) {
 	wantBodies(t, recovered, b, records)
 }
 
-// The leader of a new topic may not know yet that it leads, which says that the topic may be read: a write does not wait for it
-// to be readable, nor is the cluster's metadata read again and again meanwhile.
+// The leader of a new topic may not know yet that it leads. A write does not wait until the topic can be read, and does not read
+// the cluster's metadata again and again.
 func TestNewTopicsLeaderDoesNotLeadYet(t *testing.T) {
 	c := fakeCluster(t)
-	cfg := newConfig(t, c.ListenAddrs()) // by protocol 2 it may read back its own last record, too
+	cfg := newConfig(t, c.ListenAddrs()) // by protocol 2 it may also read back its last record
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	fetches := c.Fault(fault(kmsg.Fetch, kerr.NotLeaderForPartition, -1))
 	ctx, cancel := servers.Patient(t.Context())

@@ -18,18 +18,18 @@ import (
 )
 
 // Kafka compacts the topic, tombstones included, while the checkpoint is far behind. A lost checkpoint is rebuilt from the
-// remaining records; one that is behind is not rolled forward over batches whose deletions may be missing.
+// remaining records. A checkpoint that is behind is not rolled forward over batches whose deletions may be missing.
 func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 1
 	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-	seq, at := uint64(0), time.Now().Add(-10*time.Hour)
+	seq, written := uint64(0), time.Now().Add(-10*time.Hour)
 	next := func(changes ...change.Change) change.Offsets {
-		seq, at = seq+1, at.Add(2*time.Second) // each batch begins a segment, and however many there are, none is of the future
+		seq, written = seq+1, written.Add(2*time.Second) // each batch begins a segment, and no batch is in the future
 		for i := range changes {
-			changes[i].Time = at
+			changes[i].Time = written
 		}
 		return mustWrite(t, log, &change.Batch{Epoch: 1, Seq: seq, Changes: changes,
 			Positions: []change.Position{{Stream: "pods", ResourceVersion: changes[0].ResourceVersion}}})
@@ -41,7 +41,7 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	next(created("a", 30), created("b", 31))
 	topic := cfg.TopicPrefix + ".pods"
 	r := newReader(t, cfg.Brokers)
-	servers.Await(t, "Kafka to compact "+topic, func() (bool, error) { // which takes two passes, and new records before each
+	servers.Await(t, "Kafka to compact "+topic, func() (bool, error) { // this takes two passes, and new records before each
 		next(created(fmt.Sprint("filler-", seq), 40+int(seq)))
 		records := r.committed(t, cfg.Brokers, topic)[0]
 		time.Sleep(200 * time.Millisecond) // so that there are not too many
@@ -75,7 +75,7 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	}
 }
 
-// raiseHistory has Kafka keep all records of a topic for a week from now on.
+// raiseHistory makes Kafka retain all records of a topic for a week from now on.
 func raiseHistory(t *testing.T, admin *kadm.Client, topic string) {
 	t.Helper()
 	lag := "604800000"
@@ -83,9 +83,9 @@ func raiseHistory(t *testing.T, admin *kadm.Client, topic string) {
 	mustDo(t, err)
 }
 
-// A topic is compacted, and its history is raised then. The settings say that nothing may be gone; what is gone is found out all the
-// same, and what is still there is not given up.
-func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
+// A topic is compacted, and then its history is raised. The settings say that nothing may be gone, but what is gone is found out.
+// What is still there counts.
+func TestCompactedRecordsRemainKnown(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 2
@@ -111,30 +111,30 @@ func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
 		}
 		return found
 	}
-	next(30) // each change begins a segment, and all but the last one of each partition can be compacted
+	next(30) // each change begins a segment, and all but the last in each partition can be compacted
 	servers.Await(t, "Kafka to compact "+topic, func() (bool, error) {
-		next(1)                            // a partition that nobody writes to may not be looked at again
+		next(1)                            // a partition without new records may not be checked again
 		time.Sleep(200 * time.Millisecond) // so that there are not too many
 		return len(left()) < len(written), nil
 	})
 	raiseHistory(t, r.admin, topic)
 	next(3)
-	kept, found := 0, left() // before the question: a compaction that had begun may still end
-	since := keptSince(t, openReader(t, cfg))
+	retained, found := 0, left() // counted before the question, since a running compaction may still end
+	since := retainedSince(t, openReader(t, cfg))
 	for version, at := range written {
 		switch {
 		case !at.Before(since) && !found[version]:
-			t.Errorf("the log is kept since %s, and lacks the change at %s of %s", since, version, at)
+			t.Errorf("the log is retained since %s, and lacks the change at %s of %s", since, version, at)
 		case !at.Before(since):
-			kept++
+			retained++
 		}
 	}
-	if kept < 3 {
-		t.Errorf("of %d changes, of which %d are left, %d count as kept, since %s", len(written), len(found), kept, since)
+	if retained < 3 {
+		t.Errorf("of %d changes, of which %d are left, %d count as kept, since %s", len(written), len(found), retained, since)
 	}
 }
 
-// Compaction has taken only the first record of a partition, of which no gap in the offsets tells when it was written.
+// Compaction has removed only the first record of a partition. No gap in the offsets shows when it was written.
 func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -142,7 +142,7 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	topic, seq, began := cfg.TopicPrefix+".pods", 0, time.Now().Add(-10*time.Hour).Truncate(time.Millisecond)
-	next := func(name string) (at time.Time) {
+	next := func(name string) (written time.Time) {
 		seq++
 		c := created(name, seq)
 		c.Time = began.Add(time.Duration(seq) * 2 * time.Second) // each begins a segment
@@ -158,8 +158,8 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 		return headers(r.committed(t, cfg.Brokers, topic)[0][0])[change.HeaderResourceVersion] == "2", nil
 	})
 	raiseHistory(t, r.admin, topic)
-	since := keptSince(t, openReader(t, cfg))
+	since := retainedSince(t, openReader(t, cfg))
 	if !since.After(taken) || since.After(left) {
-		t.Errorf("the log is kept since %s; the change of %s is gone, and the one of %s is there", since, taken, left)
+		t.Errorf("the log is retained since %s; the change of %s is gone, and the one of %s is there", since, taken, left)
 	}
 }

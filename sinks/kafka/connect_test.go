@@ -37,7 +37,7 @@ func TestSecureConnections(t *testing.T) {
 	refusals(t, broker, login)
 }
 
-// refusals: a refused connection is an error at once, with a hint and without the password.
+// refusals checks that a refused connection returns an error at once, with a hint and without the password.
 func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
 	for name, tc := range map[string]struct {
 		change func(*kafka.Config)

@@ -13,8 +13,8 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// controls are the batch's control records. The last is the batch record, which has its positions, and the first and last offsets of its
-// records.
+// controls returns the batch's control records. The last is the batch record, with its positions, and the first and last offsets
+// of its records.
 func (l *slotLog) controls(written []*producer.Partition) []change.Control {
 	return append(slices.Concat(l.schemas, l.batch.Controls), l.batchControl(written))
 }

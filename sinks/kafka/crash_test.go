@@ -13,8 +13,8 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// A process that dies in a transaction leaves no record that read_committed consumers or the next owner see. One that was only
-// suspended can't commit it any more, once there is a newer owner. What that writes is in the log once.
+// A process that dies in a transaction leaves no record that read_committed consumers or the next owner see. A process that was
+// only suspended can't commit the transaction after a newer owner has come. The newer owner's records are in the log once.
 func TestKilledInATransaction(t *testing.T) {
 	for name, by := range inTransactions {
 		for step, die := range map[string]func(*testing.T, sinks.Log) (wakes func() error){
@@ -62,7 +62,7 @@ func killedInATransaction(t *testing.T, cfg kafka.Config, die func(*testing.T, s
 	}
 }
 
-// wantFenced wakes a former owner, if it was only suspended.
+// wantFenced resumes a former owner that was only suspended, and demands that it is fenced.
 func wantFenced(t *testing.T, wakes func() error) {
 	t.Helper()
 	if wakes == nil {
@@ -80,7 +80,7 @@ func mustDo(t testing.TB, err error) {
 	}
 }
 
-// Without transactions consumers see the records of an unfinished batch, and the next owner writes the whole batch again.
+// Without transactions consumers see the records of an unfinished batch, and the next owner writes the complete batch again.
 func TestKilledAtLeastOnce(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Delivery = kafka.AtLeastOnce
@@ -153,12 +153,12 @@ func TestLostTail(t *testing.T) {
 			}
 			b := lives(2, 10, 4)
 			b.Epoch = 2
-			mustWrite(t, opened.Log, b) // the log can be written to
+			mustWrite(t, opened.Log, b) // it can be written to
 		})
 	}
 }
 
-// Several batches are read together and one of them is gone: those before it are recovered.
+// Several batches are read together, and one of them is gone. The batches before it are recovered.
 func TestTheTailIsReadUpToTheFirstLostBatch(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -189,7 +189,7 @@ func deleteTopic(t *testing.T, r *reader, topic string) {
 	t.Helper()
 	_, err := r.admin.DeleteTopic(servers.Context(t), topic)
 	mustDo(t, err)
-	for listed := true; listed; time.Sleep(20 * time.Millisecond) { // between two looks
+	for listed := true; listed; time.Sleep(20 * time.Millisecond) { // until it is not listed any more
 		topics, err := r.admin.ListTopics(servers.Context(t))
 		mustDo(t, err)
 		listed = topics.Has(topic)

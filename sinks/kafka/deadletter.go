@@ -14,12 +14,12 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// letter is a dead letter: a value that is written to the dead-letter topic in parts that fit its limit.
+// letter is a dead letter: a value that goes to the dead-letter topic in parts that fit its limit.
 type letter struct {
-	key     []byte // of all parts, which are on one partition
+	key     []byte // the same for all parts, so they are on one partition
 	time    int64
-	headers recordbatch.Headers // of all parts
-	whole   []byte
+	headers recordbatch.Headers // the same for all parts
+	value   []byte
 }
 
 // writeLetter writes the parts, all to one partition, which it adds to the transaction.
@@ -30,7 +30,7 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 	}
 	for {
 		err := l.writeParts(ctx, q, d)
-		// No part is larger than the first: if that is refused, nothing was written.
+		// No part is larger than the first. If that is refused, nothing was written.
 		if err == nil || q.Acknowledged() > 0 || cluster.Judge(err) != cluster.TooLarge || q.Topic.Aim() <= producer.MinLimit {
 			return err
 		}
@@ -39,12 +39,12 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 
 func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *letter) error {
 	size := max(q.Topic.Aim()-len(d.headers.Bytes)-len(d.key)-512, 256)
-	parts := max((len(d.whole)+size-1)/size, 1)
+	parts := max((len(d.value)+size-1)/size, 1)
 	shared := d.headers.Shared()
 	recordbatch.AddHeader(&shared, change.HeaderParts, strconv.Itoa(parts))
 	q.Clear()
 	for i := range parts {
-		part := d.whole[i*size : min((i+1)*size, len(d.whole))]
+		part := d.value[i*size : min((i+1)*size, len(d.value))]
 		headers := shared.Shared()
 		recordbatch.AddHeader(&headers, change.HeaderPart, strconv.Itoa(i))
 		q.QueueRecord(recordbatch.Record{Time: d.time, Key: d.key, Value: [][]byte{part}, Headers: headers})
@@ -73,7 +73,7 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Part
 func (l *slotLog) writeMalformed(ctx context.Context) error {
 	for i := range l.batch.Malformed {
 		m := &l.batch.Malformed[i]
-		d := &letter{time: time.Now().UnixMilli(), whole: m.Bytes, headers: l.shared.Shared(),
+		d := &letter{time: time.Now().UnixMilli(), value: m.Bytes, headers: l.shared.Shared(),
 			key: fmt.Appendf(nil, `{"cluster":%s,"stream":%s}`, logread.JSON(l.envelope.Cluster), logread.JSON(string(m.Stream)))}
 		id := l.batch.MalformedID(i)
 		recordbatch.AddHeader(&d.headers, change.HeaderStream, m.Stream)

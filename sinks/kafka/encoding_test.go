@@ -18,7 +18,7 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-var encodings = []string{"debezium-schema", "cloudevents", "object"} // besides the default
+var encodings = []string{"debezium-schema", "cloudevents", "object"} // all others than the default
 
 func TestContractInEachEncoding(t *testing.T) {
 	for encoding, delivery := range map[string]string{"debezium-schema": kafka.ExactlyOnce, "cloudevents": kafka.ExactlyOnce, "object": kafka.AtLeastOnce} {
@@ -36,7 +36,7 @@ func TestContractInEachEncoding(t *testing.T) {
 	}
 }
 
-// changed is an object's next change; without a body it is a delete.
+// changed returns an object's next change. Without a body it is a delete.
 func changed(c change.Change, version int, body string) change.Change {
 	next := c
 	next.Op, next.Before, next.After, next.ResourceVersion = change.Update, c.After, []byte(body), change.VersionOf(uint64(version))
@@ -46,8 +46,8 @@ func changed(c change.Change, version int, body string) change.Change {
 	return next
 }
 
-// A log goes on in another encoding of the same keys, and is read as a whole. One of other keys is refused, with the checkpoint
-// and without, before anything is written.
+// A log goes on in another encoding with the same keys, and can be read completely. An encoding with other keys is refused, with
+// the checkpoint and without, before anything is written.
 func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
 	a, b, c := created("a", 10), created("b", 11), created("c", 12)
@@ -91,11 +91,12 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 		}
 	}
 	cfg.Encoding = "object"
-	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
+	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 prevents that
 }
 
-// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint, and data topics are not:
-// their records tell. Records of another cluster, and of another log whose prefix begins with this one's, do not count.
+// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint. The records of data
+// topics still show the encoding. Records of another cluster, and of another log whose prefix begins with this one's, do not
+// count.
 func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.T) {
 	broker := fakeCluster(t).ListenAddrs()
 	for _, deleted := range []bool{false, true} {
@@ -137,7 +138,7 @@ func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.
 	}
 }
 
-// A record of an encoding that a newer release may have is an error, and not left out.
+// A record in the encoding of a newer release is an error, and not left out.
 func TestAnUnknownEncodingIsAnError(t *testing.T) {
 	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
@@ -163,8 +164,8 @@ func TestAnUnknownEncodingIsAnError(t *testing.T) {
 	}
 }
 
-// In each encoding a record that is too large has a stub in its place, which is what the log has of the object. The dead letter
-// is Debezium's JSON.
+// In each encoding a stub replaces a record that is too large, and is the object's state in the log. The dead letter is
+// Debezium's JSON.
 func TestTooLargeInEachEncoding(t *testing.T) {
 	for _, encoding := range append(encodings, "avro") {
 		t.Run(encoding, func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestTooLargeInEachEncoding(t *testing.T) {
 	}
 }
 
-// A replay writes records as they were, tombstones included, each on the partition on which the exporter writes it.
+// A replay writes original records, tombstones included, each on the partition on which the exporter writes it.
 func TestAReplayKeepsTheEncoding(t *testing.T) {
 	for _, encoding := range append(encodings, "debezium", "avro") {
 		t.Run(encoding, func(t *testing.T) {
@@ -220,30 +221,30 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 			mustDo(t, to.Open(servers.Context(t), "r", func(*change.Control) error { return nil }))
 			mustDo(t, to.Write(servers.Context(t), changes, &change.Control{Type: change.ControlReplayEnd, Replay: &change.Replay{ID: "r"}}))
 			r := newReader(t, cfg.Brokers)
-			was, is := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")
+			was, now := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")
 			for p := range was {
-				wantReplayed(t, was[p], is[p])
+				wantReplayed(t, was[p], now[p])
 			}
 		})
 	}
 }
 
 // wantReplayed compares the records of one partition.
-func wantReplayed(t *testing.T, was, is []*kgo.Record) {
+func wantReplayed(t *testing.T, was, now []*kgo.Record) {
 	t.Helper()
-	if len(was) != len(is) || len(was) == 0 {
-		t.Fatalf("%d records of %d", len(is), len(was))
+	if len(was) != len(now) || len(was) == 0 {
+		t.Fatalf("%d records of %d", len(now), len(was))
 	}
 	for i, w := range was {
-		h := headers(is[i])
+		h := headers(now[i])
 		delete(h, "replay")
-		if !bytes.Equal(w.Key, is[i].Key) || !bytes.Equal(w.Value, is[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
-			t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, is[i].Key, is[i].Value, h, w.Key, w.Value, headers(w))
+		if !bytes.Equal(w.Key, now[i].Key) || !bytes.Equal(w.Value, now[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
+			t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, now[i].Key, now[i].Value, h, w.Key, w.Value, headers(w))
 		}
 	}
 }
 
-// The lines of a replay have key and value of each record as JSON, whatever the encoding, and tombstones after deletes.
+// The lines of a replay have key and value of each record as JSON in every encoding, and tombstones after deletes.
 func TestTheLinesOfAReplayAreJSON(t *testing.T) {
 	for _, encoding := range append(encodings, "debezium", "avro") {
 		t.Run(encoding, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The broker aborts transactions and expires transactional ids soon: the writer gets an error with a hint, and a
-// log that is opened again goes on.
+// The broker soon aborts transactions and expires transactional ids. The writer gets an error with a hint, and a log that is
+// opened again goes on.
 func TestProducersThatTheBrokerExpires(t *testing.T) {
 	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{Properties: map[string]string{
@@ -57,7 +57,7 @@ func TestProducersThatTheBrokerExpires(t *testing.T) {
 	})
 }
 
-// goesOn opens the log again and writes the batch that was refused, which must be in the log once.
+// goesOn opens the log again and writes the refused batch, which must be in the log once.
 func goesOn(t *testing.T, r *reader, cfg kafka.Config) {
 	t.Helper()
 	log, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})

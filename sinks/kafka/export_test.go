@@ -7,18 +7,18 @@ import (
 	"kubecdc/sinks"
 )
 
-// WriteWithoutEnd writes a batch without ending its transaction, and leaves the log as a killed process would.
+// WriteWithoutEnd writes a batch without ending its transaction, and leaves the log like a killed process.
 func WriteWithoutEnd(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	l := log.(*slotLog)
 	if err := l.prepare(ctx, b); err != nil {
 		return err
 	}
 	err := l.apply(ctx)
-	l.broken = errClosed // Close shall not abort it
+	l.broken = errClosed // Close does not abort it
 	return err
 }
 
-// WriteUnended writes a batch without ending its transaction, as a process that is suspended there.
+// WriteUnended writes a batch without ending its transaction, like a process that is suspended there.
 func WriteUnended(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	l := log.(*slotLog)
 	if err := l.prepare(ctx, b); err != nil {
@@ -27,7 +27,7 @@ func WriteUnended(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	return l.apply(ctx)
 }
 
-// Publish commits what WriteUnended has written, as that process once it wakes up.
+// Publish commits what WriteUnended has written, like that process after it resumes.
 func Publish(ctx context.Context, log sinks.Log) error {
 	_, err := log.(*slotLog).publish(ctx)
 	return asInvalidWriter(err)
@@ -47,10 +47,10 @@ func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	return err
 }
 
-// ForgetAudit lets the sink write audit records that the topic has, as one that another replica writes in the same instant.
-func ForgetAudit(s *Sink) { clear(s.audit.known.at) }
+// ForgetAudit makes the sink write audit records that the topic has, as if another replica writes at the same moment.
+func ForgetAudit(s *Sink) { clear(s.audit.known.index) }
 
-// FirstMessage is what a login begins with.
+// FirstMessage returns the first message of a login.
 func FirstMessage(ctx context.Context, login SASL) ([]byte, error) {
 	m, err := login.Login()
 	if err != nil {

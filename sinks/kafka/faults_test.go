@@ -17,7 +17,7 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// owner writes a slot's batches as the exporter does: after an error it opens the slot again, goes on from the tail, and never
+// owner writes a slot's batches like the exporter. After an error it opens the slot again, goes on from the tail, and never
 // writes a recovered batch again.
 type owner struct {
 	cfg     kafka.Config
@@ -26,7 +26,7 @@ type owner struct {
 	from    sinks.Durable
 	log     sinks.Log
 	sink    *kafka.Sink
-	batches []*change.Batch // that are durable
+	batches []*change.Batch // durable batches
 	reopens int
 }
 
@@ -57,7 +57,7 @@ func (o *owner) durable(b *change.Batch, offsets change.Offsets) {
 	o.from = sinks.Durable{Seq: b.Seq, Offsets: o.from.Offsets.Merge(offsets)}
 }
 
-// run writes until done says so, each write with a deadline. It leaves the processors something: faults take long.
+// run writes until done returns true, each write with a deadline. It leaves processor time to others, since faults take long.
 func (o *owner) run(t *testing.T, deadline time.Duration, done func() bool) error {
 	if err := o.open(t); err != nil {
 		return err
@@ -125,7 +125,7 @@ func await(t *testing.T, written func() int, n int) {
 	servers.Await(t, fmt.Sprintf("%d batches", n), func() (bool, error) { return written() >= from+n, nil })
 }
 
-// Connections break at any moment, so requests whose answer was lost are sent again: every record is in the log once.
+// Connections break at any moment, so requests whose answer was lost are sent again. Every record is in the log once.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	broker := servers.LendKafka(t)
@@ -150,8 +150,9 @@ func TestBrokenConnections(t *testing.T) {
 }
 
 // The broker is stopped, killed and frozen during writes. A write succeeds or, after its deadline, fails, and the slot is opened
-// again: every batch is in the log once.
-func TestBrokerRestarts(t *testing.T) {
+// again. Every batch is in the log once.
+func TestSlowBrokerRestarts(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	for name, by := range inTransactions {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// follow does what a message says: it runs each command of Kafka's tools in it. It returns how many there were.
+// follow does what a message says: it runs each command of Kafka's tools in it. It returns their number.
 func follow(t *testing.T, broker *servers.Kafka, message string) (n int) {
 	t.Helper()
 	for {
@@ -34,9 +34,9 @@ func follow(t *testing.T, broker *servers.Kafka, message string) (n int) {
 		}
 		switch {
 		case words[0] == "acls.sh":
-			grantAsTold(t, broker, flags)
+			runGrants(t, broker, flags)
 		case words[0] == "configs.sh" && flags["--add-config"] != nil:
-			configureAsTold(t, broker, flags)
+			runConfigs(t, broker, flags)
 		default:
 			t.Fatalf("what does %q do?", words)
 		}
@@ -44,7 +44,7 @@ func follow(t *testing.T, broker *servers.Kafka, message string) (n int) {
 	}
 }
 
-func grantAsTold(t *testing.T, broker *servers.Kafka, flags map[string][]string) {
+func runGrants(t *testing.T, broker *servers.Kafka, flags map[string][]string) {
 	t.Helper()
 	if user := flags["--allow-principal"]; len(user) != 1 || user[0] != "User:"+servers.KafkaUser {
 		t.Fatalf("the command grants to %q", user)
@@ -59,7 +59,7 @@ func grantAsTold(t *testing.T, broker *servers.Kafka, flags map[string][]string)
 	mustDo(t, broker.Rule(servers.Context(t), rule))
 }
 
-func configureAsTold(t *testing.T, broker *servers.Kafka, flags map[string][]string) {
+func runConfigs(t *testing.T, broker *servers.Kafka, flags map[string][]string) {
 	t.Helper()
 	r, topic := newReader(t, broker.Brokers), flags["--entity-name"][0]
 	list := false
@@ -72,7 +72,7 @@ func configureAsTold(t *testing.T, broker *servers.Kafka, flags map[string][]str
 	}
 }
 
-// Each hint that an unsuitable setting of a topic brings is followed, and then the topic does.
+// Each hint about an unsuitable setting of a topic is followed, and then the topic is suitable.
 func TestHintsOnTopicsHelp(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)
@@ -111,7 +111,7 @@ func TestHintsOnTopicsHelp(t *testing.T) {
 			if err == nil || follow(t, broker, err.Error()) == 0 {
 				t.Fatalf("what is wrong is answered by %v", err)
 			}
-			for range 3 { // what else a topic of one setting lacks
+			for range 3 { // a topic with one setting may lack more
 				if err = tc.try(cfg); err == nil || follow(t, broker, err.Error()) == 0 {
 					break
 				}
@@ -124,7 +124,7 @@ func TestHintsOnTopicsHelp(t *testing.T) {
 	}
 }
 
-// A hint that names a setting of the exporter names one that helps.
+// If a hint names a setting of the exporter, that setting helps.
 func TestHintsOnSettingsHelp(t *testing.T) {
 	t.Parallel()
 	for setting, tc := range map[string]struct{ breaks, mends func(*kafka.Config) }{
@@ -149,8 +149,7 @@ func TestHintsOnSettingsHelp(t *testing.T) {
 	}
 }
 
-// A topic wants more replicas than it has. What is reported while the write is retried names the setting, and the write goes on once that
-// is lowered.
+// A topic demands more replicas than it has. The report during retries names the setting. The write goes on once that is lowered.
 func TestTheHintOnMissingReplicasHelps(t *testing.T) {
 	t.Parallel()
 	cfg, h := newConfig(t, servers.SharedKafka(t).Brokers), &heard{stuck: make(chan error, 100)}

@@ -19,8 +19,8 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// Other programs write to the topics, under the cluster's keys too: each way of opening the log, and each way of reading it,
-// passes them by, and warns of those that look like its own once.
+// Other programs write to the topics, also with the cluster's keys. Each way of opening and of reading the log skips their
+// records, and warns once of those that resemble its own.
 func TestForeignRecordsArePassedBy(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)
@@ -57,13 +57,13 @@ func TestForeignRecordsArePassedBy(t *testing.T) {
 	}
 	wantReadable(t, cfg, o.batches...)
 	for _, text := range []string{"another program has written it", "it is damaged"} {
-		if n := strings.Count(said.String(), text); n == 0 || n > 3 { // of two sinks and a reader
+		if n := strings.Count(said.String(), text); n == 0 || n > 3 { // two sinks and a reader warn
 			t.Errorf("%q is said %d times:\n%s", text, n, said)
 		}
 	}
 }
 
-// litter writes what other programs may.
+// litter writes what other programs may write.
 func litter(t *testing.T, cfg kafka.Config) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -85,7 +85,7 @@ func litter(t *testing.T, cfg kafka.Config) {
 		for _, k := range [][]byte{nil, key, []byte("garbage"), pod} {
 			records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".control", Key: k, Value: value})
 			if k == nil {
-				continue // a compacted topic takes none
+				continue // a compacted topic refuses these
 			}
 			records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: k, Value: value},
 				&kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: k, Value: value, Headers: own("op", "c", "stream", "another/stream")})
@@ -93,7 +93,7 @@ func litter(t *testing.T, cfg kafka.Config) {
 		records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: []byte("x"), Value: value,
 			Headers: own("op", "c", "stream", "pods")})
 	}
-	for _, value := range [][]byte{nil, []byte("{"), []byte(`{"cluster":5}`)} { // as if damaged
+	for _, value := range [][]byte{nil, []byte("{"), []byte(`{"cluster":5}`)} { // as if they were damaged
 		records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".control", Key: key, Value: value,
 			Headers: own("slot", "0", "epoch", "1", "batch", "1", "type", "batch")})
 	}

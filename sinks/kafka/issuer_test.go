@@ -16,12 +16,11 @@ import (
 	"kubecdc/test/servers"
 )
 
-// issuer signs the tokens that a broker accepts. As a handler it is a token endpoint for one client, which grants tokens for
-// KafkaUser.
+// issuer signs tokens that a broker accepts. As a handler it is a token endpoint for one client, and grants tokens for KafkaUser.
 type issuer struct {
 	id, secret string
-	life       time.Duration // of the tokens that it grants
-	granted    atomic.Int64  // how many
+	life       time.Duration // life of its tokens
+	granted    atomic.Int64  // number of granted tokens
 
 	key  *ecdsa.PrivateKey
 	jwks string // file
@@ -29,7 +28,7 @@ type issuer struct {
 
 var base64url = base64.RawURLEncoding
 
-// newIssuer writes its public key to a file (RFC 7517).
+// newIssuer returns an issuer, and writes its public key to a file (RFC 7517).
 func newIssuer(jwks string) (*issuer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -47,7 +46,7 @@ func newIssuer(jwks string) (*issuer, error) {
 
 func (i *issuer) jwksURL() string { return "file://" + i.jwks }
 
-// options have a broker let its tokens in.
+// options make a broker accept its tokens.
 func (i *issuer) options() servers.KafkaOptions {
 	const jaas, listener = "org.apache.kafka.common.security.oauthbearer.", "listener.name.sasl."
 	return servers.KafkaOptions{SASL: true,

@@ -15,13 +15,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	servers.AtOnce(4)
+	servers.AtOnce(8)
 	servers.Main(m)
 }
 
 var prefixes atomic.Int64
 
-// newConfig is a configuration with topics of its own.
+// newConfig returns a configuration with its own topics.
 func newConfig(t testing.TB, brokers []string) kafka.Config {
 	t.Helper()
 	return kafka.Config{
@@ -40,10 +40,10 @@ func newSink(t testing.TB, cfg kafka.Config) *kafka.Sink {
 	return s
 }
 
-// A delivery is how batches are written.
+// A delivery sets how batches are written.
 type delivery func(kafka.Config) kafka.Config
 
-// In a transaction, by each protocol.
+// Batches are transactions, by each protocol.
 var inTransactions = map[string]delivery{
 	"exactly-once":               func(cfg kafka.Config) kafka.Config { return cfg },
 	"exactly-once by protocol 2": func(cfg kafka.Config) kafka.Config { cfg.Protocol2 = true; return cfg },
@@ -54,7 +54,8 @@ var deliveries = map[string]delivery{
 	"at-least-once": func(cfg kafka.Config) kafka.Config { cfg.Delivery = kafka.AtLeastOnce; return cfg },
 }
 
-// By protocol 1 the complete suite runs on several brokers. Here it only writes: a reader finds the same records as by protocol 2.
+// By protocol 1 the complete suite runs on several brokers. Here protocol 1 only writes, and a reader finds the same records as
+// by protocol 2.
 func TestContract(t *testing.T) {
 	for name, by := range deliveries {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +71,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// place is where the configuration writes.
+// place returns where the configuration writes.
 func place(cfg kafka.Config) sinktest.Place {
 	return sinktest.Place{ByTopic: true,
 		Connect: func(t *testing.T) sinks.Sink { return newSink(t, cfg) },
@@ -93,7 +94,7 @@ func place(cfg kafka.Config) sinktest.Place {
 	}
 }
 
-// removeRecords removes all records of a topic, as kafka-delete-records does.
+// removeRecords removes all records of a topic, like kafka-delete-records.
 func removeRecords(t *testing.T, brokers []string, topic string) {
 	t.Helper()
 	admin := kadmOf(t, brokers)
@@ -105,16 +106,16 @@ func removeRecords(t *testing.T, brokers []string, topic string) {
 
 // malformed joins the parts of malformed events.
 func malformed(t *testing.T, cfg kafka.Config) (all []change.Malformed) {
-	at := map[string]int{}
+	index := map[string]int{}
 	for _, list := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter") {
 		for _, r := range list {
 			h := headers(r)
 			id := h["dead-letter"]
 			if h["part"] == "0" {
-				at[id] = len(all)
+				index[id] = len(all)
 				all = append(all, change.Malformed{Stream: change.StreamID(h["stream"]), Reason: h["reason"]})
 			}
-			m := &all[at[id]]
+			m := &all[index[id]]
 			m.Bytes = append(m.Bytes, r.Value...)
 			if h["slot"] != "3" || h["epoch"] != "1" || h["batch"] == "" {
 				t.Errorf("headers %v", h)

@@ -20,7 +20,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// huge is a change of about so many bytes, which do not compress.
+// huge returns a change of about size bytes, which do not compress.
 func huge(name string, rv, size int) change.Change {
 	noise := make([]byte, size*3/4)
 	rand.Read(noise)
@@ -30,8 +30,8 @@ func huge(name string, rv, size int) change.Change {
 			name, name, rv, base64.StdEncoding.EncodeToString(noise))}
 }
 
-// A record above the broker's limit is not lost: the dead-letter topic has it byte for byte, its topic has a stub, the stream
-// goes on, and the next change has the stub before it, whoever writes that.
+// A record above the broker's limit is not lost. The dead-letter topic has it byte for byte, and its topic has a stub. The stream
+// goes on, and the next change has the stub as its before-image, whoever writes that.
 func TestTooLargeGoesToTheDeadLetterTopic(t *testing.T) {
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
@@ -49,15 +49,15 @@ func TestTooLargeGoesToTheDeadLetterTopic(t *testing.T) {
 			b.Seq = 1
 			b.Changes = append(b.Changes, created, updated, deleted)
 			b.Changes = append(b.Changes, pod(seeded(), "big", 30), huge("kept", 31, 3<<20))
-			whole := *b
-			whole.Changes = slices.Clone(b.Changes)
+			batch := *b
+			batch.Changes = slices.Clone(b.Changes)
 			mustWrite(t, log, b)
 
 			r := newReader(t, cfg.Brokers)
 			records := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods")
 			wantOnce(t, records, b)
 			letters := deadLetters(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter"))
-			wantStubs(t, records, letters, &whole)
+			wantStubs(t, records, letters, &batch)
 			wantRetractable(t, records)
 			_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
 			wantBodies(t, recovered, b, records)
@@ -65,8 +65,8 @@ func TestTooLargeGoesToTheDeadLetterTopic(t *testing.T) {
 	}
 }
 
-// wantRetractable checks that each record has before its change what the log had after the one before: a consumer that adds and
-// retracts rows, as Flink does, takes back what it has added.
+// wantRetractable checks that each record's before-image is the state in the log. A consumer that adds and retracts rows, like
+// Flink, then retracts what it has added.
 func wantRetractable(t *testing.T, partitions map[int32][]*kgo.Record) {
 	t.Helper()
 	last := map[string]string{}
@@ -84,7 +84,7 @@ func wantRetractable(t *testing.T, partitions map[int32][]*kgo.Record) {
 	}
 }
 
-// An update's two images fit alone and not together; then they don't fit alone; and then they are small again.
+// An update's two images fit separately and not together. Then they don't fit separately. Then they are small again.
 func TestAnObjectThatGrowsAndShrinksIsRetractable(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Compression = "none"
@@ -93,7 +93,7 @@ func TestAnObjectThatGrowsAndShrinksIsRetractable(t *testing.T) {
 	var before []byte
 	for i, size := range []int{30_000, 25_000, 30_000, 60_000, 70_000, 40_000, 1000, 45_000, 1000} {
 		log, recovered := openLog(t, newSink(t, cfg), 0, int64(i+1), from)
-		for _, r := range recovered { // what the checkpoint would have
+		for _, r := range recovered { // as the checkpoint would have it
 			before = r.Batch.Changes[0].After
 			from = sinks.Durable{Seq: r.Batch.Seq, Offsets: from.Offsets.Merge(r.Offsets)}
 		}
@@ -119,7 +119,7 @@ func seeded() *mathrand.Rand { return mathrand.New(mathrand.NewPCG(1, 2)) }
 // deadLetters joins the parts as the documentation says: by the header dead-letter, in order.
 func deadLetters(t *testing.T, partitions map[int32][]*kgo.Record) map[string][]byte {
 	t.Helper()
-	whole, parts := map[string][]byte{}, map[string]int{}
+	values, parts := map[string][]byte{}, map[string]int{}
 	for _, records := range partitions {
 		for _, r := range records {
 			h := headers(r)
@@ -128,16 +128,16 @@ func deadLetters(t *testing.T, partitions map[int32][]*kgo.Record) map[string][]
 				t.Errorf("dead letter part headers %v, want part %d", h, parts[id])
 			}
 			parts[id]++
-			whole[id] = append(whole[id], r.Value...)
+			values[id] = append(values[id], r.Value...)
 			if h["part"] == h["parts"] {
 				t.Errorf("part %s of %s", h["part"], h["parts"])
 			}
 		}
 	}
-	return whole
+	return values
 }
 
-// wantStubs finds the dead letter of each stub and compares it with the whole record.
+// wantStubs finds the dead letter of each stub, and compares it with the complete record.
 func wantStubs(t *testing.T, records map[int32][]*kgo.Record, letters map[string][]byte, b *change.Batch) {
 	t.Helper()
 	changes := map[string]*change.Change{}
@@ -159,9 +159,9 @@ func wantStubs(t *testing.T, records map[int32][]*kgo.Record, letters map[string
 			if (c.Before == nil) != (string(v.Before) == "null") || (c.After == nil) != (string(v.After) == "null") {
 				t.Errorf("stub %s: before %.50s after %.50s: an image that must be there is null", id, v.Before, v.After)
 			}
-			whole := letters[id]
-			if !bytes.Contains(whole, c.After) {
-				t.Errorf("dead letter %s (%d bytes) lacks the object of %d bytes", id, len(whole), len(c.After))
+			value := letters[id]
+			if !bytes.Contains(value, c.After) {
+				t.Errorf("dead letter %s (%d bytes) lacks the object of %d bytes", id, len(value), len(c.After))
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func wantStubs(t *testing.T, records map[int32][]*kgo.Record, letters map[string
 	}
 }
 
-// wantBodies checks that what is read back is what the log has.
+// wantBodies checks that what is read back equals the log.
 func wantBodies(t *testing.T, recovered []sinks.Recovered, b *change.Batch, partitions map[int32][]*kgo.Record) {
 	t.Helper()
 	if len(recovered) != 1 || len(recovered[0].Batch.Changes) != len(b.Changes) {
@@ -193,7 +193,7 @@ func wantBodies(t *testing.T, recovered []sinks.Recovered, b *change.Batch, part
 	}
 }
 
-// A large record that compresses below the limit is sent as it is.
+// A large record that compresses below the limit is sent unchanged.
 func TestLimitIsOfTheCompressedBatch(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	s := newSink(t, cfg)
@@ -209,7 +209,7 @@ func TestLimitIsOfTheCompressedBatch(t *testing.T) {
 	}
 }
 
-// The limit of a topic is lowered while the exporter runs: smaller batches are sent after a refused one, and only a record that
+// The limit of a topic is lowered while the exporter runs. After a refused batch smaller ones are sent, and only a record that
 // does not fit alone goes to the dead-letter topic.
 func TestLimitLoweredMeanwhile(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -243,7 +243,7 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 	}
 }
 
-// Each topic that the sink creates has the settings that are asked for.
+// Each topic that the sink creates has the configured settings.
 func TestSettingsOfNewTopics(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.TopicConfig = map[string]string{"max.message.bytes": "2000000", "min.insync.replicas": "1"}
@@ -258,7 +258,7 @@ func TestSettingsOfNewTopics(t *testing.T) {
 	}
 }
 
-// awaitTopicConfig waits until the broker applies the setting: it answers before it does.
+// awaitTopicConfig waits until the broker applies the setting, since it answers before that.
 func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
 	t.Helper()
 	servers.Await(t, fmt.Sprintf("%s of %s to be %s", name, topic, value), func() (bool, error) {

@@ -67,7 +67,8 @@ func TestUnfinishedBatchesAreNotRead(t *testing.T) {
 	}
 }
 
-// Of one object only its own partition is read. That is found too if partitions were added, over which keys are not spread.
+// For one object only its own partition is read. That partition is also found if partitions were added, over which keys are not
+// spread.
 func TestAnObjectIsReadAfterPartitionsWereAdded(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -92,16 +93,16 @@ func TestAnObjectIsReadAfterPartitionsWereAdded(t *testing.T) {
 	}
 }
 
-// keptSince is since when a log has every change of pods.
-func keptSince(t *testing.T, r sinks.Reader) time.Time {
+// retainedSince returns since when a log has every change of pods.
+func retainedSince(t *testing.T, r sinks.Reader) time.Time {
 	t.Helper()
-	kept, err := r.Retained(servers.Context(t), []string{"pods"})
+	retained, err := r.Retained(servers.Context(t), []string{"pods"})
 	mustDo(t, err)
-	return kept["pods"].Since
+	return retained["pods"].Since
 }
 
-// That follows from the topic's own settings and from where it begins, not from the exporter's settings.
-func TestKeptSince(t *testing.T) {
+// This depends on the topic's own settings and its beginning, not on the exporter's settings.
+func TestRetainedSince(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions, cfg.TopicConfig = 1, map[string]string{"min.compaction.lag.ms": "3600000"}
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
@@ -110,15 +111,15 @@ func TestKeptSince(t *testing.T) {
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{old}})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{young}})
 	r := openReader(t, cfg)
-	since := keptSince(t, r)
+	since := retainedSince(t, r)
 	if lag := time.Since(since); lag < time.Hour || lag > time.Hour+time.Minute {
-		t.Errorf("with min.compaction.lag.ms of an hour the log is kept since %s", since)
+		t.Errorf("with min.compaction.lag.ms of an hour the log is retained since %s", since)
 	}
 	topic := cfg.TopicPrefix + ".pods"
 	_, err := newReader(t, cfg.Brokers).admin.DeleteRecords(servers.Context(t), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 1}}})
 	mustDo(t, err)
-	if since = keptSince(t, r); !since.Equal(young.Time) {
-		t.Errorf("once the first record was deleted the log is kept since %s, want %s", since, young.Time)
+	if since = retainedSince(t, r); !since.Equal(young.Time) {
+		t.Errorf("once the first record was deleted the log is retained since %s, want %s", since, young.Time)
 	}
 }
 

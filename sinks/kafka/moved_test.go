@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The address leads to another Kafka from a moment on: nothing is written there, and the error names both clusters.
+// From some moment on the address leads to another Kafka. Nothing is written there, and the error names both clusters.
 func TestAnAddressThatLeadsToAnotherKafka(t *testing.T) {
 	t.Parallel()
 	other := servers.SharedKafka(t)

@@ -14,7 +14,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A control record of a newer release is refused by all who read the log, and before anything is written or anybody fenced.
+// All readers of the log refuse a control record of a newer release, before anything is written and before anybody is fenced.
 func TestALogOfANewerReleaseIsRefused(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
@@ -47,7 +47,7 @@ func TestALogOfANewerReleaseIsRefused(t *testing.T) {
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{created("b", 11)}})
 }
 
-// So is a change's record, where no control record tells of it any more.
+// The same is true for a change's record, if no control record is left.
 func TestARecordOfANewerReleaseIsRefused(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})

@@ -36,7 +36,7 @@ func withTokens(t *testing.T, broker *servers.Kafka, from kafka.OAuth) kafka.Con
 	return cfg
 }
 
-// endpoint serves the issuer over TLS, and returns where tokens come from.
+// endpoint serves the issuer over TLS, and returns the source of tokens.
 func endpoint(t *testing.T, i *issuer) kafka.OAuth {
 	t.Helper()
 	server := httptest.NewTLSServer(i)
@@ -53,8 +53,8 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-// renewedTokens: a sink goes on while the broker ends its sessions and the tokens expire: each login has a token that is good, from the endpoint
-// or from a file that is renewed. Nothing is lost or repeated, and no probe fails.
+// renewedTokens checks that a sink goes on while the broker ends its sessions and the tokens expire. Each login has a valid
+// token, from the endpoint or from a file that is renewed. Nothing is lost or repeated, and no probe fails.
 func renewedTokens(t *testing.T, broker *servers.Kafka, issuer *issuer) {
 	issuer.life = tokenLife
 	r := newReader(t, broker.Brokers)
@@ -75,10 +75,10 @@ func renewedTokens(t *testing.T, broker *servers.Kafka, issuer *issuer) {
 	})
 }
 
-// tokenLife is long enough for a token to be good when it arrives, on a machine that is busy.
+// tokenLife is long enough for a token to be valid when it arrives, on a busy machine.
 const tokenLife = 5 * time.Second
 
-// rotated is a file whose token is replaced twice a second, as kubelet replaces projected tokens.
+// rotated returns a file whose token is replaced twice a second, like kubelet's projected tokens.
 func rotated(t *testing.T, issuer *issuer) string {
 	t.Helper()
 	name := file(t, "")
@@ -94,7 +94,7 @@ func rotated(t *testing.T, issuer *issuer) string {
 			case <-ctx.Done():
 				return
 			case <-tick:
-				_ = renew() // fails when the test's folder goes
+				_ = renew() // it fails when the test's folder is removed
 			}
 		}
 	}()
@@ -119,7 +119,7 @@ func writeWhile(t *testing.T, r *reader, brokers []string, cfg kafka.Config, mor
 	wantOnce(t, r.committed(t, brokers, cfg.TopicPrefix+".pods"), written...)
 }
 
-// refusedTokens: a refusal says whose it is, and what to do, and shows neither a token nor the secret.
+// refusedTokens checks that a refusal says who refuses, and what to do. It shows neither a token nor the secret.
 func refusedTokens(t *testing.T, broker *servers.Kafka, issuer *issuer) {
 	other, err := issuer.token("another audience", time.Hour)
 	mustDo(t, err)
@@ -157,8 +157,8 @@ func refusedTokens(t *testing.T, broker *servers.Kafka, issuer *issuer) {
 	}
 }
 
-// Brokers of MSK take a URL that is signed with AWS credentials (SigV4) as a token. There is no MSK to try it on: what is tested
-// is that the credentials in the environment sign for the right service, region and action.
+// MSK brokers accept a URL that is signed with AWS credentials (SigV4) as a token. There is no MSK for the test. It checks that
+// the credentials in the environment sign for the right service, region and action.
 func TestTokensOfMSK(t *testing.T) {
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "session"} {
 		t.Setenv(name, value)

@@ -23,8 +23,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The feature is lowered while a slot is written to, and raised again. Each session uses what the cluster has agreed on, and says so; the
-// log has every batch once.
+// The feature is lowered while a slot writes, and raised again. Each session uses what the cluster has agreed on, and logs it.
+// The log has every batch once.
 func TestTheProtocolFollowsTheFeature(t *testing.T) {
 	t.Parallel()
 	broker := servers.LendKafka(t)
@@ -81,8 +81,8 @@ func setFeature(t *testing.T, broker *servers.Kafka, level int16) {
 	})
 }
 
-// One broker is older than the others. No request of protocol 2 reaches it: the slot uses protocol 1 as long as it is there. If it comes
-// while a session uses protocol 2, that session ends.
+// One broker is older than the others. No request of protocol 2 reaches it: the slot uses protocol 1 while that broker is there.
+// If it comes while a session uses protocol 2, that session ends.
 func TestOneOlderBroker(t *testing.T) {
 	c := fakeCluster(t)
 	o := &owner{cfg: newestConfig(t, c.ListenAddrs())}
@@ -101,7 +101,7 @@ func TestOneOlderBroker(t *testing.T) {
 	c.ControlKey(int16(kmsg.ApiVersions), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		if asked := req.(*kmsg.ApiVersionsRequest); c.CurrentNode() != node || asked.ClientSoftwareName != "kubecdc" {
-			return nil, nil, false // by another client, such as the test's
+			return nil, nil, false // from another client, such as the test's
 		}
 		res := req.ResponseKind().(*kmsg.ApiVersionsResponse)
 		res.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{ApiKey: int16(kmsg.Produce), MaxVersion: 11}}
@@ -124,8 +124,8 @@ func TestOneOlderBroker(t *testing.T) {
 	wantOnce(t, newReader(t, o.cfg.Brokers).committed(t, o.cfg.Brokers, o.cfg.TopicPrefix+".pods"), o.batches...)
 }
 
-// A producer's epochs end: the coordinator gives it another id in the middle of its transactions, and none of them is lost, repeated or
-// joined with another. A real broker takes minutes for as many transactions.
+// A producer's epochs end. The coordinator gives it another id between two of its transactions, and none of them is lost,
+// repeated or joined with another. A real broker takes minutes for as many transactions.
 func TestEpochsOverflow(t *testing.T) {
 	c := fakeCluster(t, kfake.SeedTopics(1, "t"))
 	client := cluster.New(cluster.Options{Brokers: c.ListenAddrs(), Dial: (&net.Dialer{}).DialContext, RequestTimeout: 30 * time.Second,
@@ -135,7 +135,7 @@ func TestEpochsOverflow(t *testing.T) {
 	p, err := producer.New(servers.Context(t), client, producer.Options{TransactionalID: "near", Timeout: time.Minute})
 	mustDo(t, err)
 	partition := producer.NewTopic(topic, 1, 1<<20).Partitions[0]
-	for range math.MaxInt16 - 10 { // to abort an empty transaction takes an epoch
+	for range math.MaxInt16 - 10 { // aborting an empty transaction takes an epoch
 		mustDo(t, p.Add(servers.Context(t), partition))
 		mustDo(t, p.End(servers.Context(t), false))
 	}
@@ -158,8 +158,8 @@ func TestEpochsOverflow(t *testing.T) {
 	}
 }
 
-// A broker has lost the last record of a slot, and another slot has written there since. The open session, whose next transaction begins
-// a new sequence that the broker takes, notices it.
+// A broker has lost a slot's last record, and another slot has written there since. The open session notices that, although its
+// next transaction begins a new sequence, which the broker accepts.
 func TestALossIsNoticedByAnOpenSession(t *testing.T) {
 	t.Parallel()
 	broker := servers.LendKafka(t)

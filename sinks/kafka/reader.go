@@ -8,7 +8,7 @@ import (
 	"kubecdc/sinks/kafka/internal/reader"
 )
 
-// Reader is the sinks.Reader of the topics.
+// Reader is a sinks.Reader of the topics.
 type Reader struct {
 	*reader.Reader
 	sink *Sink
@@ -16,7 +16,7 @@ type Reader struct {
 
 var _ sinks.ReadCloser = (*Reader)(nil)
 
-// OpenReader returns a reader of the topics that a sink of this configuration writes. ClusterUID may be empty.
+// OpenReader returns a reader of the topics of a sink with this configuration. ClusterUID may be empty.
 func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
 	s, err := newSink(cfg, true)
 	if err != nil {

@@ -31,7 +31,7 @@ func newReader(t *testing.T, brokers []string, opts ...kgo.Opt) *reader {
 	return &reader{client: c, admin: kadm.NewClient(c)}
 }
 
-// settled waits until no transaction is open: a broker answers a commit before its markers are written, and may not know a new
+// settled waits until no transaction is open. A broker answers a commit before its markers are written, and may not know a new
 // topic for a moment.
 func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 	t.Helper()
@@ -87,7 +87,7 @@ func (r *reader) committed(t *testing.T, brokers []string, topic string, opts ..
 	return got
 }
 
-// value is a record as a consumer parses it.
+// value is a record that a consumer has parsed.
 type value struct {
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`

@@ -6,12 +6,13 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Size is about how large a change's record is before compression: the images, and 800 bytes for key, source and headers.
+// Size returns about how many bytes a change's record has before compression: the images, and 800 bytes for key, source and
+// headers.
 func (l *slotLog) Size(index int32) int {
 	return l.batch.Changes[index].Size() + 800 + l.encoder.Overhead()
 }
 
-// Append appends the record of a change; a delete is followed by its tombstone.
+// Append appends the record of a change. A delete is followed by its tombstone.
 func (l *slotLog) Append(e *recordbatch.Encoder, index int32) {
 	c, r := &l.batch.Changes[index], &l.record
 	l.encoded = encoding.Record{Key: l.key(index), Headers: l.encoded.Headers[:0]}
@@ -41,7 +42,7 @@ func (l *slotLog) recordHeaders(r *recordbatch.Record, c *change.Change, op, dea
 	recordbatch.AddSomeHeader(&r.Headers, change.HeaderEncoding, l.encodingName())
 }
 
-// encodingName names the encoding in records; empty: Debezium's JSON.
+// encodingName returns the name of the encoding for records, or "" for Debezium's JSON.
 func (l *slotLog) encodingName() string {
 	if l.sink.cfg.Encoding == encoding.Debezium {
 		return ""

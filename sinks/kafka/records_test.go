@@ -35,7 +35,7 @@ func mustWrite(t *testing.T, log sinks.Log, b *change.Batch) change.Offsets {
 	return offsets
 }
 
-// lives is a batch in which objects are created, updated, deleted and created again.
+// lives returns a batch in which objects are created, updated, deleted and created again.
 func lives(seq uint64, objects, steps int) *change.Batch {
 	random := rand.New(rand.NewPCG(seq, 2))
 	b := &change.Batch{Epoch: 1, Seq: seq}
@@ -114,7 +114,7 @@ func TestHeadersAndValueOfARecord(t *testing.T) {
 	wantControls(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".control")[0], cfg.TopicPrefix+".pods")
 }
 
-// The control topic has the open record, then the batch's control records, last the batch record.
+// wantControls demands that the control topic has the open record, then the batch's control records, with the batch record last.
 func wantControls(t *testing.T, records []*kgo.Record, topic string) {
 	t.Helper()
 	var types []string

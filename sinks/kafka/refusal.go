@@ -18,7 +18,7 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// Failed makes a *sinks.RefusedError of an error that concerns one resource's topic only. It has all such topics of the batch.
+// Failed turns an error that concerns only one resource's topic into a *sinks.RefusedError with all such topics of the batch.
 func (l *slotLog) Failed(topic string, err error) error {
 	if !cluster.OfOneTopic(err) || l.isShared(topic) {
 		return nil
@@ -75,7 +75,7 @@ func (l *slotLog) refuse(topic string, err error, p probe) *sinks.RefusedError {
 	p.sink, p.slot, p.topic = l.sink, l.slot, topic
 	return &sinks.RefusedError{Refusals: []sinks.Refusal{{
 		Place: topic, Err: err, Again: p.run,
-		Of: func(r change.Resource) bool { return change.Topic(l.envelope.Prefix, r) == topic },
+		Refuses: func(r change.Resource) bool { return change.Topic(l.envelope.Prefix, r) == topic },
 	}}}
 }
 
@@ -92,15 +92,15 @@ func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) 
 	return l.refused
 }
 
-// probe finds out whether a topic that refused records would accept them now. It creates the topic if there is none, and adds
-// it to a transaction, which it aborts: no record is written.
+// probe finds out whether a topic that refused records would accept them now. It creates the topic if it is missing, and adds it
+// to a transaction, which it aborts. It writes no record.
 type probe struct {
 	sink   *Sink
 	slot   int
 	topic  string
-	letter bool                        // the dead-letter topic refused them
-	size   int                         // of a stub's record batch that was too large; 0: there was another reason
-	schema func(context.Context) error // registers a schema that was refused; nil: none was
+	letter bool                        // the dead-letter topic refused the records
+	size   int                         // size of a stub's record batch that was too large, or 0 for another reason
+	schema func(context.Context) error // registers a refused schema, or nil
 }
 
 func (p probe) run(ctx context.Context) error {
@@ -125,7 +125,7 @@ func (p probe) run(ctx context.Context) error {
 	return p.sink.topics.TryTransaction(ctx, fmt.Sprintf("slot-%d", p.slot), topics...)
 }
 
-// fits compares the record batch with the topic's limit. If that may not be read, only a write can tell.
+// fits compares the record batch with the topic's limit. Without the right to read the limit, only a write can show it.
 func (p probe) fits(ctx context.Context) error {
 	if p.size == 0 {
 		return nil

@@ -19,8 +19,8 @@ import (
 
 var nodeStream = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 
-// A topic whose limit is below a stub's size refuses its resource only; a dead-letter topic with such a limit refuses the resource
-// that needs it. The rest of the batch can be written, and all of it once the limit is raised.
+// A topic whose limit is below a stub's size refuses only its resource. A dead-letter topic with such a limit refuses the
+// resource that needs it. The rest of the batch can be written, and all of it once the limit is raised.
 func TestALimitBelowTheStubRefusesOneResource(t *testing.T) {
 	for name, tc := range map[string]struct{ topic, delivery string }{
 		"its own topic":       {"pods", kafka.ExactlyOnce},
@@ -40,7 +40,7 @@ func TestALimitBelowTheStubRefusesOneResource(t *testing.T) {
 			pods := &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{huge("big", 20, 3<<20)}}
 			_, err := log.Write(servers.Context(t), &change.Batch{Epoch: 1, Seq: 1, Changes: slices.Concat(pods.Changes, nodes.Changes)})
 			refusal := refusalOf(t, err)
-			if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "raise max.message.bytes") {
+			if !refusal.Refuses(podStream.Resource) || refusal.Refuses(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "raise max.message.bytes") {
 				t.Errorf("refused: %v", err)
 			}
 			mustDo(t, log.Close())
@@ -50,7 +50,7 @@ func TestALimitBelowTheStubRefusesOneResource(t *testing.T) {
 				t.Errorf("recovered %d batches", len(recovered))
 			}
 			mustWrite(t, log, nodes)
-			if tc.topic == "pods" { // a limit that may just do can't be told from one that doesn't
+			if tc.topic == "pods" { // a limit that is just enough can't be distinguished from one that is not
 				if err := refusal.Again(servers.Context(t)); err == nil || !strings.Contains(err.Error(), "above the topic's limit of 100") {
 					t.Errorf("asked again: %v", err)
 				}
@@ -75,7 +75,7 @@ func refusalOf(t *testing.T, err error) sinks.Refusal {
 	return refused.Refusals[0]
 }
 
-// Check names what is wrong with the topics while a log is written to. It writes no record and fences nobody.
+// Check names the problems of the topics while a log is written. It writes no record and fences nobody.
 func TestCheckWritesNothing(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	r, resources := newReader(t, cfg.Brokers), []change.Resource{podStream.Resource, nodeStream.Resource}
@@ -147,7 +147,7 @@ func (r *reader) configure(t *testing.T, topic, setting, value string) {
 	awaitTopicConfig(t, r, topic, setting, value)
 }
 
-// A limit that is raised while the exporter runs holds for the next record: it is no dead letter.
+// A limit that is raised while the exporter runs applies to the next record, which is no dead letter.
 func TestALimitThatIsRaisedIsNoticed(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -166,7 +166,8 @@ func TestALimitThatIsRaisedIsNoticed(t *testing.T) {
 	}
 }
 
-// A topic that takes only times near the broker's clock refuses its resource: an object may be older. The hint names what to set.
+// A topic that accepts only times near the broker's clock refuses its resource, since an object may be older. The hint names the
+// setting.
 func TestATopicThatRefusesTimesRefusesOneResource(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -176,7 +177,7 @@ func TestATopicThatRefusesTimesRefusesOneResource(t *testing.T) {
 	old := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}}
 	old.Changes[0].Time = time.Now().Add(-time.Hour)
 	_, err := log.Write(servers.Context(t), old)
-	if refusal := refusalOf(t, err); !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "message.timestamp.type=LogAppendTime") {
+	if refusal := refusalOf(t, err); !refusal.Refuses(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "message.timestamp.type=LogAppendTime") {
 		t.Errorf("refused: %v", err)
 	}
 	mustDo(t, log.Close())
@@ -186,7 +187,7 @@ func TestATopicThatRefusesTimesRefusesOneResource(t *testing.T) {
 	mustWrite(t, log, old)
 }
 
-// A check finds what a start would fail by: a time-out of transactions that the broker does not grant.
+// A check finds why a start would fail: the broker does not grant the timeout of transactions.
 func TestCheckFindsATransactionTimeoutThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)

@@ -11,9 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A topic is deleted and made again, with as many or more partitions, while the log is open or not, and others write to it
-// until its ends are past the checkpoint's offsets: the next owner is told that the log has lost its records, and only of that
-// topic.
+// A topic is deleted and created again, with as many or more partitions, while the log is open or not. Others write to it until
+// its ends are after the checkpoint's offsets. The next owner learns that the log has lost that topic's records, and only these.
 func TestATopicIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)
@@ -48,7 +47,7 @@ func TestATopicIsMadeAgain(t *testing.T) {
 	}
 }
 
-// The control topic is made again, and has grown past the checkpoint's offset: the tail is gone.
+// The control topic is created again, and has grown to more than the checkpoint's offset. The tail is gone.
 func TestTheControlTopicIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)
@@ -75,7 +74,7 @@ func TestTheControlTopicIsMadeAgain(t *testing.T) {
 	}
 }
 
-// The dead-letter topic is made again: the batch is written again, nothing of the objects is lost.
+// The dead-letter topic is created again. The batch is written again, and nothing of the objects is lost.
 func TestTheDeadLetterTopicIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)
@@ -97,28 +96,28 @@ func TestTheDeadLetterTopicIsMadeAgain(t *testing.T) {
 	o.write(t, 3, letter)
 }
 
-// next is the next batch.
-func (o *owner) next(n int, with ...func(*change.Batch)) *change.Batch {
+// next returns the next batch.
+func (o *owner) next(n int, changes ...func(*change.Batch)) *change.Batch {
 	b := lives(o.from.Seq+1, n, 3)
 	b.Slot, b.Epoch = o.slot, o.epoch
 	for i := range b.Changes {
 		b.Changes[i].Namespace = fmt.Sprint("slot-", o.slot)
 	}
-	for _, do := range with {
+	for _, do := range changes {
 		do(b)
 	}
 	return b
 }
 
-func (o *owner) write(t *testing.T, n int, with ...func(*change.Batch)) {
+func (o *owner) write(t *testing.T, n int, changes ...func(*change.Batch)) {
 	t.Helper()
-	b := o.next(n, with...)
+	b := o.next(n, changes...)
 	offsets, err := o.log.Write(servers.Context(t), b)
 	mustDo(t, err)
 	o.durable(b, offsets)
 }
 
-// writeUntilRefused writes batches of no changes, as those of a quiet stream, and of some, until the log notices that it was
+// writeUntilRefused writes batches without changes, like a quiet stream's, and with some, until the log notices that it was
 // broken.
 func (o *owner) writeUntilRefused(t *testing.T) {
 	t.Helper()
@@ -149,7 +148,7 @@ func (o *owner) wantLost(t *testing.T, plural string) *sinks.LostTailError {
 	return lost
 }
 
-// record checkpoints the loss as the exporter does, once the log has a record of it.
+// record checkpoints the loss like the exporter, once the log has a record of it.
 func (o *owner) record(t *testing.T, lost *sinks.LostTailError) {
 	t.Helper()
 	b := o.next(0)

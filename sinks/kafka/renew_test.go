@@ -14,7 +14,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// guarded is a broker that requires a client certificate and a login, and a configuration that has both in files.
+// guarded starts a broker that demands a client certificate and a login, and returns a configuration with both in files.
 func guarded(t *testing.T) (broker *servers.Kafka, cfg kafka.Config, passwordFile string) {
 	t.Helper()
 	broker = startKafka(t, servers.KafkaOptions{Guarded: true})
@@ -45,8 +45,8 @@ func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
 	wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods"), one, two, three)
 }
 
-// An authority is replaced as people do it: the client trusts both, then the broker gets a certificate of the new one, then the client
-// trusts that alone. No write fails.
+// An authority is replaced in the usual steps. First the client trusts both, then the broker gets a certificate of the new one,
+// then the client trusts only that. No write fails.
 func TestAnAuthorityIsReplacedStepByStep(t *testing.T) {
 	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{TLS: true})
@@ -70,14 +70,14 @@ func TestAnAuthorityIsReplacedStepByStep(t *testing.T) {
 		func() { trust(authority()) },
 	} {
 		step()
-		o.write(t, 9)        // the open session
-		mustDo(t, o.open(t)) // and one with connections of its own
+		o.write(t, 9)        // in the open session
+		mustDo(t, o.open(t)) // and in one with new connections
 		o.write(t, 9)
 	}
 	wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, o.cfg.TopicPrefix+".pods"), o.batches...)
 }
 
-// The error says what is wrong with a certificate, and ends as soon as that is renewed.
+// The error says what is wrong with a certificate, and ends as soon as it is renewed.
 func TestExpiredCertificatesAreNamed(t *testing.T) {
 	t.Parallel()
 	broker, cfg, passwordFile := guarded(t)

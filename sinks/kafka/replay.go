@@ -13,8 +13,8 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Replay writes changes of another log into the topics of a prefix that no exporter writes to. A Write is one transaction, as a
-// batch of an exporter is. It is used by one goroutine.
+// Replay writes changes of another log into the topics of a prefix that no exporter writes to. Each Write is one transaction,
+// like a batch of an exporter. One goroutine uses it.
 type Replay struct {
 	sink     *Sink
 	id       string
@@ -23,11 +23,11 @@ type Replay struct {
 	control  *producer.Partition
 	active   []*producer.Partition
 	envelope change.Envelope
-	plain    []byte // the plain key of a record, which decides on its partition
+	plain    []byte // plain key of a record, which decides on its partition
 }
 
-// NewReplay makes a writer for the topics of the configuration's prefix. It does not connect; Open does. The topics that it creates
-// keep everything, unless the configuration says otherwise: what is replayed is old already.
+// NewReplay returns a writer for the topics of the configuration's prefix. It does not connect, but Open does. The topics that it
+// creates retain everything, unless the configuration says otherwise, since replayed records are already old.
 func NewReplay(cfg Config) (*Replay, error) {
 	if cfg.History == 0 {
 		cfg.History = sinks.Forever
@@ -39,11 +39,11 @@ func NewReplay(cfg Config) (*Replay, error) {
 	return &Replay{sink: s, topics: map[string]*producer.Topic{}, envelope: change.Envelope{Cluster: cfg.Cluster}}, nil
 }
 
-// Identity is that of the log that an exporter with this configuration would write.
+// Identity returns the identity of the log that an exporter with this configuration would write.
 func (r *Replay) Identity(ctx context.Context) (string, error) { return r.sink.Identity(ctx) }
 
 // Open fences an earlier process of the same replay, and visits the control records of all replays. A control record of an
-// exporter is an error: its consumers must not get records twice.
+// exporter is an error, since that log's consumers must not get records twice.
 func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control) error) error {
 	name := change.ControlTopic(r.sink.cfg.TopicPrefix)
 	t, err := r.sink.topics.Topic(ctx, r.topics, name)
@@ -72,7 +72,7 @@ func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control
 
 func (r *Replay) see(f consumer.Record, visit func(*change.Control) error) error {
 	if f.Headers[change.HeaderType] == "" {
-		return nil // another program's
+		return nil // another program's record
 	}
 	c := &change.Control{}
 	if err := json.Unmarshal(f.Value, c); err != nil {
@@ -85,7 +85,7 @@ func (r *Replay) see(f consumer.Record, visit func(*change.Control) error) error
 	return visit(c)
 }
 
-// Used returns the first of some topics that has records.
+// Used returns the first of some topics that has records, or "".
 func (r *Replay) Used(ctx context.Context, topics []string) (string, error) {
 	starts, ends, err := r.sink.Bounds(ctx, topics)
 	for _, topic := range topics {
@@ -98,7 +98,7 @@ func (r *Replay) Used(ctx context.Context, topics []string) (string, error) {
 	return "", err
 }
 
-// Write writes changes in their order, each with the id of the replay, and last the control record.
+// Write writes changes in their order, each with the id of the replay, then the control record.
 func (r *Replay) Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error {
 	err := r.write(ctx, changes, c)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *Replay) write(ctx context.Context, changes []sinks.Logged, c *change.Co
 	return r.producer.End(ctx, true)
 }
 
-// queue queues the record of a change as it was; a delete is followed by its tombstone.
+// queue queues the original record of a change. A delete is followed by its tombstone.
 func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
 	t, err := r.sink.topics.Topic(ctx, r.topics, change.Topic(r.sink.cfg.TopicPrefix, l.Change.Stream.Resource))
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
 	return nil
 }
 
-// headers encodes the headers of a record of the replay, or of the tombstone after it, which has the op tombstone and no content.
+// headers encodes the headers of a replayed record, or of the tombstone after it, which has the op tombstone and no content.
 func (r *Replay) headers(all []sinks.Header, tombstone bool) (encoded recordbatch.Headers) {
 	for _, h := range all {
 		if tombstone && h.Key == change.HeaderContentType {

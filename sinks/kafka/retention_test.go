@@ -66,7 +66,7 @@ func TestRetentionOfCreatedTopics(t *testing.T) {
 	}
 }
 
-// The retention of an existing topic is not changed. That it differs is logged once, with the command that changes it.
+// The retention of an existing topic is not changed. A difference is logged once, with the command that changes it.
 func TestOtherRetentionIsReportedAndNotChanged(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	writeOne(t, cfg)
@@ -101,7 +101,7 @@ func TestOtherRetentionIsReportedAndNotChanged(t *testing.T) {
 	cfg.History = 48 * time.Hour
 	wantRetention(t, newSink(t, cfg), control+" has retention.ms=-1", pods+" has cleanup.policy=delete")
 	alter(t, r, control, "retention.ms", "604800000")
-	alter(t, r, pods, "cleanup.policy", "compact") // a time limit has no effect then
+	alter(t, r, pods, "cleanup.policy", "compact") // then a time limit has no effect
 	alter(t, r, pods, "retention.ms", "1000")
 	alter(t, r, pods, "min.compaction.lag.ms", "172800000")
 	wantRetention(t, newSink(t, cfg))
@@ -139,8 +139,8 @@ func alter(t *testing.T, r *reader, topic, key, value string) {
 	})
 }
 
-// Kafka may remove what lives from a topic that it empties by age or size: a check names it, and no record is written there, until the
-// topic is changed or a setting accepts it. A topic of a longer prefix is another log's.
+// If a topic is emptied by age or size, Kafka may remove live objects from it. A check names such a topic, and no record is
+// written there until the topic is changed or a setting accepts it. A topic of a longer prefix is another log's.
 func TestATopicThatExpiresIsRefused(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -160,7 +160,7 @@ func TestATopicThatExpiresIsRefused(t *testing.T) {
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	_, err = log.Write(servers.Context(t), &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
 	var refused *sinks.RefusedError
-	if !errors.As(err, &refused) || !refused.Refusals[0].Of(pods) || refused.Refusals[0].Of(nodes) {
+	if !errors.As(err, &refused) || !refused.Refusals[0].Refuses(pods) || refused.Refusals[0].Refuses(nodes) {
 		t.Fatalf("a write to a topic that expires: %v", err)
 	}
 	if err := refused.Refusals[0].Again(servers.Context(t)); err == nil {
@@ -179,7 +179,7 @@ func TestATopicThatExpiresIsRefused(t *testing.T) {
 	}
 }
 
-// A prefix that another one begins with has topics of the same name: none of them is written to.
+// If another prefix begins with this one, both may have topics with the same name. These are not written.
 func TestATopicOfALongerPrefixIsRefused(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -191,7 +191,7 @@ func TestATopicOfALongerPrefixIsRefused(t *testing.T) {
 	batch.Changes[0].Stream = change.NewStream(v2, "", "", "")
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	_, err := log.Write(servers.Context(t), batch)
-	if refused, is := errors.AsType[*sinks.RefusedError](err); !is || !refused.Refusals[0].Of(v2) || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {
+	if refused, ok := errors.AsType[*sinks.RefusedError](err); !ok || !refused.Refusals[0].Refuses(v2) || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {
 		t.Errorf("a write to the topic of another log: %v", err)
 	}
 	if _, err := newSink(t, cfg).Check(servers.Context(t), []change.Resource{v2}); err == nil || !strings.Contains(err.Error(), cfg.TopicPrefix+".v2:") {

@@ -36,15 +36,15 @@ type Sink struct {
 	log       *logread.Log
 	takeover  *takeover.Shared
 	audit     *auditLog
-	protocol  atomic.Int32 // of the transactions, as the log last told; 0: not yet
+	protocol  atomic.Int32 // protocol in the last log line, or 0
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New validates the configuration. It does not connect; Open does.
+// New validates the configuration. It does not connect, but Open does.
 func New(cfg Config) (*Sink, error) { return newSink(cfg, false) }
 
-// newSink makes a sink for somebody who writes, or only reads.
+// newSink returns a sink that writes, or only reads.
 func newSink(cfg Config, readOnly bool) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka settings: %w", err)
@@ -88,7 +88,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// Open tests whether the log belongs to this cluster, fences the slot's earlier writers, and writes an "open" record to the
+// Open checks that the log belongs to this cluster, and fences the slot's earlier writers. Then it writes an "open" record to the
 // control topic, up to which the tail is read.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	s.topics.Forget()
@@ -113,11 +113,11 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err := l.past.Verify(ctx, from); err != nil {
 		return l, err
 	}
-	// Fencing an owner that was killed ends its transaction, and the markers of that would fill the offsets of lost records.
+	// Fencing an owner that was killed ends its transaction, and the markers would fill the offsets of lost records.
 	if err := l.past.Inspect(ctx, from.Offsets); err != nil {
 		return l, err
 	}
-	if from.New { // the lost checkpoint may have known the cluster by another of its ids
+	if from.New { // the lost checkpoint may have used another id of the cluster
 		for _, uid := range s.cfg.ClusterIDs {
 			if _, err := l.newProducer(ctx, uid); err != nil {
 				return l, err
@@ -127,8 +127,8 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if l.producer, err = l.newProducer(ctx, s.cfg.ClusterUID); err != nil {
 		return l, err
 	}
-	// With at-least-once delivery the open record is what fences: the control partition now has the newer producer epoch, so no
-	// older writer can finish a batch.
+	// With at-least-once delivery the open record fences: the control partition then has the newer producer epoch, so no older
+	// writer can finish a batch.
 	offset, err := l.writeOpen(ctx, from.Seq)
 	if err != nil {
 		return l, fmt.Errorf("write the open record: %w", err)
@@ -152,8 +152,7 @@ func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) 
 	return cmp.Or(otherLog(err), err)
 }
 
-// otherLog returns the OtherClusterError or the OtherEncodingError of an error, which say everything themselves; nil: it is
-// neither.
+// otherLog returns the OtherClusterError or the OtherEncodingError in an error, which need no context, or nil.
 func otherLog(err error) error {
 	if other, ok := errors.AsType[*sinks.OtherClusterError](err); ok {
 		return other
@@ -191,8 +190,8 @@ func (l *slotLog) writeOpen(ctx context.Context, seq uint64) (int64, error) {
 	return l.control.Last, l.producer.End(ctx, true)
 }
 
-// abort tries for 2 s to abort an open transaction, so that read_committed consumers do not wait for its timeout. One whose end
-// was already requested is left to the coordinator.
+// abort tries for 2 s to abort an open transaction, so that read_committed consumers do not wait for its timeout. If its end was
+// already requested, it is left to the coordinator.
 func (s *Sink) abort(p *producer.Producer, reason error) {
 	if p == nil || !p.InTransaction() || cluster.Judge(reason) == cluster.Fenced {
 		return

@@ -20,11 +20,11 @@ import (
 
 // slotLog writes one slot's batches.
 //
-// A batch is prepared (each change gets its partition), applied (its records and its control records are written)
-// and published (the transaction is committed). Invariants:
+// A batch is prepared (each change gets its partition), applied (its records and its control records are written) and published
+// (the transaction is committed). Invariants:
 //  1. Records of one partition are written in the order of the batch's changes, one record batch in flight.
-//  2. The transaction is committed only if the batch's records have the offsets that its control record names. Without transactions, the
-//     control record is written after everything else was acknowledged.
+//  2. The transaction is committed only if the batch's records have the offsets in its control record. Without transactions,
+//     the control record is written after everything else was acknowledged.
 //  3. After any error the outcome is unknown and the log writes no more: the slot must be opened again.
 type slotLog struct {
 	sink     *Sink
@@ -36,26 +36,26 @@ type slotLog struct {
 
 	topics  map[string]*producer.Topic
 	streams map[*change.Stream]*producer.Topic
-	spread  map[string]int // of topics that no batch record of this owner has: over how many partitions their keys are spread
+	spread  map[string]int // by topic without a batch record of this owner: over how many partitions keys are spread
 	control *producer.Partition
 	dead    *producer.Topic // nil until it is needed
 
 	batch   *change.Batch
-	schemas []change.Control // that the batch begins to use
-	keys    []byte           // the plain keys of all changes of the batch, one after another
+	schemas []change.Control // schemas that the batch begins to use
+	keys    []byte           // plain keys of all changes of the batch, one after another
 	keyEnd  []int
 	active  []*producer.Partition
-	stubs   map[int32]*stub // of changes whose records were not accepted, by index
+	stubs   map[int32]*stub // for refused records, by index of the change
 
-	// The headers that all records of the batch share, and buffers for one record.
+	// These are the headers that all records of the batch share, and buffers for one record.
 	shared  recordbatch.Headers
 	headers []byte
 	record  recordbatch.Record
-	encoded encoding.Record // what the record was made of
+	encoded encoding.Record // source of the record
 
-	refused *sinks.RefusedError // the topics that have refused the batch; nil: none
+	refused *sinks.RefusedError // topics that have refused the batch, or nil
 
-	past   *takeover.Slot // what the log had when it was opened
+	past   *takeover.Slot // the log when it was opened
 	broken error
 }
 
@@ -66,12 +66,12 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		return nil, fmt.Errorf("write batch %d of slot %d: the slot must be opened again: %w", b.Seq, l.slot, l.broken)
 	}
 	offsets, err := l.write(ctx, b)
-	l.batch = nil // so that an idle log keeps no batch in memory
+	l.batch = nil // so that an idle log holds no batch in memory
 	if p, ok := l.encoder.(encoding.Preparer); ok {
 		p.Done()
 	}
 	if err != nil {
-		l.sink.takeover.Doubts.Note(l.slot, l.active)
+		l.sink.takeover.Doubts.Add(l.slot, l.active)
 		l.broken = err
 		l.sink.abort(l.producer, l.broken)
 		return nil, fmt.Errorf("write batch %d of slot %d: %w", b.Seq, l.slot, asInvalidWriter(err))
@@ -139,7 +139,7 @@ func (l *slotLog) begin(b *change.Batch) {
 	recordbatch.AddHeader(&l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
 }
 
-// apply writes the changes and the malformed events, then the control records; or all at once.
+// apply writes the changes and the malformed events, then the control records. If possible it writes all at once.
 func (l *slotLog) apply(ctx context.Context) error {
 	data := len(l.active)
 	l.active = append(l.active, l.control)
@@ -157,9 +157,9 @@ func (l *slotLog) apply(ctx context.Context) error {
 	return l.past.CompareLast(ctx, l.active)
 }
 
-// applyInTurn writes the control records once the offsets of all others are known.
+// applyInTurn writes the control records once the offsets of all other records are known.
 func (l *slotLog) applyInTurn(ctx context.Context, data int) error {
-	// l.active grows when a dead letter is written.
+	// A dead letter adds to l.active.
 	if err := l.producer.Produce(ctx, l.active[:data:data]...); err != nil {
 		return err
 	}
@@ -176,9 +176,9 @@ func (l *slotLog) applyInTurn(ctx context.Context, data int) error {
 	return l.writeControl(ctx, l.controls(written))
 }
 
-// applyAtOnce writes the control records beside the others, with the offsets that these will have if nobody else writes to their
-// partitions: it spares a round. If somebody has, the transaction is aborted, and another one begins. done is false where nothing of the
-// batch was written to the transaction that is open now.
+// applyAtOnce writes the control records together with the others, which saves a round. They have the offsets that the others
+// will get if nobody else writes to their partitions. If somebody has, it aborts the transaction and begins another. It returns
+// false if nothing of the batch was written to the present transaction.
 func (l *slotLog) applyAtOnce(ctx context.Context, data int) (done bool, err error) {
 	if l.sink.cfg.Delivery != ExactlyOnce || len(l.batch.Malformed) > 0 {
 		return false, nil
@@ -204,8 +204,8 @@ func (l *slotLog) applyAtOnce(ctx context.Context, data int) (done bool, err err
 	return false, l.startOver(ctx, data)
 }
 
-// startOver aborts the transaction and begins another one for the same batch. Not if that has a dead letter already: the next owner
-// writes it again.
+// startOver aborts the transaction and begins another one for the same batch. If the transaction already has a dead letter, it
+// returns an error, and the next owner writes the batch again.
 func (l *slotLog) startOver(ctx context.Context, data int) error {
 	if len(l.active) > data+1 {
 		return errors.New("a record is too large, and the batch record was written before that was known")
@@ -241,7 +241,7 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 	return offsets, nil
 }
 
-// topicOf returns the topic of a stream's records, and creates it if there is none.
+// topicOf returns the topic of a stream's records. It creates the topic if it is missing.
 func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topic, error) {
 	if t := l.streams[s]; t != nil {
 		return t, nil
@@ -269,7 +269,7 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	return l.past.State(ctx, wanted)
 }
 
-// Has reports whether the stream's topic has any record: whose they are only State tells.
+// Has reports whether the stream's topic has any record. Only State shows whose they are.
 func (l *slotLog) Has(ctx context.Context, s *change.Stream) (bool, error) {
 	starts, ends, err := l.sink.client.Bounds(ctx, change.Topic(l.envelope.Prefix, s.Resource))
 	for p, end := range ends {

@@ -17,7 +17,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// fold reads the whole log, as for a lost checkpoint.
+// fold reads the complete log, as for a lost checkpoint.
 func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.State, map[string]change.Change) {
 	t.Helper()
 	sink := newSink(t, cfg)
@@ -100,7 +100,7 @@ func TestADeadLetterIsFoldedAsItsStub(t *testing.T) {
 	}
 }
 
-// Partitions were added, then the checkpoint was lost, which knew how many are written to: keys stay on their partitions.
+// Partitions were added, then the checkpoint was lost, which knew how many are used. Keys remain on their partitions.
 func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	topic := cfg.TopicPrefix + ".pods"
@@ -131,21 +131,21 @@ func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
 		second.Changes = append(second.Changes, created(fmt.Sprint("pod-", i), 100+i))
 	}
 	mustWrite(t, log, second)
-	at := map[string]int32{}
+	partitionOf := map[string]int32{}
 	for p, records := range r.committed(t, cfg.Brokers, topic) {
 		for _, record := range records {
-			if old, ok := at[string(record.Key)]; ok && old != p {
+			if old, ok := partitionOf[string(record.Key)]; ok && old != p {
 				t.Errorf("%s is on partitions %d and %d", record.Key, old, p)
 			}
-			at[string(record.Key)] = p
+			partitionOf[string(record.Key)] = p
 		}
 	}
-	if partitions := slices.Compact(slices.Sorted(maps.Values(at))); len(partitions) != 3 {
+	if partitions := slices.Compact(slices.Sorted(maps.Values(partitionOf))); len(partitions) != 3 {
 		t.Errorf("records are on partitions %v", partitions)
 	}
 }
 
-// A deleted topic is noticed although the checkpoint is lost as well.
+// A deleted topic is noticed even if the checkpoint is lost, too.
 func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -159,8 +159,8 @@ func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
 	}
 }
 
-// A broker answers that a transaction has ended before all partitions have its marker. What another slot has written so is in the
-// log, and in the state that a lost checkpoint is rebuilt from.
+// A broker answers that a transaction has ended before all partitions have its marker. Another slot's records of that transaction
+// are in the log, and in the state from which a lost checkpoint is rebuilt.
 func TestTheStateHasWhatEndsWhileItIsRead(t *testing.T) {
 	c := fakeCluster(t)
 	cfg := newConfig(t, c.ListenAddrs())
@@ -179,7 +179,7 @@ func TestTheStateHasWhatEndsWhileItIsRead(t *testing.T) {
 	})
 	c.ControlKey(int16(kmsg.ListOffsets), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		if r.(*kmsg.ListOffsetsRequest).IsolationLevel == 1 { // where the transactions end that have ended
+		if r.(*kmsg.ListOffsetsRequest).IsolationLevel == 1 { // the stable ends
 			once.Do(func() { close(asked) })
 		}
 		return nil, nil, false
@@ -195,8 +195,8 @@ func TestTheStateHasWhatEndsWhileItIsRead(t *testing.T) {
 	mustDo(t, <-written)
 }
 
-// Partitions were added, and the checkpoint of two slots is lost, of which one has no key in the topic: both go on with the number of before,
-// as the log says, or if its control records are gone, as the keys of the other slot show.
+// Partitions were added, and the checkpoint of two slots is lost. One slot has no key in the topic. Both go on with the former
+// number, which is in the log. If its control records are gone, the keys of the other slot show it.
 func TestPartitionsAddedBeforeASlotWithoutKeysIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for _, expired := range []bool{false, true} {

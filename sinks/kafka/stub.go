@@ -11,14 +11,14 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// stub says what is left out of a record that was not accepted.
+// stub says what is left out of a refused record.
 type stub struct {
 	letter change.DeadLetter
 	omits  int // 1: the object after the change, 2: both images
 }
 
-// TooLarge writes the whole record to the dead-letter topic, in parts, and puts a stub in the place of the object after the
-// change. The object before it is what the log has in an earlier record, and so it is replaced only if the record is refused again.
+// TooLarge writes the complete record to the dead-letter topic, in parts, and replaces the object after the change by a stub. The
+// before-image is already in the log, in an earlier record. So it is replaced only if the record is refused again.
 func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int32, size int, cause error) error {
 	if raised, err := l.raised(ctx, p.Topic, cause); raised || err != nil {
 		return err
@@ -27,7 +27,7 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 	s := l.stubs[index]
 	if s == nil {
 		s = &stub{letter: change.DeadLetter{ID: c.ID(), Error: cause.Error()}}
-		if err := l.writeWhole(ctx, topic, index, s.letter); err != nil {
+		if err := l.writeDeadLetter(ctx, topic, index, s.letter); err != nil {
 			return l.refusedLetter(topic, fmt.Errorf("write dead letter %s: %w", s.letter.ID, err))
 		}
 		l.sink.cfg.Logger.Warn("a record is too large or refused; the dead-letter topic has it, and its topic has a stub",
@@ -47,7 +47,8 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 	return err
 }
 
-// raised reports whether somebody has raised the topic's limit since it was read. A record that the broker itself has refused is not tried again.
+// raised reports whether somebody has raised the topic's limit since it was read. It returns false for a record that the broker
+// itself has refused.
 func (l *slotLog) raised(ctx context.Context, t *producer.Topic, cause error) (bool, error) {
 	if !fault.Is[producer.LimitError](cause) {
 		return false, nil
@@ -56,30 +57,30 @@ func (l *slotLog) raised(ctx context.Context, t *producer.Topic, cause error) (b
 	return err == nil && t.Raise(limit), err
 }
 
-// omitAfter replaces the object after a change by its stub, in the batch: so the checkpoint gets what the log has, and the object's
-// next change has that before it, whether it is in this batch or a later one.
+// omitAfter replaces the object after a change by its stub, in the batch. So the checkpoint gets what the log has. It is also the
+// before-image of the object's next change, in this batch or a later one.
 func (l *slotLog) omitAfter(index int32) error {
 	c := &l.batch.Changes[index]
-	whole := c.After
-	stub, err := change.Stub(whole)
+	image := c.After
+	stub, err := change.Stub(image)
 	if err != nil {
 		return err
 	}
 	c.After = stub
 	for i := index + 1; int(i) < len(l.batch.Changes); i++ {
-		if next := &l.batch.Changes[i]; len(next.Before) == len(whole) && &next.Before[0] == &whole[0] {
+		if next := &l.batch.Changes[i]; len(next.Before) == len(image) && &next.Before[0] == &image[0] {
 			next.Before = stub
 		}
 	}
 	return nil
 }
 
-// writeWhole writes a record as Debezium's JSON to the dead-letter topic, whatever the encoding of its own topic.
-func (l *slotLog) writeWhole(ctx context.Context, topic string, index int32, dead change.DeadLetter) error {
+// writeDeadLetter writes a record as Debezium's JSON to the dead-letter topic, whatever the encoding of its own topic.
+func (l *slotLog) writeDeadLetter(ctx context.Context, topic string, index int32, dead change.DeadLetter) error {
 	c := &l.batch.Changes[index]
 	v := l.envelope.Value(nil, c, nil)
 	d := &letter{key: l.key(index), time: c.Time.UnixMilli(), headers: l.changeHeaders(c, c.Op.String(), dead.ID).Shared(),
-		whole: v.AppendTo(make([]byte, 0, v.Len()))}
+		value: v.AppendTo(make([]byte, 0, v.Len()))}
 	recordbatch.AddHeader(&d.headers, change.HeaderTopic, topic)
 	recordbatch.AddHeader(&d.headers, change.HeaderReason, dead.Error)
 	return l.writeLetter(ctx, d)

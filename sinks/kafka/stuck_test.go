@@ -11,7 +11,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// heard keeps what the sink reports.
+// heard collects what the sink reports.
 type heard struct {
 	sinks.NoObserver
 	stuck chan error
@@ -19,7 +19,7 @@ type heard struct {
 
 func (h *heard) SinkStuck(err error) { h.stuck <- err }
 
-// A request that is retried for long is reported with a hint, and so is its end.
+// A request that is retried for a long time is reported with a hint, and so is its end.
 func TestRetriedErrorsAreReported(t *testing.T) {
 	for _, tc := range []struct {
 		err  *kerr.Error
@@ -37,21 +37,21 @@ func TestRetriedErrorsAreReported(t *testing.T) {
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			mustWrite(t, log, lives(1, 3, 2))
 			faults := c.Fault(fault(tc.key, tc.err, -1))
-			told := make(chan error, 1)
+			reported := make(chan error, 1)
 			go func() { // the fault lasts until it is reported
 				late, cancel := servers.Patient(t.Context())
 				defer cancel()
 				select {
 				case err := <-h.stuck:
-					told <- err
+					reported <- err
 				case <-late.Done():
-					told <- nil
+					reported <- nil
 				}
 				faults.Remove()
 			}()
 			second := lives(2, 3, 2)
 			mustWrite(t, log, second)
-			if err := <-told; err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := <-reported; err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("it reported %v, want %q", err, tc.want)
 			}
 			if len(h.stuck) != 1 {

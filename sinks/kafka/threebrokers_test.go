@@ -14,8 +14,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// What people do with a cluster of three brokers, three replicas and min.insync.replicas=2, while slots write by both protocols: they upgrade
-// its release, move its partitions, lose a disk, and restart one broker after another. Every batch is in the log once.
+// Operators work on a cluster of three brokers, three replicas and min.insync.replicas=2, while slots write by both protocols.
+// They upgrade its release, move its partitions, lose a disk, and restart one broker after another. Every batch is in the log
+// once.
 func TestSlowThreeBrokers(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -63,7 +64,7 @@ func TestSlowThreeBrokers(t *testing.T) {
 	})
 }
 
-// threeBrokers starts a real cluster of the release before. Each broker has two disks.
+// threeBrokers starts a real cluster of the previous release. Each broker has two disks.
 func threeBrokers(t *testing.T) (brokers []*servers.Kafka, seeds []string) {
 	t.Helper()
 	three := map[string]string{"default.replication.factor": "3", "min.insync.replicas": "2", "transaction.state.log.replication.factor": "3",
@@ -100,7 +101,7 @@ func byBothProtocols(t *testing.T, seeds []string, breaks func(await func(n int)
 	})
 }
 
-// awaitReplicas waits until each partition has all its replicas in sync, as who restarts brokers should.
+// awaitReplicas waits until each partition has all its replicas in sync, as recommended between restarts.
 func awaitReplicas(t *testing.T, admin *kadm.Client) {
 	t.Helper()
 	servers.Await(t, "all replicas to be in sync", func() (bool, error) {
@@ -111,7 +112,7 @@ func awaitReplicas(t *testing.T, admin *kadm.Client) {
 	})
 }
 
-// raiseFeatures ends an upgrade: the cluster uses what the new release brings.
+// raiseFeatures ends an upgrade: the cluster uses the new release's features.
 func raiseFeatures(t *testing.T, admin *kadm.Client, seeds []string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(seeds...))
@@ -132,7 +133,7 @@ func raiseFeatures(t *testing.T, admin *kadm.Client, seeds []string) {
 	}
 }
 
-// reassign moves every partition, those of __transaction_state too, to these brokers, and waits until they are there.
+// reassign moves every partition, including those of __transaction_state, to these brokers, and waits until they are there.
 func reassign(t *testing.T, admin *kadm.Client, to []int32) {
 	t.Helper()
 	topics, err := admin.ListTopicsWithInternal(servers.Context(t))
@@ -149,7 +150,7 @@ func reassign(t *testing.T, admin *kadm.Client, to []int32) {
 	mustDo(t, err)
 }
 
-// awaitOffline waits until replicas are offline, which their disk has taken with it.
+// awaitOffline waits until the replicas on a lost disk are offline.
 func awaitOffline(t *testing.T, admin *kadm.Client) {
 	t.Helper()
 	servers.Await(t, "replicas to be offline", func() (bool, error) {

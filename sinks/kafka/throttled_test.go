@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A quota of the client holds it up for longer than a request may take. The log names the quota, and every change is written once.
+// A client's quota delays it for longer than a request may take. The log names the quota, and every change is written once.
 func TestAQuotaIsNamed(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)

@@ -10,7 +10,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// tombstoneOps are the ops that tombstones have in their headers: now, and in logs of older versions.
+// tombstoneOps are the ops in the headers of tombstones: now, and in logs of older versions.
 var tombstoneOps = []string{change.OpTombstone, "d"}
 
 // Compaction can leave nothing of an object but its tombstone.

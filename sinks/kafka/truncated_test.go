@@ -12,9 +12,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A broker has lost the last transaction of a partition, as after an unclean election. The transaction that the next write
-// begins there is aborted, and its marker gets the offset of a lost record: the partition is as long as the checkpoint says.
-// The loss is told all the same, whether the process lives on or was killed in its write.
+// A broker has lost the last transaction of a partition, as after an unclean election. The transaction of the next write there is
+// aborted, and its marker gets the offset of a lost record. So the partition is as long as the checkpoint says. The loss is
+// reported anyway, whether the process lives on or was killed in its write.
 func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 	t.Parallel()
 	broker := servers.LendKafka(t)
@@ -62,8 +62,8 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 	}
 }
 
-// Without transactions nothing takes back what was written behind a loss. Of an owner's first records in a partition the broker takes
-// whatever comes, so the end is compared before.
+// Without transactions, what was written after a loss can't be taken back. The broker accepts any first records of an owner in a
+// partition, so the end is compared before.
 func TestNothingIsWrittenBehindALoss(t *testing.T) {
 	t.Parallel()
 	broker := servers.LendKafka(t)
@@ -83,8 +83,8 @@ func TestNothingIsWrittenBehindALoss(t *testing.T) {
 	}
 }
 
-// cutOff loses the last writes of a topic of one partition, as an unclean election does. All transactions are complete before: by
-// protocol 2 a coordinator that finds one half ended at its start may never end it (KAFKA-19999).
+// cutOff removes the last writes of a topic with one partition, like an unclean election. All transactions are complete before.
+// By protocol 2 a coordinator may never end one that it finds half ended at its start (KAFKA-19999).
 func cutOff(t *testing.T, broker *servers.Kafka, topic string, writes int) {
 	t.Helper()
 	r := newReader(t, broker.Brokers)
@@ -100,11 +100,11 @@ func cutOff(t *testing.T, broker *servers.Kafka, topic string, writes int) {
 	mustDo(t, broker.Start(servers.Context(t)))
 }
 
-// firstOnly leaves one change in a batch.
+// firstOnly leaves only the first change in a batch.
 func firstOnly(b *change.Batch) { b.Changes = b.Changes[:1] }
 
-// Another slot has filled the offsets of lost records. They are missed, though the slot's last batches have no record there, and in a
-// batch that the checkpoint does not have yet.
+// Another slot has filled the offsets of lost records. The loss is found, although the slot's last batches have no record there.
+// It is also found in a batch that the checkpoint does not have yet.
 func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 	t.Parallel()
 	broker := servers.LendKafka(t)
@@ -137,8 +137,9 @@ func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 	}
 }
 
-// Records are removed from the beginning of a topic, while the log is open or not: the next owner is told that the log has lost records of
-// that topic, also if its checkpoint is lost, until it has recorded the loss. Where a topic begins when it is first written to is no loss.
+// Records are removed from the beginning of a topic, while the log is open or not. The next owner learns that the log has lost
+// records of that topic, also if its checkpoint is lost, until it has recorded the loss. A start at which a topic is first
+// written is no loss.
 func TestRecordsAreRemovedFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -146,9 +147,9 @@ func TestRecordsAreRemovedFromTheBeginning(t *testing.T) {
 	remove := func() { removeRecords(t, cfg.Brokers, topic) }
 	lost := func() string {
 		t.Helper()
-		kept, err := openReader(t, cfg).Retained(servers.Context(t), []string{"pods"})
+		retained, err := openReader(t, cfg).Retained(servers.Context(t), []string{"pods"})
 		mustDo(t, err)
-		return kept["pods"].Lost
+		return retained["pods"].Lost
 	}
 	proof := func(b *change.Batch) {
 		b.Controls = append(b.Controls, change.ProofControl("pods", "1", &change.Proof{}))

@@ -16,7 +16,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The control topic is created with one partition; if it has more, each slot uses one of them.
+// The control topic is created with one partition. If it has more, each slot uses one of them.
 func TestTheControlTopicHasOnePartition(t *testing.T) {
 	for made, want := range map[int][]int32{0: {0}, 6: {0, 1}} {
 		cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -47,7 +47,7 @@ func TestTheControlTopicHasOnePartition(t *testing.T) {
 	}
 }
 
-// Brokers that have just started do not know a topic for a while. It is not taken for lost, nor for new.
+// Brokers that have just started do not know a topic for a while. It counts neither as lost nor as new.
 func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	t.Parallel()
 	c := fakeCluster(t)
@@ -67,7 +67,7 @@ func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	first := lives(1, 3, 2)
 	known := mustWrite(t, log, first)
 	blind := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: cfg.TopicPrefix + ".pods", Err: kerr.UnknownTopicOrPartition, Count: -1})
-	sighted := time.AfterFunc(8*time.Second, blind.Remove) // longer than a topic is looked for
+	sighted := time.AfterFunc(8*time.Second, blind.Remove) // longer than a missing topic is searched
 	defer sighted.Stop()
 	next, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
 	if len(recovered) > 0 {
@@ -84,7 +84,7 @@ func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	}
 }
 
-// A leader has records that it does not return, since they wait for a replica that is away. They are not taken for lost.
+// A leader has records that it does not return, since they wait for an absent replica. They do not count as lost.
 func TestRecordsThatAreNotReplicatedYetAreNotLost(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -108,7 +108,7 @@ func TestRecordsThatAreNotReplicatedYetAreNotLost(t *testing.T) {
 	}
 }
 
-// hidden is the answer to a fetch of records that are not replicated yet.
+// hidden returns the answer to a fetch of records that are not replicated yet.
 func hidden(req *kmsg.FetchRequest) kmsg.Response {
 	res := req.ResponseKind().(*kmsg.FetchResponse)
 	for _, rt := range req.Topics {

@@ -10,8 +10,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A right is withdrawn while a slot writes. The error names the command that grants it again, and once that was run the slot goes on: the log
-// has every change once.
+// rightsWithdrawn withdraws rights while a slot writes. The error names the command that grants the right again. After that
+// command the slot goes on, and the log has every change once.
 func rightsWithdrawn(t *testing.T, broker *servers.Kafka) {
 	ops := func(all ...kadm.ACLOperation) []kadm.ACLOperation { return all }
 	all := ops(kadm.OpRead, kadm.OpWrite, kadm.OpCreate)

@@ -19,7 +19,7 @@ var _ sinks.AuditLog = (*Sink)(nil)
 const addAudit = `insert into kubecdc_log.audit select $1, r.* from unnest($2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[],
 	$7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::int[], $14::text[]::json[]) r on conflict do nothing`
 
-// WriteAudit is one statement. It adds rows in the order of their ids, so that two replicas wait for each other in no circle.
+// WriteAudit is one statement. It adds rows in the order of their ids, so that two replicas can't deadlock.
 func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	return s.db.Fail("write audit records", err)
 }
 
-// dropAudit removes records that are older than the history of all clusters, a few at a time.
+// dropAudit removes records that are older than the history of all clusters, a limited number at a time.
 func (s *Sink) dropAudit(ctx context.Context) error {
 	const drop = `delete from kubecdc_log.audit where ctid = any(array(select ctid from kubecdc_log.audit where received < (
 		select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters) limit 5000))`
@@ -69,15 +69,15 @@ func (s *Sink) dropAudit(ctx context.Context) error {
 
 // Audits implements sinks.Reader.
 func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
-	of, err := r.auditCoverage(ctx)
-	if err != nil || of.Since.IsZero() {
-		return of, err
+	coverage, err := r.auditCoverage(ctx)
+	if err != nil || coverage.Since.IsZero() {
+		return coverage, err
 	}
-	const look = `select record from kubecdc_log.audit where cluster = $1 and ($2::text[] is null or resource = any($2))
+	const query = `select record from kubecdc_log.audit where cluster = $1 and ($2::text[] is null or resource = any($2))
 		and ($3 = '' or namespace = $3) and ($4 = '' or name in ($4, '')) and received >= $5`
 	var text []byte
 	args := []any{r.cluster, q.Resources, q.Namespace, q.Name, q.Since}
-	return of, r.db.Each(ctx, "read the audit records", look, args, []any{&text}, func() error {
+	return coverage, r.db.Each(ctx, "read the audit records", query, args, []any{&text}, func() error {
 		var record audit.Record
 		if err := json.Unmarshal(text, &record); err != nil {
 			return err
@@ -86,11 +86,11 @@ func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	})
 }
 
-// auditCoverage finds the first and the last id, which begin with the times.
+// auditCoverage finds the first and the last id. Ids begin with the times.
 func (r *Reader) auditCoverage(ctx context.Context) (c audit.Coverage, err error) {
 	var first, last *string
-	const look = `select min(id), max(id) from kubecdc_log.audit where cluster = $1`
-	err = pgdb.Querier{DB: r.db}.Row(ctx, look, []any{r.cluster}, &first, &last)
+	const query = `select min(id), max(id) from kubecdc_log.audit where cluster = $1`
+	err = pgdb.Querier{DB: r.db}.Row(ctx, query, []any{r.cluster}, &first, &last)
 	for _, text := range []*string{first, last} {
 		if err == nil && text != nil {
 			var id audit.ID

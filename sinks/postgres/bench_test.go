@@ -12,8 +12,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// BenchmarkWrite writes batches of 1,000 updates with bodies of 4 KB, before and after. What counts is
-// changes/cpu-s: how many a second of this process's CPU pays for; the server's CPU is not in it.
+// BenchmarkWrite writes batches of 1,000 updates with bodies of 4 KB, before and after. Compare changes/cpu-s, the changes for
+// each second of this process's CPU time. The server's CPU time is not included.
 func BenchmarkWrite(b *testing.B) {
 	sink := open(b, servers.SharedPostgres(b).URL, servers.UniqueName())
 	defer sink.Close()

@@ -10,7 +10,7 @@ import (
 
 type changeRow struct {
 	*change.Change
-	last bool // whether it is the last change of its object in the batch
+	last bool // this is the last change of its object in the batch
 }
 
 var changeColumns = []pgdb.Column[changeRow]{
@@ -30,7 +30,7 @@ var changeColumns = []pgdb.Column[changeRow]{
 	pgdb.NewColumn("change_before", pgdb.TypeJSON, func(r changeRow) []byte { return r.Before }),
 	pgdb.NewColumn("change_after", pgdb.TypeJSON, func(r changeRow) []byte { return r.After }),
 	pgdb.NewColumn("change_last", pgdb.TypeBool, func(r changeRow) bool { return r.last }),
-	pgdb.NewColumn("change_happened", pgdb.TypeTimestamptz, func(r changeRow) time.Time { at, _ := r.Happened(); return at }),
+	pgdb.NewColumn("change_happened", pgdb.TypeTimestamptz, func(r changeRow) time.Time { happened, _ := r.Happened(); return happened }),
 	pgdb.NewColumn("change_happened_from", pgdb.TypeText, func(r changeRow) string { _, from := r.Happened(); return string(from) }),
 	pgdb.NewColumn("change_managers", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Provenance.Managers) }),
 	pgdb.NewColumn("change_fields_changed", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Provenance.Fields) }),
@@ -38,7 +38,7 @@ var changeColumns = []pgdb.Column[changeRow]{
 
 type controlRow struct {
 	*change.Control
-	record []byte // all of it, as JSON
+	record []byte // the record in full, as JSON
 }
 
 var controlColumns = []pgdb.Column[controlRow]{
@@ -54,12 +54,12 @@ var deadLetterColumns = []pgdb.Column[*change.Malformed]{
 	pgdb.NewColumn("letter_body", pgdb.TypeBytea, func(m *change.Malformed) []byte { return append([]byte{}, m.Bytes...) }),
 }
 
-// batchRows are the rows of one batch. They are used again for the next one.
+// batchRows are the rows of one batch. Their memory is used again for the next one.
 type batchRows struct {
 	changes  *pgdb.Rows[changeRow]
 	controls *pgdb.Rows[controlRow]
 	letters  *pgdb.Rows[*change.Malformed]
-	last     map[objectKey]int // the last change of each object in the batch
+	last     map[objectKey]int // each object's last change in the batch
 }
 
 func newBatchRows() *batchRows {

@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// changeKey is where a change is.
+// changeKey is the key of a change.
 type changeKey struct {
 	slot, n      int
 	epoch, batch int64
@@ -22,15 +22,16 @@ type changeKey struct {
 
 const (
 	lastAtOnce = 1000
-	// clocksDiffer is by how much the exporter's clock may be ahead of the database's. An object that was seen to change so long after the
-	// oldest partition began has a change there, or in a later one.
+	// clocksDiffer is by how much the exporter's clock may be ahead of the database's. If an object's last change was observed so
+	// long after the oldest partition began, the change is in that partition or in a later one.
 	clocksDiffer = time.Hour
 )
 
-// last goes from partition to partition, the oldest first. Of each the database finds the last change of every name, without its states:
-// what is transferred and held grows with the objects, and not with the changes. The states of those that live are then read by key.
+// last reads the partitions, the oldest first. In each one, the database finds every name's last change, without its states. So
+// the amount of data depends on the number of objects and not on the number of changes. The states of the living objects are then
+// read by key.
 func (s *scan) last(ctx context.Context) error {
-	since, err := s.reader.keptSince(ctx)
+	since, err := s.reader.retainedSince(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,9 +69,9 @@ func (s *scan) last(ctx context.Context) error {
 	return nil
 }
 
-// living are the last changes of the objects of a resource that the changes do not say are deleted, in the order of the log.
+// living returns the last changes of a resource's objects, except of those that a change has deleted, in the order of the log.
 func (r *Reader) living(ctx context.Context, resource string) ([]changeKey, error) {
-	const look = `select distinct on (namespace, name) * from (
+	const query = `select distinct on (namespace, name) * from (
 			select distinct on (c.namespace, c.name, c.slot) c.namespace, c.name, c.slot, c.epoch, c.batch, c.n, c.written, c.op
 				from kubecdc_log.changes c
 			where c.cluster = $1 and c.api_group = $2 and c.resource = $3 and c.written >= $4 and c.written < $5
@@ -87,7 +88,7 @@ func (r *Reader) living(ctx context.Context, resource string) ([]changeKey, erro
 		var k changeKey
 		var op string
 		began := time.Now()
-		err := r.db.Each(ctx, "find the last changes of objects", look, []any{r.cluster, group, plural, p[0], p[1]},
+		err := r.db.Each(ctx, "find the last changes of objects", query, []any{r.cluster, group, plural, p[0], p[1]},
 			[]any{&name[0], &name[1], &k.slot, &k.epoch, &k.batch, &k.n, &k.written, &op}, func() error {
 				if op == change.Delete.String() {
 					delete(live, name)
@@ -97,7 +98,7 @@ func (r *Reader) living(ctx context.Context, resource string) ([]changeKey, erro
 				return nil
 			})
 		if err == nil {
-			err = wait.For(ctx, time.Since(began)) // half of the time is left to others
+			err = wait.For(ctx, time.Since(began)) // leaves half of the time to others
 		}
 		if err != nil {
 			return nil, err
@@ -108,18 +109,18 @@ func (r *Reader) living(ctx context.Context, resource string) ([]changeKey, erro
 	}), nil
 }
 
-// partitions are the spans of time of the partitions of changes, the oldest first.
+// partitions returns the time ranges of the partitions of changes, the oldest first.
 func (r *Reader) partitions(ctx context.Context) (all [][2]time.Time, err error) {
-	const look = `select lower, upper from kubecdc_log.partitions where parent = 'changes' and lower is not null order by lower`
+	const query = `select lower, upper from kubecdc_log.partitions where parent = 'changes' and lower is not null order by lower`
 	var p [2]time.Time
-	err = r.db.Each(ctx, "list the partitions of the log", look, nil, []any{&p[0], &p[1]}, func() error {
+	err = r.db.Each(ctx, "list the partitions of the log", query, nil, []any{&p[0], &p[1]}, func() error {
 		all = append(all, p)
 		return nil
 	})
 	return all, err
 }
 
-// byKeys visits changes that are found by their keys.
+// byKeys visits the changes with some keys.
 func (s *scan) byKeys(ctx context.Context, keys []changeKey) error {
 	const from = ` from unnest($2::int[], $3::bigint[], $4::bigint[], $5::int[], $6::timestamptz[]) as g (slot, epoch, batch, n, written)
 		cross join lateral (select * from kubecdc_log.changes where (cluster, slot, epoch, batch, n, written) =

@@ -17,10 +17,10 @@ type slotLog struct {
 	reader  *Reader
 	slot    int
 	epoch   int64
-	restart bool // the tail was lost: the first batch follows the checkpoint's, not the log's
-	at      tail // where the slot's log stood when this owner opened it
+	restart bool // the tail was lost: the first batch follows the checkpoint's and not the log's
+	opened  tail // the end of the slot's log when this owner opened it
 	rows    *batchRows
-	counted storedBatch        // the last batch whose changes were counted; zero: the next one is the first
+	counted storedBatch        // the last batch whose changes were counted, or zero to start with the first one
 	end     context.CancelFunc // ends maintain
 }
 
@@ -33,8 +33,8 @@ func (l *slotLog) startMaintenance() {
 var errStale = errors.New("the log's last batch is not the one before: it has this batch already, or has lost that one, as after a " +
 	"failover to a standby that was behind; the next session finds out which")
 
-// Write sends the whole batch in one statement and one round trip: see write_batch in the migrations. It returns no offsets: the
-// tables have none.
+// Write sends the full batch in one statement and one round trip: see write_batch in the migrations. It returns no offsets, since
+// the tables have none.
 func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	answer, err := l.write(ctx, b)
 	switch {
@@ -51,7 +51,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 }
 
 func (l *slotLog) write(ctx context.Context, b *change.Batch) (answer string, err error) {
-	positions, err := json.Marshal(append([]change.Position{}, b.Positions...)) // an array, if it is an empty one
+	positions, err := json.Marshal(append([]change.Position{}, b.Positions...)) // an array, even if it is empty
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +64,7 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (answer string, er
 	})...)
 }
 
-// Close ends the maintenance of the tables. Between batches the log holds nothing else.
+// Close ends the maintenance of the tables. Between batches, the log has nothing else to close.
 func (l *slotLog) Close() error {
 	l.end()
 	return nil

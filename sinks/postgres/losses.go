@@ -10,17 +10,21 @@ import (
 	"kubecdc/sinks"
 )
 
-// The tables lack what batches have put there if somebody has removed rows, or restored a part of the tables. counts has how many objects
-// of each stream there are by all batches, and batches how many changes each batch has. To count all changes takes long: a reader and a new
-// owner count those of the first batch in each partition, and with each proof the owner counts those of the next batches. A batch does not
-// tell of which streams it lacks changes: of all of the slot, unless objects are missing, which tells.
+// The tables may lack what batches have written, if somebody has removed rows or restored a part of the tables. The table counts
+// has the number of objects of each stream after all batches. The table batches has the number of changes in each batch.
+//
+// Counting all changes would take long. So a reader and a new owner only count in the first batch of each partition. With each
+// proof, the owner counts in some of the batches that follow. If a batch lacks changes, it is unknown of which streams. Then all
+// streams of the slot count as losing changes, unless the missing objects show which ones do.
 
-// fewerObjects selects the streams of some resources (null: of all) of which objects has another number of rows than counts says.
+// fewerObjects selects the streams of some resources whose number of rows in objects is not the one in counts. If the parameter
+// is null, it selects from all.
 const fewerObjects = `select k.stream, k.objects, n.found from kubecdc_log.counts k cross join lateral (
 		select count(*) as found from kubecdc_log.objects o where o.cluster = k.cluster and o.stream = k.stream) n
 	where k.cluster = $1 and ($2::text[] is null or split_part(split_part(k.stream, '?', 1), '@', 1) = any($2)) and k.objects <> n.found`
 
-// removedObjects says of each stream of some resources (nil: of all) that lacks objects what it lacks.
+// removedObjects says what each stream lacks, for those streams of some resources that lack objects. If resources is nil, it
+// reads all.
 func (r *Reader) removedObjects(ctx context.Context, resources []string) (map[change.StreamID]string, error) {
 	var stream change.StreamID
 	var known, found int64
@@ -32,20 +36,20 @@ func (r *Reader) removedObjects(ctx context.Context, resources []string) (map[ch
 	})
 }
 
-// countedChanges selects batches of a slot (b), with the changes that they have and those that are there. Of what a gap record says nothing
-// else is asked.
+// countedChanges selects batches of a slot (b), with the number of changes that they should have and that they have. Losses that
+// a gap record already covers are left out.
 const countedChanges = `select b.epoch, b.seq, b.changes, (select count(*) from kubecdc_log.changes c
 		where (c.cluster, c.slot, c.epoch, c.batch, c.written) = (b.cluster, b.slot, b.epoch, b.seq, b.written))
 	from kubecdc_log.slots s cross join lateral `
 
-// firstBatches are the first ones with changes in each partition.
+// firstBatches selects the first batches with changes in each partition.
 const firstBatches = countedChanges + `(select f.* from kubecdc_log.partitions p cross join lateral (
 		select * from kubecdc_log.batches where cluster = s.cluster and slot = s.slot and changes > 0 and written > s.recorded
 			and written >= p.lower and written < p.upper order by epoch, seq limit 1) f
 		where p.parent = 'batches' and p.upper > s.recorded) b
 	where s.cluster = $1 and s.slot = $2`
 
-// nextBatches are those that follow one.
+// nextBatches selects the batches after a given one.
 const nextBatches = countedChanges + `(select * from kubecdc_log.batches where cluster = s.cluster and slot = s.slot and written > s.recorded
 		and (epoch, seq) > ($3, $4) order by epoch, seq limit $5) b
 	where s.cluster = $1 and s.slot = $2 order by b.epoch, b.seq`
@@ -53,10 +57,11 @@ const nextBatches = countedChanges + `(select * from kubecdc_log.batches where c
 // batchesAProof is how many batches are counted with each proof.
 const batchesAProof = 1000
 
-// errCounted ends a reading.
+// errCounted stops a read when a batch that lacks changes was found.
 var errCounted = errors.New("a batch lacks changes")
 
-// removedChanges says what the first batch lacks that lacks changes; empty: none does. It returns the last batch, and how many there were.
+// removedChanges finds the first batch that lacks changes, and says what it lacks. If no batch does, lost is empty. It returns
+// the last batch, and how many batches there were.
 func (r *Reader) removedChanges(ctx context.Context, query string, args ...any) (lost string, last storedBatch, n int, err error) {
 	found := 0
 	err = pgdb.Querier{DB: r.db}.Rows(ctx, query, args, []any{&last.epoch, &last.seq, &last.changes, &found}, func() error {
@@ -73,7 +78,7 @@ func (r *Reader) removedChanges(ctx context.Context, query string, args ...any) 
 	return lost, last, n, err
 }
 
-// removed returns what the tables have lost, of changes those of some slots.
+// removed returns what the tables have lost. Changes are counted for some slots only.
 func (r *Reader) removed(ctx context.Context, slots ...int) (found sinks.Removed, err error) {
 	found.Objects, err = r.removedObjects(ctx, nil)
 	for _, slot := range slots {
@@ -85,7 +90,7 @@ func (r *Reader) removed(ctx context.Context, slots ...int) (found sinks.Removed
 	return found, err
 }
 
-// prove looks for losses with a batch that has proofs.
+// prove finds losses when a batch has proofs.
 func (l *slotLog) prove(ctx context.Context, b *change.Batch) (err error) {
 	proved := sinks.Proved(b)
 	if proved == nil {

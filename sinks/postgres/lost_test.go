@@ -23,7 +23,7 @@ func numbered(epoch int64, seq uint64) *change.Batch {
 	return b
 }
 
-// seqs are the numbers of the batches recovered, each of which must be whole.
+// seqs returns the numbers of the recovered batches, each of which must be complete.
 func seqs(t *testing.T, recovered []sinks.Recovered) (all []uint64) {
 	t.Helper()
 	for _, r := range recovered {
@@ -39,7 +39,7 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 	for _, test := range []struct {
 		damage string
 		from   uint64
-		want   string // what can be recovered
+		want   string // the batches that can be recovered
 		reason string
 	}{
 		{"truncate changes", 1, "[]", "batch 2 has 0 of its 100 changes"},
@@ -60,7 +60,7 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 			}
 			rows(t, url, test.damage)
 			from := sinks.Durable{Seq: test.from}
-			for epoch := int64(2); epoch <= 3; epoch++ { // it is said until something is written
+			for epoch := int64(2); epoch <= 3; epoch++ { // the loss is reported until something is written
 				opened, err := sink.Open(t.Context(), 0, epoch, from)
 				if err != nil {
 					t.Fatal(err)
@@ -78,7 +78,7 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			recovered, _, err := sinktest.Tail(t.Context(), opened) // what is lost of the first batches is said until there is a gap record
+			recovered, _, err := sinktest.Tail(t.Context(), opened) // a loss in the first batches is reported until there is a gap record
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,8 +89,8 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 	}
 }
 
-// A server that fails over to a standby which was behind loses the log's end under an owner that is between two batches. It writes no
-// more, and the next one is told, also one whose rebuild of the checkpoint was interrupted.
+// A failover to a standby that was behind loses the log's end while its owner is between two batches. That owner can't write any
+// more. The next owner gets the loss reported, even if its rebuild of the checkpoint was interrupted.
 func TestALogThatLosesItsEndTakesNoNextBatch(t *testing.T) {
 	url := servers.Database(t)
 	sink := open(t, url, "prod")
@@ -122,7 +122,7 @@ func wantLost(t *testing.T, lost *sinks.LostTailError, err error, reason string)
 	}
 }
 
-// An owner that stops, or loses its network, in the middle of sending a batch must not keep the next one out.
+// An owner that stops, or loses its network, while it sends a batch must not keep the next one out.
 func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	for i := range big.Changes {
 		big.Changes[i].After = []byte(`"` + strings.Repeat("x", 20000) + `"`)
 	}
-	proxy.Slow(10_000) // it takes minutes
+	proxy.Slow(10_000) // takes minutes
 	done := make(chan error, 1)
 	go func() {
 		_, err := log.Write(t.Context(), big)
@@ -152,7 +152,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	defer next.Close()
 	ctx, cancel := servers.Patient(t.Context())
 	defer cancel()
-	for epoch := int64(2); epoch < 100; epoch++ { // while more and more of the other one arrives
+	for epoch := int64(2); epoch < 100; epoch++ { // while more and more of the first owner's batch arrives
 		if _, err := next.Open(ctx, 0, epoch, sinks.Durable{}); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestKillOfTheServerKeepsAllOfABatchOrNothing(t *testing.T) {
 	}
 }
 
-// killWhileWriting gives the last batch whose writing was acknowledged.
+// killWhileWriting returns the last batch whose write was acknowledged.
 func killWhileWriting(t *testing.T, server *servers.Postgres, log sinks.Log, epoch int64, seq uint64) uint64 {
 	t.Helper()
 	started, failed := make(chan struct{}), make(chan error, 1)
@@ -205,7 +205,7 @@ func killWhileWriting(t *testing.T, server *servers.Postgres, log sinks.Log, epo
 		}
 	}()
 	<-started
-	time.Sleep(time.Duration(epoch) * 500 * time.Microsecond) // chooses where in the write the kill falls
+	time.Sleep(time.Duration(epoch) * 500 * time.Microsecond) // determines where in the write the kill happens
 	server.Kill()
 	<-failed
 	return seq
@@ -213,7 +213,7 @@ func killWhileWriting(t *testing.T, server *servers.Postgres, log sinks.Log, epo
 
 func wantAllOrNothing(t *testing.T, url string, sink *postgres.Sink, from, known uint64) (last uint64) {
 	t.Helper()
-	if _, recovered := openTail(t, sink, 1, int64(known), sinks.Durable{}); len(recovered) > 0 { // any slot: connects anew
+	if _, recovered := openTail(t, sink, 1, int64(known), sinks.Durable{}); len(recovered) > 0 { // any slot will do: this connects again
 		t.Fatalf("%d batches", len(recovered))
 	}
 	wantRows(t, url, `select count(*) from batches b where (select count(*) from changes c where c.slot = b.slot and c.batch = b.seq) <> 100`, "0")
@@ -227,7 +227,7 @@ func wantAllOrNothing(t *testing.T, url string, sink *postgres.Sink, from, known
 	return last
 }
 
-// A rebuild that loses its connection among the objects says which server it was, and what it read there.
+// If a rebuild loses its connection while it reads the objects, the error names the server, and what was read there.
 func TestAReadOfTheObjectsThatBreaksOffSaysWhatItWas(t *testing.T) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
 	if err != nil {

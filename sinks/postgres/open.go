@@ -12,10 +12,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// Open fences earlier owners of the slot, in a transaction of its own, which waits for a batch that is being written.
+// Open fences earlier owners of the slot in a separate transaction, which waits for a batch that is being written.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
-	at, err := s.fence(ctx, slot, epoch, from)
+	end, err := s.fence(ctx, slot, epoch, from)
 	if fault.Is[*sinks.OtherClusterError](err) || fault.Is[*sinks.NewerEpochError](err) {
 		return nil, err
 	}
@@ -25,12 +25,12 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	log := &slotLog{sink: s, reader: &Reader{s.db, s.cluster}, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
+	log := &slotLog{sink: s, reader: &Reader{s.db, s.cluster}, slot: slot, epoch: epoch, opened: end, rows: newBatchRows()}
 	opened := &sinks.Opened{Log: log, Content: log, Tail: sinks.NoTail}
 	switch {
-	case at.seq < from.Seq: // of a checkpoint that is new too, if its rebuild after such a loss was interrupted
+	case end.seq < from.Seq: // also if the checkpoint is new, because its rebuild after such a loss was interrupted
 		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or restored from "+
-			"a backup, or did the server fail over to a standby that was behind?", at.seq, from.Seq)
+			"a backup, or did the server fail over to a standby that was behind?", end.seq, from.Seq)
 	case from.New:
 	default:
 		removed, err := log.reader.removed(ctx, slot)
@@ -38,7 +38,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			return nil, s.db.Fail(op, err)
 		}
 		opened.Lost = removed.Loss()
-		opened.Last = at.seq
+		opened.Last = end.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 			return log.readTail(ctx, from.Seq, visit)
 		}
@@ -47,16 +47,16 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	return opened, nil
 }
 
-// tail says where a slot's log stands.
+// tail is the end of a slot's log.
 type tail struct {
 	slot  int
-	seq   uint64 // of the last batch
-	epoch int64  // batches of older epochs were given up
+	seq   uint64 // the number of the last batch
+	epoch int64  // batches of older epochs were discarded
 }
 
-// fence raises the slot's epoch, unless the tables are another cluster's, or the slot has this epoch or a higher one.
+// fence raises the slot's epoch. It fails if the tables are another cluster's, or if the slot has this epoch or a higher one.
 func (s *Sink) fence(ctx context.Context, slot int, epoch int64, from sinks.Durable) (tail, error) {
-	var checkpointed *int64 // null where the checkpoint is new: it reads no batch back
+	var checkpointed *int64 // null if the checkpoint is new, because it reads no batch back
 	if seq := int64(from.Seq); !from.New {
 		checkpointed = &seq
 	}
@@ -70,7 +70,8 @@ func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, checkpointed *in
 		if err := s.bindCluster(ctx, tx); err != nil {
 			return err
 		}
-		// Streams move between slots, whose owners have opened them since: what they write comes after all that the log has.
+		// Streams move between slots. The previous slot's owner may have used a later clock, but what is written from now on must
+		// come after everything in the log.
 		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, checkpointed, written) values ($1, $2, $3, coalesce($4, 0),
 				(select coalesce(max(written), '-infinity') + interval '1 microsecond' from kubecdc_log.slots where cluster = $1))
 			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), checkpointed = coalesce($4, s.seq),
@@ -81,30 +82,30 @@ func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, checkpointed *in
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return s.newer(ctx, tx, "slots", t.slot, epoch)
-		case err == nil && first: // if slots was emptied, two batches could have one number
+		case err == nil && first: // if slots was emptied, two batches could get the same number
 			return s.newer(ctx, tx, "batches", t.slot, epoch)
 		}
 		return err
 	})
 }
 
-// newer gives the error that names the highest epoch that a table has of the slot; nil if that is lower than this one.
+// newer returns the error with a table's highest epoch for the slot, or nil if that is lower than this one.
 func (s *Sink) newer(ctx context.Context, tx pgx.Tx, table string, slot int, epoch int64) error {
 	e := &sinks.NewerEpochError{Slot: slot}
-	look := `select coalesce(max(epoch), 0) from kubecdc_log.` + table + ` where cluster = $1 and slot = $2`
-	if err := tx.QueryRow(ctx, look, s.cluster, slot).Scan(&e.Epoch); err != nil || e.Epoch < epoch {
+	query := `select coalesce(max(epoch), 0) from kubecdc_log.` + table + ` where cluster = $1 and slot = $2`
+	if err := tx.QueryRow(ctx, query, s.cluster, slot).Scan(&e.Epoch); err != nil || e.Epoch < epoch {
 		return err
 	}
 	return e
 }
 
-// bindCluster notes the cluster's uid the first time, and compares it later. It updates the history that the cluster asks for.
+// bindCluster stores the cluster's uid the first time, and compares it later. It updates the history that is set for the cluster.
 func (s *Sink) bindCluster(ctx context.Context, tx pgx.Tx) error {
 	if s.uid == "" {
 		return nil
 	}
-	const note = `insert into kubecdc_log.clusters (cluster, uid, history) values ($1, $2, $3) on conflict do nothing`
-	if _, err := tx.Exec(ctx, note, s.cluster, s.uid, interval(s.history)); err != nil {
+	const insert = `insert into kubecdc_log.clusters (cluster, uid, history) values ($1, $2, $3) on conflict do nothing`
+	if _, err := tx.Exec(ctx, insert, s.cluster, s.uid, interval(s.history)); err != nil {
 		return err
 	}
 	if err := s.compare(ctx, tx); err != nil {
@@ -115,7 +116,7 @@ func (s *Sink) bindCluster(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// compare gives *sinks.OtherClusterError where the tables have another cluster of this name.
+// compare returns *sinks.OtherClusterError if the tables have another cluster of this name.
 func (s *Sink) compare(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }) error {
@@ -131,7 +132,7 @@ func (s *Sink) compare(ctx context.Context, db interface {
 		Setting: "KUBECDC_SINK_POSTGRES"}
 }
 
-// VerifyCluster compares as Open does.
+// VerifyCluster makes the same comparison as Open.
 func (s *Sink) VerifyCluster(ctx context.Context, _ int, _ sinks.Durable) error {
 	err := s.compare(ctx, s.db)
 	if fault.Is[*sinks.OtherClusterError](err) {

@@ -13,7 +13,7 @@ import (
 
 const day = 24 * time.Hour
 
-// days is how many days a partition holds. A change is dropped late by less than that, and no query reads many partitions.
+// days is how many days a partition covers. So a change is dropped late by less than that, and no query reads many partitions.
 func (s *Sink) days() int {
 	switch {
 	case s.history <= 14*day:
@@ -31,8 +31,8 @@ func (s *Sink) makePartitions(ctx context.Context) error {
 	})
 }
 
-// maintain makes partitions ahead, and drops those that are older than the history, as long as the log is open. If it fails to
-// make them for as many days as a partition holds, writing fails too; then the slot is opened anew, which makes them.
+// maintain makes partitions ahead, and drops those that are older than the history, as long as the log is open. If it fails for
+// as many days as a partition covers, writing fails too. Then the slot is opened again, which makes the partitions.
 func (l *slotLog) maintain(ctx context.Context) {
 	for pause := l.sink.upkeep / 60; wait.For(ctx, pause) == nil; {
 		pause = l.sink.upkeep
@@ -53,8 +53,8 @@ func (l *slotLog) maintain(ctx context.Context) {
 	}
 }
 
-// oldest selects the next partition to drop, those of batches first. It is never one with a batch that a slot may have to read
-// back. Only the owner of the slot gets an answer.
+// oldest selects the next partition to drop, those of batches first. It never selects one with a batch that a slot may have to
+// read back. It returns nothing if the caller does not own the slot.
 const oldest = `select p.parent, p.name, p.lower, p.upper from kubecdc_log.partitions p
 	where p.upper <= (
 			select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)
@@ -63,8 +63,8 @@ const oldest = `select p.parent, p.name, p.lower, p.upper from kubecdc_log.parti
 			where b.epoch >= s.tail_epoch and b.seq > s.checkpointed and b.written >= p.lower and b.written < p.upper)
 	order by p.upper, p.parent limit 1`
 
-// dropOne drops a partition and gives its name, which is empty if there is none to drop. One owner does so at a time. A long
-// read of the table keeps it from that: then it gives up after half a second, since writers queue behind it.
+// dropOne drops a partition and returns its name, or "" if there is none to drop. Only one owner does so at a time. A long read
+// of the table prevents it. It then gives up after half a second, because writers wait behind it.
 func (l *slotLog) dropOne(ctx context.Context) (name string, err error) {
 	err = pgx.BeginFunc(ctx, l.sink.db, func(tx pgx.Tx) error {
 		var mine bool
@@ -90,14 +90,14 @@ func (l *slotLog) dropOne(ctx context.Context) (name string, err error) {
 	return name, err
 }
 
-// keepPositions keeps the positions that only the batches of a dropped partition have.
+// keepPositions stores the positions that are only in the batches of a partition that is about to be dropped.
 const keepPositions = `insert into kubecdc_log.positions as k (cluster, stream, version, moved, ended, written)
 	select distinct on (cluster, stream) cluster, stream, version, moved, ended, since from (` + moves + `) m
 	where written >= $1 and written < $2 order by cluster, stream,` + latestFirst + `
 	on conflict (cluster, stream) do update set version = excluded.version, moved = excluded.moved, ended = excluded.ended,
 		written = excluded.written where excluded.written >= k.written`
 
-// interval gives the history as a parameter: null is for ever.
+// interval returns the history as a parameter. Null means for ever.
 func interval(history time.Duration) *time.Duration {
 	if history == sinks.Forever {
 		return nil

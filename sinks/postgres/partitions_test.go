@@ -23,12 +23,12 @@ import (
 
 const threeDays = 72 * time.Hour
 
-// era is a log of which the test sets the database's clock: whole days from a Monday at noon.
+// era is a log for which the test sets the database's clock, in days after a Monday at noon.
 type era struct {
-	url  string
-	look string // its URL without a pooler
-	log  bytes.Buffer
-	mu   sync.Mutex
+	url    string
+	direct string // its URL without a pooler
+	log    bytes.Buffer
+	mu     sync.Mutex
 }
 
 func newEra(t *testing.T, database func(testing.TB) string) *era {
@@ -39,7 +39,7 @@ func newEra(t *testing.T, database func(testing.TB) string) *era {
 		t.Fatal(err)
 	}
 	u.Host = servers.SharedPostgres(t).Address
-	e.look = u.String()
+	e.direct = u.String()
 	return e
 }
 
@@ -69,13 +69,13 @@ func (e *era) sink(t *testing.T, cluster string, history time.Duration) *postgre
 // day sets the clock.
 func (e *era) day(t *testing.T, n int) {
 	t.Helper()
-	rows(t, e.look, fmt.Sprintf(`create or replace function kubecdc_log.clock() returns timestamptz language sql
+	rows(t, e.direct, fmt.Sprintf(`create or replace function kubecdc_log.clock() returns timestamptz language sql
 		as 'select timestamptz ''2026-06-01 12:00:00+00'' + interval ''%d days'''`, n))
 }
 
 func (e *era) await(t *testing.T, query string, want ...string) {
 	t.Helper()
-	servers.Await(t, fmt.Sprintf("%s to give %q", query, want), func() (bool, error) { return slices.Equal(rows(t, e.look, query), want), nil })
+	servers.Await(t, fmt.Sprintf("%s to give %q", query, want), func() (bool, error) { return slices.Equal(rows(t, e.direct, query), want), nil })
 }
 
 func numberedOn(stream *change.Stream, seq int, changes ...change.Change) *change.Batch {
@@ -83,7 +83,7 @@ func numberedOn(stream *change.Stream, seq int, changes ...change.Change) *chang
 		Positions: []change.Position{{Stream: stream.ID(), ResourceVersion: change.ResourceVersion(fmt.Sprint(seq))}}}
 }
 
-func TestPartitionsAreMadeAheadAndDroppedWhole(t *testing.T) {
+func TestPartitionsAreMadeAheadAndDropped(t *testing.T) {
 	for name, database := range map[string]func(testing.TB) string{"direct": servers.Database, "behind a pooler": servers.PooledDatabase} {
 		t.Run(name, func(t *testing.T) {
 			e := newEra(t, database)
@@ -93,30 +93,30 @@ func TestPartitionsAreMadeAheadAndDroppedWhole(t *testing.T) {
 			write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{event(deployments, change.Create, "api", "u0", "1"), event(pods, change.Create, "p-1", "u1", "1")},
 				Positions: []change.Position{{Stream: "deployments.apps", ResourceVersion: "77"}},
 				Controls:  []change.Control{{Type: change.ControlSnapshotBegin, Stream: "quiet"}, {Type: change.ControlSnapshotBegin, Stream: "pods"}}})
-			for seq := 2; seq <= 7; seq++ { // one a day
+			for seq := 2; seq <= 7; seq++ { // one batch a day
 				e.day(t, seq-1)
 				write(t, log, numberedOn(pods, seq, event(pods, change.Create, fmt.Sprint("p-", seq), fmt.Sprint("u", seq), fmt.Sprint(seq))))
-				e.await(t, `select max(upper) - clock() >= interval '1 day' from partitions`, "t") // ahead
+				e.await(t, `select max(upper) - clock() >= interval '1 day' from partitions`, "t") // partitions were made ahead
 			}
 			e.await(t, `select parent, count(*), min(name), min(lower) from partitions group by parent order by parent`,
 				"batches|5|batches_20260604|2026-06-04 00:00:00+00", "changes|5|changes_20260604|2026-06-04 00:00:00+00",
 				"control|5|control_20260604|2026-06-04 00:00:00+00")
-			wantRows(t, e.look, `select string_agg(name, ' ' order by name) from changes`, "p-4 p-5 p-6 p-7")
-			wantRows(t, e.look, `select count(*) from objects`, "8")
+			wantRows(t, e.direct, `select string_agg(name, ' ' order by name) from changes`, "p-4 p-5 p-6 p-7")
+			wantRows(t, e.direct, `select count(*) from objects`, "8")
 			if !strings.Contains(e.logged(), "partition=kubecdc_log.changes_20260601") {
 				t.Errorf("what was dropped is not logged:\n%s", e.logged())
 			}
 			wantTailAndPast(t, sink)
 			wantPastRead(t, e.url)
 			wantLast(t, e.url, "p-1 p-2 p-3 p-4 p-5 p-6 p-7")
-			rows(t, e.look, `update objects set time = '2026-06-06 12:00:00+00' where name in ('p-2', 'p-6')`)
-			rows(t, e.look, `delete from changes where name = 'p-6'`)
-			wantLast(t, e.url, "p-1 p-3 p-4 p-5 p-7") // neither p-2 nor p-6 was dropped by then
+			rows(t, e.direct, `update objects set time = '2026-06-06 12:00:00+00' where name in ('p-2', 'p-6')`)
+			rows(t, e.direct, `delete from changes where name = 'p-6'`)
+			wantLast(t, e.url, "p-1 p-3 p-4 p-5 p-7") // p-2 and p-6 were deleted before anything was dropped
 		})
 	}
 }
 
-// wantLast reads which Pods live by the changes alone.
+// wantLast verifies which Pods live, from the changes only.
 func wantLast(t *testing.T, url, want string) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
@@ -137,7 +137,7 @@ func wantLast(t *testing.T, url, want string) {
 	}
 }
 
-// wantPastRead reads a log of which partitions were dropped: the objects that were not changed since, and all kept changes.
+// wantPastRead reads a log of which partitions were dropped: the objects that have not changed since, and all retained changes.
 func wantPastRead(t *testing.T, url string) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
@@ -145,21 +145,21 @@ func wantPastRead(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	at := func(text string) time.Time {
+	parsed := func(text string) time.Time {
 		moment, err := time.Parse(time.RFC3339, text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return moment
 	}
-	kept, err := r.Retained(t.Context(), nil)
-	if since := kept["pods"].Since; err != nil || !since.Equal(at("2026-06-04T00:00:00Z")) {
-		t.Errorf("the log is kept since %s, %v", since, err)
+	retained, err := r.Retained(t.Context(), nil)
+	if since := retained["pods"].Since; err != nil || !since.Equal(parsed("2026-06-04T00:00:00Z")) {
+		t.Errorf("the log is retained since %s, %v", since, err)
 	}
-	if _, err := r.CutAt(t.Context(), at("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotRetained) {
-		t.Errorf("a cut from before what is kept: %v", err)
+	if _, err := r.CutAt(t.Context(), parsed("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotRetained) {
+		t.Errorf("a cut before the history: %v", err)
 	}
-	cut, err := r.CutAt(t.Context(), at("2026-06-05T18:00:00Z"))
+	cut, err := r.CutAt(t.Context(), parsed("2026-06-05T18:00:00Z"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func wantPastRead(t *testing.T, url string) {
 	}
 }
 
-// The oldest changes are dropped while a reader reads: it gets the rest all the same, or is told that it can't.
+// The oldest changes are dropped during a read. The reader gets the rest completely, or an error that says that it can't.
 func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
 	const each = 30
 	e := newEra(t, servers.Database)
@@ -214,15 +214,15 @@ func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
 			changes = append(changes, event(pods, change.Create, fmt.Sprint("p-", n, "-", i), fmt.Sprint("u-", n, "-", i), fmt.Sprint(n*each+i+1)))
 		}
 		write(t, log, numberedOn(pods, seq, changes...))
-		rows(t, e.look, fmt.Sprintf("update kubecdc_log.batches set changes = 3000 where seq = %d", seq)) // a statement reads one such batch, but not two
+		rows(t, e.direct, fmt.Sprintf("update kubecdc_log.batches set changes = 3000 where seq = %d", seq)) // a statement reads one such batch, but not two
 	}
-	kept := func(batch int) {
+	awaitOldest := func(batch int) {
 		e.await(t, `select min(seq), min(batch) from batches, changes`, fmt.Sprintf("%d|%d", batch, batch))
 	}
 	for n := range 7 {
 		batchOf(n+1, n)
 	}
-	kept(4)
+	awaitOldest(4)
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: e.url, Cluster: "prod"})
 	if err != nil {
 		t.Fatal(err)
@@ -232,13 +232,13 @@ func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
 		name      string
 		after     uint64
 		follow    bool
-		meanwhile func() // once the first batch was read
+		meanwhile func() // after the first batch was read
 		read      int    // batches
-		told      bool
+		refused   bool
 	}{
-		{"what was read goes", 3, false, func() { day(7); kept(5) }, 4, false},
-		{"what comes next goes", 4, false, func() { day(9); kept(7) }, 2, true},
-		{"what came later goes", 6, true, func() { batchOf(8, 10); batchOf(9, 14); kept(9) }, 1, true},
+		{"what was read goes", 3, false, func() { day(7); awaitOldest(5) }, 4, false},
+		{"what comes next goes", 4, false, func() { day(9); awaitOldest(7) }, 2, true},
+		{"what came later goes", 6, true, func() { batchOf(8, 10); batchOf(9, 14); awaitOldest(9) }, 1, true},
 	} {
 		read, paused := 0, false
 		q := sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: tc.after}}, Follow: tc.follow, Progress: func(int64, int64) {
@@ -248,13 +248,13 @@ func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
 			}
 		}}
 		err := r.Changes(t.Context(), q, func(*sinks.Logged) error { read++; return nil })
-		if told := errors.Is(err, sinks.ErrNotRetained); told != tc.told || !told && (err != nil || read != tc.read*each) {
+		if refused := errors.Is(err, sinks.ErrNotRetained); refused != tc.refused || !refused && (err != nil || read != tc.read*each) {
 			t.Errorf("%s: %d changes were read: %v", tc.name, read, err)
 		}
 	}
 }
 
-// wantTailAndPast reads back over the edge of a partition, and all of a log of which partitions were dropped.
+// wantTailAndPast reads a tail across the end of a partition, and all of a log of which partitions were dropped.
 func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	t.Helper()
 	log, recovered := openTail(t, sink, 0, 2, sinks.Durable{Seq: 4})
@@ -286,7 +286,7 @@ func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	}
 }
 
-// A slot without an owner has a batch that the checkpoint does not know: its partitions stay until it was read back.
+// A slot without an owner has a batch that the checkpoint does not have. Its partitions are not dropped until it was read back.
 func TestNoPartitionIsDroppedThatASlotMayReadBack(t *testing.T) {
 	e := newEra(t, servers.Database)
 	sink := e.sink(t, "prod", threeDays)
@@ -314,14 +314,14 @@ func TestNoPartitionIsDroppedThatASlotMayReadBack(t *testing.T) {
 	e.await(t, names, "changes_20260606 changes_20260607 changes_20260608")
 }
 
-// A consumer reads for long: what is old stays meanwhile, and nobody waits.
+// While a consumer reads for long, nothing is dropped, and no writer waits.
 func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
 	e := newEra(t, servers.Database)
 	sink := e.sink(t, "prod", threeDays)
 	e.day(t, 0)
 	log := openLog(t, sink, 1)
 	write(t, log, numbered(1, 1))
-	conn, err := pgx.Connect(t.Context(), e.look)
+	conn, err := pgx.Connect(t.Context(), e.direct)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,14 +352,14 @@ func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
 		}
 	}
 	const oldest = `select min(name) from partitions where parent = 'batches'`
-	wantRows(t, e.look, oldest, "batches_20260601")
+	wantRows(t, e.direct, oldest, "batches_20260601")
 	if err := read.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	e.await(t, oldest, "batches_20260604")
 }
 
-// For ever is the default; and of clusters that share the tables, the one that keeps most decides.
+// The default is for ever. If several clusters share the tables, the longest history counts.
 func TestTheLongestHistoryOfAllClustersCounts(t *testing.T) {
 	e := newEra(t, servers.Database)
 	brief, forever := e.sink(t, "brief", threeDays), e.sink(t, "forever", 0)
@@ -373,16 +373,16 @@ func TestTheLongestHistoryOfAllClustersCounts(t *testing.T) {
 	e.await(t, ahead, "t")
 	write(t, log, numbered(1, 3))
 	write(t, log, numbered(1, 4))
-	for _, day := range []int{402, 404} { // what is due is dropped before the second time
+	for _, day := range []int{402, 404} { // everything due is dropped before the second time
 		e.day(t, day)
 		e.await(t, ahead, "t")
 	}
-	wantRows(t, e.look, `select count(*) from changes`, "400")
+	wantRows(t, e.direct, `select count(*) from changes`, "400")
 	openLog(t, e.sink(t, "forever", 200*24*time.Hour), 2).Close()
 	e.await(t, `select count(*) from changes`, "200")
 }
 
-// Where nobody made partitions ahead, as after a pause or a clock that was set ahead, writing fails once.
+// If nobody has made partitions ahead, as after a pause or when a clock was set ahead, writing fails once.
 func TestThePartitionOfNowIsMadeWhenASlotIsOpened(t *testing.T) {
 	e := newEra(t, servers.Database)
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: e.url, Cluster: "prod", ClusterUID: "u"})
@@ -405,10 +405,10 @@ func TestThePartitionOfNowIsMadeWhenASlotIsOpened(t *testing.T) {
 		seq++
 		write(t, log, numbered(epoch, seq))
 	}
-	wantRows(t, e.look, `select count(*) from changes`, "400")
+	wantRows(t, e.direct, `select count(*) from changes`, "400")
 }
 
-// The primary keys have the time in them: numbers must not come twice, even where slots was emptied.
+// The primary keys contain the time. So numbers must not be used twice, even if slots was emptied.
 func TestNumbersAreNotGivenTwice(t *testing.T) {
 	url := servers.Database(t)
 	sink := open(t, url, "prod")

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 func TestContract(t *testing.T) { contract(t, servers.Database) }
 
-// A pooler by transaction keeps nothing of a session from one statement to the next.
+// A pooler with transaction pooling retains nothing of a session between two statements.
 func TestSlowContractBehindAPooler(t *testing.T) {
 	servers.Slow(t)
 	contract(t, servers.OddDatabase)

@@ -23,7 +23,7 @@ type Reader struct {
 
 var _ sinks.ReadCloser = (*Reader)(nil)
 
-// OpenReader connects. Of the configuration it needs URL, PasswordFile and Cluster.
+// OpenReader connects. It needs only URL, PasswordFile and Cluster in the configuration.
 func OpenReader(ctx context.Context, c Config) (*Reader, error) {
 	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile, Schema: schema,
 		Migrations: migrations, ReadOnly: true, Setting: "KUBECDC_SINK_POSTGRES"})
@@ -38,13 +38,13 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// resourceID is sinks' id of a row's resource.
+// resourceID is the id that sinks has for a row's resource.
 const resourceID = `c.resource || case when c.api_group = '' then '' else '.' || c.api_group end`
 
-// Resources skips from one resource to the next in the index of the changes. Streams without changes are found by their beginning, by their
-// position if that was dropped, or by their count.
+// Resources goes from one resource to the next in the index of the changes. It finds streams without changes by the record of their
+// beginning, by their position if that record was dropped, or in the table counts.
 func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
-	const look = `with recursive c as (
+	const query = `with recursive c as (
 			(select resource from kubecdc_log.changes where cluster = $1 order by resource limit 1)
 			union all
 			select (select n.resource from kubecdc_log.changes n where n.cluster = $1 and n.resource > c.resource
@@ -57,36 +57,36 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 			union select stream from kubecdc_log.positions where cluster = $1
 			union select stream from kubecdc_log.counts where cluster = $1) as s order by id`
 	var id string
-	err = r.db.Each(ctx, "list the resources of the log", look, []any{r.cluster}, []any{&id}, func() error {
+	err = r.db.Each(ctx, "list the resources of the log", query, []any{r.cluster}, []any{&id}, func() error {
 		ids = append(ids, id)
 		return nil
 	})
 	return ids, err
 }
 
-// CutAt scans each slot's last batch, and its first one if it has none before the cut.
+// CutAt scans for each slot's last batch, and for its first one if none is before the cut.
 func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	if logged.IsZero() {
 		return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
 	}
-	const look = `select s.slot, coalesce(b.seq, 0), coalesce(b.seq, first.seq, 1) from kubecdc_log.slots s
+	const query = `select s.slot, coalesce(b.seq, 0), coalesce(b.seq, first.seq, 1) from kubecdc_log.slots s
 		left join lateral (select seq from kubecdc_log.batches
 			where cluster = s.cluster and slot = s.slot and written <= $2 order by epoch desc, seq desc limit 1) b on true
 		left join lateral (select seq from kubecdc_log.batches
 			where cluster = s.cluster and slot = s.slot order by epoch, seq limit 1) first on true
 		where s.cluster = $1`
-	cut, err := r.cut(ctx, look, r.cluster, logged)
+	cut, err := r.cut(ctx, query, r.cluster, logged)
 	if errors.Is(err, sinks.ErrNotRetained) {
 		err = fmt.Errorf("%s: %w", logged.UTC().Format(time.RFC3339), err)
 	}
 	return cut, err
 }
 
-func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, error) {
+func (r *Reader) cut(ctx context.Context, query string, args ...any) (sinks.Cut, error) {
 	cut := sinks.Cut{Batches: map[int]uint64{}}
 	var slot int
 	var seq, first uint64
-	err := r.db.Each(ctx, "find the batches of the log", look, args, []any{&slot, &seq, &first}, func() error {
+	err := r.db.Each(ctx, "find the batches of the log", query, args, []any{&slot, &seq, &first}, func() error {
 		if cut.Batches[slot] = seq; seq == 0 && first > 1 {
 			return sinks.ErrNotRetained
 		}
@@ -95,13 +95,13 @@ func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, 
 	return cut, err
 }
 
-// Retained is the same for all resources, but for what is lost. That is counted as a new owner does.
+// Retained is the same for all resources, except for losses, which are counted as a new owner does.
 func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	known, err := r.Resources(ctx)
 	if err != nil {
 		return nil, err
 	}
-	since, err := r.keptSince(ctx)
+	since, err := r.retainedSince(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,20 +113,20 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	return removed.Retained(known, resources, since), r.db.Fail("find out whether the log has lost anything", err)
 }
 
-// keptSince is where the oldest partitions begin, if any was dropped before them.
-func (r *Reader) keptSince(ctx context.Context) (since time.Time, err error) {
-	const look = `select max(p.lower) from (select min(lower) as lower from kubecdc_log.partitions
+// retainedSince returns when the oldest partitions begin, if any before them was dropped.
+func (r *Reader) retainedSince(ctx context.Context) (since time.Time, err error) {
+	const query = `select max(p.lower) from (select min(lower) as lower from kubecdc_log.partitions
 			where parent in ('batches', 'changes') group by parent) p
 		where exists (select from kubecdc_log.slots s cross join lateral (select seq from kubecdc_log.batches
 			where cluster = s.cluster and slot = s.slot order by epoch, seq limit 1) b where s.cluster = $1 and b.seq > 1)`
-	err = pgdb.Querier{DB: r.db}.Row(ctx, look, []any{r.cluster}, &since)
+	err = pgdb.Querier{DB: r.db}.Row(ctx, query, []any{r.cluster}, &since)
 	return since, r.db.Fail("find out since when every change is kept", err)
 }
 
-// Controls makes the batch records of the rows of batches. The times at which batches were written are the order of the log, and slots may
-// share one.
+// Controls makes the batch records from the rows of batches. The log is ordered by the times at which batches were written.
+// Several slots may have the same time.
 func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
-	const look = `select slot, epoch, batch, n, written, 0 as changes, null as positions, record from kubecdc_log.control
+	const query = `select slot, epoch, batch, n, written, 0 as changes, null as positions, record from kubecdc_log.control
 			where cluster = $1 and written >= $2
 		union all
 			select slot, epoch, seq, $3, written, changes, positions, null from kubecdc_log.batches
@@ -138,7 +138,7 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Sp
 	var positions []change.Position
 	var record *change.Control
 	into := []any{&row.Slot, &row.Epoch, &row.Batch, &n, &written, &row.Changes, &positions, &record}
-	return r.db.Each(ctx, "read the control records", look, []any{r.cluster, since, math.MaxInt32}, into, func() error {
+	return r.db.Each(ctx, "read the control records", query, []any{r.cluster, since, math.MaxInt32}, into, func() error {
 		c := record
 		if c == nil {
 			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(),
@@ -150,11 +150,11 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Sp
 	})
 }
 
-// followEvery is how often new batches are asked for.
+// followEvery is how often new batches are polled for.
 const followEvery = 200 * time.Millisecond
 
-// Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch,
-// in the order in which they were written.
+// Changes first visits what is left of partitions that were dropped. It reads one object by its index, and anything else batch by
+// batch, in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := r.scan(q, visit)
 	switch {
@@ -193,42 +193,42 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	}
 }
 
-// pending lists the batches with changes up to a cut that were not read yet, in the order in which they were written.
+// pending lists the batches with changes that were not read yet, up to a cut, in the order in which they were written.
 func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []storedBatch, err error) {
-	const look = `select slot, epoch, seq, written, changes from kubecdc_log.batches
+	const query = `select slot, epoch, seq, written, changes from kubecdc_log.batches
 		where cluster = $1 and slot = $2 and (epoch, seq) > ($3, $4) and seq > $5 and seq <= $6 order by epoch, seq`
 	for slot, end := range to.Batches {
-		at := s.at[slot]
+		last := s.lastRead[slot]
 		after := uint64(0)
 		if s.After != nil {
 			after = s.After.Batches[slot]
 		}
-		if end <= max(after, at.seq) {
+		if end <= max(after, last.seq) {
 			continue
 		}
 		var b storedBatch
-		read, jumped := at.seq, false
-		args := []any{s.reader.cluster, slot, at.epoch, int64(at.seq), int64(after), int64(end)}
+		read, jumped := last.seq, false
+		args := []any{s.reader.cluster, slot, last.epoch, int64(last.seq), int64(after), int64(end)}
 		into := []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}
-		err := s.reader.db.Each(ctx, "list the batches of the log", look, args, into, func() error {
-			if after > 0 && at.seq == 0 && b.seq > after+1 {
+		err := s.reader.db.Each(ctx, "list the batches of the log", query, args, into, func() error {
+			if after > 0 && last.seq == 0 && b.seq > after+1 {
 				return fmt.Errorf("slot %d has no batch %d any more: %w", slot, after+1, sinks.ErrNotRetained)
 			}
-			jumped = jumped || at.seq == read && read > 0 && b.seq > read+1
-			at = b
+			jumped = jumped || last.seq == read && read > 0 && b.seq > read+1
+			last = b
 			if b.changes > 0 {
 				all = append(all, b)
 			}
 			return nil
 		})
-		if err == nil && jumped { // it follows, and numbers are left out where a log lost its end: or were these dropped?
+		if err == nil && jumped { // the log follows it with a gap in the numbers, which a lost end may cause, or dropped batches
 			err = s.holds(ctx, `select exists (select from kubecdc_log.batches where cluster = $1 and slot = $2 and seq <= $3)`,
 				s.reader.cluster, slot, int64(read))
 		}
 		if err != nil {
 			return nil, err
 		}
-		s.at[slot] = at
+		s.lastRead[slot] = last
 	}
 	slices.SortStableFunc(all, func(a, b storedBatch) int { return a.written.Compare(b.written) })
 	return all, nil

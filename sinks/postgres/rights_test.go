@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The rights that docs/security.md grants to a reader are enough to read the log.
+// The rights that docs/security.md grants to a reader are sufficient to read the log.
 func TestAReaderNeedsNoMoreThanSelect(t *testing.T) {
 	database := servers.Database(t)
 	sink := open(t, database, "prod")

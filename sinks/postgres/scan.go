@@ -14,29 +14,29 @@ import (
 
 type scan struct {
 	sinks.Query
-	reader  *Reader
-	images  string // that are read of a change
-	visit   func(*sinks.Logged) error
-	streams streams
-	at      map[int]storedBatch // the last batch of each slot that was read
-	since   time.Time           // where the history began when what is left of earlier times was read
-	read    int64
-	of      int64
+	reader   *Reader
+	images   string // the images of a change that are read
+	visit    func(*sinks.Logged) error
+	streams  streams
+	lastRead map[int]storedBatch // each slot's last batch that was read
+	since    time.Time           // when the history began when what is left of earlier times was read
+	read     int64
+	total    int64
 }
 
-// What may be read of a change.
+// These are the images of a change that may be read.
 const bothImages, lastImage = "c.before, c.after", "null::json, c.after"
 
 func (r *Reader) scan(q sinks.Query, visit func(*sinks.Logged) error) *scan {
-	return &scan{Query: q, reader: r, images: bothImages, visit: visit, streams: streams{}, at: map[int]storedBatch{}}
+	return &scan{Query: q, reader: r, images: bothImages, visit: visit, streams: streams{}, lastRead: map[int]storedBatch{}}
 }
 
-// groupChanges is about how many changes one statement reads. No cursor stays open for long.
+// groupChanges is about how many changes one statement reads. So no cursor is open for long.
 const groupChanges = 5000
 
-// batches reads the batches that follow, up to a cut, in groups.
+// batches reads the next batches in groups, up to a cut.
 func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
-	first := len(s.at) == 0
+	first := len(s.lastRead) == 0
 	all, err := s.pending(ctx, to)
 	if err == nil && first {
 		err = s.still(ctx)
@@ -44,9 +44,9 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 	if err != nil {
 		return err
 	}
-	s.of = s.read
+	s.total = s.read
 	for _, b := range all {
-		s.of += int64(b.changes)
+		s.total += int64(b.changes)
 	}
 	for len(all) > 0 {
 		n, changes := 0, 0
@@ -61,14 +61,14 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 			return err
 		}
 		if s.read += int64(changes); s.Progress != nil {
-			s.Progress(s.read, s.of)
+			s.Progress(s.read, s.total)
 		}
 		all = all[n:]
 	}
 	return ctx.Err()
 }
 
-// group reads batches by their keys. The bounds of written let Postgres leave out other partitions when it plans.
+// group reads batches by their keys. The limits of written let Postgres exclude other partitions when it plans.
 func (s *scan) group(ctx context.Context, batches []storedBatch) error {
 	const from = ` from unnest($2::int[], $3::bigint[], $4::bigint[], $5::timestamptz[]) with ordinality
 			as g (slot, epoch, seq, written, n)
@@ -89,45 +89,46 @@ func (s *scan) group(ctx context.Context, batches []storedBatch) error {
 	return s.rows(ctx, from, " order by g.n, c.n", []any{s.reader.cluster, slots, epochs, seqs, written, first, last}, nil)
 }
 
-// errDropped is of changes that were dropped before they were read.
+// errDropped says that changes were dropped before they were read.
 var errDropped = fmt.Errorf("old changes were dropped before they were read: ask again: %w", sinks.ErrNotRetained)
 
-// has returns an error if a batch was dropped: so were its changes, though later, and those of all batches before it.
+// has returns an error if a batch was dropped. Then its changes are dropped too, maybe later, and so are all batches before it.
 func (s *scan) has(ctx context.Context, b storedBatch) error {
-	const look = `select exists (select from kubecdc_log.batches
+	const query = `select exists (select from kubecdc_log.batches
 		where (cluster, slot, epoch, seq, written) = ($1, $2, $3, $4, $5))`
-	return s.holds(ctx, look, s.reader.cluster, b.slot, b.epoch, int64(b.seq), b.written)
+	return s.holds(ctx, query, s.reader.cluster, b.slot, b.epoch, int64(b.seq), b.written)
 }
 
-// still returns an error if batches after those that are asked for were dropped, or any were since what is left of them was read.
+// still returns an error if batches after the query's first cut were dropped. For a query from the start, it returns one if
+// batches were dropped since what is left of them was read.
 func (s *scan) still(ctx context.Context) error {
 	if s.After == nil {
-		since, err := s.reader.keptSince(ctx)
+		since, err := s.reader.retainedSince(ctx)
 		if err == nil && !since.Equal(s.since) {
 			err = errDropped
 		}
 		return err
 	}
-	const look = `select not exists (select from kubecdc_log.slots s join unnest($2::int[], $3::bigint[]) as a (slot, seq) on a.slot = s.slot
+	const query = `select not exists (select from kubecdc_log.slots s join unnest($2::int[], $3::bigint[]) as a (slot, seq) on a.slot = s.slot
 		where s.cluster = $1 and s.seq > a.seq and a.seq > 0
 			and not exists (select from kubecdc_log.batches where cluster = $1 and slot = a.slot and seq <= a.seq + 1))`
 	slots, seqs := []int{}, []int64{}
 	for slot, seq := range s.After.Batches {
 		slots, seqs = append(slots, slot), append(seqs, int64(seq))
 	}
-	return s.holds(ctx, look, s.reader.cluster, slots, seqs)
+	return s.holds(ctx, query, s.reader.cluster, slots, seqs)
 }
 
-func (s *scan) holds(ctx context.Context, look string, args ...any) error {
+func (s *scan) holds(ctx context.Context, query string, args ...any) error {
 	var holds bool
-	err := pgdb.Querier{DB: s.reader.db}.Row(ctx, look, args, &holds)
+	err := pgdb.Querier{DB: s.reader.db}.Row(ctx, query, args, &holds)
 	if err == nil && !holds {
 		return errDropped
 	}
-	return s.reader.db.Fail("find out whether the changes are kept", err)
+	return s.reader.db.Fail("verify that the changes were not dropped", err)
 }
 
-// object reads the changes of one object by the index for that.
+// object reads the changes of one object by the index of objects.
 func (s *scan) object(ctx context.Context) error {
 	err := s.rows(ctx, ` from kubecdc_log.changes c where c.cluster = $1`, " order by c.written, c.slot, c.epoch, c.batch, c.n",
 		[]any{s.reader.cluster}, func(l *sinks.Logged) bool {
@@ -139,9 +140,9 @@ func (s *scan) object(ctx context.Context) error {
 	return s.still(ctx)
 }
 
-// unchanged visits the objects whose changes were all dropped: the last of them is in the table objects.
+// unchanged visits the objects all of whose changes were dropped, from their rows in the table objects.
 func (s *scan) unchanged(ctx context.Context) error {
-	since, err := s.reader.keptSince(ctx)
+	since, err := s.reader.retainedSince(ctx)
 	s.since = since
 	if err != nil || since.IsZero() {
 		return err
@@ -150,7 +151,7 @@ func (s *scan) unchanged(ctx context.Context) error {
 		where (h.cluster, h.resource, h.namespace, h.name, h.api_group) = (c.cluster, c.resource, c.namespace, c.name, c.api_group))`)
 }
 
-// What is selected of a change, and of a row of the table objects, but for its images.
+// These are the columns of a change, and of a row of the table objects, except the images.
 const (
 	ofChange = `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version,
 		c.inferred, coalesce(c.gap, ''), c.stream,
@@ -159,13 +160,13 @@ const (
 		null::timestamptz, 'exporter', null, null, null::json, `
 )
 
-// objects visits the rows of the table objects for which a condition holds.
+// objects visits the rows of the table objects that satisfy a condition.
 func (s *scan) objects(ctx context.Context, condition string, args ...any) error {
 	return s.query(ctx, "read the objects", ofObject, "c.body", ` from kubecdc_log.objects c where c.cluster = $1`+condition, "",
 		append([]any{s.reader.cluster}, args...), nil)
 }
 
-// rows visits the changes of a statement that the query selects and within holds for.
+// rows visits a statement's changes that the query selects and that satisfy within.
 func (s *scan) rows(ctx context.Context, from, order string, args []any, within func(*sinks.Logged) bool) error {
 	return s.query(ctx, "read the changes of the log", ofChange, s.images, from, order, args, within)
 }
@@ -184,7 +185,7 @@ func (s *scan) query(
 	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, &l.Name, &l.UID, &l.ResourceVersion,
 		&l.Inferred, &l.Gap, &stream, &happened, &source, &managers, &fields, &l.Before, &l.After}
 	return s.reader.db.Each(ctx, what, head+images+from+where+order, args, into, func() error {
-		l.Op, l.Stream, l.Provenance = change.Op(op[0]), s.streams.of(stream), change.Provenance{}
+		l.Op, l.Stream, l.Provenance = change.Op(op[0]), s.streams.parse(stream), change.Provenance{}
 		if !happened.IsZero() {
 			l.Provenance.Time, l.Provenance.Source = happened, change.TimeSource(source)
 		}
@@ -224,10 +225,10 @@ func (s *scan) conditions(args []any) (where string, _ []any) {
 	return where, args
 }
 
-// streams are parsed once.
+// streams caches parsed stream ids.
 type streams map[change.StreamID]*change.Stream
 
-func (s streams) of(id change.StreamID) *change.Stream {
+func (s streams) parse(id change.StreamID) *change.Stream {
 	if s[id] == nil {
 		s[id] = change.ParseStream(id)
 	}

@@ -15,12 +15,12 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	fail := func(err error) error {
 		return l.sink.db.Fail(fmt.Sprintf("find out what the log has of slot %d's streams", l.slot), err)
 	}
-	p := &sinks.State{Seq: l.at.seq, Epoch: l.epoch - 1}
+	p := &sinks.State{Seq: l.opened.seq, Epoch: l.epoch - 1}
 	positions, err := l.newestPositions(ctx)
 	if err != nil {
 		return nil, fail(err)
 	}
-	p.Positions = slices.DeleteFunc(positions, func(at change.Position) bool { return !wanted.Stream(at.Stream) })
+	p.Positions = slices.DeleteFunc(positions, func(position change.Position) bool { return !wanted.Stream(position.Stream) })
 	streams, err := l.findStreams(ctx, wanted, p)
 	if err != nil {
 		return nil, fail(err)
@@ -40,15 +40,15 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	return p, fail(err)
 }
 
-// Has looks into the table objects.
+// Has reads the table objects.
 func (l *slotLog) Has(ctx context.Context, s *change.Stream) (has bool, err error) {
-	const look = `select exists (select from kubecdc_log.objects where cluster = $1 and stream = $2)`
-	err = pgdb.Querier{DB: l.sink.db}.Row(ctx, look, []any{l.sink.cluster, string(s.ID())}, &has)
+	const query = `select exists (select from kubecdc_log.objects where cluster = $1 and stream = $2)`
+	err = pgdb.Querier{DB: l.sink.db}.Row(ctx, query, []any{l.sink.cluster, string(s.ID())}, &has)
 	return has, l.sink.db.Fail("find out whether the log has objects of "+string(s.ID()), err)
 }
 
-// moves selects what moved a stream's position, and when: a batch, the start of the stream's first list, or a gap record which
-// says that the log has lost the stream. The last two make the position empty.
+// moves selects what set a stream's position, and when: a batch, the start of the stream's first list, or a gap record which says
+// that the log has lost the stream. The last two make the position empty.
 const moves = `select b.cluster, p.stream, p."resourceVersion" as version, p.time as moved, coalesce(p.ended, '') as ended,
 		b.written as since, b.epoch, b.seq, b.written, 1 as rank
 	from kubecdc_log.batches b, json_to_recordset(b.positions)
@@ -59,10 +59,10 @@ union all
 	from kubecdc_log.control where type = '` + string(change.ControlSnapshotBegin) + `'
 		or type = '` + string(change.ControlGap) + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
 
-// latestFirst is the order of moves: since is the order of the log, and batches of one slot may share it.
+// latestFirst is the order of moves. since is the order of the log, and several batches of one slot may have the same.
 const latestFirst = ` since desc, epoch desc, seq desc, rank desc`
 
-// newest selects the last position of each stream, whichever slot it was in, and whether its batch was dropped or not.
+// newest selects the last position of each stream, in whatever slot the stream was, and whether or not its batch was dropped.
 const newest = `select distinct on (stream) stream, version, moved, ended from (` + moves + `
 union all
 	select cluster, stream, version, moved, ended, written, 0, 0, written, 1 from kubecdc_log.positions
@@ -78,12 +78,12 @@ func (l *slotLog) newestPositions(ctx context.Context) (all []change.Position, e
 	return all, err
 }
 
-// findStreams finds the wanted streams that have objects, and counts these.
+// findStreams finds the wanted streams that have objects, and counts the objects.
 func (l *slotLog) findStreams(ctx context.Context, wanted sinks.Selection, p *sinks.State) (streams []change.StreamID, err error) {
-	const look = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
+	const query = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
 	var stream change.StreamID
 	var count int64
-	err = pgdb.Querier{DB: l.sink.db}.Rows(ctx, look, []any{l.sink.cluster}, []any{&stream, &count}, func() error {
+	err = pgdb.Querier{DB: l.sink.db}.Rows(ctx, query, []any{l.sink.cluster}, []any{&stream, &count}, func() error {
 		if wanted.Stream(stream) {
 			streams = append(streams, stream)
 			p.Records += count

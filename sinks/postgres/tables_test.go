@@ -68,7 +68,7 @@ func write(t *testing.T, log sinks.Log, b *change.Batch) {
 	}
 }
 
-// rows gives a query's rows as text.
+// rows returns a query's rows as text.
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
@@ -84,13 +84,13 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// asking has the connection of each test and URL that rows asks: a new one for each question costs more than its answer.
+// asking has the connection that rows uses for each test and URL, because connecting takes longer than a query.
 var asking sync.Map
 
 func asked(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	key := t.Name() + " " + url
-	if conn, found := asking.Load(key); found && !conn.(*pgx.Conn).IsClosed() {
+	if conn, found := asking.Load(key); found && conn.(*pgx.Conn).Ping(t.Context()) == nil {
 		return conn.(*pgx.Conn)
 	}
 	conn := connect(t, url)
@@ -183,8 +183,8 @@ func TestClustersShareTheTables(t *testing.T) {
 	wantRows(t, url, `select cluster, uid from objects order by cluster`, `east|u-east`, `west|u-west`)
 }
 
-// What jsonb refuses, or would write differently, comes back byte for byte.
-func TestEveryBodyIsKeptAsItWas(t *testing.T) {
+// Bodies that jsonb refuses, or would write differently, are read back byte for byte.
+func TestEveryBodyIsStoredUnchanged(t *testing.T) {
 	url := servers.Database(t)
 	sink := open(t, url, "prod")
 	defer sink.Close()
@@ -230,13 +230,13 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 }
 
 func TestThePasswordIsReadFromItsFile(t *testing.T) {
-	with, err := url.Parse(servers.Database(t))
+	address, err := url.Parse(servers.Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	password, _ := with.User.Password()
-	with.User = url.User(with.User.Username())
-	config := postgres.Config{URL: with.String(), Cluster: "prod", PasswordFile: filepath.Join(t.TempDir(), "password")}
+	password, _ := address.User.Password()
+	address.User = url.User(address.User.Username())
+	config := postgres.Config{URL: address.String(), Cluster: "prod", PasswordFile: filepath.Join(t.TempDir(), "password")}
 	if _, err := postgres.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "read KUBECDC_SINK_POSTGRES_PASSWORD_FILE") {
 		t.Errorf("without the file the error is %v", err)
 	}
@@ -250,7 +250,7 @@ func TestThePasswordIsReadFromItsFile(t *testing.T) {
 	sink.Close()
 }
 
-// A row says when its change happened, by whom and what, as the object tells.
+// A row says when its change happened, who made it and what it was, according to the object.
 func TestRowsHaveWhatTheObjectTells(t *testing.T) {
 	url := servers.Database(t)
 	sink := open(t, url, "prod")
@@ -268,8 +268,8 @@ func TestRowsHaveWhatTheObjectTells(t *testing.T) {
 	}
 }
 
-// provenanceOf returns what a reader tells of the last change.
-func provenanceOf(t *testing.T, url string) (told change.Provenance) {
+// provenanceOf returns what a reader says about the last change.
+func provenanceOf(t *testing.T, url string) (found change.Provenance) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
 	if err != nil {
@@ -277,12 +277,12 @@ func provenanceOf(t *testing.T, url string) (told change.Provenance) {
 	}
 	defer r.Close()
 	err = r.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
-		told = l.Provenance
-		told.Time = told.Time.UTC()
+		found = l.Provenance
+		found.Time = found.Time.UTC()
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return told
+	return found
 }

@@ -10,7 +10,7 @@ import (
 	"kubecdc/test/whoview"
 )
 
-// The view names who is certain, as history does.
+// The view names a requester only if that is certain, as history does.
 func TestTheViewNamesWhoIsCertain(t *testing.T) {
 	database := servers.Database(t)
 	sink := open(t, database, "prod")

@@ -14,7 +14,7 @@ import (
 
 var _ sinks.AuditLog = (*Sink)(nil)
 
-// WriteAudit is one transaction. It takes turns with the slots' batches, for milliseconds.
+// WriteAudit writes records in one transaction. It takes turns with the slots' batches, for milliseconds each time.
 func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	return s.file.Fail("write audit records", s.inTx(ctx, func(t *tx) error {
 		cluster, err := s.bind(t)
@@ -56,17 +56,17 @@ func (w *auditWriter) add(r *audit.Record) error {
 	return err
 }
 
-// idOf is the id of what a table has once. It is made if there is none.
-func (w *auditWriter) idOf(known map[string]int64, add statement, text string, of any) (id int64, err error) {
+// idOf returns the id of a row that a table has once. It adds the row if it is missing.
+func (w *auditWriter) idOf(known map[string]int64, add statement, text string, value any) (id int64, err error) {
 	id, ok := known[text]
 	if !ok {
-		err = w.find(add, []any{of, text}, &id)
+		err = w.find(add, []any{value, text}, &id)
 		known[text] = id
 	}
 	return id, err
 }
 
-// requesterOf and restOf are records of a part of the members.
+// requesterOf and restOf are records of some of the members.
 func requesterOf(r *audit.Record) string {
 	return members(&audit.Record{User: r.User, Groups: r.Groups, Impersonated: r.Impersonated, Extra: r.Extra, UserAgent: r.UserAgent, Addresses: r.Addresses})
 }
@@ -77,17 +77,17 @@ func restOf(r *audit.Record) string {
 }
 
 func members(r *audit.Record) string {
-	text, _ := json.Marshal(r) // strings: can't fail
+	text, _ := json.Marshal(r) // strings only: can't fail
 	return string(text)
 }
 
-// Audits reads pages, in the order in which the records came; of one object by its name.
+// Audits reads page by page, in the order in which the records arrived. If a name is given, it uses the name's index.
 func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
-	of, err := r.auditCoverage(ctx)
-	if err == nil && !of.Since.IsZero() {
+	coverage, err := r.auditCoverage(ctx)
+	if err == nil && !coverage.Since.IsZero() {
 		err = r.audits(ctx, q, visit)
 	}
-	return of, err
+	return coverage, err
 }
 
 func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
@@ -112,20 +112,21 @@ func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	return nil
 }
 
-// firstAudit is the number of the first record that was received at a time or later. Some that have come after it are older: writers take turns.
+// firstAudit returns the number of the first record that was received at a time or later. Some records after it are older, since
+// writers take turns.
 func (r *Reader) firstAudit(ctx context.Context, since time.Time) (n int64, err error) {
 	if since.IsZero() {
 		return 0, nil
 	}
-	const look = `select coalesce(min(n), 1 << 62) from log_audit where received >= ?`
-	err = r.file.DB().QueryRowContext(ctx, look, since.UnixMicro()).Scan(&n)
+	const query = `select coalesce(min(n), 1 << 62) from log_audit where received >= ?`
+	err = r.file.DB().QueryRowContext(ctx, query, since.UnixMicro()).Scan(&n)
 	return n, err
 }
 
 func (r *Reader) auditPages(
-	ctx context.Context, q *audit.Query, from int64, where string, of any, visit func(*audit.Record) error, more ...any,
+	ctx context.Context, q *audit.Query, from int64, where string, value any, visit func(*audit.Record) error, more ...any,
 ) error {
-	look := `select a.n, a.id, a.received, a.time, a.answered, r.resource, a.namespace, a.name, a.uid, a.before, a.after, a.created, a.verb,
+	query := `select a.n, a.id, a.received, a.time, a.answered, r.resource, a.namespace, a.name, a.uid, a.before, a.after, a.created, a.verb,
 		a.subresource, a.code, a.rest, q.told
 		from log_audit a cross join log_resources r on r.id = a.resource join log_clusters k on k.id = r.cluster
 		join log_requesters q on q.id = a.requester
@@ -137,8 +138,8 @@ func (r *Reader) auditPages(
 	}
 	for {
 		var page []audit.Record
-		args := append([]any{r.cluster, of, from, since, q.Namespace}, more...)
-		err := each(ctx, r.db, look, args, func(rows *sql.Rows) error {
+		args := append([]any{r.cluster, value, from, since, q.Namespace}, more...)
+		err := each(ctx, r.db, query, args, func(rows *sql.Rows) error {
 			var record audit.Record
 			n, err := scanAudit(rows, &record)
 			page, from = append(page, record), n+1
@@ -162,33 +163,33 @@ func (r *Reader) auditPages(
 const auditPage = `1000`
 
 func scanAudit(rows *sql.Rows, r *audit.Record) (n int64, err error) {
-	var id, rest, told []byte
+	var id, rest, requester []byte
 	var received, asked, answered int64
 	if err := rows.Scan(&n, &id, &received, &asked, &answered, &r.Resource, &r.Namespace, &r.Name, &r.UID, (*string)(&r.VersionBefore), (*string)(&r.VersionAfter),
-		&r.Created, &r.Verb, &r.Subresource, &r.Code, &rest, &told); err != nil {
+		&r.Created, &r.Verb, &r.Subresource, &r.Code, &rest, &requester); err != nil {
 		return 0, err
 	}
 	r.ID, r.Received = hex.EncodeToString(id), time.UnixMicro(received).UTC()
 	r.Time, r.Answered = time.UnixMicro(asked).UTC(), time.UnixMicro(answered).UTC()
-	return n, cmp.Or(json.Unmarshal(rest, r), json.Unmarshal(told, r))
+	return n, cmp.Or(json.Unmarshal(rest, r), json.Unmarshal(requester, r))
 }
 
-// auditCoverage finds the first and the last id, which begin with the times.
+// auditCoverage finds the first and the last id. Ids begin with the times.
 func (r *Reader) auditCoverage(ctx context.Context) (c audit.Coverage, err error) {
 	var first, last []byte
-	const look = `select (select min(id) from log_audit), (select max(id) from log_audit)`
-	if err = r.file.DB().QueryRowContext(ctx, look).Scan(&first, &last); err == nil && first != nil {
+	const query = `select (select min(id) from log_audit), (select max(id) from log_audit)`
+	if err = r.file.DB().QueryRowContext(ctx, query).Scan(&first, &last); err == nil && first != nil {
 		c.Add(audit.ID(first))
 		c.Add(audit.ID(last))
 	}
 	return c, r.fail("find out of which time there are audit records", err)
 }
 
-// removeAudit removes the records that were received before the history begins, and requesters that none is left of.
+// removeAudit removes the records that were received before the history begins, and requesters that have no record left.
 func (s *Sink) removeAudit(ctx context.Context, since int64) error {
-	const look = `select coalesce((select n from log_audit where received >= ? order by received limit 1) - 1, (select max(n) from log_audit), 0)`
+	const query = `select coalesce((select n from log_audit where received >= ? order by received limit 1) - 1, (select max(n) from log_audit), 0)`
 	var to int64
-	if err := s.file.DB().QueryRowContext(ctx, look, since*1000).Scan(&to); err != nil {
+	if err := s.file.DB().QueryRowContext(ctx, query, since*1000).Scan(&to); err != nil {
 		return err
 	}
 	if err := s.removeFrom(ctx, removal{"log_audit", "n", "true"}, to); err != nil {

@@ -14,8 +14,8 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// BenchmarkAudit takes in what the API server's webhook sends: 400 events of writes at a time, of 50 users and 2,000 objects, at the level
-// Metadata with the policy. Times are of the processor.
+// BenchmarkAudit writes what the API server's webhook sends: 400 events of writes at a time, by 50 users, of 2,000 objects. The
+// events have the level Metadata, as with the policy. Times are CPU times.
 func BenchmarkAudit(b *testing.B) {
 	file := own(b, filepath.Join(b.TempDir(), "log"))
 	intake := audit.NewIntake(audit.Parser{}, nil)
@@ -40,7 +40,7 @@ func BenchmarkAudit(b *testing.B) {
 }
 
 func auditEvent(b []byte, n int) []byte {
-	at := time.UnixMicro(1700000000000000 + int64(n)*500).UTC()
+	moment := time.UnixMicro(1700000000000000 + int64(n)*500).UTC()
 	const text = `{"level":"Metadata","auditID":"5dbc599e-0726-45ae-a2e7-%[1]012d","stage":"ResponseComplete","requestURI":` +
 		`"/apis/apps/v1/namespaces/team-%[2]d/deployments/web-%[2]d?fieldManager=kubectl-client-side-apply\u0026fieldValidation=Strict","verb":"patch",` +
 		`"user":{"username":"user-%[3]d@example.com","uid":"u-%[3]d","groups":["developers","system:authenticated"],"extra":{"authentication.kubernetes.io/` +
@@ -51,5 +51,5 @@ func auditEvent(b []byte, n int) []byte {
 		`\"edit\" to Group \"developers\"","kubecdc.audit/kubecdc-object-9-%[6]d":"0b1f4a52-6f0e-4dd8-9f0b-%012[2]d old %[1]d",` +
 		`"kubecdc.audit/kubecdc-object-10-%[7]d":"0b1f4a52-6f0e-4dd8-9f0b-%012[2]d old %[1]d"}}`
 	const micro = "2006-01-02T15:04:05.000000Z"
-	return fmt.Appendf(b, text, 1000000+n, n%2000, n%50, at.Format(micro), at.Add(7*time.Millisecond).Format(micro), n%9, n%10)
+	return fmt.Appendf(b, text, 1000000+n, n%2000, n%50, moment.Format(micro), moment.Add(7*time.Millisecond).Format(micro), n%9, n%10)
 }

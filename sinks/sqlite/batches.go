@@ -16,7 +16,7 @@ type batch struct {
 	seq       uint64
 	written   int64
 	changes   int64
-	positions []byte // as they are stored
+	positions []byte // as stored
 }
 
 const batchColumns = `select id, slot, epoch, seq, written, changes, positions from log_batches `
@@ -31,7 +31,7 @@ func batches(ctx context.Context, db queries, query string, args ...any) (all []
 	return all, err
 }
 
-// each reads rows, which are few: the statement is open until the last.
+// each reads a small number of rows: the statement is open until the last one is read.
 func each(ctx context.Context, db queries, query string, args []any, row func(*sql.Rows) error) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -46,7 +46,7 @@ func each(ctx context.Context, db queries, query string, args []any, row func(*s
 	return rows.Err()
 }
 
-// column reads rows of one value.
+// column reads rows with one column.
 func column[T any](ctx context.Context, db queries, query string, args ...any) (all []T, err error) {
 	err = each(ctx, db, query, args, func(rows *sql.Rows) error {
 		var v T
@@ -57,25 +57,25 @@ func column[T any](ctx context.Context, db queries, query string, args ...any) (
 	return all, err
 }
 
-// streamNames are the streams of log_streams.
+// streamNames reads streams from log_streams, and caches them.
 type streamNames struct {
 	db   queries
 	byID map[int64]*change.Stream
 }
 
-// of returns a stream. One that is not known yet was added since.
-func (n *streamNames) of(ctx context.Context, id int64) (*change.Stream, error) {
+// stream returns a stream. If it is not in the cache, it was added since the last read.
+func (n *streamNames) stream(ctx context.Context, id int64) (*change.Stream, error) {
 	if s := n.byID[id]; s != nil {
 		return s, nil
 	}
 	all := map[int64]*change.Stream{}
 	err := each(ctx, n.db, `select id, stream from log_streams`, nil, func(rows *sql.Rows) error {
-		var at int64
+		var ms int64
 		var name change.StreamID
-		if err := rows.Scan(&at, &name); err != nil {
+		if err := rows.Scan(&ms, &name); err != nil {
 			return err
 		}
-		all[at] = change.ParseStream(name)
+		all[ms] = change.ParseStream(name)
 		return nil
 	})
 	if err != nil {
@@ -87,16 +87,16 @@ func (n *streamNames) of(ctx context.Context, id int64) (*change.Stream, error) 
 	return all[id], nil
 }
 
-// positions gives a batch's positions, and the watermarks that say the same as some of them.
+// positions returns a batch's positions, and the watermarks that are implied by some of them.
 func (n *streamNames) positions(ctx context.Context, b *batch) (all []change.Position, watermarks []*change.Control, err error) {
 	list, err := storedPositions(b.positions)
 	for _, p := range list {
-		s, err := n.of(ctx, p.stream)
+		s, err := n.stream(ctx, p.stream)
 		if err != nil {
 			return nil, nil, err
 		}
-		at := time.UnixMilli(b.written - p.ago).UTC()
-		position := change.Position{Stream: s.ID(), ResourceVersion: p.version, Time: at, Ended: p.ended}
+		moment := time.UnixMilli(b.written - p.ago).UTC()
+		position := change.Position{Stream: s.ID(), ResourceVersion: p.version, Time: moment, Ended: p.ended}
 		if all = append(all, position); p.marked == 1 {
 			c := change.WatermarkControl(position)
 			c.Version = change.LogVersion

@@ -19,20 +19,21 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// podOf renders a Pod of about 4 KB: half of it is text of its own, and an update changes the version, the times and a count.
+// podOf renders a Pod of about 4 KB. Half of it is text that only this Pod has. An update changes the version, the times and a
+// counter.
 func podOf(name int, version int64) []byte {
 	own, known := ownText.Load(name)
 	if !known {
 		own, _ = ownText.LoadOrStore(name, ownTextOf(name))
 	}
-	at := time.UnixMilli(1700000000000 + version*100).UTC().Format(time.RFC3339)
+	moment := time.UnixMilli(1700000000000 + version*100).UTC().Format(time.RFC3339)
 	b := fmt.Appendf(make([]byte, 0, 4500), `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","namespace":"default","uid":`+
 		`"0b1f4a52-6f0e-4dd8-9f0b-%012d","resourceVersion":"%d","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[{"name":"app",`,
 		name, name, version)
 	b = append(b, own.(string)...)
 	return fmt.Appendf(b, `{"name":"LAST","value":""}],"terminationMessagePath":"/dev/termination-log"}]},"status":{"phase":"Running","conditions":[`+
 		`{"type":"Ready","status":"True","lastProbeTime":%[1]q,"lastTransitionTime":%[1]q},{"type":"ContainersReady","status":"True","lastProbeTime":`+
-		`%[1]q,"lastTransitionTime":"2026-01-01T00:00:00Z"}],"restartCount":%[2]d}}`, at, version%7)
+		`%[1]q,"lastTransitionTime":"2026-01-01T00:00:00Z"}],"restartCount":%[2]d}}`, moment, version%7)
 }
 
 var ownText sync.Map // by name
@@ -46,9 +47,9 @@ func ownTextOf(name int) string {
 	return string(b)
 }
 
-// BenchmarkHistory writes updates of 10,000 Pods of 4 KB (BenchmarkHistory -benchtime=10000000x for ten million), ten a second by their
-// times, and reads them back: all changes of one object, and the state of all in the middle, at a batch, a resourceVersion and a time.
-// Times are of the processor.
+// BenchmarkHistory writes updates of 10,000 Pods of 4 KB, ten a second by their times (-benchtime=10000000x for ten million
+// updates). Then it reads all changes of one object, and the state of all objects in the middle of the history. That state is
+// asked for by a batch, a resourceVersion and a time. Times are CPU times.
 func BenchmarkHistory(b *testing.B) {
 	const objects = 10_000
 	path := filepath.Join(b.TempDir(), "log")
@@ -137,8 +138,8 @@ func BenchmarkLives(b *testing.B) {
 
 var errEnough = errors.New("enough")
 
-// BenchmarkCompleteness asks how far the history of an object is complete in a log of b.N batches (-benchtime=10000000x), one change each, ten
-// a second, of 60 streams in turn: as the log is written, and without its spans.
+// BenchmarkCompleteness asks up to when the history of an object is complete, with the log as it is written and without its
+// spans. The log has b.N batches (-benchtime=10000000x) of one change each, ten a second, of 60 streams in turn.
 func BenchmarkCompleteness(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "log")
 	log, file := benchLog(b, path)
@@ -176,7 +177,7 @@ func BenchmarkCompleteness(b *testing.B) {
 	took("spans-ms", r)
 }
 
-// happened is when the change of a version did.
+// happened returns the time of the change with a version.
 func happened(version int64) time.Time {
 	return time.UnixMilli(1700000000000 + 100*version)
 }
@@ -212,7 +213,7 @@ func (w *benchWriter) flush() {
 	w.next.Changes = w.next.Changes[:0]
 }
 
-// processor is what this process has used of it.
+// processor returns the CPU time that this process has used.
 func processor(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -235,7 +236,7 @@ func benchLog(b *testing.B, path string) (sinks.Log, *sqlitefile.File) {
 	return opened.Log, file
 }
 
-// size is that of the file, with the log beside it.
+// size returns the size of the file together with SQLite's own log.
 func size(b *testing.B, path string) (n int64) {
 	for _, suffix := range []string{"", "-wal"} {
 		info, err := os.Stat(path + suffix)

@@ -10,16 +10,16 @@ import (
 	"kubecdc/sinks"
 )
 
-// Before implements sinks.Memory: it reads what the cache lacks in one transaction.
+// Before implements sinks.Memory. It reads what is not in the cache, in one transaction.
 func (l *slotLog) Before(ctx context.Context, changes []*change.Change, memory func(n int) []byte) error {
 	l.release()
 	missing := changes[:0:0]
 	for _, c := range changes {
-		of := l.streams[c.Stream.ID()]
-		o, known := l.objects.Get(nameOf(c, of).key())
+		row := l.streams[c.Stream.ID()]
+		o, known := l.objects.Get(nameOf(c, row).key())
 		if !known {
 			missing = append(missing, c)
-		} else if err := l.before(c, o, l.codecs[of.resource], memory); err != nil {
+		} else if err := l.before(c, o, l.codecs[row.resource], memory); err != nil {
 			return err
 		}
 	}
@@ -40,49 +40,49 @@ func (l *slotLog) Before(ctx context.Context, changes []*change.Change, memory f
 	return l.sink.file.Fail(fmt.Sprintf("read the bodies before the next batch of slot %d", l.slot), err)
 }
 
-func (l *slotLog) before(c *change.Change, o *object, with codec, memory func(n int) []byte) error {
-	err := l.unpack(o, with, memory)
+func (l *slotLog) before(c *change.Change, o *object, coder codec, memory func(n int) []byte) error {
+	err := l.unpack(o, coder, memory)
 	c.Before = o.last
 	return err
 }
 
 func (l *slotLog) readBefore(t *tx, c *change.Change, memory func(n int) []byte) error {
-	of, err := l.stream(t, c.Stream.ID())
+	row, err := l.stream(t, c.Stream.ID())
 	if err != nil {
 		return err
 	}
-	with, err := l.codec(t, of.resource, c)
+	coder, err := l.codec(t, row.resource, c)
 	if err != nil {
 		return err
 	}
-	name := nameOf(c, of)
+	name := nameOf(c, row)
 	o, err := l.find(t, name, name.key())
 	if err != nil || o == nil {
 		return err
 	}
 	l.objects.put(name.key(), o)
-	return l.before(c, o, with, memory)
+	return l.before(c, o, coder, memory)
 }
 
-// Bodies implements sinks.Memory, by the file alone.
+// Bodies implements sinks.Memory. It reads the file only.
 func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string, visit func(key string, body []byte) error) error {
 	r := l.reader
 	fail := func(err error) error { return r.fail("read bodies of stream "+string(id), err) }
-	var of struct {
+	var wanted struct {
 		Stream   int64    `json:"stream"`
 		Resource int64    `json:"resource"`
 		Keys     []string `json:"keys"`
 	}
 	err := each(ctx, r.db, `select s.id, s.resource from`+ofCluster+`where s.stream = ?2`, []any{r.cluster, string(id)}, func(rows *sql.Rows) error {
-		return rows.Scan(&of.Stream, &of.Resource)
+		return rows.Scan(&wanted.Stream, &wanted.Resource)
 	})
-	if err != nil || of.Stream == 0 {
+	if err != nil || wanted.Stream == 0 {
 		return fail(err)
 	}
 	for _, key := range keys {
-		of.Keys = append(of.Keys, storedKey(key))
+		wanted.Keys = append(wanted.Keys, storedKey(key))
 	}
-	text, _ := json.Marshal(&of) // numbers and texts: can't fail
+	text, _ := json.Marshal(&wanted) // numbers and texts only: can't fail
 	return fail(r.live(ctx, ofKeys, string(text), true, func(l *sinks.Logged) error {
 		if l.After == nil {
 			return nil

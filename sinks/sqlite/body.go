@@ -14,8 +14,8 @@ import (
 	"kubecdc/internal/delta"
 )
 
-// A whole body is the number of its format, the CRC32C of the body, and the body as S2 packs it: alone, or with the dictionary of its
-// resource, which saves a third.
+// A full body is stored as the number of its format, the CRC32C of the body, and the body packed by S2. S2 may use the dictionary
+// of the body's resource, which saves a third.
 const (
 	alone          = 1
 	withDictionary = 2
@@ -28,7 +28,7 @@ type codec struct{ dictionary *s2.Dict }
 
 func codecOf(dictionary []byte) codec { return codec{s2.MakeDict(dictionary, nil)} }
 
-// pack packs a body into memory of its own, by way of scratch, which grows.
+// pack packs a body into newly allocated memory. It uses scratch, which grows if necessary.
 func (c codec) pack(body []byte, scratch *[]byte) []byte {
 	if need := headBytes + s2.MaxEncodedLen(len(body)); cap(*scratch) < need {
 		*scratch = make([]byte, need)
@@ -45,10 +45,10 @@ func (c codec) pack(body []byte, scratch *[]byte) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrDamaged says that a row holds something else than was written.
+// ErrDamaged says that a row has other contents than were written.
 var ErrDamaged = errors.New("a row of the log is damaged")
 
-// unpack unpacks a body: in dst, if that has the capacity, and in memory of its own otherwise.
+// unpack unpacks a body into dst if its capacity suffices, and otherwise into newly allocated memory.
 func (c codec) unpack(dst, packed []byte) (body []byte, err error) {
 	switch {
 	case len(packed) > headBytes && packed[0] == alone:
@@ -67,53 +67,54 @@ func (c codec) unpack(dst, packed []byte) (body []byte, err error) {
 	return body, nil
 }
 
-// stored is a body as the log has it: a whole one, or that and what differs from it.
+// stored is a body as the log has it: a full body, or a full body with a delta.
 type stored struct {
-	base   int64 // the change that has the whole body; 0: there is no body
+	base   int64 // the change that has the full body, or 0 if there is no body
 	packed []byte
-	delta  []byte // nil: the body is the whole one
+	delta  []byte // nil if the body is the full one
 }
 
-// storedOf is the body of a row: body is its column, and whole that of the change so many before it.
-func storedOf(id int64, back sql.NullInt64, body, whole []byte) stored {
+// storedOf returns the body of a row. body is the row's column, and full is the column of the change that is back ids before it.
+func storedOf(id int64, back sql.NullInt64, body, full []byte) stored {
 	switch {
 	case !back.Valid:
 		return stored{}
 	case back.Int64 == 0:
 		return stored{id, body, nil}
 	}
-	return stored{id - back.Int64, whole, body}
+	return stored{id - back.Int64, full, body}
 }
 
-// bodies gives the whole body, and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own.
-func (c codec) bodies(s stored, memory func(n int) []byte) (whole, body []byte, err error) {
+// bodies returns the full body, and the body. It asks memory for memory of a capacity, and allocates if it gets less.
+func (c codec) bodies(s stored, memory func(n int) []byte) (full, body []byte, err error) {
 	if s.base == 0 {
 		return nil, nil, nil
 	}
 	n, _ := s2.DecodedLen(s.packed[min(headBytes, len(s.packed)):])
-	if whole, err = c.unpack(memory(n), s.packed); err != nil || s.delta == nil {
-		return whole, whole, err
+	if full, err = c.unpack(memory(n), s.packed); err != nil || s.delta == nil {
+		return full, full, err
 	}
-	body, err = applied(memory(delta.Len(s.delta)), whole, s.delta)
-	return whole, body, err
+	body, err = applied(memory(delta.Len(s.delta)), full, s.delta)
+	return full, body, err
 }
 
-func applied(dst, whole, column []byte) ([]byte, error) {
-	body, err := delta.Apply(dst, whole, column)
+func applied(dst, full, column []byte) ([]byte, error) {
+	body, err := delta.Apply(dst, full, column)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return body, nil
 }
 
-// ownMemory is a memory that has none.
+// ownMemory is for callers that have no memory to reuse.
 func ownMemory(int) []byte { return nil }
 
-// A dictionary is what objects of a resource have in common: the names of their members. It outlives the history, so no value of an
-// object is in it.
+// A dictionary has what a resource's objects have in common: the names of their members. It outlives the history, so it contains
+// no values of an object.
 const smallestDictionary, largestDictionary = 64, s2.MaxDictSize
 
-// dictionaryOf makes a dictionary of an object: its JSON without the strings and digits that are values; nil if that is too little.
+// dictionaryOf makes a dictionary of an object: its JSON without the strings and digits that are values. It returns nil if that
+// is too short.
 func dictionaryOf(object []byte) []byte {
 	names := make([]byte, 0, len(object)/2)
 	for i := 0; i < len(object); i++ {
@@ -148,6 +149,6 @@ type queries interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// lastBody joins the last change of an object o, and the one that has its whole body.
+// lastBody joins the last change of an object o, and the change that has its full body.
 const lastBody = `join log_changes c on c.id = (select id from log_changes where object = o.id order by id desc limit 1)
 	left join log_changes w on c.back > 0 and w.id = c.id - c.back `

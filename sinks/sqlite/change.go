@@ -11,30 +11,30 @@ import (
 // Columns of log_changes.op.
 const (
 	opInferred   = 1 << 8
-	opFromBefore = 1 << 9 // the state before is that of the object's change before
-	nanosShift   = 16     // above it: the nanoseconds of the time that its column lacks
+	opFromBefore = 1 << 9 // the state before is the state after the object's previous change
+	nanosShift   = 16     // the bits above it are the nanoseconds that the time's column lacks
 )
 
 // add writes one change.
 func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
-	of, err := l.stream(t, c.Stream.ID())
+	row, err := l.stream(t, c.Stream.ID())
 	if err != nil {
 		return err
 	}
-	whole, err := l.codec(t, of.resource, c)
+	coder, err := l.codec(t, row.resource, c)
 	if err != nil {
 		return err
 	}
-	name := nameOf(c, of)
+	name := nameOf(c, row)
 	key := name.key()
-	o, err := l.object(t, id, of, name, key)
+	o, err := l.object(t, id, row, name, key)
 	if err == nil {
-		err = l.move(t, o, id, of, c.Op == change.Delete)
+		err = l.move(t, o, id, row, c.Op == change.Delete)
 	}
 	if err != nil {
 		return err
 	}
-	follows, err := l.follows(o, c, whole)
+	follows, err := l.follows(o, c, coder)
 	if err != nil {
 		return err
 	}
@@ -49,18 +49,18 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	if follows {
 		op |= opFromBefore
 	} else if c.Before != nil {
-		before = whole.pack(c.Before, &l.scratch)
+		before = coder.pack(c.Before, &l.scratch)
 	}
-	back, body := l.pack(o, id, c, follows, whole)
+	back, body := l.pack(o, id, c, follows, coder)
 	if c.Gap != "" {
 		gap = c.Gap
 	}
 	l.objects.put(key, o)
-	_, err = t.run(addChange, id, o.id, of.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, back, body, before)
+	_, err = t.run(addChange, id, o.id, row.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, back, body, before)
 	return err
 }
 
-// codec returns the codec of a resource. The first body that is packed makes its dictionary.
+// codec returns the codec of a resource. A resource's dictionary is made from the first body that is packed.
 func (l *slotLog) codec(t *tx, resource int64, first *change.Change) (codec, error) {
 	if c, known := l.codecs[resource]; known {
 		return c, nil

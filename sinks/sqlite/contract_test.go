@@ -87,8 +87,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// A log of an earlier form is left as it is, by its owner and by readers: the error names the file, and says what to do.
-func TestALogOfAnEarlierForm(t *testing.T) {
+// The owner and readers leave a log in an earlier format as it is. The error names the file, and says what to do.
+func TestALogInAnEarlierFormat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	file := own(t, path)
 	newSink(t, file, sqlite.Config{Cluster: sinktest.Name})

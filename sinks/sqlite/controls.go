@@ -10,12 +10,13 @@ import (
 	"kubecdc/sinks"
 )
 
-// controlsAtOnce is how many batches with their control records are read at once.
+// controlsAtOnce is how many batches are read at once, with their control records.
 const controlsAtOnce = 500
 
-// Controls makes the batch records of the rows of batches. Spans of several slots would overlap, so where there are several it visits none.
+// Controls makes the batch records from the rows of batches. The spans of several slots would overlap, so if there are several
+// slots, it visits no spans.
 func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
-	var failed error // of visit
+	var failed error // the error of visit
 	c := &controls{Reader: r, names: streamNames{db: r.db}, visit: func(c *change.Control) error {
 		failed = visit(c)
 		return failed
@@ -27,7 +28,7 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sin
 	switch {
 	case err != nil:
 	case inFull == nil || len(c.numbers) != 1:
-		err = c.between(ctx, from, 1<<62)
+		err = c.batchesBetween(ctx, from, 1<<62)
 	default:
 		err = c.outline(ctx, from, inFull)
 	}
@@ -40,22 +41,23 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sin
 // controls reads control records.
 type controls struct {
 	*Reader
-	numbers map[int64]int // of the slots
+	numbers map[int64]int // the slots' numbers by id
 	names   streamNames
 	visit   func(*change.Control) error
 }
 
-// outline reads spans, and between them batches. A span only says in short what its batches say: where it can't be read, they are.
+// outline reads spans, and the batches between them. A span is only a summary of its batches: where it can't be read, they are
+// read.
 func (c *controls) outline(ctx context.Context, from int64, inFull func(*sinks.Span) bool) error {
 	for next := from; ; {
 		spans, err := c.spans(ctx, next)
 		if err != nil || len(spans) == 0 {
-			return c.between(ctx, from, 1<<62)
+			return c.batchesBetween(ctx, from, 1<<62)
 		}
 		for i := range spans {
 			s := &spans[i]
 			if from < s.first {
-				if err := c.between(ctx, from, s.first); err != nil {
+				if err := c.batchesBetween(ctx, from, s.first); err != nil {
 					return err
 				}
 			}
@@ -71,17 +73,17 @@ func (c *controls) outline(ctx context.Context, from int64, inFull func(*sinks.S
 	}
 }
 
-// between reads the batches from one number to before another.
-func (c *controls) between(ctx context.Context, from, to int64) error {
+// batchesBetween reads the batches from one number up to, and without, another.
+func (c *controls) batchesBetween(ctx context.Context, from, to int64) error {
 	for {
 		all, err := batches(ctx, c.db, `where id >= ? and id < ? order by id limit ?`, from, to, controlsAtOnce)
 		if err != nil || len(all) == 0 {
 			return err
 		}
-		beside, err := c.controlsOf(ctx, from, all[len(all)-1].id)
+		records, err := c.controlsOf(ctx, from, all[len(all)-1].id)
 		for i := range all {
 			if err == nil {
-				err = c.one(ctx, &all[i], beside[all[i].id])
+				err = c.one(ctx, &all[i], records[all[i].id])
 			}
 			from = all[i].id + 1
 		}
@@ -92,12 +94,12 @@ func (c *controls) between(ctx context.Context, from, to int64) error {
 }
 
 // one visits the control records of a batch.
-func (c *controls) one(ctx context.Context, b *batch, beside []*change.Control) error {
+func (c *controls) one(ctx context.Context, b *batch, records []*change.Control) error {
 	if _, ours := c.numbers[b.slot]; !ours {
 		return nil
 	}
 	end, watermarks, err := c.end(ctx, b)
-	for _, record := range append(append(beside, watermarks...), end) {
+	for _, record := range append(append(records, watermarks...), end) {
 		if err == nil {
 			record.Cluster, record.Slot, record.Epoch, record.Batch = c.cluster, c.numbers[b.slot], b.epoch, b.seq
 			err = c.visit(record)
@@ -106,7 +108,7 @@ func (c *controls) one(ctx context.Context, b *batch, beside []*change.Control) 
 	return err
 }
 
-// end makes the batch record, and the watermarks.
+// end makes the batch record and the watermarks.
 func (c *controls) end(ctx context.Context, b *batch) (*change.Control, []*change.Control, error) {
 	end := &change.Control{Type: change.ControlBatch, TimeMs: b.written, Cluster: c.cluster, Slot: c.numbers[b.slot], Epoch: b.epoch, Batch: b.seq,
 		BatchEnd: change.BatchEnd{Changes: int(b.changes)}}
@@ -117,8 +119,8 @@ func (c *controls) end(ctx context.Context, b *batch) (*change.Control, []*chang
 
 func (r *Reader) controlsOf(ctx context.Context, from, to int64) (map[int64][]*change.Control, error) {
 	all := map[int64][]*change.Control{}
-	const look = `select batch, record from log_controls where batch >= ? and batch <= ? order by batch, n`
-	return all, each(ctx, r.db, look, []any{from, to}, func(rows *sql.Rows) error {
+	const query = `select batch, record from log_controls where batch >= ? and batch <= ? order by batch, n`
+	return all, each(ctx, r.db, query, []any{from, to}, func(rows *sql.Rows) error {
 		var batch int64
 		var text []byte
 		if err := rows.Scan(&batch, &text); err != nil {

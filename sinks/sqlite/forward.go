@@ -9,8 +9,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Forward visits the batches of a slot after a number, in their order, up to the end of the log, with all that was written of them. A
-// batch is valid until visit returns, which may call the log.
+// Forward visits a slot's batches after a number in their order, up to the end of the log, with everything that was written. A
+// batch is valid until visit returns. visit may call the log.
 func (m *Memory) Forward(ctx context.Context, slot int, after uint64, visit func(*change.Batch) error) error {
 	f := forward{reader: m.reader, maker: newMaker(m.reader.db), kinds: map[kind]*change.Stream{}}
 	f.slot.number = slot
@@ -23,12 +23,12 @@ func (m *Memory) Forward(ctx context.Context, slot int, after uint64, visit func
 		if err != nil || len(all) == 0 {
 			return m.reader.fail(fmt.Sprintf("read the batches of slot %d", slot), err)
 		}
-		beside, err := m.reader.controlsOf(ctx, all[0].id, all[len(all)-1].id)
+		records, err := m.reader.controlsOf(ctx, all[0].id, all[len(all)-1].id)
 		if err != nil {
 			return m.reader.fail(fmt.Sprintf("read the control records of slot %d", slot), err)
 		}
 		for i := range all {
-			b, err := f.batch(ctx, &all[i], beside[all[i].id])
+			b, err := f.batch(ctx, &all[i], records[all[i].id])
 			if err != nil {
 				return m.reader.fail(fmt.Sprintf("read batch %d of slot %d", all[i].seq, slot), err)
 			}
@@ -51,20 +51,20 @@ type forward struct {
 	kinds map[kind]*change.Stream
 }
 
-// kind is a stream in one version of its resource.
+// kind is a stream with one version of its resource.
 type kind struct {
 	id            change.StreamID
 	version, name string
 	namespaced    bool
 }
 
-func (f *forward) batch(ctx context.Context, b *batch, beside []*change.Control) (*change.Batch, error) {
+func (f *forward) batch(ctx context.Context, b *batch, records []*change.Control) (*change.Batch, error) {
 	positions, watermarks, err := f.names.positions(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	all := &change.Batch{Slot: f.slot.number, Epoch: b.epoch, Seq: b.seq, Positions: positions, Changes: make([]change.Change, 0, b.changes)}
-	for _, c := range append(beside, watermarks...) {
+	for _, c := range append(records, watermarks...) {
 		all.Controls = append(all.Controls, *c)
 	}
 	const malformed = `select stream, reason, body from log_dead_letters where batch = ? order by n`
@@ -92,15 +92,15 @@ func (f *forward) batch(ctx context.Context, b *batch, beside []*change.Control)
 	return all, nil
 }
 
-// withKind completes a change's stream from its object.
+// withKind completes a change's stream with the kind of its object.
 func (f *forward) withKind(c *change.Change) *change.Stream {
 	object := c.After
 	if object == nil {
 		object = c.Before
 	}
 	s := c.Stream.WithKind(object)
-	of := s.Objects()
-	key := kind{s.ID(), of.Version, of.Kind, c.Namespace != ""}
+	objects := s.Objects()
+	key := kind{s.ID(), objects.Version, objects.Kind, c.Namespace != ""}
 	if f.kinds[key] == nil {
 		r := s.Resource
 		r.Namespaced = key.namespaced
@@ -112,16 +112,17 @@ func (f *forward) withKind(c *change.Change) *change.Stream {
 	return f.kinds[key]
 }
 
-// Touched visits the key of each object of a stream that the log has a change of, whether it lives or not; with keys only of those.
+// Touched visits the key of each object of a stream that the log has a change of, whether the object lives or not. If keys is not
+// nil, it visits only those.
 func (m *Memory) Touched(ctx context.Context, stream change.StreamID, keys []string, visit func(key string)) error {
 	const all = `select distinct o.namespace, o.name from log_streams s join log_objects o on o.stream = s.id where s.stream = ?`
 	const some = `select distinct o.namespace, o.name from log_streams s cross join json_each(?2) k cross join log_objects o
 		on o.resource = s.resource and o.key = k.value where s.stream = ?1 and o.stream = s.id`
-	look, args := all, []any{string(stream)}
+	query, args := all, []any{string(stream)}
 	if keys != nil {
-		look, args = some, append(args, list(storedKeys(keys)))
+		query, args = some, append(args, list(storedKeys(keys)))
 	}
-	err := each(ctx, m.reader.db, look, args, func(rows *sql.Rows) error {
+	err := each(ctx, m.reader.db, query, args, func(rows *sql.Rows) error {
 		var namespace, name string
 		err := rows.Scan(&namespace, &name)
 		visit(change.ObjectKey(namespace, name))

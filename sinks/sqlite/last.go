@@ -8,7 +8,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// What lives now, of a stream, and of that the objects with some keys. The parameter is the stream, or the keys.
+// These select the objects of a stream that live now, or those of them with some keys. The parameter is the stream, or the keys.
 const (
 	living = `o.gone is null and o.stream = ?3`
 	ofKeys = `o.id in (select x.id from json_each(?3 -> 'keys') k cross join log_objects x on x.resource = ?3 ->> 'resource' and
@@ -56,13 +56,13 @@ func newMaker(db queries) maker { return maker{streamNames{db: db}, newBodies(db
 // alone makes the change of a record that was read with its whole body.
 func (m *maker) alone(ctx context.Context, r *record, bodies bool) (l sinks.Logged, err error) {
 	r.into(&l.Change)
-	if l.Stream, err = m.names.of(ctx, r.stream); err == nil && bodies {
+	if l.Stream, err = m.names.stream(ctx, r.stream); err == nil && bodies {
 		l.After, err = m.made.after(ctx, r)
 	}
 	return l, err
 }
 
-// table visits what lives.
+// table visits what lives now.
 func (s *scan) table(ctx context.Context) error {
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
 	for _, id := range streams {
@@ -73,7 +73,7 @@ func (s *scan) table(ctx context.Context) error {
 	return err
 }
 
-// last visits what there was at a cut. Slots end at different numbers, so where there are several, it visits every change.
+// last visits the state at a cut. Slots end at different numbers, so if there are several, it visits every change.
 func (s *scan) last(ctx context.Context, after int64) error {
 	end, err := s.round(ctx)
 	if err != nil {
@@ -94,7 +94,8 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	return s.inSpans(ctx, livedAt, after, func(ids []int64) error { return s.states(ctx, ids, after, after) })
 }
 
-// states visits what some objects were at a number. Nothing else is told of changes up to after, some of which are gone.
+// states visits the state of some objects at a number. Some of the changes up to after are gone, so an object that changed last by
+// then is visited as read, without a cause.
 func (s *scan) states(ctx context.Context, ids []int64, at, after int64) error {
 	query := columns(imagesIf(!s.NoBodies, lastImage), itsBatch) + `from json_each(?1) j cross join log_objects o on o.id = j.value
 		cross join log_changes c on c.object = o.id ` + joinBatch + `where` + lastOf + `order by j.key`
@@ -113,7 +114,7 @@ func (s *scan) states(ctx context.Context, ids []int64, at, after int64) error {
 	return nil
 }
 
-// state visits an object as a record has it. Of deletions it is those that no event told.
+// state visits an object as a record has it. It leaves out deletions that were observed as events.
 func (s *scan) state(ctx context.Context, r *record, after int64) error {
 	if change.Op(r.op) == change.Delete && r.op&opInferred == 0 && !r.gap.Valid {
 		return nil
@@ -132,7 +133,7 @@ func (s *scan) state(ctx context.Context, r *record, after int64) error {
 	return s.selected(&l)
 }
 
-// selected visits a change if it is asked for.
+// selected visits a change if the query selects it.
 func (s *scan) selected(l *sinks.Logged) error {
 	if !s.Selects(l) {
 		return nil

@@ -18,20 +18,20 @@ type slotLog struct {
 	sink    *Sink
 	slot    int
 	epoch   int64
-	id      int64  // of the slot's row
-	cluster int64  // of the cluster's row
+	id      int64  // the id of the slot's row
+	cluster int64  // the id of the cluster's row
 	first   uint64 // the first batch of this owner
 	*Memory
 
-	counts  map[int64]int64 // of the batch that is written: how many objects each stream has more
+	counts  map[int64]int64 // by how many objects each stream grows with the batch that is written
 	streams map[change.StreamID]stream
-	codecs  map[int64]codec // of the resources
+	codecs  map[int64]codec // by resource
 	objects *objectCache
 	end     context.CancelFunc // ends maintain
 
-	spanned  span      // of the last batches
-	unpacked []*object // those whose bodies are
-	scratch  []byte    // in which bodies are packed
+	spanned  span      // the span of the last batches
+	unpacked []*object // the objects whose bodies are unpacked
+	scratch  []byte    // for packing bodies
 }
 
 // stream is a row of log_streams.
@@ -43,7 +43,7 @@ func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
 	return l
 }
 
-// forget drops what was learnt of rows: a transaction that made some of them was undone.
+// forget drops what was learnt about rows, because a transaction that added some of them was rolled back.
 func (l *slotLog) forget() {
 	l.streams, l.objects = map[change.StreamID]stream{}, newObjectCache(l.sink.BodyCacheBytes)
 	l.codecs, l.spanned = map[int64]codec{}, span{}
@@ -51,7 +51,7 @@ func (l *slotLog) forget() {
 
 var errStale = errors.New("the log's last batch is not the one before: it has this batch already; the next session finds out")
 
-// Write is one transaction. It returns no offsets: the tables have none.
+// Write writes a batch in one transaction. It returns no offsets, since the tables have none.
 func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	defer l.release()
 	err := l.sink.inTx(ctx, func(t *tx) error {
@@ -73,9 +73,9 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	if err := l.advance(t, b.Seq); err != nil {
 		return err
 	}
-	at, written, err := next(t)
+	id, written, err := next(t)
 	if err == nil {
-		err = l.begin(t, at, written, b)
+		err = l.begin(t, id, written, b)
 	}
 	if err != nil {
 		return err
@@ -85,12 +85,12 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := l.add(t, at+1+int64(i), &b.Changes[i]); err != nil {
+		if err := l.add(t, id+1+int64(i), &b.Changes[i]); err != nil {
 			return err
 		}
 	}
 	for i := range b.Unwritten {
-		if err := l.note(t, &b.Unwritten[i]); err != nil {
+		if err := l.setVersion(t, &b.Unwritten[i]); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	return nil
 }
 
-// advance moves the slot to a batch, if that follows and nobody else owns the slot.
+// advance moves the slot to a batch, if it is the next one and nobody else owns the slot.
 func (l *slotLog) advance(t *tx, seq uint64) error {
 	moved, err := t.run(advance, int64(seq), l.id, l.epoch, int64(seq)-1)
 	if err != nil || moved > 0 {
@@ -118,8 +118,8 @@ func (l *slotLog) advance(t *tx, seq uint64) error {
 	return sinks.ErrInvalidWriter
 }
 
-// begin writes what a batch has besides its changes.
-func (l *slotLog) begin(t *tx, at, written int64, b *change.Batch) error {
+// begin writes everything of a batch except its changes.
+func (l *slotLog) begin(t *tx, id, written int64, b *change.Batch) error {
 	positions, err := l.positions(t, b, written)
 	if err != nil {
 		return err
@@ -128,30 +128,30 @@ func (l *slotLog) begin(t *tx, at, written int64, b *change.Batch) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.run(addBatch, at, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), string(text)); err != nil {
+	if _, err := t.run(addBatch, id, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), string(text)); err != nil {
 		return err
 	}
-	plain, err := l.writeControls(t, at, b)
+	plain, err := l.writeControls(t, id, b)
 	if err != nil {
 		return err
 	}
-	// Its first batch shows when an owner began.
-	return l.span(t, batch{id: at, slot: l.id, written: written}, positions, plain && b.Seq != l.first)
+	// An owner's first batch ends a span, so that readers see when the owner began.
+	return l.span(t, batch{id: id, slot: l.id, written: written}, positions, plain && b.Seq != l.first)
 }
 
-// lastBatch selects the last number that is taken, and when. The last batch is never removed.
+// lastBatch selects the last number that is in use, and its time. The last batch is never removed.
 const lastBatch = `select coalesce(max(id + changes), 0) as end, coalesce(max(written), 0) as written from
 	(select id, changes, written from log_batches order by id desc limit 1)`
 
-// next is the number of the next batch, and its time.
-func next(t *tx) (at, written int64, err error) {
-	err = t.find(lastNumber, nil, &at, &written)
-	return at + 1, max(written, time.Now().UnixMilli()), err
+// next returns the number of the next batch, and its time.
+func next(t *tx) (id, written int64, err error) {
+	err = t.find(lastNumber, nil, &id, &written)
+	return id + 1, max(written, time.Now().UnixMilli()), err
 }
 
-// writeControls writes the control records of a batch and its malformed events, and reports whether a span may hide that. The watermarks that its positions mark are no
-// rows.
-func (l *slotLog) writeControls(t *tx, at int64, b *change.Batch) (plain bool, err error) {
+// writeControls writes the control records of a batch and its malformed events, and reports whether a span may contain the batch.
+// Watermarks that are implied by positions get no rows.
+func (l *slotLog) writeControls(t *tx, id int64, b *change.Batch) (plain bool, err error) {
 	plain = true
 	for n := range b.Controls {
 		c := b.Controls[n]
@@ -164,7 +164,7 @@ func (l *slotLog) writeControls(t *tx, at int64, b *change.Batch) (plain bool, e
 		if err != nil {
 			return false, err
 		}
-		if _, err := t.run(addControl, at, n, string(record)); err != nil {
+		if _, err := t.run(addControl, id, n, string(record)); err != nil {
 			return false, err
 		}
 		if err := l.keepLast(t, c, string(record)); err != nil {
@@ -173,27 +173,27 @@ func (l *slotLog) writeControls(t *tx, at int64, b *change.Batch) (plain bool, e
 	}
 	for n, m := range b.Malformed {
 		const add = `insert into log_dead_letters (batch, n, stream, reason, body) values (?, ?, ?, ?, ?)`
-		if err := t.do(add, at, n, string(m.Stream), m.Reason, append([]byte{}, m.Bytes...)); err != nil {
+		if err := t.do(add, id, n, string(m.Stream), m.Reason, append([]byte{}, m.Bytes...)); err != nil {
 			return false, err
 		}
 	}
 	return plain, nil
 }
 
-// keepLast stores the last gap and the last proof of each stream. They are for a status alone.
+// keepLast stores the last gap and the last proof of each stream, for the status only.
 func (l *slotLog) keepLast(t *tx, c change.Control, record string) error {
 	if c.Stream == "" || c.Type != change.ControlGap && c.Type != change.ControlProof {
 		return nil
 	}
-	of, err := l.stream(t, c.Stream)
+	row, err := l.stream(t, c.Stream)
 	if err != nil {
 		return err
 	}
 	return t.do(`insert into log_last_controls (stream, type, record) values (?, ?, ?)
-		on conflict do update set record = excluded.record`, of.id, string(c.Type), record)
+		on conflict do update set record = excluded.record`, row.id, string(c.Type), record)
 }
 
-// stream returns the row of a stream, and makes it.
+// stream returns the row of a stream. It adds the row if it is missing.
 func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	if s, known := l.streams[id]; known {
 		return s, nil
@@ -206,7 +206,7 @@ func (l *slotLog) stream(t *tx, id change.StreamID) (s stream, err error) {
 	return s, err
 }
 
-// Close ends the maintenance. Between batches the log holds nothing else.
+// Close ends the maintenance. Between batches, the log has nothing else to close.
 func (l *slotLog) Close() error {
 	l.end()
 	l.Memory.Close()

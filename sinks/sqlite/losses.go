@@ -10,12 +10,12 @@ import (
 	"kubecdc/sinks"
 )
 
-// removed says of each stream of some resources (nil: of all) that lacks objects what it lacks, as if somebody had removed rows.
+// removed returns what each stream of some resources lacks, if somebody has removed rows. If resources is nil, it reads all.
 func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed, error) {
-	const look = `select s.stream, s.objects, (select count(*) from log_objects where stream = s.id and gone is null) ` + selected +
+	const query = `select s.stream, s.objects, (select count(*) from log_objects where stream = s.id and gone is null) ` + selected +
 		`join log_streams s on s.resource = r.id`
 	lost := map[change.StreamID]string{}
-	err := each(ctx, r.db, look, []any{r.cluster, list(resources)}, func(rows *sql.Rows) error {
+	err := each(ctx, r.db, query, []any{r.cluster, list(resources)}, func(rows *sql.Rows) error {
 		var stream change.StreamID
 		var known, found int64
 		if err := rows.Scan(&stream, &known, &found); err != nil || known == found {
@@ -28,7 +28,7 @@ func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed
 	return sinks.Removed{Objects: lost}, r.fail("count the objects of the log", err)
 }
 
-// counted is what was removed, as somebody has found at a time.
+// counted is what was removed, as a count at a time has shown.
 type counted struct {
 	at      time.Time
 	removed sinks.Removed
@@ -37,7 +37,7 @@ type counted struct {
 // countAgain is how long a count stands: a million objects take a tenth of a second.
 const countAgain = 30 * time.Second
 
-// recentlyRemoved is removed, or what that has returned a moment ago.
+// recentlyRemoved returns what removed does, or did a short time ago.
 func (r *Reader) recentlyRemoved(ctx context.Context, resources []string) (sinks.Removed, error) {
 	of := list(resources)
 	r.mu.Lock()
@@ -55,7 +55,7 @@ func (r *Reader) recentlyRemoved(ctx context.Context, resources []string) (sinks
 	return removed, err
 }
 
-// prove looks for losses with a batch that has proofs.
+// prove finds losses when a batch has proofs.
 func (l *slotLog) prove(ctx context.Context, b *change.Batch) error {
 	proved := sinks.Proved(b)
 	if proved == nil {

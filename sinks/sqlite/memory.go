@@ -15,10 +15,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// Memory is what the log remembers of a cluster: how far each stream is, and what lives. Each batch moves it.
+// Memory returns the log's state of a cluster: each stream's position, and the living objects. Each batch changes it.
 type Memory struct{ reader *Reader }
 
-// NewMemory reads a file that the caller closes, after Close.
+// NewMemory reads a file. The caller closes the file after Close.
 func NewMemory(ctx context.Context, file *sqlitefile.File, cluster string) (*Memory, error) {
 	if err := migrate(ctx, file); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func NewMemory(ctx context.Context, file *sqlitefile.File, cluster string) (*Mem
 	return &Memory{newReader(file, cluster)}, nil
 }
 
-// Holds reports whether the log of a cluster is in a file.
+// Holds reports whether a file has the log of a cluster.
 func Holds(ctx context.Context, file *sqlitefile.File, cluster string) (bool, error) {
 	tables, err := column[int](ctx, file.DB(), `select 1 from sqlite_schema where name = 'log_clusters'`)
 	if err == nil && tables != nil {
@@ -35,7 +35,7 @@ func Holds(ctx context.Context, file *sqlitefile.File, cluster string) (bool, er
 	return tables != nil, file.Fail("find out whether the log is there", err)
 }
 
-// Close leaves the file open.
+// Close does not close the file.
 func (m *Memory) Close() { m.reader.db.close() }
 
 // ofCluster joins the streams of a cluster, ?1.
@@ -43,18 +43,18 @@ const ofCluster = ` log_clusters k join log_resources r on r.cluster = k.id and 
 
 // Positions implements sinks.Memory.
 func (m *Memory) Positions(ctx context.Context) (all []change.Position, err error) {
-	const look = `select s.stream, p.version, p.time, p.ended from` + ofCluster + `join log_positions p on p.stream = s.id and not p.forgotten
+	const query = `select s.stream, p.version, p.time, p.ended from` + ofCluster + `join log_positions p on p.stream = s.id and not p.forgotten
 		order by s.stream`
-	all, err = m.positions(ctx, look, m.reader.cluster)
+	all, err = m.positions(ctx, query, m.reader.cluster)
 	return all, m.reader.fail("read the positions", err)
 }
 
 // Position implements sinks.Memory.
 func (m *Memory) Position(ctx context.Context, stream change.StreamID) (p change.Position, known bool, err error) {
-	const look = `select s.stream, coalesce(p.version, ?3), coalesce(p.time, ?4), coalesce(p.ended, '') from` + ofCluster + `
+	const query = `select s.stream, coalesce(p.version, ?3), coalesce(p.time, ?4), coalesce(p.ended, '') from` + ofCluster + `
 		left join log_positions p on p.stream = s.id where s.stream = ?2
 		and (p.stream is not null or exists (select 1 from log_objects where stream = s.id and gone is null))`
-	all, err := m.positions(ctx, look, m.reader.cluster, string(stream), string(change.UnknownVersion), time.Now().UnixMilli())
+	all, err := m.positions(ctx, query, m.reader.cluster, string(stream), string(change.UnknownVersion), time.Now().UnixMilli())
 	if err != nil || len(all) == 0 {
 		return p, false, m.reader.fail("read the position of "+string(stream), err)
 	}
@@ -64,9 +64,9 @@ func (m *Memory) Position(ctx context.Context, stream change.StreamID) (p change
 func (m *Memory) positions(ctx context.Context, query string, args ...any) (all []change.Position, err error) {
 	err = each(ctx, m.reader.db, query, args, func(rows *sql.Rows) error {
 		var p change.Position
-		var at int64
-		err := rows.Scan(&p.Stream, &p.ResourceVersion, &at, &p.Ended)
-		p.Time = time.UnixMilli(at).UTC()
+		var ms int64
+		err := rows.Scan(&p.Stream, &p.ResourceVersion, &ms, &p.Ended)
+		p.Time = time.UnixMilli(ms).UTC()
 		all = append(all, p)
 		return err
 	})
@@ -76,11 +76,11 @@ func (m *Memory) positions(ctx context.Context, query string, args ...any) (all 
 // knownAtOnce is how many objects are held at a time, about 150 bytes each.
 const knownAtOnce = 5000
 
-// Objects implements sinks.Memory. It reads page by page, and holds no statement open while it visits.
+// Objects implements sinks.Memory. It reads page by page, and has no statement open while it visits.
 func (m *Memory) Objects(
 	ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error,
 ) error {
-	const look = `select o.id, o.namespace, o.name, o.uid,
+	const query = `select o.id, o.namespace, o.name, o.uid,
 			coalesce(o.unwritten, (select version from log_changes where object = o.id order by id desc limit 1))
 		from log_objects o where o.stream = ? and o.gone is null and o.id > ? order by o.id limit ?`
 	type object struct {
@@ -90,7 +90,7 @@ func (m *Memory) Objects(
 	ids, err := column[int64](ctx, m.reader.db, `select s.id from`+ofCluster+`where s.stream = ?2`, m.reader.cluster, string(stream))
 	for _, id := range ids {
 		for after, page := int64(0), make([]object, 0, 100); err == nil; page = page[:0] {
-			err = each(ctx, m.reader.db, look, []any{id, after, knownAtOnce}, func(rows *sql.Rows) error {
+			err = each(ctx, m.reader.db, query, []any{id, after, knownAtOnce}, func(rows *sql.Rows) error {
 				var o object
 				err := rows.Scan(&after, &o.namespace, &o.name, &o.uid, &o.version)
 				page = append(page, o)
@@ -113,7 +113,8 @@ func (m *Memory) Objects(
 	return m.reader.fail("read what lives of "+string(stream), err)
 }
 
-// Forget takes a stream that has ended out of Positions, and reports whether it was there. If it is selected again, it goes on.
+// Forget removes a stream that has ended from Positions, and reports whether it was there. If the stream is selected again, it
+// continues.
 func (m *Memory) Forget(ctx context.Context, stream change.StreamID) (ended bool, err error) {
 	const forget = `update log_positions set forgotten = true where ended <> '' and not forgotten and stream in (select s.id from` + ofCluster + `where s.stream = ?2)`
 	result, err := m.reader.file.DB().ExecContext(ctx, forget, m.reader.cluster, string(stream))
@@ -124,10 +125,10 @@ func (m *Memory) Forget(ctx context.Context, stream change.StreamID) (ended bool
 	return n > 0, err
 }
 
-// LastControls are the last gap and the last proof of each stream.
+// LastControls returns the last gap and the last proof of each stream.
 func (m *Memory) LastControls(ctx context.Context) (all []change.Control, err error) {
-	const look = `select c.record from` + ofCluster + `join log_last_controls c on c.stream = s.id order by s.stream, c.type`
-	err = each(ctx, m.reader.db, look, []any{m.reader.cluster}, func(rows *sql.Rows) error {
+	const query = `select c.record from` + ofCluster + `join log_last_controls c on c.stream = s.id order by s.stream, c.type`
+	err = each(ctx, m.reader.db, query, []any{m.reader.cluster}, func(rows *sql.Rows) error {
 		var text []byte
 		if err := rows.Scan(&text); err != nil {
 			return err
@@ -138,7 +139,7 @@ func (m *Memory) LastControls(ctx context.Context) (all []change.Control, err er
 	return all, m.reader.fail("read the last control records", err)
 }
 
-// LastBatches are those of the slots, by number.
+// LastBatches returns each slot's last batch, by the slot's number.
 func (m *Memory) LastBatches(ctx context.Context) (map[int]Batch, error) {
 	all := map[int]Batch{}
 	numbers, _, err := m.reader.slots(ctx)
@@ -154,7 +155,7 @@ func (m *Memory) LastBatches(ctx context.Context) (map[int]Batch, error) {
 	return all, m.reader.fail("read how far the slots are", err)
 }
 
-// Batch is what a batch did to positions.
+// Batch is a batch with the positions that it set.
 type Batch struct {
 	Epoch     int64
 	Seq       uint64
@@ -162,8 +163,8 @@ type Batch struct {
 	Positions []change.Position
 }
 
-// Batches are those of a slot that were written in a span of time (zero: no limit) or, if seq is not 0, that one; the newest first, at
-// most so many.
+// Batches returns a slot's newest batches, at most limit of them, the newest first. They are limited to a range of time, whose
+// ends may be zero. If seq is not 0, it returns only that batch.
 func (m *Memory) Batches(ctx context.Context, slot int, since, until time.Time, seq uint64, limit int) (all []Batch, err error) {
 	fail := func(err error) error { return m.reader.fail(fmt.Sprintf("read the batches of slot %d", slot), err) }
 	id, err := m.slot(ctx, slot)
@@ -208,7 +209,7 @@ func (m *Memory) Batches(ctx context.Context, slot int, since, until time.Time, 
 	return all, nil
 }
 
-// slot is the row of a slot; 0: there is none.
+// slot returns the id of a slot's row, or 0 if there is none.
 func (m *Memory) slot(ctx context.Context, slot int) (int64, error) {
 	numbers, _, err := m.reader.slots(ctx)
 	for id, number := range numbers {
@@ -219,7 +220,7 @@ func (m *Memory) slot(ctx context.Context, slot int) (int64, error) {
 	return 0, err
 }
 
-// PositionsAt are the positions that the streams of a slot had with a batch, as far as the history goes back.
+// PositionsAt returns the positions of a slot's streams after a batch, as far as the history goes back.
 func (m *Memory) PositionsAt(ctx context.Context, slot int, seq uint64) ([]change.Position, error) {
 	last, done := map[change.StreamID]change.Position{}, errors.New("the batch was read")
 	err := m.reader.Controls(ctx, time.Time{}, func(s *sinks.Span) bool { return s.Slot == slot && s.Batch > seq }, func(c *change.Control) error {

@@ -10,7 +10,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Open fences earlier owners of the slot: each batch is written under "where epoch = mine". The log knows where it goes on.
+// Open fences earlier owners of the slot: each batch is written under "where epoch = mine". The log knows where to continue.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	l := newSlotLog(s, slot, epoch)
 	opened := &sinks.Opened{Log: l, Memory: l}
@@ -39,15 +39,15 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	return opened, nil
 }
 
-// raise raises the slot's epoch, unless the log is another cluster's, or the slot has this epoch or a higher one. A new
+// raise raises the slot's epoch. It fails if the log is another cluster's, or if the slot has this epoch or a higher one. A new
 // slot begins after a batch. It returns the slot's last batch.
 func (l *slotLog) raise(t *tx, after uint64) (last uint64, err error) {
 	if l.cluster, err = l.sink.bind(t); err != nil {
 		return 0, err
 	}
-	const look = `select id, epoch, seq from log_slots where cluster = ? and slot = ?`
+	const query = `select id, epoch, seq from log_slots where cluster = ? and slot = ?`
 	var newest int64
-	err = t.row(look, []any{l.cluster, l.slot}, &l.id, &newest, &last)
+	err = t.row(query, []any{l.cluster, l.slot}, &l.id, &newest, &last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		const add = `insert into log_slots (cluster, slot, epoch, seq) values (?, ?, ?, ?) returning id`
@@ -60,10 +60,10 @@ func (l *slotLog) raise(t *tx, after uint64) (last uint64, err error) {
 	return last, t.do(`update log_slots set epoch = ? where id = ?`, l.epoch, l.id)
 }
 
-// bind notes the cluster's uid the first time, and compares it later. It returns the cluster's row.
+// bind stores the cluster's uid the first time, and compares it later. It returns the id of the cluster's row.
 func (s *Sink) bind(t *tx) (cluster int64, err error) {
-	const note = `insert into log_clusters (cluster, uid) values (?, ?) on conflict do nothing`
-	if err := t.do(note, s.Cluster, s.ClusterUID); err != nil {
+	const insert = `insert into log_clusters (cluster, uid) values (?, ?) on conflict do nothing`
+	if err := t.do(insert, s.Cluster, s.ClusterUID); err != nil {
 		return 0, err
 	}
 	var stored string

@@ -11,17 +11,17 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// storedPosition is a position as log_batches has it: an array, without the zeros at its end. Mostly a batch has one change and one
+// storedPosition is a position in log_batches: an array without the zeros at its end. Most batches have one change and one
 // position, so each character counts.
 type storedPosition struct {
 	stream  int64
 	version change.ResourceVersion
 	ago     int64 // milliseconds before the batch was written
-	marked  int   // 1: the batch has a watermark that says the same
+	marked  int   // 1 if the batch has a watermark that this position implies
 	ended   change.Ended
 }
 
-// marks reports whether a control record is the watermark of a position.
+// marks reports whether a control record is the watermark that a position implies.
 func marks(c *change.Control, p *change.Position) bool {
 	return c.Type == change.ControlWatermark && c.Stream == p.Stream && c.ResourceVersion == p.ResourceVersion && c.TimeMs == p.Time.UnixMilli()
 }
@@ -38,7 +38,7 @@ func (p storedPosition) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// storedPositions reads a list of them.
+// storedPositions reads a list of positions.
 func storedPositions(text []byte) (all []storedPosition, err error) {
 	list := rawjson.New(text)
 	for more := list.FirstElement(); more; more = list.NextElement() {
@@ -67,7 +67,7 @@ func storedPositions(text []byte) (all []storedPosition, err error) {
 	return all, err
 }
 
-// positions notes what a batch does to positions, and returns its own as they are stored.
+// positions stores the positions that a batch sets, and returns them in their stored form.
 func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosition, error) {
 	for i := range b.Controls {
 		if err := l.beginStream(t, &b.Controls[i]); err != nil {
@@ -77,19 +77,19 @@ func (l *slotLog) positions(t *tx, b *change.Batch, written int64) ([]storedPosi
 	all := make([]storedPosition, 0, len(b.Positions))
 	for i := range b.Positions {
 		p := &b.Positions[i]
-		of, err := l.stream(t, p.Stream)
+		row, err := l.stream(t, p.Stream)
 		if err != nil {
 			return nil, err
 		}
 		if p.Ended == change.EndedRemoved {
-			err = t.do(`delete from log_positions where stream = ?`, of.id)
+			err = t.do(`delete from log_positions where stream = ?`, row.id)
 		} else {
-			_, err = t.run(movePosition, of.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
+			_, err = t.run(movePosition, row.id, string(p.ResourceVersion), p.Time.UnixMilli(), string(p.Ended))
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, storedPosition{of.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
+		all = append(all, storedPosition{row.id, p.ResourceVersion, written - p.Time.UnixMilli(), 0, p.Ended})
 		if slices.ContainsFunc(b.Controls, func(c change.Control) bool { return marks(&c, p) }) {
 			all[i].marked = 1
 		}
@@ -103,18 +103,18 @@ func (l *slotLog) beginStream(t *tx, c *change.Control) error {
 	if c.Type != change.ControlSnapshotBegin && !lost {
 		return nil
 	}
-	of, err := l.stream(t, c.Stream)
+	row, err := l.stream(t, c.Stream)
 	if err != nil {
 		return err
 	}
 	if lost {
-		if err := t.do(`delete from log_positions where stream = ?`, of.id); err != nil {
+		if err := t.do(`delete from log_positions where stream = ?`, row.id); err != nil {
 			return err
 		}
 		const recount = `update log_streams set objects = (select count(*) from log_objects where stream = ?1 and gone is null) where id = ?1`
-		if err := t.do(recount, of.id); err != nil {
+		if err := t.do(recount, row.id); err != nil {
 			return err
 		}
 	}
-	return t.do(`insert into log_positions (stream, version, time, ended) values (?, '', ?, '') on conflict do nothing`, of.id, c.TimeMs)
+	return t.do(`insert into log_positions (stream, version, time, ended) values (?, '', ?, '') on conflict do nothing`, row.id, c.TimeMs)
 }

@@ -19,8 +19,8 @@ import (
 
 const poweredObjects = 20
 
-// The power is lost at any moment: the log has each batch that was acknowledged, perhaps the next one, and each with all its changes, byte
-// for byte. The next owner goes on with it.
+// The power may be lost at any moment. Afterwards the log has each batch that was acknowledged, and perhaps the next one. Each
+// batch has all its changes, byte for byte. The next owner continues after it.
 func TestALossOfPowerKeepsWhatWasAcknowledged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	recording := crashfs.Record(t, path)
@@ -79,7 +79,7 @@ func writeUntilPowerIsLost(t *testing.T, path string, recording *crashfs.Recordi
 	}
 }
 
-// batchesAfter opens what a crash has left, writes a batch, and returns the last batch that was there before.
+// batchesAfter opens what is left after a crash, writes a batch, and returns the last batch that was there before.
 func batchesAfter(t *testing.T, crash *crashfs.Crash) (have uint64) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
@@ -101,12 +101,12 @@ func batchesAfter(t *testing.T, crash *crashfs.Crash) (have uint64) {
 	if _, err := opened.Log.Write(t.Context(), next); err != nil {
 		t.Fatalf("%s: %v", crash.What, err)
 	}
-	wantWholeBatches(t, file, have+1, crash.What)
+	wantFullBatches(t, file, have+1, crash.What)
 	return have
 }
 
-// wantWholeBatches: every change of every batch, with its body.
-func wantWholeBatches(t *testing.T, file *sqlitefile.File, last uint64, what string) {
+// wantFullBatches verifies every change of every batch, with its body.
+func wantFullBatches(t *testing.T, file *sqlitefile.File, last uint64, what string) {
 	t.Helper()
 	r, err := sqlite.NewReader(t.Context(), file, sinktest.Name)
 	if err != nil {

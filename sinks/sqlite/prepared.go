@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// prepared prepares each text once: a reader runs a few statements very often, and to prepare one takes as long as to run it.
+// prepared prepares each statement once. A reader runs a few statements very often, and preparing one takes as long as running
+// it.
 type prepared struct {
 	db    *sql.DB
 	mu    sync.Mutex

@@ -11,15 +11,15 @@ import (
 
 const (
 	maintainEvery = time.Minute
-	// shortest is what the history is never shorter than: who follows the log reads it in time.
+	// shortest is the minimum length of the history: whoever follows the log reads the changes by then.
 	shortest = 10 * time.Minute
-	// sliceRows is how many rows one transaction looks at, so that batches wait for a moment only.
+	// sliceRows is how many rows one transaction reads, so that batches wait only for a moment.
 	sliceRows = 2000
-	// slice gives free pages back to the disk: so many with one statement.
+	// slice gives free pages back to the disk, a limited number in one statement.
 	slice = `pragma incremental_vacuum(1000)`
 )
 
-// maintain removes what is older than the history, or more than the file may hold, until the context ends.
+// maintain removes what is older than the history, or more than the file may have, until the context ends.
 func (l *slotLog) maintain(ctx context.Context) {
 	for wait.For(ctx, maintainEvery) == nil {
 		if err := l.sink.Prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
@@ -28,8 +28,9 @@ func (l *slotLog) maintain(ctx context.Context) {
 	}
 }
 
-// Prune removes the changes that are older than the history, and then the oldest ones until the file is small enough. Of what lives the
-// last state stays. It looks at all that stays of earlier times again, so changes become up to a fiftieth older than the history.
+// Prune removes the changes that are older than the history, and then the oldest ones until the file is small enough. The last
+// state of living objects is never removed. A run reads all that remains from earlier times, so it does nothing until some
+// changes are a fiftieth older than the history.
 func (s *Sink) Prune(ctx context.Context, now time.Time) error {
 	s.pruning.Lock()
 	defer s.pruning.Unlock()
@@ -49,7 +50,7 @@ func (s *Sink) removeOld(ctx context.Context, r *Reader, now time.Time) error {
 	if s.History == sinks.Forever {
 		return nil
 	}
-	after, _, err := r.kept(ctx)
+	after, _, err := r.retained(ctx)
 	if err != nil {
 		return err
 	}
@@ -65,16 +66,16 @@ func (s *Sink) removeOld(ctx context.Context, r *Reader, now time.Time) error {
 	return s.removeUpTo(ctx, next-1)
 }
 
-// shrink removes a tenth of the batches, the oldest ones, until the file would be small enough.
+// shrink removes the oldest tenth of the batches, again and again, until the file would be small enough.
 func (s *Sink) shrink(ctx context.Context, r *Reader, now time.Time) error {
 	for {
-		const look = `select (c.page_count - f.freelist_count) * s.page_size
+		const query = `select (c.page_count - f.freelist_count) * s.page_size
 			from pragma_page_count c, pragma_freelist_count f, pragma_page_size s`
 		var used int64
-		if err := s.file.DB().QueryRowContext(ctx, look).Scan(&used); err != nil || used <= s.MaxSize {
+		if err := s.file.DB().QueryRowContext(ctx, query).Scan(&used); err != nil || used <= s.MaxSize {
 			return err
 		}
-		after, _, err := r.kept(ctx)
+		after, _, err := r.retained(ctx)
 		if err != nil {
 			return err
 		}
@@ -97,13 +98,13 @@ func (s *Sink) shrink(ctx context.Context, r *Reader, now time.Time) error {
 	}
 }
 
-// removeUpTo removes the changes up to a number, at the end of a batch, but for those that later ones are made of, and the last one of
-// what lives. It first notes since when the history is whole, for readers.
+// removeUpTo removes the changes up to a number, which is the end of a batch. It does not remove those that later changes are
+// deltas of, nor the last change of living objects. First it stores for readers when the complete history begins.
 func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 	err := s.inTx(ctx, func(t *tx) error {
-		const note = `update log_kept set after = ?1, since = coalesce((select written from log_batches where id > ?1 order by id limit 1),
+		const update = `update log_kept set after = ?1, since = coalesce((select written from log_batches where id > ?1 order by id limit 1),
 			(select written + 1 from log_batches order by id desc limit 1), 0) where after < ?1`
-		return t.do(note, to)
+		return t.do(update, to)
 	})
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 	return s.removeAudit(ctx, since)
 }
 
-// removal removes the rows of a table, up to a number, for which a condition holds.
+// removal removes the rows of a table that satisfy a condition, up to a number.
 type removal struct{ table, number, condition string }
 
 var removals = []removal{
@@ -128,11 +129,11 @@ var removals = []removal{
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
 	{"log_batches", "id", `seq <> (select s.seq from log_slots s where s.id = log_batches.slot)`},
-	// Of an object that lives, or changes later, the last change is needed, and the one that has its whole body.
+	// The last change of an object that lives, or that changes later, is needed, and so is the change that has its full body.
 	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or not exists (select 1 from
 		(select l.id, l.back from log_changes l where l.object = log_changes.object and l.id <= ?1 order by l.id desc limit 1) last
 		where log_changes.id in (last.id, last.id - last.back))`},
-	{"log_objects", "id", `gone <= ?1`}, // their changes are gone
+	{"log_objects", "id", `gone <= ?1`}, // whose changes are gone
 }
 
 func (s *Sink) removeFrom(ctx context.Context, r removal, to int64) error {
@@ -150,13 +151,13 @@ func (s *Sink) removeFrom(ctx context.Context, r removal, to int64) error {
 	}
 }
 
-// release gives free pages back to the disk, once they are a tenth of the file. A file that was not made for that keeps them, to be
-// used again.
+// release gives free pages back to the disk, once they are a tenth of the file. A file that was not made for that retains them,
+// to be used again.
 func (s *Sink) release(ctx context.Context) error {
 	for before := int64(math.MaxInt64); ; {
 		var free, all int64
-		const look = `select f.freelist_count, c.page_count from pragma_freelist_count f, pragma_page_count c`
-		if err := s.file.DB().QueryRowContext(ctx, look).Scan(&free, &all); err != nil || free*10 < all || free >= before {
+		const query = `select f.freelist_count, c.page_count from pragma_freelist_count f, pragma_page_count c`
+		if err := s.file.DB().QueryRowContext(ctx, query).Scan(&free, &all); err != nil || free*10 < all || free >= before {
 			return err
 		}
 		before = free

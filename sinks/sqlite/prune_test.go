@@ -31,27 +31,27 @@ type history struct {
 	t       *testing.T
 	log     sinks.Log
 	version int
-	noise   int // how many random characters each body has besides, which nothing makes shorter
+	noise   int // how many random characters, which can't be compressed, each body has in addition
 	live    map[string]change.Change
-	written [][]change.Change // of each batch
+	written [][]change.Change // the changes of each batch
 	states  []map[string]change.Change
 }
 
-// body is an object's, of any size; a version and a little else differ from the one before.
+// body returns a body of any size for an object. Its version and a few other members differ from the previous one.
 func (h *history) body(name, uid string) []byte {
-	note := strings.Repeat(fmt.Sprintf("%x ", h.IntN(40)), []int{1, 10, 400, 5000}[h.IntN(4)])
-	if noise := make([]byte, max(0, h.noise-len(note))/2); len(noise) > 0 {
+	text := strings.Repeat(fmt.Sprintf("%x ", h.IntN(40)), []int{1, 10, 400, 5000}[h.IntN(4)])
+	if noise := make([]byte, max(0, h.noise-len(text))/2); len(noise) > 0 {
 		for i := range noise {
 			noise[i] = byte(h.Uint32())
 		}
-		note += hex.EncodeToString(noise)
+		text += hex.EncodeToString(noise)
 	}
 	return fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":"%d"},"note":%q}`,
-		name, uid, h.version, note)
+		name, uid, h.version, text)
 }
 
-// next is a change of a random object: also one whose state before is another than the log has, or is left out, or which is read
-// again, or comes back with its uid, as after a repair.
+// next returns a change of a random object. Its state before may differ from the log's, or be missing. It may be a repeated read,
+// or create an object again with the same uid, as after a repair.
 func (h *history) next() change.Change {
 	h.version++
 	name := fmt.Sprint("web-", h.IntN(8))
@@ -154,7 +154,7 @@ func (h *history) check(r *sqlite.Reader) {
 	}
 }
 
-// checkStates demands the state at each batch that is kept.
+// checkStates verifies the state at each batch that the history has.
 func (h *history) checkStates(r *sqlite.Reader, from int) {
 	h.t.Helper()
 	for i := from; i < len(h.written); i += 1 + h.IntN(60) {
@@ -210,7 +210,8 @@ func historyIn(t *testing.T, file *sqlitefile.File, path string, seed uint64, c 
 	return &history{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, log: opened.Log, live: map[string]change.Change{}}, sink, r
 }
 
-// TestWhatAHistoryLosesIsItsOldestPart removes the start of random histories: what remains is whole, and so is what was there before it.
+// TestWhatAHistoryLosesIsItsOldestPart removes the start of random histories. What remains is complete, with the state that was
+// there before it.
 func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -221,14 +222,14 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 			for range 4 {
 				h.write(60)
 				h.check(r)
-				// The history ends ten minutes before now: somewhere in what was written.
-				at := began.Add(time.Duration(h.Float64() * float64(time.Since(began))))
-				if err := sink.Prune(t.Context(), at.Add(10*time.Minute)); err != nil {
+				// The history is cut ten minutes before now, which is somewhere in what was written.
+				cut := began.Add(time.Duration(h.Float64() * float64(time.Since(began))))
+				if err := sink.Prune(t.Context(), cut.Add(10*time.Minute)); err != nil {
 					t.Fatal(err)
 				}
 				h.check(r)
-				if kept, err := r.Retained(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
-					t.Fatalf("kept: %v, %v", kept, err)
+				if retained, err := r.Retained(t.Context(), nil); err != nil || retained["pods"].Since.IsZero() {
+					t.Fatalf("kept: %v, %v", retained, err)
 				}
 			}
 			if err := sink.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil {
@@ -273,10 +274,10 @@ var readings = map[string]func(h *history, r *sqlite.Reader, batch int, visit fu
 	},
 }
 
-// While each kind of reading goes on, some of the history is removed: before, at, or behind what was read. It gets the rest all the
-// same, or is told that it can't.
+// While each kind of reading is in progress, some of the history is removed: before, at, or after what was read. The reader gets
+// the rest completely, or an error that says that it can't.
 func TestHistoryGoesWhileItIsRead(t *testing.T) {
-	whole, told := map[string]int{}, map[string]int{}
+	complete, refused := map[string]int{}, map[string]int{}
 	for seed := range uint64(6) {
 		h, sink, r := newHistory(t, filepath.Join(t.TempDir(), "log"), seed, sqlite.Config{History: time.Millisecond})
 		h.noise = 60_000 // a page has 70 of the changes
@@ -300,9 +301,9 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			want, got = got, nil
-			at := h.IntN(min(len(want), 60) + 1) // or not at all
+			place := h.IntN(min(len(want), 60) + 1) // or not during the reading
 			err := readings[name](h, r, batch, func(l *sinks.Logged) error {
-				if len(got) == at {
+				if len(got) == place {
 					if err := sink.Prune(t.Context(), written[gone].Add(10*time.Minute)); err != nil {
 						return err
 					}
@@ -311,23 +312,24 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 			})
 			switch {
 			case errors.Is(err, sinks.ErrNotRetained):
-				told[name]++
+				refused[name]++
 			case err != nil || !slices.Equal(got, want):
-				t.Errorf("seed %d, %s: %d records were read after batch %d, and %d when some were removed at the %d: %v", seed, name, len(want), batch, len(got), at, err)
+				t.Errorf("seed %d, %s: %d records were read after batch %d, and %d when some were removed at the %d: %v", seed, name, len(want), batch, len(got), place, err)
 			default:
-				whole[name]++
+				complete[name]++
 			}
 		}
 	}
-	t.Log("whole:", whole, "told that they are not:", told)
-	for name := range readings { // a state, and objects of one name, are read by so many questions that whatever goes is told
-		if told[name] == 0 || whole[name] == 0 && name != "states" && name != "of an object" {
-			t.Errorf("%s: %d readings were whole, and %d were told that they are not", name, whole[name], told[name])
+	t.Log("complete:", complete, "refused:", refused)
+	for name := range readings { // a state, and objects of one name, are read by so many queries that any removal is noticed
+		if refused[name] == 0 || complete[name] == 0 && name != "states" && name != "of an object" {
+			t.Errorf("%s: %d readings were complete, and %d were refused", name, complete[name], refused[name])
 		}
 	}
 }
 
-// A reader asks for the changes after each batch once the history is cut: it gets them all, or is told that some are gone.
+// A reader asks for the changes after each batch once the history is cut. It gets all of them, or an error that says that some
+// are gone.
 func TestChangesAfterABatchThatIsGone(t *testing.T) {
 	h, sink, r := newHistory(t, filepath.Join(t.TempDir(), "log"), 1, sqlite.Config{History: time.Millisecond})
 	began := time.Now()
@@ -335,7 +337,7 @@ func TestChangesAfterABatchThatIsGone(t *testing.T) {
 	if err := sink.Prune(t.Context(), began.Add(10*time.Minute+time.Since(began)/2)); err != nil {
 		t.Fatal(err)
 	}
-	told := 0
+	refused := 0
 	for batch := range len(h.written) {
 		want, got := 0, 0
 		for _, changes := range h.written[batch:] {
@@ -346,19 +348,20 @@ func TestChangesAfterABatchThatIsGone(t *testing.T) {
 			return nil
 		})
 		if errors.Is(err, sinks.ErrNotRetained) {
-			if told++; told != batch+1 {
+			if refused++; refused != batch+1 {
 				t.Errorf("the changes after batch %d are gone, but not those of an earlier one", batch)
 			}
 		} else if err != nil || got != want {
 			t.Errorf("after batch %d there are %d changes, want %d: %v", batch, got, want, err)
 		}
 	}
-	if told == 0 || told == len(h.written) {
-		t.Errorf("after %d of %d batches changes are gone", told, len(h.written))
+	if refused == 0 || refused == len(h.written) {
+		t.Errorf("after %d of %d batches changes are gone", refused, len(h.written))
 	}
 }
 
-// TestAClockThatGoesBack writes after an hour that the clock takes back: the log's times never go back, and a moment names one place.
+// TestAClockThatGoesBack writes after the clock was set back by an hour. The log's times never go back, so a moment is one place
+// in the log.
 func TestAClockThatGoesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	h, _, r := newHistory(t, path, 1, sqlite.Config{})
@@ -386,30 +389,30 @@ func TestAClockThatGoesBack(t *testing.T) {
 	h.check(r)
 }
 
-// TestTheFileKeepsToItsSize: above the limit the oldest history goes, what remains is whole, and the space goes back to the disk. A file
-// that can't give space back, since it was made without SQLite's way to, keeps it to be used again.
+// TestTheFileKeepsToItsSize: above the limit the oldest history is removed, what remains is complete, and the space is given back
+// to the disk. A file that SQLite can't shrink, because of how it was created, retains the space to be used again.
 func TestTheFileKeepsToItsSize(t *testing.T) {
 	const limit = 1 << 20
 	for name, mode := range map[string]string{"given back": "incremental", "kept": "none"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "log")
 			file := own(t, path)
-			if _, err := file.DB().Exec(`pragma auto_vacuum = ` + mode + `; vacuum`); err != nil { // it counts from the vacuum on
+			if _, err := file.DB().Exec(`pragma auto_vacuum = ` + mode + `; vacuum`); err != nil { // takes effect with the vacuum
 				t.Fatal(err)
 			}
 			h, sink, r := historyIn(t, file, path, 1, sqlite.Config{MaxSize: limit})
 			for h.noise = 30_000; fileSize(t, file) < 8*limit; {
 				h.write(20)
 			}
-			if _, err := file.DB().Exec(`update log_batches set written = written - 3600000`); err != nil { // else it is too new to go
+			if _, err := file.DB().Exec(`update log_batches set written = written - 3600000`); err != nil { // otherwise it is too new to be removed
 				t.Fatal(err)
 			}
 			if err := sink.Prune(t.Context(), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			h.check(r)
-			if kept, err := r.Retained(t.Context(), nil); err != nil || kept["pods"].Since.IsZero() {
-				t.Errorf("kept: %v, %v", kept, err)
+			if retained, err := r.Retained(t.Context(), nil); err != nil || retained["pods"].Since.IsZero() {
+				t.Errorf("kept: %v, %v", retained, err)
 			}
 			if size := fileSize(t, file); (size < 2*limit) != (mode == "incremental") {
 				t.Errorf("the file has %d bytes", size)
@@ -418,7 +421,8 @@ func TestTheFileKeepsToItsSize(t *testing.T) {
 	}
 }
 
-// What was logged in full before a field was redacted leaves no byte in the file, once the history is over and the object has changed.
+// A field that was logged in full before it was redacted is not in the file any more after the history is over and the object has
+// changed.
 func TestWhatHasGoneIsNotInTheFile(t *testing.T) {
 	file := own(t, filepath.Join(t.TempDir(), "log"))
 	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, ClusterUID: sinktest.UID, History: time.Millisecond})
@@ -428,12 +432,12 @@ func TestWhatHasGoneIsNotInTheFile(t *testing.T) {
 	}
 	defer opened.Log.Close()
 	secret := cryptorand.Text()
-	body := func(password string, note int) []byte {
-		return fmt.Appendf(nil, `{"metadata":{"name":"a"},"password":%q,"note":"%0*d"}`, password, note, 0)
+	body := func(password string, digits int) []byte {
+		return fmt.Appendf(nil, `{"metadata":{"name":"a"},"password":%q,"note":"%0*d"}`, password, digits, 0)
 	}
 	for seq, c := range []change.Change{
 		{Op: change.Create, After: body(secret, 3000)},
-		{Op: change.Update, Before: body(secret, 3000), After: body(secret+"2", 9000)}, // over more than one page
+		{Op: change.Update, Before: body(secret, 3000), After: body(secret+"2", 9000)}, // larger than one page
 		{Op: change.Update, Before: body("hash", 9000), After: body("hash", 10)},
 		{Op: change.Update, Before: body("hash", 10), After: body("hash", 11)},
 	} {
@@ -463,7 +467,7 @@ func TestWhatHasGoneIsNotInTheFile(t *testing.T) {
 	}
 }
 
-// fileSize is that of the file, once SQLite's own log was moved there.
+// fileSize returns the size of the file, after SQLite's own log was moved into it.
 func fileSize(t *testing.T, file *sqlitefile.File) int64 {
 	t.Helper()
 	if _, err := file.DB().Exec(`pragma wal_checkpoint(truncate)`); err != nil {
@@ -476,7 +480,7 @@ func fileSize(t *testing.T, file *sqlitefile.File) int64 {
 	return info.Size()
 }
 
-// Audit records go with the history, and so does what is known of those who asked.
+// Audit records are removed with the history, and so are their requesters.
 func TestAuditRecordsArePruned(t *testing.T) {
 	file := own(t, filepath.Join(t.TempDir(), "log"))
 	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, History: time.Hour})
@@ -503,8 +507,8 @@ func TestAuditRecordsArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	var records, requesters, since int64
-	const look = `select (select count(*) from log_audit), (select count(*) from log_requesters), (select since from log_kept)`
-	if err := file.DB().QueryRowContext(t.Context(), look).Scan(&records, &requesters, &since); err != nil {
+	const query = `select (select count(*) from log_audit), (select count(*) from log_requesters), (select since from log_kept)`
+	if err := file.DB().QueryRowContext(t.Context(), query).Scan(&records, &requesters, &since); err != nil {
 		t.Fatal(err)
 	}
 	if records != 2500 || requesters != 1 {
@@ -512,7 +516,7 @@ func TestAuditRecordsArePruned(t *testing.T) {
 	}
 }
 
-// BenchmarkWriteAudit writes records as a batch of the API server's webhook brings them.
+// BenchmarkWriteAudit writes records in batches of the size that the API server's webhook sends.
 func BenchmarkWriteAudit(b *testing.B) {
 	file := own(b, filepath.Join(b.TempDir(), "log"))
 	s, err := sqlite.New(b.Context(), file, sqlite.Config{Cluster: sinktest.Name})

@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Reader is the sinks.Reader of the file. It may be another process's, which exports.
+// Reader is the sinks.Reader of a file. Another process may export to the file meanwhile.
 type Reader struct {
 	file    *sqlitefile.File
 	db      *prepared
@@ -23,7 +23,7 @@ type Reader struct {
 
 var _ sinks.ReadCloser = (*Reader)(nil)
 
-// NewReader reads the log of a cluster in a file, which the reader closes.
+// NewReader reads the log of a cluster in a file. Close closes the file.
 func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Reader, error) {
 	if err := migrate(ctx, file); err != nil {
 		return nil, err
@@ -44,19 +44,19 @@ func (r *Reader) Close() error {
 
 func (r *Reader) fail(op string, err error) error { return r.file.Fail(op, err) }
 
-// Resources returns those that were read, also those without objects.
+// Resources returns the resources that were read, including those without objects.
 func (r *Reader) Resources(ctx context.Context) ([]string, error) {
-	const look = `select resource from log_resources r join log_clusters k on k.id = r.cluster
+	const query = `select resource from log_resources r join log_clusters k on k.id = r.cluster
 		where k.cluster = ? and exists (select 1 from log_streams where resource = r.id) order by resource`
-	ids, err := column[string](ctx, r.db, look, r.cluster)
+	ids, err := column[string](ctx, r.db, query, r.cluster)
 	return ids, r.fail("list the resources of the log", err)
 }
 
-// slots are the rows of the cluster's slots: their numbers and their last batches, by id.
+// slots returns the rows of the cluster's slots: their numbers by id, and their last batches.
 func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cut, err error) {
 	numbers, cut = map[int64]int{}, sinks.Cut{Batches: map[int]uint64{}}
-	const look = `select s.id, s.slot, s.seq from log_slots s join log_clusters k on k.id = s.cluster where k.cluster = ?`
-	err = each(ctx, r.db, look, []any{r.cluster}, func(rows *sql.Rows) error {
+	const query = `select s.id, s.slot, s.seq from log_slots s join log_clusters k on k.id = s.cluster where k.cluster = ?`
+	err = each(ctx, r.db, query, []any{r.cluster}, func(rows *sql.Rows) error {
 		var id int64
 		var slot int
 		var seq uint64
@@ -69,21 +69,21 @@ func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cu
 	return numbers, cut, err
 }
 
-// CutAt finds the last batch until then, and of each slot the last one up to that.
+// CutAt finds the last batch up to a time, and each slot's last batch up to that one.
 func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	numbers, cut, err := r.slots(ctx)
 	if err == nil && !logged.IsZero() {
-		err = r.at(ctx, logged.UnixMilli(), numbers, cut)
+		err = r.fillCut(ctx, logged.UnixMilli(), numbers, cut)
 	}
 	return cut, r.fail("find the batch of a time", err)
 }
 
-func (r *Reader) at(ctx context.Context, logged int64, numbers map[int64]int, cut sinks.Cut) error {
+func (r *Reader) fillCut(ctx context.Context, logged int64, numbers map[int64]int, cut sinks.Cut) error {
 	end, err := r.firstAfter(ctx, logged)
 	if err != nil {
 		return err
 	}
-	after, since, err := r.kept(ctx)
+	after, since, err := r.retained(ctx)
 	if err == nil && logged < since && end <= after+1 {
 		return fmt.Errorf("%s: %w", time.UnixMilli(logged).UTC().Format(time.RFC3339), sinks.ErrNotRetained)
 	}
@@ -100,12 +100,12 @@ func (r *Reader) at(ctx context.Context, logged int64, numbers map[int64]int, cu
 	return nil
 }
 
-// lastBefore finds a slot's last batch before an id; none if there is none.
+// lastBefore finds a slot's last batch before an id, if there is one.
 func (r *Reader) lastBefore(ctx context.Context, slot, id int64) ([]batch, error) {
 	return batches(ctx, r.db, `where slot = ? and id < ? order by id desc limit 1`, slot, id)
 }
 
-// lastUpTo finds a slot's last batch up to a number; none if there is none.
+// lastUpTo finds a slot's last batch up to a number, if there is one.
 func (r *Reader) lastUpTo(ctx context.Context, slot int64, seq uint64) ([]batch, error) {
 	end, err := r.first(ctx, slot, func(b *batch) bool { return b.seq > seq })
 	if err != nil {
@@ -114,13 +114,14 @@ func (r *Reader) lastUpTo(ctx context.Context, slot int64, seq uint64) ([]batch,
 	return r.lastBefore(ctx, slot, end)
 }
 
-// firstAfter is the id of the first batch that was written after a time, or one behind the last. Ids and times rise together.
+// firstAfter returns the id of the first batch that was written after a time, or an id after the last batch. Ids and times
+// increase together.
 func (r *Reader) firstAfter(ctx context.Context, logged int64) (int64, error) {
 	return r.first(ctx, 0, func(b *batch) bool { return b.written > logged })
 }
 
-// first is the id of a slot's first batch, or of the first of all slots (0), that is behind something, as those after it are; or one
-// behind the last.
+// first returns the id of the first batch of a slot, or of all slots if slot is 0, that is behind something. All batches after it
+// must be behind, too. If there is none, it returns an id after the last batch.
 func (r *Reader) first(ctx context.Context, slot int64, behind func(*batch) bool) (int64, error) {
 	var low, high int64
 	const ends = `select coalesce(min(id), 1), coalesce(max(id + changes), 0) + 1 from
@@ -128,7 +129,7 @@ func (r *Reader) first(ctx context.Context, slot int64, behind func(*batch) bool
 	if err := r.file.DB().QueryRowContext(ctx, ends).Scan(&low, &high); err != nil {
 		return 0, err
 	}
-	for low < high { // low begins a batch, or is behind the last
+	for low < high { // low begins a batch, or is after the last one
 		middle := low + (high-low)/2
 		next, err := batches(ctx, r.db, `where id >= ? and id < ? and ? in (0, slot) order by id limit 1`, middle, high, slot)
 		if err != nil {
@@ -143,19 +144,19 @@ func (r *Reader) first(ctx context.Context, slot int64, behind func(*batch) bool
 	return low, nil
 }
 
-// kept is up to where changes may be gone, and since when they are all there; zeros: none are gone.
-func (r *Reader) kept(ctx context.Context) (after, since int64, err error) {
+// retained returns up to which id changes may be gone, and since when all are there. Both are zero if none are gone.
+func (r *Reader) retained(ctx context.Context) (after, since int64, err error) {
 	err = r.file.DB().QueryRowContext(ctx, `select after, since from log_kept`).Scan(&after, &since)
 	return after, since, err
 }
 
-// Retained begins at the same time for all resources.
+// Retained returns when the history begins, which is the same time for all resources.
 func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	known, err := r.Resources(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, since, err := r.kept(ctx)
+	_, since, err := r.retained(ctx)
 	if err != nil {
 		return nil, r.fail("find out since when every change is kept", err)
 	}
@@ -166,7 +167,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	return removed.Retained(known, resources, timeOf(since)), err
 }
 
-// timeOf is a time in milliseconds; zero if there is none.
+// timeOf converts a time in milliseconds. 0 becomes the zero time.
 func timeOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -174,18 +175,18 @@ func timeOf(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// selected is how a statement selects the cluster, ?1, and some of its resources, ?2: a list, or null for all.
+// selected selects the rows of the cluster, ?1, and of some of its resources. ?2 is a list of them, or null for all.
 const selected = `from log_resources r join log_clusters k on k.id = r.cluster and k.cluster = ?1
 	and (?2 = 'null' or r.resource in (select value from json_each(?2))) `
 
-// list is a list as a statement takes it.
+// list returns a list as the parameter of a statement.
 func list[T any](values []T) string {
-	text, _ := json.Marshal(values) // numbers and strings: can't fail
+	text, _ := json.Marshal(values) // numbers and strings only: can't fail
 	return string(text)
 }
 
-// streamsOf are the ids of the cluster's streams of some resources; nil: of all.
+// streamsOf returns the ids of the cluster's streams of some resources. If resources is nil, it returns all.
 func (r *Reader) streamsOf(ctx context.Context, resources []string) ([]int64, error) {
 	ids, err := column[int64](ctx, r.db, `select s.id `+selected+`join log_streams s on s.resource = r.id`, r.cluster, list(resources))
-	return append([]int64{}, ids...), err // none is a list too
+	return append([]int64{}, ids...), err // an empty list, and not null, if there are none
 }

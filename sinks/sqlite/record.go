@@ -12,7 +12,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// record is a row of log_changes, with its object's names, and with its batch: zeros if that is gone, or is not asked for.
+// record is a row of log_changes, with its object's names, and with its batch. The batch is zero if it is gone or was not asked
+// for.
 type record struct {
 	id, object, stream   int64
 	resource             int64
@@ -21,13 +22,13 @@ type record struct {
 	time                 int64
 	gap                  sql.NullString
 	back                 sql.NullInt64
-	body, before, whole  []byte // whole: that of the change so far back
+	body, before, full   []byte // full is the column of the change that is back ids before
 	namespace, name, uid string
-	slot, epoch, written int64 // slot is a row of log_slots
+	slot, epoch, written int64 // slot is the id of a row of log_slots
 	batch                uint64
 }
 
-// columns are those of a record; without bodies, images are null.
+// columns returns the columns of a record. Without bodies, images are null.
 func columns(images, batch string) string {
 	return `select c.id, c.object, c.stream, c.op, c.version, c.time, c.gap, c.back, ` + images + `, o.resource, o.namespace, o.name, o.uid,
 		` + batch + ` `
@@ -38,11 +39,11 @@ const (
 	bothImages = `c.body, c.before, null`
 	lastImage  = `c.body, null, (select body from log_changes where c.back > 0 and id = c.id - c.back)`
 
-	noBatch  = `0, 0, 0, 0` // SQLite then leaves out the join
+	noBatch  = `0, 0, 0, 0` // makes SQLite leave out the join
 	itsBatch = `coalesce(b.slot, 0), coalesce(b.epoch, 0), coalesce(b.written, 0), coalesce(b.seq, 0)`
 )
 
-// imagesIf is what is read of records.
+// imagesIf returns the columns of the bodies, if bodies are read.
 func imagesIf(bodies bool, images string) string {
 	if bodies {
 		return images
@@ -50,7 +51,7 @@ func imagesIf(bodies bool, images string) string {
 	return noImages
 }
 
-// The order of a cross join is the one in which SQLite reads.
+// SQLite reads tables in the order of the cross joins.
 const (
 	byChange = `from log_changes c cross join log_objects o on o.id = c.object ` + joinBatch
 	byObject = `from log_objects o cross join log_changes c on c.object = o.id ` + joinBatch
@@ -59,19 +60,19 @@ const (
 )
 
 func (r *record) scan(rows *sql.Rows) error {
-	return rows.Scan(&r.id, &r.object, &r.stream, &r.op, &r.version, &r.time, &r.gap, &r.back, &r.body, &r.before, &r.whole,
+	return rows.Scan(&r.id, &r.object, &r.stream, &r.op, &r.version, &r.time, &r.gap, &r.back, &r.body, &r.before, &r.full,
 		&r.resource, &r.namespace, &r.name, &r.uid, &r.slot, &r.epoch, &r.written, &r.batch)
 }
 
 func (r *record) key() string { return r.namespace + "/" + r.name }
 
-// pageBytes is about how much one page holds: no statement stays open for long, nor while a caller works.
+// pageBytes is about how much one page may have, so that no statement is open for long, or while a caller works.
 const (
 	pageBytes   = 2 << 20
 	pageRecords = 2000
 )
 
-// page reads records until there are enough of them for one page; more says that there may be others.
+// page reads records until there are enough of them for one page. more says that there may be others.
 func page(ctx context.Context, db queries, query string, args ...any) (all []record, more bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -84,14 +85,14 @@ func page(ctx context.Context, db queries, query string, args ...any) (all []rec
 			return nil, false, err
 		}
 		all = append(all, r)
-		if size += len(r.body) + len(r.before) + len(r.whole); size > pageBytes || len(all) == pageRecords {
+		if size += len(r.body) + len(r.before) + len(r.full); size > pageBytes || len(all) == pageRecords {
 			return all, true, nil
 		}
 	}
 	return all, false, rows.Err()
 }
 
-// into sets what a record says of a change, but for its stream and its states.
+// into fills a change from a record, except its stream and its states.
 func (r *record) into(c *change.Change) {
 	*c = change.Change{Op: change.Op(r.op), Namespace: r.namespace, Name: r.name, UID: r.uid, ResourceVersion: versionOf(r.version),
 		Time: time.UnixMilli(r.time).Add(time.Duration(r.op >> nanosShift)).UTC(), Inferred: r.op&opInferred != 0, Gap: r.gap.String}
@@ -107,7 +108,7 @@ func versionOf(stored any) change.ResourceVersion {
 	return ""
 }
 
-// bodies makes the bodies of records that come in their order. It holds the last body of the objects that it has met.
+// bodies restores the bodies of records, which must come in their order. It remembers each object's last body.
 type bodies struct {
 	db     queries
 	codecs map[int64]codec
@@ -116,8 +117,8 @@ type bodies struct {
 	who    provenance.Reader
 }
 
-// held is what an object's next body is made of.
-type held struct{ whole, last []byte }
+// held is what an object's next body is a delta of.
+type held struct{ full, last []byte }
 
 const heldBytes = 32 << 20
 
@@ -125,43 +126,43 @@ func newBodies(db queries) *bodies {
 	return &bodies{db: db, codecs: map[int64]codec{}, held: map[int64]held{}}
 }
 
-// skip forgets an object of which a record is not read.
+// skip forgets an object, because a record of it is not read.
 func (b *bodies) skip(r *record) {
 	h := b.held[r.object]
-	b.size -= len(h.whole) + len(h.last)
+	b.size -= len(h.full) + len(h.last)
 	delete(b.held, r.object)
 }
 
 func (b *bodies) hold(r *record, h held) {
 	b.skip(r)
-	if b.size += len(h.whole) + len(h.last); b.size > heldBytes {
+	if b.size += len(h.full) + len(h.last); b.size > heldBytes {
 		clear(b.held)
-		b.size = len(h.whole) + len(h.last)
+		b.size = len(h.full) + len(h.last)
 	}
 	b.held[r.object] = h
 }
 
-// before makes the body of the object's change before a record.
-func (b *bodies) before(ctx context.Context, r *record, with codec) (h held, err error) {
+// before restores an object's body before a record.
+func (b *bodies) before(ctx context.Context, r *record, coder codec) (h held, err error) {
 	if h, known := b.held[r.object]; known {
 		return h, nil
 	}
-	const look = `select c.id, c.back, c.body, w.body from log_changes c left join log_changes w on c.back > 0 and w.id = c.id - c.back
+	const query = `select c.id, c.back, c.body, w.body from log_changes c left join log_changes w on c.back > 0 and w.id = c.id - c.back
 		where c.object = ? and c.id < ? order by c.id desc limit 1`
 	var s stored
-	err = each(ctx, b.db, look, []any{r.object, r.id}, func(rows *sql.Rows) error {
+	err = each(ctx, b.db, query, []any{r.object, r.id}, func(rows *sql.Rows) error {
 		var id int64
 		var back sql.NullInt64
-		var body, whole []byte
-		err := rows.Scan(&id, &back, &body, &whole)
-		s = storedOf(id, back, body, whole)
+		var body, full []byte
+		err := rows.Scan(&id, &back, &body, &full)
+		s = storedOf(id, back, body, full)
 		return err
 	})
 	if err == nil && s.base == 0 {
 		err = fmt.Errorf("%w: object %d has nothing that its body at %d is made of", ErrDamaged, r.object, r.id)
 	}
 	if err == nil {
-		h.whole, h.last, err = with.bodies(s, ownMemory)
+		h.full, h.last, err = coder.bodies(s, ownMemory)
 	}
 	return h, err
 }
@@ -169,24 +170,24 @@ func (b *bodies) before(ctx context.Context, r *record, with codec) (h held, err
 // set sets both states of a change, and who made it.
 func (b *bodies) set(ctx context.Context, r *record, l *sinks.Logged) (err error) {
 	follows := r.op&opFromBefore != 0
-	with, err := b.codec(ctx, r.resource)
+	coder, err := b.codec(ctx, r.resource)
 	if err != nil {
 		return err
 	}
 	var h held
 	if follows {
-		h, err = b.before(ctx, r, with)
+		h, err = b.before(ctx, r, coder)
 		l.Before = h.last
 	} else if r.before != nil {
-		l.Before, err = with.unpack(nil, r.before)
+		l.Before, err = coder.unpack(nil, r.before)
 	}
 	switch {
 	case err != nil || !r.back.Valid:
 	case r.back.Int64 == 0:
-		l.After, err = with.unpack(nil, r.body)
-		h.whole = l.After
+		l.After, err = coder.unpack(nil, r.body)
+		h.full = l.After
 	default:
-		l.After, err = applied(nil, h.whole, r.body)
+		l.After, err = applied(nil, h.full, r.body)
 	}
 	if err != nil {
 		return err
@@ -201,17 +202,17 @@ func (b *bodies) set(ctx context.Context, r *record, l *sinks.Logged) (err error
 	return nil
 }
 
-// after makes the state after a record alone, which was read with its whole body: what came before it may be gone.
+// after restores the state after a single record, which was read with its full body, since earlier records may be gone.
 func (b *bodies) after(ctx context.Context, r *record) ([]byte, error) {
-	with, err := b.codec(ctx, r.resource)
+	coder, err := b.codec(ctx, r.resource)
 	if err != nil {
 		return nil, err
 	}
-	_, body, err := with.bodies(storedOf(r.id, r.back, r.body, r.whole), ownMemory)
+	_, body, err := coder.bodies(storedOf(r.id, r.back, r.body, r.full), ownMemory)
 	return body, err
 }
 
-// codec returns the codec of a resource. While a resource has no dictionary, another process may make one.
+// codec returns the codec of a resource. As long as a resource has no dictionary, another process may make one.
 func (b *bodies) codec(ctx context.Context, resource int64) (codec, error) {
 	if c, known := b.codecs[resource]; known {
 		return c, nil

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// rest reads the first change of each name alone, and the others only if that one is wanted.
+// rest reads each name's first change, and reads the other changes only if the first one is wanted.
 func (s *scan) rest(ctx context.Context, after int64) error {
-	at, err := s.start(ctx, after)
+	start, err := s.start(ctx, after)
 	if err != nil {
 		return err
 	}
@@ -17,13 +17,13 @@ func (s *scan) rest(ctx context.Context, after int64) error {
 	spans, err := s.spans(ctx)
 	for _, of := range spans {
 		if err == nil {
-			err = s.restOf(ctx, of, at)
+			err = s.restOf(ctx, of, start)
 		}
 	}
 	return err
 }
 
-// restOf reads a span by its names.
+// restOf reads a span's changes name by name.
 func (s *scan) restOf(ctx context.Context, of keySpan, at int64) error {
 	query := columns(noImages, itsBatch) + byObject + `where o.resource = ?1 and o.key >= ?2 and o.key <= ?3 and (o.gone is null or o.gone > ?4) and
 		c.id = (select id from log_changes where object = o.id and id > ?4 order by id limit 1) order by o.key`
@@ -38,7 +38,7 @@ func (s *scan) restOf(ctx context.Context, of keySpan, at int64) error {
 			if n = slices.IndexFunc(all[i:], func(r record) bool { return r.key() != key }); n < 0 {
 				n = len(all) - i
 			}
-			if more && i > 0 && i+n == len(all) { // the next page may have others of this name
+			if more && i > 0 && i+n == len(all) { // the next page may have more objects of this name
 				break
 			}
 			of.low = key + "\x00"
@@ -50,11 +50,11 @@ func (s *scan) restOf(ctx context.Context, of keySpan, at int64) error {
 	return ctx.Err()
 }
 
-// restOfName reads the changes of some objects of one name, of which these are the first.
-func (s *scan) restOfName(ctx context.Context, first []record, at int64) error {
+// restOfName reads the changes of some objects of one name. first has each object's first change.
+func (s *scan) restOfName(ctx context.Context, first []record, start int64) error {
 	if len(first) == 1 {
-		l, between, err := s.logged(ctx, &first[0])
-		if err != nil || between && !s.Selects(&l) {
+		l, inRange, err := s.logged(ctx, &first[0])
+		if err != nil || inRange && !s.Selects(&l) {
 			return err
 		}
 	}
@@ -65,9 +65,9 @@ func (s *scan) restOfName(ctx context.Context, first []record, at int64) error {
 	query := columns(imagesIf(!s.NoBodies, bothImages), itsBatch) + byChange + `where c.id in (select id from log_changes
 		where object in (select value from json_each(?)) and id > ? order by id limit ?) order by c.id`
 	for n := 4; ; n *= 2 {
-		all, more, err := page(ctx, s.reader.db, query, list(objects), at, n)
+		all, more, err := page(ctx, s.reader.db, query, list(objects), start, n)
 		for i := range all {
-			at = all[i].id
+			start = all[i].id
 			if wanted, err := s.one(ctx, &all[i]); err != nil || !wanted {
 				return err
 			}

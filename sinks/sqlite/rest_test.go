@@ -12,22 +12,22 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// checkRest demands of each name the first changes after a batch that is kept, and no more of them than are wanted.
+// checkRest verifies each name's first changes after a batch in the history, and that no more of them are read than are wanted.
 func (h *history) checkRest(r *sqlite.Reader, from int) {
 	h.t.Helper()
-	for len(h.written[from]) == 0 { // it may be gone
+	for len(h.written[from]) == 0 { // its changes may be gone
 		from++
 	}
-	at, most := from+h.IntN(len(h.written)-from), h.IntN(5)
+	batch, most := from+h.IntN(len(h.written)-from), h.IntN(5)
 	want, got := map[string][]change.Change{}, map[string]int{}
-	for _, changes := range h.written[at:] {
+	for _, changes := range h.written[batch:] {
 		for _, c := range changes {
 			if len(want[c.Name]) < most {
 				want[c.Name] = append(want[c.Name], c)
 			}
 		}
 	}
-	q := sinks.Query{Each: sinks.Rest, After: &sinks.Cut{Batches: map[int]uint64{0: uint64(at)}}, Wanted: func(l *sinks.Logged) bool { return got[l.Name] < most }}
+	q := sinks.Query{Each: sinks.Rest, After: &sinks.Cut{Batches: map[int]uint64{0: uint64(batch)}}, Wanted: func(l *sinks.Logged) bool { return got[l.Name] < most }}
 	err := r.Changes(h.t.Context(), q, func(l *sinks.Logged) error {
 		if got[l.Name]++; got[l.Name] <= len(want[l.Name]) {
 			wantSame(h.t, "the rest", l.Change, want[l.Name][got[l.Name]-1])
@@ -39,12 +39,12 @@ func (h *history) checkRest(r *sqlite.Reader, from int) {
 	}
 	for name, all := range want {
 		if got[name] != len(all) {
-			h.t.Fatalf("%s has %d changes after batch %d, want %d", name, got[name], at, len(all))
+			h.t.Fatalf("%s has %d changes after batch %d, want %d", name, got[name], batch, len(all))
 		}
 	}
 }
 
-// More names than are read at once, each of which several objects had.
+// More names than one page has, each with several objects.
 func TestTheRestOfManyNames(t *testing.T) {
 	h, _, r := newHistory(t, filepath.Join(t.TempDir(), "log"), 1, sqlite.Config{})
 	h.write(1)

@@ -10,7 +10,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// followEvery is how often new batches are asked for.
+// followEvery is how often new batches are polled for.
 const followEvery = 200 * time.Millisecond
 
 // scan answers one query.
@@ -21,12 +21,12 @@ type scan struct {
 	slots  map[int64]int // the numbers of the cluster's slots
 	maker
 	read int64
-	from int64 // the changes after it are still to be read
+	from int64 // the changes after this id are still to be read
 }
 
 // Changes implements sinks.Reader.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	var failed error // of visit
+	var failed error // the error of visit
 	s := &scan{reader: r, Query: q, maker: newMaker(r.db)}
 	s.visit = func(l *sinks.Logged) error {
 		failed = visit(l)
@@ -36,14 +36,14 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	if ctx.Err() != nil {
 		return err
 	}
-	if kept := s.kept(ctx); kept != nil || failed == nil {
-		err = r.fail("read the changes of the log", cmp.Or(kept, err))
+	if lost := s.verifyRetained(ctx); lost != nil || failed == nil {
+		err = r.fail("read the changes of the log", cmp.Or(lost, err))
 	}
 	return err
 }
 
 func (s *scan) answer(ctx context.Context) error {
-	after, _, err := s.reader.kept(ctx)
+	after, _, err := s.reader.retained(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,17 +60,18 @@ func (s *scan) answer(ctx context.Context) error {
 	}
 }
 
-// kept reports an error if changes were removed that are still to be read, or were a moment ago: their removal is noted before it begins.
-func (s *scan) kept(ctx context.Context) error {
-	after, _, err := s.reader.kept(ctx)
+// verifyRetained returns an error if changes that are still to be read may have been removed. A removal is stored before it
+// begins.
+func (s *scan) verifyRetained(ctx context.Context) error {
+	after, _, err := s.reader.retained(ctx)
 	if err == nil && after > s.from {
 		err = fmt.Errorf("old changes were removed before they were read: ask again: %w", sinks.ErrNotRetained)
 	}
 	return err
 }
 
-// all begins with what is left of the changes that are gone. Of one name, or in the order of keys, it reads the changes of each object; otherwise
-// those of all, in their order.
+// all first visits the state where the history begins, if that is asked for. A query for one name, or in the order of keys, reads the
+// changes of each object. Any other reads the changes of all in their order.
 func (s *scan) all(ctx context.Context, after int64) (err error) {
 	at := after
 	if s.After != nil {
@@ -97,10 +98,10 @@ func (s *scan) all(ctx context.Context, after int64) (err error) {
 	return err
 }
 
-// round finds which slots there are now, and where the log ends, or what is asked for.
+// round finds which slots there are now, and where the log or the query's range ends.
 func (s *scan) round(ctx context.Context) (end int64, err error) {
 	if s.slots, _, err = s.reader.slots(ctx); err != nil || len(s.slots) == 0 {
-		return 0, err // of other clusters' changes none is read
+		return 0, err // no changes of other clusters are read
 	}
 	if s.To == nil {
 		err = s.reader.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
@@ -118,7 +119,7 @@ func (s *scan) round(ctx context.Context) (end int64, err error) {
 	return end, nil
 }
 
-// start is the id after which the changes after a cut begin. ErrNotRetained if some of them are gone.
+// start returns the id after which the changes after a cut begin. It returns ErrNotRetained if some of them are gone.
 func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	numbers, ends, err := s.reader.slots(ctx)
 	if err != nil {
@@ -135,12 +136,12 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		kept := ends.Batches[slot] + 1 // the first batch that is
+		oldest := ends.Batches[slot] + 1 // the first batch in the history
 		if len(next) > 0 {
-			kept = next[0].seq
+			oldest = next[0].seq
 		}
 		switch {
-		case after > 0 && cut < kept-1:
+		case after > 0 && cut < oldest-1:
 			return 0, sinks.ErrNotRetained
 		case len(last) > 0:
 			start = min(start, last[0].id+last[0].changes)
@@ -152,7 +153,7 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	return s.from, nil
 }
 
-// byObject reads the changes of each object, and first what is left of those that are gone.
+// byObject reads the changes of each object, after its state where the history begins.
 func (s *scan) byObject(ctx context.Context, at, after int64) error {
 	end, err := s.round(ctx)
 	if err != nil || len(s.slots) == 0 {
@@ -174,38 +175,38 @@ func (s *scan) byObject(ctx context.Context, at, after int64) error {
 }
 
 // changes reads all changes after one id, up to another.
-func (s *scan) changes(ctx context.Context, at, end int64) (int64, error) {
-	if at >= end {
-		return at, nil
+func (s *scan) changes(ctx context.Context, from, end int64) (int64, error) {
+	if from >= end {
+		return from, nil
 	}
 	where := `where c.id > ? and c.id <= ? order by c.id`
 	if s.Resources == nil {
-		return s.pages(ctx, where, at, end)
+		return s.pages(ctx, where, from, end)
 	}
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
 	if err != nil {
-		return at, err
+		return from, err
 	}
-	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, at, end, list(streams))
+	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, from, end, list(streams))
 }
 
-// pages visits what a condition selects; its last two parameters are the ids. It returns the end.
-func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...any) (int64, error) {
+// pages visits the records that satisfy a condition. The last two parameters of the condition are the ids. It returns the end.
+func (s *scan) pages(ctx context.Context, where string, from, end int64, first ...any) (int64, error) {
 	query := columns(imagesIf(!s.NoBodies, bothImages), itsBatch) + byChange + where
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], at, end)...); err != nil {
-			return at, err
+		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], from, end)...); err != nil {
+			return from, err
 		}
-		s.from = at
-		if err := s.kept(ctx); err != nil {
-			return at, err
+		s.from = from
+		if err := s.verifyRetained(ctx); err != nil {
+			return from, err
 		}
 		for i := range all {
-			at = all[i].id
+			from = all[i].id
 			if _, err := s.one(ctx, &all[i]); err != nil {
-				return at, err
+				return from, err
 			}
 		}
 		if s.read += int64(len(all)); s.Progress != nil {
@@ -216,10 +217,10 @@ func (s *scan) pages(ctx context.Context, where string, at, end int64, first ...
 	return end, ctx.Err()
 }
 
-// one visits a record if it is asked for, and reports whether it is wanted.
+// one visits a record if the query selects it, and reports whether it is wanted.
 func (s *scan) one(ctx context.Context, r *record) (wanted bool, err error) {
-	l, between, err := s.logged(ctx, r)
-	if wanted = !between || s.Selects(&l); err != nil || !between || !wanted {
+	l, inRange, err := s.logged(ctx, r)
+	if wanted = !inRange || s.Selects(&l); err != nil || !inRange || !wanted {
 		s.made.skip(r)
 		return wanted, err
 	}
@@ -231,10 +232,10 @@ func (s *scan) one(ctx context.Context, r *record) (wanted bool, err error) {
 	return true, s.visit(&l)
 }
 
-// logged is what a record says, and whether it is of this cluster, and between the cuts.
-func (s *scan) logged(ctx context.Context, r *record) (l sinks.Logged, between bool, err error) {
+// logged converts a record, and reports whether it is of this cluster and between the cuts.
+func (s *scan) logged(ctx context.Context, r *record) (l sinks.Logged, inRange bool, err error) {
 	r.into(&l.Change)
-	l.Stream, err = s.names.of(ctx, r.stream)
+	l.Stream, err = s.names.stream(ctx, r.stream)
 	return l, s.placed(r, &l) && !(s.After != nil && s.After.Has(&l)) && (s.To == nil || s.To.Has(&l)), err
 }
 

@@ -15,18 +15,18 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// What a log says in short is what it says in full, at every moment, also after its start has gone, and where what it says in short
-// can't be read: an earlier release has written null where a span moves no position.
+// A log that is read by its spans gives the same answers as one that is read in full. That holds at every moment, after its start
+// was removed, and where spans can't be read. An earlier release has written null where a span sets no position.
 func TestALogInShortAnswersAlike(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	h, sink, r := newHistory(t, path, 3, sqlite.Config{History: time.Millisecond})
 	began, logged := time.Now().Add(-time.Hour).Truncate(time.Second), time.Now()
-	at := func(seq uint64) time.Time { return began.Add(time.Duration(seq) * time.Second) }
+	timeOf := func(seq uint64) time.Time { return began.Add(time.Duration(seq) * time.Second) }
 	for seq := uint64(1); seq <= 400; seq++ {
 		b := &change.Batch{Epoch: 1, Seq: seq, Changes: []change.Change{h.next()}}
-		b.Changes[0].Time = at(seq)
-		b.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(h.version)), Time: at(seq)}}
-		if seq%80 == 0 { // it ends a span
+		b.Changes[0].Time = timeOf(seq)
+		b.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(h.version)), Time: timeOf(seq)}}
+		if seq%80 == 0 { // ends a span
 			b.Controls = []change.Control{change.GapControl(pods.ID(), change.VersionOf(uint64(h.version)), change.Gap{ID: fmt.Sprint("pods:", h.version),
 				From: change.VersionOf(uint64(h.version) - 5), To: change.VersionOf(uint64(h.version)), Reason: "compacted"}, "")}
 		}
@@ -46,7 +46,7 @@ func TestALogInShortAnswersAlike(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		step    func() error
-		records int // in short, at most
+		records int // the limit of records read by spans
 	}{
 		{"as it was written", func() error { return nil }, 130},
 		{"without its start", func() error { return sink.Prune(t.Context(), logged.Add(10*time.Minute)) }, 130},
@@ -64,7 +64,7 @@ func TestALogInShortAnswersAlike(t *testing.T) {
 			t.Errorf("%s: in short it has %d records: %v", tc.name, short, err)
 		}
 		for seq := uint64(1); seq <= 400; seq += 47 {
-			for _, moment := range []query.Target{{Happened: at(seq)}, {Version: change.VersionOf(seq)}, {Logged: logged}, {}} {
+			for _, moment := range []query.Target{{Happened: timeOf(seq)}, {Version: change.VersionOf(seq)}, {Logged: logged}, {}} {
 				if got, want := answer(t, r, moment), answer(t, inFull{r}, moment); !reflect.DeepEqual(got, want) {
 					t.Fatalf("%s: %s: %q, want %q", tc.name, moment, got, want)
 				}
@@ -73,7 +73,7 @@ func TestALogInShortAnswersAlike(t *testing.T) {
 	}
 }
 
-// inFull is a log that is read in full.
+// inFull is a log that is read without its spans.
 type inFull struct{ sinks.Reader }
 
 func (r inFull) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
@@ -87,7 +87,7 @@ func (r inFull) Controls(ctx context.Context, since time.Time, _ func(*sinks.Spa
 	return r.Reader.Controls(ctx, since, nil, visit)
 }
 
-// answer is what a log says of a moment.
+// answer returns what a log says about a moment.
 func answer(t *testing.T, r sinks.Reader, moment query.Target) (all []string) {
 	t.Helper()
 	states, err := query.ReadStates(t.Context(), r, query.Question{}, moment)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Until the log remembered itself what it has, the checkpoint beside it in the file did: its tables were positions, inventory, checkpoints and
-// last_controls, of which the first two were brought up to the log at each start.
+// In earlier releases the log could not return its own state. The file also had a checkpoint, in the tables positions, inventory,
+// checkpoints and last_controls. At each start, the first two of them were updated to match the log.
 
-// hasCheckpoint finds what a checkpoint of this log, of the cluster ?1, has.
+// hasCheckpoint asks whether there is a checkpoint of this log for the cluster ?1.
 const hasCheckpoint = `select exists (select 1 from ` + checkpointed + ` where exists (select 1 from positions where stream = t.id)
 	or exists (select 1 from inventory where stream = t.id))`
 
@@ -19,7 +19,7 @@ const checkpointed = `clusters k join streams t on t.cluster = k.id and k.name =
 
 const itsStreams = `(select t.id from ` + checkpointed + `)`
 
-// takeovers takes over what the log does not have, and removes the rest.
+// takeovers move what the log does not have into it, and remove the rest.
 var takeovers = []string{
 	// The inventory has the versions of updates that are not written. It may be older than the log.
 	`with noted as (select o.id, i.resource_version as version,
@@ -41,7 +41,7 @@ var takeovers = []string{
 	`delete from positions where stream in ` + itsStreams,
 }
 
-// TakeOver takes over what the checkpoint of an earlier release has in the file, once.
+// TakeOver moves the checkpoint of an earlier release in the file into the log, once.
 func (m *Memory) TakeOver(ctx context.Context, log *slog.Logger) error {
 	r := m.reader
 	fail := func(err error) error { return r.fail("take over the checkpoint of an earlier release", err) }
@@ -54,7 +54,7 @@ func (m *Memory) TakeOver(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fail(err)
 	}
-	defer tx.Rollback() // after a commit it does nothing
+	defer tx.Rollback() // does nothing after a commit
 	for _, statement := range takeovers {
 		if _, err := tx.ExecContext(ctx, statement, r.cluster); err != nil {
 			return fail(fmt.Errorf("%.50s…: %w", statement, err))

@@ -5,14 +5,14 @@ import (
 	"database/sql"
 )
 
-// statement is one of those that every batch, or every change, runs. They are prepared once, on the file's one connection.
+// statement is one of the statements that run with every batch or change. They are prepared once, on the file's one connection.
 type statement int
 
 const (
 	findObject statement = iota
 	addObject
 	moveObject
-	noteVersion
+	setVersion
 	countObjects
 	addChange
 	advance
@@ -32,7 +32,7 @@ var texts = [statements]string{
 	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
 		on conflict do nothing`,
 	moveObject:   `update log_objects set stream = ?, gone = ?, unwritten = null where id = ?`,
-	noteVersion:  `update log_objects set unwritten = ? where id = ?`,
+	setVersion:   `update log_objects set unwritten = ? where id = ?`,
 	countObjects: `update log_streams set objects = objects + ? where id = ?`,
 	addChange: `insert into log_changes (id, object, stream, op, version, time, gap, back, body, before)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -57,12 +57,12 @@ func prepare(ctx context.Context, db *sql.DB) (all [statements]*sql.Stmt, err er
 	return all, nil
 }
 
-// tx is a transaction that writes.
+// tx is a write transaction.
 type tx struct {
 	ctx   context.Context
 	tx    *sql.Tx
 	sink  *Sink
-	bound [statements]*sql.Stmt // to the transaction
+	bound [statements]*sql.Stmt // bound to the transaction
 }
 
 // statement binds a prepared statement when it is first run.
@@ -73,19 +73,19 @@ func (t *tx) statement(s statement) *sql.Stmt {
 	return t.bound[s]
 }
 
-// inTx runs do in a transaction, which is undone if do fails.
+// inTx runs do in a transaction, which is rolled back if do fails.
 func (s *Sink) inTx(ctx context.Context, do func(*tx) error) (err error) {
 	defer func() {
 		if ended := ctx.Err(); err != nil && ended != nil {
-			err = ended // whatever the driver makes of it
+			err = ended // whatever error the driver returns
 		}
 	}()
 	begun, err := s.file.DB().BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer begun.Rollback() // after a commit it does nothing
-	// For a context that may end, the driver starts a goroutine, a statement at a time.
+	defer begun.Rollback() // does nothing after a commit
+	// With a context that may end, the driver would start a goroutine for each statement.
 	if err := do(&tx{ctx: context.WithoutCancel(ctx), tx: begun, sink: s}); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (t *tx) run(s statement, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// find reads the one row of a prepared statement; sql.ErrNoRows if there is none.
+// find reads the only row of a prepared statement, or returns sql.ErrNoRows.
 func (t *tx) find(s statement, args []any, into ...any) error {
 	return t.statement(s).QueryRowContext(t.ctx, args...).Scan(into...) //nolint:sqlclosecheck // the end of the transaction closes it
 }

@@ -1,8 +1,8 @@
-// Package stdout writes the changes to a terminal or a pipe: to look at a cluster, and to try kubecdc out. It is
-// not durable: it reads nothing back and fences nobody. So the lines of a batch that was written but not yet checkpointed are
-// written again after a crash; and lines that the reader of the pipe had not read are lost.
+// Package stdout writes the changes to a terminal or a pipe, to watch a cluster and to try kubecdc. It is not durable: it reads
+// nothing back, and fences nobody. So after a crash, the lines of a batch that was not yet checkpointed are written again. Lines
+// that the reader of the pipe had not read are lost.
 //
-// On a pipe each line is a JSON object. A change has op; a control record or a malformed event has type, and no op.
+// On a pipe each line is a JSON object. A change has op. A control record or a malformed event has type, and no op.
 package stdout
 
 import (
@@ -30,25 +30,25 @@ const (
 	Text Format = "text" // one short line for each change, coloured if the terminal has colours
 )
 
-// Options are all optional except the envelope.
+// Options are all optional, except the envelope.
 type Options struct {
 	Envelope change.Envelope
 	Out      io.Writer // default os.Stdout
 	Format   Format
-	Show     Show // of Text
+	Show     Show // for the format Text
 }
 
 type Sink struct {
 	sinks.NoServer
 
-	mu    sync.Mutex // so that the lines of one batch are together
+	mu    sync.Mutex // so that the lines of one batch are not mixed with others
 	out   *bufio.Writer
 	lines lines
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// lines formats changes, control records and malformed events. It appends nothing for one that is not printed.
+// lines formats changes, control records and malformed events. It appends nothing for what is not printed.
 type lines interface {
 	change(dst []byte, c *change.Change) []byte
 	control(dst []byte, c *change.Control) []byte
@@ -75,7 +75,7 @@ func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (*sinks.Opened, 
 // VerifyCluster accepts every cluster, since nothing can be read back.
 func (s *Sink) VerifyCluster(context.Context, int, sinks.Durable) error { return nil }
 
-// Identity is always the same, since nobody knows where the lines go.
+// Identity is always the same, since the destination of the lines is unknown.
 func (s *Sink) Identity(context.Context) (string, error) { return Kind.Name, nil }
 
 // Close leaves the file open, since the sink did not open it.
@@ -83,10 +83,10 @@ func (s *Sink) Close() error { return nil }
 
 type log struct{ sink *Sink }
 
-// Has is about nothing that could be read back.
+// Has returns false, since nothing can be read back.
 func (l *log) Has(context.Context, *change.Stream) (bool, error) { return false, nil }
 
-// Write prints the batch's changes and malformed events, and those of its control records that a reader needs.
+// Write prints the batch's changes and malformed events, and the control records that a reader needs.
 func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error
 	var line []byte
 	for i := range b.Malformed {
 		line = s.lines.malformed(line[:0], &b.Malformed[i])
-		s.out.Write(line) // its error is kept until Flush
+		s.out.Write(line) // Flush returns its error
 	}
 	for i := range b.Changes {
 		line = s.lines.change(line[:0], &b.Changes[i])
@@ -111,8 +111,8 @@ func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error
 	return nil, nil
 }
 
-// controls prints a batch's control records: with ends set those that end a snapshot or a stream, which come after the changes,
-// otherwise the others. A terminal or a pipe has one order for all lines, so an end holds for all lines before it.
+// controls prints a batch's control records. With ends it prints those that end a snapshot or a stream, which come after the
+// changes, otherwise the others. A terminal or a pipe has one order for all lines, so an end applies to all lines before it.
 func (s *Sink) controls(b *change.Batch, ends bool) {
 	var line []byte
 	for _, c := range b.Controls {
@@ -124,7 +124,7 @@ func (s *Sink) controls(b *change.Batch, ends bool) {
 	}
 }
 
-// State is empty, as that of a log without records.
+// State is empty, as for a log without records.
 func (l *log) State(context.Context, sinks.Selection) (*sinks.State, error) {
 	fold := func(context.Context, func(*change.Change) error, func(sinks.Progress)) (f sinks.Progress, err error) {
 		return
@@ -134,14 +134,14 @@ func (l *log) State(context.Context, sinks.Selection) (*sinks.State, error) {
 
 func (l *log) Close() error { return nil }
 
-// jsonLines prints what Kafka's consumers would get as the record's value.
+// jsonLines prints the values of the records that Kafka's consumers would get.
 type jsonLines struct{ envelope change.Envelope }
 
 func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
 	return append(j.envelope.AppendValue(dst, c), '\n')
 }
 
-// control prints what Kafka's consumers would get as the value of a control record. It leaves out records about the progress of
+// control prints the value of the control record that Kafka's consumers would get. It leaves out records about the progress of
 // the log (batch, watermark, current) and its writers (open, layout).
 func (j *jsonLines) control(dst []byte, c *change.Control) []byte {
 	switch c.Type {
@@ -149,11 +149,11 @@ func (j *jsonLines) control(dst []byte, c *change.Control) []byte {
 		return dst
 	}
 	c.Cluster = j.envelope.Cluster
-	text, _ := json.Marshal(c) // strings and numbers can always be marshalled
+	text, _ := json.Marshal(c) // can't fail: strings and numbers
 	return append(append(dst, text...), '\n')
 }
 
-// malformed prints the bytes as text if they are text, otherwise in base64.
+// malformed prints the bytes as text if they are valid text, else in base64.
 func (j *jsonLines) malformed(dst []byte, m *change.Malformed) []byte {
 	line := struct {
 		Type    string `json:"type"`
@@ -168,6 +168,6 @@ func (j *jsonLines) malformed(dst []byte, m *change.Malformed) []byte {
 	} else {
 		line.Base64 = m.Bytes
 	}
-	text, _ := json.Marshal(&line) // strings and bytes can always be marshalled
+	text, _ := json.Marshal(&line) // can't fail: strings and bytes
 	return append(append(dst, text...), '\n')
 }

@@ -40,7 +40,7 @@ func show(t *testing.T, format Format, b *change.Batch) string {
 	return out.String()
 }
 
-// A change is one line of text, with nothing in it that a terminal obeys, and one line of JSON that means what the object means.
+// A change is one line of text without control characters, or one line of JSON with the object's content.
 func TestHostileNamesAndContentsAreOneLine(t *testing.T) {
 	for i, c := range append(hostile.Names(), hostile.Contents()...) {
 		u, content := update(), `{"a":1}`
@@ -94,7 +94,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What could not be read is shown as it came.
+// Unparsable bytes are shown unchanged.
 func TestMalformed(t *testing.T) {
 	b := &change.Batch{Malformed: []change.Malformed{
 		{Stream: "pods", Bytes: []byte(`{"kind":5}`), Reason: "not an object"}, {Stream: "pods", Bytes: []byte("\xff\n"), Reason: "no"}}}
@@ -109,7 +109,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A pipe gets what Kafka's readers get.
+// A pipe gets the same records as Kafka's readers.
 func TestPipeGetsJSON(t *testing.T) {
 	got := show(t, Auto, &change.Batch{Changes: []change.Change{update(), update()}})
 	lines := strings.Split(strings.TrimSpace(got), "\n")
@@ -125,8 +125,8 @@ func TestPipeGetsJSON(t *testing.T) {
 	}
 }
 
-// A reader of the pipe learns what the control topic tells of completeness, on lines with type and without op; ends stand
-// after the changes that they close.
+// A pipe has the control records about completeness, on lines with type and without op. An end comes after the changes that it
+// ends.
 func TestPipeGetsControlRecords(t *testing.T) {
 	objects := 1
 	got := show(t, JSON, &change.Batch{Slot: 0, Epoch: 3, Seq: 9, Changes: []change.Change{update()}, Controls: []change.Control{

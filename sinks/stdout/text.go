@@ -18,22 +18,22 @@ import (
 //
 //	15:04:05 ~ deploy/web -n shop  spec.replicas, status  by kubectl-edit
 //
-// What a first list reads, and what a cluster does all the time by itself, is left out.
+// It leaves out what a first list reads, and what a cluster does all the time by itself.
 type textLines struct {
 	Show
 	colours    *screen.Colours
 	dim, alert paint
-	failed     map[change.StreamID]bool // the streams whose last error was shown
+	failed     map[change.StreamID]bool // streams whose last error was shown
 }
 
-// Show says which changes are shown on a terminal.
+// Show selects the changes on a terminal.
 type Show struct {
-	Screen *screen.Screen    // nil: lines have no limit
-	All    bool              // of bookkeeping too
-	Named  func(string) bool // the resources whose bookkeeping is asked for; nil: none
+	Screen *screen.Screen    // nil: lines have no maximal length
+	All    bool              // also show bookkeeping
+	Named  func(string) bool // resources whose bookkeeping the user selected; nil: none
 }
 
-// paint does what plain.Sprintf does, in a colour.
+// paint is plain.Sprintf in a colour.
 type paint func(format string, args ...any) plain.Own
 
 func newTextLines(show Show, colours *screen.Colours) *textLines {
@@ -45,7 +45,7 @@ func newTextLines(show Show, colours *screen.Colours) *textLines {
 	return &textLines{Show: show, colours: colours, dim: in(colours.Dim), alert: in(colours.Alert), failed: map[change.StreamID]bool{}}
 }
 
-// unlimited is the width of lines elsewhere than on a terminal.
+// unlimited is the width of lines outside of a terminal.
 const unlimited = 1 << 20
 
 func (t *textLines) change(dst []byte, c *change.Change) []byte {
@@ -79,16 +79,16 @@ func summary(paths []string) string {
 	return strings.Join(paths, ", ")
 }
 
-// words are those of control records, as wide as those of changes.
+// words are the words for control records, padded to the width of the words for changes.
 var words = map[change.ControlType]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  ",
 	change.ControlStreamPaused: "paused "}
 
 // control prints what a reader needs to understand the stream: gaps, errors, pauses.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
-	at := clock(time.UnixMilli(c.TimeMs))
+	stamp := clock(time.UnixMilli(c.TimeMs))
 	if c.Type == change.ControlStreamRecovered && !t.failed[c.Stream] || t.Screen != nil && c.Type == change.ControlStreamError &&
 		(strings.Contains(c.Cause, "is forbidden") || c.Cause == string(metav1.StatusReasonUnauthorized)) {
-		return dst // whoever has the screen says it once for all resources
+		return dst // the display says it once for all resources
 	}
 	switch c.Type {
 	case change.ControlStreamError:
@@ -98,33 +98,33 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	}
 	switch c.Type {
 	case change.ControlGap:
-		return t.gap(dst, at, c)
+		return t.gap(dst, stamp, c)
 	case change.ControlStreamError, change.ControlStreamEnd, change.ControlStreamPaused:
-		return plain.Appendf(dst, "%s %s %s: %s\n", at, t.alert(words[c.Type]), c.Stream, c.Cause)
+		return plain.Appendf(dst, "%s %s %s: %s\n", stamp, t.alert(words[c.Type]), c.Stream, c.Cause)
 	case change.ControlProof:
 		if c.Proof == nil || c.Proof.Result != change.ProofDifferent {
 			return dst
 		}
-		return plain.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", at, t.alert("differs"), c.Stream, c.ResourceVersion, c.Proof)
+		return plain.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", stamp, t.alert("differs"), c.Stream, c.ResourceVersion, c.Proof)
 	case change.ControlStreamRecovered, change.ControlStreamReselected, change.ControlStreamResumed:
-		return plain.Appendf(dst, "%s %s\n", at, t.dim("%s: resumes: %s", c.Stream, c.Cause))
+		return plain.Appendf(dst, "%s %s\n", stamp, t.dim("%s: resumes: %s", c.Stream, c.Cause))
 	}
 	return dst
 }
 
-func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
-	if c.Gap == nil || t.Screen != nil && c.Gap.Complete { // whoever has the screen says it once for all resources
+func (t *textLines) gap(dst []byte, stamp string, c *change.Control) []byte {
+	if c.Gap == nil || t.Screen != nil && c.Gap.Complete { // the display says it once for all resources
 		return dst
 	}
 	verdict := "complete"
 	if !c.Gap.Complete {
 		verdict = "NOT complete: " + c.Gap.Reason
 	}
-	return plain.Appendf(dst, "%s %s %s from %s to %s: %d recovered, %d inferred, %s\n", at, t.alert("gap    "),
+	return plain.Appendf(dst, "%s %s %s from %s to %s: %d recovered, %d inferred, %s\n", stamp, t.alert("gap    "),
 		c.Stream, c.Gap.From, c.Gap.To, c.Gap.Recovered, c.Gap.Inferred, verdict)
 }
 
-// malformed prints how long a malformed event is, how it begins, and why it can't be parsed.
+// malformed prints the length of a malformed event, its beginning, and why it can't be parsed.
 func (t *textLines) malformed(dst []byte, m *change.Malformed) []byte {
 	const most = 60
 	begins := m.Bytes[:min(len(m.Bytes), most)]
@@ -132,4 +132,4 @@ func (t *textLines) malformed(dst []byte, m *change.Malformed) []byte {
 		t.alert("malformed"), m.Stream, len(m.Bytes), m.Reason, begins)
 }
 
-func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
+func clock(stamp time.Time) string { return stamp.Local().Format(time.TimeOnly) }

@@ -115,7 +115,7 @@ func TestMain(m *testing.M) {
 		readTwice(url)
 		return
 	}
-	servers.AtOnce(4)
+	servers.AtOnce(8)
 	servers.Main(judged{m})
 }
 

@@ -11,8 +11,8 @@ import (
 // stampedObjects makes a commit long enough to be killed in the middle.
 const stampedObjects = 300
 
-// StampedCommit is a commit of which every part says its number: position, offsets, and each object's resourceVersion
-// and body. Odd ones delete half of the objects. After a crash WantAtomic tells whether the parts agree.
+// StampedCommit returns a commit whose parts all have its number: position, offsets, and each object's resourceVersion and body.
+// Odd ones delete half of the objects. After a crash WantAtomic checks that the parts agree.
 func StampedCommit(epoch int64, seq uint64) checkpoint.Commit {
 	version := change.VersionOf(seq)
 	pods := checkpoint.StreamCommit{Stream: "pods"}
@@ -26,11 +26,11 @@ func StampedCommit(epoch int64, seq uint64) checkpoint.Commit {
 			Body: checkpoint.Pack([]byte(version))})
 	}
 	return checkpoint.Commit{Epoch: epoch, Seq: seq, Streams: []checkpoint.StreamCommit{pods},
-		Positions: []change.Position{at("pods", version)}, Offsets: change.Offsets{"k8s.pods": {0: int64(seq)}}}
+		Positions: []change.Position{position("pods", version)}, Offsets: change.Offsets{"k8s.pods": {0: int64(seq)}}}
 }
 
-// WantAtomic acquires slot 0 as owner, after commits made by StampedCommit were cut short, and fails unless all parts
-// agree on one number, which it returns with the epoch.
+// WantAtomic acquires slot 0 as owner, after commits by StampedCommit were interrupted. It fails unless all parts agree on one
+// number, and returns the slot's state.
 func WantAtomic(t testing.TB, store checkpoint.Store, owner string) checkpoint.SlotState {
 	t.Helper()
 	state, err := store.Acquire(t.Context(), 0, owner, ttl)
@@ -77,7 +77,7 @@ func wantObjectsOf(t testing.TB, store checkpoint.Store, version change.Resource
 	}
 }
 
-// wantHistoryTo: up to the batch, under epochs that never go back.
+// wantHistoryTo demands a history up to the batch, with epochs that never decrease.
 func wantHistoryTo(t testing.TB, store checkpoint.Store, seq uint64) {
 	t.Helper()
 	all, err := store.Select(t.Context(), 0, checkpoint.Window{Limit: int(seq) + 10})

@@ -26,7 +26,7 @@ func rebind(t *testing.T, s *suite) {
 	Bind(t, s.store, "staging", "uid-2")
 }
 
-// identities goes through the starts of one exporter, whose rights and whose cluster's CA change.
+// identities runs the starts of one exporter whose rights, and whose cluster's CA, change.
 func identities(t *testing.T, s *suite) {
 	const refusal = `namespaces "kube-system" is forbidden`
 	bind := func(uid, ca string) (checkpoint.Binding, error) {

@@ -26,10 +26,10 @@ func unbound(t *testing.T, s *suite) {
 	}
 }
 
-// everything is a commit that touches all that a commit can.
+// everything returns a commit that changes all that a commit can.
 func everything(epoch int64, seq uint64) checkpoint.Commit {
 	return checkpoint.Commit{Epoch: epoch, Seq: seq,
-		Positions: []change.Position{at("pods", change.VersionOf(100+seq)), at("nodes", change.VersionOf(200+seq))},
+		Positions: []change.Position{position("pods", change.VersionOf(100+seq)), position("nodes", change.VersionOf(200+seq))},
 		Offsets:   change.Offsets{"k8s.pods": {0: int64(seq * 10)}},
 		Streams: []checkpoint.StreamCommit{
 			{Stream: "pods", Upserts: []checkpoint.Object{object("b", "u2", "2")}, Deletes: []string{"a"}},
@@ -47,7 +47,7 @@ func commitMoves(t *testing.T, s *suite) {
 	s.wantPosition("nodes", "202")
 	all, err := s.store.Streams(s.ctx)
 	s.must(err)
-	if want := []change.Position{at("nodes", "202"), at("pods", "102")}; !reflect.DeepEqual(all, want) {
+	if want := []change.Position{position("nodes", "202"), position("pods", "102")}; !reflect.DeepEqual(all, want) {
 		t.Fatalf("streams are %v, not %v", all, want)
 	}
 	state := s.acquire(0, "a")
@@ -104,7 +104,7 @@ func positionTimes(t *testing.T, s *suite) {
 		}
 	}
 	// A stream whose first list is running has a position without a resourceVersion.
-	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 4, Positions: []change.Position{at("new", "")}}))
+	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 4, Positions: []change.Position{position("new", "")}}))
 	if p, ok, err := s.store.Position(s.ctx, "new"); err != nil || !ok || p.ResourceVersion != "" {
 		t.Fatalf("position is %+v %v %v", p, ok, err)
 	}
@@ -113,7 +113,7 @@ func positionTimes(t *testing.T, s *suite) {
 func longVersions(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	long := change.ResourceVersion(strings.Repeat("98765432109876543210", 20))
-	c := checkpoint.Commit{Epoch: epoch, Seq: 1, Positions: []change.Position{at("pods", long)},
+	c := checkpoint.Commit{Epoch: epoch, Seq: 1, Positions: []change.Position{position("pods", long)},
 		Streams: []checkpoint.StreamCommit{{Stream: "pods", Upserts: []checkpoint.Object{object("a", "u", long)}}}}
 	s.must(s.store.Commit(s.ctx, c))
 	s.wantPosition("pods", long)

@@ -10,14 +10,14 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// wide is a body of which little changes from one version to the next.
+// wide returns a body that changes little from one version to the next.
 func wide(version int) string {
 	return fmt.Sprintf(`{"version":"%d","spec":"%s"}`, version, strings.Repeat("0123456789 secret ", 100))
 }
 
 func hidden(version int) string { return strings.ReplaceAll(wide(version), "secret", "hidden") }
 
-// updated is an object at a version, as an update of a base.
+// updated returns an object at a version, as an update of a base.
 func updated(key string, base, version int) checkpoint.Object {
 	o := object(key, "u", "1")
 	o.Body = checkpoint.Pack([]byte(wide(base))).Update([]byte(wide(version)))
@@ -47,7 +47,7 @@ func deltas(t *testing.T, s *suite) {
 	s.put(0, epoch, 3, "pods", updated("a", 1, 3), updated("b", 7, 8))
 	s.wantBodies(map[string]string{"a": wide(3), "b": wide(8)})
 
-	old, epoch := epoch, s.acquire(0, "a").Epoch // the next owner has what the last one left
+	old, epoch := epoch, s.acquire(0, "a").Epoch // the next owner finds the same
 	s.wantError(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: old, Seq: 4,
 		Streams: []checkpoint.StreamCommit{{Stream: "pods", Upserts: []checkpoint.Object{updated("a", 1, 9)}}}}), checkpoint.ErrFenced)
 	s.wantBodies(map[string]string{"a": wide(3), "b": wide(8)})
@@ -62,16 +62,16 @@ func deltas(t *testing.T, s *suite) {
 	other := object("c", "u", "1")
 	other.Body = checkpoint.Pack([]byte(hidden(1))).Update([]byte(hidden(2)))
 	s.put(0, epoch, 6, "pods", other)
-	s.wantDamaged("c") // its base is another one
+	s.wantDamaged("c") // it refers to another base
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 7,
 		Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: []string{"a", "c"}}}}))
-	s.put(0, epoch, 8, "pods", updated("a", 1, 2)) // created anew under its name: the base is gone
+	s.put(0, epoch, 8, "pods", updated("a", 1, 2)) // created again with its name: the base is gone
 	s.wantDamaged("a")
 	s.put(0, epoch, 9, "pods", object("a", "u", "9"), packed("c", wide(5)))
 	s.wantBodies(map[string]string{"b": "{}", "c": wide(5)})
 }
 
-// wantDamaged wants an error, and no other body, for a delta without its base.
+// wantDamaged demands an error, and no other body, for a delta without its base.
 func (s *suite) wantDamaged(key string) {
 	s.t.Helper()
 	err := s.store.Bodies(s.ctx, "pods", []string{key}, func(_ string, b checkpoint.Body) error {
@@ -83,7 +83,7 @@ func (s *suite) wantDamaged(key string) {
 	}
 }
 
-// rebuiltDeltas: a rebuild leaves nothing of what was stored before.
+// rebuiltDeltas checks that a rebuild leaves nothing that was stored before.
 func rebuiltDeltas(_ *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", packed("a", wide(1)), packed("b", wide(1)))
@@ -98,7 +98,7 @@ func rebuiltDeltas(_ *testing.T, s *suite) {
 	s.wantBodies(map[string]string{"a": wide(5), "c": wide(6)})
 }
 
-// redactDeltas: what may not be kept goes from bases too, also where the delta hides it.
+// redactDeltas checks that redaction also changes bases, even if the delta hides the value.
 func redactDeltas(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", packed("a", wide(1)), packed("b", wide(1)), packed("c", `{"none":"`+wide(1)+`"}`))

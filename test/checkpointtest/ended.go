@@ -9,9 +9,9 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// ended is a position whose stream has ended.
+// ended returns a position of an ended stream.
 func ended(stream change.StreamID, version change.ResourceVersion, how change.Ended) change.Position {
-	p := at(stream, version)
+	p := position(stream, version)
 	p.Ended = how
 	return p
 }
@@ -35,25 +35,25 @@ func removed(t *testing.T, s *suite) {
 	s.must(s.store.Commit(s.ctx, everything(epoch, 1)))
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 2,
 		Positions: []change.Position{
-			ended("pods", "", change.EndedRemoved), at("nodes", "300"), ended("never seen", "", change.EndedRemoved)},
+			ended("pods", "", change.EndedRemoved), position("nodes", "300"), ended("never seen", "", change.EndedRemoved)},
 		Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: []string{"b"}}}}))
-	s.wantStreams(at("nodes", "300"))
+	s.wantStreams(position("nodes", "300"))
 	s.wantPosition("pods", "")
-	s.end(epoch, 3, at("pods", "500")) // it is back
-	s.wantStreams(at("nodes", "300"), at("pods", "500"))
+	s.end(epoch, 3, position("pods", "500")) // the resource is served again
+	s.wantStreams(position("nodes", "300"), position("pods", "500"))
 }
 
 func deselected(t *testing.T, s *suite) {
 	old := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, everything(old, 1)))
 	s.end(old, 2, ended("pods", "101", change.EndedDeselected))
-	s.wantStreams(at("nodes", "201"), ended("pods", "101", change.EndedDeselected))
+	s.wantStreams(position("nodes", "201"), ended("pods", "101", change.EndedDeselected))
 	s.wantInventory("pods", object("b", "u2", "2"))
 	if p, _, err := s.store.Position(s.ctx, "pods"); err != nil || p != ended("pods", "101", change.EndedDeselected) {
 		t.Fatalf("position is %+v %v", p, err)
 	}
-	s.end(old, 3, at("pods", "101")) // selected again
-	s.wantStreams(at("nodes", "201"), at("pods", "101"))
+	s.end(old, 3, position("pods", "101")) // selected again
+	s.wantStreams(position("nodes", "201"), position("pods", "101"))
 	s.end(old, 4, ended("pods", "101", change.EndedDeselected))
 
 	epoch := s.acquire(0, "a").Epoch
@@ -66,7 +66,7 @@ func deselected(t *testing.T, s *suite) {
 		}
 	}
 	s.must(s.store.Forget(s.ctx, 0, epoch, "pods"))
-	s.wantStreams(at("nodes", "201"))
+	s.wantStreams(position("nodes", "201"))
 	s.wantInventory("pods")
 	s.wantInventory("nodes", object("n", "u3", "3"))
 }

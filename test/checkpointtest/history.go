@@ -16,9 +16,9 @@ func history(t *testing.T, s *suite) {
 	s.put(1, other, 1, "nodes")
 	streams := []change.StreamID{"stream-0", "stream-1"}
 	var seq uint64
-	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 3; <-pace { // as many seconds
+	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 3; <-pace { // until that many seconds have passed
 		seq++
-		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at(streams[seq%2], change.VersionOf(seq))}}
+		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{position(streams[seq%2], change.VersionOf(seq))}}
 		s.must(s.store.Commit(s.ctx, c))
 	}
 	h, err := s.store.Select(s.ctx, 0, checkpoint.Window{Limit: 2})
@@ -26,9 +26,9 @@ func history(t *testing.T, s *suite) {
 	if len(h) != 2 || h[0].Seq != seq || h[0].Epoch != epoch || time.Since(h[0].Time).Abs() > ttl || h[1].Seq >= seq {
 		t.Fatalf("history is %+v", h)
 	}
-	// All that moved in the second before, which saw many commits.
+	// A row has all that moved in its second, which had many commits.
 	last, before := h[1].Seq, h[1].Seq-1
-	want := []change.Position{at(streams[last%2], change.VersionOf(last)), at(streams[before%2], change.VersionOf(before))}
+	want := []change.Position{position(streams[last%2], change.VersionOf(last)), position(streams[before%2], change.VersionOf(before))}
 	if last%2 == 1 {
 		want[0], want[1] = want[1], want[0]
 	}
@@ -51,13 +51,13 @@ func history(t *testing.T, s *suite) {
 	}
 }
 
-// historyOffsets commits over several seconds. Each batch moves one partition of many, so that most stand still in each
-// second, and some for all the time.
+// historyOffsets commits over several seconds. Each batch moves one partition of many. So most partitions do not move in a
+// second, and some never move.
 func historyOffsets(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	other := s.acquire(1, "a").Epoch
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Slot: 1, Epoch: other, Seq: 1, Offsets: change.Offsets{"k8s.pods": {0: 999}}}))
-	after := map[uint64]change.Offsets{} // each batch
+	after := map[uint64]change.Offsets{} // offsets after each batch
 	now := change.Offsets{}
 	commit := func(moved change.Offsets) {
 		seq := uint64(len(after) + 1)
@@ -79,7 +79,7 @@ func historyOffsets(t *testing.T, s *suite) {
 		return h
 	}
 	commit(change.Offsets{"k8s.still": {0: 7, 5: 8}, "k8s.pods": {0: 1}})
-	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 4; <-pace { // as many seconds
+	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 4; <-pace { // until that many seconds have passed
 		seq := len(after) + 1
 		commit(change.Offsets{"k8s.pods": {seq % 6: int64(seq)}, fmt.Sprint("k8s.", seq%5): {0: int64(seq)}})
 	}

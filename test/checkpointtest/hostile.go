@@ -10,7 +10,7 @@ import (
 	"kubecdc/test/hostile"
 )
 
-// hostileObjects have odd keys, uids and contents, in bytewise order of their keys.
+// hostileObjects returns objects with odd keys, uids and contents, in bytewise order of their keys.
 func hostileObjects() (objects []checkpoint.Object) {
 	contents := hostile.Contents()
 	for i, name := range hostile.Names() {
@@ -21,7 +21,7 @@ func hostileObjects() (objects []checkpoint.Object) {
 	return objects
 }
 
-// hostileNames: an object's name, and what a user or a proof quotes of it, stops nothing and leaves the order as it is.
+// hostileNames checks that no object's name, and no text that quotes one, stops anything or changes the order.
 func hostileNames(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	objects := hostileObjects()
@@ -61,7 +61,7 @@ func hostileNames(t *testing.T, s *suite) {
 	}
 }
 
-// hostileRebuild: a rebuild passes them too.
+// hostileRebuild checks the same for a rebuild.
 func hostileRebuild(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	objects := hostileObjects()
@@ -72,7 +72,7 @@ func hostileRebuild(t *testing.T, s *suite) {
 	s.must(s.store.Clear(s.ctx, 0, epoch, func(change.StreamID) bool { return true }))
 	s.must(s.store.PutPage(s.ctx, 0, epoch, 0, []checkpoint.StreamCommit{{Stream: "pods", Upserts: objects}}))
 	s.must(s.store.PutPage(s.ctx, 0, epoch, 1, []checkpoint.StreamCommit{{Stream: "pods", Deletes: keys[:3]}}))
-	s.must(s.store.Rebuilt(s.ctx, 2, checkpoint.Commit{Epoch: epoch, Seq: 7, Positions: []change.Position{at("pods", "9")}}))
+	s.must(s.store.Rebuilt(s.ctx, 2, checkpoint.Commit{Epoch: epoch, Seq: 7, Positions: []change.Position{position("pods", "9")}}))
 	s.wantKeys("pods", keys[3:])
 	s.wantBodiesOf("pods", objects[3:])
 }

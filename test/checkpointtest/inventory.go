@@ -23,7 +23,7 @@ func lifecycle(t *testing.T, s *suite) {
 	s.wantInventory("pods", object("ns/a", "u9", "5"), object("ns/b", "u2", "2"))
 }
 
-func streamsApart(t *testing.T, s *suite) {
+func separateStreams(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("a", "u1", "1"))
 	s.put(0, epoch, 2, "pods@ns?labels=a=b", object("a", "u1", "2"))
@@ -33,7 +33,7 @@ func streamsApart(t *testing.T, s *suite) {
 	s.wantInventory("pods@ns?labels=a=b", object("a", "u1", "2"))
 }
 
-func clustersApart(t *testing.T, s *suite) {
+func separateClusters(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, everything(epoch, 1)))
 	Bind(s.t, s.store, "staging", "uid-2")

@@ -57,16 +57,16 @@ func otherLayout(t *testing.T, s *suite) {
 	s.must(s.relayout(1, 3, s.slots(1)))
 	s.must(s.relayout(3, 2, s.slots(3)))
 	Bind(s.t, s.store, "staging", "uid-2")
-	s.wantSlots(1, 1) // of the other cluster
+	s.wantSlots(1, 1) // the other cluster's
 	s.bind()
-	s.wantSlots(1, 2) // not adopted: nothing to compare with
+	s.wantSlots(1, 2) // not adopted, so nothing to compare with
 	s.acquire(0, "a")
 	s.wantSlots(2, 2)
 	s.must(s.relayout(2, 5, s.slots(2)))
 	s.wantSlots(5, 5)
 }
 
-// slots takes n of them.
+// slots acquires n slots.
 func (s *suite) slots(n int) map[int]checkpoint.SlotState {
 	s.t.Helper()
 	slots := map[int]checkpoint.SlotState{}

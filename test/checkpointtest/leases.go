@@ -19,11 +19,11 @@ func heldLease(t *testing.T, s *suite) {
 	first := s.acquire(0, "a")
 	_, err := s.store.Acquire(s.ctx, 0, "b", ttl)
 	s.wantHeld(err, "a")
-	s.put(0, first.Epoch, 1, "pods", object("a", "u", "1")) // the owner is not disturbed
+	s.put(0, first.Epoch, 1, "pods", object("a", "u", "1")) // the owner can still commit
 }
 
 func freeLease(t *testing.T, s *suite) {
-	_, err := s.store.Acquire(s.ctx, 0, "a", 0) // has run out at once
+	_, err := s.store.Acquire(s.ctx, 0, "a", 0) // expires at once
 	s.must(err)
 	second := s.acquire(0, "b")
 	s.must(s.store.Release(s.ctx, 0, second.Epoch))
@@ -47,12 +47,12 @@ func sameOwner(t *testing.T, s *suite) {
 func renew(t *testing.T, s *suite) {
 	first, err := s.store.Acquire(s.ctx, 0, "a", 0)
 	s.must(err)
-	s.must(s.store.Renew(s.ctx, 0, first.Epoch, ttl)) // nobody took it meanwhile
+	s.must(s.store.Renew(s.ctx, 0, first.Epoch, ttl)) // no other owner took it
 	_, err = s.store.Acquire(s.ctx, 0, "b", ttl)
 	s.wantHeld(err, "a")
 }
 
-func slotsApart(t *testing.T, s *suite) {
+func separateSlots(t *testing.T, s *suite) {
 	a, b := s.acquire(0, "a"), s.acquire(1, "b")
 	s.put(0, a.Epoch, 1, "pods", object("x", "u", "1"))
 	s.put(1, b.Epoch, 1, "nodes", object("x", "u", "2"))
@@ -83,7 +83,7 @@ func fenced(t *testing.T, s *suite) {
 	s.wantHeld(err, "b") // the old owner's Release did not end the new one's lease
 }
 
-// A backup was restored: the slot has an older epoch than its owner, or is not there.
+// forgotten restores a backup: the slot has an older epoch than its owner, or does not exist.
 func forgotten(t *testing.T, s *suite) {
 	s.put(0, s.acquire(0, "a").Epoch, 1, "pods", object("a", "u", "1"))
 	for _, slot := range []int{0, 9} {

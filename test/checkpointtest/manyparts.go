@@ -9,8 +9,8 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// CommitManyPartitions commits a batch that moves 120 topics of 6 partitions, and then batches that move 10 of the
-// partitions each, until the history has three rows. It is for measuring what a row of it takes.
+// CommitManyPartitions commits a batch that moves 120 topics of 6 partitions. Then it commits batches that move 10 of the
+// partitions each, until the history has three rows. It is for measuring the size of a row.
 func CommitManyPartitions(t testing.TB, store checkpoint.Store) {
 	t.Helper()
 	Bind(t, store, "prod", "uid-1")

@@ -75,7 +75,7 @@ func lastControls(t *testing.T, s *suite) {
 	quiet := change.Control{Type: change.ControlWatermark, Stream: "pods", Batch: 1}
 	newer := []change.Control{gap("pods", 2, true)}
 	for i, controls := range [][]change.Control{{gap("pods", 1, false), gap("nodes", 1, false), quiet, proof}, newer} {
-		s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: uint64(i) + 1, Controls: checkpoint.KeptControls(controls)}))
+		s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: uint64(i) + 1, Controls: checkpoint.RetainedControls(controls)}))
 	}
 	got, err := s.store.LastControls(s.ctx)
 	want := []change.Control{gap("nodes", 1, false), newer[0], proof}

@@ -11,7 +11,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// past commits over some seconds. One stream moves with the first batch alone, another with every batch.
+// past commits over some seconds. One stream moves only with the first batch, another with every batch.
 func past(t *testing.T, s *suite) {
 	store := s.store.(checkpoint.Past)
 	var unknown *checkpoint.UnknownClusterError
@@ -20,11 +20,11 @@ func past(t *testing.T, s *suite) {
 	}
 	epoch := s.acquire(0, "a").Epoch
 	s.acquire(3, "a")
-	still := at("still", "7")
+	still := position("still", "7")
 	var seq uint64
-	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 4; <-pace { // as many seconds
+	for pace := time.Tick(20 * time.Millisecond); len(s.history(0)) < 4; <-pace { // until that many seconds have passed
 		seq++
-		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at("moves", change.VersionOf(seq))},
+		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{position("moves", change.VersionOf(seq))},
 			Offsets: change.Offsets{"k8s.pods": {int(seq % 3): int64(seq)}}}
 		if seq == 1 {
 			c.Positions = append(c.Positions, still)
@@ -55,7 +55,7 @@ func past(t *testing.T, s *suite) {
 	}
 	for _, c := range all {
 		positions, err := store.PositionsAt(s.ctx, 0, c.Seq)
-		want := []change.Position{at("moves", change.VersionOf(c.Seq)), still}
+		want := []change.Position{position("moves", change.VersionOf(c.Seq)), still}
 		if err != nil || !reflect.DeepEqual(positions, want) {
 			t.Fatalf("positions after batch %d are %v, %v, not %v", c.Seq, positions, err, want)
 		}

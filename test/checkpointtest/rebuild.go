@@ -24,7 +24,7 @@ func raiseEpoch(t *testing.T, s *suite) {
 	_, err = s.store.RaiseEpoch(s.ctx, 0, raised+1, 99)
 	s.wantError(err, checkpoint.ErrBehind)
 	s.must(s.store.Renew(s.ctx, 0, raised, ttl))
-	again, err := s.store.RaiseEpoch(s.ctx, 0, raised, 3) // never lower
+	again, err := s.store.RaiseEpoch(s.ctx, 0, raised, 3) // never decreases
 	s.must(err)
 	if again <= raised {
 		t.Fatalf("the epoch goes from %d to %d", raised, again)
@@ -35,7 +35,7 @@ func raiseEpoch(t *testing.T, s *suite) {
 	}
 }
 
-// newUntilKnown: a slot is new until something was committed, or a rebuild has ended.
+// newUntilKnown checks that a slot is new until something was committed, or a rebuild has ended.
 func newUntilKnown(t *testing.T, s *suite) {
 	for range 2 {
 		if !s.acquire(0, "a").New {
@@ -56,7 +56,7 @@ func newUntilKnown(t *testing.T, s *suite) {
 func rebuildSlot(t *testing.T, s *suite) {
 	old := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: old, Seq: 1,
-		Positions: []change.Position{at("pods", "5"), at("nodes", "6")},
+		Positions: []change.Position{position("pods", "5"), position("nodes", "6")},
 		Offsets:   change.Offsets{"k8s.control": {0: 3}, "k8s.old": {0: 1}},
 		Streams: []checkpoint.StreamCommit{
 			{Stream: "pods", Upserts: []checkpoint.Object{object("old", "u", "1")}},
@@ -76,11 +76,11 @@ func rebuildSlot(t *testing.T, s *suite) {
 		}
 		return []checkpoint.StreamCommit{c, {Stream: "pods@x", Upserts: []checkpoint.Object{object("x/y", "u", "8")}}}
 	}
-	end := checkpoint.Commit{Epoch: epoch, Seq: 40, Positions: []change.Position{at("pods", "77")},
+	end := checkpoint.Commit{Epoch: epoch, Seq: 40, Positions: []change.Position{position("pods", "77")},
 		Offsets: change.Offsets{"k8s.control": {1: 9}}}
 
 	s.wantError(s.store.Clear(s.ctx, 0, old, mine), checkpoint.ErrFenced)
-	s.wantError(s.store.PutPage(s.ctx, 0, epoch, 0, page("a")), checkpoint.ErrBehind) // none was begun
+	s.wantError(s.store.PutPage(s.ctx, 0, epoch, 0, page("a")), checkpoint.ErrBehind) // no rebuild has begun
 	s.wantInventory("pods", object("old", "u", "1"))
 	s.must(s.store.Clear(s.ctx, 0, epoch, mine))
 	s.wantInventory("pods")
@@ -88,7 +88,7 @@ func rebuildSlot(t *testing.T, s *suite) {
 	s.wantPosition("nodes", "6")
 	s.must(s.store.PutPage(s.ctx, 0, epoch, 0, page("a", "b")))
 
-	// It is interrupted, and begins again.
+	// The rebuild is interrupted, and begins again.
 	state := s.acquire(0, "a")
 	if epoch, end.Epoch = state.Epoch, state.Epoch; !state.New || state.Seq != 1 || state.Offsets["k8s.control"][0] != 3 {
 		t.Fatalf("in the middle of a rebuild the state is %+v", state)

@@ -72,8 +72,8 @@ func redactBodies(t *testing.T, s *suite) {
 		keys = append(keys, o.Key)
 	}
 	found := Bodies(t, s.store, "secrets", keys...)
-	if _, kept := found["ns/003"]; len(found) != many-1 || kept {
-		t.Errorf("%d bodies are left, the forgotten one among them: %v", len(found), kept)
+	if _, retained := found["ns/003"]; len(found) != many-1 || retained {
+		t.Errorf("%d bodies are left, the forgotten one among them: %v", len(found), retained)
 	}
 	for key, body := range found {
 		if !strings.HasPrefix(body, "hidden ") {

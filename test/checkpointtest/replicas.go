@@ -26,12 +26,12 @@ func members(t *testing.T, s *suite) {
 	s.wantMembers(s.beat("b", ttl), "b")
 	s.wantMembers(s.beat("a", ttl), "a", "b")
 	s.beat("c", time.Millisecond)
-	time.Sleep(2 * time.Millisecond) // c says no more
+	time.Sleep(2 * time.Millisecond) // c sends no more heartbeats
 	s.wantMembers(s.beat("a", ttl), "a", "b")
 	s.must(s.store.Leave(s.ctx, "b"))
 	s.wantMembers(s.beat("a", ttl), "a")
-	s.wantMembers(s.beat("c", ttl), "a", "c") // it is back
-	s.wantMembers(s.beat("c", 0), "a", "c")   // it only looks
+	s.wantMembers(s.beat("c", ttl), "a", "c") // c is a member again
+	s.wantMembers(s.beat("c", 0), "a", "c")   // c only reads
 	time.Sleep(2 * time.Millisecond)
 	s.wantMembers(s.beat("a", ttl), "a")
 }
@@ -39,7 +39,7 @@ func members(t *testing.T, s *suite) {
 func owners(t *testing.T, s *suite) {
 	first := s.acquire(0, "a")
 	s.acquire(2, "b")
-	_, err := s.store.Acquire(s.ctx, 3, "c", 0) // has run out at once
+	_, err := s.store.Acquire(s.ctx, 3, "c", 0) // expires at once
 	s.must(err)
 	if r := s.beat("a", ttl); !reflect.DeepEqual(r.Slots, map[int]string{0: "a", 2: "b"}) {
 		t.Fatalf("slots are %v", r.Slots)

@@ -15,7 +15,7 @@ func severalBatches(t *testing.T, s *suite) {
 	}
 	s.must(commit(1, 3))
 	s.must(commit(4, 4))
-	for _, stray := range []struct{ first, seq uint64 }{{4, 6}, {1, 5}, {6, 7}, {3, 5}} { // one is there already, or is missing
+	for _, stray := range []struct{ first, seq uint64 }{{4, 6}, {1, 5}, {6, 7}, {3, 5}} { // one batch is already there, or one is missing
 		s.wantError(commit(stray.first, stray.seq), checkpoint.ErrBehind)
 	}
 	s.must(commit(5, 9))

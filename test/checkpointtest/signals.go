@@ -118,7 +118,7 @@ func abortSignals(t *testing.T, s *suite) {
 
 	s.must(s.store.Prune(s.ctx, time.Hour))
 	s.wantSignals(false, unseen, begun)
-	s.must(s.store.Prune(s.ctx, -time.Hour)) // everything is older than in an hour
+	s.must(s.store.Prune(s.ctx, -time.Hour)) // everything is older than a time in an hour
 	s.wantSignals(false, begun)
 	if next := s.signal(change.SignalPause, "pods", ""); next <= begun {
 		t.Fatalf("id %d is given again", next)

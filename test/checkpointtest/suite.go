@@ -1,5 +1,4 @@
-// Package checkpointtest is the contract that every checkpoint.Store keeps, as tests. It knows a store only by
-// that interface.
+// Package checkpointtest is the contract of checkpoint.Store, as tests. It uses only that interface.
 package checkpointtest
 
 import (
@@ -13,8 +12,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Run runs the contract, its parts in parallel. open gives a store on a new, empty database that no other call has; the suite
-// closes it.
+// Run runs the contract, its parts in parallel. open returns a store on a new, empty database of its own, which the suite closes.
 func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 	for _, test := range []struct {
 		name string
@@ -31,15 +29,15 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a lease that ran out, or was released, is free", freeLease},
 		{"the same owner takes its own slot again at once", sameOwner},
 		{"renewing keeps the slot", renew},
-		{"slots are apart from each other", slotsApart},
+		{"slots are apart from each other", separateSlots},
 		{"the former owner can neither commit, renew nor release", fenced},
 		{"a store that does not know the epoch has forgotten it, and fences nobody", forgotten},
 		{"a commit moves everything", commitMoves},
 		{"a commit that does not follow the last one moves nothing", strayCommit},
 		{"a check tells who owns the slot, and whether a batch is there", check},
 		{"upsert, update, delete and re-create", lifecycle},
-		{"streams are apart from each other", streamsApart},
-		{"clusters are apart from each other", clustersApart},
+		{"streams are separate", separateStreams},
+		{"clusters are separate", separateClusters},
 		{"ten thousand objects in one commit", bigCommit},
 		{"the inventory is ordered bytewise", bytewise},
 		{"hostile names and contents stop nothing", hostileNames},
@@ -48,34 +46,34 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the order of the inventory holds over pages", pages},
 		{"resourceVersions of any length", longVersions},
 		{"bodies come back as they were", bodies},
-		{"a delta keeps the base that the store has", deltas},
+		{"a delta leaves the base in the store", deltas},
 		{"a rebuild leaves no delta of what was stored before", rebuiltDeltas},
-		{"what may not be kept any more is not in a base either", redactDeltas},
+		{"redaction also changes bases", redactDeltas},
 		{"offsets are merged", offsets},
-		{"history keeps the last of each second, and is pruned but for the newest", history},
-		{"history has all offsets, also of partitions that stood still, and after a prune", historyOffsets},
+		{"history retains the last checkpoint of each second, and the newest of all", history},
+		{"history has all offsets, also of partitions that did not move, and after a prune", historyOffsets},
 		{"the past is read by time", past},
 		{"positions keep their time", positionTimes},
 		{"members are those whose heartbeat has not run out", members},
-		{"a heartbeat tells who owns the slots", owners},
-		{"the number of slots changes only for who owns all of them", layouts},
-		{"the slots of clusters are apart from each other", otherLayout},
-		{"the first key of hashes is kept", hashKey},
-		{"what may not be kept any more is rewritten or forgotten", redactBodies},
-		{"only the owner rewrites what is kept", redactFenced},
+		{"a heartbeat returns who owns the slots", owners},
+		{"only the owner of all slots changes their number", layouts},
+		{"slots of clusters are separate", otherLayout},
+		{"the first key of hashes is retained", hashKey},
+		{"redaction rewrites or drops bodies", redactBodies},
+		{"only the owner redacts", redactFenced},
 		{"a stream that was removed is forgotten", removed},
-		{"a stream that is not selected keeps its position and objects until it is forgotten", deselected},
+		{"an unselected stream has its position and objects until it is forgotten", deselected},
 		{"a stream without a position is known by its objects", brokenOff},
 		{"one commit may hold several batches", severalBatches},
 		{"an epoch is raised above another", raiseEpoch},
-		{"a slot is new until it is known what the log has", newUntilKnown},
+		{"a slot is new until the content of the log is known", newUntilKnown},
 		{"a slot is rebuilt page by page", rebuildSlot},
-		{"an overview tells who owns each slot, and how far it is", overview},
+		{"an overview has the owner and the progress of each slot", overview},
 		{"an overview has the streams that each owner has selected", selection},
-		{"the last gap and proof of each stream are kept", lastControls},
+		{"the last gap and proof of each stream are retained", lastControls},
 		{"only the owner of a slot answers signals, until they have ended", signals},
 		{"a signal for several streams is stored for all of them, unless the first has one", manySignals},
-		{"signals are aborted, pruned once they have ended, and apart by cluster", abortSignals},
+		{"signals are aborted, pruned after they have ended, and separate by cluster", abortSignals},
 	} {
 		t.Run(test.name, func(t *testing.T) { runPart(t, open, test.name, test.run) })
 	}
@@ -126,13 +124,13 @@ func (s *suite) wantError(err, want error) {
 	}
 }
 
-func (s *suite) wantHeld(err error, by string) {
+func (s *suite) wantHeld(err error, owner string) {
 	s.t.Helper()
 	var held *checkpoint.HeldError
 	if !errors.As(err, &held) {
 		s.t.Fatalf("error is %v, not a HeldError", err)
 	}
-	if held.Owner != by || time.Until(held.Until) < 0 || time.Until(held.Until) > 2*ttl {
+	if held.Owner != owner || time.Until(held.Until) < 0 || time.Until(held.Until) > 2*ttl {
 		s.t.Fatalf("held by %s until %s", held.Owner, held.Until)
 	}
 }
@@ -185,6 +183,6 @@ func object(key, uid string, version change.ResourceVersion) checkpoint.Object {
 	return checkpoint.Object{Key: key, UID: uid, ResourceVersion: version}
 }
 
-func at(stream change.StreamID, version change.ResourceVersion) change.Position {
+func position(stream change.StreamID, version change.ResourceVersion) change.Position {
 	return change.Position{Stream: stream, ResourceVersion: version, Time: time.Unix(1700000000, 0).UTC()}
 }

@@ -1,5 +1,5 @@
-// Command controllers is a real kube-controller-manager, built from its Go module: tests have its garbage collector and its namespace
-// controller do what no API server does. It is a module of its own, since few tests need it and it takes minutes to build.
+// Command controllers is a real kube-controller-manager, built from its Go module. Its garbage collector and its namespace
+// controller do what no API server does. It is a separate module, since few tests need it and it takes minutes to build.
 package main
 
 import (

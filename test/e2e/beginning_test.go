@@ -114,7 +114,8 @@ func removeTopicRecords(t *testing.T, w *World, kind Kind) {
 }
 
 // The same with rows of tables, as docs/security.md has it.
-func TestWhatIsRemovedFromPostgresIsWrittenAgain(t *testing.T) {
+func TestSlowWhatIsRemovedFromPostgresIsWrittenAgain(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	testRemoved(t, w, func() {
@@ -123,7 +124,8 @@ func TestWhatIsRemovedFromPostgresIsWrittenAgain(t *testing.T) {
 	})
 }
 
-func TestWhatIsRemovedFromAFileIsWrittenAgain(t *testing.T) {
+func TestSlowWhatIsRemovedFromAFileIsWrittenAgain(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewFileWorld(t)
 	testRemoved(t, w, func() {

@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	servers.AtOnce(5)
+	servers.AtOnce(8)
 	Main(m)
 }

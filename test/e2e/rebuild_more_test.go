@@ -55,7 +55,8 @@ func emptyCheckpoint(t *testing.T, w *World) {
 
 // The checkpoint is lost together with a data topic, and then with the control topic. What is left in the data topics is
 // known again, so that what was deleted meanwhile is told; and the log says what it does not know.
-func TestACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
+func TestSlowACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)

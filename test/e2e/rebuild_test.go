@@ -125,7 +125,8 @@ func expireControl(t *testing.T, w *World) {
 
 // The same with an SQLite file, which is removed as with an emptyDir, whose bodies are damaged, and all records of the control
 // topic expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
-func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
+func TestSlowALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
@@ -196,7 +197,8 @@ func damagePages(t *testing.T, path string, first int64) {
 	must(t, err)
 }
 
-func TestALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
+func TestSlowALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	w.Env["KUBECDC_SLOTS"] = "2"

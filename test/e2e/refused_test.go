@@ -33,7 +33,8 @@ func (w *World) grant(t testing.TB, ops ...kadm.ACLOperation) {
 // Of two resources the topics are refused, one that may not be made and one whose limit is below a stub's size: their streams
 // wait, in another process too, and the others go on. So it is with a topic that may not be written to any more, and with one
 // that may not be seen. Once mended they catch up: nothing is lost, and nothing there twice.
-func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
+func TestSlowOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	well, refused, all := []Kind{Deployments, Roles}, []Kind{ConfigMaps, Secrets}, []Kind{Deployments, Roles, ConfigMaps, Secrets}
 	w, ctx := NewRuledWorld(t), context.Background()

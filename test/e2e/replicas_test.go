@@ -182,7 +182,8 @@ func steppedDown(replicas []*Exporter) (times int) {
 }
 
 // With more replicas than slots: who holds none stands by, is ready, and takes over.
-func TestAReplicaThatStandsByTakesOver(t *testing.T) {
+func TestSlowAReplicaThatStandsByTakesOver(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)

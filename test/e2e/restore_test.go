@@ -17,7 +17,8 @@ import (
 // etcd is restored from a backup, and grows past the positions before two replicas can reach the API server. The stream of ConfigMaps
 // sees it by its newest object. That of Deployments, in the other replica, can't see it: what it lacks was deleted after the backup,
 // and what it has is older. It follows, also if the replica that has found it dies before any stream has followed.
-func TestARestoreIsFollowedByTheStreamsOfOtherReplicas(t *testing.T) {
+func TestSlowARestoreIsFollowedByTheStreamsOfOtherReplicas(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	proxy, env := w.atProxy(t, "KUBECDC_SLOTS", "2", "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps, Deployments}))

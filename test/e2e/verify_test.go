@@ -280,7 +280,8 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 }
 
 // Rows of the tables objects and changes that anybody changes are found and repaired.
-func TestVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
+func TestSlowVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	w.Env = w.With("KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps}), "KUBECDC_PROOF_INTERVAL", "1s")

@@ -92,11 +92,11 @@ func askInWords(t *testing.T, w *World) {
 		{"snapshot deploy,wdg -n shop", 0, `deployments.apps: .*\n(.*\n)*.*widgets.example.com: `},
 		{"verify configmap,wdg", 0, `configmaps `},
 		{"verify deploy -o name", 0, ``},
-		{"pause cm -n shop", 2, `no stream of cm is of namespace shop alone`},
-		{"pause cm/app", 2, `is about whole resources, and \["cm/app"\] names an object`},
-		{"snapshot cm/app", 2, `is about whole resources`},
-		{"verify cm/app", 2, `verify is about whole resources`},
-		{"verify cm -n shop", 2, `is of namespace shop alone`},
+		{"pause cm -n shop", 2, `cm has no stream of namespace shop alone`},
+		{"pause cm/app", 2, `works on resources, but \["cm/app"\] names an object`},
+		{"snapshot cm/app", 2, `works on resources`},
+		{"verify cm/app", 2, `verify works on resources`},
+		{"verify cm -n shop", 2, `has a stream of namespace shop alone`},
 		{"schema wdg --as flink", 0, `widgets`},
 	} {
 		if code, out := command(t, w.Env, strings.Fields(s.line)...); code != s.code || !regexp.MustCompile(s.want).MatchString(out) {

@@ -1,11 +1,10 @@
-// Command kube is a real kube-apiserver and a real etcd in one binary, built
-// from their Go modules because the project's tests need the true servers and
-// may not need a container engine or a download site.
+// Command kube is a real kube-apiserver and a real etcd in one binary, built from their Go modules. The project's tests need real
+// servers, but may not need a container engine or a download site.
 //
 //	kube kube-apiserver --flags…
 //	kube etcd --flags…
 //
-// One binary, because the two share most of their code: it links once.
+// It is one binary, since both share most of their code, which is then linked once.
 package main
 
 import (

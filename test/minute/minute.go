@@ -1,5 +1,5 @@
-// Package minute is a model of what a large cluster writes in a minute: 30 Pods a node. With 5,000 nodes that is a million Pods a day,
-// as in bench/capacity.
+// Package minute is a model of what a large cluster writes in a minute: 30 Pods per node. With 5,000 nodes that is a million Pods
+// a day, as in bench/capacity.
 package minute
 
 import (
@@ -11,21 +11,21 @@ import (
 	"kubecdc/change"
 )
 
-// Part is a resource of the cluster: how many objects it has, and what changes them.
+// Part is a resource of the cluster: the number of its objects, and how they change.
 type Part struct {
 	change.Resource
 	Alive  int     // objects, at the beginning
-	Turns  float64 // a second
-	Begins int     // a turn creates an object by so many changes, and another one, the oldest, ends by the others
+	Turns  float64 // per second
+	Begins int     // a turn creates an object by this many changes, and another one, the oldest, ends by the others
 	Ends   int
-	Steps  int  // or it changes an object so often
+	Steps  int  // or it changes an object this often
 	Leased bool // objects expire together
 }
 
 // Expiring is how many objects share a lease.
 const Expiring = 500
 
-// Cluster returns the resources of a cluster of so many nodes that write.
+// Cluster returns the resources of a cluster with this many nodes that write.
 func Cluster(nodes float64) []Part {
 	pods := 30 * nodes
 	rolled, worked := pods/86400, (200*nodes-pods)/86400
@@ -44,7 +44,7 @@ func Cluster(nodes float64) []Part {
 	}
 }
 
-// Key is that of one of the objects at the beginning.
+// Key returns the key of one of the objects at the beginning.
 func (p *Part) Key(i int) string { return p.key("n", i) }
 
 func (p *Part) key(prefix string, i int) string {
@@ -57,47 +57,47 @@ func (p *Part) key(prefix string, i int) string {
 
 // Write is a write of one object. Without a key it is the end of the oldest lease, and of the objects that share it.
 type Write struct {
-	At     float64 // seconds
+	Second float64 // since the beginning
 	Part   int
 	Key    string
 	Delete bool
 }
 
-// Writes returns what the parts write in some seconds, in order.
+// Writes returns what the parts write in a number of seconds, in order.
 func Writes(random *rand.Rand, parts []Part, seconds float64) (all []Write) {
 	for n := range parts {
 		all = append(all, parts[n].writes(random, n, seconds)...)
 	}
-	slices.SortStableFunc(all, func(x, y Write) int { return cmp.Compare(x.At, y.At) })
+	slices.SortStableFunc(all, func(x, y Write) int { return cmp.Compare(x.Second, y.Second) })
 	gone := map[Write]bool{}
 	return slices.DeleteFunc(all, func(w Write) bool {
 		object := Write{Part: w.Part, Key: w.Key}
 		was := gone[object]
 		gone[object] = was || w.Delete
-		return w.At > seconds || was
+		return w.Second > seconds || was
 	})
 }
 
 func (p *Part) writes(random *rand.Rand, n int, seconds float64) (all []Write) {
 	for turn := range int(p.Turns * seconds) {
 		second, old := random.Float64()*seconds, p.Key((turn*7919)%max(p.Alive, 1))
-		if p.Plural == "leases" { // each in its turn
+		if p.Plural == "leases" { // each in turn
 			second, old = float64(turn)/p.Turns, p.Key(turn%p.Alive)
 		}
 		for i := range p.Steps {
-			all = append(all, Write{At: second + float64(i), Part: n, Key: old})
+			all = append(all, Write{Second: second + float64(i), Part: n, Key: old})
 		}
 		for i := range p.Begins {
-			all = append(all, Write{At: second + float64(i), Part: n, Key: p.key("z", turn)})
+			all = append(all, Write{Second: second + float64(i), Part: n, Key: p.key("z", turn)})
 		}
 		if p.Leased {
 			if turn%Expiring == 0 {
-				all = append(all, Write{At: second, Part: n})
+				all = append(all, Write{Second: second, Part: n})
 			}
 			continue
 		}
 		for i := range p.Ends {
-			all = append(all, Write{At: second + float64(i)*2, Part: n, Key: old, Delete: i == p.Ends-1})
+			all = append(all, Write{Second: second + float64(i)*2, Part: n, Key: old, Delete: i == p.Ends-1})
 		}
 	}
 	return all

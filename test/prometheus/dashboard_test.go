@@ -103,9 +103,11 @@ func loadOne(db *tsdb.DB, file string, ms int64) error {
 	}
 }
 
-// evaluate returns the largest value that a query has in the range, and how many series.
+// evaluate returns the largest value that a query has in the range, and how many series. The last scrape may be the only one that has what
+// a slow exporter did last, so it is in the range.
 func evaluate(engine *promql.Engine, db *tsdb.DB, expr string, first, last time.Time) (most float64, series int, err error) {
-	query, err := engine.NewRangeQuery(context.Background(), db, nil, expr, first, last, 500*time.Millisecond)
+	const step = 500 * time.Millisecond
+	query, err := engine.NewRangeQuery(context.Background(), db, nil, expr, first, last.Add(step), step)
 	if err != nil {
 		return 0, 0, err
 	}

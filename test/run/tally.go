@@ -51,7 +51,8 @@ type tally struct {
 
 type running struct {
 	since       time.Time
-	tests, done int // at the top level
+	tests, done int                  // at the top level
+	going       map[string]time.Time // tests that run, and since when
 }
 
 // failure is a test that failed, or a package that failed without one.
@@ -78,7 +79,11 @@ func (t *tally) add(line []byte) {
 	id := cmp.Or(e.Package, e.ImportPath) + " " + e.Test
 	switch e.Action {
 	case "start":
-		t.running[e.Package] = &running{since: time.Now(), tests: countTests(e.Package)}
+		t.running[e.Package] = &running{since: time.Now(), tests: countTests(e.Package), going: map[string]time.Time{}}
+	case "run", "cont":
+		t.goes(e, true)
+	case "pause":
+		t.goes(e, false)
 	case "output", "build-output":
 		t.output[id] = append(t.output[id], e.Output)
 	case "pass", "fail", "skip":
@@ -110,10 +115,10 @@ func (t *tally) ended(e event, id string) {
 	case strings.Contains(e.Test, "/"):
 	case e.Action == "skip":
 		t.skipped++
-		t.done(e.Package)
+		t.done(e)
 	default:
 		t.tests = append(t.tests, r)
-		t.done(e.Package)
+		t.done(e)
 	}
 }
 
@@ -129,10 +134,37 @@ func (t *tally) unfinished(pkg string) (output []string) {
 	return output
 }
 
-func (t *tally) done(pkg string) {
-	if r := t.running[pkg]; r != nil {
+func (t *tally) done(e event) {
+	if r := t.running[e.Package]; r != nil {
 		r.done++
 	}
+	t.goes(e, false)
+}
+
+// goes records that a test runs from now on, or that it does not run any more.
+func (t *tally) goes(e event, runs bool) {
+	r := t.running[e.Package]
+	switch {
+	case r == nil || strings.Contains(e.Test, "/"):
+	case runs:
+		r.going[e.Test] = time.Now()
+	default:
+		delete(r.going, e.Test)
+	}
+}
+
+// slowest names the test that has run for longest, if that is more than a minute.
+func (r *running) slowest() string {
+	since, name := time.Now().Add(-time.Minute), ""
+	for test, began := range r.going {
+		if began.Before(since) {
+			since, name = began, test
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s for %s)", name, time.Since(since).Round(time.Second))
 }
 
 func (t *tally) hasFailed(pkg string) bool {
@@ -147,7 +179,7 @@ func (t *tally) progress() {
 	t.shown = time.Now()
 	var parts []string
 	for name, r := range t.running {
-		parts = append(parts, fmt.Sprintf("%s %d of %d", short(name), r.done, max(r.tests, r.done)))
+		parts = append(parts, fmt.Sprintf("%s %d of %d%s", short(name), r.done, max(r.tests, r.done), r.slowest()))
 	}
 	if slices.Sort(parts); len(parts) == 0 {
 		parts = []string{"building"}
@@ -189,6 +221,7 @@ func (t *tally) summary(usage *syscall.Rusage) {
 			fmt.Print(strings.Join(f.output[max(min(len(f.output), 30), len(f.output)-60):], ""))
 		}
 	}
+	t.keepFailures()
 	took := time.Since(t.began)
 	fmt.Printf("\n%d packages, %d tests passed, %d skipped, in %s", len(t.packages), len(t.tests)-t.failedTests(), t.skipped, took.Round(time.Second))
 	if usage != nil {
@@ -210,6 +243,21 @@ func (t *tally) failedTests() (n int) {
 		}
 	}
 	return n
+}
+
+// keepFailures writes all that failed tests have said, the stacks of a process that stood still among it.
+func (t *tally) keepFailures() {
+	if len(t.failures) == 0 || t.file == "" {
+		return
+	}
+	var text strings.Builder
+	for _, f := range t.failures {
+		fmt.Fprintf(&text, "FAIL %s\n%s\n", f.name, strings.Join(f.output, ""))
+	}
+	path := strings.TrimSuffix(t.file, ".json") + "-failures.txt"
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err == nil {
+		fmt.Println("\nall that they said is in " + path)
+	}
 }
 
 // keep writes how long all took, for the next run.

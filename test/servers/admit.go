@@ -14,9 +14,11 @@ import (
 )
 
 const (
-	atLeast = 2   // tests of all packages that use servers run at once, however busy the processors are
-	atOnce  = 6   // tests at most
-	toSpare = 0.2 // spare part of the processors' time, for one more than atLeast
+	atLeast = 2  // tests of all packages that use servers run at once, however busy the processors are
+	usually = 6  // tests, if the processors have some time to spare
+	atMost  = 12 // tests, if they have much
+
+	someSpare, muchSpare = 0.2, 0.4 // parts of the processors' time
 )
 
 // admitted are the tests of this process that may use servers, by the name of the outermost one. Its subtests need no admission.
@@ -31,8 +33,9 @@ type admission struct {
 }
 
 // admit waits until the machine has room for one more test that uses servers. There is room if fewer than atLeast run in all processes,
-// or if fewer than atOnce run and the processors have time to spare. So tests hardly take more than the machine has, and go on where
-// others load it.
+// or if the processors have time to spare. So tests hardly take more than the machine has, and go on where others load it. Much time is
+// to spare while tests only wait. Some may even wait for one another, since go test lets few tests of a package run in parallel. Then
+// the subtests of an admitted test wait for those that wait here.
 func admit(t testing.TB) {
 	t.Helper()
 	root, _, _ := strings.Cut(t.Name(), "/")
@@ -73,7 +76,7 @@ func awaitRoom() (release func()) {
 	defer unlock()
 	for {
 		place, running := freePlace(dir)
-		if place != nil && (running < atLeast || spare() > toSpare) {
+		if place != nil && (running < atLeast || spare() > spareFor(running)) {
 			return func() { place.Close() }
 		}
 		if place != nil {
@@ -86,7 +89,7 @@ func awaitRoom() (release func()) {
 
 // freePlace locks a place that no running test has, if there is one, and counts those that are taken. A lock ends with its process.
 func freePlace(dir string) (free *os.File, taken int) {
-	for n := range atOnce {
+	for n := range atMost {
 		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("test-%d.lock", n)), os.O_CREATE|os.O_RDWR, 0o644)
 		if err != nil {
 			continue
@@ -102,6 +105,13 @@ func freePlace(dir string) (free *os.File, taken int) {
 		}
 	}
 	return free, taken
+}
+
+func spareFor(running int) float64 {
+	if running < usually {
+		return someSpare
+	}
+	return muchSpare
 }
 
 const spareWindow = 500 * time.Millisecond

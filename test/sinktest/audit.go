@@ -15,24 +15,24 @@ import (
 	"kubecdc/test/hostile"
 )
 
-// auditContract is for sinks that keep audit records, and their readers.
+// auditContract is for sinks that store audit records, and their readers.
 var auditContract = []part{
-	{"an audit record is kept once, whoever writes it and however often", auditOnce},
-	{"audit records are kept in whatever order they come", auditUnordered},
+	{"an audit record is stored once, whoever writes it and however often", auditOnce},
+	{"audit records are stored in any order", auditUnordered},
 	{"a reader finds the audit records that a query selects", auditSelected},
 	{"a log says of which time it has audit records, however late they came", auditCoverage},
 	{"hostile names and users in audit records stop nothing", auditHostile},
-	{"audit records are written beside batches", auditBeside},
+	{"audit records are written while batches are", auditConcurrently},
 }
 
-// auditRecord is the n-th record, with all that one can have.
+// auditRecord returns the n-th record, with all fields.
 func auditRecord(n int) audit.Record {
 	return auditRecordAt(n, time.Date(2026, 3, 1, 10, 0, 0, n*1000, time.UTC))
 }
 
-func auditRecordAt(n int, at time.Time) audit.Record {
-	return audit.Record{ID: fmt.Sprintf("%012x%020x", at.UnixMilli(), n), AuditID: fmt.Sprint("request ", n), Time: at, Answered: at.Add(time.Millisecond),
-		Received: at.Add(time.Minute), VersionBegan: "122", Resource: "deployments.apps", Namespace: "shop", Name: fmt.Sprint("web-", n%7), UID: hostile.UID(n % 7),
+func auditRecordAt(n int, t time.Time) audit.Record {
+	return audit.Record{ID: fmt.Sprintf("%012x%020x", t.UnixMilli(), n), AuditID: fmt.Sprint("request ", n), Time: t, Answered: t.Add(time.Millisecond),
+		Received: t.Add(time.Minute), VersionBegan: "122", Resource: "deployments.apps", Namespace: "shop", Name: fmt.Sprint("web-", n%7), UID: hostile.UID(n % 7),
 		VersionBefore: "10000000000000000000000000001", VersionAfter: "1235", Effect: audit.Wrote, Verb: "patch", Subresource: "scale", Code: 200, Manager: "kubectl", Retried: n%2 == 0,
 		User: "alice", Groups: []string{"dev", "ops"}, Impersonated: fmt.Sprint("user ", n%3), Extra: map[string][]string{"scopes": {"a", "b"}},
 		UserAgent: "kubectl/v1.36", Addresses: []string{"10.0.0.7"}}
@@ -89,7 +89,7 @@ func auditOnce(t *testing.T, w *world) {
 		})
 	}
 	wg.Wait()
-	w.audits(t) // none
+	w.audits(t) // no records
 	w.audits(t, all...)
 	w.wantAudits(t, audit.Query{}, all...)
 }
@@ -155,7 +155,7 @@ func auditCoverage(t *testing.T, w *world) {
 	came(2, 5*time.Minute)
 	came(3, time.Minute)
 	covers(0, 5*time.Minute)
-	came(4, -time.Hour) // one that was under way for long
+	came(4, -time.Hour) // a record that took long to arrive
 	covers(-time.Hour, 5*time.Minute)
 }
 
@@ -177,10 +177,10 @@ func auditHostile(t *testing.T, w *world) {
 	}
 }
 
-func auditBeside(t *testing.T, w *world) {
+func auditConcurrently(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	done, stop := make(chan struct{}), make(chan struct{})
-	beside := w.sink(t).(sinks.AuditLog)
+	auditLog := w.sink(t).(sinks.AuditLog)
 	written := 0
 	go func() {
 		defer close(done)
@@ -190,7 +190,7 @@ func auditBeside(t *testing.T, w *world) {
 				return
 			default:
 			}
-			if err := beside.WriteAudit(t.Context(), auditRecords(written, written+100)); err != nil {
+			if err := auditLog.WriteAudit(t.Context(), auditRecords(written, written+100)); err != nil {
 				t.Error(err)
 				return
 			}

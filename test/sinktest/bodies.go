@@ -9,7 +9,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// bodiesOfTheLog: a log that gives bodies has each object's last one, also after another owner has written it.
+// bodiesOfTheLog checks that a log with bodies has each object's last one, also after another owner has written it.
 func bodiesOfTheLog(t *testing.T, w *world) {
 	opened := w.opened(t, slot, 1, sinks.Durable{})
 	if opened.Memory == nil {
@@ -47,7 +47,7 @@ func bodiesOfTheLog(t *testing.T, w *world) {
 		}
 		want["default/a"] = string(c.After)
 		w.write(t, next.Log, ofPods(2, seq, c))
-		clear(memory[:cap(memory)]) // it is the caller's again
+		clear(memory[:cap(memory)]) // the caller may reuse it
 	}
 	wantBodies(next)
 	hidden := updated("a", 70, 50)

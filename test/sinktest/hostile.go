@@ -8,7 +8,7 @@ import (
 	"kubecdc/test/hostile"
 )
 
-// hostileChanges creates an object of each odd name, and one of each odd content.
+// hostileChanges creates an object with each odd name, and one with each odd content.
 func hostileChanges() (created []change.Change) {
 	add := func(name, content string) {
 		n := len(created) + 1
@@ -27,7 +27,8 @@ func hostileChanges() (created []change.Change) {
 	return created
 }
 
-// hostileObjects: whatever an object is called and holds, it is in the log, and so are the others. Its update and its delete are, too.
+// hostileObjects checks that an object with any name and content is in the log, and that others are, too. Its update and its
+// delete are there, too.
 func hostileObjects(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	created := hostileChanges()
@@ -62,7 +63,7 @@ func hostileObjects(t *testing.T, w *world) {
 	}
 }
 
-// readHostile: the reader finds each of them by its name.
+// readHostile checks that the reader finds each object by its name.
 func readHostile(t *testing.T, r sinks.Reader, created []change.Change) {
 	for i, c := range created {
 		found := read(t, r, sinks.Query{Resources: []string{"pods"}, Namespace: c.Namespace, Name: c.Name})

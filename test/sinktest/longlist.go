@@ -13,16 +13,17 @@ import (
 	"kubecdc/sinks"
 )
 
-// What a first list of many batches leaves in a log: none of them moves a position. Each object has its number as its version.
+// These describe what a first list of many batches leaves in a log. None of the batches moves a position. Each object has its
+// number as its version.
 const (
 	listed    = 300 // objects, in as many batches as a list of 80 MB takes
 	listBatch = 3
 	lists     = listed / listBatch // batches
 	changed   = 30                 // objects, after the list, one a batch
-	missed    = 30                 // changes of a gap that a list of many batches closes
+	missed    = 30                 // changes in a gap that a list of many batches closes
 )
 
-// longList asks everything about such a log.
+// longList asks all kinds of questions about such a log.
 func longList(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	batches := listedBatches()
@@ -44,15 +45,15 @@ func longList(t *testing.T, w *world) {
 	}
 }
 
-// listedBatches is the first list, then changes, a gap that a list closes, and a deletion.
+// listedBatches returns the first list, then changes, a gap that a list closes, and a deletion.
 func listedBatches() (all []*change.Batch) {
 	add := func(changes ...change.Change) *change.Batch {
 		all = append(all, wrote(slot, 1, uint64(len(all)+1), nil, changes...))
 		return all[len(all)-1]
 	}
 	move := func(b *change.Batch, to int) {
-		at := began.Add(time.Duration(to) * time.Millisecond).UTC()
-		b.Positions = []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(to)), Time: at}}
+		confirmed := began.Add(time.Duration(to) * time.Millisecond).UTC()
+		b.Positions = []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(to)), Time: confirmed}}
 	}
 	name := func(n int) string { return fmt.Sprint("pod-", n) }
 	for n := 1; n <= listed; n += listBatch {
@@ -89,7 +90,7 @@ func listedBatches() (all []*change.Batch) {
 	return all
 }
 
-// askLongList asks what the commands ask.
+// askLongList asks the questions of commands.
 func askLongList(t *testing.T, r sinks.Reader, batches []*change.Batch) {
 	var all []change.Change
 	for _, b := range batches {
@@ -100,27 +101,27 @@ func askLongList(t *testing.T, r sinks.Reader, batches []*change.Batch) {
 	if err := r.Controls(t.Context(), time.Time{}, nil, func(c *change.Control) error {
 		if c.Type == change.ControlBatch {
 			ends++
-			logged = time.UnixMilli(c.TimeMs).Add(time.Millisecond - 1) // the record has whole milliseconds
+			logged = time.UnixMilli(c.TimeMs).Add(time.Millisecond - 1) // the record has milliseconds
 		}
 		return nil
 	}); err != nil || ends != len(batches) {
 		t.Errorf("%d batch records, want %d; %v", ends, len(batches), err)
 	}
-	of := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	coverage, missing, err := query.Covered(t.Context(), r, &of.Objects)
+	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
+	coverage, missing, err := query.Covered(t.Context(), r, &question.Objects)
 	if err != nil || len(missing) > 0 || len(coverage) != 1 || coverage[0].Since != change.VersionOf(listed) {
 		t.Errorf("a history is complete by %+v, lacks %q, %v", coverage, missing, err)
 	}
 	for version, objects := range map[int]int{listed: listed, listed + changed/2: listed, listed + changed + missed/2: listed, 0: listed - 1} {
-		at := query.Target{}
+		target := query.Target{}
 		if version > 0 {
-			at.Version = change.VersionOf(uint64(version))
+			target.Version = change.VersionOf(uint64(version))
 		}
-		wantStateAt(t, r, of, at, objects)
+		wantStateAt(t, r, question, target, objects)
 	}
-	wantStateAt(t, r, of, query.Target{Logged: logged}, listed-1)
-	wantStateAt(t, r, of, query.Target{Happened: batches[len(batches)-1].Positions[0].Time}, listed-1)
-	wantStateAt(t, r, of, query.Target{Batch: &moment.Batch{Slot: slot, Number: lists}}, listed)
+	wantStateAt(t, r, question, query.Target{Logged: logged}, listed-1)
+	wantStateAt(t, r, question, query.Target{Happened: batches[len(batches)-1].Positions[0].Time}, listed-1)
+	wantStateAt(t, r, question, query.Target{Batch: &moment.Batch{Slot: slot, Number: lists}}, listed)
 	if after, missing, err := query.TailStart(t.Context(), r, nil, query.Target{Logged: logged}); err != nil || len(missing) > 0 {
 		t.Errorf("a tail begins after %+v, lacks %q, %v", after, missing, err)
 	}
@@ -128,7 +129,7 @@ func askLongList(t *testing.T, r sinks.Reader, batches []*change.Batch) {
 	wantLive(t, r, sinks.Last)
 }
 
-// wantLive: a log that finds the objects that live has them with their last states.
+// wantLive checks that a log that finds live objects has them with their last states.
 func wantLive(t *testing.T, r sinks.Reader, each sinks.Each) {
 	t.Helper()
 	live := 0
@@ -143,22 +144,22 @@ func wantLive(t *testing.T, r sinks.Reader, each sinks.Each) {
 	}
 }
 
-// wantStateAt: the state at a moment has so many objects, none of them newer than it, and says that it is complete.
-func wantStateAt(t *testing.T, r sinks.Reader, q query.Question, at query.Target, want int) {
+// wantStateAt checks that the state at a moment has want objects, none of them newer, and that it is complete.
+func wantStateAt(t *testing.T, r sinks.Reader, q query.Question, target query.Target, want int) {
 	t.Helper()
-	states, err := query.ReadStates(t.Context(), r, q, at)
+	states, err := query.ReadStates(t.Context(), r, q, target)
 	if err != nil {
-		t.Errorf("the state at %s: %v", at, err)
+		t.Errorf("the state at %s: %v", target, err)
 		return
 	}
 	objects := 0
 	err = states[0].Objects(func(o *query.Object) error {
-		if objects++; at.Version != "" && o.ResourceVersion.Compare(at.Version) > 0 {
-			t.Errorf("the state at %s has %s at %s", at, o.Name, o.ResourceVersion)
+		if objects++; target.Version != "" && o.ResourceVersion.Compare(target.Version) > 0 {
+			t.Errorf("the state at %s has %s at %s", target, o.Name, o.ResourceVersion)
 		}
 		return nil
 	})
 	if err != nil || objects != want || len(states[0].Missing) > 0 {
-		t.Errorf("the state at %s has %d objects, want %d; it lacks %q; %v", at, objects, want, states[0].Missing, err)
+		t.Errorf("the state at %s has %d objects, want %d; it lacks %q; %v", target, objects, want, states[0].Missing, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Poisoned returns a reader of the same log whose changes are written over as soon as visit has returned.
+// Poisoned returns a reader of the same log. It overwrites a change as soon as visit has returned.
 func Poisoned(r sinks.Reader) sinks.Reader { return poisoned{r} }
 
 type poisoned struct{ sinks.Reader }
@@ -20,18 +20,18 @@ func (p poisoned) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.
 	})
 }
 
-// Own gives a change memory of its own, and returns what writes that over. It finds the memory by reflection, so it knows fields that are
-// new, too.
+// Own copies a change into its own memory, and returns a function that overwrites that. It finds the memory by reflection, so it
+// covers new fields, too.
 func Own(l *sinks.Logged) (spoil func()) {
 	var owned []reflect.Value
 	own(reflect.ValueOf(l).Elem(), &owned)
 	return func() {
 		for _, slice := range owned {
 			for i := range slice.Len() {
-				if of := slice.Index(i); of.Kind() == reflect.Uint8 {
-					of.SetUint('X')
+				if element := slice.Index(i); element.Kind() == reflect.Uint8 {
+					element.SetUint('X')
 				} else {
-					of.SetZero()
+					element.SetZero()
 				}
 			}
 		}

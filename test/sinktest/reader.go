@@ -48,7 +48,7 @@ func updated(name string, rv, was int) change.Change {
 	return c
 }
 
-// written fills a log with three batches of two slots, and another cluster's.
+// written fills a log with three batches of two slots, and another cluster's log.
 func (w *world) written(t *testing.T) (batches []*change.Batch) {
 	t.Helper()
 	other, err := w.another(t, "elsewhere", "uid-of-elsewhere").Open(t.Context(), slot, 1, sinks.Durable{New: true})
@@ -163,12 +163,12 @@ func readBetweenCuts(t *testing.T, w *world) {
 	w.write(t, one, wrote(0, 1, 1, nil, first))
 	after1 := end()
 	w.write(t, two, wrote(1, 1, 1, nil, second...))
-	time.Sleep(3 * time.Millisecond) // cuts by time are as fine as the records' times
+	time.Sleep(3 * time.Millisecond) // cuts by time are as precise as the records' times
 	moment := time.Now()
 	time.Sleep(3 * time.Millisecond)
 	w.write(t, one, wrote(0, 1, 2, nil, third...))
 	after3 := end()
-	at, err := r.CutAt(t.Context(), moment)
+	cut, err := r.CutAt(t.Context(), moment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,8 +180,8 @@ func readBetweenCuts(t *testing.T, w *world) {
 	}{
 		{"all", nil, nil, all}, {"from the start", empty, nil, all}, {"to the start", nil, empty, nil},
 		{"up to the first batch", nil, after1, all[:1]}, {"after the first batch", after1, nil, all[1:]},
-		{"between", after1, after3, all[1:]}, {"up to a time", nil, &at, all[:3]}, {"after a time", &at, after3, third},
-		{"between a cut and a time", after1, &at, second}, {"after the end", after3, nil, nil},
+		{"between", after1, after3, all[1:]}, {"up to a time", nil, &cut, all[:3]}, {"after a time", &cut, after3, third},
+		{"between a cut and a time", after1, &cut, second}, {"after the end", after3, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			wantChanges(t, changesOf(read(t, r, sinks.Query{After: tc.after, To: tc.to})), tc.want)
@@ -268,7 +268,7 @@ func readControls(t *testing.T, w *world) {
 	}
 }
 
-func keptFromTheStart(t *testing.T, w *world) {
+func retainedFromTheStart(t *testing.T, w *world) {
 	w.written(t)
 	r := w.reader(t)
 	for _, tc := range []struct {
@@ -278,16 +278,16 @@ func keptFromTheStart(t *testing.T, w *world) {
 		{nil, map[string]sinks.Retained{"pods": {}, "nodes": {}}}, {[]string{"widgets.example.com"}, map[string]sinks.Retained{}},
 		{[]string{"pods", "widgets.example.com"}, map[string]sinks.Retained{"pods": {}}},
 	} {
-		if kept, err := r.Retained(t.Context(), tc.asked); err != nil || !maps.Equal(kept, tc.want) {
-			t.Errorf("of %q the log has %+v, %v; want %+v", tc.asked, kept, err, tc.want)
+		if retained, err := r.Retained(t.Context(), tc.asked); err != nil || !maps.Equal(retained, tc.want) {
+			t.Errorf("of %q the log has %+v, %v; want %+v", tc.asked, retained, err, tc.want)
 		}
 	}
 }
 
-// readInOrder moves a stream from slot to slot: whoever reads the log gets its order.
+// readInOrder moves a stream from slot to slot. A reader gets its changes in order.
 func readInOrder(t *testing.T, w *world) {
 	var log sinks.Log
-	offsets := map[int]change.Offsets{} // of each slot
+	offsets := map[int]change.Offsets{} // by slot
 	for i, b := range []*change.Batch{
 		wrote(0, 1, 1, nil, object("a", 10)), wrote(0, 1, 2, nil, updated("a", 11, 10)),
 		wrote(1, 1, 1, nil, updated("a", 12, 11)), wrote(1, 1, 2, nil, updated("a", 13, 12)),

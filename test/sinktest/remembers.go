@@ -10,7 +10,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// A log that remembers what it has reads nothing back for its owners. What others recover from the log, the suite reads as its users do.
+// A log that remembers what it has reads nothing back for its owners. For such a log, the suite reads through a sinks.Reader what
+// others recover.
 
 // logged reads the batches of a slot after one.
 func (w *world) logged(t *testing.T, slot int, after uint64) (all []sinks.Recovered) {
@@ -33,7 +34,7 @@ func (w *world) logged(t *testing.T, slot int, after uint64) (all []sinks.Recove
 	return all
 }
 
-// remembered is what the log knows of some streams.
+// remembered returns what the log knows of some streams.
 func remembered(t *testing.T, opened *sinks.Opened, wanted func(change.StreamID) bool) (*sinks.State, map[string]change.Change) {
 	t.Helper()
 	state, objects := &sinks.State{Seq: opened.Last, Lost: opened.Lost}, map[string]change.Change{}
@@ -69,8 +70,8 @@ func remembered(t *testing.T, opened *sinks.Opened, wanted func(change.StreamID)
 	return state, objects
 }
 
-// versionsAndPositions: the log knows the version of an update that is not written, until a change is; and forgets no stream that it has
-// objects of.
+// versionsAndPositions checks that the log knows the version of an update that is not written, until a change is written. It also
+// forgets no stream with objects.
 func versionsAndPositions(t *testing.T, w *world) {
 	opened := w.opened(t, slot, 1, sinks.Durable{})
 	if opened.Memory == nil {

@@ -8,9 +8,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// removed removes by hand what the log has of pods, while its owner writes. A reader, a write with a proof, a new owner and one that has
-// lost its checkpoint are told of pods, and of nothing else, until a gap record says so. (That a log which nobody has touched has lost nothing,
-// each part of the contract demands whenever it opens one.)
+// removed removes by hand what the log has of pods, while its owner writes. A reader, a write with a proof, and a new owner (also
+// with a lost checkpoint) learn of the loss until a gap record says so. They learn of nothing else. (Each part of the contract
+// demands that an untampered log has lost nothing, whenever it opens one.)
 func removed(t *testing.T, w *world) {
 	if w.place.Remove == nil {
 		t.Skip("nobody removes anything from this log")
@@ -35,7 +35,7 @@ func removed(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range recovered { // whether the batch with the proof was written
+	for _, r := range recovered { // the batch with the proof may have been written
 		from = sinks.Durable{Seq: r.Batch.Seq, Offsets: from.Offsets.Merge(r.Offsets)}
 	}
 	wantGone(t, lost, "pods", "nodes")
@@ -66,11 +66,11 @@ func removed(t *testing.T, w *world) {
 	w.wantLost(t, "pods", "")
 }
 
-// wantLost demands what a reader says that a resource has lost; empty: nothing.
+// wantLost demands that a reader reports a loss of a resource, or none if want is empty.
 func (w *world) wantLost(t *testing.T, resource, want string) {
 	t.Helper()
-	kept, err := w.reader(t).Retained(t.Context(), []string{resource})
-	lost := kept[resource].Lost
+	retained, err := w.reader(t).Retained(t.Context(), []string{resource})
+	lost := retained[resource].Lost
 	if err != nil || (lost == "") != (want == "") || !strings.Contains(lost, want) {
 		t.Errorf("a reader says that %s have lost %q, %v; want %q", resource, lost, err, want)
 	}

@@ -1,4 +1,4 @@
-// Package sinktest is the contract suite: the tests that every sinks.Sink must pass that can be read back. It knows only the
+// Package sinktest is the contract suite: the tests that every sinks.Sink must pass whose log can be read back. It uses only the
 // interface.
 package sinktest
 
@@ -20,25 +20,26 @@ import (
 type Place struct {
 	// Connect returns a sink that writes to it, as a new process would. The suite closes the sink.
 	Connect func(t *testing.T) sinks.Sink
-	// Another connects as a process that exports another cluster, of the same or another name.
+	// Another connects like a process that exports another cluster, with the same or another name.
 	Another func(t *testing.T, cluster, uid string) sinks.Sink
-	// DeadLetters reads the malformed events, as any other consumer finds them.
+	// DeadLetters reads the malformed events like any other consumer.
 	DeadLetters func(t *testing.T) []change.Malformed
-	// Reader reads the log of a cluster; nil if nothing reads such a log.
+	// Reader reads the log of a cluster. It is nil if such a log has no reader.
 	Reader func(t *testing.T, cluster string) sinks.ReadCloser
-	// Remove removes by hand what the log has of a resource that is named by its plural.
+	// Remove removes by hand what the log has of a resource, which its plural names.
 	Remove func(t *testing.T, plural string)
-	// NoBefore: the log has no objects before changes.
+	// NoBefore means that the log has no before-images.
 	NoBefore bool
-	// ByTopic: the log knows a resource by the topic of its objects.
+	// ByTopic means that the log knows a resource by the topic of its objects.
 	ByTopic bool
-	// Reordered: the log has the members of objects in another order.
+	// Reordered means that the log has the members of objects in another order.
 	Reordered bool
-	// Brief leaves out what takes long and looks at no record, and what measures memory: several suites can then run at once.
+	// Brief leaves out slow parts that do not depend on records, and parts that measure memory. So several suites can run at
+	// once.
 	Brief bool
 }
 
-// NewPlace makes an empty destination.
+// NewPlace returns an empty destination.
 type NewPlace func(t *testing.T) Place
 
 // Run runs the suite, its parts in parallel.
@@ -79,7 +80,7 @@ var contract = []part{
 	{"an older owner is fenced", fenceOlder},
 	{"an older owner can't open the slot again", olderCantOpen},
 	{"a batch without changes moves its positions", noChanges},
-	{"malformed events are kept byte for byte", malformed},
+	{"malformed events are stored byte for byte", malformed},
 	{"changes of an object keep their order", order},
 	{"slots are independent of each other", slotsAreSeparate},
 	{"a large batch is recovered completely", largeBatch},
@@ -117,7 +118,7 @@ var readerContract = []part{
 	{"a reader finds the control records of each slot in order", readControls},
 	{"a reader gets the order of the log, whichever slots a stream was in", readInOrder},
 	{"a reader finds objects in the order of their keys", readByKeys},
-	{"a log that has lost nothing is kept from its start", keptFromTheStart},
+	{"a log that has lost nothing is retained from its start", retainedFromTheStart},
 	{"what somebody has removed is missed until a gap record says so", removed},
 }
 
@@ -233,7 +234,7 @@ func noChanges(t *testing.T, w *world) {
 	wantBatches(t, recovered, b)
 }
 
-// malformed: a malformed event is part of the batch, but it is not recovered, since the checkpoint does not need it.
+// malformed checks that a malformed event is part of the batch, but is not recovered, since the checkpoint does not need it.
 func malformed(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	large := append(bytes.Repeat([]byte("\xff\x00{"), 900_000), 'z')
@@ -241,15 +242,15 @@ func malformed(t *testing.T, w *world) {
 	only := &change.Batch{Slot: slot, Epoch: 1, Seq: 1, Malformed: []change.Malformed{
 		{Stream: "pods", Bytes: []byte(`{"metadata":5}`), Reason: "metadata is no object: \xff\x00"},
 		{Stream: "nodes", Bytes: large, Reason: "not JSON"}, {Stream: "nodes", Bytes: []byte{}, Reason: "empty"}}}
-	beside := batch(1, 2, object("a", 10), object("b", 11))
-	beside.Malformed = []change.Malformed{{Stream: "pods", Bytes: []byte("x"), Reason: "not JSON"}}
+	mixed := batch(1, 2, object("a", 10), object("b", 11))
+	mixed.Malformed = []change.Malformed{{Stream: "pods", Bytes: []byte("x"), Reason: "not JSON"}}
 	known := w.write(t, log, only)
-	w.write(t, log, beside)
+	w.write(t, log, mixed)
 	_, recovered := w.open(t, slot, 2, sinks.Durable{})
-	wantBatches(t, recovered, only, beside)
+	wantBatches(t, recovered, only, mixed)
 	_, recovered = w.open(t, slot, 3, sinks.Durable{Seq: 1, Offsets: known})
-	wantBatches(t, recovered, beside)
-	wantMalformed(t, w.place.DeadLetters(t), append(only.Malformed, beside.Malformed...))
+	wantBatches(t, recovered, mixed)
+	wantMalformed(t, w.place.DeadLetters(t), append(only.Malformed, mixed.Malformed...))
 }
 
 func order(t *testing.T, w *world) {
@@ -285,7 +286,7 @@ func slotsAreSeparate(t *testing.T, w *world) {
 	wantBatches(t, recovered, b)
 	d := batch(1, 2, object("b", 12))
 	d.Slot = 64
-	w.write(t, other, d) // it was not fenced with the other slot
+	w.write(t, other, d) // it was not fenced together with the other slot
 	_, recovered = w.open(t, 64, 2, sinks.Durable{})
 	wantBatches(t, recovered, c, d)
 }
@@ -302,7 +303,7 @@ func largeBatch(t *testing.T, w *world) {
 	wantBatches(t, recovered, b)
 }
 
-// cancelled ends writes at different moments. Whatever their error was, the next owner finds each batch complete or not at all.
+// cancelled ends writes at different moments. Whatever their error was, the next owner finds each batch completely or not at all.
 func cancelled(t *testing.T, w *world) {
 	var from sinks.Durable
 	for epoch := int64(1); epoch < 9; epoch++ {
@@ -323,7 +324,7 @@ func cancelled(t *testing.T, w *world) {
 	}
 }
 
-// numbered is a batch with objects that depend on the epoch.
+// numbered returns a batch whose objects depend on the epoch.
 func numbered(epoch int64, seq uint64) *change.Batch {
 	var changes []change.Change
 	for i := range 50 {

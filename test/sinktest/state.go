@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Name and UID are those of the cluster that Place.Connect is for.
+// These are the name and the uid of the cluster of Place.Connect.
 const (
 	Name = "test"
 	UID  = "uid-of-test"
@@ -25,7 +25,7 @@ func anotherCluster(t *testing.T, w *world) {
 	for _, from := range []sinks.Durable{{}, {New: true}, {Seq: 1, Offsets: known}} {
 		wantOther(t, w, slot, 9, from)
 	}
-	w.write(t, log, batch(1, 3, object("a", 12))) // it was not fenced
+	w.write(t, log, batch(1, 3, object("a", 12))) // this log was not fenced
 	wantOther(t, w, slot, 9, sinks.Durable{Seq: 2, Offsets: known})
 }
 
@@ -52,7 +52,7 @@ func wantOther(t *testing.T, w *world, slot int, epoch int64, from sinks.Durable
 
 func everything(change.StreamID) bool { return true }
 
-// state reads the state of the selected streams, as a new owner with a new checkpoint.
+// state reads the state of the selected streams, like a new owner with a new checkpoint.
 func (w *world) state(t *testing.T, slot int, epoch int64, wanted func(change.StreamID) bool) (sinks.Log, *sinks.State, map[string]change.Change) {
 	t.Helper()
 	opened := w.opened(t, slot, epoch, sinks.Durable{New: true})
@@ -62,7 +62,7 @@ func (w *world) state(t *testing.T, slot int, epoch int64, wanted func(change.St
 	}
 	if opened.Memory != nil {
 		state, objects := remembered(t, opened, wanted)
-		state.Epoch = epoch - 1 // which nobody asks such a log for
+		state.Epoch = epoch - 1 // such a log is not asked for it
 		return opened.Log, state, objects
 	}
 	state, err := opened.Content.State(t.Context(), sinks.Selection{Stream: wanted, Bodies: true})
@@ -111,7 +111,7 @@ func wantPositionsAt(t *testing.T, state *sinks.State, want map[change.StreamID]
 	}
 }
 
-// wrote is a batch with the positions given, of any slot.
+// wrote returns a batch of any slot with the given positions.
 func wrote(slot int, epoch int64, seq uint64, positions map[change.StreamID]change.ResourceVersion, changes ...change.Change) *change.Batch {
 	b := batch(epoch, seq, changes...)
 	b.Slot, b.Positions = slot, nil
@@ -121,7 +121,7 @@ func wrote(slot int, epoch int64, seq uint64, positions map[change.StreamID]chan
 	return b
 }
 
-// ofPods is a batch of one stream. Of a stream without records a state takes seconds to find out whether its topic is lost.
+// ofPods returns a batch of one stream. For a stream without records, it takes seconds to find out whether its topic is lost.
 func ofPods(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
 	return wrote(slot, epoch, seq, map[change.StreamID]change.ResourceVersion{"pods": change.VersionOf(seq * 100)}, changes...)
 }
@@ -139,13 +139,13 @@ func stateOfSlots(t *testing.T, w *world) {
 	w.write(t, one, wrote(0, 1, 1, map[change.StreamID]change.ResourceVersion{"pods": "12", "nodes": "12"}, object("a", 10), object("c", 11), object("bee", 12)))
 	second := wrote(0, 1, 2, map[change.StreamID]change.ResourceVersion{"pods": "14"}, object("a", 13), gone(object("c", 14)), object("again", 14))
 	for _, kind := range []change.ControlType{change.ControlProof, change.ControlStreamPaused, change.ControlStreamResumed, change.ControlSignal, "of a newer version"} {
-		for _, stream := range []change.StreamID{"pods", "other"} { // none of them is a position
+		for _, stream := range []change.StreamID{"pods", "other"} { // none of these is a position
 			second.Controls = append(second.Controls, change.Control{Type: kind, Stream: stream, ResourceVersion: "99", Slot: 0, Epoch: 1, Batch: 2,
 				Cluster: Name, TimeMs: began.UnixMilli()})
 		}
 	}
 	w.write(t, one, second)
-	// The streams are spread over two slots now.
+	// The streams are now spread over two slots.
 	w.write(t, two, wrote(1, 4, 1, map[change.StreamID]change.ResourceVersion{"pods": "20"}, object("d", 15), object("a", 16), gone(object("again", 17)), object("again", 18)))
 	_, state, objects := w.state(t, 2, 1, everything)
 	wantObjects(t, objects, object("a", 16), object("d", 15), object("again", 18), object("bee", 12))
@@ -194,7 +194,7 @@ func stateOfClusters(t *testing.T, w *world) {
 	wantPositionsAt(t, state, map[change.StreamID]change.ResourceVersion{"pods": "7"})
 }
 
-// goOnFromState takes the state of the log as a checkpoint: nothing is lost, and nothing is read twice.
+// goOnFromState uses the state of the log as a checkpoint. Nothing is lost, and nothing is read twice.
 func goOnFromState(t *testing.T, w *world) {
 	var changes []change.Change
 	for i := range 2500 {
@@ -211,10 +211,10 @@ func goOnFromState(t *testing.T, w *world) {
 	if _, err := first.Write(t.Context(), ofPods(1, 3, object("a", 9001))); !errors.Is(err, sinks.ErrInvalidWriter) {
 		t.Errorf("the older owner's write: error %v, want ErrInvalidWriter", err)
 	}
-	at := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets}
+	durable := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets}
 	third := ofPods(2, 3, gone(object("a", 9002)))
 	w.write(t, log, third)
-	_, recovered := w.open(t, slot, 3, at)
+	_, recovered := w.open(t, slot, 3, durable)
 	wantBatches(t, recovered, third)
 	_, _, objects = w.state(t, slot, 4, everything)
 	wantObjects(t, objects, changes...)

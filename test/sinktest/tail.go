@@ -10,7 +10,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// brokenOff ends reading a tail after each batch in turn: each next owner finds the rest, and nothing twice.
+// brokenOff stops reading a tail after each batch in turn. Each next owner finds the rest, and nothing twice.
 func brokenOff(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	var want []*change.Batch
@@ -104,7 +104,7 @@ func longTail(t *testing.T, w *world) {
 	}
 }
 
-// held is the size of the reachable heap.
+// held returns the size of the reachable heap.
 func held() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

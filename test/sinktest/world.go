@@ -23,7 +23,7 @@ type world struct {
 	place    Place
 }
 
-// sink connects as a new process.
+// sink connects like a new process.
 func (w *world) sink(t *testing.T) sinks.Sink {
 	t.Helper()
 	s := w.place.Connect(t)
@@ -42,7 +42,7 @@ func (w *world) another(t *testing.T, cluster, uid string) sinks.Sink {
 	return s
 }
 
-// open acquires a slot as a new process does, and reads the tail. Earlier owners stay open.
+// open acquires a slot like a new process, and reads the tail. Earlier owners remain open.
 func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()
 	opened := w.opened(t, slot, epoch, from)
@@ -67,18 +67,18 @@ func (w *world) opened(t *testing.T, slot int, epoch int64, from sinks.Durable) 
 	return opened
 }
 
-// Tail reads a whole tail into memory, and returns what the log has lost.
+// Tail reads a complete tail into memory, and returns what the log has lost.
 func Tail(ctx context.Context, opened *sinks.Opened) (all []sinks.Recovered, lost *sinks.LostTailError, err error) {
 	if opened.Tail == nil {
 		return nil, opened.Lost, nil
 	}
 	err = opened.Tail(ctx, func(r *sinks.Recovered) error {
-		kept := *r
-		kept.Batch.Changes = slices.Clone(r.Batch.Changes)
-		for i := range kept.Batch.Changes {
-			kept.Batch.Changes[i].After = bytes.Clone(kept.Batch.Changes[i].After)
+		own := *r
+		own.Batch.Changes = slices.Clone(r.Batch.Changes)
+		for i := range own.Batch.Changes {
+			own.Batch.Changes[i].After = bytes.Clone(own.Batch.Changes[i].After)
 		}
-		all = append(all, kept)
+		all = append(all, own)
 		return nil
 	})
 	if lost = opened.Lost; errors.As(err, &lost) {
@@ -96,7 +96,7 @@ func (w *world) write(t *testing.T, log sinks.Log, b *change.Batch) change.Offse
 	return offsets
 }
 
-// began is the time of the tests' changes: now, since a broker may compact older records at any moment.
+// began is the time of the tests' changes. It is now, since a broker may compact older records at any moment.
 var began = time.Now().Truncate(time.Millisecond)
 
 var (
@@ -104,7 +104,7 @@ var (
 	nodes = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 )
 
-// object is the creation of an object. Objects whose name begins with b are cluster-scoped.
+// object returns the creation of an object. Objects whose name begins with b are cluster-scoped.
 func object(name string, rv int) change.Change { return padded(name, rv, 10) }
 
 func padded(name string, rv, size int) change.Change {
@@ -121,7 +121,7 @@ func padded(name string, rv, size int) change.Change {
 	return c
 }
 
-// gone is the deletion of an object.
+// gone returns the deletion of an object.
 func gone(c change.Change) change.Change {
 	c.Op, c.Before, c.After = change.Delete, c.After, nil
 	return c
@@ -138,7 +138,7 @@ func batch(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
 	}
 }
 
-// wantBatches compares the fields that recovered batches must have. There is no order between objects.
+// wantBatches compares the fields that recovered batches must have. Changes of different objects have no order.
 func wantBatches(t *testing.T, got []sinks.Recovered, want ...*change.Batch) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -205,7 +205,7 @@ func wantChange(t *testing.T, key string, got, want change.Change) {
 	}
 }
 
-// sameContent compares objects. A log may have their members in another order: bodiesAsWritten compares their bytes.
+// sameContent compares objects. A log may have their members in another order. bodiesAsWritten compares their bytes.
 func sameContent(got, want []byte) bool {
 	if bytes.Equal(got, want) || got == nil || want == nil {
 		return (got == nil) == (want == nil)
@@ -215,7 +215,7 @@ func sameContent(got, want []byte) bool {
 	return err == nil && failed == nil && reflect.DeepEqual(one, other)
 }
 
-// decoded keeps numbers as they are written: some are no float64.
+// decoded keeps the text of numbers, since some are no float64.
 func decoded(text []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -223,7 +223,7 @@ func decoded(text []byte) (v any, err error) {
 	return v, err
 }
 
-// wantMalformed compares malformed events, with the part of the reason that a text column can hold.
+// wantMalformed compares malformed events, with the part of the reason that a text column accepts.
 func wantMalformed(t *testing.T, got, want []change.Malformed) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -238,7 +238,7 @@ func wantMalformed(t *testing.T, got, want []change.Malformed) {
 	}
 }
 
-// asText is the part of s before the first character that a text column does not accept.
+// asText returns the part of s before the first character that a text column refuses.
 func asText(s string) string {
 	if end := strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || r == 0 }); end >= 0 {
 		return s[:end]
@@ -246,7 +246,7 @@ func asText(s string) string {
 	return s
 }
 
-// wantOffsets compares offsets. What a batch says of its topics besides, nobody reads back.
+// wantOffsets compares offsets. It ignores what else a batch says of its topics, which is not read back.
 func wantOffsets(t *testing.T, got, want change.Offsets) {
 	t.Helper()
 	want = change.Offsets{}.Merge(want)

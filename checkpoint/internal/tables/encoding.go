@@ -9,17 +9,17 @@ import (
 	"kubecdc/change"
 )
 
-// EncodePositions gives {"stream":{position}}: JSON in which those of several commits can be merged.
+// EncodePositions returns {"stream":{position}}, JSON in which the positions of several commits can be merged.
 func EncodePositions(list []change.Position) json.RawMessage {
 	byStream := make(map[change.StreamID]change.Position, len(list))
 	for _, p := range list {
 		byStream[p.Stream] = p
 	}
-	b, _ := json.Marshal(byStream) // strings and times only: can't fail
+	b, _ := json.Marshal(byStream) // can't fail: strings and times only
 	return b
 }
 
-// DecodePositions gives the positions in the order of their streams.
+// DecodePositions returns the positions ordered by stream.
 func DecodePositions(b []byte) ([]change.Position, error) {
 	var byStream map[change.StreamID]change.Position
 	if err := json.Unmarshal(b, &byStream); err != nil {

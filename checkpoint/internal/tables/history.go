@@ -13,8 +13,8 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// lookHistory begins at the last complete row before the oldest wanted one.
-const lookHistory = `
+// selectHistory begins at the last complete row before the oldest wanted one.
+const selectHistory = `
 with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2
     and time >= $3 and time <= $4 and ($6::bigint = 0 or seq = $6) order by second desc limit $5),
   oldest as (select min(second) as second from wanted)
@@ -25,7 +25,7 @@ from kubecdc.checkpoints c where c.cluster = $1 and c.slot = $2 and c.second >= 
   and c.second <= (select max(second) from wanted)
 order by c.second`
 
-// never is after all times that are stored.
+// never is later than all stored times.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
@@ -33,11 +33,11 @@ func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]ch
 		w.Until = never
 	}
 	var all []checkpoint.Checkpoint
-	var after change.Offsets // of all partitions: a complete row has all of them, any other those that moved in its second
+	var after change.Offsets // offsets of all partitions: a complete row has all, other rows have what moved in their second
 	c := checkpoint.Checkpoint{Slot: slot}
 	var moved, offsets []byte
 	var wanted bool
-	err := s.rows(ctx, lookHistory, []any{s.Cluster(), slot, w.Since, w.Until, cmp.Or(w.Limit, math.MaxInt32), int64(w.Batch)},
+	err := s.rows(ctx, selectHistory, []any{s.Cluster(), slot, w.Since, w.Until, cmp.Or(w.Limit, math.MaxInt32), int64(w.Batch)},
 		[]any{&c.Epoch, &c.Seq, &c.Time, &moved, &offsets, &wanted}, func() error {
 			o, err := s.Parse(offsets)
 			after = after.Merge(o)
@@ -54,10 +54,10 @@ func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]ch
 }
 
 func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
-	const look = `select slot from kubecdc.slots s where cluster = $1
+	const query = `select slot from kubecdc.slots s where cluster = $1
 		and exists (select 1 from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot) order by slot`
 	var slot int
-	err = s.rows(ctx, look, []any{s.Cluster()}, []any{&slot}, func() error {
+	err = s.rows(ctx, query, []any{s.Cluster()}, []any{&slot}, func() error {
 		slots = append(slots, slot)
 		return nil
 	})
@@ -102,12 +102,12 @@ func (s *Store) SlotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, 
 	for slot := range n {
 		owners = append(owners, checkpoint.SlotOwner{Slot: slot})
 	}
-	const look = `select slot, owner, lease_until > clock_timestamp(), lease_until, epoch, seq,
+	const query = `select slot, owner, lease_until > clock_timestamp(), lease_until, epoch, seq,
 			(select max(time) from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot)
 		from kubecdc.slots s where cluster = $1 and slot < $2`
 	var o checkpoint.SlotOwner
 	into := []any{&o.Slot, &o.Owner, &o.Held, &o.Until, &o.Epoch, &o.Seq, &o.Time}
-	err = s.rows(ctx, look, []any{s.Cluster(), n}, into, func() error {
+	err = s.rows(ctx, query, []any{s.Cluster(), n}, into, func() error {
 		owners[o.Slot] = o
 		return nil
 	})

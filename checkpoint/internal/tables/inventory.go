@@ -11,11 +11,11 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// pageSize is how many objects Inventory holds at a time, about 150 bytes each.
+// pageSize is how many objects Inventory holds at a time. Each takes about 150 bytes.
 const pageSize = 5000
 
-// Inventory reads page by page, and holds no connection and no snapshot while it visits: the visitor may take as
-// long as a list from the API server takes, and may commit meanwhile.
+// Inventory reads page by page. It holds no connection and no snapshot while it visits. So the visitor may take as long as a list
+// from the API server, and may commit meanwhile.
 func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit func(checkpoint.Object) error) error {
 	page := make([]checkpoint.Object, 0, 100)
 	var o checkpoint.Object
@@ -96,18 +96,18 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream change.StreamI
 }
 
 // clearedRows is how many rows of the inventory one transaction deletes. The slot's lease can't be renewed meanwhile. If the
-// process is killed between two of them, the next owner begins again.
+// process is killed between two transactions, the next owner begins again.
 const clearedRows = 5000
 
-// clearPage deletes the rows that follow a key.
+// clearPage deletes the rows that follow a key. It returns the last deleted key, and whether there are more.
 func (s *Store) clearPage(t *Tx, stream int64, after string) (last string, more bool, err error) {
 	if s.ByKey != "" {
 		if _, err := t.Do(s.ByKey); err != nil {
 			return "", false, err
 		}
 	}
-	const look = `select key from kubecdc.inventory where stream = $1 and key > $2 order by key limit 1 offset $3`
-	err = t.Row(t.Ctx, look, []any{stream, after, clearedRows - 1}, &last)
+	const query = `select key from kubecdc.inventory where stream = $1 and key > $2 order by key limit 1 offset $3`
+	err = t.Row(t.Ctx, query, []any{stream, after, clearedRows - 1}, &last)
 	if errors.Is(err, sql.ErrNoRows) {
 		_, err = t.Do(`delete from kubecdc.inventory where stream = $1 and key > $2`, stream, after)
 		return "", false, err
@@ -121,7 +121,7 @@ func (s *Store) clearPage(t *Tx, stream int64, after string) (last string, more 
 func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) error {
 	err := s.Owned(ctx, c.Slot, c.Epoch, func(t *Tx) error {
 		const move = `update kubecdc.slots set seq = $3, offsets = $4, pages = null where cluster = $1 and slot = $2 and pages = $5`
-		note := `insert into kubecdc.checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
+		record := `insert into kubecdc.checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
 			select $1, $2, case when max(second) > ` + s.Second + ` then max(second) else ` + s.Second + ` end, clock_timestamp(),
 				$3, $4, $5, $6, true from kubecdc.checkpoints where cluster = $1 and slot = $2
 			on conflict (cluster, slot, second) do update set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
@@ -130,7 +130,7 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 		if moved, err := t.Do(move, t.Cluster, c.Slot, int64(c.Seq), offsets, pages); err != nil || !moved {
 			return cmp.Or(err, checkpoint.ErrBehind)
 		}
-		if _, err := t.Do(note, t.Cluster, c.Slot, c.Epoch, int64(c.Seq), EncodePositions(c.Positions), offsets); err != nil {
+		if _, err := t.Do(record, t.Cluster, c.Slot, c.Epoch, int64(c.Seq), EncodePositions(c.Positions), offsets); err != nil {
 			return err
 		}
 		return t.Move(c.Positions)

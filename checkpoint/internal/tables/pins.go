@@ -7,7 +7,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Bind notes the cluster's identity the first time, and refuses another cluster later.
+// Bind records the cluster's identity the first time, and later refuses another cluster.
 func (s *Store) Bind(ctx context.Context, cluster string, found change.ClusterIdentity) (b checkpoint.Binding, err error) {
 	var id int64
 	var same bool
@@ -26,13 +26,13 @@ func (s *Store) Bind(ctx context.Context, cluster string, found change.ClusterId
 	return b, nil
 }
 
-// bind locks the cluster's row: two replicas that see different clusters must not both be taken for the one bound.
+// bind locks the cluster's row. Otherwise two replicas that see different clusters could both be accepted.
 func bind(
 	ctx context.Context, q Querier, cluster string, found change.ClusterIdentity,
 ) (id int64, b checkpoint.Binding, same bool, err error) {
-	const note = `insert into kubecdc.clusters (name, known_as, uid, ca) values ($1, $2, $3, $4)
+	const record = `insert into kubecdc.clusters (name, known_as, uid, ca) values ($1, $2, $3, $4)
 		on conflict (name) do update set name = excluded.name returning id, known_as, uid, ca`
-	err = q.Row(ctx, note, []any{cluster, found.ID(), found.UID, found.CA}, &id, &b.ID, &b.Known.UID, &b.Known.CA)
+	err = q.Row(ctx, record, []any{cluster, found.ID(), found.UID, found.CA}, &id, &b.ID, &b.Known.UID, &b.Known.CA)
 	if err != nil {
 		return
 	}
@@ -43,9 +43,9 @@ func bind(
 }
 
 func (s *Store) BindLog(ctx context.Context, log string) error {
-	const note = `update kubecdc.clusters set log = coalesce(log, $2) where id = $1 returning name, log`
+	const record = `update kubecdc.clusters set log = coalesce(log, $2) where id = $1 returning name, log`
 	e := &checkpoint.OtherLogError{Found: log}
-	if err := s.row(ctx, note, []any{s.Cluster(), log}, &e.Cluster, &e.Stored); err != nil {
+	if err := s.row(ctx, record, []any{s.Cluster(), log}, &e.Cluster, &e.Stored); err != nil {
 		return s.db.Fail("bind the checkpoint to "+log, err)
 	}
 	if e.Stored != log {
@@ -54,7 +54,7 @@ func (s *Store) BindLog(ctx context.Context, log string) error {
 	return nil
 }
 
-// PinPartitions keeps the first number, unless the topic was made anew or has fewer now.
+// PinPartitions retains the first number, unless the topic was created anew or has fewer now.
 func (s *Store) PinPartitions(ctx context.Context, topic string, found int, anew bool) (use int, err error) {
 	const pin = `insert into kubecdc.topics as t (cluster, name, partitions) values ($1, $2, $3)
 		on conflict (cluster, name) do update set partitions =
@@ -64,9 +64,9 @@ func (s *Store) PinPartitions(ctx context.Context, topic string, found int, anew
 	return use, s.db.Fail("note the partitions of "+topic, err)
 }
 
-// HashKey keeps the first key.
+// HashKey retains the first key.
 func (s *Store) HashKey(ctx context.Context, offered []byte) (key []byte, err error) {
-	const note = `update kubecdc.clusters set hash_key = coalesce(hash_key, $2) where id = $1 returning hash_key`
-	err = s.row(ctx, note, []any{s.Cluster(), offered}, &key)
+	const record = `update kubecdc.clusters set hash_key = coalesce(hash_key, $2) where id = $1 returning hash_key`
+	err = s.row(ctx, record, []any{s.Cluster(), offered}, &key)
 	return key, s.db.Fail("read the key of hashes", err)
 }

@@ -9,9 +9,9 @@ import (
 )
 
 func (s *Store) Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error) {
-	const look = `select name, resource_version, time, ended
+	const query = `select name, resource_version, time, ended
 		from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
-	found, err := s.positions(ctx, look, s.Cluster(), stream)
+	found, err := s.positions(ctx, query, s.Cluster(), stream)
 	if err != nil || len(found) == 0 {
 		return p, false, s.db.Fail("read the position of stream "+string(stream), err)
 	}
@@ -19,11 +19,11 @@ func (s *Store) Position(ctx context.Context, stream change.StreamID) (p change.
 }
 
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
-	const look = `select name, coalesce(resource_version, ''), time, coalesce(ended, '')
+	const query = `select name, coalesce(resource_version, ''), time, coalesce(ended, '')
 		from kubecdc.streams s left join kubecdc.positions p on p.stream = s.id
 		where cluster = $1 and (p.stream is not null or exists (select 1 from kubecdc.inventory i where i.stream = s.id))
 		order by name collate "C"`
-	positions, err := s.positions(ctx, look, s.Cluster())
+	positions, err := s.positions(ctx, query, s.Cluster())
 	return positions, s.db.Fail("read the positions", err)
 }
 
@@ -36,7 +36,7 @@ func (s *Store) positions(ctx context.Context, query string, args ...any) (all [
 	return all, err
 }
 
-// Move sets positions; it drops those of streams that were removed.
+// Move sets positions. It drops the positions of removed streams.
 func (t *Tx) Move(list []change.Position) error {
 	const set = `insert into kubecdc.positions (stream, resource_version, time, ended) values ($1, $2, $3, $4)
 		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time, ended = excluded.ended`
@@ -79,10 +79,10 @@ func (t *Tx) KeepControls(controls []change.Control) error {
 }
 
 func (s *Store) LastControls(ctx context.Context) (all []change.Control, err error) {
-	const look = `select control from kubecdc.last_controls join kubecdc.streams s on s.id = stream where cluster = $1
+	const query = `select control from kubecdc.last_controls join kubecdc.streams s on s.id = stream where cluster = $1
 		order by s.name collate "C", type`
 	var text []byte
-	err = s.rows(ctx, look, []any{s.Cluster()}, []any{&text}, func() error {
+	err = s.rows(ctx, query, []any{s.Cluster()}, []any{&text}, func() error {
 		all = append(all, change.Control{})
 		return json.Unmarshal(text, &all[len(all)-1])
 	})

@@ -40,9 +40,9 @@ func (s *Store) redact(ctx context.Context, slot int, epoch int64, r *checkpoint
 		}
 	}
 	return s.Owned(ctx, slot, epoch, func(t *Tx) error {
-		const note = `insert into kubecdc.streams (cluster, name, redacted) values ($1, $2, $3)
+		const record = `insert into kubecdc.streams (cluster, name, redacted) values ($1, $2, $3)
 			on conflict (cluster, name) do update set redacted = excluded.redacted`
-		_, err := t.Do(note, t.Cluster, r.Stream, r.Rules)
+		_, err := t.Do(record, t.Cluster, r.Stream, r.Rules)
 		return err
 	})
 }
@@ -72,7 +72,7 @@ func (s *Store) redactPage(t *Tx, r *checkpoint.Redaction, after string) (last s
 	return last, n == redactedBodies, err
 }
 
-// Stored is a body as the tables have it.
+// Stored returns a body as the tables have it.
 func Stored(base, delta []byte) checkpoint.Body {
 	if len(delta) == 0 {
 		delta = nil

@@ -19,14 +19,14 @@ func (s *Store) AddSignal(ctx context.Context, signal checkpoint.Signal) (id int
 	return id, s.db.Fail(fmt.Sprintf("store signal %s of stream %s", signal.Kind, signal.Stream), err)
 }
 
-// AddSignals stores a request for several streams. Two callers take turns, so that one of them finds what the other has stored.
+// AddSignals stores a request for several streams. Two callers take turns, so that the second finds what the first has stored.
 func (s *Store) AddSignals(ctx context.Context, signal checkpoint.Signal, streams []change.StreamID) (id int64, err error) {
 	const turn = `select 1 from kubecdc.clusters where id = $1 for no key update`
-	const look = `select coalesce(max(id), 0) from kubecdc.signals where cluster = $1 and kind = $2 and stream = $3 and` + IsOpen
+	const query = `select coalesce(max(id), 0) from kubecdc.signals where cluster = $1 and kind = $2 and stream = $3 and` + IsOpen
 	err = s.InTx(ctx, func(t *Tx) error {
 		err := t.Row(ctx, turn, []any{t.Cluster}, new(int))
 		if err == nil {
-			err = t.Row(ctx, look, []any{t.Cluster, signal.Kind, streams[0]}, &id)
+			err = t.Row(ctx, query, []any{t.Cluster, signal.Kind, streams[0]}, &id)
 		}
 		if id > 0 {
 			return err
@@ -81,7 +81,7 @@ func (s *Store) AbortSignal(ctx context.Context, id int64) error {
 	return s.db.Fail(fmt.Sprintf("abort signal %d", id), err)
 }
 
-// openSignal gives checkpoint.ErrSignalEnded where a statement changed no row.
+// openSignal returns checkpoint.ErrSignalEnded if a statement changed no row.
 func openSignal(changed bool, err error) error {
 	if err == nil && !changed {
 		return checkpoint.ErrSignalEnded

@@ -13,13 +13,13 @@ import (
 	"kubecdc/checkpoint"
 )
 
-const lookSlots = `select slots from kubecdc.layouts where cluster = $1`
+const selectSlots = `select slots from kubecdc.layouts where cluster = $1`
 
-// Slots gives the number of slots, and notes the one wanted if there is none.
+// Slots returns the number of slots. It records want if there is no number.
 func (s *Store) Slots(ctx context.Context, want int) (have int, err error) {
-	const note = `insert into kubecdc.layouts as l (cluster, slots) values ($1, $2)
+	const record = `insert into kubecdc.layouts as l (cluster, slots) values ($1, $2)
 		on conflict (cluster) do update set slots = l.slots returning slots`
-	if err = s.row(ctx, note, []any{s.Cluster(), want}, &have); err != nil {
+	if err = s.row(ctx, record, []any{s.Cluster(), want}, &have); err != nil {
 		return have, s.db.Fail("read the number of slots", err)
 	}
 	if have == want {
@@ -28,16 +28,16 @@ func (s *Store) Slots(ctx context.Context, want int) (have int, err error) {
 	return have, nil
 }
 
-// Adopt makes Acquire and Heartbeat insist on this number of slots.
+// Adopt makes Acquire and Heartbeat demand this number of slots.
 func (s *Store) Adopt(slots int) { s.slots.Store(int32(slots)) }
 
-// SameLayout gives *checkpoint.LayoutError when the number of slots is not the one adopted.
+// SameLayout returns *checkpoint.LayoutError if the number of slots is not the adopted one.
 func (s *Store) SameLayout(ctx context.Context) error {
 	want, have := int(s.slots.Load()), 0
 	if want == 0 {
 		return s.Bound()
 	}
-	err := s.row(ctx, lookSlots, []any{s.Cluster()}, &have)
+	err := s.row(ctx, selectSlots, []any{s.Cluster()}, &have)
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return s.db.Fail("read the number of slots", err)
@@ -47,7 +47,7 @@ func (s *Store) SameLayout(ctx context.Context) error {
 	return nil
 }
 
-// Acquire takes the slot under a new epoch, unless another owner's lease runs.
+// Acquire takes the slot with a new epoch, unless another owner's lease has not expired.
 func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (state checkpoint.SlotState, err error) {
 	var offsets []byte
 	err = s.row(ctx, s.Dialect.Acquire, []any{s.Cluster(), slot, owner, ttl, s.slots.Load()},
@@ -66,8 +66,8 @@ func (s *Store) refused(ctx context.Context, slot int) error {
 		return err
 	}
 	e := &checkpoint.HeldError{Slot: slot}
-	const look = `select owner, lease_until from kubecdc.slots where cluster = $1 and slot = $2`
-	if err := s.row(ctx, look, []any{s.Cluster(), slot}, &e.Owner, &e.Until); err != nil {
+	const query = `select owner, lease_until from kubecdc.slots where cluster = $1 and slot = $2`
+	if err := s.row(ctx, query, []any{s.Cluster(), slot}, &e.Owner, &e.Until); err != nil {
 		return s.db.Fail(fmt.Sprintf("see who holds slot %d", slot), err)
 	}
 	return e
@@ -102,7 +102,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 }
 
 func (s *Store) RecordSelection(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
-	text, _ := json.Marshal(append([]change.StreamID{}, streams...)) // strings: can't fail
+	text, _ := json.Marshal(append([]change.StreamID{}, streams...)) // can't fail: strings
 	err := s.Owned(ctx, slot, epoch, func(t *Tx) error {
 		_, err := t.Do(`update kubecdc.slots set selected = $3 where cluster = $1 and slot = $2`, t.Cluster, slot, string(text))
 		return err
@@ -114,12 +114,13 @@ func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) er
 	return s.db.Fail(fmt.Sprintf("look for batch %d of slot %d", seq, slot), Check(ctx, s.db, s.Cluster(), slot, epoch, seq))
 }
 
-// Check gives ErrFenced where the slot has a higher epoch, and ErrBehind where it has a lower one or has not come to the batch.
+// Check returns ErrFenced if the slot has a higher epoch. It returns ErrBehind if the slot has a lower epoch, or is not yet at
+// the batch.
 func Check(ctx context.Context, q Querier, cluster int64, slot int, epoch int64, seq uint64) error {
-	const look = `select epoch, seq from kubecdc.slots where cluster = $1 and slot = $2`
+	const query = `select epoch, seq from kubecdc.slots where cluster = $1 and slot = $2`
 	var haveEpoch int64
 	var haveSeq uint64
-	err := q.Row(ctx, look, []any{cluster, slot}, &haveEpoch, &haveSeq)
+	err := q.Row(ctx, query, []any{cluster, slot}, &haveEpoch, &haveSeq)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -129,7 +130,7 @@ func Check(ctx context.Context, q Querier, cluster int64, slot int, epoch int64,
 	return err
 }
 
-// NotOwned gives the error for a slot that does not have the epoch, or not the batch or page that was expected.
+// NotOwned returns the error for a slot that lacks the epoch, or the expected batch or page.
 func NotOwned(ctx context.Context, q Querier, cluster int64, slot int, epoch int64) error {
 	return cmp.Or(Check(ctx, q, cluster, slot, epoch, 0), checkpoint.ErrBehind)
 }

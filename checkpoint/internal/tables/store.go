@@ -1,6 +1,6 @@
-// Package tables is what the checkpoint stores in SQL databases have in common: most of their statements, once. They are written as
-// Postgres wants them; a store of another database translates them (Database), and says what else differs (Dialect). It knows of
-// rows and transactions, not of what positions and bodies mean.
+// Package tables is what checkpoint stores in SQL databases share, mostly statements. The statements are in Postgres' SQL. A
+// store of another database translates them (Database), and defines other differences (Dialect). The package knows rows and
+// transactions, not the meaning of positions and bodies.
 package tables
 
 import (
@@ -14,25 +14,25 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Querier runs statements: a database, or a transaction in it. It takes and gives texts that hold any character, times, and
-// durations. A time that is null is scanned as the zero time, all others in UTC.
+// Querier runs statements in a database or in a transaction. Its parameters and results are texts with any character, times and
+// durations. It scans null as the zero time, other times in UTC.
 type Querier interface {
-	// Exec reports how many rows were changed.
+	// Exec returns how many rows were changed.
 	Exec(ctx context.Context, query string, args ...any) (changed int64, err error)
-	// Row scans the first row; sql.ErrNoRows if there is none.
+	// Row scans the first row. It returns sql.ErrNoRows if there is none.
 	Row(ctx context.Context, query string, args []any, into ...any) error
-	// Rows scans one row after another, and calls row after each.
+	// Rows scans each row, and calls row after it.
 	Rows(ctx context.Context, query string, args []any, into []any, row func() error) error
 }
 
-// Database is one in which a store has its tables.
+// Database is the database with a store's tables.
 type Database interface {
 	Querier
-	// Begin runs a transaction, which is undone after an error.
+	// Begin runs a transaction. It rolls back after an error.
 	Begin(ctx context.Context, do func(Querier) error) error
-	// Where names the database, without a password.
+	// Where returns the name of the database, without a password.
 	Where() string
-	// Fail wraps an error with what was tried on this database; nil stays nil.
+	// Fail wraps an error with the operation and the database. It returns nil for nil.
 	Fail(op string, err error) error
 }
 
@@ -42,27 +42,27 @@ type Dialect struct {
 	Inventory   string // a page of objects ($1 cluster, $2 stream, $3 the key before it, $4 how many): key, uid, resource_version
 	BodyPage    string // a page of bodies ($1 id of the stream, $2 the key before it, $3 how many): key, base, delta
 	PositionsAt string // each stream's newest position in the history ($1 cluster, $2 slot, $3 batch): position
-	Selected    string // what each slot's owner has selected ($1 cluster): slot, selected
-	Second      string // the current second, as checkpoints has it
-	ByKey       string // makes a transaction find rows by their primary key; empty: it does
+	Selected    string // the selection of each slot's owner ($1 cluster): slot, selected
+	Second      string // the current second, as in the table checkpoints
+	ByKey       string // makes a transaction find rows by their primary key, or empty if it does so anyway
 	// Rebase replaces the bodies of some keys of a stream by new bases.
 	Rebase  func(t *Tx, stream int64, keys []string, bodies []checkpoint.Body) error
-	Offsets func(change.Offsets) json.RawMessage // as they are stored
+	Offsets func(change.Offsets) json.RawMessage // returns offsets in their stored form
 	Parse   func([]byte) (change.Offsets, error)
 }
 
-// Store is the part of a checkpoint.Store that does not depend on the database.
+// Store is the part of a checkpoint.Store that is the same for all databases.
 type Store struct {
 	Dialect
 	db      Database
-	cluster atomic.Int64 // its row in clusters; 0 before Bind
-	slots   atomic.Int32 // the number that was adopted; 0 before Slots
+	cluster atomic.Int64 // id of its row in clusters, or 0 before Bind
+	slots   atomic.Int32 // the adopted number, or 0 before Slots
 }
 
-// Use sets the database, before all else.
+// Use sets the database. Call it before other methods.
 func (s *Store) Use(db Database, d Dialect) { s.db, s.Dialect = db, d }
 
-// Cluster is the cluster's row in clusters; 0 before Bind.
+// Cluster returns the id of the cluster's row in clusters, or 0 before Bind.
 func (s *Store) Cluster() int64 { return s.cluster.Load() }
 
 var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
@@ -88,7 +88,7 @@ func (s *Store) rows(ctx context.Context, query string, args []any, into []any, 
 	return s.db.Rows(ctx, query, args, into, row)
 }
 
-// Tx is a transaction on the rows of the cluster that the store is bound to.
+// Tx is a transaction on the rows of the store's cluster.
 type Tx struct {
 	Querier
 	Ctx     context.Context
@@ -105,8 +105,8 @@ func (s *Store) InTx(ctx context.Context, do func(*Tx) error) error {
 	})
 }
 
-// Owned runs a transaction during which nobody else can acquire the slot, nor its lease be renewed. It fails with
-// checkpoint.ErrFenced or checkpoint.ErrBehind where the slot does not have the epoch.
+// Owned runs a transaction, during which the slot can't be acquired, nor its lease be renewed. It fails with checkpoint.ErrFenced
+// or checkpoint.ErrBehind if the slot does not have the epoch.
 func (s *Store) Owned(ctx context.Context, slot int, epoch int64, do func(*Tx) error) error {
 	return s.InTx(ctx, func(t *Tx) error {
 		const lock = `select epoch from kubecdc.slots where cluster = $1 and slot = $2 for no key update`
@@ -127,14 +127,14 @@ func (t *Tx) Do(query string, args ...any) (changed bool, err error) {
 	return n > 0, err
 }
 
-// Stream gives the id of a stream's row, which it makes if it is missing.
+// Stream returns the id of a stream's row. It creates the row if it is missing.
 func (t *Tx) Stream(name change.StreamID) (id int64, err error) {
 	if id, ok := t.ids[name]; ok {
 		return id, nil
 	}
-	const note = `insert into kubecdc.streams (cluster, name) values ($1, $2)
+	const record = `insert into kubecdc.streams (cluster, name) values ($1, $2)
 		on conflict (cluster, name) do update set name = excluded.name returning id`
-	if err = t.Row(t.Ctx, note, []any{t.Cluster, name}, &id); err == nil {
+	if err = t.Row(t.Ctx, record, []any{t.Cluster, name}, &id); err == nil {
 		t.ids[name] = id
 	}
 	return id, err

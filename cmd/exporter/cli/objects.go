@@ -89,7 +89,7 @@ func parseObjects(args []string) (types, names []string, err error) {
 func ParseTypes(c *cobra.Command, args []string) ([]string, error) {
 	types, names, err := parseObjects(args)
 	if err == nil && len(names) > 0 {
-		err = fault.Usagef("%s is about whole resources, and %q names an object", c.CommandPath(), args)
+		err = fault.Usagef("%s works on resources, but %q names an object", c.CommandPath(), args)
 	}
 	return types, err
 }
@@ -159,7 +159,7 @@ func (o *Objects) OnStreams(c *cobra.Command, args []string, do func(*ask.Reques
 		return o.Namespace != "" && namespace != o.Namespace && (namespace != "" || c.Flags().Lookup("selector") == nil)
 	})
 	if len(found) == 0 {
-		return fault.Usagef("no stream of %s is of namespace %s alone: exporter status shows which there are", strings.Join(args, ", "), o.Namespace)
+		return fault.Usagef("%s has no stream of namespace %s alone: exporter status lists the streams", strings.Join(args, ", "), o.Namespace)
 	}
 	return do(a, found)
 }

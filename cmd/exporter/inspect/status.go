@@ -216,7 +216,7 @@ func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {
 	}
 	var s status.Status
 	if err = json.Unmarshal(text, &s); err == nil && (s.Time.IsZero() || s.Healthy != (len(s.Problems) == 0)) {
-		err = errors.New("the JSON is of something else")
+		err = errors.New("the JSON has another content")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is no status of an exporter: %w", address, err)

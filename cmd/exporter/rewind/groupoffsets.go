@@ -88,7 +88,7 @@ func moveGroup(ctx context.Context, p *cli.Checkpoints, text string, g groupFlag
 	}
 	gone := slices.ContainsFunc(plan, func(r replay.GroupPartition) bool { return r.Gone != "" })
 	if gone && !g.incomplete {
-		return errors.New("the log does not have all that came after the checkpoint any more, as the plan says; nothing was changed. " +
+		return errors.New("the log lacks some of what came after the checkpoint, as the plan says; nothing was changed. " +
 			"--incomplete goes on from the nearest offsets")
 	}
 	if err := sink.CommitGroup(ctx, g.group, replay.NewOffsets(plan)); err != nil {

@@ -63,7 +63,7 @@ func (r *replaying) printPlan(p *replay.Plan) error {
 		}
 		for _, topic := range p.Topics {
 			if topic.Stubs > 0 {
-				plain.Fprintf(r.errs, "note: %d records of %s are stubs: the whole records stay in the dead-letter topic of the live log\n",
+				plain.Fprintf(r.errs, "note: %d records of %s are stubs: the full records remain in the dead-letter topic of the live log\n",
 					topic.Stubs, topic.Topic)
 			}
 		}

@@ -28,8 +28,8 @@ var (
 	resources   = []change.Resource{pods, deployments, autoscalers, widgets}
 )
 
-// What is written reads back with the same content, and the library reads it too: real records, and a thousand of each resource
-// in which members are changed at random to values of other types, to null, and to members that no schema names.
+// What is written reads back with the same content, and the library reads it, too. The values are real records, and a thousand
+// variants for each resource. In these, random members have another type, are null, or are unknown to the schema.
 func TestRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i, record := range records(t) {
@@ -82,39 +82,39 @@ func libraryOf(s *avro.Schema) *library.Schema {
 
 var parsed = map[string]*library.Schema{}
 
-// mutate changes some members below a record's value; the envelope's own stay.
+// mutate changes some members below a record's value, but no members of the envelope.
 func mutate(random *rand.Rand, value any, times int) {
 	for range times {
-		at := value.(map[string]any)
+		members := value.(map[string]any)
 		for _, image := range []string{"after", "before", "source"} {
-			if m, ok := at[image].(map[string]any); ok && random.IntN(3) > 0 {
-				at = m
+			if m, ok := members[image].(map[string]any); ok && random.IntN(3) > 0 {
+				members = m
 				break
 			}
 		}
-		if _, root := at["op"]; root {
+		if _, root := members["op"]; root {
 			continue
 		}
-		for descend(random, &at) {
+		for descend(random, &members) {
 		}
 		name := fmt.Sprintf("new\n\"%d", random.IntN(9))
-		for member := range at {
-			if random.IntN(len(at)) == 0 {
+		for member := range members {
+			if random.IntN(len(members)) == 0 {
 				name = member
 			}
 		}
-		at[name] = json.RawMessage(values[random.IntN(len(values))])
+		members[name] = json.RawMessage(values[random.IntN(len(values))])
 	}
 }
 
-// descend goes to a member that is an object, or an array's element, most of the time.
-func descend(random *rand.Rand, at *map[string]any) bool {
-	for _, m := range *at {
+// descend goes to a member that is an object or an array's element, with some probability.
+func descend(random *rand.Rand, members *map[string]any) bool {
+	for _, m := range *members {
 		if list, ok := m.([]any); ok && len(list) > 0 {
 			m = list[random.IntN(len(list))]
 		}
 		if m, ok := m.(map[string]any); ok && random.IntN(3) > 0 {
-			*at = m
+			*members = m
 			return true
 		}
 	}
@@ -182,7 +182,7 @@ func read(t testing.TB, name string) []byte {
 	return content
 }
 
-// decode keeps numbers as they are written.
+// decode keeps the text of numbers.
 func decode(t testing.TB, text []byte, into *any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -192,7 +192,7 @@ func decode(t testing.TB, text []byte, into *any) {
 	}
 }
 
-// Broken bytes are an error, and never a panic or an endless loop.
+// Broken bytes lead to an error, never to a panic or an endless loop.
 func TestDecodeOfBrokenBytes(t *testing.T) {
 	s := parse(t, textOf(t, pods))
 	encoded, _ := s.Encode(nil, records(t)[1])
@@ -210,7 +210,7 @@ func TestDecodeOfBrokenBytes(t *testing.T) {
 	}
 }
 
-// The stub of an object that was too large is still one when it is read back.
+// The stub of an object that was too large is still a stub when it is read back.
 func TestStub(t *testing.T) {
 	stub, err := change.Stub([]byte(`{"metadata":{"uid":"u","resourceVersion":"1","namespace":"n","name":"a"},"kind":"Pod","apiVersion":"v1"}`))
 	if err != nil {
@@ -227,7 +227,7 @@ func TestStub(t *testing.T) {
 	}
 }
 
-// Schemas that are not ours are refused with the place.
+// Other programs' schemas are refused, with the place.
 func TestParseRefusesOtherSchemas(t *testing.T) {
 	for text, want := range map[string]string{
 		`"string"`: "no record",

@@ -23,7 +23,7 @@ func (s *Schema) Decode(dst, encoded []byte) ([]byte, error) {
 
 var errMalformed = errors.New("the bytes are not of this schema")
 
-// decoder reads src. Once that is malformed, it reads nothing more.
+// decoder reads src. Once src is malformed, it reads no more.
 type decoder struct {
 	src    []byte
 	dst    []byte
@@ -83,15 +83,15 @@ func (d *decoder) double() {
 	d.dst = append(d.dst, number...)
 }
 
-// record writes an object: a member for each field that is not null, and those of _extra, which replace others. A whole one has
-// its images, also if they are null.
+// record writes an object: a member for each field that is not null, and the members of _extra, which replace others. A record's
+// value has its images even if they are null.
 func (d *decoder) record(n *node) {
 	start := len(d.dst)
 	d.dst = append(d.dst, '{')
 	for i := range n.fields {
 		f := &n.fields[i]
 		isNull := f.nullable && len(d.src) > 0 && d.src[0] == 0
-		if isNull && !(n.whole && f.kind == record) {
+		if isNull && !(n.isRecordValue && f.kind == record) {
 			d.src = d.src[1:]
 			continue
 		}
@@ -133,9 +133,9 @@ func (d *decoder) extra(start int) {
 	d.dst = append(d.dst, object[1:len(object)-1]...)
 }
 
-// remove removes members of the object that begins at start and has no end yet.
+// remove removes members of the object that begins at start and has not ended yet.
 func (d *decoder) remove(start int, names map[string]bool) {
-	kept := start + 1
+	end := start + 1
 	c := rawjson.At(d.dst[start:])
 	c.Enter()
 	for {
@@ -146,11 +146,11 @@ func (d *decoder) remove(start int, names map[string]bool) {
 		}
 		c.Skip()
 		if !names[rawjson.Name(name)] {
-			kept += copy(d.dst[kept:], c.Since(&from))
+			end += copy(d.dst[end:], c.Since(&from))
 		}
 	}
-	d.dst = d.dst[:kept]
-	if kept > start+1 && d.dst[start+1] == ',' { // the first one was removed
+	d.dst = d.dst[:end]
+	if end > start+1 && d.dst[start+1] == ',' { // the first one was removed
 		d.dst = append(d.dst[:start+1], d.dst[start+2:]...)
 	}
 }
@@ -188,7 +188,7 @@ func (d *decoder) long() int64 {
 
 func (d *decoder) bytes() []byte { return d.take(d.long()) }
 
-// take reads n bytes. Of malformed text it returns zeros, eight at least.
+// take reads n bytes. If the text is malformed, it returns at least eight zeros.
 func (d *decoder) take(n int64) []byte {
 	if d.failed || n < 0 || n > int64(len(d.src)) {
 		d.failed = true
@@ -199,11 +199,11 @@ func (d *decoder) take(n int64) []byte {
 	return taken
 }
 
-// appendString appends a JSON string, with the escapes that the API server has.
+// appendString appends a JSON string with the API server's escapes.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // a string always can be
+			quoted, _ := json.Marshal(s) // can't fail: a string
 			return append(dst, quoted...)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Encode appends a JSON object in Avro's binary encoding to dst. The JSON must have been checked before. unknown is the path of a
-// member that no field holds although the API does not allow such members; empty if there is none.
+// Encode appends a JSON object, which must be valid, in Avro's binary encoding to dst. unknown is the path of a member for which
+// there is no field although the API does not allow unknown members, or "".
 func (s *Schema) Encode(dst, object []byte) (encoded []byte, unknown string) {
 	e := encoders.Get().(*encoder)
 	e.dst, e.unknown, e.json = dst, "", object
@@ -21,7 +21,7 @@ func (s *Schema) Encode(dst, object []byte) (encoded []byte, unknown string) {
 		e.record(s.root, 0)
 	}
 	encoded, unknown = e.dst, strings.TrimPrefix(e.unknown, "before.")
-	e.dst, e.json = nil, nil // so that the pool keeps nobody's memory
+	e.dst, e.json = nil, nil // so that the pool does not retain the caller's memory
 	encoders.Put(e)
 	return encoded, unknown
 }
@@ -31,17 +31,17 @@ var encoders = sync.Pool{New: func() any { return &encoder{} }}
 type encoder struct {
 	dst     []byte
 	json    []byte
-	tokens  []rawjson.Token // of json
-	members []token         // the values of all records that the encoder is inside of, by field
+	tokens  []rawjson.Token // tokens of json
+	members []token         // values of all records around the present place, by field
 	unknown string
 }
 
-// token is the index of a value's token. None of them is the first: that is the record itself.
+// token is the index of a value's token, or 0 for none, since the first token is the record itself.
 type token int32
 
 const none token = 0
 
-// raw returns the bytes of a token; nil for none.
+// raw returns the bytes of a token, or nil for none.
 func (e *encoder) raw(t token) []byte {
 	if t == none {
 		return nil
@@ -50,27 +50,27 @@ func (e *encoder) raw(t token) []byte {
 }
 
 // name returns the raw name of a member, as rawjson.Cursor does.
-func (e *encoder) name(of token) []byte {
-	name := e.tokens[of-1]
+func (e *encoder) name(t token) []byte {
+	name := e.tokens[t-1]
 	return e.json[name.Start+1 : max(name.End-1, name.Start+1)]
 }
 
 // next returns the token after a value.
 func (e *encoder) next(t token) token { return token(e.tokens[t].Next) }
 
-// begins reports whether a value begins with this byte.
-func (e *encoder) begins(t token, with byte) bool { return e.json[e.tokens[t].Start] == with }
+// begins reports whether a value begins with a byte.
+func (e *encoder) begins(t token, b byte) bool { return e.json[e.tokens[t].Start] == b }
 
-// fit is how much of a value its field holds.
+// fit is how well a value matches its field.
 type fit uint8
 
 const (
 	misfit  fit = iota // nothing
-	nearly             // not its type, or not all digits
+	nearly             // another type, or not all digits
 	exactly            // all
 )
 
-// value writes a value, or after a misfit anything.
+// value writes a value. After a misfit the output is arbitrary.
 func (e *encoder) value(n *node, t token) fit {
 	if isNull := t == none || e.begins(t, 'n'); n.nullable {
 		if isNull && n.kind != jsonText || t == none {
@@ -126,7 +126,7 @@ func (e *encoder) scalar(k kind, value []byte) fit {
 	return exactly
 }
 
-// unlike returns nearly for the string of an integer, which reads back as an integer.
+// unlike returns nearly for a string with the text of an integer, since it would read back as an integer.
 func unlike(quoted []byte) fit {
 	if _, like := integer(quoted[1 : len(quoted)-1]); like == exactly {
 		return nearly
@@ -134,7 +134,7 @@ func unlike(quoted []byte) fit {
 	return exactly
 }
 
-// integer reads an integer that has no sign or zero too many, so that it reads back with the same text.
+// integer parses an integer. It fits exactly only if it reads back with the same text, without a superfluous sign or zero.
 func integer(value []byte) (int64, fit) {
 	digits := bytes.TrimPrefix(value, []byte("-"))
 	if len(digits) == 0 || digits[0] == '+' || digits[0] == '0' && len(value) > 1 {
@@ -147,7 +147,7 @@ func integer(value []byte) (int64, fit) {
 	return i, exactly
 }
 
-// number reads a number. It fits nearly if reading it back gives another text.
+// number parses a number. It fits nearly if it reads back with another text.
 func number(value []byte) (float64, fit) {
 	var f float64
 	if json.Unmarshal(value, &f) != nil {
@@ -159,7 +159,7 @@ func number(value []byte) (float64, fit) {
 	return f, exactly
 }
 
-// record writes the fields of an object's members, and what has none in _extra.
+// record writes the fields of an object's members. Members without a field go to _extra.
 func (e *encoder) record(n *node, t token) fit {
 	if !e.begins(t, '{') {
 		return misfit
@@ -171,7 +171,7 @@ func (e *encoder) record(n *node, t token) fit {
 		if i, ok := e.fieldOf(n, m); ok {
 			e.members[base+i] = m
 		} else if extra = e.appendMember(extra, m); !e.begins(m, 'n') {
-			e.note(n, m)
+			e.addUnknown(n, m)
 		}
 	}
 	for i := range n.fields {
@@ -186,7 +186,7 @@ func (e *encoder) record(n *node, t token) fit {
 		fit := e.value(n.fields[i].node, m)
 		if fit == misfit {
 			e.dst = append(e.dst[:start], 0)
-			e.note(n, m)
+			e.addUnknown(n, m)
 		}
 		if fit != exactly {
 			extra = e.appendMember(extra, m)
@@ -197,8 +197,8 @@ func (e *encoder) record(n *node, t token) fit {
 	return exactly
 }
 
-// fieldOf returns the field of a member. If the member's type has changed, it has several fields: the newest that fits. An explicit
-// null has none.
+// fieldOf returns the field of a member. If the member's type has changed, it has several fields, and the newest that fits is
+// used. An explicit null has no field.
 func (e *encoder) fieldOf(n *node, m token) (i int, ok bool) {
 	name := e.name(m)
 	fields := n.byName[string(name)]
@@ -208,7 +208,7 @@ func (e *encoder) fieldOf(n *node, m token) (i int, ok bool) {
 	if len(fields) == 0 {
 		return 0, false
 	}
-	if e.begins(m, 'n') && !n.whole {
+	if e.begins(m, 'n') && !n.isRecordValue {
 		return fields[0], n.fields[fields[0]].kind == jsonText
 	}
 	if len(fields) == 1 {
@@ -224,8 +224,8 @@ func (e *encoder) fieldOf(n *node, m token) (i int, ok bool) {
 	return fields[0], true
 }
 
-// note remembers that the schema lacks a member.
-func (e *encoder) note(n *node, m token) {
+// addUnknown records that the schema lacks a member.
+func (e *encoder) addUnknown(n *node, m token) {
 	if !n.open && e.unknown == "" {
 		e.unknown = join(n.path, rawjson.Name(e.name(m)))
 	}
@@ -251,7 +251,7 @@ func (e *encoder) appendMember(object []byte, m token) []byte {
 	return append(append(object, '"', ':'), e.raw(m)...)
 }
 
-// elements writes those of an array, or the members of a map, in one block, and the empty block that ends them.
+// elements writes the elements of an array, or the members of a map, as one block, and the empty block that ends them.
 func (e *encoder) elements(n *node, t token) fit {
 	open, names := byte('['), token(0)
 	if n.kind == mapping {
@@ -281,7 +281,7 @@ func (e *encoder) elements(n *node, t token) fit {
 	return all
 }
 
-// text writes the string of a JSON string.
+// text writes the content of a JSON string.
 func (e *encoder) text(quoted []byte) fit {
 	if plain, ok := rawjson.PlainText(quoted); ok {
 		e.bytes(plain)
@@ -300,5 +300,5 @@ func (e *encoder) bytes(b []byte) {
 	e.dst = append(e.dst, b...)
 }
 
-// long writes an integer as Avro does, which is as Go does: zigzag, in groups of seven bits.
+// long writes an integer in Avro's form, which is also Go's: zigzag, in groups of seven bits.
 func (e *encoder) long(i int64) { e.dst = binary.AppendVarint(e.dst, i) }

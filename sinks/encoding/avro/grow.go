@@ -8,9 +8,10 @@ import (
 	"github.com/twmb/avro"
 )
 
-// Grow returns the known schema with what the wanted one has besides: a field for each new member, and one more for a member whose
-// type has changed, named by its new type (replicas, then replicas_string). Nothing is removed or renamed. So each of the two
-// schemas reads what the other one has written. grown is false if the known one has it all: then its text is returned unchanged.
+// Grow extends the known schema by what the wanted one adds. It adds a field for each new member. If a member's type has changed,
+// it adds another field, which is named by the new type (replicas, then replicas_string). Nothing is removed or renamed. So each
+// of the two schemas reads what the other has written. grown is false if the known schema has everything. Then its text is
+// returned unchanged.
 func Grow(known, wanted string) (schema string, grown bool, err error) {
 	if known == wanted {
 		return known, false, nil
@@ -44,12 +45,12 @@ func Grow(known, wanted string) (schema string, grown bool, err error) {
 }
 
 type grower struct {
-	names map[string]bool // of all records
+	names map[string]bool // names of all records
 	known map[string]*avro.SchemaNode
 	grown bool
 }
 
-// see remembers the records of the known schema.
+// see records the names of the known schema's records.
 func (g *grower) see(n *avro.SchemaNode) {
 	if n.Type == "record" {
 		g.names[n.Name], g.known[n.Name] = true, n
@@ -57,7 +58,7 @@ func (g *grower) see(n *avro.SchemaNode) {
 	each(n, g.see)
 }
 
-// each visits the types that a type is made of.
+// each visits the types within a type.
 func each(n *avro.SchemaNode, visit func(*avro.SchemaNode)) {
 	for i := range n.Branches {
 		visit(&n.Branches[i])
@@ -72,7 +73,7 @@ func each(n *avro.SchemaNode, visit func(*avro.SchemaNode)) {
 	}
 }
 
-// record adds the fields of one record to another one.
+// record adds the fields of one record to another.
 func (g *grower) record(into, from *avro.SchemaNode) {
 	for i := range from.Fields {
 		f := &from.Fields[i]
@@ -82,13 +83,13 @@ func (g *grower) record(into, from *avro.SchemaNode) {
 		}
 		known, names := false, map[string]bool{}
 		for j := range into.Fields {
-			of := &into.Fields[j]
-			names[of.Name] = true
-			if memberOf(of) != memberOf(f) {
+			existing := &into.Fields[j]
+			names[existing.Name] = true
+			if memberOf(existing) != memberOf(f) {
 				continue
 			}
-			if typeName(&of.Type) == typeName(&f.Type) {
-				g.merge(&of.Type, &f.Type)
+			if typeName(&existing.Type) == typeName(&f.Type) {
+				g.merge(&existing.Type, &f.Type)
 				f = nil
 				break
 			}
@@ -100,7 +101,7 @@ func (g *grower) record(into, from *avro.SchemaNode) {
 	}
 }
 
-// extra lets a record have other members, or not, as the API does now.
+// extra sets whether a record may have other members, as the API allows now.
 func (g *grower) extra(into *avro.SchemaNode, f *avro.SchemaField) {
 	last := &into.Fields[len(into.Fields)-1]
 	if was := last.Props["open"].(bool); was != f.Props["open"] {
@@ -109,7 +110,7 @@ func (g *grower) extra(into *avro.SchemaNode, f *avro.SchemaField) {
 	}
 }
 
-// merge merges types of the same name. A record that several fields share grows for all of them.
+// merge merges types with the same name. A record that several fields share grows for all of them.
 func (g *grower) merge(into, from *avro.SchemaNode) {
 	if known := g.known[into.Type[strings.LastIndexByte(into.Type, '.')+1:]]; known != nil {
 		into = known
@@ -126,7 +127,7 @@ func (g *grower) merge(into, from *avro.SchemaNode) {
 	}
 }
 
-// add adds a field in front of _extra. changed: its member has fields of other types.
+// add adds a field before _extra. changed means that its member already has fields of other types.
 func (g *grower) add(into *avro.SchemaNode, f avro.SchemaField, names map[string]bool, changed bool) {
 	name := f.Name
 	if changed {
@@ -142,7 +143,7 @@ func (g *grower) add(into *avro.SchemaNode, f avro.SchemaField, names map[string
 	g.grown = true
 }
 
-// rename gives new records names that no other record has.
+// rename gives new records unique names.
 func (g *grower) rename(n *avro.SchemaNode) {
 	if n.Type == "record" {
 		n.Name = unique(g.names, n.Name)
@@ -159,7 +160,7 @@ func unique(taken map[string]bool, name string) string {
 	return free
 }
 
-// typeName names a type in a field's name: types of one name can be merged.
+// typeName returns the name of a type within a field's name. Types with the same name can be merged.
 func typeName(n *avro.SchemaNode) string {
 	switch n.Type {
 	case "union":
@@ -178,5 +179,5 @@ func typeName(n *avro.SchemaNode) string {
 	if _, scalar := scalars[n.Type]; scalar {
 		return n.Type
 	}
-	return "record" // or the name of one
+	return "record" // or the name of a record
 }

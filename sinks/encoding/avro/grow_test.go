@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks/encoding/avro"
 )
 
-// crd is a file of a CRD whose spec has these properties.
+// crd returns the type of a CRD whose spec has these properties.
 func crd(t *testing.T, properties string) *schema.Type {
 	t.Helper()
 	crds, err := schema.ParseCRDs(fmt.Appendf(nil, `{"kind": "CustomResourceDefinition", "spec": {"group": "shop.example-corp.com",
@@ -44,8 +44,8 @@ const (
 	either         = `"replicas": {"x-kubernetes-int-or-string": true}`
 )
 
-// A schema grows over the versions of a CRD, whatever their order: each version's records read back with their content, by
-// the schema they were written with and by all later ones. All schemas are compatible in both directions.
+// A schema grows over the versions of a CRD, in any order. Each version's records read back with their content, by the schema
+// they were written with and by all later ones. All schemas are compatible in both directions.
 func TestGrow(t *testing.T) {
 	versions := []string{replicasNumber, replicasNumber + "," + colour, replicasText + "," + parts, either + "," + partsMore, partsText,
 		partsMap + "," + free, partsObject + "," + replicasNumber, twins, twinsMore, ""}
@@ -133,7 +133,7 @@ func TestTypeChange(t *testing.T) {
 	}
 }
 
-// A schema of somebody else is no schema to grow.
+// A foreign schema can't be extended.
 func TestGrowRefusesOtherSchemas(t *testing.T) {
 	_, _, err := avro.Grow(`{"type":"record","name":"Order","fields":[{"name":"a","type":["null","long"]}]}`, textOf(t, widgets))
 	if err == nil || !strings.Contains(err.Error(), "_extra") {

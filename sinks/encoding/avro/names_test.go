@@ -8,8 +8,8 @@ import (
 	"kubecdc/sinks/encoding/avro"
 )
 
-// Members whose names Avro does not allow, or that are the same once they are legal, or _extra itself, stay apart: also if the
-// schema grows by them.
+// Members remain separate if Avro does not allow their names, if their legal names are the same, or if one is _extra. That also
+// holds when the schema grows by them.
 func TestNamesThatCollide(t *testing.T) {
 	describe := func(properties string) string {
 		crds, err := schema.ParseCRDs(fmt.Appendf(nil, `{"kind": "CustomResourceDefinition", "spec": {"group": "a.b", "scope": "Namespaced",

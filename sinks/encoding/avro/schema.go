@@ -1,6 +1,6 @@
-// Package avro writes JSON objects in Avro's binary encoding and reads them back, by a schema that exporter schema prints
-// (schema/avro.go), and lets such schemas grow. What it reads back has the content of what was written, to the last member: what no
-// field holds is in _extra. It knows nothing of Kafka, nor of the registry that keeps the schemas.
+// Package avro writes JSON objects in Avro's binary encoding, reads them back, and lets schemas grow. exporter schema prints its
+// schemas (schema/avro.go). What it reads back has the complete content of what was written, since _extra has all that has no
+// field. It knows nothing of Kafka, nor of the registry that stores the schemas.
 package avro
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/avro"
 )
 
-// Schema is a parsed schema. It may be used by several goroutines.
+// Schema is a parsed schema. It is safe for concurrent use.
 type Schema struct {
 	Text string
 	root *node
@@ -33,16 +33,16 @@ const (
 
 // node is the type of a value.
 type node struct {
-	kind     kind
-	nullable bool // a union with null
-	elem     *node
-	fields   []field
-	absent   []token          // none for each field
-	byName   map[string][]int // the fields of a member, the newest first: its type may have changed
-	extra    int              // the index of _extra, the last field
-	open     bool             // the API allows members that its schema does not name
-	whole    bool             // it is the record's value: null stands for a missing image
-	path     string
+	kind          kind
+	nullable      bool // a union with null
+	elem          *node
+	fields        []field
+	absent        []token          // no token for each field
+	byName        map[string][]int // fields of a member, the newest first: its type may have changed
+	extra         int              // the index of _extra, the last field
+	open          bool             // the API allows members that its schema does not name
+	isRecordValue bool             // null stands for a missing image
+	path          string
 }
 
 type field struct {
@@ -50,7 +50,7 @@ type field struct {
 	quoted []byte // the member's "name":
 }
 
-// Parse reads a schema of ours. The error names what is not.
+// Parse parses a schema that this package has made. For other schemas its error names what differs.
 func Parse(schema string) (*Schema, error) {
 	parsed, err := avro.Parse(schema)
 	if err != nil {
@@ -64,7 +64,7 @@ func Parse(schema string) (*Schema, error) {
 	if root.kind != record {
 		return nil, errors.New("the schema is not one of this exporter: it is no record")
 	}
-	root.whole = true
+	root.isRecordValue = true
 	return &Schema{Text: schema, root: root}, nil
 }
 
@@ -75,11 +75,11 @@ func (c compiler) compile(n *avro.SchemaNode, path string) (*node, error) {
 		if len(n.Branches) != 2 || n.Branches[0].Type != "null" {
 			return nil, fmt.Errorf("%s is a union, and not one of null and a type", path)
 		}
-		of, err := c.compile(&n.Branches[1], path)
+		branch, err := c.compile(&n.Branches[1], path)
 		if err != nil {
 			return nil, err
 		}
-		nullable := *of
+		nullable := *branch
 		nullable.nullable = true
 		return &nullable, nil
 	}
@@ -87,11 +87,11 @@ func (c compiler) compile(n *avro.SchemaNode, path string) (*node, error) {
 	case "record":
 		return c.record(n, path)
 	case "array", "map":
-		k, of := array, n.Items
+		k, element := array, n.Items
 		if n.Type == "map" {
-			k, of = mapping, n.Values
+			k, element = mapping, n.Values
 		}
-		elem, err := c.compile(of, path)
+		elem, err := c.compile(element, path)
 		return &node{kind: k, elem: elem, path: path}, err
 	}
 	k, ok := scalars[n.Type]
@@ -103,7 +103,7 @@ func (c compiler) compile(n *avro.SchemaNode, path string) (*node, error) {
 
 var scalars = map[string]kind{"string": text, "long": long, "double": double, "boolean": boolean}
 
-// kindOf tells by their properties the strings that stand for other values.
+// kindOf returns the kind of a string, whose properties may say that it stands for another value.
 func kindOf(n *avro.SchemaNode, k kind) kind {
 	switch {
 	case n.Props["connect.name"] == "io.debezium.data.Json":
@@ -124,14 +124,14 @@ func (c compiler) record(n *avro.SchemaNode, path string) (*node, error) {
 	for i := range n.Fields {
 		f := &n.Fields[i]
 		member := memberOf(f)
-		of, err := c.compile(&f.Type, join(path, member))
-		if err == nil && !of.nullable {
-			err = fmt.Errorf("%s can't be null", of.path)
+		compiled, err := c.compile(&f.Type, join(path, member))
+		if err == nil && !compiled.nullable {
+			err = fmt.Errorf("%s can't be null", compiled.path)
 		}
 		if err != nil {
 			return nil, err
 		}
-		r.fields = append(r.fields, field{of, append(appendString(nil, member), ':')})
+		r.fields = append(r.fields, field{compiled, append(appendString(nil, member), ':')})
 		if open, extra := f.Props["open"].(bool); extra {
 			r.open, r.extra = open, i
 			continue
@@ -145,7 +145,7 @@ func (c compiler) record(n *avro.SchemaNode, path string) (*node, error) {
 	return r, nil
 }
 
-// memberOf returns the name of the JSON member that the field is of.
+// memberOf returns the name of the JSON member of a field.
 func memberOf(f *avro.SchemaField) string {
 	if name, ok := f.Props["json"].(string); ok {
 		return name

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// All objects of a real API server are written and read back, each by the schema of its resource, and the schemas lack nothing.
+// All objects of a real API server are written and read back, each by its resource's schema. The schemas lack nothing.
 func TestObjectsOfARealAPIServer(t *testing.T) {
 	config := servers.Kube(t).Config
 	api, err := discovery.Connect(config)

@@ -1,5 +1,5 @@
-// Package registry talks to a schema registry of Confluent's API (Confluent's own, Apicurio's, Karapace). It knows nothing of what
-// schemas say.
+// Package registry is a client of a schema registry with Confluent's API (Confluent's own, Apicurio's, Karapace). It knows
+// nothing of the content of schemas.
 package registry
 
 import (
@@ -17,26 +17,26 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 )
 
-// Options say where the registry is. Only URLs are required.
+// Options are the registry's address and credentials. Only URLs are required.
 type Options struct {
-	URLs         []string // one after another is tried
+	URLs         []string // tried one after another
 	Username     string
 	Password     string
-	PasswordFile string                      // replaces Password; read for each request, so that it may be renewed
-	TLS          func() (*tls.Config, error) // called for each connection, so that files may be renewed; nil: the system's authorities
+	PasswordFile string                      // replaces Password, and is read for each request, so that it may be renewed
+	TLS          func() (*tls.Config, error) // called for each connection, so that files may be renewed, or nil
 }
 
-// Registry is a client. It may be used by several goroutines.
+// Registry is a client. It is safe for concurrent use.
 type Registry struct {
 	client *sr.Client
 	urls   string
-	hide   *strings.Replacer // of what in the URLs may be a password: user and query
+	hide   *strings.Replacer // hides what may be a password in the URLs: user and query
 }
 
 // requestTimeout is how long to wait for an answer.
 const requestTimeout = 10 * time.Second
 
-// New makes a client. It does not connect.
+// New returns a client. It does not connect.
 func New(o Options) (*Registry, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.TLS != nil {
@@ -86,7 +86,7 @@ func (o *Options) logIn(r *http.Request) error {
 	return nil
 }
 
-// Latest returns a subject's latest schema; an empty text if it has none.
+// Latest returns a subject's latest schema. The text is empty if it has none.
 func (r *Registry) Latest(ctx context.Context, subject string) (id int, text string, err error) {
 	found, err := r.client.SchemaByVersion(ctx, subject, -1)
 	if statusOf(err) == http.StatusNotFound {
@@ -95,8 +95,8 @@ func (r *Registry) Latest(ctx context.Context, subject string) (id int, text str
 	return found.ID, found.Schema.Schema, r.error("read the latest schema of the subject "+subject, err)
 }
 
-// Register adds a version to a subject, and returns the id of its schema. A subject that has the schema already stays as it is, for
-// which the right to read it is enough.
+// Register adds a version to a subject, and returns the id of its schema. A subject that already has the schema is not changed.
+// Then the right to read it is enough.
 func (r *Registry) Register(ctx context.Context, subject, text string) (id int, err error) {
 	if found, err := r.client.LookupSchema(ctx, subject, sr.Schema{Schema: text}); err == nil {
 		return found.ID, nil
@@ -111,7 +111,7 @@ func (r *Registry) ByID(ctx context.Context, id int) (text string, err error) {
 	return found.Schema, r.error(fmt.Sprintf("read schema %d", id), err)
 }
 
-// Check tells whether the registry answers, and would accept the schema for the subject.
+// Check returns an error if the registry does not answer, or would refuse the schema for the subject.
 func (r *Registry) Check(ctx context.Context, subject, text string) error {
 	const op = "check the schema of the subject "
 	result, err := r.client.CheckCompatibility(ctx, subject, -1, sr.Schema{Schema: text})
@@ -126,18 +126,18 @@ func (r *Registry) Check(ctx context.Context, subject, text string) error {
 
 // Error is a request that failed.
 type Error struct {
-	Op, At string
-	Err    error
-	hide   *strings.Replacer
+	Op, Server string
+	Err        error
+	hide       *strings.Replacer
 }
 
 func (e *Error) Error() string {
-	return e.hide.Replace(fmt.Sprintf("%s in the schema registry %s: %v (%s)", e.Op, e.At, e.Err, e.hint()))
+	return e.hide.Replace(fmt.Sprintf("%s in the schema registry %s: %v (%s)", e.Op, e.Server, e.Err, e.hint()))
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Refused reports whether the registry answered and will give the same answer again, until somebody changes the registry.
+// Refused reports whether the registry answered, and will give the same answer until somebody changes the registry.
 func Refused(err error) bool {
 	switch statusOf(err) {
 	case http.StatusConflict, http.StatusUnprocessableEntity:
@@ -149,7 +149,7 @@ func Refused(err error) bool {
 // Answered reports whether the registry answered that the request is wrong.
 func Answered(err error) bool { return statusOf(err)/100 == 4 }
 
-// hint is what the user can do.
+// hint returns what the user can do.
 func (e *Error) hint() string {
 	switch status := statusOf(e.Err); {
 	case status == http.StatusConflict, status == http.StatusUnprocessableEntity:
@@ -174,7 +174,7 @@ func (r *Registry) error(op string, err error) error {
 	return &Error{op, r.urls, err, r.hide}
 }
 
-// statusOf is the HTTP status of an answer; 0 if there was none.
+// statusOf returns the HTTP status of an answer, or 0 if there was none.
 func statusOf(err error) int {
 	if answer, ok := errors.AsType[*sr.ResponseError](err); ok {
 		return answer.StatusCode

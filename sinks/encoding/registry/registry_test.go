@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 const (
 	one = `{"type":"record","name":"R","fields":[{"name":"a","type":["null","string"],"default":null}]}`
 	two = `{"type":"record","name":"R","fields":[{"name":"a","type":["null","string"],"default":null},{"name":"b","type":["null","long"],"default":null}]}`
-	// bad has a field without a default: it can't read what the others have written.
+	// bad has a field without a default, so it can't read what others have written.
 	bad = `{"type":"record","name":"R","fields":[{"name":"c","type":"string"}]}`
 )
 
@@ -91,7 +91,7 @@ func demand(t *testing.T, url, subject string) {
 	}
 }
 
-// What fails is named with the subject, and with what to do. The password file is read for each request.
+// Errors name the subject, and what to do. The password file is read for each request.
 func TestErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("old\n"), 0o600); err != nil {
@@ -128,7 +128,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A key in the registry's URL is in no error, whether the registry answers or not.
+// No error shows a key in the registry's URL, whether the registry answers or not.
 func TestAKeyInTheURLIsNotShown(t *testing.T) {
 	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("apikey") != "s3cr3t/+" {

@@ -14,18 +14,18 @@ import (
 type right string
 
 const (
-	toDescribe right = "Describe" // which the others imply: if it is missing, all are
+	toDescribe right = "Describe" // the other rights imply it: if it is missing, all are
 	toCreate   right = "Create"
 	toRead     right = "Read"
 	toWrite    right = "Write"
 )
 
-// grant is the command that grants rights on all topics, or transactional ids, that begin so.
+// grant returns the command that grants rights on all topics, or transactional ids, with a prefix.
 func grant(c *settings.Config, kind, prefix string, need ...right) string {
 	return grantOn(c, kind, prefix, need...) + " --resource-pattern-type prefixed"
 }
 
-// grantOn is the command that grants rights on one resource.
+// grantOn returns the command that grants rights on one resource.
 func grantOn(c *settings.Config, kind, name string, need ...right) string {
 	return command(c, kind+" '"+name+"'", need...)
 }
@@ -35,14 +35,15 @@ func command(c *settings.Config, resource string, need ...right) string {
 		c.Brokers[0], cmp.Or(c.SASL.Username, "NAME"), join(need, " --operation "), resource)
 }
 
-// missing says which rights an error of authorization is about, with the command that grants them; it is empty for other errors.
+// missing returns the rights that an authorization error is about, with the command that grants them. It returns "" for other
+// errors.
 func missing(c *settings.Config, readOnly bool, code kafka.Error) string {
 	topics := []right{toRead, toWrite, toCreate}
 	if readOnly {
 		topics = []right{toRead}
 	}
 	switch code {
-	case kafka.ClusterAuthorizationFailed: // only brokers before 2.8 ask for it (KIP-679)
+	case kafka.ClusterAuthorizationFailed: // only brokers before 2.8 demand it (KIP-679)
 		return "grant IdempotentWrite on the cluster: " + command(c, "--cluster", "IdempotentWrite")
 	case kafka.TopicAuthorizationFailed:
 		return fmt.Sprintf("grant %s on the topics %s.*; exporter check names what is missing: %s", join(topics, ", "), c.TopicPrefix,
@@ -54,10 +55,10 @@ func missing(c *settings.Config, readOnly bool, code kafka.Error) string {
 	return ""
 }
 
-func join(rights []right, between string) string {
+func join(rights []right, separator string) string {
 	var texts []string
 	for _, r := range rights {
 		texts = append(texts, string(r))
 	}
-	return strings.Join(texts, between)
+	return strings.Join(texts, separator)
 }

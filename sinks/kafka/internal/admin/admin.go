@@ -1,6 +1,6 @@
-// Package admin looks after the topics of a log: how they are created and how long they keep what, which rights are missing and
-// how to grant them, whether an export can work, and the offsets of consumer groups. It knows the names of topics, and nothing of
-// records.
+// Package admin manages the topics of a log: how they are created, and their retention. It also finds missing rights and how to
+// grant them, manages the offsets of consumer groups, and checks whether an export can work. It knows the names of topics, and
+// nothing of records.
 package admin
 
 import (
@@ -17,7 +17,7 @@ type Admin struct {
 	topics    *Topics
 }
 
-// New does not connect.
+// New returns the administration. It does not connect.
 func New(cfg *settings.Config, c *cluster.Client, e encoding.Set, t *Topics) *Admin {
 	return &Admin{cfg, c, e, t}
 }

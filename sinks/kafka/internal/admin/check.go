@@ -25,9 +25,9 @@ import (
 	"kubecdc/sinks/kafka/internal/settings"
 )
 
-// Check tries everything that an export of the resources needs, restarts included: to describe, read and write each topic that
-// exists, to create each that does not, and a transaction, which it aborts. It creates nothing and writes no record. (An aborted
-// transaction leaves a marker in each partition, which consumers do not see.) The error lists all that is wrong.
+// Check tries all that an export of the resources needs, restarts included. It describes, reads and writes each existing topic,
+// creates each missing one, and begins a transaction, which it aborts. These requests create nothing and write no record. (An
+// aborted transaction leaves a marker in each partition, which consumers do not see.) Its error lists all that is wrong.
 func (a *Admin) Check(ctx context.Context, resources []change.Resource) (r sinks.Report, err error) {
 	c := &checking{Admin: a, denied: map[right][]string{}}
 	names := []string{change.ControlTopic(a.cfg.TopicPrefix), change.DeadLetterTopic(a.cfg.TopicPrefix)}
@@ -86,7 +86,7 @@ type checking struct {
 
 type existingTopic struct {
 	name     string
-	replicas int // of the partition that has the fewest
+	replicas int // replicas in the partition with the fewest
 }
 
 func names(topics []existingTopic) (all []string) {
@@ -96,15 +96,15 @@ func names(topics []existingTopic) (all []string) {
 	return all
 }
 
-// The rights in TopicAuthorizedOperations (KIP-430), which brokers send for topics that do not exist too.
+// These are rights in TopicAuthorizedOperations (KIP-430), which brokers also send for topics that do not exist.
 const (
 	notSent  = math.MinInt32
 	readBit  = 1 << 3
 	writeBit = 1 << 4
 )
 
-// note notes an error about a topic: a missing right, or something else.
-func (c *checking) note(r right, topic, op string, err error) {
+// addError records an error about a topic: a missing right, or something else.
+func (c *checking) addError(r right, topic, op string, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
@@ -114,7 +114,7 @@ func (c *checking) note(r right, topic, op string, err error) {
 	}
 }
 
-// version finds out whether the brokers are too old: the transactions that the sink makes need AddPartitionsToTxn in version 3.
+// version checks that the brokers are new enough: the sink's transactions need AddPartitionsToTxn in version 3.
 func (c *checking) version(ctx context.Context) error {
 	m, err := c.client.RoundTrip(ctx, &apiversions.Request{})
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *checking) version(ctx context.Context) error {
 	return nil
 }
 
-// protocol finds out how transactions are made.
+// protocol finds out which protocol transactions use.
 func (c *checking) protocol(ctx context.Context) error {
 	if c.cfg.Delivery != settings.ExactlyOnce {
 		return nil
@@ -164,10 +164,10 @@ func (c *checking) describe(ctx context.Context, names []string) error {
 	for _, t := range topics {
 		err := cluster.CodeError(t.ErrorCode)
 		if errors.Is(err, kafka.UnknownTopicOrPartition) {
-			c.noteMissing(*t.Topic, t.AuthorizedOperations)
+			c.addMissing(*t.Topic, t.AuthorizedOperations)
 			continue
 		}
-		c.note(toDescribe, *t.Topic, "describe", err)
+		c.addError(toDescribe, *t.Topic, "describe", err)
 		if err != nil || len(t.Partitions) == 0 {
 			continue
 		}
@@ -180,8 +180,8 @@ func (c *checking) describe(ctx context.Context, names []string) error {
 	return nil
 }
 
-// noteMissing notes a topic that does not exist, and whether it could be read and written to.
-func (c *checking) noteMissing(topic string, rights int32) {
+// addMissing records a topic that does not exist, and whether it could be read and written.
+func (c *checking) addMissing(topic string, rights int32) {
 	c.missing = append(c.missing, topic)
 	if rights == notSent {
 		return
@@ -210,25 +210,25 @@ func (c *checking) make(ctx context.Context) error {
 	})
 	for _, t := range answers {
 		if err := cluster.CodeError(t.ErrorCode); !errors.Is(err, kafka.TopicAlreadyExists) {
-			c.note(toCreate, t.Name, "create", cluster.WithText(err, t.ErrorMessage))
+			c.addError(toCreate, t.Name, "create", cluster.WithText(err, t.ErrorMessage))
 		}
 	}
 	return err
 }
 
-// read fetches from each topic, beyond its end.
+// read fetches from each topic, after its end.
 func (c *checking) read(ctx context.Context) error {
 	for _, t := range c.existing {
 		err := consumer.Readable(ctx, c.client, t.name)
 		if ctx.Err() != nil {
 			return err
 		}
-		c.note(toRead, t.name, "read", err)
+		c.addError(toRead, t.name, "read", err)
 	}
 	return nil
 }
 
-// write adds the topics to a transaction and aborts it. If some may not be written to, it tries again without them.
+// write adds the topics to a transaction and aborts it. If some can't be written, it tries again without them.
 func (c *checking) write(ctx context.Context) error {
 	who := "check-" + rand.Text()[:8] // so that checks of several replicas do not fence each other
 	left := slices.Clone(c.existing)
@@ -254,10 +254,10 @@ func (c *checking) write(ctx context.Context) error {
 
 const compressionType = "compression.type"
 
-// leastBatch is more than the stub of an object with the longest names takes.
+// leastBatch is more than the size of the stub of an object with the longest names, in bytes.
 const leastBatch = 4 << 10
 
-// limits reads the settings of the topics that exist.
+// limits reads the settings of the existing topics.
 func (c *checking) limits(ctx context.Context, resources int) error {
 	if len(c.existing) == 0 {
 		return nil
@@ -279,7 +279,7 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 	return nil
 }
 
-// suits compares the settings of a topic with what is written to it.
+// suits compares a topic's settings with what is written to it.
 func (c *checking) suits(t existingTopic, has map[string]string, resources int) {
 	mend := func(setting string) string {
 		return ":\n" + (&difference{topic: t.name, add: setting}).command(c.cfg.Brokers)
@@ -330,7 +330,7 @@ func (c *checking) missingRights() (errs []error) {
 	return errs
 }
 
-// list names the first few, and says how many more there are.
+// list returns the first few names, and how many more there are.
 func list(names []string) string {
 	const most = 5
 	slices.Sort(names)

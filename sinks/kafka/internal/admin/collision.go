@@ -8,18 +8,19 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// longerPrefix returns the prefix, of those that begin with this one, whose log a topic belongs to. Each prefix in use has a control topic.
+// longerPrefix returns the prefix of the log that a topic belongs to, if that prefix begins with this one. Each prefix in use has
+// a control topic.
 func longerPrefix(prefix, topic string, all []string) string {
 	for _, other := range all {
-		longer, is := strings.CutSuffix(other, ".control")
-		if is && strings.HasPrefix(longer, prefix+".") && strings.HasPrefix(topic, longer+".") {
+		longer, isControl := strings.CutSuffix(other, ".control")
+		if isControl && strings.HasPrefix(longer, prefix+".") && strings.HasPrefix(topic, longer+".") {
 			return longer
 		}
 	}
 	return ""
 }
 
-// collides returns an error if a topic belongs to the log of a longer prefix: the changes of two logs would be in one topic.
+// collides returns an error if a topic belongs to the log of a longer prefix, since one topic would have the changes of two logs.
 func (t *Topics) collides(ctx context.Context, name string) error {
 	all, err := t.names(ctx)
 	if err != nil {
@@ -33,7 +34,7 @@ func (t *Topics) collides(ctx context.Context, name string) error {
 		Hint: "set KUBECDC_KAFKA_TOPIC_PREFIX to a prefix that no other one begins with"}
 }
 
-// names returns the names of all topics, as they were when the first topic was prepared.
+// names returns the names of all topics, as of when the first topic was prepared.
 func (t *Topics) names(ctx context.Context) (all []string, err error) {
 	t.mu.Lock()
 	all = t.all

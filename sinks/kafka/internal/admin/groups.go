@@ -12,10 +12,10 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// Group is what is known of a consumer group.
+// Group is the state of a consumer group.
 type Group struct {
 	Members []string
-	Offsets change.Offsets // committed, of all topics
+	Offsets change.Offsets // committed offsets in all topics
 }
 
 // Group reads the members and the committed offsets of a consumer group. A group that does not exist has neither.
@@ -34,8 +34,8 @@ func (a *Admin) denied(group string, err error) error {
 	return err
 }
 
-// Bounds gives the first offset of every partition of the topics, and the one after the last. A topic that does not exist is left
-// out.
+// Bounds returns the first offset of every partition of the topics, and the offset after the last. It leaves out topics that do
+// not exist.
 func (a *Admin) Bounds(ctx context.Context, topics []string) (starts, ends change.Offsets, err error) {
 	starts, ends = change.Offsets{}, change.Offsets{}
 	for _, topic := range topics {
@@ -53,7 +53,7 @@ func (a *Admin) Bounds(ctx context.Context, topics []string) (starts, ends chang
 // GroupBusyError means that a consumer group has members, which would overwrite its offsets.
 type GroupBusyError struct {
 	Group   string
-	Members []string // empty: the broker does not say
+	Members []string // empty: the broker does not list them
 }
 
 func (e *GroupBusyError) Error() string {
@@ -64,7 +64,7 @@ func (e *GroupBusyError) Error() string {
 	return fmt.Sprintf("consumer group %s has %s; stop them first: their own commits would replace the new offsets", e.Group, members)
 }
 
-// CommitGroup commits offsets for a consumer group; *GroupBusyError while it has members.
+// CommitGroup commits offsets for a consumer group. It returns *GroupBusyError while the group has members.
 func (a *Admin) CommitGroup(ctx context.Context, name string, offsets change.Offsets) error {
 	members, err := a.client.GroupMembers(ctx, name)
 	if err != nil {

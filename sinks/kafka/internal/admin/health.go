@@ -11,13 +11,13 @@ import (
 )
 
 // Ping tests whether a broker can be reached and accepts the login. It does not wait for a broker that is down, and writes
-// nothing. Missing rights are reported by Check.
+// nothing. Check reports missing rights.
 func (a *Admin) Ping(ctx context.Context) error {
 	_, err := a.client.Leaders(ctx, change.ControlTopic(a.cfg.TopicPrefix))
 	if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) && !errors.Is(err, kafka.TopicAuthorizationFailed) {
 		return a.client.NewError(fmt.Sprintf("reach Kafka at %v (KUBECDC_KAFKA_BROKERS)", a.cfg.Brokers), err)
 	}
-	// The first use ever creates the coordinator's own topic, which takes a moment.
+	// The first call in a cluster creates the coordinator's own topic, which takes a moment.
 	id := a.cfg.TransactionalID(a.cfg.ClusterUID, 0)
 	err = a.client.Try(ctx, "find the coordinator of "+id, func(ctx context.Context) error {
 		_, err := a.client.Coordinator(ctx, id)
@@ -29,7 +29,7 @@ func (a *Admin) Ping(ctx context.Context) error {
 	return err
 }
 
-// Probe asks every broker that the cluster names for an answer, without a retry.
+// Probe sends a request to every broker that the cluster names, without a retry.
 func (a *Admin) Probe(ctx context.Context) error {
 	if err := a.client.PingAll(ctx); err != nil {
 		return a.client.NewError(fmt.Sprintf("get an answer from every broker of Kafka at %v", a.cfg.Brokers), err)
@@ -37,8 +37,8 @@ func (a *Admin) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Identity is the Kafka cluster's own id, whichever brokers were named, and the topics' prefix. It waits until a broker
-// can be asked.
+// Identity returns the Kafka cluster's own id, whichever brokers were named, and the topics' prefix. It waits until a broker
+// answers.
 func (a *Admin) Identity(ctx context.Context) (identity string, err error) {
 	err = a.client.Try(ctx, "ask which Kafka cluster it is", func(ctx context.Context) error {
 		id, err := a.client.ID(ctx)

@@ -19,7 +19,7 @@ const (
 	expiredHint = "the broker has forgotten the producer, after transactional.id.expiration.ms or a loss of data: a new one is created"
 )
 
-// hints has what the user can do about a broker's error.
+// hints are what the user can do about a broker's error.
 var hints = map[kafka.Error]string{
 	kafka.SASLAuthenticationFailed:     "check KUBECDC_KAFKA_SASL_USERNAME and its password, or what the broker demands of a token: issuer, audience, scope, and that it has not expired",
 	kafka.UnsupportedSASLMechanism:     "check KUBECDC_KAFKA_SASL_MECHANISM: the broker's listener has not enabled it",
@@ -51,17 +51,17 @@ var hints = map[kafka.Error]string{
 		"message.timestamp.type=LogAppendTime, or raise its message.timestamp.before.max.ms",
 }
 
-// isTimeout reports a connection on which nothing came in time. It was made, so TLS and login are in order; a broker that throttles
-// a client by a quota reads nothing of its connection meanwhile.
+// isTimeout reports whether a connection got no data in time. It was made, so TLS and login work. A broker that throttles a
+// client by a quota reads nothing from its connection meanwhile.
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
 }
 
-// HintTooLarge is what the user can do about a record that a topic does not accept.
+// HintTooLarge is what the user can do about a record that a topic refuses.
 const HintTooLarge = "raise max.message.bytes of the topic"
 
-// Hint is what the user can do about an error. readOnly: the right to read is all that is needed.
+// Hint returns what the user can do about an error. With readOnly only the right to read is needed.
 func Hint(c *settings.Config, readOnly bool, err error) string {
 	if code, ok := errors.AsType[kafka.Error](err); ok {
 		return cmp.Or(missing(c, readOnly, code), hints[code])

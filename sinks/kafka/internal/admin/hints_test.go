@@ -11,7 +11,7 @@ import (
 	"kubecdc/sinks/kafka/internal/settings"
 )
 
-// A broker that throttles a client does not read its connection: what the client sees is a timeout, and no fault of TLS or login.
+// A broker that throttles a client does not read its connection. The client sees a timeout, which is not a TLS or login problem.
 func TestAThrottledClientIsNotSentToTLS(t *testing.T) {
 	muted, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 const (
 	historySetting  = "KUBECDC_KAFKA_HISTORY"
 	expiringSetting = "KUBECDC_KAFKA_EXPIRING_TOPICS"
-	// tombstoneRetention is for consumers that read from the start: they must reach a tombstone before it is removed.
+	// tombstoneRetention is for consumers that read from the start, which must reach a tombstone before it is removed.
 	tombstoneRetention = 24 * time.Hour
 
-	// The settings of topics that say how long they keep what.
+	// These are the settings of topics about retention.
 
 	CleanupPolicy   = "cleanup.policy"
 	RetentionTime   = "retention.ms"
@@ -31,15 +31,15 @@ const (
 	deleteRetention = "delete.retention.ms"
 )
 
-// topicPlan is how a topic is created if there is none.
+// topicPlan is how a missing topic is created.
 type topicPlan struct {
 	partitions int // 0: Config.Partitions
 	config     map[string]string
 }
 
-// dataTopic keeps every change for the time of the history. After that the topic is compacted: the last state of every live
-// object stays for ever, for consumers that start late and for the rebuild of a lost checkpoint. The policy has delete too,
-// without limits of time and size, so that an operator can delete records: Kafka refuses that for a topic that is only compacted.
+// dataTopic retains every change for the time of the history. After that the topic is compacted, so each live object's last state
+// remains for ever. Consumers that start late, and the rebuild of a lost checkpoint, need it. The policy also has delete, without
+// limits of time and size, so that an operator can delete records. Kafka refuses that for a topic that is only compacted.
 func dataTopic(history time.Duration) topicPlan {
 	if history == sinks.Forever {
 		return topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: "-1", RetentionBytes: "-1"}}
@@ -48,21 +48,21 @@ func dataTopic(history time.Duration) topicPlan {
 		CompactionLag: millis(history), deleteRetention: millis(tombstoneRetention)}}
 }
 
-// controlTopic has one partition, so that its order is that of the log; a slot writes only a few records per batch. An existing
-// topic may have more partitions: their number stays (Config.Pin), and each slot has one of them. It is not compacted, since
-// every batch record counts. It keeps them for as long as the data topics keep every change, and for a week at least, since an
-// owner reads them that starts after an outage.
+// controlTopic has one partition, so that its order is the order of the log. A slot writes only a few records per batch. An
+// existing topic may have more partitions. Their number does not change (Config.Pin), and each slot uses one. The topic is not
+// compacted, since every batch record counts. It retains records as long as data topics retain every change, and for at least a
+// week. An owner that starts after an outage reads them.
 func controlTopic(history time.Duration) topicPlan {
 	return topicPlan{1, map[string]string{CleanupPolicy: "delete", RetentionTime: millis(max(history, settings.Week)), RetentionBytes: "-1"}}
 }
 
-// historyTopic keeps snapshots on demand, or audit records, for the time of the history. It is not compacted: nothing there says that an
-// object of an earlier snapshot was deleted, and each request for an object counts.
+// historyTopic retains snapshots on demand, or audit records, for the time of the history. It is not compacted. Otherwise it
+// would not show that an object of an earlier snapshot was deleted, and each request for an object counts.
 func historyTopic(history time.Duration) topicPlan {
 	return topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: millis(history), RetentionBytes: "-1"}}
 }
 
-// deadLetterTopic keeps its records until an operator sets a limit: they are in no other topic.
+// deadLetterTopic retains its records until an operator sets a limit, since they are in no other topic.
 var deadLetterTopic = topicPlan{config: map[string]string{CleanupPolicy: "delete", RetentionTime: "-1", RetentionBytes: "-1"}}
 
 func millis(d time.Duration) string {
@@ -72,16 +72,16 @@ func millis(d time.Duration) string {
 	return strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-// difference says how the retention of an existing topic differs from the plan. The sink never changes it: it may be intended, a
-// tool may change it back, and records that are deleted can't be restored.
+// difference is how the retention of an existing topic differs from the plan. The sink never changes it. It may be intended, a
+// tool may change it back, and deleted records can't be restored.
 type difference struct {
 	topic      string
-	has, asked string // the settings that differ
-	add        string // these, as kafka-configs.sh takes them
+	has, asked string // the differing settings
+	add        string // the wanted settings for kafka-configs.sh
 }
 
 func (p *topicPlan) differs(topic string, has map[string]string) *difference {
-	if has[CleanupPolicy] == "" { // the settings may not be read
+	if has[CleanupPolicy] == "" { // there is no right to read the settings
 		return nil
 	}
 	was, asked := effective(has), effective(p.config)
@@ -102,7 +102,7 @@ func (p *topicPlan) differs(topic string, has map[string]string) *difference {
 	return &difference{topic, strings.Join(h, " "), strings.Join(a, " "), strings.Join(add, ",")}
 }
 
-// effective are the settings of a topic that have an effect: a limit of time or size has none without the policy delete.
+// effective returns the settings of a topic that have an effect. A limit of time or size has none without the policy delete.
 func effective(config map[string]string) map[string]string {
 	e := map[string]string{CleanupPolicy: "delete", RetentionTime: config[RetentionTime], RetentionBytes: config[RetentionBytes]}
 	if !strings.Contains(config[CleanupPolicy], "compact") {
@@ -115,8 +115,8 @@ func effective(config map[string]string) map[string]string {
 	return e
 }
 
-// expires returns an error if Kafka may remove records of a data topic that no later record replaces: the log would lose objects that live.
-// A topic whose settings may not be read passes.
+// expires returns an error if Kafka may remove records of a data topic that no later record replaces. The log would then lose
+// live objects. It returns nil for a topic whose settings can't be read.
 func (t *Topics) expires(name string, plan *topicPlan, has map[string]string) error {
 	if plan != &t.data || t.cfg.Expiring || has[CleanupPolicy] == "" {
 		return nil
@@ -140,7 +140,7 @@ func (d *difference) command(brokers []string) string {
 		strings.Join(brokers, ","), d.topic, d.add)
 }
 
-// Retention describes each topic of the prefix whose retention is not as configured.
+// Retention describes each topic of the prefix with another retention than configured.
 func (a *Admin) Retention(ctx context.Context) (differences []string, err error) {
 	names, err := a.client.Topics(ctx)
 	if err != nil {
@@ -163,12 +163,12 @@ func (a *Admin) Retention(ctx context.Context) (differences []string, err error)
 	return differences, nil
 }
 
-// isOf reports whether a topic is of the prefix, and not of a longer one.
+// isOf reports whether a topic has the prefix, and not a longer one that is in use.
 func isOf(prefix, name string, all []string) bool {
 	return strings.HasPrefix(name, prefix+".") && longerPrefix(prefix, name, all) == ""
 }
 
-// readConfigs reads the settings of topics that a plan has. Where one may not be read, the error is
+// readConfigs reads the settings of topics that a plan has. If it has no right to read a topic's, the error is
 // kafka.TopicAuthorizationFailed.
 func readConfigs(ctx context.Context, c *cluster.Client, topics ...string) (map[string]map[string]string, error) {
 	all, unread, err := c.TopicConfigs(ctx, topics, MaxMessageBytes, CleanupPolicy, RetentionTime, RetentionBytes, CompactionLag,

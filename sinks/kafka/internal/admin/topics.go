@@ -23,7 +23,7 @@ import (
 // MaxMessageBytes is the setting of topics that limits record batches.
 const MaxMessageBytes = "max.message.bytes"
 
-// request asks for a topic as planned.
+// request returns the request that creates a topic as planned.
 func (p *topicPlan) request(name string, cfg *settings.Config) createtopics.RequestTopic {
 	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(cmp.Or(p.partitions, cfg.Partitions))}
 	config := maps.Clone(p.config)
@@ -34,7 +34,7 @@ func (p *topicPlan) request(name string, cfg *settings.Config) createtopics.Requ
 	return t
 }
 
-// Topics creates topics on demand and caches what is known of them.
+// Topics creates topics on demand, and caches their properties.
 type Topics struct {
 	cfg           *settings.Config
 	client        *cluster.Client
@@ -43,7 +43,7 @@ type Topics struct {
 	mu     sync.Mutex
 	known  map[string]topicInfo
 	all    []string          // the names of all topics
-	warned map[string]string // the retention that was warned of, by topic
+	warned map[string]string // warnings about retention so far, by topic
 }
 
 // topicInfo is what a writer must know of a topic.
@@ -52,7 +52,7 @@ type topicInfo struct {
 	maxBatch   int // largest record batch in bytes
 }
 
-// NewTopics does not connect.
+// NewTopics returns an empty cache. It does not connect.
 func NewTopics(cfg *settings.Config, c *cluster.Client) *Topics {
 	t := &Topics{cfg: cfg, client: c, data: dataTopic(cfg.History), control: controlTopic(cfg.History),
 		known: map[string]topicInfo{}, warned: map[string]string{}}
@@ -63,7 +63,7 @@ func NewTopics(cfg *settings.Config, c *cluster.Client) *Topics {
 // DataSettings are the settings with which data topics are created.
 func (t *Topics) DataSettings() map[string]string { return t.data.config }
 
-// plan is how a topic of this name is created.
+// plan returns how a topic with this name is created.
 func (t *Topics) plan(name string) *topicPlan {
 	switch prefix := t.cfg.TopicPrefix; {
 	case name == change.ControlTopic(prefix):
@@ -77,7 +77,7 @@ func (t *Topics) plan(name string) *topicPlan {
 	return &t.data
 }
 
-// Topic returns a topic to write to, of those that a writer knows, or as it is now: created as planned if there is none.
+// Topic returns a topic to write to: the known one, or else the present one, which it creates as planned if it is missing.
 func (t *Topics) Topic(ctx context.Context, known map[string]*producer.Topic, name string) (*producer.Topic, error) {
 	if known[name] == nil {
 		info, err := t.ensure(ctx, name)
@@ -96,7 +96,7 @@ func (t *Topics) ensure(ctx context.Context, name string) (info topicInfo, err e
 	if err := t.collides(ctx, name); err != nil {
 		return info, err
 	}
-	plan, found, created := t.plan(name), 0, false // several slots may do this at the same time: the broker creates the topic once
+	plan, found, created := t.plan(name), 0, false // several slots may do this at once, and the broker creates the topic once
 	err = t.client.Try(ctx, "prepare topic "+name, func(ctx context.Context) error {
 		n, made, err := t.ready(ctx, name, plan)
 		found, created = n, created || made
@@ -120,15 +120,15 @@ func (t *Topics) ensure(ctx context.Context, name string) (info topicInfo, err e
 	return info, nil
 }
 
-// pin returns how many of a topic's partitions are written to. It stays the same when partitions are added, since a key must
-// stay on its partition.
+// pin returns how many of a topic's partitions are used. Added partitions do not change it, since a key must remain on its
+// partition.
 func (t *Topics) pin(ctx context.Context, name string, found int, created bool) (int, error) {
 	use, err := t.cfg.Pin(ctx, name, found, created)
 	if err != nil {
 		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
 	}
 	if use != found {
-		t.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay on one partition",
+		t.cfg.Logger.Warn("partitions were added to a topic: they remain empty, since an object's changes must remain on one partition",
 			"topic", name, "partitions", found, "written to", use,
 			"hint", "to use them, start with a new topic prefix and a new checkpoint")
 	}
@@ -142,7 +142,7 @@ func (t *Topics) get(name string) (topicInfo, bool) {
 	return info, ok
 }
 
-// Forget removes topics from the cache; all, if none are named.
+// Forget removes topics from the cache, or all topics if none are named.
 func (t *Topics) Forget(names ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,8 +155,8 @@ func (t *Topics) Forget(names ...string) {
 	}
 }
 
-// TryTransaction adds topics to a transaction of its own, and aborts it. Its transactional id is not a slot's, which would fence the
-// slot's owner.
+// TryTransaction adds topics to a separate transaction, and aborts it. Its transactional id is not a slot's, since that would
+// fence the slot's owner.
 func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...string) error {
 	p, err := t.tryProducer(ctx, who, min(t.cfg.TransactionTimeout, tryTimeout))
 	if err != nil {
@@ -172,7 +172,7 @@ func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...strin
 	return p.End(ctx, false)
 }
 
-// TryTimeout finds out whether the brokers grant the timeout of transactions.
+// TryTimeout returns an error if the brokers do not grant the timeout of transactions.
 func (t *Topics) TryTimeout(ctx context.Context, who string) error {
 	_, err := t.tryProducer(ctx, who, t.cfg.TransactionTimeout)
 	return err
@@ -183,7 +183,7 @@ func (t *Topics) tryProducer(ctx context.Context, who string, timeout time.Durat
 		TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who, Timeout: timeout, Protocol1: true})
 }
 
-// tryTimeout ends the transaction of a process that was killed meanwhile.
+// tryTimeout is when the coordinator ends the transaction of a process that was killed meanwhile.
 const tryTimeout = 10 * time.Second
 
 // ready returns the number of partitions once each has a leader, and whether it has created the topic.
@@ -209,7 +209,7 @@ func (t *Topics) ready(ctx context.Context, name string, plan *topicPlan) (n int
 	return len(leaders), made, nil
 }
 
-// create creates a topic. made is false if it exists: another slot has just created it, or a broker did not know it.
+// create creates a topic. It returns false if the topic exists: another slot has just created it, or a broker did not know it.
 func (t *Topics) create(ctx context.Context, name string, plan *topicPlan) (made bool, err error) {
 	res, err := t.client.CreateTopics(ctx, false, plan.request(name, t.cfg))
 	if err == nil && len(res) > 0 {
@@ -233,9 +233,9 @@ func (t *Topics) Limit(ctx context.Context, name string) (int, error) {
 	return limit, err
 }
 
-// settings reads a topic's settings and returns the limit of its record batches: the topic's or the configured one, whichever is
-// smaller. It is no error if DescribeConfigs is not allowed: the limit can be learned from refused batches. Other errors are
-// retried, since records above a limit that was only guessed would go to the dead-letter topic.
+// settings reads a topic's settings. It returns the limit of its record batches: the topic's or the configured one, whichever is
+// smaller. Without the right to DescribeConfigs it returns no error, since the limit can be learned from refused batches. It
+// retries other errors, since records above a wrongly guessed limit would go to the dead-letter topic.
 func (t *Topics) settings(ctx context.Context, name string, plan *topicPlan) (limit int, err error) {
 	var has map[string]string
 	err = t.client.Try(ctx, "read the configuration of "+name, func(ctx context.Context) error {

@@ -13,13 +13,13 @@ import (
 	"kubecdc/internal/slab"
 )
 
-// BrokerRequest is a request to one broker, in a version of the caller's choice. kmsg encodes it, and kafka-go's connection to the
-// broker carries it. The answer is a BrokerAnswer.
+// BrokerRequest is a request to one broker, in a version that the caller chooses. kmsg encodes it, and kafka-go's connection to
+// the broker transports it. The answer is a BrokerAnswer.
 type BrokerRequest struct {
 	kmsg.Request
 	To       int32 // broker id, or anyBroker
 	ClientID string
-	// Transactional: it is sent only over a connection whose broker makes transactions by protocol 2; others get
+	// Transactional requests are only sent over connections whose broker makes transactions by protocol 2. Otherwise the error is
 	// ErrOlderTransactions.
 	Transactional bool
 }
@@ -27,15 +27,15 @@ type BrokerRequest struct {
 // BrokerAnswer is the answer to a BrokerRequest.
 type BrokerAnswer struct{ kmsg.Response }
 
-// ApiKey is of protocol.Message.
+// ApiKey implements protocol.Message.
 func (r *BrokerRequest) ApiKey() protocol.ApiKey { return protocol.ApiKey(r.Key()) }
 
-// ApiKey is of protocol.Message.
+// ApiKey implements protocol.Message.
 func (a BrokerAnswer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
 
 const anyBroker = -1
 
-// Broker is of protocol.BrokerMessage.
+// Broker implements protocol.BrokerMessage.
 func (r *BrokerRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
 	if r.To == anyBroker {
 		return protocol.Broker{ID: anyBroker}, nil
@@ -46,7 +46,7 @@ func (r *BrokerRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
 	return protocol.Broker{}, fmt.Errorf("broker %d is not in the cluster", r.To)
 }
 
-// Required is of protocol.RawExchanger, as RawExchange is.
+// Required implements protocol.RawExchanger, like RawExchange.
 func (r *BrokerRequest) Required(map[protocol.ApiKey]int16) bool { return true }
 
 // RawExchange sends the request and reads the answer.
@@ -60,7 +60,8 @@ func (r *BrokerRequest) RawExchange(conn io.ReadWriter) (protocol.Message, error
 	return BrokerAnswer{answer}, err
 }
 
-// exchange sends a request in one write, and reads its answer. A connection has one request at a time, so all have the same number.
+// exchange sends a request in one write, and reads its answer. A connection has one request at a time, so all have the same
+// number.
 func exchange(conn io.ReadWriter, clientID string, req kmsg.Request) (kmsg.Response, error) {
 	s := slab.New(roomFor(req))
 	defer s.Release()
@@ -83,7 +84,8 @@ func exchange(conn io.ReadWriter, clientID string, req kmsg.Request) (kmsg.Respo
 	return decode(req, text[4:])
 }
 
-// roomFor is more than a request with records takes: they may have several MB, which would be copied again and again while it grows.
+// roomFor returns more bytes than a request with records needs. Records may have several MB, which would be copied again and
+// again while the buffer grows.
 func roomFor(req kmsg.Request) (size int) {
 	if p, ok := req.(*kmsg.ProduceRequest); ok {
 		for _, t := range p.Topics {
@@ -95,7 +97,7 @@ func roomFor(req kmsg.Request) (size int) {
 	return size
 }
 
-// maxAnswer bounds the answers to such requests: they have no records.
+// maxAnswer bounds the answers to such requests, which have no records.
 const maxAnswer = 16 << 20
 
 // decode parses an answer after its number. ApiVersions has the old header in all versions, and an old broker answers it in
@@ -118,11 +120,11 @@ func decode(req kmsg.Request, text []byte) (kmsg.Response, error) {
 	return res, nil
 }
 
-// ErrOlderTransactions ends a session that makes transactions by protocol 2, once a broker does not, or no longer: the next one
-// asks all brokers again.
+// ErrOlderTransactions ends a session that makes transactions by protocol 2 once a broker does not. The next session asks all
+// brokers again.
 var ErrOlderTransactions = errors.New("transactions by protocol 2 (KIP-890) are not made any more")
 
-// What a broker must have for protocol 2.
+// These are what a broker must have for protocol 2.
 const (
 	TransactionalProduce = 12
 	TransactionalEnd     = 5
@@ -130,14 +132,14 @@ const (
 	transactionLevel     = 2
 )
 
-// apiVersions asks a broker for its versions and for the features that the cluster has agreed on (KIP-584).
+// apiVersions returns the request for a broker's versions, and for the features that the cluster has agreed on (KIP-584).
 func apiVersions() *kmsg.ApiVersionsRequest {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.Version, req.ClientSoftwareName, req.ClientSoftwareVersion = 3, "kubecdc", "1"
 	return req
 }
 
-// lacksProtocol2 says why a broker does not make transactions by protocol 2; empty: it does.
+// lacksProtocol2 returns why a broker does not make transactions by protocol 2, or "" if it does.
 func lacksProtocol2(v *kmsg.ApiVersionsResponse) string {
 	max := map[int16]int16{}
 	for _, k := range v.ApiKeys {

@@ -1,9 +1,9 @@
-// Package cluster sends requests to a Kafka cluster over kafka-go's connections, and repeats them until their outcome is known:
-// kafka-go gives each error to its caller. It decides by error code which errors are retried (errors.go), after the tables of the
-// protocol guide (https://kafka.apache.org/protocol#protocol_error_codes). What kafka-go answers from its own view of the cluster
-// is asked of a broker where the difference matters (metadata.go, deleted.go).
+// Package cluster sends requests to a Kafka cluster over kafka-go's connections, and repeats them until their outcome is known.
+// kafka-go itself returns each error to its caller. The error code decides whether an error is retried (errors.go), by the tables
+// of the protocol guide (https://kafka.apache.org/protocol#protocol_error_codes). kafka-go answers some requests from its own
+// view of the cluster. If that matters, the package asks a broker (metadata.go, deleted.go).
 //
-// It knows nothing of what the topics hold. Every request that it repeats must be idempotent.
+// It knows nothing of the content of topics. Every request that it repeats must be idempotent.
 package cluster
 
 import (
@@ -22,21 +22,21 @@ import (
 	"kubecdc/sinks"
 )
 
-// Options say how to connect. All are required except SASL.
+// Options are how to connect. All are required except SASL.
 type Options struct {
 	Brokers        []string // host:port
 	ClientID       string
 	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
 	SASL           sasl.Mechanism
-	RequestTimeout time.Duration // for one answer, after which the request is sent again
-	// ReplicationFactor is that of topics to be created; -1: the broker's default (KIP-464).
+	RequestTimeout time.Duration // time for one answer, after which the request is sent again
+	// ReplicationFactor is for new topics. -1 is the broker's default (KIP-464).
 	ReplicationFactor int
 	Logger            *slog.Logger
-	Stuck             func(error)        // gets an error that has lasted for 2 s, then every 5 s; nil when nothing is stuck any more
-	Hint              func(error) string // what the user can do about an error; may be empty
+	Stuck             func(error)        // gets an error that has lasted for 2 s, then every 5 s, and nil once no request is stuck
+	Hint              func(error) string // returns what the user can do about an error, or ""
 }
 
-// Client sends requests. kafka-go's Transport keeps the connections and a view of the cluster.
+// Client sends requests. kafka-go's Transport holds the connections and a view of the cluster.
 type Client struct {
 	Options
 	addr      net.Addr
@@ -50,21 +50,21 @@ type Client struct {
 
 	connections atomic.Int64
 
-	id    atomic.Pointer[string]           // of the cluster, from the first connection; nil before
-	moved atomic.Pointer[sinks.MovedError] // an address leads to another cluster; nil: none does
+	id    atomic.Pointer[string]           // id of the cluster, from the first connection
+	moved atomic.Pointer[sinks.MovedError] // set if an address leads to another cluster
 }
 
 const (
-	// metadataTTL is long because the transport asks for every topic of the cluster. The client asks again when a
-	// request shows that the view is old.
+	// metadataTTL is long, because the transport asks for every topic of the cluster. The client asks again when a request shows
+	// that the view is old.
 	metadataTTL = 30 * time.Second
-	// idleTimeout is short because kafka-go holds a view that was dropped until then. Probes keep connections open.
+	// idleTimeout is short, because kafka-go retains a dropped view until then. Probes keep connections open.
 	idleTimeout = 20 * time.Second
-	// refreshEvery keeps many writers from dropping the view that another has just fetched.
+	// refreshEvery prevents that many writers drop a view that another has just fetched.
 	refreshEvery = 200 * time.Millisecond
 )
 
-// New does not connect: the first request does.
+// New returns a client. The first request connects.
 func New(o Options) *Client {
 	c := &Client{Options: o, addr: kafka.TCP(o.Brokers...), stuck: map[*Attempts]bool{}}
 	c.transport = &kafka.Transport{
@@ -78,13 +78,14 @@ func New(o Options) *Client {
 // Close closes the connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// RoundTrip sends one request once and waits for at most the request timeout. After a *sinks.MovedError it returns nothing else.
+// RoundTrip sends one request once, and waits for at most the request timeout. After a *sinks.MovedError it always returns that
+// error.
 func (c *Client) RoundTrip(ctx context.Context, req protocol.Message) (m protocol.Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
 	defer cancel()
 	if c.moved.Load() == nil {
 		m, err = c.transport.RoundTrip(ctx, c.addr, req)
-		c.noteThrottle(m)
+		c.logThrottle(m)
 	}
 	if moved := c.moved.Load(); moved != nil {
 		return nil, moved
@@ -92,8 +93,8 @@ func (c *Client) RoundTrip(ctx context.Context, req protocol.Message) (m protoco
 	return m, err
 }
 
-// refresh drops connections and the view of the cluster, so that the next request makes new ones.
-// Requests that are under way are not disturbed.
+// refresh drops connections and the view of the cluster, so that the next request makes new ones. It does not disturb running
+// requests.
 func (c *Client) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +104,7 @@ func (c *Client) refresh() {
 	}
 }
 
-// Coordinator gives the broker that coordinates a transactional id.
+// Coordinator returns the broker that coordinates a transactional id.
 func (c *Client) Coordinator(ctx context.Context, transactionalID string) (broker int32, err error) {
 	res, err := c.api.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{
 		Key: transactionalID, KeyType: kafka.CoordinatorKeyTypeTransaction})

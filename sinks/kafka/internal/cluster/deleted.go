@@ -13,14 +13,13 @@ import (
 const (
 	// MissingPatience is how long a topic must be missing before the controller is asked whether it was deleted.
 	MissingPatience = 3 * time.Second
-	// unknownPatience is how long it must be missing where the controller does not answer that.
+	// unknownPatience is how long it must be missing if the controller does not answer that.
 	unknownPatience = 30 * time.Second
 )
 
-// Deleted reports whether a topic that a broker has not known since the time given was deleted. A broker that has just
-// started, or that has lost its controller, does not know every topic until it catches up. The controller does: a request
-// to create the topic that it only validates tells that the topic exists. Where the controller refuses that request, time
-// decides.
+// Deleted reports whether a topic was deleted that a broker has not known since a time. A broker that has just started, or that
+// has lost its controller, does not know every topic until it catches up. But the controller does: if it refuses to create the
+// topic in a request that only validates, the topic exists. If the controller refuses that request itself, time decides.
 func (c *Client) Deleted(ctx context.Context, topic string, since time.Time) (bool, error) {
 	if time.Since(since) < MissingPatience {
 		return false, nil
@@ -44,13 +43,13 @@ func (c *Client) Deleted(ctx context.Context, topic string, since time.Time) (bo
 	return time.Since(since) > unknownPatience, nil
 }
 
-// ErrUnknownYet is the error to retry with while a topic may exist that a broker does not know.
+// ErrUnknownYet returns the error to retry while a topic may exist that a broker does not know.
 func ErrUnknownYet(topic string) error {
 	return fmt.Errorf("a broker does not know topic %s yet", topic)
 }
 
-// Exists waits until a broker knows the topic, or until it is known to be deleted. since is when it was first missed, at the earliest:
-// who looks for many topics waits once.
+// Exists waits until a broker knows the topic, or until the topic is known to be deleted. since is when a topic was first missed,
+// so that a search for many topics waits once.
 func (c *Client) Exists(ctx context.Context, topic string, since time.Time) (exists bool, err error) {
 	err = c.Try(ctx, "find topic "+topic, func(ctx context.Context) error {
 		_, err := c.Leaders(ctx, topic)

@@ -21,19 +21,19 @@ const (
 	Retry                   // the same request to the same broker may succeed soon
 	Refresh                 // the view of the cluster is old: fetch the metadata, then retry
 	Fenced                  // the producer is fenced: its epoch is no longer the newest
-	TooLarge                // the record batch is not accepted; a smaller one may be
+	TooLarge                // the record batch is refused, but a smaller one may be accepted
 )
 
-// verdicts has the error codes that mean more than a failure, each with the reason.
+// verdicts are the error codes that mean more than a failure, each with the reason.
 var verdicts = map[kafka.Error]Verdict{
-	kafka.RequestTimedOut:              Retry,   // acknowledgements are late; a repeated batch is recognised by its sequence
+	kafka.RequestTimedOut:              Retry,   // acknowledgements are late. A repeated batch is recognised by its sequence
 	kafka.NetworkException:             Refresh, // the broker lost its connection to another
 	kafka.NotEnoughReplicas:            Retry,   // below min.insync.replicas until a replica is back; nothing was written
 	kafka.NotEnoughReplicasAfterAppend: Retry,   // written but not yet replicated; the repeat is recognised
 	kafka.KafkaStorageError:            Refresh, // a disk failed: another replica takes over
 	kafka.ThrottlingQuotaExceeded:      Retry,   // topic creation above the quota
 	kafka.InvalidMessage:               Retry,   // damaged on the way (CRC)
-	kafka.Unknown:                      Refresh, // a broker that is stopping; one with a fault of its own answers it for good
+	kafka.Unknown:                      Refresh, // a broker that is stopping, or that has a fault and goes on with it
 
 	// The leader moved, or is being elected, or our view of the cluster is old.
 	kafka.UnknownTopicOrPartition: Refresh,
@@ -53,8 +53,8 @@ var verdicts = map[kafka.Error]Verdict{
 	kafka.NotCoordinatorForGroup:       Refresh,
 	kafka.ConcurrentTransactions:       Retry,
 
-	// There is a newer producer epoch. A newer producer of the transactional id has it; or the coordinator itself, which has
-	// aborted a transaction that was open for longer than its timeout.
+	// There is a newer producer epoch. Either a newer producer of the transactional id has it, or the coordinator itself. That
+	// has then aborted a transaction that was open for longer than its timeout.
 	kafka.ProducerFenced:       Fenced, // says the coordinator
 	kafka.InvalidProducerEpoch: Fenced, // says a partition's leader, or an older coordinator
 
@@ -70,7 +70,7 @@ var verdicts = map[kafka.Error]Verdict{
 	kafka.InvalidRecord:       TooLarge, // a record breaks a rule of the topic
 }
 
-// Worse gives the error that matters more: one that is final over one that is retried.
+// Worse returns the error that matters more. A final error matters more than one that is retried.
 func Worse(a, b error) error {
 	switch {
 	case b == nil:
@@ -100,12 +100,12 @@ func Judge(err error) Verdict {
 	case IsTrustError(err):
 		return Fail
 	}
-	// Anything else is the connection: refused, reset, closed, timed out. The outcome of the request is
-	// unknown; every request that is retried is idempotent.
+	// Anything else is the connection: refused, reset, closed, timed out. The outcome of the request is unknown, and every
+	// request that is retried is idempotent.
 	return Refresh
 }
 
-// connectionRefused reports whether a connection was refused for its certificate or login, before any request.
+// connectionRefused reports whether a connection was refused because of its certificate or login, before any request.
 func connectionRefused(err error) bool {
 	return IsTrustError(err) || errors.Is(err, kafka.SASLAuthenticationFailed) ||
 		errors.Is(err, kafka.UnsupportedSASLMechanism) || errors.Is(err, kafka.IllegalSASLState)
@@ -114,15 +114,15 @@ func connectionRefused(err error) bool {
 // ErrCertificate marks (errors.Is) an error of Options.Dial: one side refused the other's certificate.
 var ErrCertificate = errors.New("a certificate is refused")
 
-// IsTrustError reports whether TLS failed for a reason that waiting does not cure.
+// IsTrustError reports whether TLS failed for a reason that does not pass by itself.
 func IsTrustError(err error) bool {
 	return errors.Is(err, ErrCertificate) || fault.Is[*tls.CertificateVerificationError](err) ||
 		fault.Is[x509.UnknownAuthorityError](err) || fault.Is[tls.RecordHeaderError](err)
 }
 
-// Error is a request that failed for good.
+// Error is a request that failed and is not retried.
 type Error struct {
-	Op   string // what was tried, on what
+	Op   string // the operation and its object
 	Err  error
 	Hint string // what the user can do; may be empty
 }
@@ -136,7 +136,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// NewError adds to an error what was tried and what the user can do. An error made by Final stays as it is.
+// NewError adds the operation and a hint to an error. It does not change an error made by Final.
 func (c *Client) NewError(op string, err error) error {
 	if f, ok := errors.AsType[*final](err); ok {
 		return f.error
@@ -144,14 +144,14 @@ func (c *Client) NewError(op string, err error) error {
 	return &Error{Op: op, Err: err, Hint: c.Hint(err)}
 }
 
-// Final makes an error of the caller's own that ends the attempts and is returned as it is.
+// Final returns an error that ends the attempts and is returned unchanged.
 func Final(err error) error { return &final{err} }
 
 type final struct{ error }
 
 func (f *final) Unwrap() error { return f.error }
 
-// CodeError is nil for code 0.
+// CodeError returns the error for a code, or nil for code 0.
 func CodeError(code int16) error {
 	if code == 0 {
 		return nil
@@ -167,24 +167,24 @@ func WithText(err error, text string) error {
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-// ofOneTopic are the errors that concern one topic only.
+// ofOneTopic are the errors that concern only one topic.
 var ofOneTopic = map[kafka.Error]bool{
 	kafka.TopicAuthorizationFailed: true, // a right is missing
 	kafka.InvalidTopic:             true, // its name is not valid
 	kafka.PolicyViolation:          true, // create.topic.policy.class.name refuses it
-	kafka.InvalidConfiguration:     true, // the next three: it can't be created as configured; others may exist already
+	kafka.InvalidConfiguration:     true, // for this one and the next two: it can't be created as configured, but others may exist
 	kafka.InvalidReplicationFactor: true,
 	kafka.InvalidPartitionNumber:   true,
 	kafka.InvalidTimestamp:         true, // message.timestamp.before.max.ms: objects may be older
 }
 
-// ErrExpires says that a topic's settings let Kafka remove what must stay.
+// ErrExpires says that a topic's settings let Kafka remove records that must remain.
 var ErrExpires = errors.New("Kafka may remove records of objects that live")
 
 // ErrCollides says that a topic's name belongs to another log.
 var ErrCollides = errors.New("both logs would write to this topic")
 
-// OfOneTopic reports whether an error concerns one topic only.
+// OfOneTopic reports whether an error concerns only one topic.
 func OfOneTopic(err error) bool {
 	code, _ := errors.AsType[kafka.Error](err)
 	return ofOneTopic[code] || errors.Is(err, ErrExpires) || errors.Is(err, ErrCollides)

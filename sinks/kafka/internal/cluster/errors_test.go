@@ -51,7 +51,7 @@ func TestAFinalErrorIsWorseThanOneThatIsRetried(t *testing.T) {
 	}
 }
 
-// A broker that is stopping answers so once or twice. One that goes on with it has a fault, which the caller is told.
+// A broker that is stopping answers so once or twice. If it goes on with that, it has a fault, which the caller gets.
 func TestAnUnknownErrorIsRetriedForSomeSeconds(t *testing.T) {
 	client := New(Options{Logger: slog.New(slog.DiscardHandler), Hint: func(error) string { return "" }})
 	a := client.Attempts("find the end of t")

@@ -9,8 +9,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describegroups"
 )
 
-// GroupMembers names the members of a consumer group, as Kafka's own tools do. kafka-go's client would decode what they have
-// assigned to each other too, and fails for some protocols of consumers.
+// GroupMembers returns the names of a consumer group's members, as Kafka's own tools show them. kafka-go's client would also
+// decode their assignments, and fails for some protocols of consumers.
 func (c *Client) GroupMembers(ctx context.Context, group string) (members []string, err error) {
 	err = c.Try(ctx, "describe consumer group "+group, func(ctx context.Context) error {
 		members = nil
@@ -31,7 +31,7 @@ func (c *Client) GroupMembers(ctx context.Context, group string) (members []stri
 	return members, err
 }
 
-// GroupOffsets gives the committed offsets of a consumer group, of all topics.
+// GroupOffsets returns the committed offsets of a consumer group in all topics.
 func (c *Client) GroupOffsets(ctx context.Context, group string) (offsets map[string]map[int]int64, err error) {
 	err = c.Try(ctx, "read the offsets of consumer group "+group, func(ctx context.Context) error {
 		res, err := c.api.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: group})
@@ -58,7 +58,7 @@ func (c *Client) GroupOffsets(ctx context.Context, group string) (offsets map[st
 	return offsets, err
 }
 
-// CommitGroupOffsets commits offsets for a consumer group that has no members: the broker refuses them while it has one.
+// CommitGroupOffsets commits offsets for a consumer group. The broker refuses them while the group has a member.
 func (c *Client) CommitGroupOffsets(ctx context.Context, group string, offsets map[string]map[int]int64) error {
 	request := &kafka.OffsetCommitRequest{GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{}}
 	for topic, partitions := range offsets {

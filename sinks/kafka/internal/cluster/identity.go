@@ -27,12 +27,12 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return &askedConn{Conn: conn, client: c, address: address}, nil
 }
 
-// Connections is how many connections were made. What was written before the last of them, a broker may have lost: none loses
-// records, and no other one takes its place, without ending its connections.
+// Connections returns how many connections were made. A broker loses records, or is replaced by another, only if its connections
+// end. So it can have lost only what was written before the last connection.
 func (c *Client) Connections() int64 { return c.connections.Load() }
 
-// note keeps the id of the first cluster, and returns the error for another one.
-func (c *Client) note(address, id string) error {
+// checkID records the id of the first cluster, and returns an error for another id.
+func (c *Client) checkID(address, id string) error {
 	if c.id.CompareAndSwap(nil, &id) || *c.id.Load() == id {
 		return nil
 	}
@@ -41,31 +41,31 @@ func (c *Client) note(address, id string) error {
 	return c.moved.Load()
 }
 
-// askedConn asks the broker for the id of its cluster before the first request: so nothing reaches another cluster, whatever
-// view of the cluster the request follows. It lets the login pass, which must come first. kafka-go has one request at a time on
-// a connection.
+// askedConn asks the broker for its cluster's id before the first request. So no request reaches another cluster, whatever view
+// of the cluster it follows. The login, which must come first, is sent before. kafka-go has one request at a time on a
+// connection.
 type askedConn struct {
 	net.Conn
 	client  *Client
 	address string
 	asked   bool
-	takes   bool // transactions by protocol 2
+	takes   bool // its broker makes transactions by protocol 2
 }
 
-// askedAddr leads from kafka-go's connection to the one that it was made on.
+// askedAddr leads from kafka-go's connection to the askedConn below it.
 type askedAddr struct {
 	net.Addr
 	conn *askedConn
 }
 
-// LocalAddr is an askedAddr.
+// LocalAddr returns an askedAddr.
 func (a *askedConn) LocalAddr() net.Addr { return askedAddr{a.Conn.LocalAddr(), a} }
 
-// askedOf returns the connection of a client that a connection of kafka-go was made on.
+// askedOf returns the askedConn below a connection of kafka-go.
 func askedOf(conn any) *askedConn { return conn.(net.Conn).LocalAddr().(askedAddr).conn }
 
-// takesProtocol2 asks the broker once, over kafka-go's connection, whether it makes transactions by protocol 2: so no request of that
-// reaches an older one, even if it has just taken the place of another. The error is ErrOlderTransactions.
+// takesProtocol2 asks the broker once, over kafka-go's connection, whether it makes transactions by protocol 2. So no request of
+// protocol 2 reaches an older broker, even if that has just replaced another. The error is ErrOlderTransactions.
 func (a *askedConn) takesProtocol2(conn io.ReadWriter, clientID string) error {
 	if a.takes {
 		return nil
@@ -86,15 +86,15 @@ var beforeLogin = map[protocol.ApiKey]bool{
 	new(apiversions.Request).ApiKey(): true, new(saslhandshake.Request).ApiKey(): true, new(saslauthenticate.Request).ApiKey(): true,
 }
 
-// askVersion has the cluster's id, and every supported broker knows it.
+// askVersion has the cluster's id. Every supported broker knows it.
 const askVersion = 5
 
-// Write gets a request from its start on: its size, and its key.
+// Write gets the beginning of a request: its size, and its key.
 func (a *askedConn) Write(b []byte) (int, error) {
 	if !a.asked && len(b) >= 6 && !beforeLogin[protocol.ApiKey(binary.BigEndian.Uint16(b[4:]))] {
 		m, err := protocol.RoundTrip(a.Conn, askVersion, 0, a.client.ClientID, &metadata.Request{TopicNames: []string{}})
 		if err == nil {
-			err = a.client.note(a.address, m.(*metadata.Response).ClusterID)
+			err = a.client.checkID(a.address, m.(*metadata.Response).ClusterID)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("ask %s which cluster it is of: %w", a.address, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ID is the cluster's own id (cluster.id), whichever brokers were named.
+// ID returns the cluster's own id (cluster.id), whichever brokers were named.
 func (c *Client) ID(ctx context.Context) (string, error) {
 	m, err := c.RoundTrip(ctx, &metadata.Request{TopicNames: []string{}})
 	if err != nil {
@@ -21,7 +21,8 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 	return m.(*metadata.Response).ClusterID, nil
 }
 
-// Topics names all topics that the user may see. It asks a broker, since the client's own view of the cluster may lack new ones.
+// Topics returns the names of all topics that the user may see. It asks a broker, since the client's view of the cluster may lack
+// new topics.
 func (c *Client) Topics(ctx context.Context) (names []string, err error) {
 	topics, err := c.Describe(ctx, nil)
 	for _, t := range topics {
@@ -31,14 +32,14 @@ func (c *Client) Topics(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Leaders gives the leader of each partition of a topic, as the client's view of the cluster has it. The error is
-// kafka.UnknownTopicOrPartition only where a broker says that there is no such topic.
+// Leaders returns the leader of each partition of a topic, from the client's view of the cluster. The error is
+// kafka.UnknownTopicOrPartition only if a broker says that there is no such topic.
 func (c *Client) Leaders(ctx context.Context, topic string) ([]int32, error) {
 	all, err := c.LeadersOf(ctx, topic)
 	return all[topic], err
 }
 
-// LeadersOf gives the leaders of several topics by one request.
+// LeadersOf returns the leaders of several topics with one request.
 func (c *Client) LeadersOf(ctx context.Context, topics ...string) (map[string][]int32, error) {
 	m, err := c.RoundTrip(ctx, &metadata.Request{TopicNames: topics})
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Client) leadersOf(ctx context.Context, t *metadata.ResponseTopic) ([]in
 	return leaders, nil
 }
 
-// whyUnknown asks a broker about a topic that the client's view of the cluster does not have.
+// whyUnknown asks a broker about a topic that is not in the client's view of the cluster.
 func (c *Client) whyUnknown(ctx context.Context, topic string) error {
 	topics, err := c.Describe(ctx, []string{topic})
 	switch {
@@ -84,9 +85,9 @@ func (c *Client) whyUnknown(ctx context.Context, topic string) error {
 	return fmt.Errorf("topic %s is not in the client's view of the cluster yet: %w", topic, kafka.LeaderNotAvailable)
 }
 
-// Describe asks a broker about topics, or about all that the user may see if none are named: their ids (KIP-516), and which operations
-// on them are allowed (KIP-430). kafka-go answers from its own view of the cluster, in which a topic that may not be described looks
-// as if it did not exist.
+// Describe asks a broker about topics, or about all that the user may see if none are named. It returns their ids (KIP-516), and
+// the permitted operations (KIP-430). In kafka-go's own view of the cluster, a topic without the right to describe it seems not
+// to exist.
 func (c *Client) Describe(ctx context.Context, topics []string) ([]kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Version, req.IncludeTopicAuthorizedOperations = 10, true // Kafka 2.8
@@ -100,8 +101,8 @@ func (c *Client) Describe(ctx context.Context, topics []string) ([]kmsg.Metadata
 	return m.(BrokerAnswer).Response.(*kmsg.MetadataResponse).Topics, nil
 }
 
-// TopicIDs asks a broker once for the ids of topics: a topic that was deleted and made again has another. A topic that the broker does
-// not know has a zero one, and one that may not be described has none.
+// TopicIDs asks a broker once for the ids of topics. A topic that was deleted and created again has another id. A topic that the
+// broker does not know has a zero id. A topic without the right to describe it is left out.
 func (c *Client) TopicIDs(ctx context.Context, topics []string) (map[string][16]byte, error) {
 	described, err := c.Describe(ctx, topics)
 	ids := map[string][16]byte{}
@@ -113,7 +114,7 @@ func (c *Client) TopicIDs(ctx context.Context, topics []string) (map[string][16]
 	return ids, err
 }
 
-// NoTopic reports whether an error says that a topic is not known.
+// NoTopic reports whether an error says that a topic is unknown.
 func NoTopic(err error) bool {
 	return errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic)
 }

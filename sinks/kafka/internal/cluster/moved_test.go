@@ -15,7 +15,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A request that kafka-go sends by itself ends, too, once the address of the brokers leads to another cluster.
+// A request that kafka-go itself sends also ends once the brokers' address leads to another cluster.
 func TestARequestEndsWhenItsAddressHasMoved(t *testing.T) {
 	start := func(id string) string {
 		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ClusterID(id), kfake.SeedTopics(1, "pods"))
@@ -53,8 +53,8 @@ func TestARequestEndsWhenItsAddressHasMoved(t *testing.T) {
 		_, _, _ = c.TopicConfigs(ctx, []string{"pods"}, "max.message.bytes")
 		c.refresh()
 	}
-	var is *sinks.MovedError
-	if err := read(); !errors.As(err, &is) {
+	var movedError *sinks.MovedError
+	if err := read(); !errors.As(err, &movedError) {
 		t.Fatalf("the error is %v", err)
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// What ListOffsets takes in place of a time.
+// These replace a time in ListOffsets.
 const (
 	Latest   = -1
 	Earliest = -2
 )
 
-// Ends gives the end offset of every partition of a topic; nothing where there is no such topic.
+// Ends returns the end offset of every partition of a topic, or nil if the topic does not exist.
 func (c *Client) Ends(ctx context.Context, topic string) (map[int]int64, error) {
 	return c.existing(ctx, "find the end of "+topic, topic, Latest, 0)
 }
 
-func (c *Client) existing(ctx context.Context, op, topic string, at int64, isolation int8) (offsets map[int]int64, err error) {
+func (c *Client) existing(ctx context.Context, op, topic string, timestamp int64, isolation int8) (offsets map[int]int64, err error) {
 	err = c.Try(ctx, op, func(ctx context.Context) error {
-		if offsets, err = c.offsets(ctx, topic, at, isolation); NoTopic(err) {
+		if offsets, err = c.offsets(ctx, topic, timestamp, isolation); NoTopic(err) {
 			offsets, err = nil, nil
 		}
 		return err
@@ -31,7 +31,7 @@ func (c *Client) existing(ctx context.Context, op, topic string, at int64, isola
 	return offsets, err
 }
 
-// Starts gives the log start offset of every partition of a topic: the first that is still there.
+// Starts returns the log start offset of every partition of a topic: the first offset that still exists.
 func (c *Client) Starts(ctx context.Context, topic string) (starts map[int]int64, err error) {
 	err = c.Try(ctx, "find the start of "+topic, func(ctx context.Context) error {
 		starts, err = c.Offsets(ctx, topic, Earliest)
@@ -40,32 +40,32 @@ func (c *Client) Starts(ctx context.Context, topic string) (starts map[int]int64
 	return starts, err
 }
 
-// Bounds is Starts and Ends in one; nothing where there is no such topic.
+// Bounds returns Starts and Ends, or nil if the topic does not exist.
 func (c *Client) Bounds(ctx context.Context, topic string) (starts, ends map[int]int64, err error) {
 	if ends, err = c.Ends(ctx, topic); err != nil || len(ends) == 0 {
 		return nil, nil, err
 	}
-	if starts, err = c.Starts(ctx, topic); NoTopic(err) { // it was deleted meanwhile
+	if starts, err = c.Starts(ctx, topic); NoTopic(err) { // it has just been deleted
 		return nil, nil, nil
 	}
 	return starts, ends, err
 }
 
-// StableEnds gives the last stable offset of every partition of a topic: all transactions before it have ended (KIP-98). It gives
-// nothing where there is no such topic.
+// StableEnds returns the last stable offset of every partition of a topic, before which all transactions have ended (KIP-98). It
+// returns nil if the topic does not exist.
 func (c *Client) StableEnds(ctx context.Context, topic string) (map[int]int64, error) {
 	return c.existing(ctx, "find the stable end of "+topic, topic, Latest, readCommitted)
 }
 
-// SettleEvery is the pause between two looks whether transactions have ended.
+// SettleEvery is the pause between two checks whether transactions have ended.
 const SettleEvery = 5 * time.Millisecond
 
-// settlePatience is longer than a broker takes to end a transaction whose end it has promised.
+// settlePatience is longer than a broker takes to end a transaction whose end it has acknowledged.
 const settlePatience = 10 * time.Second
 
-// SettledEnds gives the ends and the stable ends of a topic, once it has the markers of the transactions that had ended when it was
-// called: a broker answers first, and writes a marker into one partition after another. A transaction that stays open was not ended
-// by its writer.
+// SettledEnds returns the ends and the stable ends of a topic, once it has the markers of the transactions that had ended before
+// the call. A broker answers first, and then writes a marker into one partition after another. A transaction that remains open
+// was not ended by its writer.
 func (c *Client) SettledEnds(ctx context.Context, topic string) (ends, stable map[int]int64, err error) {
 	ends, err = c.Ends(ctx, topic)
 	for began := time.Now(); err == nil && len(ends) > 0; {
@@ -78,7 +78,7 @@ func (c *Client) SettledEnds(ctx context.Context, topic string) (ends, stable ma
 		}
 		if !open || time.Since(began) > settlePatience {
 			for p, end := range stable {
-				ends[p] = max(ends[p], end) // with the markers themselves
+				ends[p] = max(ends[p], end) // including the markers
 			}
 			return ends, stable, nil
 		}
@@ -87,27 +87,27 @@ func (c *Client) SettledEnds(ctx context.Context, topic string) (ends, stable ma
 	return ends, stable, err
 }
 
-// Since gives, for every partition of a topic, the offset of the first record of a time or later; -1 where there is none. It gives
-// nothing where there is no such topic.
+// Since returns, for every partition of a topic, the offset of the first record with a time or later, or -1 if there is none. It
+// returns nil if the topic does not exist.
 func (c *Client) Since(ctx context.Context, topic string, t time.Time) (map[int]int64, error) {
 	return c.existing(ctx, "find the records since "+t.Format(time.RFC3339)+" in "+topic, topic, t.UnixMilli(), 0)
 }
 
 // Offsets asks once for an offset of every partition of a topic.
-func (c *Client) Offsets(ctx context.Context, topic string, at int64) (map[int]int64, error) {
-	return c.offsets(ctx, topic, at, 0)
+func (c *Client) Offsets(ctx context.Context, topic string, timestamp int64) (map[int]int64, error) {
+	return c.offsets(ctx, topic, timestamp, 0)
 }
 
 const readCommitted = 1
 
-func (c *Client) offsets(ctx context.Context, topic string, at int64, isolation int8) (map[int]int64, error) {
+func (c *Client) offsets(ctx context.Context, topic string, timestamp int64, isolation int8) (map[int]int64, error) {
 	leaders, err := c.Leaders(ctx, topic)
 	if err != nil || len(leaders) == 0 {
 		return nil, err
 	}
 	partitions := make([]listoffsets.RequestPartition, len(leaders))
 	for p := range leaders {
-		partitions[p] = listoffsets.RequestPartition{Partition: int32(p), CurrentLeaderEpoch: -1, Timestamp: at}
+		partitions[p] = listoffsets.RequestPartition{Partition: int32(p), CurrentLeaderEpoch: -1, Timestamp: timestamp}
 	}
 	m, err := c.RoundTrip(ctx, &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolation,
 		Topics: []listoffsets.RequestTopic{{Topic: topic, Partitions: partitions}}})

@@ -14,10 +14,10 @@ import (
 )
 
 // PingAll asks every broker that the cluster names for its API versions. That needs no right, and a broker answers it from
-// memory. A broker that is down is no longer named once its session with the controller has ended.
+// memory. A broker that is down is not named any more once its session with the controller has ended.
 //
-// A broker closes a connection at the first request after its session (connections.max.reauth.ms, KIP-368) or after it was idle for
-// long. That says nothing about the broker, so a closed connection is replaced once.
+// A broker closes a connection at the first request after its session (connections.max.reauth.ms, KIP-368), or after a long idle
+// time. That is no fault of the broker, so a closed connection is replaced once.
 func (c *Client) PingAll(ctx context.Context) error {
 	_, err := c.RoundTrip(ctx, &askAll{clientID: c.ClientID})
 	if err != nil {
@@ -29,8 +29,8 @@ func (c *Client) PingAll(ctx context.Context) error {
 	return err
 }
 
-// LacksProtocol2 asks every broker whether it makes transactions by protocol 2 (KIP-890), and says why one does not; empty: all do.
-// One that does not answer soon is not waited for, as long as another does: it is asked again before it gets such a request.
+// LacksProtocol2 asks every broker whether it makes transactions by protocol 2 (KIP-890), and returns why one does not, or "" if
+// all do. It does not wait for a slow broker if another one answers. The slow one is asked again before it gets such a request.
 func (c *Client) LacksProtocol2(ctx context.Context) (why string, err error) {
 	err = c.Try(ctx, "ask the brokers for their versions", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
@@ -50,7 +50,7 @@ type askAll struct {
 	clientID string
 	any      bool // one answer is enough
 	brokers  []protocol.Broker
-	lacking  string // why one of them does not make transactions by protocol 2
+	lacking  string // why a broker does not make transactions by protocol 2
 }
 
 func (r *askAll) ApiKey() protocol.ApiKey { return protocol.ApiVersions }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	stuckAfter  = 2 * time.Second // from then on a warning is logged
-	reportEvery = 5 * time.Second // as often
+	stuckAfter  = 2 * time.Second // after that a warning is logged
+	reportEvery = 5 * time.Second // interval of later warnings
 	maxBackoff  = time.Second
-	// patience is for errors that either pass soon or stay. A topic that is being created is not known to every broker at
-	// once; one that is missing for longer was deleted. An unknown error comes from a broker that is stopping, or has a fault.
+	// patience is for errors that either pass soon or persist. A new topic is not known to every broker at once. A topic that is
+	// missing for longer was deleted. An unknown error comes from a broker that is stopping, or that has a fault.
 	patience = 3 * time.Second
 )
 
-// Attempts spaces the attempts at one operation, and logs that they go on for long.
+// Attempts paces the attempts at one operation, and logs if they take long.
 type Attempts struct {
 	Op     string
 	Since  time.Time // when the first attempt began
@@ -30,21 +30,21 @@ type Attempts struct {
 	client *Client
 	delays *backoff.ExponentialBackOff
 	logged time.Time
-	other  bool // it is not Kafka that is asked
+	other  bool // the server is not Kafka
 }
 
-// Attempts begins the attempts at an operation. Done must follow.
+// Attempts begins the attempts at an operation. The caller must call Done.
 func (c *Client) Attempts(op string) *Attempts {
 	return &Attempts{client: c, Op: op, Since: time.Now()}
 }
 
-// AttemptsElsewhere begins attempts at an operation of another server than Kafka, whose errors name it and say what to do. Next
-// spaces them.
+// AttemptsElsewhere begins attempts at an operation on another server than Kafka, whose errors name it and say what to do. Next
+// paces them.
 func (c *Client) AttemptsElsewhere(op string) *Attempts {
 	return &Attempts{client: c, Op: op, Since: time.Now(), other: true}
 }
 
-// Try repeats f until it succeeds, fails for good, or ctx ends.
+// Try repeats f until it succeeds, returns a final error, or ctx ends.
 func (c *Client) Try(ctx context.Context, op string, f func(context.Context) error) error {
 	a := c.Attempts(op)
 	defer a.Done()
@@ -59,19 +59,19 @@ func (c *Client) Try(ctx context.Context, op string, f func(context.Context) err
 	}
 }
 
-// Pause waits for the next attempt and returns nil, where the error is one that is retried. Otherwise it returns the error,
-// with what was tried and what the user can do.
+// Pause waits for the next attempt and returns nil if the error is one to retry. Otherwise it returns the error with the
+// operation and a hint.
 func (a *Attempts) Pause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", a.Op, context.Cause(ctx))
 	}
 	if moved := a.client.moved.Load(); moved != nil && !a.other {
-		err = moved // what kafka-go sends by itself fails in ways of its own
+		err = moved // requests that kafka-go itself sends fail with other errors
 	}
 	v := Judge(err)
 	switch {
 	case v == Retry:
-	case v == Refresh && !(mayStay(err) && time.Since(a.Since) > patience):
+	case v == Refresh && !(mayPersist(err) && time.Since(a.Since) > patience):
 		a.client.refresh()
 	default:
 		if connectionRefused(err) {
@@ -82,12 +82,12 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 	return a.Next(ctx, err)
 }
 
-// mayStay are the errors that patience is for.
-func mayStay(err error) bool {
+// mayPersist reports whether patience applies to an error.
+func mayPersist(err error) bool {
 	return NoTopic(err) || errors.Is(err, protocol.ErrNoPartition) || errors.Is(err, kafka.Unknown)
 }
 
-// Next waits for the next attempt, after whatever error.
+// Next waits for the next attempt, after any error.
 func (a *Attempts) Next(ctx context.Context, err error) error {
 	a.Failed++
 	a.report(err)
@@ -97,7 +97,7 @@ func (a *Attempts) Next(ctx context.Context, err error) error {
 	return nil
 }
 
-// nextDelay begins at 2 ms, since the usual cause is a transaction that is just being completed.
+// nextDelay begins at 2 ms, since the usual cause is a transaction that is just ending.
 func (a *Attempts) nextDelay() time.Duration {
 	if a.delays == nil {
 		a.delays = backoff.NewExponentialBackOff()
@@ -115,23 +115,23 @@ func (a *Attempts) report(err error) {
 	c := a.client
 	if a.other {
 		c.Logger.Warn("cannot "+a.Op+"; retrying", "for", now.Sub(a.Since).Round(time.Second), "attempts", a.Failed, "error", err)
-		c.noteStuck(a, fmt.Errorf("%s: %w", a.Op, err))
+		c.setStuck(a, fmt.Errorf("%s: %w", a.Op, err))
 		return
 	}
 	c.Logger.Warn("a request to Kafka does not succeed; retrying", "op", a.Op, "brokers", c.Brokers,
 		"for", now.Sub(a.Since).Round(time.Second), "attempts", a.Failed, "error", err, "hint", c.Hint(err))
-	c.noteStuck(a, c.NewError(a.Op, err))
+	c.setStuck(a, c.NewError(a.Op, err))
 }
 
-// Done ends the attempts, with whatever outcome.
+// Done ends the attempts, whatever their outcome.
 func (a *Attempts) Done() {
 	if !a.logged.IsZero() {
-		a.client.noteStuck(a, nil)
+		a.client.setStuck(a, nil)
 	}
 }
 
-// noteStuck keeps the set of operations that are stuck: Stuck(nil) is called when the last of them ends.
-func (c *Client) noteStuck(a *Attempts, err error) {
+// setStuck maintains the set of stuck operations. When the last of them ends, it calls Stuck(nil).
+func (c *Client) setStuck(a *Attempts, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Throttled is an answer that says for how long a quota holds up the connection. The broker reads nothing of the connection meanwhile
-// (KIP-219).
+// Throttled is an answer that says for how long a quota delays the connection. The broker reads nothing from the connection
+// meanwhile (KIP-219).
 type Throttled interface{ ThrottledFor() time.Duration }
 
-// ThrottledFor is of Throttled.
+// ThrottledFor implements Throttled.
 func (a BrokerAnswer) ThrottledFor() time.Duration {
 	t, ok := a.Response.(kmsg.ThrottleResponse)
 	if !ok {
@@ -23,10 +23,10 @@ func (a BrokerAnswer) ThrottledFor() time.Duration {
 // HintQuota is what the user can do about a quota.
 const HintQuota = "raise the quota of this user or client: kafka-configs.sh --describe --entity-type users, and --entity-type clients, list them"
 
-const throttledEvery = time.Minute // at most so often the log says it
+const throttledEvery = time.Minute // the shortest time between two log lines
 
-// noteThrottle logs that a quota holds up requests.
-func (c *Client) noteThrottle(answer any) {
+// logThrottle logs that a quota delays requests.
+func (c *Client) logThrottle(answer any) {
 	t, ok := answer.(Throttled)
 	if !ok || t.ThrottledFor() <= 0 {
 		return

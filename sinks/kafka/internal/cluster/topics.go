@@ -32,8 +32,8 @@ func (c *Client) CreateTopics(
 	return m.(*createtopics.Response).Topics, nil
 }
 
-// validation hides a request to create topics and its answer from kafka-go, which waits until it sees the topics, even where they were
-// only to be validated. It sends on what is split, even into one part.
+// validation hides a request to create topics and its answer from kafka-go, which would wait for the topics even if the request
+// only validates. It is split into one part, since kafka-go does not inspect split requests.
 type validation struct{ protocol.Message }
 
 func (v validation) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
@@ -45,7 +45,7 @@ func (validation) Merge(_ []protocol.Message, results []any) (protocol.Message, 
 	return validation{m}, err
 }
 
-// TopicConfigs reads settings of topics. Those that the user may not read are in unread.
+// TopicConfigs reads settings of topics. It returns the topics without the right to read their settings in unread.
 func (c *Client) TopicConfigs(
 	ctx context.Context, topics []string, settings ...string,
 ) (configs map[string]map[string]string, unread []string, err error) {

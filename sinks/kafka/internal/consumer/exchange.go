@@ -13,12 +13,12 @@ import (
 	"kubecdc/internal/slab"
 )
 
-// maxAnswer bounds the records that are taken from an answer. A broker sends more than was asked for only if the first record
-// batch alone is larger, and then nothing but that.
+// maxAnswer bounds the records of an answer, in bytes. A broker sends more than requested only if the first record batch alone is
+// larger, and then only that batch.
 const maxAnswer = 32 << 20
 
-// exchange is kafka-go's fetch request for one partition, whose answer is read as bytes: kafka-go would unpack the whole answer,
-// and take a page of 64 KiB for each record batch.
+// exchange is kafka-go's fetch request for one partition, whose answer is read as bytes. kafka-go would unpack the complete
+// answer, and take a page of 64 KiB for each record batch.
 type exchange struct {
 	fetch.Request
 	clientID string
@@ -27,22 +27,22 @@ type exchange struct {
 
 var _ protocol.RawExchanger = (*exchange)(nil)
 
-// answer is what matters of a fetch response.
+// answer is the needed part of a fetch response.
 type answer struct {
-	code          int16 // of the response, or of the partition
+	code          int16 // error code of the response or the partition
 	highWatermark int64
-	records       *slab.Slab // record batches, of which the last may be cut
-	capped        bool       // there were more than maxAnswer bytes of them
+	records       *slab.Slab // record batches, the last of which may be cut
+	capped        bool       // there were more than maxAnswer bytes
 	throttled     int        // in milliseconds, by a quota
 }
 
-// ThrottledFor is of cluster.Throttled.
+// ThrottledFor implements cluster.Throttled.
 func (a *answer) ThrottledFor() time.Duration { return time.Duration(a.throttled) * time.Millisecond }
 
 // ApiKey is part of protocol.Message.
 func (*answer) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
-// Required notes the version that the connection has agreed on.
+// Required records the version that the connection has agreed on.
 func (e *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	e.version = versions[protocol.Fetch]
 	return true
@@ -103,11 +103,11 @@ func (r *answerReader) answer(version int16) *answer {
 }
 
 func (r *answerReader) records(size int) (*slab.Slab, bool) {
-	kept := min(max(size, 0), maxAnswer, r.left)
-	s := slab.New(kept)
-	s.Bytes = s.Bytes[:kept]
+	taken := min(max(size, 0), maxAnswer, r.left)
+	s := slab.New(taken)
+	s.Bytes = s.Bytes[:taken]
 	r.read(s.Bytes)
-	return s, kept < size
+	return s, taken < size
 }
 
 func (r *answerReader) read(b []byte) {
@@ -122,7 +122,7 @@ func (r *answerReader) skip(n int) {
 	}
 }
 
-// has takes n bytes off what is left.
+// has removes n bytes from what is left, and reports whether there were as many.
 func (r *answerReader) has(n int) bool {
 	if r.err == nil && (n < 0 || n > r.left) {
 		r.err = errors.New("the answer to a fetch is malformed")

@@ -13,16 +13,16 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// The answer to a fetch is held in memory as it was sent, and unpacked record by record. A record batch that is larger than the
-// size comes alone.
+// The answer to a fetch is held in memory as it was sent, and unpacked record by record. A record batch above the size comes
+// alone.
 const (
 	firstFetch = 128 << 10
 	maxFetch   = 1 << 20
 )
 
-// Readable tests whether the user may read a topic. It fetches from an offset that no log has, so that nothing is sent. A
-// broker checks the right first, so the answer of one that does not lead the partition will do: the leader of a topic that was
-// just created does not for a moment.
+// Readable returns an error if the user may not read a topic. It fetches from an offset that no log has, so that nothing is sent.
+// A broker checks the right first, so an answer that it does not lead the partition is enough. The leader of a new topic gives
+// that answer for a moment.
 func Readable(ctx context.Context, c *cluster.Client, topic string) error {
 	return c.Try(ctx, "read topic "+topic, func(ctx context.Context) error {
 		_, err := fetchFrom(ctx, c, topic, 0, math.MaxInt64, 1)
@@ -51,9 +51,8 @@ func (s *Reader) fetchOnce(ctx context.Context) error {
 	return nil
 }
 
-// judgeEmpty decides on an empty answer from before the last offset. Where the partition's leader has an offset after the
-// last, which it shows by accepting a fetch from there, the records wait for replicas that are away: the fetch is retried
-// for as long as those are. Where it has none, the records are lost.
+// judgeEmpty decides about an empty answer before the last offset. If the leader accepts a fetch after the last offset, it has
+// records that wait for absent replicas. Then the fetch is retried while the replicas are absent. Otherwise the records are lost.
 func (s *Reader) judgeEmpty(ctx context.Context, highWatermark int64) error {
 	_, err := fetchFrom(ctx, s.client, s.Topic, s.Partition, s.last+1, s.fetchSize)
 	switch {

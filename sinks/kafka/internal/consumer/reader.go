@@ -1,11 +1,11 @@
-// Package consumer reads a range of one partition and gives only the records that were committed, which kafka-go's Reader does
-// not: a client must filter the records of aborted transactions itself (KIP-98, "Consumer" and "Control messages";
+// Package consumer reads a range of one partition, and returns only committed records. kafka-go's Reader does not, since a client
+// itself must filter the records of aborted transactions (KIP-98, "Consumer" and "Control messages",
 // https://kafka.apache.org/documentation/#controlbatch).
 //
-// Unlike a consumer with isolation.level=read_committed it fetches uncommitted records too, and applies the transaction markers
-// that stand in the partition. The last stable offset, up to which read_committed fetches, waits for the open transactions of
-// every producer on the partition; here a record waits only for the end of its own. It knows no consumer groups and nothing of
-// what the records hold.
+// Unlike a consumer with isolation.level=read_committed it also fetches uncommitted records, and applies the transaction markers
+// in the partition. read_committed fetches up to the last stable offset, which waits for the open transactions of all producers
+// on the partition. Here a record waits only for the end of its own transaction. The package knows no consumer groups, and
+// nothing of the content of records.
 package consumer
 
 import (
@@ -21,7 +21,7 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// ErrGone is the error for records that are no longer in the log.
+// ErrGone says that records are not in the log any more.
 var ErrGone = errors.New("no longer in the log")
 
 // Record is a record that was read.
@@ -32,93 +32,93 @@ type Record struct {
 	Order         []string // the names of the headers, in their order
 	Time          time.Time
 	Transactional bool
-	Data          any // the caller's own; Range.Fetched may set it
+	Data          any // for the caller: Range.Fetched may set it
 }
 
-// Range is what to read of one partition.
+// Range is the part of one partition to read.
 type Range struct {
 	Topic     string
 	Partition int32
 	First     int64
-	// Committed: all records are known to be committed, so no marker is waited for.
+	// Committed means that all records are known to be committed, so no marker is awaited.
 	Committed bool
-	// Wanted chooses records by key and headers, whose bytes are its own only if it chooses the record; nil: all.
+	// Wanted selects records by key and headers. These bytes belong to the record only if it is selected. nil selects all.
 	Wanted func(*Record) bool
-	// NoValues: values are empty, and those of tombstones nil.
+	// NoValues leaves values empty, and values of tombstones nil.
 	NoValues bool
-	// Fetched gets each wanted record, whether or not its transaction commits; may be nil.
+	// Fetched, if not nil, gets each wanted record, whether or not its transaction commits.
 	Fetched func(*Record) error
-	// Visit gets each wanted record that was committed, in the order of the offsets. Only a transaction that has not ended after
-	// maxHeld bytes more, or at the end of what is read, is overtaken: its records come when it commits.
+	// Visit gets each wanted record that was committed, in the order of the offsets. A transaction is overtaken only if it has
+	// not ended after maxHeld more bytes, or at the end of the range. Its records follow when it commits.
 	Visit func(Record) error
-	// Marker gets the offset of each marker that ends a transaction; may be nil.
+	// Marker, if not nil, gets the offset of each marker that ends a transaction.
 	Marker func(offset int64)
-	// MaxBytes bounds the size of a fetch; 0: 1 MiB.
+	// MaxBytes bounds the size of a fetch. 0 means 1 MiB.
 	MaxBytes int32
 }
 
-// Reader reads a range. A record of a transaction is kept in memory until the marker that ends the transaction; one that
-// finds no marker in the range is not committed.
+// Reader reads a range. It holds a record of a transaction in memory until the marker that ends the transaction. A record without
+// a marker in the range is not committed.
 type Reader struct {
 	Range
 	client *cluster.Client
 
 	next      int64
 	last      int64             // up to and including
-	queue     []*held           // wanted records from the first one on whose transaction has not ended yet
+	queue     []*held           // wanted records from the first one whose transaction has not ended
 	held      int               // bytes in the queue
-	open      map[int64][]*held // by producer id: those whose transaction has not ended yet
+	open      map[int64][]*held // records whose transaction has not ended, by producer id
 	empty     bool              // the answer had no records
 	records   int64
-	whole     int64 // up to which offset none is lacking since hole
+	noHoleTo  int64 // no record is missing between hole and this offset
 	hole      int64
 	fetchSize int32
 	decoder   recordbatch.Decoder
-	err       error // that ends the reading
+	err       error // ends the read
 }
 
-// held is a record that waits for the end of its transaction, or for one before it.
+// held is a record that waits for the end of its transaction, or of an earlier one.
 type held struct {
 	Record
 	decided, committed bool
 }
 
-// size is about how much memory a record takes that is held: the map of its headers more than most control records.
+// size returns about how many bytes a held record takes. The map of its headers takes more than most control records.
 func (h *held) size() int { return len(h.Key) + len(h.Value) + 1<<10 }
 
-// maxHeld is how many bytes are held behind a transaction that does not end.
+// maxHeld is how many bytes are held after a transaction that does not end.
 const maxHeld = 8 << 20
 
-// New makes a reader at the start of its range.
+// New returns a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
-	return &Reader{Range: r, client: c, next: r.First, whole: r.First, hole: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
+	return &Reader{Range: r, client: c, next: r.First, noHoleTo: r.First, hole: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
 }
 
-// Records counts the records read so far, wanted or not.
+// Records returns the number of records read so far, wanted or not.
 func (s *Reader) Records() int64 { return s.records }
 
-// Hole returns the offset from which on no record was lacking in what was read: compaction leaves holes where it removes records. It
-// is that of the range's start if there was none.
+// Hole returns the offset after the last hole in what was read, where compaction has removed records. Without a hole it returns
+// the start of the range.
 func (s *Reader) Hole() int64 {
-	if s.done() && s.whole <= s.last {
+	if s.done() && s.noHoleTo <= s.last {
 		return s.last + 1
 	}
 	return s.hole
 }
 
-// reach notes the next offset that is not a hole.
+// reach records the next offset that is not in a hole.
 func (s *Reader) reach(offset int64) {
-	if offset > s.whole {
+	if offset > s.noHoleTo {
 		s.hole = offset
 	}
-	s.whole = max(s.whole, offset+1)
+	s.noHoleTo = max(s.noHoleTo, offset+1)
 }
 
-// Open reports whether a wanted record was read whose transaction has not ended in what was read.
+// Open reports whether a wanted record was read whose transaction has not yet ended.
 func (s *Reader) Open() bool { return len(s.open) > 0 }
 
-// ReadTo reads up to and including an offset. A later call goes on from there.
+// ReadTo reads up to and including an offset. A later call continues there.
 func (s *Reader) ReadTo(ctx context.Context, last int64) error {
 	for {
 		if more, err := s.Fetch(ctx, last); err != nil || !more {
@@ -127,8 +127,7 @@ func (s *Reader) ReadTo(ctx context.Context, last int64) error {
 	}
 }
 
-// Fetch reads what the answer to one fetch holds, up to and including an offset, and reports whether there was anything left
-// to read.
+// Fetch reads the answer to one fetch, up to and including an offset. It reports whether there was anything left to read.
 func (s *Reader) Fetch(ctx context.Context, last int64) (more bool, err error) {
 	if s.last = last; s.done() {
 		return false, nil
@@ -151,7 +150,7 @@ func (s *Reader) readAnswer(a *answer) error {
 	rest := a.records.Bytes
 	if s.empty = len(rest) == 0; s.empty {
 		if s.empty = a.highWatermark <= s.last; !s.empty {
-			s.next = s.last + 1 // the rest was removed by compaction
+			s.next = s.last + 1 // compaction has removed the rest
 		}
 		return nil
 	}
@@ -160,7 +159,7 @@ func (s *Reader) readAnswer(a *answer) error {
 		b, after, err := recordbatch.Next(rest)
 		switch {
 		case errors.Is(err, recordbatch.ErrCut) && a.capped && b.Last >= s.next:
-			s.passBy(&recordbatch.TooLargeError{Offset: b.Base, What: fmt.Sprintf("a record batch above %d bytes", maxAnswer)})
+			s.skipTooLarge(&recordbatch.TooLargeError{Offset: b.Base, What: fmt.Sprintf("a record batch above %d bytes", maxAnswer)})
 			s.next = b.Last + 1
 			return nil
 		case errors.Is(err, recordbatch.ErrCut) && len(rest) < len(a.records.Bytes):
@@ -175,19 +174,19 @@ func (s *Reader) readAnswer(a *answer) error {
 		rest = after
 	}
 	if s.next == before {
-		s.next++ // in a batch whose last records were removed by compaction
+		s.next++ // compaction has removed the last records of the batch
 	}
 	return nil
 }
 
-// passBy names a record that is too large to be read. The exporter writes none: it was written by somebody else.
-func (s *Reader) passBy(e *recordbatch.TooLargeError) {
+// skipTooLarge skips a record that is too large, and logs it. The exporter writes none: another program has written it.
+func (s *Reader) skipTooLarge(e *recordbatch.TooLargeError) {
 	s.client.Logger.Error("passed by what is too large to be read, and not the exporter's own", "topic", s.Topic,
 		"partition", s.Partition, "offset", e.Offset, "reason", e.What)
 }
 
 func (s *Reader) readBatch(b *recordbatch.Batch) error {
-	from := s.next // brokers send a batch from its start, whichever offset was asked for
+	from := s.next // a broker sends a batch from its start, whichever offset was requested
 	s.next = max(s.next, b.Base+1)
 	if err := s.decoder.Open(b); err != nil {
 		return err
@@ -200,7 +199,7 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 			return nil
 		case ok:
 			if large.Offset >= from && large.Offset <= s.last {
-				s.passBy(large)
+				s.skipTooLarge(large)
 				s.reach(large.Offset)
 			}
 			s.next = max(s.next, large.Offset+1)
@@ -230,7 +229,7 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 	}
 }
 
-// record delivers a record, or keeps it until its transaction ends.
+// record delivers a record, or holds it until its transaction ends.
 func (s *Reader) record(producer int64, f Record) error {
 	if s.Fetched != nil {
 		if err := s.Fetched(&f); err != nil {
@@ -249,7 +248,8 @@ func (s *Reader) record(producer int64, f Record) error {
 	return s.deliver(s.held > maxHeld)
 }
 
-// deliver visits the committed records up to the first one whose transaction has not ended; with overtake, those behind it too.
+// deliver visits the committed records up to the first one whose transaction has not ended. With overtake it also visits later
+// ones.
 func (s *Reader) deliver(overtake bool) error {
 	left := s.queue[:0]
 	for i, h := range s.queue {
@@ -273,8 +273,8 @@ func (s *Reader) deliver(overtake bool) error {
 	return nil
 }
 
-// endTransaction delivers or drops the records of a transaction. The key of a marker is a version, then a type: 1 is a commit,
-// 0 an abort (KIP-98).
+// endTransaction delivers or drops the records of a transaction. The key of a marker is a version, then a type: 1 is a commit, 0
+// an abort (KIP-98).
 func (s *Reader) endTransaction(producer int64, key []byte) error {
 	if len(key) < 4 {
 		return fmt.Errorf("decode a transaction marker before offset %d: %w", s.next, recordbatch.ErrMalformed)
@@ -286,7 +286,7 @@ func (s *Reader) endTransaction(producer int64, key []byte) error {
 	return s.deliver(s.held > maxHeld)
 }
 
-// asRecord makes a record of what was decoded, with the same bytes if it is wanted.
+// asRecord returns a decoded record. If it is wanted, it has the same memory.
 func (s *Reader) asRecord(r *recordbatch.Received) (f Record, wanted bool) {
 	f = Record{Offset: r.Offset, Time: time.UnixMilli(r.Time), Key: r.Key,
 		Headers: make(map[string]string, len(r.Headers)), Order: make([]string, len(r.Headers))}

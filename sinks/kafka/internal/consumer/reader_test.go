@@ -68,8 +68,8 @@ func newClient(t *testing.T) *cluster.Client {
 	return c
 }
 
-// Transactions on one partition overlap, and one does not end. Committed records come in the order of their offsets, and none of
-// an aborted transaction, also when its producer goes on.
+// Transactions on one partition overlap, and one does not end. Committed records come in the order of their offsets. Records of
+// an aborted transaction don't come, even if its producer goes on.
 func TestOnlyCommittedRecordsAreVisited(t *testing.T) {
 	c := newClient(t)
 	a, b, open := newWriter(t, c, "a"), newWriter(t, c, "b"), newWriter(t, c, "open")
@@ -78,7 +78,7 @@ func TestOnlyCommittedRecordsAreVisited(t *testing.T) {
 	b.write(t, "first")
 	a.write(t, "aborted 2")
 	a.end(t, false)
-	a.write(t, "second") // it commits after the third
+	a.write(t, "second") // commits after the third
 	b.write(t, "third")
 	b.end(t, true)
 	a.end(t, true)
@@ -115,7 +115,7 @@ func TestOnlyCommittedRecordsAreVisited(t *testing.T) {
 	}
 }
 
-func TestRecordsBeyondTheEndAreGone(t *testing.T) {
+func TestRecordsAfterTheEndAreGone(t *testing.T) {
 	c := newClient(t)
 	w := newWriter(t, c, "a")
 	w.write(t, "only")

@@ -9,22 +9,22 @@ import (
 // maxHole is up to how many records between two batches are read and dropped, which is faster than another fetch.
 const maxHole = 1000
 
-// Batches reads the changes of consecutive batches of one slot, one range of offsets after another: of each partition in their
-// order. Records of other slots may stand among them and, with at-least-once delivery, of an owner that was being fenced. in says
-// whether to read a topic; c has what else selects changes. visit gets each with the number of its batch among those given.
+// Batches reads the changes of consecutive batches of one slot, one range of offsets after another, and each partition in order.
+// Records of other slots may be between them. With at-least-once delivery there may also be records of an owner that was being
+// fenced. in reports whether to read a topic, and c has further conditions. visit gets each change with the index of its batch.
 func (l *Log) Batches(
 	ctx context.Context, batches []Control, in func(topic string) (bool, error), c Changes, visit func(int, *sinks.Logged) error,
 ) error {
-	at := map[batchID]int{}
+	indexes := map[batchID]int{}
 	for i, b := range batches {
-		at[batchID{b.Slot, b.Epoch, b.Batch}] = i
+		indexes[batchID{b.Slot, b.Epoch, b.Batch}] = i
 	}
 	c.Committed = true
-	c.Of = func(g *sinks.Logged) bool {
-		i, ok := at[batchID{g.Slot, g.Epoch, g.Batch}]
+	c.Selected = func(g *sinks.Logged) bool {
+		i, ok := indexes[batchID{g.Slot, g.Epoch, g.Batch}]
 		return ok && g.Offset >= batches[i].Ranges[g.Topic][g.Partition][0] && g.Offset <= batches[i].Ranges[g.Topic][g.Partition][1]
 	}
-	c.Visit = func(g *sinks.Logged) error { return visit(at[batchID{g.Slot, g.Epoch, g.Batch}], g) }
+	c.Visit = func(g *sinks.Logged) error { return visit(indexes[batchID{g.Slot, g.Epoch, g.Batch}], g) }
 	for topic, partitions := range spans(batches) {
 		if ok, err := in(topic); err != nil || !ok {
 			if err != nil {
@@ -51,8 +51,8 @@ type batchID struct {
 	batch uint64
 }
 
-// spans are the offsets to read of each topic and partition, both ends included: the ranges of the batches, joined where the hole
-// is small.
+// spans returns the offsets to read of each topic and partition, both ends included. They are the ranges of the batches, joined
+// if the hole is small.
 func spans(batches []Control) map[string]map[int][][2]int64 {
 	all := map[string]map[int][][2]int64{}
 	for _, b := range batches {

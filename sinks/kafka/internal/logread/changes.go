@@ -22,31 +22,31 @@ type Span struct {
 // Changes is what to read of a span of a data topic.
 type Changes struct {
 	Span
-	Committed bool // all of it is known to be committed, and to be of finished batches
+	Committed bool // all of it is known to be committed, in finished batches
 	Bodies    Bodies
-	Each      func() // is called for each record, whether or not it is selected; may be nil
-	// Keys gets the plain key of each change of the cluster, whether or not it is selected; may be nil.
+	Each      func() // called for each record, selected or not; may be nil
+	// Keys, if not nil, gets the plain key of each change of the cluster, selected or not.
 	Keys func(plain []byte)
-	// Of selects by what the headers and the place of a record say, Wanted by its key too. nil: all.
-	Of, Wanted func(*sinks.Logged) bool
-	// Loose decides about changes that were written without a transaction: their batch may never have been finished (Owners).
+	// Selected selects by headers and by the place of a record, Wanted also by key. nil selects all.
+	Selected, Wanted func(*sinks.Logged) bool
+	// Loose decides about changes that were written without a transaction, whose batch may never have been finished (Owners).
 	Loose func(context.Context, *sinks.Logged) (bool, error)
-	// Visit gets each selected change that was logged, but no tombstone that repeats the delete before it.
+	// Visit gets each selected change, except tombstones after their delete.
 	Visit func(*sinks.Logged) error
 }
 
-// Bodies says what is needed of a record's value.
+// Bodies is the needed part of a record's value.
 type Bodies int
 
-// What is needed.
+// These are the parts.
 const (
 	All   Bodies = iota // the object before and after the change, and who made it
 	After               // the object after the change
-	Size                // only the bytes as they are
+	Size                // only the original bytes
 	Nothing
 )
 
-// Changes returns what reads the changes. The caller reads to the end of the span, or further.
+// Changes returns a reader of the changes. The caller reads to the end of the span, or further.
 func (l *Log) Changes(ctx context.Context, c Changes) *consumer.Reader {
 	r := &changeReader{Changes: c, ctx: ctx, log: l, streams: map[change.StreamID]*change.Stream{}, deleted: -2}
 	return consumer.New(l.Client, consumer.Range{Topic: c.Topic, Partition: c.Partition, First: c.First, Committed: c.Committed,
@@ -86,8 +86,8 @@ func (r *changeReader) wanted(f *consumer.Record) bool {
 	if l.Stream = r.stream(change.StreamID(f.Headers[change.HeaderStream])); l.Stream == nil {
 		return false
 	}
-	of := r.Of == nil || r.Of(&l.Logged)
-	if !of && r.Keys == nil {
+	isSelected := r.Selected == nil || r.Selected(&l.Logged)
+	if !isSelected && r.Keys == nil {
 		return false
 	}
 	var key encoding.Key
@@ -101,7 +101,7 @@ func (r *changeReader) wanted(f *consumer.Record) bool {
 			r.Keys(r.plain)
 		}
 	}
-	if !of || l.err == nil && r.Wanted != nil && !r.Wanted(&l.Logged) {
+	if !isSelected || l.err == nil && r.Wanted != nil && !r.Wanted(&l.Logged) {
 		return false
 	}
 	selected := *l
@@ -110,7 +110,7 @@ func (r *changeReader) wanted(f *consumer.Record) bool {
 	return true
 }
 
-// isChange reports whether a record is of a change. Other programs may write to the topic too.
+// isChange reports whether a record is a change. Other programs may write to the topic, too.
 func isChange(r *consumer.Record) bool {
 	_, ok := change.ParseOp(r.Headers[change.HeaderOp])
 	return ok && r.Headers[change.HeaderStream] != "" && r.Headers[change.HeaderBatch] != ""
@@ -131,7 +131,7 @@ func fromHeaders(f *consumer.Record, headers []sinks.Header) sinks.Logged {
 	return l
 }
 
-// stream returns a stream whose changes belong in the topic; nil: they do not. A topic may belong to another prefix.
+// stream returns the stream with this id, or nil if its changes don't belong in the topic, which may be another prefix's.
 func (r *changeReader) stream(id change.StreamID) *change.Stream {
 	s, known := r.streams[id]
 	if !known {
@@ -143,12 +143,12 @@ func (r *changeReader) stream(id change.StreamID) *change.Stream {
 	return s
 }
 
-// Key returns a record's encoding, and which object it is about.
+// Key returns a record's encoding, and the object that it is about.
 func (l *Log) Key(r *consumer.Record) (encoding.Encoding, encoding.Key, error) {
 	err := change.CheckVersion(r.Headers[change.HeaderVersion])
 	var e encoding.Encoding
 	if err == nil {
-		e, err = l.Encodings.Of(r.Headers)
+		e, err = l.Encodings.ByHeaders(r.Headers)
 	}
 	var key encoding.Key
 	if err == nil {
@@ -183,7 +183,7 @@ func (r *changeReader) visit(f consumer.Record) error {
 	return r.Visit(&l.Logged)
 }
 
-// decode sets what the record's value has.
+// decode sets the content of the record's value.
 func (r *changeReader) decode(l *found, f *consumer.Record) error {
 	if r.Bodies == Nothing {
 		return nil

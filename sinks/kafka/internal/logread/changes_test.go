@@ -10,7 +10,7 @@ import (
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
-// A tombstone repeats its delete. If compaction has removed that, it is the delete.
+// A tombstone repeats its delete. If compaction has removed the delete, the tombstone is the delete.
 func TestADeleteIsReadBackOnce(t *testing.T) {
 	record := func(op, uid, value string) consumer.Record {
 		r := consumer.Record{Key: []byte(`{"cluster":"test","namespace":"default","name":"a"}`),

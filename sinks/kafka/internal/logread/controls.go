@@ -10,14 +10,14 @@ import (
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
-// Control is a control record, and where it is in the control topic.
+// Control is a control record with its place in the control topic.
 type Control struct {
 	*change.Control
 	Partition int32
 	Offset    int64
 }
 
-// Ends are the offsets after a batch's records.
+// Ends returns the offsets after a batch's records.
 func (c Control) Ends() change.Offsets {
 	next := change.Offsets{}
 	for topic, ranges := range c.Ranges {
@@ -29,7 +29,7 @@ func (c Control) Ends() change.Offsets {
 	return next
 }
 
-// StartsAsOffsets are the starts of partitions as offsets have them.
+// StartsAsOffsets converts the starts of partitions to the form of offsets.
 func StartsAsOffsets(starts map[string]map[int]int64) change.Offsets {
 	all := change.Offsets{}
 	for topic, partitions := range starts {
@@ -40,9 +40,9 @@ func StartsAsOffsets(starts map[string]map[int]int64) change.Offsets {
 	return all
 }
 
-// Controls is what to read of a partition of the control topic. visit gets the cluster's own committed records. seen gets each
-// record under one of the cluster's keys when it is read, whether or not its transaction commits; without a Control if it is no
-// control record. nil: those of another cluster of the name are passed by.
+// Controls returns a range of a partition of the control topic. visit gets the cluster's committed records. seen, if not nil,
+// gets each record with one of the cluster's keys when it is read, whether or not its transaction commits. It gets no Control if
+// the record is no control record. If seen is nil, records of another cluster with the same name are skipped.
 func (l *Log) Controls(
 	partition int32, first int64, seen func(*consumer.Record, Control) error, visit func(Control) error,
 ) consumer.Range {
@@ -65,9 +65,8 @@ func (l *Log) Controls(
 		}}
 }
 
-// parseControl returns a record under one of the cluster's keys; without a Control if it is no control record, which is passed by
-// with one warning for all: whoever may write to the topic must not be able to stop the export. The error is
-// *change.NewerVersionError.
+// parseControl parses a record with one of the cluster's keys. If it is no control record, it returns no Control, and warns once
+// for all such records. Otherwise whoever can write to the topic could stop the export. The error is *change.NewerVersionError.
 func (l *Log) parseControl(partition int32, f *consumer.Record) (Control, error) {
 	c := Control{new(change.Control), partition, f.Offset}
 	err := json.Unmarshal(f.Value, c.Control)
@@ -88,8 +87,8 @@ func (l *Log) parseControl(partition int32, f *consumer.Record) (Control, error)
 	return Control{}, nil
 }
 
-// JSON is a string as JSON.
+// JSON returns a string as JSON.
 func JSON(s string) []byte {
-	b, _ := json.Marshal(s) // a string always can be
+	b, _ := json.Marshal(s) // can't fail: a string
 	return b
 }

@@ -9,11 +9,11 @@ import (
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
-// sampled is how many offsets before a partition's end are read, until there is a record of this cluster: the last offset is that
-// of a transaction's marker, and compaction or other clusters may have left none nearby.
+// sampled is how many offsets before a partition's end are read, until a record of this cluster is found. The last offset is a
+// transaction's marker. Compaction or other clusters may have left no record near the end.
 var sampled = []int64{2, 50, 2000}
 
-// Last returns key and headers of a late record of this cluster in a topic; nil: there is none.
+// Last returns key and headers of a late record of this cluster in a topic, or nil.
 func (l *Log) Last(ctx context.Context, topic string) (last *consumer.Record, err error) {
 	starts, ends, err := l.Client.Bounds(ctx, topic)
 	if err != nil {
@@ -36,8 +36,8 @@ func (l *Log) Last(ctx context.Context, topic string) (last *consumer.Record, er
 func (l *Log) lastOf(ctx context.Context, topic string, p int32, first, end int64) (last *consumer.Record, err error) {
 	r := consumer.New(l.Client, consumer.Range{Topic: topic, Partition: p, First: first, NoValues: true,
 		Wanted: func(r *consumer.Record) bool {
-			of := change.TopicOf(l.Envelope.Prefix, change.StreamID(r.Headers[change.HeaderStream]))
-			if _, key, err := l.Key(r); err == nil && of == topic && key.Cluster == l.Envelope.Cluster {
+			expected := change.TopicOf(l.Envelope.Prefix, change.StreamID(r.Headers[change.HeaderStream]))
+			if _, key, err := l.Key(r); err == nil && expected == topic && key.Cluster == l.Envelope.Cluster {
 				last = &consumer.Record{Key: bytes.Clone(r.Key), Headers: r.Headers}
 			}
 			return false

@@ -1,7 +1,8 @@
-// Package logread turns the records of Kafka's topics into what was logged: changes from those of the data topics, control
-// records from those of the control topic, and batches with the ranges of their records. Records of aborted transactions, of
-// batches that were never finished, of other clusters and of other programs are left out; one of a newer release is an error. It
-// is the only reader of the log: owners that take over a slot and commands that ask about the past say what of it they want. It
+// Package logread turns the records of Kafka's topics into what was logged. These are changes from the data topics, control
+// records from the control topic, and batches with the ranges of their records. It leaves out records of aborted transactions, of
+// unfinished batches, of other clusters and of other programs. A record of a newer release is an error.
+//
+// It is the only reader of the log. Owners that take over a slot, and commands that ask about the past, select what they need. It
 // knows nothing of either, and writes nothing.
 package logread
 
@@ -20,24 +21,24 @@ type Log struct {
 	Client     *cluster.Client
 	Encodings  encoding.Set
 	Envelope   change.Envelope // with the cluster's name and the topics' prefix
-	ClusterUID string          // empty: any cluster of the name
+	ClusterUID string          // empty: any cluster with the name
 	ClusterIDs []string        // other ids of the cluster
 
-	passedBy sync.Map // kinds of records in the control topic that are none, and were warned of
+	passedBy sync.Map // kinds of other records in the control topic that were warned of
 }
 
-// Owns reports whether a record with this cluster uid is the cluster's own.
+// Owns reports whether a record with this cluster uid belongs to the cluster.
 func (l *Log) Owns(uid string) bool {
 	return uid == "" || l.ClusterUID == "" || uid == l.ClusterUID || slices.Contains(l.ClusterIDs, uid)
 }
 
-// ControlTopic is the topic of the control records.
+// ControlTopic returns the topic of the control records.
 func (l *Log) ControlTopic() string { return change.ControlTopic(l.Envelope.Prefix) }
 
-// IsData reports whether a topic is one for changes.
+// IsData reports whether a topic is for changes.
 func (l *Log) IsData(topic string) bool { return change.IsDataTopic(l.Envelope.Prefix, topic) }
 
-// Topics names the data topics that exist.
+// Topics returns the existing data topics.
 func (l *Log) Topics(ctx context.Context) (topics []string, err error) {
 	err = l.Client.Try(ctx, "list the topics "+l.Envelope.Prefix+".*", func(ctx context.Context) error {
 		topics, err = l.Client.Topics(ctx)

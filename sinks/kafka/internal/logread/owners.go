@@ -5,11 +5,11 @@ import (
 	"kubecdc/sinks"
 )
 
-// Owners has, by slot, the last batch of each owner by its epoch; for one that wrote none, the last batch before it.
+// Owners has, by slot and epoch, the last batch of each owner. If an owner wrote none, it has the last batch before that owner.
 type Owners map[int]map[int64]uint64
 
-// Note takes the control records of each slot in their order.
-func (o Owners) Note(c *change.Control) {
+// Add adds a control record. Each slot's records must come in their order.
+func (o Owners) Add(c *change.Control) {
 	if c.Type != change.ControlOpen && c.Type != change.ControlBatch {
 		return
 	}
@@ -21,8 +21,8 @@ func (o Owners) Note(c *change.Control) {
 	}
 }
 
-// Finished reports whether the batch of a change has its batch record, as far as the topic still has records of its owner. It
-// matters only for records that were written without a transaction.
+// Finished reports whether the batch of a change has its batch record, if the topic still has records of its owner. It matters
+// only for records that were written without a transaction.
 func (o Owners) Finished(l *sinks.Logged) bool {
 	last, known := o[l.Slot][l.Epoch]
 	return !known || l.Batch <= last

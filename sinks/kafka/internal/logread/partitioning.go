@@ -4,11 +4,11 @@ import "kubecdc/sinks/kafka/internal/producer"
 
 // Partitioning finds out over how many partitions the keys of a topic are spread.
 type Partitioning struct {
-	possible []int // that agree with all keys seen
-	seen     bool  // any was
+	possible []int // numbers that agree with all keys so far
+	seen     bool  // there was a key
 }
 
-// NewPartitioning begins with all numbers up to that of the partitions that the topic has.
+// NewPartitioning begins with all numbers up to found, the number of partitions of the topic.
 func NewPartitioning(found int) *Partitioning {
 	p := &Partitioning{}
 	for n := range found {
@@ -17,7 +17,7 @@ func NewPartitioning(found int) *Partitioning {
 	return p
 }
 
-// See takes the plain key of a record, by which its partition was chosen.
+// See takes a record's plain key, which decided on its partition.
 func (p *Partitioning) See(key []byte, partition int32) {
 	if p.seen = true; len(p.possible) < 2 {
 		return
@@ -31,7 +31,8 @@ func (p *Partitioning) See(key []byte, partition int32) {
 	p.possible = left
 }
 
-// Likely is the highest possible number; 0 if there is none, since another partitioner was used, or no key was seen.
+// Likely returns the highest possible number. It returns 0 if no number is possible, since another partitioner was used, or if
+// there was no key.
 func (p *Partitioning) Likely() int {
 	if len(p.possible) == 0 || !p.seen {
 		return 0
@@ -39,14 +40,14 @@ func (p *Partitioning) Likely() int {
 	return p.possible[len(p.possible)-1]
 }
 
-// Of returns on which partitions a key may be; nil: on any, since another partitioner was used.
-func (p *Partitioning) Of(key []byte) map[int]bool {
+// PartitionsOf returns the partitions on which a key may be, or nil if it may be on any, since another partitioner was used.
+func (p *Partitioning) PartitionsOf(key []byte) map[int]bool {
 	if len(p.possible) == 0 {
 		return nil
 	}
-	at := map[int]bool{}
+	partitions := map[int]bool{}
 	for _, n := range p.possible {
-		at[producer.PartitionOf(key, n)] = true
+		partitions[producer.PartitionOf(key, n)] = true
 	}
-	return at
+	return partitions
 }

@@ -12,29 +12,29 @@ import (
 
 // Source has the items that partitions queue. An item is one record, or a few that must be in one batch.
 type Source interface {
-	// Size is about how many bytes an item takes before compression.
+	// Size returns about how many bytes an item takes before compression.
 	Size(item int32) int
 	// Append appends the item's records.
 	Append(e *recordbatch.Encoder, item int32)
-	// TooLarge is called when an item is not accepted even alone, in a record batch of so many bytes. The source makes it
-	// smaller, and it is sent again; or returns an error, which ends Produce. It may call Produce for other partitions.
+	// TooLarge is called if an item is refused even alone, in a record batch with this size. The source makes it smaller, and it
+	// is sent again. Or it returns an error, which ends Produce. It may call Produce for other partitions.
 	TooLarge(ctx context.Context, p *Partition, item int32, size int, cause error) error
-	// Failed may replace the error of a topic by one of its own, which ends Produce. nil: it does not.
+	// Failed may replace the error of a topic by another, which ends Produce. It returns nil otherwise.
 	Failed(topic string, err error) error
 }
 
-// LimitError is the reason why a record was not sent as it is.
+// LimitError is the reason why a record was not sent unchanged.
 type LimitError struct{ Size, Limit int }
 
 func (e LimitError) Error() string {
 	return fmt.Sprintf("a record batch of %d bytes is above the topic's limit of %d", e.Size, e.Limit)
 }
 
-// encode makes the partition's next record batch, if none is pending: as much of the queue as the aim allows. Where
-// compression was overestimated the batch is halved. A single item that is too large goes to the Source.
+// encode makes the partition's next record batch, if none is pending, from as much of the queue as the aim allows. If compression
+// was overestimated, it halves the batch. A single item that is too large goes to the Source.
 func (p *Producer) encode(ctx context.Context, q *Partition) error {
-	if q.of != p.identity {
-		q.of, q.sequence = p.identity, 0
+	if q.sender != p.identity {
+		q.sender, q.sequence = p.identity, 0
 	}
 	for q.pending == nil {
 		queued := p.fill(q)
@@ -67,7 +67,7 @@ func (p *Producer) encode(ctx context.Context, q *Partition) error {
 	return nil
 }
 
-// recordTooLarge is the error for a record that is not an item.
+// recordTooLarge returns the error for a record that is not an item.
 func (p *Producer) recordTooLarge(q *Partition, cause error) error {
 	return &cluster.Error{Op: "write to " + q.Topic.Name, Err: cause, Hint: p.client.Hint(kafka.MessageSizeTooLarge)}
 }

@@ -15,8 +15,8 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// One transaction is aborted and one is committed: the reader gets the records of the second only. A newer producer of the
-// same transactional id fences the first.
+// One transaction is aborted and one is committed: the reader gets only the records of the second. A newer producer with the same
+// transactional id fences the first.
 func Example() {
 	ctx := context.Background()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))

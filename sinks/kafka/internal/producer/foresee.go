@@ -2,9 +2,9 @@ package producer
 
 import "context"
 
-// Foresee sets First and Last of the partitions of a transaction to the offsets that what is queued for them will get if nobody else
-// writes there: those after the marker of the partition's last transaction. ok is false where that can't be known: in a partition that
-// the producer has not written to yet, or somebody else has lately, or where one record batch does not take all.
+// Foresee sets First and Last of a transaction's partitions to the offsets that the queued records will get if nobody else writes
+// there. These follow the marker of the partition's last transaction. Foresee returns false for a partition that the producer has
+// not yet written to, or that others have written to lately. It also does so if one record batch is not enough.
 func (p *Producer) Foresee(ctx context.Context, partitions ...*Partition) (ok bool, err error) {
 	ok = true
 	for _, q := range partitions {
@@ -25,10 +25,10 @@ func (p *Producer) Foresee(ctx context.Context, partitions ...*Partition) (ok bo
 	return ok, nil
 }
 
-// distrustFor is how many transactions are not foreseen after one that was foreseen wrong: such a transaction is written twice.
+// distrustFor is how many transactions are not foreseen after a wrong prediction, since such a transaction is written twice.
 const distrustFor = 64
 
-// AsForeseen reports whether the partition's records have the offsets that were foreseen.
+// AsForeseen reports whether the partition's records have the foreseen offsets.
 func (p *Partition) AsForeseen() bool {
 	if p.foreseen == [2]int64{p.First, p.Last} {
 		return true

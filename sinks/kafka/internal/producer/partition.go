@@ -7,26 +7,26 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// MinLimit is the least limit of a record batch that is assumed, whatever a broker refuses.
+// MinLimit is the smallest limit of record batches that is assumed, whatever a broker refuses.
 const MinLimit = 1024
 
-// Topic is a topic that is written to. A key stays on its partition as long as the number of partitions does not change.
+// Topic is a topic to write to. A key remains on its partition while the number of partitions does not change.
 type Topic struct {
 	Name       string
 	Partitions []*Partition
-	indexes    []int // 0, 1, 2 …: what the partitioner chooses from
+	indexes    []int // 0, 1, 2 …, for the partitioner
 
-	// What the broker's answers teach: the largest batch that it has not refused, the size to aim for, and how much
-	// smaller compression makes a batch.
+	// These are learned from the broker's answers: the largest batch that it has not refused, the size to aim for, and the ratio
+	// of compression.
 	limit int
 	aim   int
 	ratio float64
 }
 
-// maxPlain bounds a batch before compression, hence memory.
+// maxPlain bounds a batch before compression, and so memory.
 const maxPlain = 8 << 20
 
-// NewTopic makes a topic with so many partitions, that takes record batches of so many bytes (max.message.bytes).
+// NewTopic returns a topic with a number of partitions, and a limit of record batches in bytes (max.message.bytes).
 func NewTopic(name string, partitions, maxBatch int) *Topic {
 	t := &Topic{Name: name, limit: maxBatch, aim: maxBatch, ratio: 1}
 	for i := range partitions {
@@ -36,12 +36,12 @@ func NewTopic(name string, partitions, maxBatch int) *Topic {
 	return t
 }
 
-// Partition chooses the partition of a key as Kafka's Java producer does: by murmur2.
+// Partition returns the partition of a key, like Kafka's Java producer: by murmur2.
 func (t *Topic) Partition(key []byte) *Partition {
 	return t.Partitions[murmur2.Balance(kafka.Message{Key: key}, t.indexes...)]
 }
 
-// PartitionOf is that choice among n partitions.
+// PartitionOf returns the partition of a key among n partitions.
 func PartitionOf(key []byte, n int) int {
 	indexes := make([]int, n)
 	for i := range indexes {
@@ -52,15 +52,15 @@ func PartitionOf(key []byte, n int) int {
 
 var murmur2 = kafka.Murmur2Balancer{Consistent: true}
 
-// Aim is the size in bytes that record batches are made to have. It shrinks when the broker refuses one.
+// Aim returns the intended size of record batches in bytes. It shrinks when the broker refuses one.
 func (t *Topic) Aim() int { return t.aim }
 
-// plainAim is the size to fill a batch to before compression.
+// plainAim returns the size to fill a batch to before compression.
 func (t *Topic) plainAim() int {
 	return min(int(float64(t.aim)/t.ratio*0.9), maxPlain)
 }
 
-// learn notes how well a batch was compressed. A better ratio is followed slowly, a worse one at once.
+// learn records how well a batch was compressed. It follows a better ratio slowly, a worse one at once.
 func (t *Topic) learn(plain, sent int) {
 	ratio := max(float64(sent)/float64(plain), 0.01)
 	if ratio < t.ratio {
@@ -69,7 +69,7 @@ func (t *Topic) learn(plain, sent int) {
 	t.ratio = ratio
 }
 
-// Raise notes that the topic takes larger record batches by now. It reports whether that is so.
+// Raise records a larger limit of the topic. It reports whether the limit is larger.
 func (t *Topic) Raise(limit int) bool {
 	if limit <= t.limit {
 		return false
@@ -78,45 +78,45 @@ func (t *Topic) Raise(limit int) bool {
 	return true
 }
 
-// learnRefused notes that a batch of this size was too large for the broker.
+// learnRefused records that the broker refused a batch of this size.
 func (t *Topic) learnRefused(size int) {
 	t.limit = max(min(t.limit, size-1), MinLimit)
 	t.aim = max(min(t.aim, size/2), MinLimit)
 }
 
-// Partition is one partition of a topic, and what is queued for it: items, which the Source appends to a record batch, or
-// records. It never has both.
+// Partition is one partition of a topic with its queue. The queue has items, which the Source appends to a record batch, or
+// records, but never both.
 type Partition struct {
 	Topic *Topic
 	Index int32
-	// Written: something was acknowledged since Reset; First and Last are its first and last offset.
+	// Written means that records were acknowledged since Reset. First and Last are the first and last offset.
 	Written     bool
 	First, Last int64
-	// Next is the least offset that the next record can have, since all before it are taken.
+	// Next is the lowest offset that the next record can have, since all lower ones are taken.
 	Next int64
-	// Doubt: the broker's last answer says that it may have lost records; Lost: that it certainly has.
+	// Doubt means that the broker may have lost records, by its last answer, and Lost that it certainly has.
 	Doubt, Lost bool
-	// Look: since the partition was last written to, connections were made, or others have written. So the broker may have lost the
-	// record before offset Before, the last that it had acknowledged then; and where each transaction begins a new sequence, it would
-	// not notice.
-	Look   bool
-	Before int64
+	// MustCheck means that since the last write connections were made, or others have written. So the broker may have lost the
+	// record before offset Before, the last that it had acknowledged. If each transaction begins a new sequence, it would not
+	// notice.
+	MustCheck bool
+	Before    int64
 
 	foreseen [2]int64 // first and last offset
-	distrust int      // so many transactions are not foreseen, since somebody else has written to the partition
+	distrust int      // so many transactions are not foreseen, since somebody else has written here
 
-	of       identity
-	sequence int32 // of the next record, as the broker counts those of this identity
+	sender   identity
+	sequence int32 // sequence of the next record for this sender, as the broker counts
 	items    []int32
 	records  []recordbatch.Record
-	next     int // the first of the queue that is not acknowledged
+	next     int // first queued record or item that is not acknowledged
 
-	pending        *slab.Slab // encoded record batch that is to be sent; nil: encode the next
-	pendingItems   int        // how many of the queue it holds
+	pending        *slab.Slab // encoded record batch to send; nil: encode the next
+	pendingItems   int        // number of queued records or items in it
 	pendingRecords int
 	leader         int32
-	connections    int64 // that were made before the last write; 0: it is not written to yet
-	most           int   // at most so many of the queue in the next batch; 0: no limit
+	connections    int64 // number of connections before the last write, or 0
+	most           int   // limit of the next batch; 0: no limit
 
 	answer answer
 }
@@ -124,7 +124,7 @@ type Partition struct {
 // Reset empties the queue, for the next transaction.
 func (p *Partition) Reset() {
 	p.Clear()
-	p.Written, p.Look = false, false
+	p.Written, p.MustCheck = false, false
 }
 
 // Clear empties the queue within a transaction.
@@ -144,18 +144,18 @@ func (p *Partition) Queue(item int32) { p.items = append(p.items, item) }
 // QueueRecord adds a record.
 func (p *Partition) QueueRecord(r recordbatch.Record) { p.records = append(p.records, r) }
 
-// Queued is how much is queued, acknowledged or not.
+// Queued returns how much is queued, acknowledged or not.
 func (p *Partition) Queued() int { return len(p.items) + len(p.records) }
 
-// Acknowledged is how much of that the broker has.
+// Acknowledged returns how much of the queue the broker has.
 func (p *Partition) Acknowledged() int { return p.next }
 
-// Begun reports whether the broker has taken something of this producer.
+// Begun reports whether the broker has accepted records of this producer.
 func (p *Partition) Begun() bool { return p.sequence > 0 }
 
 func (p *Partition) done() bool { return p.next == p.Queued() }
 
-// acknowledge notes that the broker has the pending record batch.
+// acknowledge records that the broker has the pending record batch.
 func (p *Partition) acknowledge(baseOffset int64) {
 	if !p.Written {
 		p.First = baseOffset

@@ -16,11 +16,11 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// maxRequest bounds a produce request; brokers take 100 MiB (socket.request.max.bytes).
+// maxRequest bounds a produce request in bytes. Brokers accept 100 MiB (socket.request.max.bytes).
 const maxRequest = 32 << 20
 
-// Produce sends what is queued for the partitions and returns when the broker has acknowledged all of it. Each round sends
-// one record batch to each partition, so that their order is kept; the partitions of a leader share a request.
+// Produce sends what is queued for the partitions, and returns when the broker has acknowledged all of it. Each round sends one
+// record batch to each partition, which preserves their order. The partitions of a leader share a request.
 func (p *Producer) Produce(ctx context.Context, partitions ...*Partition) error {
 	a := p.client.Attempts("write to " + topicOf(partitions))
 	defer func() { a.Done() }()
@@ -51,7 +51,7 @@ func (p *Producer) Produce(ctx context.Context, partitions ...*Partition) error 
 	}
 }
 
-// topicOf names one of the topics that the partitions are of.
+// topicOf returns the name of one of the partitions' topics.
 func topicOf(partitions []*Partition) string {
 	if len(partitions) == 0 {
 		return ""
@@ -69,8 +69,8 @@ func unfinished(partitions []*Partition) []*Partition {
 	return left
 }
 
-// sendRound sends each partition's pending record batch once. Of several errors it returns the worst: a final one rather
-// than one that is retried.
+// sendRound sends each partition's pending record batch once. It returns the worst error. A final error is worse than one to
+// retry.
 func (p *Producer) sendRound(ctx context.Context, partitions []*Partition) error {
 	requests, err := p.groupByLeader(ctx, partitions)
 	if err != nil {
@@ -96,35 +96,35 @@ func (p *Producer) sendRound(ctx context.Context, partitions []*Partition) error
 	return worst
 }
 
-// request is what is sent to one broker at once.
+// request is sent to one broker at once.
 type request struct {
 	leader     int32
 	partitions []*Partition
 	size       int
-	sent       int64 // how many connections were made before
+	sent       int64 // number of connections before
 }
 
 // groupByLeader assigns the partitions to requests, each to one broker.
 func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) (requests []request, err error) {
-	open := map[int32]int{} // the leader's request that is not full
+	open := map[int32]int{} // by leader, the request that has room
 	leaders, err := p.client.LeadersOf(ctx, slices.Collect(maps.Keys(byTopic(partitions)))...)
 	if err != nil {
 		return nil, fmt.Errorf("find the leaders of what is written to: %w", err)
 	}
 	for _, q := range partitions {
-		of := leaders[q.Topic.Name]
-		if int(q.Index) >= len(of) {
+		byPartition := leaders[q.Topic.Name]
+		if int(q.Index) >= len(byPartition) {
 			return nil, fmt.Errorf("find the leader of %s/%d: %w", q.Topic.Name, q.Index, protocol.ErrNoPartition)
 		}
-		leader := of[q.Index]
-		at, ok := open[leader]
-		if !ok || requests[at].size+len(q.pending.Bytes) > maxRequest {
-			at = len(requests)
-			open[leader] = at
+		leader := byPartition[q.Index]
+		n, ok := open[leader]
+		if !ok || requests[n].size+len(q.pending.Bytes) > maxRequest {
+			n = len(requests)
+			open[leader] = n
 			requests = append(requests, request{leader: leader, sent: p.client.Connections()})
 		}
-		requests[at].partitions = append(requests[at].partitions, q)
-		requests[at].size += len(q.pending.Bytes)
+		requests[n].partitions = append(requests[n].partitions, q)
+		requests[n].size += len(q.pending.Bytes)
 	}
 	return requests, nil
 }
@@ -138,7 +138,8 @@ type answer struct {
 
 const noAnswer = int16(kafka.NetworkException)
 
-// handleAnswers notes what was accepted and makes smaller what was too large. Of the other errors it returns the worst.
+// handleAnswers records what was accepted, and makes batches smaller that were too large. It returns the worst of the other
+// errors.
 func (p *Producer) handleAnswers(ctx context.Context, r request) error {
 	var worst error
 	for _, q := range r.partitions {
@@ -170,19 +171,18 @@ func (p *Producer) handleAnswers(ctx context.Context, r request) error {
 	return worst
 }
 
-// doubt notes whether a partition may have lost the record before those that it has just acknowledged. By protocol 1 it would refuse
-// them, by their sequence. A transaction's marker takes one offset. Of a batch that is written twice the first answer counts: what is
-// before the second is the batch itself, aborted.
+// doubt records whether a partition may have lost the record before the acknowledged ones. By protocol 1 the broker would refuse
+// these because of their sequence. A transaction's marker takes one offset. If a batch is written twice, the first answer counts,
+// since before the second there is the aborted batch itself.
 func (p *Producer) doubt(q *Partition, r request) {
 	again := q.leader == r.leader && q.connections == p.client.Connections() && q.answer.offset == q.Next+1
-	if p.lacking == "" && q.connections > 0 && !q.Written && !again && !q.Look {
-		q.Look, q.Before = true, q.Next
+	if p.lacking == "" && q.connections > 0 && !q.Written && !again && !q.MustCheck {
+		q.MustCheck, q.Before = true, q.Next
 	}
 	q.leader, q.connections = r.leader, r.sent
 }
 
-// makeSmaller halves a record batch that the broker does not accept, down to the one item that is too large, which goes to
-// the Source.
+// makeSmaller halves a record batch that the broker refuses, down to the one item that is too large, which goes to the Source.
 func (p *Producer) makeSmaller(ctx context.Context, q *Partition, cause error) error {
 	size := len(q.pending.Bytes) - recordbatch.SizePrefix
 	if !errors.Is(cause, kafka.InvalidRecord) {

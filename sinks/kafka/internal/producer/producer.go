@@ -1,11 +1,11 @@
-// Package producer is the idempotent and transactional producer that kafka-go lacks (KIP-98; its Writer is neither). A Producer
-// gets its id and epoch from the transaction coordinator (InitProducerID), which fences every earlier producer of the same
-// transactional id; it adds partitions to a transaction (AddPartitionsToTxn), sends record batches with sequence numbers
-// (Produce), and commits or aborts (EndTxn). By protocol 2 (KIP-890) the brokers add what is produced to by themselves, and each end
-// of a transaction gives the producer its next epoch, or another id once there is none. The requests are described in the protocol
-// guide (https://kafka.apache.org/protocol).
+// Package producer is the idempotent and transactional producer that kafka-go lacks (KIP-98). A Producer gets its id and epoch
+// from the transaction coordinator (InitProducerID), which fences every earlier producer with the same transactional id. It adds
+// partitions to a transaction (AddPartitionsToTxn), sends record batches with sequence numbers (Produce), and commits or aborts
+// (EndTxn). By protocol 2 (KIP-890) the brokers themselves add partitions at Produce. The end of each transaction then gives the
+// producer its next epoch, or another id once there is no next one. The protocol guide describes the requests
+// (https://kafka.apache.org/protocol).
 //
-// It knows nothing of what the records hold: a Source appends them, and decides what becomes of one that is too large.
+// It knows nothing of the content of records: a Source appends them, and decides what happens to one that is too large.
 package producer
 
 import (
@@ -24,51 +24,51 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Options say who produces. All are required except Codec and, where only records are queued, Source.
+// Options are a producer's settings. All are required except Codec, and Source if only records are queued.
 type Options struct {
 	TransactionalID string
-	// Idempotent: the producer has the identity and the fencing of its transactional id, but begins no transactions.
+	// Idempotent gives the producer the identity and the fencing of its transactional id, without transactions.
 	Idempotent bool
-	// Timeout: the coordinator aborts a transaction that is open for longer.
+	// Timeout is when the coordinator aborts an open transaction.
 	Timeout time.Duration
 	Codec   recordbatch.Codec // nil: no compression
-	Source  Source            // of what Produce sends
-	// Protocol1: protocol 2 is not asked for. Nor is it by one who only wants to know which partitions may be added: it adds none
-	// without a record.
+	Source  Source            // has the items that Produce sends
+	// Protocol1 means that protocol 2 is not used. A check of which partitions may be added also sets it, since protocol 2 adds
+	// none without a record.
 	Protocol1 bool
 }
 
-// Producer is one producer under one epoch. It is used by one goroutine.
+// Producer is one producer with one epoch. One goroutine uses it.
 //
 // Invariants:
-//  1. A newer producer of the same transactional id has a higher epoch; the brokers refuse all others (cluster.Fenced).
-//  2. Every request is repeated as it is until its outcome is known; each is idempotent.
+//  1. A newer producer with the same transactional id has a higher epoch. The brokers refuse all others (cluster.Fenced).
+//  2. Every request is repeated unchanged until its outcome is known. Each is idempotent.
 //  3. Records of one partition are written in order: one record batch is in flight to it at a time.
-//  4. By protocol 2 no two transactions have the same identity, so nothing of one that arrives late gets into another.
+//  4. By protocol 2 no two transactions have the same identity, so no late request of one gets into another.
 type Producer struct {
 	Options
 	client      *cluster.Client
 	identity    identity
-	lacking     string // why not all brokers make transactions by protocol 2; empty: it is used
-	coordinator int32  // broker id; -1: not known
-	open        bool   // a transaction was begun and not yet ended
+	lacking     string // why protocol 2 is not used, or empty
+	coordinator int32  // broker id, or -1 if unknown
+	open        bool   // a transaction was begun and has not ended
 	ending      bool   // its end was requested
 	ended       time.Time
 
 	encoder *recordbatch.Encoder
 }
 
-// identity is what the brokers know a producer by. Its sequence numbers in each partition begin at 0.
+// identity is how the brokers know a producer. Its sequence numbers in each partition begin at 0.
 type identity struct {
 	id    int64
 	epoch int16
 }
 
-// New fences every earlier producer of the transactional id. If that has a transaction open, the coordinator aborts it before
-// New returns; one whose commit was requested is committed.
+// New fences every earlier producer with the transactional id. If that has an open transaction, the coordinator aborts it before
+// New returns. A transaction whose commit was requested is committed.
 //
-// An idempotent producer fences likewise: without transactions too, a partition refuses an older epoch once it has records of
-// the newer one.
+// An idempotent producer also fences: even without transactions, a partition refuses an older epoch once it has records of the
+// newer one.
 func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
 	p := &Producer{Options: o, client: c, coordinator: -1, encoder: recordbatch.NewEncoder(o.Codec)}
 	switch {
@@ -85,7 +85,7 @@ func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
 	return p, c.Try(ctx, "fence earlier producers of "+o.TransactionalID, func(ctx context.Context) error {
 		m, err := c.RoundTrip(ctx, &initproducerid.Request{
 			TransactionalID: o.TransactionalID, TransactionTimeoutMs: int32(o.Timeout.Milliseconds()),
-			ProducerID: -1, ProducerEpoch: -1, // a new producer; other values would go on as an older one (KIP-360)
+			ProducerID: -1, ProducerEpoch: -1, // a new producer. Other values would continue as an older one (KIP-360)
 		})
 		if err != nil {
 			return err
@@ -96,10 +96,10 @@ func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
 	})
 }
 
-// InTransaction reports whether a transaction was begun whose end was not requested.
+// InTransaction reports whether a transaction was begun, and its end not yet requested.
 func (p *Producer) InTransaction() bool { return p.open && !p.ending }
 
-// Protocol is that of the transactions, 1 or 2, and why it is not 2.
+// Protocol returns the protocol of the transactions, 1 or 2, and why it is not 2.
 func (p *Producer) Protocol() (n int, why string) {
 	if p.lacking == "" {
 		return 2, ""
@@ -107,7 +107,7 @@ func (p *Producer) Protocol() (n int, why string) {
 	return 1, p.lacking
 }
 
-// Add adds partitions to the transaction; the first begins it. By protocol 2 a Produce does so. The error may be a DeniedTopics.
+// Add adds partitions to the transaction, and begins it. By protocol 2 Produce does so. The error may be a DeniedTopics.
 func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	if p.Idempotent || len(partitions) == 0 {
 		return nil
@@ -141,8 +141,8 @@ func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	})
 }
 
-// firstError skips OPERATION_NOT_ATTEMPTED, which the broker answers for the partitions beside a failed one. Where all that
-// failed are topics that the user may not write to, it names them all.
+// firstError returns the first error, but not OPERATION_NOT_ATTEMPTED, the broker's answer for partitions next to a failed one.
+// If all failures are missing rights to write, it returns all these topics.
 func firstError(res *kmsg.AddPartitionsToTxnResponse) error {
 	const notAttempted = 55 // OPERATION_NOT_ATTEMPTED
 	var skipped error
@@ -167,7 +167,7 @@ func firstError(res *kmsg.AddPartitionsToTxnResponse) error {
 	return skipped
 }
 
-// DeniedTopics are topics that the user may not write to.
+// DeniedTopics are topics without the right to write.
 type DeniedTopics []string
 
 func (d DeniedTopics) Error() string { return strings.Join(d, ", ") + ": " + d.Unwrap().Error() }
@@ -192,12 +192,13 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	return err
 }
 
-// end takes the next identity, which there is by protocol 2. The coordinator knows a repeated request by its identity, which is the one
-// before: it answers that it is not yet done, then the same as the first time. What another producer has done meanwhile raises the epoch
-// by more than one, and the repeat is refused as fenced. To abort a transaction that has no partition is allowed by protocol 2.
+// end takes the next identity by protocol 2. The coordinator recognizes a repeated request by the identity before. It answers
+// that it is not yet done, then the same as the first time. If another producer has acted meanwhile, it has raised the epoch by
+// more than one, and the repeat is refused as fenced. By protocol 2 a transaction without partitions can be aborted.
 //
-// A transaction that the coordinator has aborted by itself raises the epoch by one as well: it takes the commit for a repeat of that abort,
-// and answers INVALID_TXN_STATE. By protocol 1 it answers that the producer is fenced, and that is what it means here too.
+// If the coordinator itself has aborted a transaction, it has also raised the epoch by one. It then mistakes the commit for a
+// repeat of that abort, and answers INVALID_TXN_STATE. By protocol 1 it answers that the producer is fenced, so that is the
+// meaning here, too.
 func (p *Producer) end(ctx context.Context, commit bool) error {
 	req := kmsg.NewPtrEndTxnRequest()
 	req.TransactionalID, req.Commit, req.Version = p.TransactionalID, commit, endVersion
@@ -220,8 +221,7 @@ func (p *Producer) end(ctx context.Context, commit bool) error {
 	return err
 }
 
-// askCoordinator finds the coordinator if it is not known, and looks for it again after an error that may mean that it
-// moved.
+// askCoordinator finds the coordinator if it is unknown, and searches again after an error that may mean that it moved.
 func (p *Producer) askCoordinator(ctx context.Context, ask func() error) (err error) {
 	if p.coordinator < 0 {
 		if p.coordinator, err = p.client.Coordinator(ctx, p.TransactionalID); err != nil {

@@ -12,10 +12,10 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// kafka-go's own AddPartitionsToTxn and EndTxn look up the coordinator before every request, which is two round trips
-// more for each transaction: these are sent to the coordinator that the producer knows.
+// kafka-go's own AddPartitionsToTxn and EndTxn search for the coordinator before every request, which is two more round trips for
+// each transaction. These requests go to the coordinator that the producer knows.
 
-// The versions of requests outside of protocol 2, which every supported broker has.
+// These are the versions of requests outside of protocol 2. Every supported broker has them.
 const (
 	addVersion     = 3
 	endVersion     = 3
@@ -30,7 +30,7 @@ func (p *Producer) exchange(ctx context.Context, req kmsg.Request, to int32) (km
 	return m.(cluster.BrokerAnswer).Response, nil
 }
 
-// produce sends one request and notes each partition's answer in it. By protocol 2 it adds the partitions to the transaction.
+// produce sends one request, and records each partition's answer in it. By protocol 2 it adds the partitions to the transaction.
 func (p *Producer) produce(ctx context.Context, r request) error {
 	for _, q := range r.partitions {
 		q.answer = answer{code: noAnswer}
@@ -74,9 +74,9 @@ func (p *Producer) produce(ctx context.Context, r request) error {
 	return nil
 }
 
-// settle waits until the coordinator has written the markers of the last transaction, if that has just ended. Until then a broker
-// would hold back the first Produce of the next one, for 20 ms at a time (add.partitions.to.txn.retry.backoff.ms). Whatever else it
-// answers is left to Produce.
+// settle waits until the coordinator has written the markers of a transaction that has just ended. Until then a broker would
+// delay the first Produce of the next one by 20 ms at a time (add.partitions.to.txn.retry.backoff.ms). Other answers are left to
+// Produce.
 func (p *Producer) settle(ctx context.Context) {
 	for time.Since(p.ended) < settleWithin {
 		req := kmsg.NewPtrDescribeTransactionsRequest()
@@ -97,7 +97,7 @@ const (
 	settleEvery  = time.Millisecond / 2
 )
 
-// produceTimeout is how long a broker may wait for its replicas, in milliseconds.
+// produceTimeout returns how long a broker may wait for its replicas, in milliseconds.
 func (p *Producer) produceTimeout() int32 {
 	return int32(p.client.RequestTimeout.Milliseconds() * 3 / 4)
 }

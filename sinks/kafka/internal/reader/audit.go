@@ -15,7 +15,7 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// AuditID is the id of an audit record of this cluster.
+// AuditID returns the id of an audit record of this cluster.
 func AuditID(l *logread.Log, f *consumer.Record) (id audit.ID, ok bool) {
 	nobody := l.Envelope.AppendKey(nil, &change.Change{})
 	if !bytes.HasPrefix(f.Key, bytes.TrimSuffix(nobody, []byte(`"","name":""}`))) {
@@ -25,16 +25,16 @@ func AuditID(l *logread.Log, f *consumer.Record) (id audit.ID, ok bool) {
 	return id, err == nil
 }
 
-// Audits reads the ids of new records, and then those of the query.
+// Audits reads the ids of new records, then the records of the query.
 func (r *Reader) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
-	of, err := r.auditCoverage(ctx)
-	if err == nil && !of.Since.IsZero() {
+	coverage, err := r.auditCoverage(ctx)
+	if err == nil && !coverage.Since.IsZero() {
 		err = r.audits(ctx, q, visit)
 	}
-	return of, err
+	return coverage, err
 }
 
-// audits reads the partitions one after another. A repeat is on the partition of the first.
+// audits reads one partition after another. A repeated record is on the partition of the first.
 func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) error {
 	topic := change.AuditTopic(r.Envelope.Prefix)
 	firsts, ends, err := r.Client.Bounds(ctx, topic)
@@ -50,7 +50,7 @@ func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 			continue
 		}
 		seen := map[audit.ID]bool{}
-		of := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: first,
+		reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: first,
 			Wanted: func(f *consumer.Record) bool {
 				id, ok := AuditID(r.Log, f)
 				ok = ok && !seen[id] && mayBeOf(q.Name, f.Key)
@@ -66,14 +66,15 @@ func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 				}
 				return visit(record)
 			}})
-		if err := of.ReadTo(ctx, end-1); err != nil {
+		if err := reader.ReadTo(ctx, end-1); err != nil {
 			return lost(err)
 		}
 	}
 	return nil
 }
 
-// mayBeOf reports whether a key is that of an object of this name, or of no name; empty: of any.
+// mayBeOf reports whether a key may belong to an object with this name, or to a request without a name. An empty name matches
+// all.
 func mayBeOf(name string, key []byte) bool {
 	named := func(name string) bool {
 		return bytes.HasSuffix(key, append(change.AppendString([]byte(`,"name":`), name), '}'))
@@ -98,8 +99,8 @@ func selects(q *audit.Query, r *audit.Record) bool {
 		(q.Name == "" || r.Name == "" || q.Name == r.Name) && !r.Received.Before(q.Since)
 }
 
-// auditCoverage reads the ids, which begin with the times: records come in any order. It remembers how far it has read, and begins again
-// once retention has removed some.
+// auditCoverage reads the ids, which begin with the times, since records come in any order. It remembers how far it has read, and
+// begins again once retention has removed some.
 func (r *Reader) auditCoverage(ctx context.Context) (audit.Coverage, error) {
 	r.auditing.Lock()
 	defer r.auditing.Unlock()
@@ -109,7 +110,7 @@ func (r *Reader) auditCoverage(ctx context.Context) (audit.Coverage, error) {
 		r.audited = audited{starts: starts, next: maps.Clone(starts)}
 	}
 	for p, end := range ends {
-		of := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: r.audited.next[p], NoValues: true,
+		reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: r.audited.next[p], NoValues: true,
 			Wanted: func(f *consumer.Record) bool {
 				if id, ok := AuditID(r.Log, f); ok {
 					r.audited.Add(id)
@@ -117,18 +118,18 @@ func (r *Reader) auditCoverage(ctx context.Context) (audit.Coverage, error) {
 				return false
 			}})
 		if err == nil && r.audited.next[p] < end {
-			if err = of.ReadTo(ctx, end-1); err == nil {
+			if err = reader.ReadTo(ctx, end-1); err == nil {
 				r.audited.next[p] = end
 			}
 		}
 	}
 	if errors.Is(err, consumer.ErrGone) {
-		err = nil // they were removed meanwhile
+		err = nil // they have just been removed
 	}
 	return r.audited.Coverage, err
 }
 
-// audited is what was read of the ids of audit records.
+// audited is the result of reading the ids of audit records.
 type audited struct {
 	audit.Coverage
 	starts, next map[int]int64

@@ -13,8 +13,9 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// controls visits the cluster's committed control records from some offsets on (nil: from the start), up to the end. The topic has one
-// partition, whose offsets are the order of the log. If somebody has made it with several, nothing but time orders their records.
+// controls visits the cluster's committed control records from some offsets on (nil: from the start), up to the end. The topic
+// has one partition, whose offsets are the order of the log. If somebody has created it with several, only time orders their
+// records.
 func (r *Reader) controls(ctx context.Context, from map[int]int64, visit func(logread.Control) error) error {
 	starts, ends, err := r.Client.Bounds(ctx, r.ControlTopic())
 	if err != nil {
@@ -54,10 +55,10 @@ type controlPartition struct {
 	reader *consumer.Reader
 	end    int64
 	more   bool
-	ready  []logread.Control // read and not visited
+	ready  []logread.Control // read, but not yet visited
 }
 
-// fetch reads on if nothing is ready.
+// fetch reads on if no record is ready.
 func (c *controlPartition) fetch(ctx context.Context) (err error) {
 	for len(c.ready) == 0 && c.more && err == nil {
 		c.more, err = c.reader.Fetch(ctx, c.end-1)
@@ -78,7 +79,7 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Sp
 	return r.controls(ctx, from, func(c logread.Control) error { return visit(c.Control) })
 }
 
-// since gives the offsets of the first control records that were logged at a time or later.
+// since returns the offsets of the first control records that were logged at a time or later.
 func (r *Reader) since(ctx context.Context, t time.Time) (map[int]int64, error) {
 	if t.UnixMilli() <= 0 {
 		return nil, nil

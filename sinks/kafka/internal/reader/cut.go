@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// recentControls is how many control records before a cut are read, to know the last batch of each slot that writes. A slot that
-// has no batch among so many is cut by offsets.
+// recentControls is how many control records before a cut are read to find each slot's last batch. A slot without a batch among
+// them is cut by offsets.
 const recentControls = 2000
 
 // CutAt finds the first control record after the time, and reads from a little before it to the end.
@@ -54,7 +54,7 @@ func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error)
 	return f.Cut, nil
 }
 
-// stableEnds are the last stable offsets of all data topics.
+// stableEnds returns the last stable offsets of all data topics.
 func (r *Reader) stableEnds(ctx context.Context) (change.Offsets, error) {
 	topics, err := r.topics(ctx, nil)
 	if err != nil {
@@ -71,14 +71,14 @@ func (r *Reader) stableEnds(ctx context.Context) (change.Offsets, error) {
 	return all, nil
 }
 
-// cutFinder collects what the control records around a cut say.
+// cutFinder collects the control records around a cut.
 type cutFinder struct {
 	sinks.Cut
 	logged      time.Time      // zero: the cut is at the end
 	oldest      time.Time      // when the first batch of the partition was logged
-	next        map[int]int64  // of each partition of the control topic: no later batch record is before it
+	next        map[int]int64  // in each partition of the control topic, the offset before which there is no later batch record
 	passed      map[int]bool   // slots with a batch after the cut
-	first, last change.Offsets // of each partition: the first offset after the cut, the last before it
+	first, last change.Offsets // in each partition, the first offset after the cut, and the last before it
 }
 
 func (f *cutFinder) see(c logread.Control) error {
@@ -102,7 +102,7 @@ func (f *cutFinder) see(c logread.Control) error {
 	return nil
 }
 
-// after notes a batch after the cut.
+// after adds a batch after the cut.
 func (f *cutFinder) after(c logread.Control) {
 	if !f.passed[c.Slot] {
 		f.passed[c.Slot] = true
@@ -118,7 +118,7 @@ func (f *cutFinder) after(c logread.Control) {
 	}
 }
 
-// offsets gives the next offset of each partition of the data topics.
+// offsets returns the next offset of each partition of the data topics.
 func (f *cutFinder) offsets(stable change.Offsets) change.Offsets {
 	next := change.Offsets{}.Merge(stable)
 	for topic, partitions := range next {

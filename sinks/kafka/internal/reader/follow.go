@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// followEvery is how often the end of the control topic is asked for.
+// followEvery is how often the end of the control topic is requested.
 const followEvery = 100 * time.Millisecond
 
 // follow reads the batches after s.to, as their batch records arrive, until the context ends.

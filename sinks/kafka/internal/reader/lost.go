@@ -10,8 +10,8 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// removed compares where the partitions of topics begin with what the control records account for. Every slot that has written to a topic
-// accounts for the starts by itself, once it has recorded what they cost its streams. It says of each topic what was removed, if anything.
+// removed compares where the partitions of topics begin with the starts in control records. Every slot that has written to a
+// topic accounts for its starts once it has recorded what they cost its streams. It returns what was removed, by topic.
 func (r *Reader) removed(ctx context.Context, topics []string) (map[string]string, error) {
 	begins := map[string]map[int]int64{}
 	for _, topic := range topics {
@@ -42,7 +42,7 @@ func (r *Reader) removed(ctx context.Context, topics []string) (map[string]strin
 	return removed, err
 }
 
-// accounted is the start of a partition that all slots account for that have written to the topic.
+// accounted returns the start of a partition that all slots account for that have written to the topic.
 func accounted(slots map[int]map[string]map[int]int64, topic string, partition int) (start int64) {
 	first := true
 	for _, topics := range slots {
@@ -53,24 +53,24 @@ func accounted(slots map[int]map[string]map[int]int64, topic string, partition i
 	return start
 }
 
-// startsBySlot returns for each slot, and each topic that it has written to, the starts of the partitions that the slot accounts for.
+// startsBySlot returns for each slot, and each topic that it has written to, the starts of the partitions that it accounts for.
 func (r *Reader) startsBySlot(ctx context.Context) (map[int]map[string]map[int]int64, error) {
 	slots := map[int]map[string]map[int]int64{}
 	return slots, r.controls(ctx, nil, func(c logread.Control) error {
-		if c.Type == change.ControlLayout || slots[c.Slot] == nil { // the slots have other streams from a layout on
+		if c.Type == change.ControlLayout || slots[c.Slot] == nil { // after a layout the slots have other streams
 			slots[c.Slot] = map[string]map[int]int64{}
 		}
-		of := slots[c.Slot]
+		known := slots[c.Slot]
 		for topic := range c.Ranges {
-			if of[topic] == nil {
-				of[topic] = map[int]int64{}
+			if known[topic] == nil {
+				known[topic] = map[int]int64{}
 			}
 		}
 		for topic, starts := range c.Starts {
-			if of[topic] == nil {
-				of[topic] = map[int]int64{}
+			if known[topic] == nil {
+				known[topic] = map[int]int64{}
 			}
-			maps.Copy(of[topic], starts)
+			maps.Copy(known[topic], starts)
 		}
 		return nil
 	})

@@ -1,6 +1,6 @@
-// Package reader is the sinks.Reader of Kafka's topics, for commands: cuts by time, the changes that a query selects, from the
-// start or as they arrive, and since when the topics have all of them. What records mean it has from package logread. It needs
-// the right to read and nothing else.
+// Package reader is the sinks.Reader of Kafka's topics, for commands. It finds cuts by time, and visits the changes that a query
+// selects, from the start or as they arrive. It also finds out since when the topics have all changes. Package logread gives
+// records their meaning. It needs only the right to read.
 package reader
 
 import (
@@ -28,7 +28,7 @@ type Reader struct {
 	audited  audited
 }
 
-// New does not connect. The settings are those with which the sink creates data topics.
+// New returns a reader. It does not connect. created are the settings with which the sink creates data topics.
 func New(l *logread.Log, created map[string]string) *Reader { return &Reader{Log: l, created: created} }
 
 // Resources derives the ids from the names of the topics.
@@ -44,13 +44,13 @@ func (r *Reader) idsOf(topics []string) (ids []string) {
 	return ids
 }
 
-// topics names the existing data topics of some resources; of all, if there are none given.
+// topics returns the existing data topics of some resources, or of all if there are none given.
 func (r *Reader) topics(ctx context.Context, resources []string) ([]string, error) {
 	topics, err := r.Topics(ctx)
 	return slices.DeleteFunc(topics, func(topic string) bool { return !r.holds(topic, resources) }), err
 }
 
-// holds reports whether a topic has the changes of one of the resources. Snapshots on demand are read only if they are named.
+// holds reports whether a topic has changes of one of the resources. Snapshots on demand are read only if they are named.
 func (r *Reader) holds(topic string, resources []string) bool {
 	prefix := r.Envelope.Prefix
 	return r.IsData(topic) &&
@@ -59,7 +59,7 @@ func (r *Reader) holds(topic string, resources []string) bool {
 		}))
 }
 
-// Changes reads the partitions up to a cut; with Follow, then batch by batch what follows.
+// Changes reads the partitions up to a cut. With Follow it then reads later changes batch by batch.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	if q.Each != sinks.All || q.Keys != nil {
 		return errors.ErrUnsupported
@@ -90,7 +90,7 @@ func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
 	if r.owners == nil {
 		all := logread.Owners{}
 		err := r.controls(ctx, nil, func(c logread.Control) error {
-			all.Note(c.Control)
+			all.Add(c.Control)
 			return nil
 		})
 		if err != nil {

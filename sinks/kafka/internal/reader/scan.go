@@ -18,7 +18,7 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// scanAtOnce is how many partitions are read at the same time: a fetch waits for the broker, decoding does not.
+// scanAtOnce is how many partitions are read at the same time. Fetching waits for the broker, decoding does not.
 const scanAtOnce = 4
 
 // scan answers one query.
@@ -26,12 +26,12 @@ type scan struct {
 	sinks.Query
 	reader *Reader
 	to     *sinks.Cut
-	key    []byte // the plain one of the only object; nil: all
+	key    []byte // plain key of the only object; nil: all objects
 	visit  func(*sinks.Logged) error
 
-	mu   sync.Mutex // held while Wanted, visit or Progress is called
-	read int64
-	of   int64
+	mu    sync.Mutex // held during Wanted, visit and Progress
+	read  int64
+	total int64
 }
 
 // run reads the partitions that may have selected changes, up to their ends.
@@ -49,7 +49,7 @@ func (s *scan) run(ctx context.Context) error {
 		parts = append(parts, found...)
 	}
 	for _, p := range parts {
-		s.of += p.Next - p.First
+		s.total += p.Next - p.First
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(scanAtOnce)
@@ -59,7 +59,7 @@ func (s *scan) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// parts finds the partitions of a topic, and where to begin.
+// parts returns the partitions of a topic, and where to begin.
 func (s *scan) parts(ctx context.Context, topic string) (parts []logread.Span, err error) {
 	starts, ends, err := s.reader.Client.Bounds(ctx, topic)
 	if err != nil {
@@ -86,16 +86,16 @@ func (s *scan) parts(ctx context.Context, topic string) (parts []logread.Span, e
 	return slices.DeleteFunc(parts, func(p logread.Span) bool { return possible != nil && !possible[int(p.Partition)] }), err
 }
 
-// partitionsOf returns on which partitions the object may be; nil: on any. If partitions were added, keys are spread over fewer
-// than there are: over how many is found out from the first records of each partition.
+// partitionsOf returns the partitions on which the object may be, or nil for any. If partitions were added, keys are spread over
+// fewer than exist. The first records of each partition show over how many.
 func (s *scan) partitionsOf(ctx context.Context, found int, parts []logread.Span) (map[int]bool, error) {
 	count := logread.NewPartitioning(found)
 	for _, p := range parts {
 		sample := consumer.New(s.reader.Client, consumer.Range{Topic: p.Topic, Partition: p.Partition, First: p.First,
 			NoValues: true, Wanted: func(f *consumer.Record) bool {
 				if _, key, err := s.reader.Key(f); err == nil && key.Cluster == s.reader.Envelope.Cluster {
-					of := change.Change{Namespace: key.Namespace, Name: key.Name}
-					count.See(s.reader.Envelope.AppendKey(nil, &of), p.Partition)
+					object := change.Change{Namespace: key.Namespace, Name: key.Name}
+					count.See(s.reader.Envelope.AppendKey(nil, &object), p.Partition)
 				}
 				return false
 			}})
@@ -103,15 +103,15 @@ func (s *scan) partitionsOf(ctx context.Context, found int, parts []logread.Span
 			return nil, lost(err)
 		}
 	}
-	return count.Of(s.key), nil
+	return count.PartitionsOf(s.key), nil
 }
 
 // part visits the selected changes of a partition.
 func (s *scan) part(ctx context.Context, p logread.Span) error {
 	reader := s.reader.Log.Changes(ctx, logread.Changes{Span: p, Bodies: s.bodies(),
-		Each:  s.count,
-		Of:    func(l *sinks.Logged) bool { return s.to.Has(l) && (s.After == nil || !s.After.Has(l)) },
-		Loose: s.reader.finished,
+		Each:     s.count,
+		Selected: func(l *sinks.Logged) bool { return s.to.Has(l) && (s.After == nil || !s.After.Has(l)) },
+		Loose:    s.reader.finished,
 		Wanted: func(l *sinks.Logged) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *scan) bodies() logread.Bodies {
 }
 
 // readSettled reads a partition to its end. The transactions of the cut's batches have ended, but a broker writes their markers
-// to one partition after another: it reads on until those of this one are there.
+// to one partition after another. So it reads on until this partition has them.
 func (s *scan) readSettled(ctx context.Context, reader *consumer.Reader, p logread.Span) error {
 	err := reader.ReadTo(ctx, p.Next-1)
 	for began := time.Now(); err == nil && reader.Open(); {
@@ -151,21 +151,21 @@ func (s *scan) readSettled(ctx context.Context, reader *consumer.Reader, p logre
 	return err
 }
 
-// markerPatience is how long a broker may take to write the marker of a transaction to all partitions.
+// markerPatience is how long a broker may take to write a transaction's marker to all partitions.
 const markerPatience = time.Minute
 
-// progressRecords is after how many records the progress is reported.
+// progressRecords is how many records are read between two reports of progress.
 const progressRecords = 1000
 
 func (s *scan) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.read++; s.Progress != nil && s.read%progressRecords == 0 {
-		s.Progress(s.read, max(s.read, s.of))
+		s.Progress(s.read, max(s.read, s.total))
 	}
 }
 
-// lost says that records were removed while they were read.
+// lost adds to an error that records were removed during the read.
 func lost(err error) error {
 	if errors.Is(err, consumer.ErrGone) {
 		return fmt.Errorf("%w: %w", sinks.ErrNotRetained, err)

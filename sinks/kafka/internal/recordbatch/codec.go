@@ -19,7 +19,7 @@ type Codec interface {
 	appendTo(dst, src []byte) ([]byte, error)
 }
 
-// NewCodec returns the codec of a name: none (nil), gzip, snappy (the default), lz4 or zstd.
+// NewCodec returns the codec with a name: none (nil), gzip, snappy (the default), lz4 or zstd.
 func NewCodec(name string) (Codec, error) {
 	switch name {
 	case "zstd":
@@ -38,11 +38,11 @@ func NewCodec(name string) (Codec, error) {
 	return nil, fmt.Errorf("%q is not one of none, gzip, snappy, lz4, zstd", name)
 }
 
-// zstdCodec uses EncodeAll, which needs no stream and no copy. What repeats in a batch of objects repeats within a few of them,
-// and nearly every batch is below 1 MiB: a window of that size takes a tenth less time than one of 256 KiB, and leaves 3% fewer
-// bytes. The default of 4 MiB holds 8 MB of history without a gain. The option for the window comes before that for the level,
-// which would otherwise halve the blocks: each has tables of its own, which cost a tenth of the time. One encoder serves all
-// slots: 200,000 changes a second.
+// zstdCodec uses EncodeAll, which needs no stream and no copy. Objects in a batch repeat what is a few objects away, and nearly
+// every batch is below 1 MiB. A window of that size takes a tenth less time than one of 256 KiB, and the result is 3% shorter.
+// The default of 4 MiB holds 8 MB of history without a gain. The option for the window must come before the option for the level.
+// Otherwise blocks are half as long, and each has its own tables, which cost a tenth of the time. One encoder serves all slots:
+// 200,000 changes a second.
 type zstdCodec struct{ enc *zstd.Encoder }
 
 func newZstd() (Codec, error) {
@@ -55,9 +55,9 @@ func (z zstdCodec) bits() int16 { return int16(compress.Zstd) }
 
 func (z zstdCodec) appendTo(dst, src []byte) ([]byte, error) { return z.enc.EncodeAll(src, dst), nil }
 
-// snappyCodec writes what Xerial's Java library does: a header, and blocks that begin with their length. All clients read that,
-// but not all read Snappy without it. A batch is one block, since what repeats beyond a block's end isn't found, and S2's encoder
-// has assembly: that takes a quarter of the time of kafka-go's codec, with its blocks of 32 KiB, and leaves a fifth fewer bytes.
+// snappyCodec writes the form of Xerial's Java library: a header, and blocks that begin with their length. All clients read that,
+// but not all read Snappy without it. A batch is one block, since repetitions across blocks are not found. S2's encoder is in
+// assembly. It takes a quarter of the time of kafka-go's codec with blocks of 32 KiB, and the result is a fifth shorter.
 type snappyCodec struct{}
 
 var xerialHeader = []byte{130, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1} // name, version, oldest compatible version

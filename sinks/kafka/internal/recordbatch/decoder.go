@@ -12,24 +12,23 @@ import (
 )
 
 const (
-	// MaxRecord bounds a record that is read: four times the largest object that the exporter takes from an API server, for the
-	// states before and after, and what an encoding adds. A larger record, or a block of compressed data that unpacks to more, is
-	// no record of the exporter's.
+	// MaxRecord bounds a record in bytes. It is four times the largest object that the exporter accepts from an API server, for
+	// both states and the encoding. A larger record, or compressed data that unpacks to more, is not the exporter's.
 	MaxRecord = 64 << 20
-	// maxHeaders bounds the headers of a record; the exporter's own have a dozen.
+	// maxHeaders bounds the headers of a record. The exporter's have a dozen.
 	maxHeaders = 1000
 )
 
 var (
 	// ErrCut means that a record set ends inside of a record batch.
 	ErrCut = errors.New("the record batch is cut")
-	// ErrMalformed means that bytes are no record batch of message format 2, or not what its sender has sent.
+	// ErrMalformed means that bytes are not a record batch of message format 2, or were damaged on the way.
 	ErrMalformed = errors.New("malformed record batch")
 )
 
-// TooLargeError says that a record, or the rest of its batch, was passed by, since it would take too much memory.
+// TooLargeError says that a record, or the rest of its batch, was skipped, since it would take too much memory.
 type TooLargeError struct {
-	Offset int64 // of the first record that was passed by
+	Offset int64 // offset of the first skipped record
 	What   string
 }
 
@@ -41,7 +40,7 @@ type Batch struct {
 	ProducerID int64
 	attributes int16
 	firstTime  int64
-	count      int // of records; compaction may have removed them all
+	count      int // number of records; compaction may have removed them all
 	packed     []byte
 }
 
@@ -51,12 +50,12 @@ func (b *Batch) Transactional() bool { return b.attributes&transactionalBit != 0
 // Control reports whether the batch is the marker that ends a transaction.
 func (b *Batch) Control() bool { return b.attributes&controlBit != 0 }
 
-// Next takes the first batch off a record set. With ErrCut the batch has its offsets if its header is whole.
+// Next removes the first batch from a record set. With ErrCut the batch has its offsets if its header is complete.
 func Next(set []byte) (b Batch, rest []byte, err error) {
 	if len(set) < atRecords-SizePrefix {
 		return b, nil, ErrCut
 	}
-	be, field := binary.BigEndian, func(at int) []byte { return set[at-SizePrefix:] }
+	be, field := binary.BigEndian, func(offset int) []byte { return set[offset-SizePrefix:] }
 	if magic := field(atMagic)[0]; magic != 2 {
 		return b, nil, fmt.Errorf("%w: message format %d, of a Kafka before 0.11", ErrMalformed, magic)
 	}
@@ -91,13 +90,13 @@ type Header struct {
 	Value []byte
 }
 
-// Decoder reads the records of one batch after another. A batch is unpacked while it is read, so memory holds one record of it.
+// Decoder reads the records of one batch after another. It unpacks a batch while it reads, so memory holds one record.
 type Decoder struct {
 	batch *Batch
 	left  int // records
 	from  *bufio.Reader
 	close func()
-	bytes []byte // of the last record
+	bytes []byte // memory of the last record
 	last  Received
 }
 
@@ -116,7 +115,7 @@ func (d *Decoder) Open(b *Batch) error {
 	return nil
 }
 
-// Close gives up what is left of the batch, and the memory of the last record.
+// Close drops the rest of the batch, and the memory of the last record.
 func (d *Decoder) Close() {
 	if d.close != nil {
 		d.close()
@@ -125,8 +124,8 @@ func (d *Decoder) Close() {
 	*d = Decoder{from: d.from, last: Received{Headers: d.last.Headers[:0]}}
 }
 
-// Next returns the next record, which is valid until the next call unless it is kept; io.EOF after the last one. After a
-// *TooLargeError it goes on with what follows.
+// Next returns the next record, or io.EOF after the last one. The record is valid until the next call, unless Keep is called.
+// After a *TooLargeError the caller may go on with the next record.
 func (d *Decoder) Next() (*Received, error) {
 	if d.left <= 0 {
 		return nil, io.EOF
@@ -147,8 +146,8 @@ func (d *Decoder) Next() (*Received, error) {
 // Keep leaves the memory of the last record to the caller.
 func (d *Decoder) Keep() { d.bytes = nil }
 
-// read reads a record. Its length is followed by attributes, of which none are defined, and by the time and the offset, as
-// differences (https://kafka.apache.org/documentation/#record).
+// read reads a record. After its length come attributes, of which none are defined, and the time and the offset as differences
+// (https://kafka.apache.org/documentation/#record).
 func (d *Decoder) read() error {
 	d.last = Received{Offset: max(d.last.Offset+1, d.batch.Base), Headers: d.last.Headers[:0]}
 	length, err := binary.ReadVarint(d.from)
@@ -169,7 +168,7 @@ func (d *Decoder) read() error {
 		}
 		return &TooLargeError{What: fmt.Sprintf("a record of %d bytes, where %d are the most", length, MaxRecord)}
 	}
-	if size := cap(d.bytes); size < int(length) || size > 2*int(length)+1<<10 { // it may be kept
+	if size := cap(d.bytes); size < int(length) || size > 2*int(length)+1<<10 { // the caller may retain it
 		d.bytes = make([]byte, length)
 	}
 	d.bytes = d.bytes[:length]
@@ -219,7 +218,7 @@ func (f *fields) varint() int64 {
 	return v
 }
 
-// take takes n bytes; none if n is not possible.
+// take takes n bytes, or none if n is impossible.
 func (f *fields) take(n int) []byte {
 	if f.failed = f.failed || n < 0 || n > len(f.rest); f.failed {
 		return nil
@@ -229,7 +228,7 @@ func (f *fields) take(n int) []byte {
 	return taken
 }
 
-// bytes reads a length, and so many bytes; the length -1 stands for null.
+// bytes reads a length and as many bytes. The length -1 is null.
 func (f *fields) bytes() []byte {
 	n := f.varint()
 	if n == -1 {

@@ -18,7 +18,7 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// own reads a record set without its size, as the exporter does, and demands that nothing is passed by.
+// own reads a record set without its size, like the exporter, and demands that nothing is skipped.
 func own(t *testing.T, set []byte) []decoded {
 	t.Helper()
 	all, passed, err := readAll(set)
@@ -63,7 +63,7 @@ func readAll(set []byte) (all []decoded, passed []*recordbatch.TooLargeError, er
 	return all, passed, nil
 }
 
-// foreign is a record batch as another producer makes it: the records and how they are compressed are given.
+// foreign returns a record batch as another producer makes it, with the given records and compression.
 func foreign(codec, count int, records []byte) []byte {
 	b := make([]byte, 61, 61+len(records))
 	be := binary.BigEndian
@@ -77,7 +77,7 @@ func foreign(codec, count int, records []byte) []byte {
 	return b
 }
 
-// record is one record without a key, with so many headers, as it is before compression.
+// record returns one uncompressed record without a key, with a number of headers.
 func record(index int, value []byte, headers int) []byte {
 	b := binary.AppendVarint(append([]byte{0, 0}, binary.AppendVarint(nil, int64(index))...), -1)
 	b = append(binary.AppendVarint(b, int64(len(value))), value...)
@@ -112,7 +112,7 @@ func TestBatchesOfOtherProducers(t *testing.T) {
 	}
 }
 
-// zeros is zstd data that unpacks to a beginning and so many zeros.
+// zeros returns zstd data that unpacks to a beginning and n zeros.
 func zeros(t *testing.T, begin []byte, n int, o ...zstd.EOption) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -136,7 +136,7 @@ func (zero) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What somebody else wrote may unpack to any size. It is named and passed by, without taking the memory, and what follows is read.
+// Data of other programs may unpack to any size. It is reported and skipped without taking the memory, and what follows is read.
 func TestWhatUnpacksToTooMuchIsPassedBy(t *testing.T) {
 	const huge = 700 << 20
 	head := binary.AppendVarint(append(binary.AppendVarint([]byte{}, huge+8), 0, 0, 0, 1), huge) // a record of the offset 0
@@ -177,7 +177,7 @@ func TestWhatUnpacksToTooMuchIsPassedBy(t *testing.T) {
 	}
 }
 
-// A broker's answer may end in the middle of a batch; bytes that were changed on the way are noticed.
+// A broker's answer may end in the middle of a batch. Bytes that were changed on the way are noticed.
 func TestCutAndDamagedBatches(t *testing.T) {
 	set := foreign(0, 1, record(0, []byte("value"), 0))
 	for n := 1; n < len(set); n++ {

@@ -1,6 +1,6 @@
 // Package recordbatch encodes and decodes Kafka's record batches (message format 2, KIP-98). kafka-go's writer can't set the id,
-// epoch and sequence number of an idempotent or transactional producer, and its reader unpacks an answer as a whole, with a page of
-// 64 KiB for each record batch. It knows nothing of brokers, nor of what records hold.
+// epoch and sequence number of an idempotent or transactional producer. Its reader unpacks a complete answer, with a page of 64
+// KiB for each record batch. The package knows nothing of brokers, nor of the content of records.
 package recordbatch
 
 import (
@@ -12,8 +12,8 @@ import (
 	"kubecdc/internal/slab"
 )
 
-// The record batch, magic 2 (https://kafka.apache.org/documentation/#recordbatch). Offsets are from the start of
-// the buffer, which begins with the 4-byte size of the record set, as a produce request wants it.
+// These are offsets in a record batch, magic 2 (https://kafka.apache.org/documentation/#recordbatch). They count from the start
+// of the buffer, which begins with the 4-byte size of the record set, as in a produce request.
 const (
 	atBaseOffset      = 4  // int64
 	atLength          = 12 // int32, of what follows
@@ -30,7 +30,7 @@ const (
 	atCount           = 61 // int32
 	atRecords         = 65
 
-	// SizePrefix is the length of the size that precedes the batch in the slab of Seal.
+	// SizePrefix is the length of the size before the batch in the slab of Seal.
 	SizePrefix = 4
 
 	codecBits        = 7
@@ -42,14 +42,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Record is one record to append.
 type Record struct {
-	Time      int64 // Unix ms
+	Time      int64 // in Unix milliseconds
 	Key       []byte
 	Value     [][]byte // parts, which are joined
 	Tombstone bool     // the value is null
 	Headers   Headers
 }
 
-// ValueLen is the length of the joined value.
+// ValueLen returns the length of the joined value.
 func (r *Record) ValueLen() (n int) {
 	for _, part := range r.Value {
 		n += len(part)
@@ -61,20 +61,20 @@ func (r *Record) ValueLen() (n int) {
 type Encoder struct {
 	codec     Codec // nil: no compression
 	plain     []byte
-	packed    []byte // of the last batch
+	packed    []byte // memory for compression
 	count     int
 	firstTime int64
 	maxTime   int64
 }
 
-// NewEncoder makes an encoder; a nil codec compresses nothing.
+// NewEncoder returns an encoder. A nil codec compresses nothing.
 func NewEncoder(c Codec) *Encoder { return &Encoder{codec: c} }
 
-// Producer are the fields of a batch about its producer.
+// Producer is the fields of a batch about its producer.
 type Producer struct {
 	ID            int64
 	Epoch         int16
-	Sequence      int32 // of the batch's first record
+	Sequence      int32 // sequence of the batch's first record
 	Transactional bool
 }
 
@@ -87,13 +87,13 @@ func (e *Encoder) Reset() {
 	e.count = 0
 }
 
-// Size is that of the batch before compression.
+// Size returns the size of the batch before compression.
 func (e *Encoder) Size() int { return len(e.plain) - SizePrefix }
 
-// Count is how many records the batch has.
+// Count returns the number of records in the batch.
 func (e *Encoder) Count() int { return e.count }
 
-// Append encodes a record. It keeps no reference to it.
+// Append encodes a record. It retains no reference to it.
 func (e *Encoder) Append(r *Record) {
 	if e.count == 0 {
 		e.firstTime, e.maxTime = r.Time, r.Time
@@ -122,12 +122,12 @@ func (e *Encoder) Append(r *Record) {
 	e.count++
 }
 
-// swapped is the size from which a batch that is not compressed is passed on in the encoder's own buffer, which takes another.
+// swapped is the size from which an uncompressed batch is passed on in the encoder's own buffer, which is then replaced.
 const swapped = 64 << 10
 
-// Seal compresses the records and fills in the header. If compression does not make them smaller, they stay as they are. A sealed
-// batch is copied, unless it is large and not compressed: a codec needs room for the worst case, and hundreds of partitions may
-// each hold a small batch until it is sent.
+// Seal compresses the records and fills in the header. If compression does not make them smaller, they remain uncompressed. A
+// sealed batch is copied, unless it is large and not compressed. A codec needs room for the worst case, and hundreds of
+// partitions may each hold a small batch until it is sent.
 func (e *Encoder) Seal(m Producer) (*slab.Slab, error) {
 	b, attributes := e.plain, int16(0)
 	if e.codec != nil {
@@ -170,7 +170,7 @@ func (e *Encoder) putHeader(b []byte, m Producer, attributes int16) {
 	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
 }
 
-// Headers are the headers of a record, encoded.
+// Headers are the encoded headers of a record.
 type Headers struct {
 	Bytes []byte
 	Count int
@@ -190,7 +190,7 @@ func AddSomeHeader[T ~string | ~[]byte](h *Headers, name string, value T) {
 	}
 }
 
-// Shared returns the same headers, for records that have more of their own.
+// Shared returns the same headers, to which records may append more.
 func (h Headers) Shared() Headers { return Headers{slices.Clip(h.Bytes), h.Count} }
 
 // varintLen is the length of v as a zigzag varint.

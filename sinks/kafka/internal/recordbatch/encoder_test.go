@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// decoded is a record as a consumer has it.
+// decoded is a record as a consumer gets it.
 type decoded struct {
 	offset     int64
 	time       int64
@@ -113,8 +113,8 @@ func wantRecords(t *testing.T, got, want []decoded) {
 	}
 }
 
-// A batch that compression would enlarge is sent as it is, so that its size never exceeds the plain one.
-func TestIncompressibleStaysPlain(t *testing.T) {
+// A batch that compression would enlarge is sent uncompressed, so that its size never exceeds the plain size.
+func TestIncompressibleIsSentPlain(t *testing.T) {
 	codec, err := recordbatch.NewCodec("zstd")
 	if err != nil {
 		t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 	"github.com/segmentio/kafka-go/compress"
 )
 
-// maxWindow bounds how far back zstd data may refer, which a decoder holds: RFC 8878 recommends that 8 MiB be supported, and
-// that no more be asked for.
+// maxWindow bounds how far back zstd data may refer, since a decoder holds as much. RFC 8878 recommends that 8 MiB be supported,
+// and that no more be demanded.
 const maxWindow = 8 << 20
 
-// unpack returns the records of a batch as they are unpacked. done gives back what the codec has.
+// unpack returns a reader of a batch's records, and a function that releases the codec.
 func unpack(codec int16, packed []byte) (unpacked io.Reader, done func(), err error) {
 	from := bytes.NewReader(packed)
 	switch c := compress.Compression(codec); c {
@@ -41,7 +41,7 @@ func unpack(codec int16, packed []byte) (unpacked io.Reader, done func(), err er
 	}
 }
 
-// zstdReaders have buffers of their own. Without concurrency they have no goroutines, and are left to the garbage collector.
+// zstdReaders have their own buffers. Without concurrency they have no goroutines, and are left to the garbage collector.
 var zstdReaders sync.Pool
 
 func unpackZstd(from io.Reader) (io.Reader, func(), error) {
@@ -65,7 +65,7 @@ func unpackZstd(from io.Reader) (io.Reader, func(), error) {
 	return zstdReader{z}, done, nil
 }
 
-// zstdReader names data that would take too much memory.
+// zstdReader reports data that would take too much memory.
 type zstdReader struct{ *zstd.Decoder }
 
 func (z zstdReader) Read(b []byte) (int, error) {
@@ -76,12 +76,12 @@ func (z zstdReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// snappyReader unpacks block by block: Xerial's, of which each has its length before it, or the only one without a frame.
+// snappyReader unpacks block by block: Xerial's blocks with their length, or a single block without a frame.
 type snappyReader struct {
 	blocks []byte
 	framed bool
 	block  []byte // unpacked
-	rest   []byte // of the block
+	rest   []byte // rest of the block
 }
 
 func (r *snappyReader) Read(b []byte) (int, error) {

@@ -1,4 +1,4 @@
-// Package settings has how to reach Kafka and what to write there: the sink's configuration, with its defaults and checks,
+// Package settings has how to reach Kafka, and what to write there: the sink's configuration with its defaults and checks,
 // connections over TLS, and logins.
 package settings
 
@@ -25,59 +25,59 @@ const (
 	AtLeastOnce = "at-least-once" // idempotent writes without transactions: a batch may be repeated after a crash
 )
 
-// Config has the brokers, and how to write. Only Brokers, TopicPrefix and Cluster are required.
+// Config is the sink's configuration. Only Brokers, TopicPrefix and Cluster are required.
 type Config struct {
 	Brokers     []string // host:port
 	TopicPrefix string
 	Cluster     string
-	ClusterUID  string   // distinguishes the Kubernetes cluster from others of that name; it never changes
-	ClusterIDs  []string // all ids of the Kubernetes cluster: records with one of them are its own too
-	Version     string   // kubecdc's own, for the records
+	ClusterUID  string   // distinguishes Kubernetes clusters with the same name; it never changes
+	ClusterIDs  []string // all ids of the Kubernetes cluster: records with one of them are its own
+	Version     string   // kubecdc's version, for the records
 	ClientID    string   // default "kubecdc"
 
 	Delivery    string // ExactlyOnce (default) or AtLeastOnce
-	Encoding    string // of data records: debezium (default), debezium-schema, cloudevents, object, avro
+	Encoding    string // debezium (default), debezium-schema, cloudevents, object, avro
 	Compression string // none, gzip, snappy, lz4, zstd; default: snappy
-	// MaxMessageBytes is the largest record batch to send. 0: each topic's max.message.bytes, or Kafka's default of 1 MiB
-	// if that may not be read.
+	// MaxMessageBytes is the largest record batch to send. 0 means each topic's max.message.bytes, or Kafka's default of 1 MiB
+	// without the right to read that.
 	MaxMessageBytes int
 
-	Partitions        int // of topics that the sink creates; default 6
-	ReplicationFactor int // of topics that the sink creates; 0 or -1: the broker's default
-	// History is how long topics that the sink creates keep every change; after that they keep the last state of each object.
-	// sinks.Forever: no change is dropped. Default a week.
+	Partitions        int // for new topics, default 6
+	ReplicationFactor int // for new topics, or 0 or -1 for the broker's default
+	// History is how long topics that the sink creates retain every change. After that they retain each object's last state. With
+	// sinks.Forever no change is dropped. The default is a week.
 	History time.Duration
-	// TopicConfig is set on topics that the sink creates; it overrides what follows from History.
+	// TopicConfig is set on topics that the sink creates. It overrides what History implies.
 	TopicConfig map[string]string
 
-	Expiring bool // data topics may have a limit of time or size, which removes objects that live
+	Expiring bool // data topics may have a limit of time or size, which removes live objects
 
-	Audit bool // audit events are taken in: their topic is checked too
+	Audit bool // audit events are accepted, so their topic is checked, too
 
-	Pin Pin // nil: all partitions that a topic has are used
+	Pin Pin // nil: use all partitions of a topic
 
-	// Protocol2: transactions are made by protocol 2 (KIP-890), where all brokers do so.
+	// Protocol2 makes transactions by protocol 2 (KIP-890), if all brokers do so.
 	Protocol2 bool
-	// TransactionTimeout: the coordinator aborts a transaction that is open for longer, and the slot must be opened again.
-	// read_committed consumers wait as long for the transaction of an exporter that died. Default 1 minute.
+	// TransactionTimeout is when the coordinator aborts an open transaction, and the slot must be opened again. read_committed
+	// consumers wait as long for the transaction of an exporter that died. The default is 1 minute.
 	TransactionTimeout time.Duration
-	// RequestTimeout is how long to wait for an answer before the request is sent again. Default 20 seconds.
+	// RequestTimeout is how long to wait for an answer before a request is sent again. The default is 20 seconds.
 	RequestTimeout time.Duration
 
-	TLS  func() (*tls.Config, error) // called for each connection, so that files may be renewed; nil: plaintext
+	TLS  func() (*tls.Config, error) // called for each connection, so that files may be renewed. nil means plaintext
 	SASL SASL
 
-	// Registry has the schemas of the encoding avro; without URLs there is none. Schemas has those that records should have; nil:
-	// records are only read.
+	// Registry is the schema registry of the encoding avro. Without URLs there is none. Schemas has the schemas of new records.
+	// If it is nil, records are only read.
 	Registry registry.Options
 	Schemas  encoding.Schemas
 
 	Logger   *slog.Logger   // default slog.Default()
-	Observer sinks.Observer // default: nobody
+	Observer sinks.Observer // default: none
 }
 
-// Pin stores how many partitions of a topic are written to, for all processes and restarts. found is how many it has; created:
-// the topic was just created.
+// Pin stores how many partitions of a topic are used, for all processes and restarts. found is how many exist, and created means
+// that the topic was just created.
 type Pin func(ctx context.Context, topic string, found int, created bool) (use int, err error)
 
 // SASL is how to log in. Without a Mechanism there is no login.
@@ -86,46 +86,47 @@ type SASL struct {
 	Username  string
 	Password  string
 
-	PasswordFile string // replaces Password; read at each login, so that it may be renewed
+	PasswordFile string // replaces Password, and is read at each login, so that it may be renewed
 
-	OAuth     OAuth  // of OAUTHBEARER
-	AWSRegion string // of AWS_MSK_IAM
+	OAuth     OAuth  // for OAUTHBEARER
+	AWSRegion string // for AWS_MSK_IAM
 }
 
-// OAuth says where tokens come from: a file, or the token endpoint at TokenURL.
+// OAuth is the source of tokens: a file, or the token endpoint at TokenURL.
 type OAuth struct {
 	TokenFile                      string // read at each login
 	TokenURL, ClientID, SecretFile string
 	Scope                          string
-	CAFile                         string // whom to trust for TokenURL; empty: the system's authorities
+	CAFile                         string // authorities to trust for TokenURL, by default the system's
 	Extensions                     map[string]string
 }
 
-// String keeps the password out of logs.
+// String leaves out the password, so that logs do not contain it.
 func (s SASL) String() string { return strings.TrimSuffix(s.Mechanism+" as "+s.Username, " as ") }
 
-// GoString keeps the password out of %#v.
+// GoString leaves out the password for %#v.
 func (s SASL) GoString() string { return s.String() }
 
-// LogValue keeps the password out of structured logs.
+// LogValue leaves out the password in structured logs.
 func (s SASL) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 const (
 	// DefaultLimit is Kafka's default of message.max.bytes.
 	DefaultLimit = 1048588
-	// Week is how long topics keep every change by default.
+	// Week is how long topics retain every change by default.
 	Week = 7 * 24 * time.Hour
 )
 
-// TransactionalID names a slot's writer. The cluster's uid is part of it, so that another cluster of the same name is not fenced.
+// TransactionalID returns the name of a slot's writer. It contains the cluster's uid, so that another cluster with the same name
+// is not fenced.
 func (c *Config) TransactionalID(uid string, slot int) string {
 	return fmt.Sprintf("%s%s-slot-%d", c.TransactionalPrefix(), uid, slot)
 }
 
-// TransactionalPrefix is what all transactional ids of the cluster begin with.
+// TransactionalPrefix returns the prefix of all transactional ids of the cluster.
 func (c *Config) TransactionalPrefix() string { return c.TopicPrefix + "-" + c.Cluster + "-" }
 
-// SetDefaults sets what was left out.
+// SetDefaults sets the defaults of empty fields.
 func (c *Config) SetDefaults() {
 	c.Delivery = cmp.Or(c.Delivery, ExactlyOnce)
 	c.Encoding = cmp.Or(c.Encoding, encoding.Debezium)
@@ -145,7 +146,7 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Validate refuses what no sink can be made of. What users may set is checked where they set it.
+// Validate refuses a configuration that no sink can use. What users may set is checked where they set it.
 func (c *Config) Validate() error {
 	switch {
 	case len(c.Brokers) == 0 || slices.Contains(c.Brokers, ""):

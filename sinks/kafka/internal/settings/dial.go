@@ -13,8 +13,8 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// dialTimeout bounds the TCP connection to one of several brokers; all of them together, with TLS and login, have
-// Transport.DialTimeout.
+// dialTimeout bounds the TCP connection to one of several brokers. Transport.DialTimeout bounds all of them together, with TLS
+// and login.
 const dialTimeout = 3 * time.Second
 
 // Dial connects to a broker. It reads the files for TLS each time, since certificates are renewed.
@@ -50,7 +50,7 @@ func (c *Config) handshake(ctx context.Context, conn net.Conn, address string) (
 	return s, nil
 }
 
-// tlsConn is a connection over TLS. With TLS 1.3 a broker refuses the client's certificate only after the handshake: the first
+// tlsConn is a connection over TLS. With TLS 1.3 a broker refuses the client's certificate only after the handshake, so the first
 // read fails.
 type tlsConn struct {
 	*tls.Conn
@@ -70,7 +70,7 @@ func (s *tlsConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// explain makes a CertificateError of an error that is about a certificate.
+// explain turns an error about a certificate into a CertificateError.
 func (s *tlsConn) explain(err error) error {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return &CertificateError{Whose: "broker " + s.broker + "'s certificate", Cert: invalid.Cert, Err: err}
@@ -92,8 +92,8 @@ func refusesCertificate(err error) bool {
 	return ok && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")
 }
 
-// FileError is the error of a file that a setting names, which was valid at the start. It may be just being renewed, so the
-// connection is tried again.
+// FileError is the error of a file in the settings that was valid at the start. It may just be renewed, so the connection is
+// tried again.
 type FileError struct{ error }
 
 func (e *FileError) Unwrap() error { return e.error }
@@ -118,10 +118,10 @@ func (e *CertificateError) Error() string {
 
 func (e *CertificateError) Unwrap() error { return e.Err }
 
-// Is marks the error for the client, which then does not retry.
+// Is makes errors.Is match cluster.ErrCertificate, which the client does not retry.
 func (e *CertificateError) Is(target error) bool { return target == cluster.ErrCertificate }
 
-// lifeOf says that a certificate has expired or is not valid yet; it is empty for one that is valid now.
+// lifeOf says that a certificate has expired or is not valid yet. It returns "" for a valid one.
 func lifeOf(cert *x509.Certificate) string {
 	switch now := time.Now(); {
 	case now.After(cert.NotAfter):

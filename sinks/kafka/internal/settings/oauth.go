@@ -26,7 +26,7 @@ type bearer struct {
 	extensions map[string]string
 }
 
-// Name is also that of AWS_MSK_IAM: brokers of MSK take a signed URL as a token.
+// Name is the same for AWS_MSK_IAM, since MSK brokers accept a signed URL as a token.
 func (b *bearer) Name() string { return "OAUTHBEARER" }
 
 // Start begins a login.
@@ -43,7 +43,7 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	return b, []byte(message + end), nil
 }
 
-// Next answers a refusal: only then the broker sends its error code.
+// Next answers a refusal, after which the broker sends its error code.
 func (b *bearer) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
 	if len(challenge) == 0 {
 		return true, nil, nil
@@ -52,7 +52,7 @@ func (b *bearer) Next(_ context.Context, challenge []byte) (done bool, response 
 	return false, []byte{1}, nil
 }
 
-// tokens reads the token's file, or asks the token endpoint. Files are read each time, since they may be renewed.
+// tokens returns a source of tokens: a file, or the token endpoint. Files are read each time, since they may be renewed.
 func (o OAuth) tokens() *tokens {
 	if o.TokenFile != "" {
 		return &tokens{fetch: func(context.Context) (string, time.Time, error) {
@@ -60,7 +60,7 @@ func (o OAuth) tokens() *tokens {
 			return token, time.Time{}, err
 		}}
 	}
-	// It remembers how the endpoint takes id and secret: to try both ways each time could lock the client out.
+	// It remembers how the endpoint accepts id and secret, since trying both ways each time could lock the client out.
 	grant := &clientcredentials.Config{ClientID: o.ClientID, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope)}
 	return &tokens{fetch: func(ctx context.Context) (string, time.Time, error) {
 		client, err := o.client()
@@ -95,7 +95,7 @@ func (o OAuth) client() (*http.Client, error) {
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}, nil
 }
 
-// mskTokens returns what signs a token for brokers of MSK with the credentials that AWS' SDK finds.
+// mskTokens returns a source of tokens for MSK brokers, which are signed with the credentials that AWS' SDK finds.
 func mskTokens(region string) *tokens {
 	return &tokens{fetch: func(ctx context.Context) (string, time.Time, error) {
 		token, expiry, err := signer.GenerateAuthToken(ctx, region)
@@ -111,18 +111,18 @@ type TokenError struct{ error }
 
 func (e *TokenError) Unwrap() error { return e.error }
 
-// tokens keeps a token until a fifth of its life is left, as Kafka's own client does (sasl.login.refresh.window.factor).
+// tokens caches a token until a fifth of its life is left, like Kafka's own client (sasl.login.refresh.window.factor).
 type tokens struct {
-	fetch func(context.Context) (token string, expiry time.Time, err error) // the zero time: each login needs a fetch
+	fetch func(context.Context) (token string, expiry time.Time, err error) // an expiry of zero means that each login needs a fetch
 
 	mu      sync.Mutex
 	token   string
-	err     error // of the last fetch
+	err     error // error of the last fetch
 	fetched time.Time
 	until   time.Time // how long token or err is used
 }
 
-// spared is the least time between two fetches after a failure, since connections are tried again at least once a second.
+// spared is the shortest time between two fetches after a failure, since connections are tried again at least once a second.
 const spared = 5 * time.Second
 
 func (t *tokens) get(ctx context.Context) (string, error) {
@@ -144,7 +144,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	return t.token, t.err
 }
 
-// refused forgets the token that a broker does not accept: it may have been revoked, or the credentials that signed it are over.
+// refused drops a token that a broker refuses. It may have been revoked, or the credentials that signed it may have expired.
 func (t *tokens) refused() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

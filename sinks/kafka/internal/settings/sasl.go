@@ -11,7 +11,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// Login is how connections log in; nil: without a login.
+// Login returns how connections log in, or nil for no login.
 func (s SASL) Login() (sasl.Mechanism, error) {
 	switch s.Mechanism {
 	case "OAUTHBEARER":
@@ -19,14 +19,14 @@ func (s SASL) Login() (sasl.Mechanism, error) {
 	case "AWS_MSK_IAM":
 		return &bearer{tokens: mskTokens(s.AWSRegion)}, nil
 	}
-	m, err := s.with(s.Password)
+	m, err := s.mechanism(s.Password)
 	if err != nil || m == nil || s.PasswordFile == "" {
 		return m, err
 	}
 	return passwordFile{m, s}, nil
 }
 
-func (s SASL) with(password string) (sasl.Mechanism, error) {
+func (s SASL) mechanism(password string) (sasl.Mechanism, error) {
 	switch strings.ToUpper(s.Mechanism) {
 	case "":
 		return nil, nil
@@ -52,14 +52,14 @@ func (p passwordFile) Start(ctx context.Context) (sasl.StateMachine, []byte, err
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := p.login.with(password)
+	m, err := p.login.mechanism(password)
 	if err != nil {
 		return nil, nil, &FileError{fmt.Errorf("use the password in KUBECDC_KAFKA_SASL_PASSWORD_FILE: %w", err)}
 	}
 	return m.Start(ctx)
 }
 
-// readSecret reads the file that a setting names, without line ends.
+// readSecret returns the content of a file in the settings, without line ends.
 func readSecret(file, setting string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// Doubts are the partitions that may have lost records, as the answers to writes say. That a partition's end is past the
-// records proves nothing: the markers of aborted transactions fill lost offsets, and so do other writers.
+// Doubts are the partitions that may have lost records, by the answers to writes. An end after the records proves nothing, since
+// markers of aborted transactions and other writers fill lost offsets.
 type Doubts struct {
 	mu  sync.Mutex
 	all map[place]doubt
 }
 
-// NewDoubts begins without any.
+// NewDoubts returns an empty set.
 func NewDoubts() *Doubts { return &Doubts{all: map[place]doubt{}} }
 
 // place is a partition that a slot writes to.
@@ -28,21 +28,21 @@ type place struct {
 	topic           string
 }
 
-// doubt is about the record before an offset, which was the slot's.
+// doubt is about the slot's record before an offset.
 type doubt struct {
-	next int64
-	lost bool // beyond doubt
-	of   written
+	next   int64
+	lost   bool // certainly lost
+	record written
 }
 
-// written says which batch has written a record, by its headers; batch 0: any of the slot's.
+// written is the batch that has written a record, as in its headers. Batch 0 means any batch of the slot.
 type written struct {
 	epoch int64
 	batch uint64
 }
 
-// Note takes the answers to a write that failed.
-func (d *Doubts) Note(slot int, partitions []*producer.Partition) {
+// Add adds the answers to a failed write.
+func (d *Doubts) Add(slot int, partitions []*producer.Partition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range partitions {
@@ -52,44 +52,44 @@ func (d *Doubts) Note(slot int, partitions []*producer.Partition) {
 	}
 }
 
-// noteOwn takes a batch of the slot, of which some records may be the last that the checkpoint knows of a partition: nobody knows
-// whether the process that wrote them had an answer that left a doubt, or what others have written since.
-func (d *Doubts) noteOwn(c logread.Control, known change.Offsets) {
+// addOwn adds a batch of the slot, some of whose records may be the last that the checkpoint knows in a partition. It is unknown
+// whether the process that wrote them got an answer that left a doubt, or what others have written since.
+func (d *Doubts) addOwn(c logread.Control, known change.Offsets) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for topic, ends := range c.Ends() {
 		for p, next := range ends {
-			at := place{c.Slot, p, topic}
-			if beyond := d.all[at].lost && d.all[at].next == next; next == known[topic][p] && !beyond { // of several the last counts
-				d.all[at] = doubt{next: next, of: written{c.Epoch, c.Batch}}
+			where := place{c.Slot, p, topic}
+			if isCertain := d.all[where].lost && d.all[where].next == next; next == known[topic][p] && !isCertain { // the last of several counts
+				d.all[where] = doubt{next: next, record: written{c.Epoch, c.Batch}}
 			}
 		}
 	}
 }
 
-// of returns the doubt about a partition whose next offset is the checkpoint's. A doubt about other offsets is out of date: the
-// checkpoint has moved on, after what was lost was written again.
-func (d *Doubts) of(at place, next int64) (found doubt, ok bool) {
+// find returns the doubt about a partition whose next offset is the checkpoint's. A doubt about another offset is outdated: the
+// checkpoint has moved on, after the lost records were written again.
+func (d *Doubts) find(where place, next int64) (found doubt, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	found, ok = d.all[at]
+	found, ok = d.all[where]
 	return found, ok && found.next == next
 }
 
-// hasLost reports whether a partition has lost the record before the checkpoint's next offset, although its end is past that.
+// hasLost reports whether a partition has lost the record before the checkpoint's next offset, although its end is after that.
 func (l *Slot) hasLost(ctx context.Context, topic string, partition int, next int64) (bool, error) {
 	if missing, ok := l.missing[topic][partition]; ok && missing == next {
 		return true, nil
 	}
-	doubt, ok := l.Doubts.of(place{l.slot, partition, topic}, next)
+	doubt, ok := l.Doubts.find(place{l.slot, partition, topic}, next)
 	if !ok || doubt.lost {
 		return ok, nil
 	}
-	return l.isOther(ctx, topic, partition, next-1, doubt.of)
+	return l.isOther(ctx, topic, partition, next-1, doubt.record)
 }
 
-// noteMissing looks whether a batch of the tail that lacks records has lost its last ones. Others compaction may have removed.
-func (l *Slot) noteMissing(ctx context.Context, c logread.Control) error {
+// addMissing finds out whether a batch of the tail that lacks records has lost its last ones. Compaction may have removed others.
+func (l *Slot) addMissing(ctx context.Context, c logread.Control) error {
 	for topic, ends := range c.Ends() {
 		for p, next := range ends {
 			other, err := l.isOther(ctx, topic, p, next-1, written{c.Epoch, c.Batch})
@@ -104,23 +104,23 @@ func (l *Slot) noteMissing(ctx context.Context, c logread.Control) error {
 	return nil
 }
 
-// isOther reports whether what has an offset now is not the slot's record that had it: another slot's, a marker, or one of a later batch,
-// which was aborted. Retention may have left nothing there, which proves nothing.
-func (l *Slot) isOther(ctx context.Context, topic string, partition int, offset int64, of written) (other bool, err error) {
+// isOther reports whether an offset now has something other than the slot's record: another slot's record, a marker, or a record
+// of a later, aborted batch. If retention has left nothing there, that proves nothing.
+func (l *Slot) isOther(ctx context.Context, topic string, partition int, offset int64, own written) (other bool, err error) {
 	r := consumer.New(l.Client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true,
 		Wanted: func(f *consumer.Record) bool {
-			other = other || f.Offset == offset && !l.wrote(f, of)
+			other = other || f.Offset == offset && !l.wrote(f, own)
 			return false
 		},
-		Marker: func(at int64) { other = other || at == offset }})
+		Marker: func(marker int64) { other = other || marker == offset }})
 	if err = r.ReadTo(ctx, offset); errors.Is(err, consumer.ErrGone) {
 		err = nil
 	}
 	return other, err
 }
 
-func (l *Slot) wrote(f *consumer.Record, of written) bool {
+func (l *Slot) wrote(f *consumer.Record, own written) bool {
 	return f.Headers[change.HeaderSlot] == strconv.Itoa(l.slot) &&
-		(of.batch == 0 || f.Headers[change.HeaderEpoch] == strconv.FormatInt(of.epoch, 10) &&
-			f.Headers[change.HeaderBatch] == strconv.FormatUint(of.batch, 10))
+		(own.batch == 0 || f.Headers[change.HeaderEpoch] == strconv.FormatInt(own.epoch, 10) &&
+			f.Headers[change.HeaderBatch] == strconv.FormatUint(own.batch, 10))
 }

@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// fold reads one partition after another. An object's records are all on one, in order: the last one has its state.
+// fold reads one partition after another. An object's records are all in one partition, in order, so the last one has its state.
 func (f *stateFold) fold(
 	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress),
 ) (sinks.Progress, error) {
@@ -37,9 +37,9 @@ func (f *stateFold) part(
 			f.folded.Records = before + reader.Records()
 			progress(f.folded)
 		},
-		Keys:  func(plain []byte) { f.counts[p.Topic].See(plain, p.Partition) },
-		Of:    func(l *sinks.Logged) bool { return f.wanted.Stream(l.Stream.ID()) },
-		Loose: f.holds,
+		Keys:     func(plain []byte) { f.counts[p.Topic].See(plain, p.Partition) },
+		Selected: func(l *sinks.Logged) bool { return f.wanted.Stream(l.Stream.ID()) },
+		Loose:    f.holds,
 		Visit: func(l *sinks.Logged) error {
 			f.folded.Bytes += int64(len(l.Key) + len(l.Value))
 			return visit(&l.Change)
@@ -49,16 +49,16 @@ func (f *stateFold) part(
 	return err
 }
 
-// holds reports whether a change counts. Those of a batch that was never finished do not: they were written again, or will be.
-// But a list is compared with all that consumers have read, and so a stream begins that has no known position, or whose topic has
-// lost records.
+// holds reports whether a change counts. A change of an unfinished batch does not: it was written again, or will be. But if a
+// stream has no known position, or its topic has lost records, a list is compared with all that consumers have read. Then it
+// counts.
 func (f *stateFold) holds(_ context.Context, l *sinks.Logged) (bool, error) {
-	at := f.history.streams[l.Stream.ID()].ResourceVersion
-	return f.history.owners.Finished(l) || at == "" || at == change.UnknownVersion || f.log.lossy[l.Topic] != nil, nil
+	position := f.history.streams[l.Stream.ID()].ResourceVersion
+	return f.history.owners.Finished(l) || position == "" || position == change.UnknownVersion || f.log.lossy[l.Topic] != nil, nil
 }
 
-// pin stores in the checkpoint over how many partitions of each topic the keys are spread, whichever slots they are of: as the log says,
-// or else as the keys show. If partitions were added, that is less than the topic has now.
+// pin stores in the checkpoint over how many partitions each topic's keys are spread, for all slots. The log says so, or else the
+// keys show it. If partitions were added, that is less than the topic has now.
 func (f *stateFold) pin(ctx context.Context) error {
 	spread := maps.Clone(f.history.spread)
 	for topic, count := range f.counts {
@@ -67,7 +67,7 @@ func (f *stateFold) pin(ctx context.Context) error {
 	for topic, n := range spread {
 		if n > 0 {
 			if _, err := f.log.Config.Pin(ctx, topic, n, false); err != nil {
-				return fmt.Errorf("note how many partitions of %s are written to: %w", topic, err)
+				return fmt.Errorf("record how many partitions of %s are written to: %w", topic, err)
 			}
 		}
 	}

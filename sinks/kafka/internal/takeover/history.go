@@ -11,41 +11,41 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// history is what the control topic has of the cluster's streams, whichever slots they were in.
+// history is what the control topic has of the cluster's streams, in all slots.
 type history struct {
-	log     *Slot
-	readers []*consumer.Reader // one for each partition
-	streams map[change.StreamID]streamState
-	owners  logread.Owners
-	last    map[int]logread.Control // the last batch record of each slot
-	ranges  change.Offsets          // where the records of the last batches end
-	starts  change.Offsets          // that the slot's batch records account for
-	spread  map[string]int          // over how many partitions of each topic the keys are spread
-	whole   bool                    // no record has expired
-	logged  time.Time               // when the progress was logged last
+	log        *Slot
+	readers    []*consumer.Reader // one for each partition
+	streams    map[change.StreamID]streamState
+	owners     logread.Owners
+	last       map[int]logread.Control // the last batch record of each slot
+	ranges     change.Offsets          // ends of the last batches' records
+	starts     change.Offsets          // starts that the slot's batch records account for
+	spread     map[string]int          // over how many partitions each topic's keys are spread
+	isComplete bool                    // no record has expired
+	logged     time.Time               // when the progress was last logged
 }
 
-// progressEvery is how often the progress of reading is logged.
+// progressEvery is the interval between log lines about the progress.
 const progressEvery = 5 * time.Second
 
 // streamState is the newest position of a stream.
 type streamState struct {
 	change.Position
-	partition int32 // of the control topic
+	partition int32 // in the control topic
 	timeMs    int64
 }
 
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *Slot) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
 	h := &history{log: l, streams: map[change.StreamID]streamState{}, owners: logread.Owners{},
-		last: map[int]logread.Control{}, ranges: change.Offsets{}, starts: change.Offsets{}, spread: map[string]int{}, whole: true, logged: time.Now()}
+		last: map[int]logread.Control{}, ranges: change.Offsets{}, starts: change.Offsets{}, spread: map[string]int{}, isComplete: true, logged: time.Now()}
 	starts, err := l.Client.Starts(ctx, l.ControlTopic())
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range slices.Sorted(maps.Keys(ends)) {
-		h.whole = h.whole && starts[p] == 0
-		h.readers = append(h.readers, consumer.New(l.Client, l.controls(int32(p), starts[p], h.note)))
+		h.isComplete = h.isComplete && starts[p] == 0
+		h.readers = append(h.readers, consumer.New(l.Client, l.controls(int32(p), starts[p], h.add)))
 	}
 	return h, h.readTo(ctx, ends)
 }
@@ -66,14 +66,14 @@ func (h *history) used() bool {
 	return slices.ContainsFunc(h.readers, func(r *consumer.Reader) bool { return r.Records() > 0 })
 }
 
-// note adds a committed record of the cluster.
-func (h *history) note(c logread.Control) error {
+// add adds a committed record of the cluster.
+func (h *history) add(c logread.Control) error {
 	if time.Since(h.logged) > progressEvery {
 		h.logged = time.Now()
 		h.log.Config.Logger.Info("reading the control topic", "slot", h.log.slot, "partition", c.Partition, "offset", c.Offset,
 			"time", time.UnixMilli(c.TimeMs).UTC())
 	}
-	h.owners.Note(c.Control)
+	h.owners.Add(c.Control)
 	switch c.Type {
 	case change.ControlBatch:
 		h.last[c.Slot] = c
@@ -90,14 +90,14 @@ func (h *history) note(c logread.Control) error {
 			h.setPosition(change.Position{Stream: c.Stream}, c)
 		}
 	case change.ControlGap:
-		if c.Gap != nil && c.Gap.Lost() { // the stream is written again from there
+		if c.Gap != nil && c.Gap.Lost() { // from there the stream is written again
 			h.setPosition(change.Position{Stream: c.Stream}, c)
 		}
 	}
 	return nil
 }
 
-// setPosition sets a stream's newest position. Records of two partitions, as of a stream that moved to another slot, are
+// setPosition sets a stream's newest position. Records of two partitions, for instance if a stream moved to another slot, are
 // ordered by time only.
 func (h *history) setPosition(p change.Position, c logread.Control) {
 	old, ok := h.streams[p.Stream]

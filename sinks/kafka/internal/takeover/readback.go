@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// These bound how much of the tail is read at once: several small batches together, since each has few records in each of
-	// many partitions, or one that is larger.
+	// These bound how much of the tail is read at once. That is several small batches, since each has few records in each of many
+	// partitions, or one larger batch.
 	groupChanges = 1000
 	groupBytes   = 4 << 20
-	// controlFetch bounds how many batch records of a tail wait in memory.
+	// controlFetch bounds how many batch records of a tail wait in memory, in bytes.
 	controlFetch = 64 << 10
 )
 
 // tailReader reads the tail batch by batch.
 type tailReader struct {
 	log     *Slot
-	seq     uint64            // of the last batch that was found
-	batches []logread.Control // found, and not delivered yet
-	topics  map[string]error  // nil: the topic exists; otherwise it is gone
+	seq     uint64            // the last batch that was found
+	batches []logread.Control // found, but not delivered yet
+	topics  map[string]error  // by topic: nil if it exists, otherwise why it is gone
 }
 
 // readTail calls visit with each batch as it is read.
@@ -37,9 +37,9 @@ func (l *Slot) readTail(ctx context.Context, visit func(*sinks.Recovered) error)
 		return nil
 	}
 	r := &tailReader{log: l, seq: t.from.Seq, topics: map[string]error{}}
-	at := l.controls(l.control.Index, t.first, r.add)
-	at.MaxBytes = controlFetch
-	reader := consumer.New(l.Client, at)
+	controls := l.controls(l.control.Index, t.first, r.add)
+	controls.MaxBytes = controlFetch
+	reader := consumer.New(l.Client, controls)
 	for r.seq < t.seq {
 		more, err := reader.Fetch(ctx, l.openOffset-1)
 		if err != nil {
@@ -69,8 +69,8 @@ func (r *tailReader) add(c logread.Control) error {
 	return nil
 }
 
-// deliver reads the changes of the batches that were found, group by group. If something of a group is gone, it reads the
-// group's batches one by one: those before the gap are complete.
+// deliver reads the changes of the found batches, group by group. If something of a group is gone, it reads the group's batches
+// one by one: those before the gap are complete.
 func (r *tailReader) deliver(ctx context.Context, visit func(*sinks.Recovered) error) error {
 	for n := 0; len(r.batches) > 0; r.batches = r.batches[n:] {
 		n = r.next()
@@ -92,7 +92,7 @@ func (r *tailReader) deliver(ctx context.Context, visit func(*sinks.Recovered) e
 	return nil
 }
 
-// next is how many batches to read at once.
+// next returns how many batches to read at once.
 func (r *tailReader) next() int {
 	changes, bytes := 0, int64(0)
 	for i := range r.batches {
@@ -104,38 +104,38 @@ func (r *tailReader) next() int {
 	return len(r.batches)
 }
 
-// read reads the changes of consecutive batches. In the place of what was too large are stubs, and nobody needs the dead letters:
-// the object's next change has the stub as the object before it.
+// read reads the changes of consecutive batches. Stubs replace what was too large, and dead letters are not needed, since the
+// object's next change also has the stub as its before-image.
 func (r *tailReader) read(ctx context.Context, batches []logread.Control) ([][]change.Change, error) {
 	changes := make([][]change.Change, len(batches))
 	in := func(topic string) (bool, error) {
-		if !r.log.IsData(topic) { // the dead letters
+		if !r.log.IsData(topic) { // dead letters
 			return false, nil
 		}
 		return true, r.exists(ctx, topic)
 	}
 	return changes, r.log.Batches(ctx, batches, in, logread.Changes{Bodies: logread.After},
 		func(i int, l *sinks.Logged) error {
-			l.After = bytes.Clone(l.After) // without the object before it
+			l.After = bytes.Clone(l.After) // without the before-image
 			changes[i] = append(changes[i], l.Change)
 			return nil
 		})
 }
 
-// visit compares the number of changes with that in the batch record. If compaction has removed some, a deletion may be among
-// them: then the last state of each object, which compaction keeps, must be read in place of the batches.
+// visit compares the number of changes with the batch record. If compaction has removed some, a deletion may be among them. Then
+// each object's last state, which compaction retains, must be read instead of the batches.
 func (r *tailReader) visit(
 	ctx context.Context, c logread.Control, changes []change.Change, visit func(*sinks.Recovered) error,
 ) error {
 	if found := len(changes); found != c.Changes {
-		return cmp.Or(r.log.noteMissing(ctx, c), gone("batch %d has %d changes, %d of them", c.Batch, c.Changes, c.Changes-found))
+		return cmp.Or(r.log.addMissing(ctx, c), gone("batch %d has %d changes, %d of them", c.Batch, c.Changes, c.Changes-found))
 	}
 	return visit(&sinks.Recovered{
 		Offsets: c.Ends().Merge(logread.StartsAsOffsets(c.Starts)).Merge(change.Offsets{r.log.ControlTopic(): {int(c.Partition): c.Offset + 1}}),
 		Batch:   change.Batch{Slot: c.Slot, Epoch: c.Epoch, Seq: c.Batch, Positions: c.Positions, Changes: changes}})
 }
 
-// exists looks for each topic once. The error is ErrGone for one that was deleted.
+// exists checks each topic once. The error is ErrGone for a deleted topic.
 func (r *tailReader) exists(ctx context.Context, topic string) error {
 	err, known := r.topics[topic]
 	if !known {

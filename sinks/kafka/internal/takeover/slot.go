@@ -1,6 +1,6 @@
-// Package takeover is what the new owner of a slot learns from the log, before it writes any more: whether the log is this
-// cluster's and its own epoch the newest, what was logged after the checkpoint, what the log has lost, and, for a lost
-// checkpoint, the state of everything. It reads, and tells the owner; what it may do then is decided elsewhere.
+// Package takeover is what a slot's new owner learns from the log before it writes: whether the log is this cluster's, whether
+// its own epoch is the newest, what was logged after the checkpoint, and what the log has lost. For a lost checkpoint it learns
+// the state of everything. The package reads, and tells the owner. What the owner does is decided elsewhere.
 package takeover
 
 import (
@@ -33,22 +33,22 @@ type Slot struct {
 	control *producer.Partition
 
 	seen       controlSeen
-	after      *tail                // what follows the checkpoint; nil if that is new
-	history    *history             // of the whole cluster; nil until it is needed
-	openOffset int64                // of this owner's "open" record
+	after      *tail                // the log after the checkpoint; nil for a new checkpoint
+	history    *history             // nil until it is needed
+	openOffset int64                // offset of this owner's "open" record
 	loss       *sinks.LostTailError // nil: none
 	ids        topicIDs
 	starts     starts
-	expected   change.Offsets // of the checkpoint, in the topics that have lost nothing
-	lossy      change.Offsets // the other ones
+	expected   change.Offsets // the checkpoint's offsets in topics that have lost nothing
+	lossy      change.Offsets // its offsets in the other topics
 	missing    change.Offsets // after the last records of the tail's batches, where partitions have lost these
 }
 
-// Slot begins with a slot whose control records are in this partition.
+// Slot returns a slot whose control records are in a partition.
 func (s *Shared) Slot(ctx context.Context, slot int, epoch int64, control *producer.Partition) (*Slot, error) {
 	l := &Slot{Shared: s, slot: slot, epoch: epoch, control: control,
-		ids:    topicIDs{of: map[string]int64{}, told: map[string]bool{}, asked: time.Now()},
-		starts: starts{seen: map[string]map[int]int64{}, untold: map[string]map[int]int64{}, moved: map[string]string{}}}
+		ids:    topicIDs{now: map[string]int64{}, stored: map[string]bool{}, asked: time.Now()},
+		starts: starts{seen: map[string]map[int]int64{}, unrecorded: map[string]map[int]int64{}, moved: map[string]string{}}}
 	return l, l.LearnID(ctx, control.Topic.Name)
 }
 
@@ -67,7 +67,7 @@ func (l *Slot) End(ctx context.Context, offset int64) error {
 	return nil
 }
 
-// Opened is what the owner has to know of the log, which it writes to from now on.
+// Opened returns what the owner must know of the log, which it writes to from now on.
 func (l *Slot) Opened(log interface {
 	sinks.Log
 	sinks.Content

@@ -13,30 +13,31 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// starts are where the partitions of data topics begin. Compaction does not move a start; whoever removes records does, and so does a
-// retention by time or size. A start is accounted for once a batch record has it: gap records say then what was removed.
+// starts are where the partitions of data topics begin. Compaction does not move a start. Somebody who removes records does, and
+// so does a retention by time or size. A start is accounted for once a batch record has it, since gap records then say what was
+// removed.
 type starts struct {
-	seen   map[string]map[int]int64 // by this owner: topic → partition → start
-	untold map[string]map[int]int64 // for the next batch record
-	moved  map[string]string        // topic → what it has lost
+	seen       map[string]map[int]int64 // by this owner: topic → partition → start
+	unrecorded map[string]map[int]int64 // for the next batch record
+	moved      map[string]string        // topic → what it has lost
 }
 
-// note takes the starts of a topic. If they are not all 0, they go into the next batch record, although an earlier one may have them: it
-// will expire.
-func (s *starts) note(topic string, starts map[int]int64) {
+// add adds the starts of a topic. If they are not all 0, they go into the next batch record, even if an earlier one has them,
+// since that will expire.
+func (s *starts) add(topic string, starts map[int]int64) {
 	s.seen[topic] = starts
 	for _, start := range starts {
 		if start > 0 {
-			s.untold[topic] = starts
+			s.unrecorded[topic] = starts
 			return
 		}
 	}
 }
 
-// compare adds to lost the partitions that have lost records before their starts, with the starts. known is what the checkpoint has of the
-// topic: it has an offset of each partition that the slot has written to.
+// compare adds to lost the partitions that have lost records before their starts, with the starts. known are the checkpoint's
+// offsets in the topic, of each partition that the slot has written to.
 func (s *starts) compare(topic string, known map[int]int64, starts, lost map[int]int64) {
-	s.note(topic, starts)
+	s.add(topic, starts)
 	partitions := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(p int) bool { return p < 0 })
 	for _, p := range partitions {
 		start, was := starts[p], known[change.StartOf(p)]
@@ -44,7 +45,7 @@ func (s *starts) compare(topic string, known map[int]int64, starts, lost map[int
 			continue
 		}
 		s.moved[topic] = fmt.Sprintf("records were removed from %s: partition %d begins at offset %d, and began at %d", topic, p, start, was)
-		if _, is := lost[p]; !is {
+		if _, isLost := lost[p]; !isLost {
 			lost[p] = known[p]
 		}
 	}
@@ -55,27 +56,27 @@ func (s *starts) compare(topic string, known map[int]int64, starts, lost map[int
 	}
 }
 
-// keeps reports whether records of a topic stay unless somebody removes them.
+// keeps reports whether records of a topic remain unless somebody removes them.
 func (l *Slot) keeps(topic string) bool {
 	return l.IsData(topic) && !change.IsSnapshotTopic(l.Envelope.Prefix, topic)
 }
 
-// LearnStarts notes where a topic begins that is about to be written to for the first time.
+// LearnStarts records where a topic begins before it is first written to.
 func (l *Slot) LearnStarts(ctx context.Context, topic string) error {
 	if l.starts.seen[topic] != nil || !l.keeps(topic) {
 		return nil
 	}
 	starts, _, err := l.Client.Bounds(ctx, topic)
 	if err == nil {
-		l.starts.note(topic, starts)
+		l.starts.add(topic, starts)
 	}
 	return err
 }
 
-// Starts are for the next batch record.
-func (l *Slot) Starts() map[string]map[int]int64 { return l.starts.untold }
+// Starts returns the starts for the next batch record.
+func (l *Slot) Starts() map[string]map[int]int64 { return l.starts.unrecorded }
 
-// errRemoved ends the session: the next one records the loss.
+// errRemoved ends the session. The next one records the loss.
 var errRemoved = errors.New("records were removed before that")
 
 // CompareStarts ends the session if a topic whose stream was proved has lost records at its beginning.
@@ -88,7 +89,7 @@ func (l *Slot) CompareStarts(ctx context.Context, b *change.Batch) error {
 		}
 		starts, _, err := l.Client.Bounds(ctx, topic)
 		if errors.Is(err, kafka.TopicAuthorizationFailed) {
-			continue // its streams are refused when they have something to write
+			continue // the first write to the topic reports it
 		}
 		if err != nil {
 			return err
@@ -98,7 +99,7 @@ func (l *Slot) CompareStarts(ctx context.Context, b *change.Batch) error {
 				return cluster.Final(fmt.Errorf("%s/%d begins at offset %d, and began at %d: %w", topic, p, start, seen[p], errRemoved))
 			}
 		}
-		l.starts.note(topic, starts)
+		l.starts.add(topic, starts)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // State reads the control topic, and finds the topics that may have the streams' records.
 func (l *Slot) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
-	h, err := l.wholeHistory(ctx)
+	h, err := l.completeHistory(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,8 @@ func (l *Slot) State(ctx context.Context, wanted sinks.Selection) (*sinks.State,
 	return p, err
 }
 
-// wholeHistory is the history up to this owner's open record.
-func (l *Slot) wholeHistory(ctx context.Context) (*history, error) {
+// completeHistory returns the history up to this owner's open record.
+func (l *Slot) completeHistory(ctx context.Context) (*history, error) {
 	ends, _, err := l.Client.SettledEnds(ctx, l.ControlTopic())
 	if err != nil {
 		return nil, err
@@ -53,12 +53,12 @@ func (l *Slot) wholeHistory(ctx context.Context) (*history, error) {
 	return l.history, err
 }
 
-// slotState sets what concerns the slot itself.
+// slotState sets the slot's own part of the state.
 func (l *Slot) slotState(h *history, p *sinks.State) {
 	p.Epoch = l.seen.epoch
-	control := map[int]int64{change.TopicID: l.ids.of[l.ControlTopic()]}
+	control := map[int]int64{change.TopicID: l.ids.now[l.ControlTopic()]}
 	p.Offsets[l.ControlTopic()] = control
-	next := l.openOffset + 1 // before the first batch, tailStart looks for the open record
+	next := l.openOffset + 1 // before the first batch, tailStart searches for the open record
 	if last, ok := h.last[l.slot]; ok {
 		p.Seq = last.Batch
 		if last.Partition != l.control.Index {
@@ -79,11 +79,11 @@ type stateFold struct {
 	folded  sinks.Progress
 }
 
-// find finds the topics in which a selected stream is or may be. It leaves out those whose streams are known, and none of them
-// selected.
+// find finds the topics that have, or may have, a selected stream. It leaves out topics whose streams are known if none of them
+// is selected.
 func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
-	if f.history.whole && len(f.history.owners) == 0 && f.history.used() {
-		return nil // only other clusters have written here
+	if f.history.isComplete && len(f.history.owners) == 0 && f.history.used() {
+		return nil // only other clusters have written to it
 	}
 	topics, err := f.topics(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
 			p.Records += end - starts[partition]
 			p.Offsets.Merge(change.Offsets{topic: {partition: end}})
 		}
-		for partition, next := range f.history.ranges[topic] { // beyond the ends, if records were lost
+		for partition, next := range f.history.ranges[topic] { // after the ends if records were lost
 			p.Offsets.Merge(change.Offsets{topic: {partition: max(next, ends[partition])}})
 		}
 		p.Offsets.Merge(change.Offsets{topic: f.log.missing[topic]})
@@ -120,18 +120,18 @@ func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
 	return nil
 }
 
-// ends returns nothing only if the topic was certainly deleted or never existed: objects that are left out would be exported as
-// new ones.
+// ends returns nothing only if the topic was certainly deleted or never existed, since objects that are left out would be
+// exported as new ones.
 func (f *stateFold) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
 	exists, err := f.log.Client.Exists(ctx, topic, since)
 	if err == nil && exists {
-		ends, _, err = f.log.Client.SettledEnds(ctx, topic) // with the markers of batches that the control topic has
+		ends, _, err = f.log.Client.SettledEnds(ctx, topic) // including the markers of batches in the control topic
 	}
 	return ends, err
 }
 
 func (f *stateFold) topics(ctx context.Context) ([]string, error) {
-	known := map[string]bool{} // topic → it has a selected stream
+	known := map[string]bool{} // topic → whether it has a selected stream
 	for id := range f.history.streams {
 		topic := change.TopicOf(f.log.Envelope.Prefix, id)
 		known[topic] = known[topic] || f.wanted.Stream(id)

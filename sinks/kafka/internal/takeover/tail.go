@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks/kafka/internal/settings"
 )
 
-// withTail joins the error of a tail that is gone with what else the log has lost (nil: nothing).
+// withTail joins the error of a lost tail with the log's other losses, which may be nil.
 func withTail(gone error, other *sinks.LostTailError) *sinks.LostTailError {
 	if other == nil {
 		return &sinks.LostTailError{Reason: gone.Error()}
@@ -26,16 +26,16 @@ func gone(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, consumer.ErrGone)...)
 }
 
-// tail is what follows the checkpoint in the control topic: the slot's batch records, in order and none missing. They may be
-// many, so they are read twice: here, to know before anything is written that none is missing, and by readTail, which reads
-// the changes of one batch after another.
+// tail is the control topic after the checkpoint: the slot's batch records, in order and without a hole. They may be many, so
+// they are read twice. The first time is here, to know before a write that none is missing. The second time is in readTail, which
+// reads the changes of one batch after another.
 type tail struct {
 	log    *Slot
 	from   sinks.Durable
 	reader *consumer.Reader
 	first  int64  // the offset of the first batch record
-	seq    uint64 // of the last one
-	lost   error  // why the batches can't be read one by one; nil: they can
+	seq    uint64 // the last batch
+	lost   error  // why the batches can't be read one by one, or nil
 }
 
 // beginTail reads up to the topic's current end.
@@ -46,7 +46,7 @@ func (l *Slot) beginTail(ctx context.Context, from sinks.Durable, end int64) (*t
 		return nil, err
 	}
 	start, id := starts[int(l.control.Index)], from.Offsets[l.ControlTopic()][change.TopicID]
-	l.ids.told[l.ControlTopic()] = id != 0
+	l.ids.stored[l.ControlTopic()] = id != 0
 	var first int64
 	if l.ids.differs(l.ControlTopic(), id) {
 		err = gone("%s was deleted and made again", l.ControlTopic())
@@ -60,7 +60,7 @@ func (l *Slot) beginTail(ctx context.Context, from sinks.Durable, end int64) (*t
 	} else if first > start {
 		l.seen.own = true // the checkpoint has batches of this topic
 	}
-	t.reader = consumer.New(l.Client, l.controls(l.control.Index, first, t.note))
+	t.reader = consumer.New(l.Client, l.controls(l.control.Index, first, t.add))
 	return t, t.reader.ReadTo(ctx, end-1)
 }
 
@@ -75,7 +75,7 @@ func (t *tail) end(ctx context.Context) error {
 	return t.log.checkEpoch()
 }
 
-func (t *tail) note(c logread.Control) error {
+func (t *tail) add(c logread.Control) error {
 	switch {
 	case t.lost != nil || !t.follows(c):
 	case c.Batch != t.seq+1:
@@ -89,17 +89,17 @@ func (t *tail) note(c logread.Control) error {
 	return nil
 }
 
-// follows reports whether a control record is the batch record of a batch that follows the slot's checkpoint.
+// follows reports whether a control record is the batch record of a batch after the slot's checkpoint.
 func (t *tail) follows(c logread.Control) bool {
 	return c.Slot == t.log.slot && c.Type == change.ControlBatch && c.Batch > t.from.Seq
 }
 
-// lookBack is how many control records before the checkpoint are read, to learn the slot's last record in each partition.
-const lookBack = 1000
+// readBefore is how many control records before the checkpoint are read to find the slot's last record in each partition.
+const readBefore = 1000
 
-// tailStart is the offset to read the control partition from. The checkpoint's offset is trusted only when the record before
-// it is the checkpoint's batch record (or, before the first batch, an open record of this slot): a topic that was deleted and
-// recreated has the same name, and may have grown beyond the offset.
+// tailStart returns the offset from which to read the control partition. It trusts the checkpoint's offset only if the
+// checkpoint's batch record precedes it, or before the first batch an open record of this slot. A topic that was deleted and
+// recreated has the same name, and may have grown to more than the offset.
 func (l *Slot) tailStart(ctx context.Context, from sinks.Durable, start, end int64) (int64, error) {
 	next, known := from.Offsets[l.ControlTopic()][int(l.control.Index)]
 	switch {
@@ -115,16 +115,16 @@ func (l *Slot) tailStart(ctx context.Context, from sinks.Durable, start, end int
 		return next, nil // the record before it has expired
 	}
 	found := false
-	before := l.controls(l.control.Index, max(start, next-lookBack), func(c logread.Control) error {
+	before := l.controls(l.control.Index, max(start, next-readBefore), func(c logread.Control) error {
 		found = c.Offset == next-1 && c.Slot == l.slot && c.Batch == from.Seq &&
 			(c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
 		if c.Slot == l.slot && c.Type == change.ControlBatch {
-			l.Doubts.noteOwn(c, from.Offsets)
+			l.Doubts.addOwn(c, from.Offsets)
 		}
 		return nil
 	})
-	before.Committed = true // the last one is, and only it and what the checkpoint has count
-	l.seen.own = true       // of another cluster there may be an open record, which was passed by before
+	before.Committed = true // only the last one and the checkpoint's batches count
+	l.seen.own = true       // an earlier open record of another cluster was skipped before
 	err := consumer.New(l.Client, before).ReadTo(ctx, next-1)
 	l.seen.own = found
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"kubecdc/sinks/kafka/internal/settings"
 )
 
-// inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, begins behind the start that
-// is accounted for, or does not exist, was deleted, recreated, truncated or emptied: its records are lost.
+// inspect compares the data topics with the checkpoint. A topic has lost records if it has another id, ends before the offsets,
+// begins after the accounted start, or does not exist. It was deleted, recreated, truncated or emptied.
 func (l *Slot) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.ControlTopic() || topic == change.DeadLetterTopic(l.Envelope.Prefix)
@@ -43,7 +43,7 @@ func (l *Slot) inspect(ctx context.Context, offsets change.Offsets) (*sinks.Lost
 	}
 }
 
-// tooEarly returns why topics can't be taken for lost yet; nil: they are lost.
+// tooEarly returns why topics do not count as lost yet, or nil if they are lost.
 func (l *Slot) tooEarly(ctx context.Context, missing []string, since time.Time) error {
 	if time.Since(since) < cluster.MissingPatience {
 		return errors.New("a topic is missing, or shorter than it was")
@@ -56,7 +56,7 @@ func (l *Slot) tooEarly(ctx context.Context, missing []string, since time.Time) 
 	return nil
 }
 
-// Inspect notes which topics have lost what the checkpoint counts on, and what the checkpoint has of the others.
+// Inspect records which topics have lost what the checkpoint relies on, and the checkpoint's offsets in other topics.
 func (l *Slot) Inspect(ctx context.Context, offsets change.Offsets) (err error) {
 	l.expected, l.lossy = maps.Clone(offsets), change.Offsets{}
 	if l.loss, err = l.inspect(ctx, offsets); l.loss != nil {
@@ -66,13 +66,13 @@ func (l *Slot) Inspect(ctx context.Context, offsets change.Offsets) (err error) 
 	return err
 }
 
-// Expected is the offset that the checkpoint has of a partition whose topic has lost nothing; 0: none.
+// Expected returns the checkpoint's offset in a partition whose topic has lost nothing, or 0.
 func (l *Slot) Expected(topic string, partition int32) int64 {
 	return l.expected[topic][int(partition)]
 }
 
-// shorter returns the topics that have lost what the offsets count on, with their ends; missing are those that the brokers do
-// not know.
+// shorter returns the topics that have lost what the offsets rely on, with their ends. missing are topics that the brokers do not
+// know.
 func (l *Slot) shorter(
 	ctx context.Context, topics []string, offsets change.Offsets,
 ) (gone map[string]map[int]int64, missing []string, err error) {
@@ -82,11 +82,11 @@ func (l *Slot) shorter(
 		return nil, nil, err
 	}
 	for _, topic := range topics {
-		l.ids.note(topic, ids, offsets[topic][change.TopicID])
+		l.ids.add(topic, ids, offsets[topic][change.TopicID])
 		starts, ends, err := l.Client.Bounds(ctx, topic)
 		if errors.Is(err, kafka.TopicAuthorizationFailed) {
 			l.Config.Logger.Warn("a topic can't be compared with the checkpoint", "topic", topic, "error", err)
-			continue // its streams are refused when they have something to write
+			continue // the first write to the topic reports it
 		}
 		if err != nil {
 			return nil, nil, err
@@ -101,8 +101,8 @@ func (l *Slot) shorter(
 		if l.keeps(topic) {
 			l.starts.compare(topic, offsets[topic], starts, lost)
 		}
-		if len(lost) > 0 { // the new id is told with the loss
-			lost[change.TopicID] = l.ids.of[topic]
+		if len(lost) > 0 { // the loss is recorded with the new id
+			lost[change.TopicID] = l.ids.now[topic]
 			gone[topic] = lost
 		}
 	}
@@ -125,7 +125,7 @@ func (l *Slot) lostPartitions(ctx context.Context, topic string, offsets, ends m
 		case err != nil:
 			return nil, err
 		case gone && !other && ends[p] == next:
-			lost[p] = next - 1 // any offset but the one that the record was before
+			lost[p] = next - 1 // any other offset than the record's
 		case gone:
 			lost[p] = ends[p]
 		}
@@ -133,8 +133,8 @@ func (l *Slot) lostPartitions(ctx context.Context, topic string, offsets, ends m
 	return lost, nil
 }
 
-// CompareEnds compares the ends of the partitions that the log is about to write to for the first time, if no transaction would
-// take the records back. Later a broker that has lost records refuses those that follow.
+// CompareEnds compares the ends of the partitions that the log will write to for the first time, if no transaction would take the
+// records back. Later, a broker that has lost records refuses the following ones.
 func (l *Slot) CompareEnds(ctx context.Context, active []*producer.Partition) error {
 	if l.Config.Delivery == settings.ExactlyOnce {
 		return nil
@@ -156,11 +156,10 @@ func (l *Slot) CompareEnds(ctx context.Context, active []*producer.Partition) er
 	return nil
 }
 
-// CompareLast looks for the last record of the slot before those of an open transaction, in the partitions of which a broker may have
-// lost it.
+// CompareLast reads the slot's last record before an open transaction, in the partitions where a broker may have lost it.
 func (l *Slot) CompareLast(ctx context.Context, active []*producer.Partition) error {
 	for _, p := range active {
-		if !p.Look {
+		if !p.MustCheck {
 			continue
 		}
 		other, err := l.isOther(ctx, p.Topic.Name, int(p.Index), p.Before-1, written{})

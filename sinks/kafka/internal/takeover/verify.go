@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// Verify reads the control topic before anything is written to it, and tests whether it belongs to this cluster and whether the
-// slot had a newer owner. With a checkpoint it reads only what follows the checkpoint, which is needed anyway; without one, all.
+// Verify reads the control topic before it is written to. It checks that the topic belongs to this cluster, and that the slot had
+// no newer owner. With a checkpoint it reads only what follows the checkpoint, which is needed anyway, otherwise everything.
 func (l *Slot) Verify(ctx context.Context, from sinks.Durable) error {
 	l.seen = controlSeen{}
 	ends, err := l.Client.Ends(ctx, l.ControlTopic())
@@ -35,18 +35,18 @@ func (l *Slot) Verify(ctx context.Context, from sinks.Durable) error {
 	return cmp.Or(l.otherEncoding(l.seen.last), l.checkEpoch())
 }
 
-// VerifyNew does so where there is no control topic.
+// VerifyNew is Verify without a control topic.
 func (s *Shared) VerifyNew(ctx context.Context) error {
 	last, err := s.sampleEncoding(ctx)
 	return cmp.Or(s.otherEncoding(last), err)
 }
 
-// controlSeen is what was learned from the control records read so far, committed or not.
+// controlSeen is what was learned from the control records so far, committed or not.
 type controlSeen struct {
-	damaged string          // which of the slot's own records is
+	damaged string          // one of the slot's own records that is damaged
 	epoch   int64           // the newest of the slot
 	own     bool            // there was a record of this cluster
-	last    *change.Control // the cluster's last open or batch record, of any slot
+	last    *change.Control // the cluster's last open or batch record, in any slot
 }
 
 // checkEpoch returns the error for a slot that had an owner with this epoch or a newer one.
@@ -57,14 +57,14 @@ func (l *Slot) checkEpoch() error {
 	return nil
 }
 
-// controls is what to read of a partition of the control topic. visit gets the cluster's own committed records.
+// controls returns a range of a partition of the control topic. visit gets the cluster's own committed records.
 func (l *Slot) controls(partition int32, first int64, visit func(logread.Control) error) consumer.Range {
 	return l.Controls(partition, first, l.see, visit)
 }
 
-// see notes what a record says, whether or not its transaction commits. One of another cluster is an error. Two clusters that
-// start at the same time may each have written an open record before they could read the other's: the log belongs to the one
-// whose record is first. The other's open record, which no batch follows, is skipped.
+// see records what a record says, whether or not its transaction commits. A record of another cluster is an error. But two
+// clusters that start at the same time may each have written an open record before they could read the other's. Then the log
+// belongs to the cluster whose record is first. The other's open record, which no batch follows, is skipped.
 func (l *Slot) see(f *consumer.Record, c logread.Control) error {
 	if c.Control == nil {
 		if f.Headers[change.HeaderType] != "" && f.Headers[change.HeaderSlot] == strconv.Itoa(l.slot) {

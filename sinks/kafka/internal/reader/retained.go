@@ -20,7 +20,7 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// Retained says what the topics of the resources still have.
+// Retained returns what the resources' topics still have.
 func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	topics, err := r.topics(ctx, resources)
 	if err != nil {
@@ -39,18 +39,18 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 		if !slices.Contains(topics, topic) {
 			continue
 		}
-		since, err := r.keptSince(ctx, topic)
+		since, err := r.retainedSince(ctx, topic)
 		if err != nil {
-			return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
+			return nil, fmt.Errorf("find out since when every change of %s is retained: %w", id, err)
 		}
 		all[id] = sinks.Retained{Since: since, Lost: removed[topic]}
 	}
 	return all, nil
 }
 
-// keptSince derives the time from what compaction has removed, by the holes that it left; from what it may remove at any time, by
-// the topic's settings; and from where each partition begins. It is zero if nothing can be gone.
-func (r *Reader) keptSince(ctx context.Context, topic string) (since time.Time, err error) {
+// retainedSince finds the time from three facts: the holes that compaction left, what the topic's settings let compaction remove,
+// and where each partition begins. It is zero if nothing can be gone.
+func (r *Reader) retainedSince(ctx context.Context, topic string) (since time.Time, err error) {
 	now := time.Now()
 	starts, ends, err := r.Client.Bounds(ctx, topic)
 	if err != nil || len(ends) == 0 {
@@ -70,22 +70,22 @@ func (r *Reader) keptSince(ctx context.Context, topic string) (since time.Time, 
 		case err != nil:
 			return time.Time{}, err
 		case starts[p] > 0 && first.IsZero():
-			since = later(since, limit) // all of it was removed
+			since = later(since, limit) // all of it is gone
 		case starts[p] > 0:
 			since = later(since, first)
 		}
-		// A first record that is young may follow others that were compacted.
+		// A young first record may follow others that were compacted.
 		if strings.Contains(settings[admin.CleanupPolicy], "compact") && end > 0 && (offset > 0 || first.Before(compacted)) {
 			since = later(since, compacted)
 		}
 	}
-	whole, err := r.wholeSince(ctx, topic, starts, ends, since)
-	return later(since, whole), err
+	complete, err := r.completeSince(ctx, topic, starts, ends, since)
+	return later(since, complete), err
 }
 
-// wholeSince is since when the partitions have no holes, of those that were left after a time. The settings may have been others
-// when the topic was compacted, so only the holes show it.
-func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (since time.Time, err error) {
+// completeSince returns since when the partitions have no holes, among the records after a time. Only holes show that, since the
+// settings may have been different when the topic was compacted.
+func (r *Reader) completeSince(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (since time.Time, err error) {
 	from := starts
 	if !after.IsZero() {
 		if from, err = r.begins(ctx, topic, starts, ends, after); err != nil {
@@ -100,10 +100,10 @@ func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[
 			continue
 		}
 		g.Go(func() error {
-			at, err := r.lastHole(ctx, topic, int32(p), from[p], end)
+			hole, err := r.lastHole(ctx, topic, int32(p), from[p], end)
 			mu.Lock()
 			defer mu.Unlock()
-			since = later(since, at)
+			since = later(since, hole)
 			return err
 		})
 	}
@@ -111,11 +111,11 @@ func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[
 	return since, err
 }
 
-// maxLook is how many control records are read to know of when a hole is: a second or two.
-const maxLook = 200_000
+// maxControls is how many control records are read to find out when a hole was written: a second or two.
+const maxControls = 200_000
 
-// begins gives where the records of each partition begin that were written after a time. Where there is a hole before the first of
-// those that are left, batch records tell whether some of it is of that time, if they are not too many to read.
+// begins returns where the records of each partition begin that were written after a time. There may be a hole before the first
+// of the remaining ones. Then batch records show whether some of it was written after the time, unless they are too many to read.
 func (r *Reader) begins(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (map[int]int64, error) {
 	from, err := r.Client.Since(ctx, topic, after)
 	holes := map[int]bool{}
@@ -135,11 +135,11 @@ func (r *Reader) begins(ctx context.Context, topic string, starts, ends map[int]
 		return nil, err
 	}
 	last, err := r.Client.Ends(ctx, r.ControlTopic())
-	look := int64(0)
+	total := int64(0)
 	for p, end := range last {
-		look += max(end-first[p], 0)
+		total += max(end-first[p], 0)
 	}
-	if err != nil || look > maxLook {
+	if err != nil || total > maxControls {
 		return from, err
 	}
 	return from, r.controls(ctx, first, func(c logread.Control) error {
@@ -152,7 +152,7 @@ func (r *Reader) begins(ctx context.Context, topic string, starts, ends map[int]
 	})
 }
 
-// lacks reports whether a partition has nothing at an offset any more.
+// lacks reports whether a partition has no record at an offset any more.
 func (r *Reader) lacks(ctx context.Context, topic string, partition int, offset int64) (bool, error) {
 	none := func(*consumer.Record) bool { return false }
 	reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true, Wanted: none})
@@ -160,8 +160,8 @@ func (r *Reader) lacks(ctx context.Context, topic string, partition int, offset 
 	return reader.Hole() > offset, err
 }
 
-// lastHole is the time of the first record after the last hole of a partition; zero if there is none.
-func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, first, end int64) (at time.Time, err error) {
+// lastHole returns the time of the first record after the last hole of a partition, or zero if there is none.
+func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, first, end int64) (t time.Time, err error) {
 	var reader *consumer.Reader
 	var newest time.Time
 	hole := first
@@ -169,17 +169,18 @@ func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, fi
 		Wanted: func(f *consumer.Record) bool {
 			newest = later(newest, f.Time)
 			if reader.Hole() > hole {
-				hole, at = reader.Hole(), newest
+				hole, t = reader.Hole(), newest
 			}
 			return false
 		}})
 	if err = reader.ReadTo(ctx, end-1); err == nil && reader.Hole() > hole {
-		at = time.Now() // nothing is left behind it
+		t = time.Now() // no record remains after it
 	}
-	return at, err
+	return t, err
 }
 
-// settings are those of a topic about retention. If they may not be read, they are taken to be as the sink makes them.
+// settings returns a topic's settings about retention. Without the right to read them it returns those with which the sink
+// creates topics.
 func (r *Reader) settings(ctx context.Context, topic string) (map[string]string, error) {
 	var settings map[string]string
 	err := r.Client.Try(ctx, "read the configuration of "+topic, func(ctx context.Context) error {
@@ -193,7 +194,7 @@ func (r *Reader) settings(ctx context.Context, topic string) (map[string]string,
 	return settings, err
 }
 
-// first gives time and offset of the first record of a partition; a zero time and the end if it has none.
+// first returns time and offset of the first record of a partition. If it has none, it returns a zero time and the end.
 func (r *Reader) first(
 	ctx context.Context, topic string, partition int32, start, end int64,
 ) (first time.Time, offset int64, err error) {
@@ -212,7 +213,7 @@ func (r *Reader) first(
 }
 
 func millisOf(text string) time.Duration {
-	n, _ := strconv.ParseInt(text, 10, 64) // as the broker writes it
+	n, _ := strconv.ParseInt(text, 10, 64) // the broker's own text
 	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
