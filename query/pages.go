@@ -14,8 +14,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Pages reads the state of one resource at a moment in pages: what the log can tell of it first, and objects when they are asked for. A log that
-// does not find objects in the order of their keys is read once, and its state is held. It is safe for concurrent use.
+// Pages reads the state of one resource at a moment. OpenPages reads what the log can tell of all of it, Page reads objects. If a log does
+// not find objects in the order of their keys, it is read once, and the state is held in memory. Pages is safe for concurrent use.
 type Pages struct {
 	*State     // without objects
 	log        sinks.Reader
@@ -24,23 +24,23 @@ type Pages struct {
 	found      *stateReader // without objects
 	unsortable atomic.Bool  // the log does not find them in order
 	mu         sync.Mutex
-	all        *stateReader // of such a log
+	all        *stateReader // the state that is held
 }
 
 // Page is some objects of a state, in the order of their keys.
 type Page struct {
 	Objects []*Object
-	Next    string   // the key after which the next page begins; empty: there is none
-	Missing []string // all that the page may lack; empty: it is complete
+	Next    string   // the key after which the next page begins, or empty if this page is the last one
+	Missing []string // all that the page may lack, or empty if it is complete
 }
 
 // OpenPages finds out what a log can tell of one resource at a moment.
-func OpenPages(ctx context.Context, r sinks.Reader, q Question, at Target) (*Pages, error) {
+func OpenPages(ctx context.Context, r sinks.Reader, q Question, moment Target) (*Pages, error) {
 	retained, err := r.Retained(ctx, q.Resources)
 	if err != nil {
 		return nil, err
 	}
-	f, state, err := newStateReader(ctx, r, q, retained, at)
+	f, state, err := newStateReader(ctx, r, q, retained, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +66,9 @@ func (p *Pages) doubts(f *stateReader) []string {
 type Within struct{ Namespace, Name, After string }
 
 // Page reads about n objects.
-func (p *Pages) Page(ctx context.Context, of Within, n int) (*Page, error) {
+func (p *Pages) Page(ctx context.Context, part Within, n int) (*Page, error) {
 	q := p.query
-	q.Namespace, q.Name, q.Keys = cmp.Or(of.Namespace, q.Namespace), cmp.Or(of.Name, q.Name), &sinks.Keys{After: of.After}
+	q.Namespace, q.Name, q.Keys = cmp.Or(part.Namespace, q.Namespace), cmp.Or(part.Name, q.Name), &sinks.Keys{After: part.After}
 	f, upTo := p.found.withoutObjects(), &limit{n: n}
 	err := errors.ErrUnsupported
 	if !p.unsortable.Load() {
@@ -77,7 +77,7 @@ func (p *Pages) Page(ctx context.Context, of Within, n int) (*Page, error) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		p.unsortable.Store(true)
 		if f, err = p.hold(ctx); err == nil {
-			f, upTo = f.part(of, n)
+			f, upTo = f.part(part, n)
 		}
 	}
 	if err != nil {
@@ -129,13 +129,13 @@ func (f *stateReader) withoutObjects() *stateReader {
 }
 
 // part is the first n objects of a part.
-func (f *stateReader) part(of Within, n int) (*stateReader, *limit) {
+func (f *stateReader) part(within Within, n int) (*stateReader, *limit) {
 	part, upTo := f.withoutObjects(), &limit{n: n}
 	part.unrecorded = f.unrecorded
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
 		o := f.objects[key]
-		if _, key, _ := strings.Cut(key, "\x00"); o.live() == nil || key <= of.After || of.Namespace != "" && of.Namespace != o.namespace ||
-			of.Name != "" && of.Name != o.name {
+		if _, key, _ := strings.Cut(key, "\x00"); o.live() == nil || key <= within.After || within.Namespace != "" && within.Namespace != o.namespace ||
+			within.Name != "" && within.Name != o.name {
 			continue
 		} else if upTo.isOver(key) {
 			break

@@ -47,7 +47,8 @@ func (f *stateReader) visit(l *sinks.Logged) error {
 	return nil
 }
 
-// plan finds the cut at which objects are read first: that of the moment, or one before it; nil: every change must be read.
+// plan finds the cut at which objects are read first. It is the moment's own cut, or one before the moment, or nil if every change must be
+// read.
 func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
 	if f.start = f.cut; f.cut != nil {
 		return nil

@@ -19,7 +19,7 @@ type stateReader struct {
 	timelines  *timelines
 	unrecorded map[change.StreamID]bool // streams without control records
 	cut        *sinks.Cut               // nil: the moment is a resourceVersion of each stream
-	start      *sinks.Cut               // at which objects are read first; nil: every change must be read
+	start      *sinks.Cut               // at which objects are read first, or nil if every change must be read
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
 	isComplete bool // objects holds all that existed at a cut: others did not exist

@@ -73,10 +73,10 @@ func (h *keyed) some() (all []change.Change) {
 // compare reads a span at a batch, and what follows it.
 func (h *keyed) compare(t *testing.T, r sinks.Reader, resource string) {
 	t.Helper()
-	at := h.IntN(len(h.states) + 1)
+	number := h.IntN(len(h.states) + 1)
 	state := map[string]change.Change{}
-	if at > 0 {
-		state = h.states[at-1]
+	if number > 0 {
+		state = h.states[number-1]
 	}
 	all := slices.Collect(maps.Keys(h.live))
 	q := sinks.Query{Resources: []string{resource}, Keys: &sinks.Keys{}, NoBodies: h.IntN(2) == 0}
@@ -99,7 +99,7 @@ func (h *keyed) compare(t *testing.T, r sinks.Reader, resource string) {
 		return string(c.Stream.ID()) == resource && key > q.Keys.After && (q.Keys.UpTo == "" || key <= q.Keys.UpTo) &&
 			(q.Namespace == "" || c.Namespace == q.Namespace) && (q.Name == "" || c.Name == q.Name)
 	}
-	cut := &sinks.Cut{Batches: map[int]uint64{slot: uint64(at)}}
+	cut := &sinks.Cut{Batches: map[int]uint64{slot: uint64(number)}}
 	var lived, followed []string
 	for _, c := range state {
 		if selects(&c) {
@@ -108,7 +108,7 @@ func (h *keyed) compare(t *testing.T, r sinks.Reader, resource string) {
 	}
 	for n, changes := range h.changes {
 		for _, c := range changes {
-			if n >= at && selects(&c) {
+			if n >= number && selects(&c) {
 				followed = append(followed, c.Key()+"@"+string(c.ResourceVersion))
 			}
 		}
@@ -124,7 +124,7 @@ func (h *keyed) compare(t *testing.T, r sinks.Reader, resource string) {
 			got = append(got, l.Change.Key()+"@"+string(l.ResourceVersion))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s batch %d, %+v of %+v: %q, want %q", what, at, *q.Keys, q, got, want)
+			t.Errorf("%s batch %d, %+v of %+v: %q, want %q", what, number, *q.Keys, q, got, want)
 		}
 	}
 	last, rest, after := q, q, q
