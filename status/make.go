@@ -24,7 +24,7 @@ type Options struct {
 	Now     time.Time
 	// StaleAfter is the maximal age of a stream's confirmation.
 	StaleAfter time.Duration
-	Version    string // the process's version
+	Version    string            // the process's version
 	Addresses  map[string]string // servers' addresses, by dependency
 }
 

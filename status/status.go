@@ -31,7 +31,7 @@ type Problem struct {
 	Text      string          `json:"problem"`
 	Since     time.Time       `json:"since,omitzero"`
 	Count     int             `json:"streams,omitempty"` // number of streams with the problem
-	Names     []string        `json:"names,omitempty"` // names of the first of these streams
+	Names     []string        `json:"names,omitempty"`   // names of the first of these streams
 	Help      string          `json:"help,omitempty"`    // what to do
 	See       string          `json:"see,omitempty"`     // the page about it, such as docs/operations.md#kafka
 	Stream    change.StreamID `json:"-"`                 // empty: not about one stream

@@ -421,8 +421,8 @@ func TestTheFileKeepsToItsSize(t *testing.T) {
 	}
 }
 
-// A field that was logged in full before it was redacted is not in the file any more after the history is over and the object has
-// changed.
+// A field that was logged in full before it was redacted must leave the file. It is gone once the history is over and the object
+// has changed.
 func TestWhatHasGoneIsNotInTheFile(t *testing.T) {
 	file := own(t, filepath.Join(t.TempDir(), "log"))
 	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, ClusterUID: sinktest.UID, History: time.Millisecond})
