@@ -57,3 +57,27 @@ func TestARecordOfAGapAndItsChangesAreInAnyOrder(t *testing.T) {
 		}
 	}
 }
+
+// The log has a change that is newer than the position of its stream, as while a gap is written. A client at that position gets it.
+func TestAWatchHasWhatIsNewerThanThePosition(t *testing.T) {
+	file := must[*sqlitefile.File](t)(sqlitefile.Own(t.Context(), filepath.Join(t.TempDir(), "log")))
+	sink := must[*sqlite.Sink](t)(sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u"}))
+	opened := must[*sinks.Opened](t)(sink.Open(t.Context(), 0, 1, sinks.Durable{New: true}))
+	defer opened.Log.Close()
+	for seq, version := range []string{"6", "15"} {
+		b := change.Batch{Epoch: 1, Seq: uint64(seq + 1), Changes: []change.Change{{Stream: pods, Op: change.Create, Namespace: "default", Name: "v" + version, UID: version,
+			ResourceVersion: change.ResourceVersion(version), Time: time.Now(),
+			After: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"v` + version + `","namespace":"default","resourceVersion":"` + version + `"}}`)}}}
+		if seq == 0 {
+			b.Controls = []change.Control{change.SnapshotBeginControl(pods.ID(), "")}
+			b.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: "6", Time: time.Now()}}
+		}
+		_, err := opened.Log.Write(t.Context(), &b)
+		ok(t, err)
+	}
+	p := &past{server: New(must[*sqlite.Reader](t)(sqlite.NewReader(t.Context(), file, cluster)), nil, slog.New(slog.DiscardHandler))}
+	a := p.ours("/api/v1/pods?watch=1&timeoutSeconds=2&resourceVersion=6", asObjects)
+	if got := events(a.body); !slices.Equal(got, []string{"ADDED v15 15"}) {
+		t.Errorf("%d %q", a.code, got)
+	}
+}

@@ -61,12 +61,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, of *s
 }
 
 func (w *watcher) run(ctx context.Context) error {
-	from := w.q.resourceVersion
+	from, listed := w.q.resourceVersion, false
 	if w.q.initial || from == "" || from == "0" {
 		if err := w.initial(ctx); err != nil {
 			return err
 		}
-		from = w.view.version
+		from, listed = w.view.version, true
 	} else {
 		warn(w.w, w.view.pages.Missing)
 	}
@@ -76,7 +76,7 @@ func (w *watcher) run(ctx context.Context) error {
 	if w.q.pinned {
 		return w.rest(ctx)
 	}
-	return w.follow(ctx, from)
+	return w.follow(ctx, from, listed)
 }
 
 // initial writes the objects that there are. The bookmark that ends them has an annotation (KEP-3157).
@@ -117,9 +117,9 @@ func (w *watcher) rest(ctx context.Context) error {
 }
 
 // follow writes the changes after a version, those of the past first.
-func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error {
+func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, listed bool) error {
 	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
-	if from.Compare(w.view.version) >= 0 && w.view.cut != nil {
+	if listed && w.view.cut != nil {
 		q.After = w.view.cut // which has all up to its version
 	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
 		return expired(errors.New("it has every change since resourceVersion " + string(since)))
