@@ -29,7 +29,7 @@ type Requester struct {
 	Settings *config.Config
 	Cluster  *setup.Cluster
 	Store    checkpoint.Store // nil if it is not open
-	// Out gets the answers, and Report gets messages in the meantime.
+	// Out gets the answers. Report gets the progress of the requests, and warnings.
 	Out, Report io.Writer
 }
 
@@ -135,7 +135,9 @@ func streamsNamed(name string, known []change.Position) (found []change.Position
 	return found, nil
 }
 
-// Ask stores a signal for each stream and, if untilDone is set, waits until all of them are answered.
+// Ask stores each request as a signal, sets its ID, and reports it. If untilDone is set, it then waits until every request has
+// ended or is paused, and prints the answers. It returns an error if a request failed or was aborted. If ctx ends, Ask returns,
+// and the exporters continue with the requests.
 func (a *Requester) Ask(ctx context.Context, requests []checkpoint.Signal, untilDone bool) error {
 	var ids []int64
 	for i := range requests {

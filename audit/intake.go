@@ -24,12 +24,15 @@ type Intake struct {
 	log    Log // nil: it is not open
 }
 
+// NewIntake returns an intake that is not open yet. It calls count after each write with the tally of the events since the last
+// call. count may be nil.
 func NewIntake(p Parser, count func(Tally)) *Intake { return &Intake{Count: count, parser: p} }
 
 // ErrNotOpen says that nothing can be written now.
 var ErrNotOpen = errors.New("the log is not open yet")
 
-// Open sets the log, and how values are hidden, until close is called.
+// Open sets the log to write to, and how values are hidden (Parser.Hide). Before Open, and after closed is called, events are
+// refused with ErrNotOpen.
 func (i *Intake) Open(log Log, hide func(Kind, string) string) (closed func()) {
 	set := func(log Log) {
 		i.mu.Lock()

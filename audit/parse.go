@@ -37,7 +37,9 @@ func (t *Tally) add(more Tally) {
 	t.Broken += more.Broken
 }
 
-// Parse passes on a record for each event of a line: an Event, an EventList, or what wraps them. It holds nothing of the line.
+// Parse calls keep with a record for each event of a line that the parser selects. The line is an Event, an EventList, or what
+// wraps them. The tally also counts events that are not selected, and text that is no event. received is the time of the
+// record. A record holds none of the line's memory.
 func (p *Parser) Parse(line []byte, received time.Time, keep func(Record)) (t Tally) {
 	s := rawjson.New(line)
 	if s.Skip(); !s.OK() || !s.AtEnd() {

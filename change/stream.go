@@ -94,8 +94,8 @@ func (s *Stream) Objects() *Resource {
 // snapshotPrefix begins the ids of streams that SnapshotOf returns. No resource has a slash in its name.
 const snapshotPrefix = "snapshot/"
 
-// SnapshotOf returns a stream for reading all objects of another one again, on demand. Its records are like the other stream's, in the
-// topic PREFIX.snapshot_of.RESOURCE. It has neither a position nor an inventory.
+// SnapshotOf returns the stream of on-demand snapshots of s, which read all objects of s again. Its records have the same form
+// as the records of s, and are in the topic PREFIX.snapshot_of.RESOURCE. It has neither a position nor an inventory.
 func SnapshotOf(s *Stream) *Stream {
 	return &Stream{Resource: snapshotResource(s.Resource), id: snapshotPrefix + s.id, fields: s.fields,
 		original: &s.Resource}

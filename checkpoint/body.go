@@ -8,8 +8,8 @@ import (
 )
 
 // Body is an object's body as stores have it: a base, and the body's difference from that base. An update changes little of an
-// object. So it is stored as a delta, and the base remains until the delta would be too long. A delta always refers to the base
-// in the store.
+// object. So a commit has only a delta, which refers to the base in the store. If the delta would be too long, the commit has a
+// new base instead.
 //
 // The zero Body has no body. In a commit, a Body with a delta and no base leaves the store's base unchanged.
 type Body struct {

@@ -16,10 +16,10 @@ type Redactions interface {
 	Redact(ctx context.Context, slot int, epoch int64, streams []Redaction) error
 }
 
-// Redaction is how a stream's bodies are rewritten.
+// Redaction has a stream's new redaction rules, and rewrites its stored bodies by them.
 type Redaction struct {
 	Stream change.StreamID
-	Rules  string
+	Rules  string // a description of the rules, which Redacted returns later
 	// Rewrite returns the new body, or nil to drop it. If Rewrite is nil, the bodies remain unchanged.
 	Rewrite func(key string, body []byte) []byte
 }

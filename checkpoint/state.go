@@ -44,11 +44,12 @@ type Reader interface {
 
 // Epochs is how an owner checks and raises its epoch.
 type Epochs interface {
-	// Check fails with ErrFenced if the slot's epoch is higher. It fails with ErrBehind if the store lacks the epoch or the
-	// batch, since what was read before may then be older than the log.
+	// Check fails with ErrFenced if the store has a higher epoch of the slot. It fails with ErrBehind if the store has a lower
+	// epoch, or is not yet at batch seq. What was read from the store may then be older than the log.
 	Check(ctx context.Context, slot int, epoch int64, seq uint64) error
-	// RaiseEpoch raises the slot's epoch above an epoch that the log has seen. The log was written with a checkpoint that is
-	// lost, or newer than this one. It fails with ErrFenced if the slot's epoch is not epoch.
+	// RaiseEpoch raises the slot's epoch above an epoch that was found in the log, and returns the new one. The log has a
+	// higher epoch than the store if its writer's checkpoint is lost, or was newer than this one. RaiseEpoch fails like Check
+	// if the slot's epoch is not epoch.
 	RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (int64, error)
 }
 

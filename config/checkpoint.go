@@ -118,7 +118,8 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 	return c.DefaultFile(cluster)
 }
 
-// DefaultFile returns the checkpoint's file in the user's state folder, which it makes.
+// DefaultFile returns the path of the checkpoint's default file. It makes the folder, which is in the user's state folder, but
+// not the file.
 func (c *Config) DefaultFile(cluster string) (string, error) {
 	folder, err := stateFolder()
 	if err != nil {

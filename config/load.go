@@ -22,7 +22,8 @@ func Load(environment []string, flags *pflag.FlagSet) (c *Config, warnings []str
 	return l.c, l.warnings, nil
 }
 
-// Read is Load and Source.Connect in one: problems with the kubeconfig are reported along with all others.
+// Read reads the settings like Load, and finds the cluster like Source.Connect, without opening a connection. Its *Error has
+// the problems of the kubeconfig too. It returns the warnings even with an error.
 func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connection, warnings []string, err error) {
 	l := load(environment, flags)
 	if conn, err = l.c.Source.Connect(); err == nil {

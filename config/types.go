@@ -50,14 +50,16 @@ func (b Bytes) String() string {
 // Quota is the most that something may take: a size, or 0, which is written off.
 type Quota Bytes
 
+// UnmarshalText reads a size as Bytes does, or off. YAML passes off on as false.
 func (q *Quota) UnmarshalText(text []byte) error {
-	if s := string(text); s == "off" || s == "false" { // as YAML has it
+	if s := string(text); s == "off" || s == "false" {
 		*q = 0
 		return nil
 	}
 	return (*Bytes)(q).UnmarshalText(text)
 }
 
+// String returns off for 0, and otherwise the size.
 func (q Quota) String() string {
 	if q == 0 {
 		return "off"

@@ -258,8 +258,9 @@ func (q *Requests) UsersBetween(before, after *Object) (users []string) {
 	return users
 }
 
-// MayHaveChanged returns a function that reports whether a user may have made a change. That is so if the user sent a request for
-// an object of that name. It is also so for each deletion, since it may follow another one.
+// MayHaveChanged returns a function that reports whether a user may have made a change. That is so if a request of the user
+// named the object, named no object in its namespace, or deleted a collection of its resource. It returns true for every
+// deletion, since the garbage collector may have made it after another deletion.
 func (q *Requests) MayHaveChanged(user string) func(l *sinks.Logged) bool {
 	named, bulk := map[identity]bool{}, map[string]bool{}
 	isUsers := func(r *audit.Record) bool { return r.User == user || r.Impersonated == user }

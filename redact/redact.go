@@ -96,8 +96,9 @@ func (r *Redactor) Apply(object string, raw []byte) ([]byte, error) {
 	return r.apply(object, raw, false)
 }
 
-// Again is Apply for an object that may have passed a redactor before. It does not change a value that has the form of its hashes. In
-// the data of a Secret no other value has it, but a field that the settings name could.
+// Again is Apply for an object that a redactor may already have redacted. It does not change a value that has the form of a
+// hash from Apply. In the data of a Secret only hashes have that form. In a field that the settings name, a value with that
+// form would remain unhidden.
 func (r *Redactor) Again(object string, raw []byte) ([]byte, error) {
 	return r.apply(object, raw, true)
 }

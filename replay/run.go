@@ -128,8 +128,10 @@ func (r *Run) open(ctx context.Context, id string) (others []string, plan json.R
 	return others, plan, err
 }
 
+// Written returns how many records the target has of the replay, as of Resume or the last write.
 func (r *Run) Written() int64 { return r.written }
 
+// Ended reports whether Resume found the record that ends the replay, so that nothing remains to write.
 func (r *Run) Ended() bool { return r.ended }
 
 func (r *Run) control(kind change.ControlType, replay *change.Replay) *change.Control {

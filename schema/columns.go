@@ -130,7 +130,8 @@ func (t *Type) hollow() bool {
 	return t.Kind == Record && len(t.Fields) == 0
 }
 
-// Redact returns the type with strings for the values at the paths, in the notation of KUBECDC_REDACT.
+// Redact returns a copy of the type, in which the values at the paths are strings: their hashes. The paths have the notation of
+// KUBECDC_REDACT.
 func (t *Type) Redact(paths []string) *Type {
 	for _, path := range paths {
 		t = t.redact(strings.Split(strings.ReplaceAll(path, `\.`, "\x00"), "."))

@@ -12,7 +12,7 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// Table is what is described: the records of a resource.
+// Table is the input of a dialect: a resource, the type of its objects, and where its records are.
 type Table struct {
 	Resource change.Resource
 	Object   *Type  // the type of its objects

@@ -31,7 +31,7 @@ type Server struct {
 	now    func() time.Time
 }
 
-// New returns a server of a log for those that have access; nil: everybody. The caller closes the log.
+// New returns a server of a log. access decides who may read it. If access is nil, everybody may. The caller closes the log.
 func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
 	return &Server{log: log, access: access, slog: logger, now: time.Now, views: views{log: log}}
 }

@@ -29,6 +29,8 @@ func AuditIntake(c *config.Config, count func(audit.Tally)) (*audit.Intake, erro
 	return audit.NewIntake(p, count), nil
 }
 
+// AuditHide returns the function that hides a value in audit records. It hashes users, groups or addresses, if
+// KUBECDC_AUDIT_HIDE has their kind. It returns other values, and names that begin with system:, unchanged.
 func AuditHide(c *config.Config, key redact.Key) func(audit.Kind, string) string {
 	return func(kind audit.Kind, value string) string {
 		if !slices.Contains(c.Audit.Hide, string(kind)) || strings.HasPrefix(value, "system:") {

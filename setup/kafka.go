@@ -54,7 +54,8 @@ func OpenKafka(ctx context.Context, settings *config.Config, cluster string) (*k
 	return sink, sink.Ping(ctx)
 }
 
-// LogIdentity returns the identity of the log that the settings name. If the log is not in Kafka, it is the log's place.
+// LogIdentity returns the identity of the log that the settings name. It asks Kafka for it. For other sinks it is the address
+// of the sink, without passwords (SinkAddress).
 func LogIdentity(ctx context.Context, settings *config.Config, cluster string) (string, error) {
 	if settings.Sink.Kind != kafka.Kind.Name {
 		return SinkAddress(settings), nil

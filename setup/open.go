@@ -20,7 +20,8 @@ func OpenStore(
 	return openStore(ctx, start, c, cluster, sqlite.Open)
 }
 
-// ShareStore opens the checkpoint for a command, while exporters may run.
+// ShareStore opens the checkpoint for a command. Exporters may run meanwhile, since it does not own an SQLite file. It makes
+// one attempt. It also returns the checkpoint's location, without passwords.
 func ShareStore(ctx context.Context, c *config.Config, cluster *Cluster) (store checkpoint.Store, where string, err error) {
 	return openStore(ctx, nil, c, cluster, sqlite.Share)
 }

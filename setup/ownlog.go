@@ -61,8 +61,9 @@ func (t *Cluster) choosesLog(c *config.Config) bool {
 	return c.Source.Cluster == "" && t.Cluster != "" && t.Origin != config.FromPod && SinkOf(c).InCheckpoint && c.Checkpoint.Location.Reveal() == ""
 }
 
-// ChooseLog sets the cluster's name to that of its log, once the cluster is identified. It returns the logs of earlier clusters
-// with its name.
+// ChooseLog names the cluster like its embedded log. If only other clusters have logs of its name, the cluster gets a new name.
+// It returns these other logs. It does nothing in a Pod, or before the cluster is identified. It also does nothing if the
+// settings name the cluster or the checkpoint, or if the log is not embedded.
 func (t *Cluster) ChooseLog(ctx context.Context, c *config.Config) (earlier []EmbeddedLog, err error) {
 	if !t.choosesLog(c) || t.Identity.UID == "" {
 		return nil, nil

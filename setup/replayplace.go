@@ -58,7 +58,8 @@ func (p *ReplayPlace) String() string {
 	return "topics " + p.Prefix + ".*"
 }
 
-// Resume returns the command that continues a replay, without passwords.
+// Resume returns the command that continues a replay, without passwords. For standard output it returns a sentence, since such
+// a replay can't be continued.
 func (p *ReplayPlace) Resume(id string) string {
 	if p.Stdout {
 		return "begin again, since standard output can't be read back"

@@ -41,6 +41,7 @@ type SinkEntry struct {
 	address, place func(*config.Config) string
 }
 
+// SinkOf returns the entry of the sink that the settings name.
 func SinkOf(c *config.Config) SinkEntry {
 	for _, e := range sinkTable {
 		if e.Name == c.Sink.Kind {

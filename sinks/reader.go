@@ -86,9 +86,9 @@ type Query struct {
 	// Keys selects objects of one resource by their keys. They are visited one after the other, in the order of their keys. nil
 	// selects all, in any order. A log that would have to sort them returns errors.ErrUnsupported at once.
 	Keys *Keys
-	// After and To limit changes to those after one cut, up to another. nil means the start of the log, and its end at the time
-	// of the call. ErrNotRetained is returned if retention has removed changes after the first cut, or removes some before they
-	// are read.
+	// After and To are the cuts between which changes are selected. A nil After is the start of the log. A nil To is its end at
+	// the time of the call. Changes returns ErrNotRetained if retention has removed changes after After, or removes some during
+	// the call.
 	After, To *Cut
 	Each      Each
 	Follow    bool // go on with later changes until the context ends, if To is nil

@@ -22,13 +22,13 @@ const recent = 24 * time.Hour
 type Options struct {
 	Cluster string
 	Now     time.Time
-	// StaleAfter is the maximal age of a stream's confirmation.
+	// StaleAfter is how old a stream's confirmed position may be. If it is older, the stream has a problem.
 	StaleAfter time.Duration
 	Version    string            // the process's version
 	Addresses  map[string]string // servers' addresses, by dependency
 }
 
-// StaleAfter returns the maximal age of a stream's confirmation, given the interval between watermarks.
+// StaleAfter returns how old a stream's confirmed position may be, for an interval between watermarks.
 func StaleAfter(watermarks time.Duration) time.Duration { return 4*time.Minute + watermarks }
 
 // Stored is the content of the checkpoint.

@@ -9,7 +9,8 @@ import (
 
 var _ checkpoint.Past = (*Store)(nil)
 
-// OpenPast opens the checkpoint to read its history. It does not change the tables. It refuses tables of a newer release.
+// OpenPast opens the checkpoint to read its history. It takes the tables of this or an older release as they are. It fails if a
+// newer release has changed them.
 func OpenPast(ctx context.Context, c Config) (checkpoint.Past, error) {
 	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile,
 		Schema: schema, Migrations: migrations, ReadOnly: true, Setting: "KUBECDC_CHECKPOINT", MaxConns: 1})

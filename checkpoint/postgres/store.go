@@ -27,9 +27,10 @@ const maxConns = 8
 type Config struct {
 	URL          string // in libpq's form: postgres://user:password@host:port/database?…
 	PasswordFile string // file with the password, which is read at each connect, or empty
-	// Relaxed commits do not wait for Postgres' disk (synchronous_commit=off). A crash of Postgres may undo the last commits, but
-	// never a part of one, nor one without the later ones. The next commit then fails with checkpoint.ErrBehind. It is for sinks
-	// whose log can be read back. Leases and epochs are never relaxed. They also flush earlier commits to the disk.
+	// Relaxed commits do not wait for Postgres' disk (synchronous_commit=off). A crash of Postgres may undo the last commits.
+	// It never undoes a part of a commit, nor a commit without all later ones. The next commit then fails with
+	// checkpoint.ErrBehind. Set Relaxed only if the sink's log can be read back. Leases and epochs are never relaxed. They also
+	// flush earlier commits to the disk.
 	Relaxed bool
 }
 

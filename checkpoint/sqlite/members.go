@@ -46,6 +46,7 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) 
 	return r, s.file.Fail("see who holds the slots", err)
 }
 
+// Leave removes the owner's heartbeat, which is only in memory.
 func (s *Store) Leave(_ context.Context, owner string) error {
 	s.members.mu.Lock()
 	defer s.members.mu.Unlock()

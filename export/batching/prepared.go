@@ -6,8 +6,8 @@ import "kubecdc/change"
 type Prepared struct {
 	*change.Batch
 	Objects
-	Offsets change.Offsets // offsets that move with the batch, later including its records' offsets
-	Written func()         // called once the sink has the batch
+	Offsets change.Offsets // to commit with the batch, later including the offsets after its records
+	Written func()         // is called when the sink has the batch
 }
 
 // ObjectID identifies an object: its stream, and its key there.

@@ -51,13 +51,13 @@ type Write = func(context.Context, *change.Batch) (change.Offsets, error)
 
 // Inventory is a slot's memory for one session.
 //
-// A database that has crashed, or failed over, may have forgotten batches that are in the log. Then a read returns an older state
-// than the log's. What follows from it (inferred changes, before-images) must not be written. So after the last read, Check finds
-// out whether the store still has the last batch that it has acknowledged. No later commit can hide a forgotten batch, since each
-// commit must follow the one before.
+// A database that has crashed, or failed over, may have forgotten batches that are in the log. Then a read returns an older
+// state than the log's. Inferred changes and before-images that were made from it must not be written. So after the last read,
+// Check finds out whether the store still has the last batch that it has acknowledged. No later commit can hide a forgotten
+// batch, since each commit must follow the one before.
 //
-// The store may be behind the log. Before positions and objects are read, it is brought up to the log. For a body, bodies asks
-// the checkpointer first.
+// The store may be behind the log. Before positions and objects are read, it is brought up to the log. A body that is not yet
+// in the store is read from the checkpointer.
 type Inventory struct {
 	Settings
 	Parts

@@ -92,7 +92,7 @@ func (e *Exporter) proven(s *stream, p *change.Proof, version change.ResourceVer
 		"(exporter verify names them)", version, p))
 }
 
-// Checkpointed reports a commit of the checkpoint, perhaps of several batches, and its duration.
+// Checkpointed records a commit of the checkpoint, which may have several batches, and how long it took.
 func (e *Exporter) Checkpointed(took time.Duration) {
 	e.Count.Checkpointed(took)
 	e.mu.Lock()

@@ -49,7 +49,7 @@ func (e *Exporter) Waits(server string, err error) {
 // Fails reports that a component does not work now, or with nil that it works again.
 func (e *Exporter) Fails(component string, err error) { e.setProblem(e.problems, component, err) }
 
-// Stalled reports the oldest unanswered call to a dependency, or nil if there is none.
+// Stalled records the oldest unanswered call to a server as a problem. A nil error ends the problem.
 func (e *Exporter) Stalled(server string, err error) {
 	if e.setProblem(e.stalls, server, err); err != nil {
 		e.Count.Error(server)

@@ -35,7 +35,8 @@ type Resharder struct {
 	IsFinal func(error) bool
 }
 
-// Topology stores the number of slots, and returns the live replicas.
+// Topology stores the number of slots, and returns the live replicas. These are methods of checkpoint.Topology and
+// checkpoint.Leases.
 type Topology interface {
 	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error)
 	Slots(ctx context.Context, want int) (have int, err error)
@@ -45,8 +46,9 @@ type Topology interface {
 // Slot is a slot that this process has acquired.
 type Slot interface {
 	State() checkpoint.SlotState
-	// Open opens the slot's log and rolls its checkpoint forward. From then on it renews the lease until the context ends, and
-	// calls fail if it can't. Data loss in an unused slot's log is ignored, since it concerns no stream.
+	// Open opens the slot's log and rolls its checkpoint forward. From then on it renews the lease until the context ends. It
+	// calls the function fail if it can't. A slot that the present layout lacks is unused. Its log is of an earlier layout, so
+	// data loss there is ignored, since it concerns no stream.
 	Open(ctx context.Context, unused bool, fail context.CancelCauseFunc) error
 	// Begin writes a record, and checkpoints it together with the offsets of other slots.
 	Begin(ctx context.Context, record change.Control, offsets change.Offsets) error

@@ -102,7 +102,7 @@ func (a *attempt) judge(ctx context.Context, err error) error {
 	return &SilentError{Step: a.step, After: a.step.Limit, err: err}
 }
 
-// Steps runs the steps of one start. A nil *Steps makes one attempt at each, and leaves its limit to the caller.
+// Steps runs the steps of one start. A nil *Steps makes one attempt at each, without Step.Limit: the context limits it.
 type Steps struct {
 	log    *slog.Logger
 	notify func(waiting error)

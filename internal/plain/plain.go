@@ -58,7 +58,7 @@ func appendUnicode(dst []byte, r rune) []byte {
 	return fmt.Appendf(dst, `\u%04x`, r)
 }
 
-// JSON returns JSON that means the same, with escapes for the characters in its strings that are not printed as themselves.
+// JSON returns equivalent JSON. It escapes those characters in strings that a terminal does not print as themselves.
 func JSON(text []byte) []byte {
 	odd := func(r rune) bool { return r == 0x7f || r > 0x7f && !unicode.IsPrint(r) } // JSON escapes those below a space itself
 	if bytes.IndexFunc(text, odd) < 0 {

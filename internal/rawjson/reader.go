@@ -43,7 +43,7 @@ type Reader struct {
 // NewReader returns a reader at the start of a stream.
 func NewReader(from io.Reader) *Reader { return &Reader{from: from} }
 
-// Object passes the next object. It calls member with each name, which must pass the member's value.
+// Object reads past the next object. It calls member with each name. member must read past the member's value.
 func (r *Reader) Object(member func(name string) error) error {
 	return r.each('{', '}', func() error {
 		raw, err := r.Value()
@@ -61,7 +61,7 @@ func (r *Reader) Object(member func(name string) error) error {
 	})
 }
 
-// Array passes the next array. It calls element before each element, which must pass it.
+// Array reads past the next array. It calls element in front of each element. element must read past that element.
 func (r *Reader) Array(element func() error) error { return r.each('[', ']', element) }
 
 func (r *Reader) each(first, last byte, do func() error) error {

@@ -63,7 +63,7 @@ func (s *Screen) Write(lines []byte) (int, error) {
 	return len(lines), err
 }
 
-// Live replaces the line below all others, or removes it if there are no parts.
+// Live replaces the live line, which remains below all others. Without parts it removes that line.
 func (s *Screen) Live(parts ...Part) {
 	text := Line(s.Columns()-1, parts...)
 	s.mu.Lock()

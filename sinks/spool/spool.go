@@ -186,8 +186,8 @@ func (s *Spool) Writer(ctx context.Context, epoch int64, after uint64) (*sinks.O
 	return s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
 }
 
-// LeaveOut leaves out what the spool has of the streams that the sink refuses. That lasts as long as the spool: what follows of such a stream
-// must not be written to a log that lacks what was before.
+// LeaveOut makes Forward omit the streams of the spool that the sink refuses. It removes nothing. The streams remain omitted
+// until the spool is removed: a log that lacks earlier changes of a stream must not get later ones.
 func (s *Spool) LeaveOut(ctx context.Context, refused func(change.StreamID) bool) error {
 	streams, err := s.Memory.Streams(ctx)
 	streams = slices.DeleteFunc(streams, func(id change.StreamID) bool { return !refused(id) || slices.Contains(s.LeftOut, id) })

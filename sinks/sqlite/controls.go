@@ -13,8 +13,8 @@ import (
 // controlsAtOnce is how many batches are read at once, with their control records.
 const controlsAtOnce = 500
 
-// Controls makes the batch records from the rows of batches. The spans of several slots would overlap, so if there are several
-// slots, it visits no spans.
+// Controls implements sinks.Reader. It makes the batch records from the rows of batches. If there are several slots, it visits
+// no spans, since their spans would overlap.
 func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
 	var failed error // the error of visit
 	c := &controls{Reader: r, names: streamNames{db: r.db}, visit: func(c *change.Control) error {

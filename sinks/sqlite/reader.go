@@ -44,7 +44,7 @@ func (r *Reader) Close() error {
 
 func (r *Reader) fail(op string, err error) error { return r.file.Fail(op, err) }
 
-// Resources returns the resources that were read, including those without objects.
+// Resources returns the ids of the resources whose streams the log has, in order. A resource without objects is included.
 func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 	const query = `select resource from log_resources r join log_clusters k on k.id = r.cluster
 		where k.cluster = ? and exists (select 1 from log_streams where resource = r.id) order by resource`

@@ -95,7 +95,7 @@ func (s *Sink) Identity(ctx context.Context) (id string, err error) {
 	return "sqlite:" + id, s.file.Fail("find out which log this is", err)
 }
 
-// VerifyCluster makes the same comparison as Open.
+// VerifyCluster returns *sinks.OtherClusterError if another cluster of this name has written the log, and nil if none has.
 func (s *Sink) VerifyCluster(ctx context.Context, _ int, _ sinks.Durable) error {
 	var stored string
 	err := s.file.DB().QueryRowContext(ctx, `select uid from log_clusters where cluster = ?`, s.Cluster).Scan(&stored)

@@ -25,7 +25,8 @@ import (
 // The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing. So the
 // answer is not used, and the request fails as if it had not been answered.
 
-// OtherClusterError reports that the address leads to another cluster. It ends the use of the client and of all made from it.
+// OtherClusterError reports that the address leads to another cluster. From then on the client, and all clients made from it,
+// fail with this error.
 type OtherClusterError struct {
 	Host        string
 	Known, Here string // uids of namespace kube-system

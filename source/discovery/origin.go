@@ -102,7 +102,7 @@ func (d *Server) Aggregated(group string) (isAggregated, known bool) {
 	return o == originAggregated, o != originUnknown
 }
 
-// RecordAggregated records that an aggregated API server served a group when an earlier process read it.
+// RecordAggregated records what an earlier process found out: an aggregated API server served the group.
 func (d *Server) RecordAggregated(group string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

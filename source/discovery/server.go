@@ -44,8 +44,8 @@ func (d *Server) Host() string { return d.client.Host() }
 // discoveryTimeout bounds the time in which all documents are read.
 const discoveryTimeout = 32 * time.Second
 
-// Served reads what the server serves, again after a Retry-After. Groups that can't be read are part of the result, and no error
-// while others can be read.
+// Served reads which resources the server serves. It tries again after a Retry-After, up to discoveryTimeout. A group whose API
+// server is down is no error: the result has the group as one that can't be read.
 func (d *Server) Served(ctx context.Context) (Served, error) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()

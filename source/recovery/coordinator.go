@@ -162,7 +162,8 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	return overrides, nil
 }
 
-// Aggregated returns whether an aggregated API server may keep the resources of a group. The API server is asked once a round.
+// Aggregated returns whether an aggregated API server may store the resource. It calls ask once a round for each group and
+// version, and again after an error.
 func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource, ask func(context.Context) (bool, error)) (bool, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()

@@ -87,8 +87,9 @@ const pageTries = 10
 // if the collection already has such a revision.
 const internalTries = 3
 
-// Size returns the number of objects in the collection at the revision, by a request of one object and its
-// remainingItemCount.
+// Size returns the number of objects in the collection at the revision. It requests one object, and adds the
+// remainingItemCount. Without that count, and on an aggregated API server, it reads and counts all names, up to countMost. It
+// fails with errNoSize if there are more.
 func (h *ExactReads) Size(ctx context.Context, revision uint64) (int64, error) {
 	if h.aggregated {
 		return h.countNames(ctx, revision)

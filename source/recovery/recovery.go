@@ -92,9 +92,9 @@ type Gap struct {
 	tuning *tuning // nil: that of production
 }
 
-// Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To. incompleteReason
-// says what the plan lacks, and is empty if the plan is complete. The plan is invalid after an error: ErrNotPossible, or one that
-// satisfies IsLost, among others.
+// Recover finds every change of the collection after revision gap.From and up to gap.To. log has the objects as of gap.From.
+// incompleteReason says what the plan lacks, and is empty if the plan is complete. After an error the plan is invalid. The
+// error may be ErrNotPossible, or satisfy IsLost.
 func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	if errors.Is(err, errSeveralKeys) {

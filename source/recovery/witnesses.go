@@ -15,12 +15,12 @@ import (
 // list shows which of its objects changed in the gap, and these are walked back like a stream's. Its sizes are not read, since its
 // changes need not be complete.
 //
-// Resources that are two names of the same objects must not explain each other. kube-apiserver has one such pair, events and
-// events.events.k8s.io, both of which are leased: none is asked while a stream exports the other.
+// Resources that are two names of the same objects must not explain each other. kube-apiserver has one such pair: events and
+// events.events.k8s.io. Both are leased. So a leased witness is not asked if a leased stream has joined the coordinator.
 type Witness struct {
 	Stream  *change.Stream // the whole resource
-	Leased  bool
-	History History // metadata is enough; a refusal is an error at once
+	Leased  bool           // as Gap.Leased
+	History History        // metadata is enough; a refusal is an error at once
 	// Store finds out where the resource is stored, with the results that Participant.SetStore takes.
 	Store func(context.Context) (local, otherEtcd bool, err error)
 }

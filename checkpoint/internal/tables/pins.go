@@ -7,7 +7,8 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Bind records the cluster's identity the first time, and later refuses another cluster.
+// Bind records the cluster's identity the first time. Later calls record what more is known of it, and refuse another cluster
+// with *checkpoint.OtherClusterError. Bind returns what the store has recorded, with this error too.
 func (s *Store) Bind(ctx context.Context, cluster string, found change.ClusterIdentity) (b checkpoint.Binding, err error) {
 	var id int64
 	var same bool

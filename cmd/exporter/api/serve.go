@@ -217,7 +217,7 @@ func kubeconfigOf(url string) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// NewKubectl returns the command exporter kubectl.
+// NewKubectl returns the command exporter kubectl, which runs kubectl against a moment of the log.
 func NewKubectl() *cobra.Command {
 	moment := ""
 	c := &cobra.Command{Use: "kubectl --at TIME -- ARGUMENTS", Short: "Run kubectl against a moment of the log",

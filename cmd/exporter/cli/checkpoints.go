@@ -15,9 +15,9 @@ import (
 // Stamp formats a time with microseconds, which is the precision of the store.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// Checkpoints is the history of checkpoints for commands.
+// Checkpoints is what a command about the history of checkpoints works with.
 type Checkpoints struct {
-	Store    checkpoint.Past
+	Store    checkpoint.Past // opened; the caller of OpenCheckpoints closes it
 	Settings *config.Config
 	Cluster  string
 	Out      io.Writer

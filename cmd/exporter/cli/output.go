@@ -22,7 +22,8 @@ type Output struct {
 	path   *jsonpath.JSONPath // for the format jsonpath
 }
 
-// WithOutput adds the flag to a command that prints a table or one of the formats in more.
+// WithOutput adds the flag -o to a command. The formats are table (the default), json, yaml and jsonpath, and the names in
+// more.
 func WithOutput(c *cobra.Command, o *Output, more ...string) *cobra.Command {
 	o.Flag(c, append([]string{"table", "json", "yaml", JSONPath}, more...)...)
 	return c

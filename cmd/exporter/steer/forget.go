@@ -36,7 +36,7 @@ the command asks it to forget them.
   exporter forget po,deploy -n shop
 ` + cli.TypesHelp
 
-// NewForget returns the command exporter forget.
+// NewForget returns the command exporter forget, which removes streams that are no longer selected from the checkpoint.
 func NewForget() *cobra.Command {
 	c := cli.WithSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more",
 		Long: forgetHelp}, cli.OfRequests)

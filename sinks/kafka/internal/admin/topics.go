@@ -155,8 +155,8 @@ func (t *Topics) Forget(names ...string) {
 	}
 }
 
-// TryTransaction adds topics to a separate transaction, and aborts it. Its transactional id is not a slot's, since that would
-// fence the slot's owner.
+// TryTransaction finds out whether topics can be written to in a transaction: it adds them to one, and aborts it. who makes the
+// transactional id unique. A slot's id would fence the slot's owner, and two callers with one id would fence each other.
 func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...string) error {
 	p, err := t.tryProducer(ctx, who, min(t.cfg.TransactionTimeout, tryTimeout))
 	if err != nil {

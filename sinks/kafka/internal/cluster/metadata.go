@@ -32,8 +32,8 @@ func (c *Client) Topics(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Leaders returns the leader of each partition of a topic, from the client's view of the cluster. The error is
-// kafka.UnknownTopicOrPartition only if a broker says that there is no such topic.
+// Leaders returns the leader of each partition of a topic, from the client's view of the cluster. A partition without a leader
+// has -1. The error is kafka.UnknownTopicOrPartition only if a broker says that there is no such topic.
 func (c *Client) Leaders(ctx context.Context, topic string) ([]int32, error) {
 	all, err := c.LeadersOf(ctx, topic)
 	return all[topic], err

@@ -38,8 +38,9 @@ func (c *Client) Attempts(op string) *Attempts {
 	return &Attempts{client: c, Op: op, Since: time.Now()}
 }
 
-// AttemptsElsewhere begins attempts at an operation on another server than Kafka, whose errors name it and say what to do. Next
-// paces them.
+// AttemptsElsewhere begins the attempts at an operation on a server that is not Kafka. The caller calls Next between attempts,
+// and must call Done. It decides itself which errors end the attempts, since Pause only knows Kafka's. The errors that it
+// passes must name the server and say what to do.
 func (c *Client) AttemptsElsewhere(op string) *Attempts {
 	return &Attempts{client: c, Op: op, Since: time.Now(), other: true}
 }

@@ -48,8 +48,9 @@ type Range struct {
 	NoValues bool
 	// Fetched, if not nil, gets each wanted record, whether or not its transaction commits.
 	Fetched func(*Record) error
-	// Visit gets each wanted record that was committed, in the order of the offsets. A transaction is overtaken only if it has
-	// not ended after maxHeld more bytes, or at the end of the range. Its records follow when it commits.
+	// Visit gets each wanted record that was committed, in the order of the offsets. Records after an open transaction are held
+	// until it ends. If more than maxHeld bytes are held, or at the end of the range, they are visited first. The transaction's
+	// records then follow when it commits.
 	Visit func(Record) error
 	// Marker, if not nil, gets the offset of each marker that ends a transaction.
 	Marker func(offset int64)

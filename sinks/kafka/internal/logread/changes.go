@@ -46,7 +46,8 @@ const (
 	Nothing
 )
 
-// Changes returns a reader of the changes. The caller reads to the end of the span, or further.
+// Changes returns a reader of the changes, which begins at the offset First. It does not stop at Next: the caller says how far
+// it reads (ReadTo, Fetch).
 func (l *Log) Changes(ctx context.Context, c Changes) *consumer.Reader {
 	r := &changeReader{Changes: c, ctx: ctx, log: l, streams: map[change.StreamID]*change.Stream{}, deleted: -2}
 	return consumer.New(l.Client, consumer.Range{Topic: c.Topic, Partition: c.Partition, First: c.First, Committed: c.Committed,

@@ -31,8 +31,8 @@ func (p *Partitioning) See(key []byte, partition int32) {
 	p.possible = left
 }
 
-// Likely returns the highest possible number. It returns 0 if no number is possible, since another partitioner was used, or if
-// there was no key.
+// Likely returns over how many partitions the keys are spread: the highest number that agrees with all of them. It returns 0 if
+// there was no key. It also returns 0 if no number agrees, since another partitioner was used.
 func (p *Partitioning) Likely() int {
 	if len(p.possible) == 0 || !p.seen {
 		return 0

@@ -96,9 +96,9 @@ type Partition struct {
 	Next int64
 	// Doubt means that the broker may have lost records, by its last answer, and Lost that it certainly has.
 	Doubt, Lost bool
-	// MustCheck means that since the last write connections were made, or others have written. So the broker may have lost the
-	// record before offset Before, the last that it had acknowledged. If each transaction begins a new sequence, it would not
-	// notice.
+	// MustCheck means that the broker may have lost the last record that it acknowledged before this transaction, at offset
+	// Before-1. The reason is a new connection, or another writer. The broker does not notice it if each transaction begins a
+	// new sequence.
 	MustCheck bool
 	Before    int64
 
@@ -127,7 +127,8 @@ func (p *Partition) Reset() {
 	p.Written, p.MustCheck = false, false
 }
 
-// Clear empties the queue within a transaction.
+// Clear empties the queue within a transaction. What the partition knows of acknowledged records remains (Written, First,
+// Last).
 func (p *Partition) Clear() {
 	p.items, p.records, p.next = p.items[:0], p.records[:0], 0
 	p.pending, p.most = nil, 0

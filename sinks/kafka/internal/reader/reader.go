@@ -28,7 +28,8 @@ type Reader struct {
 	audited  audited
 }
 
-// New returns a reader. It does not connect. created are the settings with which the sink creates data topics.
+// New returns a reader. It does not connect. created are the settings of data topics that the sink creates. The reader assumes
+// them if it may not read a topic's settings.
 func New(l *logread.Log, created map[string]string) *Reader { return &Reader{Log: l, created: created} }
 
 // Resources derives the ids from the names of the topics.

@@ -28,8 +28,8 @@ var (
 
 // TooLargeError says that a record, or the rest of its batch, was skipped, since it would take too much memory.
 type TooLargeError struct {
-	Offset int64 // offset of the first skipped record
-	What   string
+	Offset int64  // offset of the first skipped record
+	What   string // what is too large, with its size and the limit
 }
 
 func (e *TooLargeError) Error() string { return fmt.Sprintf("offset %d: %s", e.Offset, e.What) }
@@ -100,7 +100,7 @@ type Decoder struct {
 	last  Received
 }
 
-// Open begins a batch.
+// Open begins to decode a batch, and drops the rest of the one before. It fails if the batch can't be unpacked.
 func (d *Decoder) Open(b *Batch) error {
 	d.Close()
 	unpacked, done, err := unpack(b.attributes&codecBits, b.packed)

@@ -76,8 +76,9 @@ type Config struct {
 	Observer sinks.Observer // default: none
 }
 
-// Pin stores how many partitions of a topic are used, for all processes and restarts. found is how many exist, and created means
-// that the topic was just created.
+// Pin returns how many partitions of a topic to write to. That is the number of the first call, which it stores for all
+// processes and restarts. found is how many partitions exist. created means that the topic was just created, so that found
+// replaces the stored number.
 type Pin func(ctx context.Context, topic string, found int, created bool) (use int, err error)
 
 // SASL is how to log in. Without a Mechanism there is no login.

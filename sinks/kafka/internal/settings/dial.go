@@ -92,8 +92,8 @@ func refusesCertificate(err error) bool {
 	return ok && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")
 }
 
-// FileError is the error of a file in the settings that was valid at the start. It may just be renewed, so the connection is
-// tried again.
+// FileError says that a file in the settings can't be used, which was valid at the start. Its renewal may be in progress, so
+// the connection is retried.
 type FileError struct{ error }
 
 func (e *FileError) Unwrap() error { return e.error }

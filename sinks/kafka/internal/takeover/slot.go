@@ -52,7 +52,8 @@ func (s *Shared) Slot(ctx context.Context, slot int, epoch int64, control *produ
 	return l, l.LearnID(ctx, control.Topic.Name)
 }
 
-// End takes the offset of the owner's open record, and reads up to it.
+// End reads on in the control topic, up to the owner's own open record, which is at the offset. It records what the log has
+// lost. It fails with *sinks.NewerEpochError if another owner has opened the slot with this epoch or a newer one.
 func (l *Slot) End(ctx context.Context, offset int64) error {
 	l.openOffset = offset
 	if l.after == nil {

@@ -11,7 +11,8 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// State reads the control topic, and finds the topics that may have the streams' records.
+// State returns the state of the wanted streams at the end of the log. It reads their positions from the control topic, and
+// finds the topics that may have their records. Fold of the result reads these topics.
 func (l *Slot) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
 	h, err := l.completeHistory(ctx)
 	if err != nil {

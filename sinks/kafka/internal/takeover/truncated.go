@@ -56,7 +56,8 @@ func (l *Slot) tooEarly(ctx context.Context, missing []string, since time.Time) 
 	return nil
 }
 
-// Inspect records which topics have lost what the checkpoint relies on, and the checkpoint's offsets in other topics.
+// Inspect compares the topics with the checkpoint's offsets. It records which topics have lost records before these offsets.
+// For the other topics it records the offsets (Expected).
 func (l *Slot) Inspect(ctx context.Context, offsets change.Offsets) (err error) {
 	l.expected, l.lossy = maps.Clone(offsets), change.Offsets{}
 	if l.loss, err = l.inspect(ctx, offsets); l.loss != nil {
