@@ -42,6 +42,7 @@ func NewFiles(i *Intake, patterns []string, log *slog.Logger) *Files {
 	return &Files{intake: i, patterns: patterns, log: log}
 }
 
+// Run reads the files until the context ends. It retries after every error.
 func (f *Files) Run(ctx context.Context) {
 	defer func() {
 		for _, t := range f.open {

@@ -17,6 +17,7 @@ type Parser struct {
 	Hide func(kind Kind, value string) string
 }
 
+// Kind is a kind of value that KUBECDC_AUDIT_HIDE can hide.
 type Kind string
 
 const (
@@ -25,6 +26,7 @@ const (
 	Address Kind = "addresses"
 )
 
+// Tally counts events by what became of them.
 type Tally struct {
 	Records int // they became records
 	Skipped int // they changed no object

@@ -99,7 +99,7 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(ms[:]))).UTC()
 }
 
-// Coverage says of which time a log has events, however late they came.
+// Coverage is the time from the first to the last request of which a log has an event. Events may arrive later than that.
 type Coverage struct {
 	Since time.Time // when the API server received the first request, or zero if there is none
 	Last  time.Time // when it received the last one

@@ -2,69 +2,71 @@ package change
 
 import "time"
 
-// OpenControl says that a new owner has the slot.
+// OpenControl returns the record that a new owner has the slot.
 func OpenControl(encoding string) Control { return Control{Type: ControlOpen, Encoding: encoding} }
 
-// BatchControl says that a batch has ended.
+// BatchControl returns the record that ends a batch.
 func BatchControl(encoding string, b BatchEnd) Control {
 	return Control{Type: ControlBatch, Encoding: encoding, BatchEnd: b}
 }
 
-// WatermarkControl says that a stream is complete up to a position.
+// WatermarkControl returns the record that a stream is complete up to a position.
 func WatermarkControl(p Position) Control {
 	return Control{Type: ControlWatermark, Stream: p.Stream, ResourceVersion: p.ResourceVersion, TimeMs: p.Time.UnixMilli()}
 }
 
-// SnapshotBeginControl says that a stream's first list has started, and why.
+// SnapshotBeginControl returns the record that a stream's first list has started, and why.
 func SnapshotBeginControl(s StreamID, cause string) Control {
 	return Control{Type: ControlSnapshotBegin, Stream: s, Cause: cause}
 }
 
-// SnapshotEndControl says that it has ended, with so many objects.
+// SnapshotEndControl returns the record that a stream's first list has ended. version is the list's version, and objects its
+// size.
 func SnapshotEndControl(s StreamID, version ResourceVersion, objects int) Control {
 	return Control{Type: ControlSnapshotEnd, Stream: s, ResourceVersion: version, Objects: &objects}
 }
 
-// LayoutControl says that the slots have other streams from here on.
+// LayoutControl returns the record that the number of slots has changed, so that slots have other streams.
 func LayoutControl(cause string) Control { return Control{Type: ControlLayout, Cause: cause} }
 
-// GapControl says what a watch could not deliver.
+// GapControl returns the record of the changes that a watch could not deliver.
 func GapControl(s StreamID, version ResourceVersion, g Gap, cause string) Control {
 	return Control{Type: ControlGap, Stream: s, ResourceVersion: version, Gap: &g, Cause: cause}
 }
 
-// StreamEndControl says that a stream is complete up to a position, and why it ends there.
+// StreamEndControl returns the record that a stream is complete up to a position, and why it ends there.
 func StreamEndControl(p Position, cause string) Control {
 	return Control{Type: ControlStreamEnd, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause}
 }
 
-// StreamReselectedControl says that a stream that was deselected goes on.
+// StreamReselectedControl returns the record that a stream goes on, which was deselected before.
 func StreamReselectedControl(p Position) Control {
 	return Control{Type: ControlStreamReselected, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: "it is selected again"}
 }
 
-// StreamErrorControl says that a stream is refused, and since when.
+// StreamErrorControl returns the record that the API server refuses a stream, and since when.
 func StreamErrorControl(s StreamID, version ResourceVersion, cause string, since time.Time) Control {
 	return Control{Type: ControlStreamError, Stream: s, ResourceVersion: version, Cause: cause, SinceMs: since.UnixMilli()}
 }
 
-// StreamRecoveredControl says that it is no more, and since when it was.
+// StreamRecoveredControl returns the record that the API server no longer refuses a stream, and since when it did.
 func StreamRecoveredControl(s StreamID, version ResourceVersion, cause string, since time.Time) Control {
 	return Control{Type: ControlStreamRecovered, Stream: s, ResourceVersion: version, Cause: cause, SinceMs: since.UnixMilli()}
 }
 
-// CurrentControl says that streams were read as their changes happened, from one time to another. streams is nil if they are the same as
-// in the record before.
+// CurrentControl returns the record that streams were read as their changes happened, from since to to. streams is nil if they
+// are the same as in the record before.
 func CurrentControl(streams []StreamID, since, to time.Time) Control {
 	return Control{Type: ControlCurrent, Streams: streams, SinceMs: since.UnixMilli(), TimeMs: to.UnixMilli()}
 }
 
-// BehindControl says that what a batch has of a stream was read late, at a time, and since when it may have waited.
+// BehindControl returns the record that a batch has changes of a stream that were read late. They were read at the time read,
+// and may have waited since the time since.
 func BehindControl(s StreamID, version ResourceVersion, since, read time.Time) Control {
 	return Control{Type: ControlBehind, Stream: s, ResourceVersion: version, SinceMs: since.UnixMilli(), TimeMs: read.UnixMilli()}
 }
 
-// ProofControl says what the comparison of a stream with the API server gave.
+// ProofControl returns the record of a comparison of a stream with the API server.
 func ProofControl(s StreamID, version ResourceVersion, p *Proof) Control {
 	return Control{Type: ControlProof, Stream: s, ResourceVersion: version, Proof: p}
 }

@@ -1,6 +1,7 @@
 package change
 
-// Repair is an object that a copy of a stream has wrongly. It is a parameter of a signal of the kind SignalRepair.
+// Repair names an object that differs between the API server and a copy of its stream. It is a parameter of a signal of the
+// kind SignalRepair.
 type Repair struct {
 	Key  string    `json:"key"`
 	Live *Identity `json:"live,omitempty"` // what the API server has, or nil

@@ -127,6 +127,7 @@ type Field struct {
 	Path     redact.Path
 }
 
+// Fields parses a setting with the entries RESOURCE:PATH. It fails at the first entry that is wrong.
 func Fields(setting List) (all []Field, err error) {
 	for _, entry := range setting {
 		resource, path, _ := strings.Cut(entry, ":")

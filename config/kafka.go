@@ -41,7 +41,8 @@ var topicSetting = regexp.MustCompile(`^([a-z]+(?:\.[a-z]+)+)=(\S+)$`)
 // retaining are the settings that decide for how long a topic retains its records: the log promises what KUBECDC_KAFKA_HISTORY says.
 var retaining = []string{"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms", "delete.retention.ms"}
 
-// TopicConfig returns the settings of topics by their names.
+// TopicConfig returns the values of KUBECDC_KAFKA_TOPIC_CONFIG by the settings' names. It fails if an entry is not NAME=VALUE,
+// is there twice, or follows from KUBECDC_KAFKA_HISTORY.
 func (k *Kafka) TopicConfig() (map[string]string, error) {
 	found, wrong := map[string]string{}, []string{}
 	for _, s := range k.TopicSettings {

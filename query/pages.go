@@ -62,7 +62,7 @@ func (p *Pages) doubts(f *stateReader) []string {
 	return s.Missing
 }
 
-// Within is a part of a state: of a namespace, of a name, after a key. Empty: all.
+// Within selects a part of a state: the objects in Namespace, with Name, and after the key After. An empty field selects all.
 type Within struct{ Namespace, Name, After string }
 
 // Page reads about n objects.

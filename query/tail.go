@@ -10,7 +10,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// TailStart returns the cut after which a tail begins, and which changes of the resources it lacks because they are pruned.
+// TailStart returns the cut after which a tail begins. missing says for each resource which later changes the log lacks, since
+// they were pruned or lost. A zero from is the log's end. TailStart fails if from is neither a time nor a checkpoint, or if the
+// log does not go back that far.
 func TailStart(ctx context.Context, r sinks.Reader, resources []string, from Target) (after *sinks.Cut, missing []string, err error) {
 	asked := from
 	if from, err = resolve(ctx, r, from); err != nil {

@@ -15,7 +15,7 @@ import (
 // Account is a ServiceAccount and its rights. The chart's templates/rbac.yaml makes the same objects.
 type Account struct {
 	Name, Namespace string
-	Aggregate       bool // bind a role that collects the rules of labelled ones, too
+	Aggregate       bool // bind also a role that collects the rules of labelled ClusterRoles
 	Reviews         bool // the API server decides who may read the status page
 }
 

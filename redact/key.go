@@ -15,6 +15,7 @@ const MinKey = 16
 // Key is the HMAC key of the hashes. No format verb shows it.
 type Key []byte
 
+// NewKey returns a random key.
 func NewKey() Key {
 	k := make(Key, sha256.Size)
 	_, _ = rand.Read(k) // never fails

@@ -84,6 +84,7 @@ func CSV(offsets change.Offsets) string {
 	return b.String()
 }
 
+// NewOffsets returns the offsets to commit (GroupPartition.New).
 func NewOffsets(plan []GroupPartition) change.Offsets {
 	o := change.Offsets{}
 	for _, g := range plan {

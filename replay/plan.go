@@ -44,7 +44,7 @@ type Bound struct {
 // Filter selects changes. An empty field selects all.
 type Filter struct {
 	sinks.Objects
-	Ops string `json:"ops,omitempty"`
+	Ops string `json:"ops,omitempty"` // letters of change.Op: "cd" selects creations and deletions
 }
 
 // TopicPlan counts the records to replay of a topic, or of a resource if the sink has no topics.
@@ -58,6 +58,7 @@ type TopicPlan struct {
 	Stubs   int64           `json:"stubs,omitempty"` // their full records remain in the live log's dead-letter topic
 }
 
+// Records returns how many records the plan replays.
 func (p *Plan) Records() (n int64) {
 	for _, t := range p.Topics {
 		n += t.Records

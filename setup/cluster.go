@@ -25,6 +25,7 @@ type Cluster struct {
 	Binding  checkpoint.Binding // set once the checkpoint is bound
 }
 
+// NewCluster returns a cluster that is neither identified nor bound yet.
 func NewCluster(c *config.Connection) *Cluster {
 	kubeapi.NameProxies(c.REST)
 	return &Cluster{Connection: c}
@@ -79,7 +80,8 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 	return "k8s-" + hex[:min(8, len(hex))], nil
 }
 
-// Bind verifies that the checkpoint belongs to this cluster, and assigns a new one to it.
+// Bind verifies that the checkpoint belongs to this cluster, or binds a new checkpoint to it. It fails with
+// *checkpoint.OtherClusterError if the checkpoint belongs to another cluster.
 func (t *Cluster) Bind(ctx context.Context, start *dependency.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
 	step := dependency.Step{For: "the checkpoint to say which cluster it is of", On: dependency.Checkpoint, At: where, Limit: RequestLimit}

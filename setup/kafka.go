@@ -46,6 +46,7 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	return settings
 }
 
+// OpenKafka opens the sink, and fails if Kafka does not answer.
 func OpenKafka(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
 	sink, err := kafka.New(KafkaConfig(settings, cluster))
 	if err != nil {

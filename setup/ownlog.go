@@ -137,7 +137,8 @@ func (e *NoLogError) Error() string {
 	return text
 }
 
-// RemoveOldLogs removes logs of earlier clusters to which nothing was written for the length of the history.
+// RemoveOldLogs removes logs of earlier clusters to which nothing was written for the length of the history. It returns their
+// paths. It does not report files that it could not remove.
 func RemoveOldLogs(earlier []EmbeddedLog, c *config.Config) (removed []string) {
 	for _, l := range earlier {
 		if time.Since(l.Changed) < time.Duration(c.Sink.SQLiteHistory) {

@@ -61,6 +61,7 @@ type SinkHelp struct {
 	Show     stdout.Show      // which changes are shown on a terminal
 }
 
+// OpenSink opens the sink that the settings name, as a step of a start.
 func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
 	step := dependency.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
 	var sink sinks.Sink

@@ -78,7 +78,8 @@ func (e *LostTailError) Error() string {
 	return "the log after the checkpoint can't be read: " + e.Reason
 }
 
-// Join returns both losses as one, or nil if there is none.
+// Join returns both losses as one. If only one of them has lost records before the checkpoint (Gone), it returns only that
+// loss. If neither has, it returns e.
 func (e *LostTailError) Join(other *LostTailError) *LostTailError {
 	switch {
 	case other == nil || other.Gone == nil:

@@ -43,6 +43,7 @@ type Stored struct {
 // leastSkew is the smallest difference between clocks that is not just a slow answer.
 const leastSkew = 5 * time.Second
 
+// Read reads the content of the checkpoint.
 func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
 	var s Stored
 	var err error

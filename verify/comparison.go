@@ -33,6 +33,7 @@ type Rules interface {
 	UseKey(context.Context, checkpoint.Pins) error
 }
 
+// Results compares every stream in every copy.
 func (c *Comparison) Results(ctx context.Context) ([]Result, error) {
 	all := []Result{}
 	for _, s := range c.Streams {
@@ -87,6 +88,7 @@ func (c *Comparison) removeIgnored(ctx context.Context, r *Result, s *change.Str
 	return ignored.RemoveFrom(ctx, r, s, c.Log, c.bodies(s))
 }
 
+// Differing returns the number of differences in all results.
 func Differing(all []Result) (n int) {
 	for _, r := range all {
 		n += len(r.Differences)

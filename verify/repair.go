@@ -28,8 +28,8 @@ func Repairs(streams []*change.Stream, all []Result, after int64) (requests []ch
 	return requests, nil
 }
 
-// Repaired returns the id of the last signal before any unfinished repair. It guards against writing the repair of another
-// command twice.
+// Repaired returns the id of the last signal such that no repair up to it is unfinished, or 0. With it (Repair.After), an
+// exporter does not repeat the repair of another command.
 func Repaired(ctx context.Context, store checkpoint.Store) (last int64, err error) {
 	all, err := store.Signals(ctx, false)
 	for _, g := range all {

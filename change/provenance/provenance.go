@@ -19,7 +19,7 @@ type Reader struct {
 	states pair
 }
 
-// ReadAll sets the provenance of a batch's changes. It is valid until the next call.
+// ReadAll sets the provenance of a batch's changes, which is valid until the next call of ReadAll or Reset.
 func (r *Reader) ReadAll(b *change.Batch) {
 	r.Reset()
 	for i := range b.Changes {

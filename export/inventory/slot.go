@@ -44,7 +44,7 @@ func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *si
 	return s.inventory(state, opened.Content, write), loss, before, nil
 }
 
-// Stored returns the inventory in the store, for reading, if the log is not open.
+// Stored returns the inventory as the store has it, only for reading, while the log is not open.
 func (s *Slot) Stored(state *checkpoint.SlotState) *Inventory { return s.inventory(state, nil, nil) }
 
 // OpenUnused opens the inventory of a slot without streams. Only the numbers of earlier owners' batches count.

@@ -78,7 +78,7 @@ func (c *Cursor) Pass(value []byte) bool {
 	return true
 }
 
-// PassTo passes what is before a value if it has these bytes.
+// PassTo passes the given bytes if they come next, and reports whether they did.
 func (c *Cursor) PassTo(before []byte) bool {
 	if !bytes.HasPrefix(c.b[c.i:], before) {
 		return false

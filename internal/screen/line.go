@@ -21,7 +21,8 @@ type Part struct {
 	Paint *color.Color // nil: none
 }
 
-// Line joins parts to a line of at most width columns, without its end. What does not fit is cut off at an ellipsis.
+// Line joins parts to a line of at most width columns, without a line end. If the text is longer, it is cut, and ends with an
+// ellipsis.
 func Line(width int, parts ...Part) plain.Own {
 	var b strings.Builder
 	for _, p := range parts {

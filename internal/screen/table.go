@@ -17,7 +17,7 @@ func NewTable(out io.Writer) *Table { return &Table{out: out} }
 
 func (t *Table) Write(text []byte) (int, error) { return t.text.Write(text) }
 
-// Flush writes what was written.
+// Flush aligns the lines that were written to the table, and writes them to its output.
 func (t *Table) Flush() error {
 	const space = 3
 	text := t.text.String()

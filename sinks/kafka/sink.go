@@ -136,7 +136,7 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	return l, l.past.End(ctx, offset)
 }
 
-// VerifyCluster reads what Open would read. It creates no topic.
+// VerifyCluster implements sinks.Sink: it reads what Open would read, and creates no topic.
 func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) error {
 	_, err := s.client.Leaders(ctx, s.log.ControlTopic())
 	if cluster.NoTopic(err) {

@@ -22,6 +22,7 @@ import (
 
 var Kind = sinks.Kind{Name: "stdout"}
 
+// Format is the form of a line.
 type Format string
 
 const (
@@ -55,6 +56,7 @@ type lines interface {
 	malformed(dst []byte, m *change.Malformed) []byte
 }
 
+// New returns a sink that writes to Options.Out, by default standard output.
 func New(o Options) *Sink {
 	if o.Out == nil {
 		o.Out = os.Stdout

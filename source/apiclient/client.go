@@ -220,6 +220,7 @@ func (c *Client) Fresh() (*Client, error) {
 // freshFor is how long new connections count as fresh for others.
 const freshFor = time.Second
 
+// Read returns the JSON answer to a GET of the path. It reads up to 64 MiB, and drops the rest without an error.
 func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {
 	return c.readAs(ctx, path, acceptJSON)
 }

@@ -169,6 +169,7 @@ func (c *Client) Loosely() *Client {
 
 const looseness = time.Second
 
+// Strictly returns a client that undoes Loosely: it checks the cluster after each answer.
 func (c *Client) Strictly() *Client {
 	strict := *c
 	strict.checkedFor = 0

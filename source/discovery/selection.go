@@ -95,6 +95,7 @@ func Unmatched(patterns []Pattern, served Served) []Pattern {
 	})
 }
 
+// LeftOut returns the patterns that exclude resources (!PATTERN).
 func LeftOut(patterns []Pattern) []Pattern {
 	return slices.DeleteFunc(slices.Clone(patterns), func(p Pattern) bool { return !p.not })
 }

@@ -6,6 +6,7 @@ import (
 	"kubecdc/change"
 )
 
+// Served is what an API server serves: the resources that can be listed and watched, and the groups that could not be read.
 type Served struct {
 	all    []change.Resource   // every version of every resource that can be listed and watched, the group's preferred one first
 	reads  map[string]string   // resource id → the version to read: the first one

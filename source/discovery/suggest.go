@@ -50,6 +50,7 @@ type UnknownError struct{ lines []string }
 
 func (e *UnknownError) Error() string { return strings.Join(e.lines, "\n") }
 
+// Unknown returns the error for patterns that match nothing, with the nearest names.
 func Unknown(unknown []Pattern, served Served) *UnknownError {
 	e := &UnknownError{}
 	for _, p := range unknown {

@@ -225,6 +225,7 @@ func (s *Set) Unseen() (keys []string) {
 	return keys
 }
 
+// All returns the keys of the live objects, in no order.
 func (s *Set) All() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for n := range s.made {
@@ -235,6 +236,7 @@ func (s *Set) All() iter.Seq[string] {
 	}
 }
 
+// Newest returns the object with the newest version. ok is false if there is none.
 func (s *Set) Newest() (key string, k Object, ok bool) {
 	top := uint32(0)
 	for n := range s.made {

@@ -193,6 +193,7 @@ func (p *Participant) locked(do func(c *Coordinator)) {
 	do(p.coordinator)
 }
 
+// HasCompany reports whether a stream of another resource has joined.
 func (p *Participant) HasCompany() (has bool) {
 	p.locked(func(c *Coordinator) {
 		for _, q := range c.participants {

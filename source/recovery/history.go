@@ -71,6 +71,7 @@ func (h *ExactReads) ForWitness(s *change.Stream) *ExactReads {
 	return other
 }
 
+// Requests returns how many requests were made, including those of its witnesses.
 func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
 
 // errNoSize reports that the server does not return the size of the collection, and that the collection is too large to count.

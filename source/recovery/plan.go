@@ -67,6 +67,7 @@ func (s *search) planOf(l *incarnation, p Plan) Plan {
 	return p
 }
 
+// Count adds the numbers of the plan's changes to g.
 func (p Plan) Count(g *change.Gap) {
 	for _, c := range p {
 		switch c.Op {

@@ -136,8 +136,8 @@ func (r *Reflector) Position() change.ResourceVersion { return r.position }
 // Objects is how many objects are known. It may be called at any time.
 func (r *Reflector) Objects() int64 { return r.objects.Load() }
 
-// WaitsOn reports whether the stream waits for an event of a watch over the connection, having emitted all that has come. It may be called at
-// any time.
+// WaitsOn reports whether the stream's watch uses the connection, and the stream has emitted every event that has come. It may
+// be called at any time.
 func (r *Reflector) WaitsOn(c *apiclient.Connection) bool {
 	own := r.connection.Load()
 	return own != nil && *own == *c && r.waiting.Load()

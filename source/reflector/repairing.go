@@ -10,8 +10,8 @@ import (
 )
 
 // Repair emits what the log should have of some objects, given what it really has, and returns how many objects it emitted. The
-// changes are inferred, and found in the gap of the given id. An object that is not as it was when it was compared is left out:
-// the watch has emitted that since. Repair may be called while Run runs.
+// changes are inferred, and found in the gap of the given id. It leaves out an object that has changed since the comparison,
+// since the watch has emitted that change. Repair may be called while Run runs.
 func (r *Reflector) Repair(ctx context.Context, gap string, repairs []change.Repair) (emitted int, err error) {
 	for i := range repairs {
 		written := false

@@ -148,7 +148,8 @@ func harmless(value any) any {
 	return value
 }
 
-// Write is the only way to write text that was made before. It escapes control characters that came from objects.
+// Write writes text that was made before, as it is. When such text was made, characters from objects that a terminal obeys were
+// escaped.
 func Write(out io.Writer, text plain.Own) error {
 	_, err := io.WriteString(out, string(text))
 	return err

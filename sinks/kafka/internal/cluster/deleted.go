@@ -17,9 +17,10 @@ const (
 	unknownPatience = 30 * time.Second
 )
 
-// Deleted reports whether a topic was deleted that a broker has not known since a time. A broker that has just started, or that
-// has lost its controller, does not know every topic until it catches up. But the controller does: if it refuses to create the
-// topic in a request that only validates, the topic exists. If the controller refuses that request itself, time decides.
+// Deleted reports whether a topic was deleted, given the time since which a broker has not known it. A broker that has just
+// started, or that has lost its controller, does not know every topic until it catches up. But the controller does: if it
+// refuses to create the topic in a request that only validates, the topic exists. If the controller refuses that request
+// itself, time decides.
 func (c *Client) Deleted(ctx context.Context, topic string, since time.Time) (bool, error) {
 	if time.Since(since) < MissingPatience {
 		return false, nil

@@ -70,7 +70,7 @@ func (r *Reader) controlReader(partition int, first int64, visit func(logread.Co
 	return consumer.New(r.Client, r.Log.Controls(int32(partition), first, nil, visit))
 }
 
-// Controls begins at the first record of that time. The topic has no spans.
+// Controls implements sinks.Reader. It visits no spans, since the topic has none.
 func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
 	from, err := r.since(ctx, since)
 	if err != nil {

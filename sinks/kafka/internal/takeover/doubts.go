@@ -41,7 +41,7 @@ type written struct {
 	batch uint64
 }
 
-// Add adds the answers to a failed write.
+// Add records the doubts that the answers to a failed write left about partitions (Doubt, Lost).
 func (d *Doubts) Add(slot int, partitions []*producer.Partition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -134,8 +134,9 @@ func (l *Slot) lostPartitions(ctx context.Context, topic string, offsets, ends m
 	return lost, nil
 }
 
-// CompareEnds compares the ends of the partitions that the log will write to for the first time, if no transaction would take the
-// records back. Later, a broker that has lost records refuses the following ones.
+// CompareEnds fails if a partition that the slot writes to for the first time is shorter than it was. It then sets the Doubt of
+// the partition. Later the broker itself refuses records after lost ones. With transactions CompareEnds does nothing, since a
+// transaction can be aborted.
 func (l *Slot) CompareEnds(ctx context.Context, active []*producer.Partition) error {
 	if l.Config.Delivery == settings.ExactlyOnce {
 		return nil
