@@ -24,7 +24,7 @@ func (o *observed) now() string {
 	return text
 }
 
-// A call is reported from 2 s on until it ends: of several calls the oldest. A fast call is never reported.
+// The oldest unanswered call is reported, from 2 s after its begin until it ends. A fast call is never reported.
 func TestUnansweredCallsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &observed{}
