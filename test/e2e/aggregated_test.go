@@ -32,9 +32,9 @@ func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
 	aggregate(t, client)
 	register(t, client, "away.example.com", 443)
 	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+","+gadgets.ID()+",things.away.example.com")
-	told := func() int { return len(w.Read(t).ByKey(w.Prefix, gadgets)) }
+	logged := func() int { return len(w.Read(t).ByKey(w.Prefix, gadgets)) }
 	first := StartExporter(t, "the first exporter", env)
-	Await(t, "the gadgets", func() (bool, error) { return told() == 2, nil })
+	Await(t, "the gadgets", func() (bool, error) { return logged() == 2, nil })
 	first.AwaitReady(t)
 	first.awaitWrong(t, "selection: ", "things.away.example.com")
 	if code, out := command(t, env, "status"); code != 1 || !strings.Contains(out, "things.away.example.com") {

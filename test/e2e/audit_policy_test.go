@@ -219,23 +219,23 @@ func TestThePolicyTellsTheLastAttempt(t *testing.T) {
 	for i, v := range versions[1:] {
 		before[after[v]] = versions[i]
 	}
-	told, retried := map[string]change.ResourceVersion{}, map[string]bool{}
+	reported, retried := map[string]change.ResourceVersion{}, map[string]bool{}
 	Await(t, "all events", func() (bool, error) {
 		for _, r := range w.records(t) {
 			if r.Name == "busy" && r.Verb == "patch" {
-				told[r.Manager], retried[r.Manager] = r.VersionBefore, r.Retried
+				reported[r.Manager], retried[r.Manager] = r.VersionBefore, r.Retried
 			}
 		}
-		return len(told) == len(before), nil
+		return len(reported) == len(before), nil
 	})
 	again, wrong := 0, 0
 	for manager, v := range before {
 		if retried[manager] {
 			again++
-		} else if told[manager] != v {
-			t.Errorf("%s was not tried again, and tells %s, want %s", manager, told[manager], v)
+		} else if reported[manager] != v {
+			t.Errorf("%s was not tried again, and tells %s, want %s", manager, reported[manager], v)
 		}
-		if told[manager] != v {
+		if reported[manager] != v {
 			wrong++
 		}
 	}

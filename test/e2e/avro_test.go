@@ -154,13 +154,13 @@ func plainAvro(n *avro.SchemaNode, value any) any {
 			if member, ok := f.Props["json"].(string); ok {
 				name = member
 			}
-			of := plainAvro(&f.Type, v[f.Name])
-			if _, extra := f.Props["open"]; extra && of != nil {
+			plain := plainAvro(&f.Type, v[f.Name])
+			if _, extra := f.Props["open"]; extra && plain != nil {
 				var others map[string]any
-				_ = json.Unmarshal(of.(json.RawMessage), &others)
+				_ = json.Unmarshal(plain.(json.RawMessage), &others)
 				maps.Copy(object, others)
-			} else if of != nil {
-				object[name] = of
+			} else if plain != nil {
+				object[name] = plain
 			}
 		}
 		return object

@@ -66,7 +66,7 @@ func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
 }
 
 // Beside an exporter that runs, check reads the file that both keep the log and the checkpoint in, and leaves it as it is.
-func TestCheckBesideAnExporterThatRuns(t *testing.T) {
+func TestCheckWhileAnExporterRuns(t *testing.T) {
 	env := map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
 		"KUBECDC_RESOURCES": "configmaps"}
 	e := StartExporter(t, "the exporter", env)

@@ -183,7 +183,7 @@ func wantShown(t *testing.T, w *World, log *Log, before, after listedCheckpoint)
 	if byName != byTime {
 		t.Errorf("by name it is\n%s\nby time\n%s", byName, byTime)
 	}
-	at := asJSON[shown](t, byName)
+	found := asJSON[shown](t, byName)
 	want := map[change.StreamID]change.ResourceVersion{}
 	for _, c := range log.Controls {
 		for _, p := range c.Positions {
@@ -192,7 +192,7 @@ func wantShown(t *testing.T, w *World, log *Log, before, after listedCheckpoint)
 			}
 		}
 	}
-	for _, p := range at.Positions {
+	for _, p := range found.Positions {
 		if want[p.Stream] != p.ResourceVersion {
 			t.Errorf("%s is at %s in checkpoint %s, in the log at %s", p.Stream, p.ResourceVersion, before.Name, want[p.Stream])
 		}
@@ -204,7 +204,7 @@ func wantShown(t *testing.T, w *World, log *Log, before, after listedCheckpoint)
 	later := asJSON[shown](t, succeeds(t, w.Env, "checkpoints", "show", after.Name, "-o", "json"))
 	for topic, partitions := range later.Offsets {
 		for p, next := range partitions {
-			if was := at.Offsets[topic][p]; was > next {
+			if was := found.Offsets[topic][p]; was > next {
 				t.Errorf("%s/%d moved from %d to %d", topic, p, was, next)
 			}
 		}

@@ -79,8 +79,8 @@ func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 		stable, err := admin.ListCommittedOffsets(t.Context(), slices.Collect(maps.Keys(written))...)
 		behind := false
 		written.Each(func(end kadm.ListedOffset) {
-			at, ok := stable.Lookup(end.Topic, end.Partition)
-			behind = behind || !ok || at.Offset < end.Offset
+			stableEnd, ok := stable.Lookup(end.Topic, end.Partition)
+			behind = behind || !ok || stableEnd.Offset < end.Offset
 		})
 		return !behind, err
 	})

@@ -60,15 +60,15 @@ func (w *World) awaitConfig(t *testing.T, name, version string) Record {
 
 func TestWhatRecordsHold(t *testing.T) {
 	w, c := configsWorld(t)
-	t.Run("ignored", func(t *testing.T) { ignored(t, w.of(t, "ignored"), c) })
-	t.Run("no updates", func(t *testing.T) { noUpdates(t, w.of(t, "lifecycle"), c) })
+	t.Run("ignored", func(t *testing.T) { ignored(t, w.sibling(t, "ignored"), c) })
+	t.Run("no updates", func(t *testing.T) { noUpdates(t, w.sibling(t, "lifecycle"), c) })
 }
 
 func TestSlowWhatRecordsHold(t *testing.T) {
 	servers.Slow(t)
 	w, c := configsWorld(t)
-	t.Run("too large", func(t *testing.T) { tooLarge(t, w.of(t, "large"), c) })
-	t.Run("bodies", func(t *testing.T) { bodies(t, w.of(t, "bodies"), c) })
+	t.Run("too large", func(t *testing.T) { tooLarge(t, w.sibling(t, "large"), c) })
+	t.Run("bodies", func(t *testing.T) { bodies(t, w.sibling(t, "bodies"), c) })
 }
 
 func configsWorld(t *testing.T) (*World, *configs) {

@@ -19,7 +19,7 @@ import (
 func TestTheEmbeddedLogKeepsEveryChangeOnce(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
-	keptOnce(t, w, func() {
+	storedOnce(t, w, func() {
 		for _, ask := range [][]string{{"history", "configmaps", "-A"}, {"state", "configmaps", "-A"}, {"checkpoints", "list"}, {"status"}, {"verify"},
 			{"tail", "--follow=false", "--since", "1h"}, {"pause", "secrets"}, {"resume", "secrets"}, {"snapshot", "configmaps"}} {
 			if out := mustRun(t, w.Env, ask...); strings.TrimSpace(out) == "" {
@@ -52,13 +52,13 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	t.Cleanup(r.end)
 	stop := writer.Start(15)
 	positions := func() map[change.StreamID]change.ResourceVersion {
-		at := map[change.StreamID]change.ResourceVersion{}
+		positions := map[change.StreamID]change.ResourceVersion{}
 		for _, c := range w.fileControls(t) {
 			for _, p := range c.Positions {
-				at[p.Stream] = p.ResourceVersion
+				positions[p.Stream] = p.ResourceVersion
 			}
 		}
-		return at
+		return positions
 	}
 	w.awaitCurrent(t, "the start", positions)
 	for i := range chaosFaults(t, 5) {

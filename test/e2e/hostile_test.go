@@ -95,8 +95,8 @@ func TestHostileObjectsInAPipe(t *testing.T) {
 		e.AwaitReady(t)
 		v.change(2 + n)
 		log.Records = append(log.Records, endPipe(t, e, writer, hostileKinds)...)
-		told, _ := ParseLines(t, e.out.Bytes(), "pipe")
-		log.Controls = append(log.Controls, told.Controls...)
+		parsed, _ := ParseLines(t, e.out.Bytes(), "pipe")
+		log.Controls = append(log.Controls, parsed.Controls...)
 	}
 	Judge(t, k, log, "pipe", hostileKinds).Demand(t, 0)
 }
@@ -212,15 +212,15 @@ func (v *vandal) do(method string, kind Kind, name string, body []byte) (status 
 
 func (v *vandal) try(method string, kind Kind, name string, body []byte) (status int, answer []byte) {
 	v.t.Helper()
-	at := v.host + "/apis/" + kind.GVR.Group + "/" + kind.GVR.Version
+	address := v.host + "/apis/" + kind.GVR.Group + "/" + kind.GVR.Version
 	if kind != clusterRoles {
-		at += "/namespaces/default"
+		address += "/namespaces/default"
 	}
-	at += "/" + kind.GVR.Resource
+	address += "/" + kind.GVR.Resource
 	if name != "" {
-		at += "/" + url.PathEscape(name)
+		address += "/" + url.PathEscape(name)
 	}
-	r, err := http.NewRequestWithContext(v.t.Context(), method, at, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(v.t.Context(), method, address, bytes.NewReader(body))
 	must(v.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPatch {
@@ -280,7 +280,7 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 			deletes[name]++
 		}
 	}
-	told := 0 // of the deletes; the log never had the object, so a gap's record needs none of those within the gap
+	reported := 0 // of the deletes; the log never had the object, so a gap's record needs none of those within the gap
 	for _, name := range hostile.TooLong() {
 		found, deleted := 0, 0
 		for _, letter := range letters {
@@ -291,11 +291,11 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 				}
 			}
 		}
-		if told += deleted; found == deleted {
+		if reported += deleted; found == deleted {
 			t.Errorf("%d dead letters, %d of the name of %s, %d of its %d deletes", len(letters), found, name.What, deleted, deletes[name.Text])
 		}
 	}
-	if len(deletes) > 0 && told == 0 {
+	if len(deletes) > 0 && reported == 0 {
 		t.Errorf("no dead letter tells of a delete, and there were %v", deletes)
 	}
 	if got := log.ByKey(w.Prefix, clusterRoles)[neighbour]; len(got) != logged {

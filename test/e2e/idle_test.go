@@ -21,9 +21,9 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	e.AwaitReady(t)
 	stop := w.Writer(t, []Kind{Secrets}).Start(20)
 	Await(t, "three watermarks of each stream", func() (bool, error) {
-		told := watermarks(w.Read(t))
+		reported := watermarks(w.Read(t))
 		for _, kind := range kinds {
-			if len(told[kind.Stream()]) < 3 {
+			if len(reported[kind.Stream()]) < 3 {
 				return false, nil
 			}
 		}
@@ -37,11 +37,11 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 		if c.Type != change.ControlBatch || c.Changes > 0 || len(c.Positions) == 0 || framed(log, c.Batch) {
 			continue
 		}
-		at := time.UnixMilli(c.TimeMs)
+		written := time.UnixMilli(c.TimeMs)
 		if n++; n == 1 {
-			first = at
+			first = written
 		}
-		last = at
+		last = written
 	}
 	intervals := float64(last.Sub(first)) / float64(interval)
 	t.Logf("%d batches of positions alone in %.1f intervals", n, intervals)

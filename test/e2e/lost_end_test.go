@@ -89,7 +89,7 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 
 // Without transactions a topic also has the records of a batch that was never finished. If it has lost its end in another partition,
 // a list follows what consumers have read, these records too: nothing comes before what they have, no deleted object is deleted again.
-func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
+func TestATopicThatLosesItsEndWithAnUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	w := NewFragileWorld(t)
 	kinds := []Kind{ConfigMaps}

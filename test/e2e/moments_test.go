@@ -45,7 +45,7 @@ func TestSlowTimesInPostgres(t *testing.T) {
 type momentSample struct {
 	phase string
 	kind  Kind
-	at    time.Time
+	time  time.Time
 	known map[string]string // versions by key
 }
 
@@ -142,13 +142,13 @@ func (p *timesTest) phase(name string, n int) {
 	p.t.Helper()
 	for i := range n {
 		p.writer.Run(3 + p.random.IntN(10))
-		at := time.Now()
+		sampled := time.Now()
 		if i%2 == 0 || p.random.IntN(3) > 0 {
-			at = at.Truncate(time.Second).Add(time.Second)
-			time.Sleep(time.Until(at)) // the moment that is asked about
+			sampled = sampled.Truncate(time.Second).Add(time.Second)
+			time.Sleep(time.Until(sampled)) // the moment that is asked about
 		}
 		for _, kind := range p.kinds {
-			p.samples = append(p.samples, momentSample{name, kind, at, p.versions(kind)})
+			p.samples = append(p.samples, momentSample{name, kind, sampled, p.versions(kind)})
 		}
 	}
 }
@@ -184,16 +184,16 @@ func (p *timesTest) judge() {
 	late := func(s momentSample) bool { // the log says so: the machine was too slow
 		return slices.ContainsFunc(controls, func(c change.Control) bool {
 			since, read := time.UnixMilli(c.SinceMs).Truncate(time.Second), time.UnixMilli(c.TimeMs)
-			return c.Type == change.ControlBehind && c.Stream == s.kind.Stream() && !s.at.Before(since) && !s.at.After(read)
+			return c.Type == change.ControlBehind && c.Stream == s.kind.Stream() && !s.time.Before(since) && !s.time.After(read)
 		})
 	}
 	for _, s := range p.samples {
 		for _, logged := range []bool{false, true} {
-			at := query.TargetOf(moment.Moment{Time: s.at}, logged)
-			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}}, at)
+			target := query.TargetOf(moment.Moment{Time: s.time}, logged)
+			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}}, target)
 			must(p.t, err)
 			if logged && len(states[0].Missing) == 0 {
-				s.known = p.at(s.kind, states[0].Coverage[0].At)
+				s.known = p.stateAt(s.kind, states[0].Coverage[0].At)
 			}
 			name := fmt.Sprint(s.phase, map[bool]string{true: " (logged)"}[logged])
 			missing := len(states[0].Missing) > 0
@@ -222,7 +222,7 @@ func (p *timesTest) judge() {
 }
 
 // at is what there was at a revision, by etcd's own history: what the log had, where it was complete up to there.
-func (p *timesTest) at(kind Kind, version change.ResourceVersion) map[string]string {
+func (p *timesTest) stateAt(kind Kind, version change.ResourceVersion) map[string]string {
 	p.t.Helper()
 	events, err := p.Kube.EtcdHistory(context.Background(), kind.Prefix, 1)
 	must(p.t, err)
@@ -249,11 +249,11 @@ func (p *timesTest) compare(name string, s momentSample, state *query.State) {
 	}))
 	for key, want := range s.known {
 		if got[key] != want {
-			p.t.Errorf("%s: %s %s at %s is %q, and was %q", name, s.kind.ID(), key, s.at, got[key], want)
+			p.t.Errorf("%s: %s %s at %s is %q, and was %q", name, s.kind.ID(), key, s.time, got[key], want)
 		}
 		delete(got, key)
 	}
 	for key := range got {
-		p.t.Errorf("%s: %s %s did not exist at %s", name, s.kind.ID(), key, s.at)
+		p.t.Errorf("%s: %s %s did not exist at %s", name, s.kind.ID(), key, s.time)
 	}
 }

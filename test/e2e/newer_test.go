@@ -107,8 +107,8 @@ func TestAStorageVersionMigrationChangesNothing(t *testing.T) {
 		t.Errorf("there are %d updates, not one by etcd and one by the migration", len(updates))
 	}
 	for _, r := range updates {
-		was := fmt.Sprintf(`"resourceVersion":%q`, at(r.Before, "metadata resourceVersion"))
-		if is := fmt.Sprintf(`"resourceVersion":%q`, r.Version); strings.Replace(string(r.Before), was, is, 1) != string(r.After) {
+		was := fmt.Sprintf(`"resourceVersion":%q`, textAt(r.Before, "metadata resourceVersion"))
+		if stored := fmt.Sprintf(`"resourceVersion":%q`, r.Version); strings.Replace(string(r.Before), was, stored, 1) != string(r.After) {
 			t.Errorf("an update from\n%s\nto\n%s", r.Before, r.After)
 		}
 	}

@@ -174,8 +174,8 @@ func (p *pastTest) states(r sinks.Reader, log *Log) {
 			got[change.ObjectKey(o.Namespace, o.Name)] = decoded(p.t, o.Body)
 			return nil
 		}))
-		gap, at := lost(log, s.kind), change.VersionOf(uint64(s.revision))
-		if within := gap.From.Compare(at) < 0 && at.Compare(gap.To) < 0; within != (len(state.Missing) > 0) {
+		gap, version := lost(log, s.kind), change.VersionOf(uint64(s.revision))
+		if within := gap.From.Compare(version) < 0 && version.Compare(gap.To) < 0; within != (len(state.Missing) > 0) {
 			p.t.Errorf("%s at %d: what may be missing is %v; the gap is %+v", s.kind.ID(), s.revision, state.Missing, gap)
 		} else if within {
 			incomplete++
@@ -216,10 +216,10 @@ func (p *pastTest) histories(r sinks.Reader, log *Log) {
 		for key, want := range byKey {
 			namespace, name := change.SplitKey(key)
 			var got []string
-			teller := query.EventMaker{Remember: true}
-			of := sinks.Objects{Resources: []string{kind.ID()}, Names: []string{kind.ID() + "/" + name}, Namespace: namespace}
-			must(p.t, r.Changes(p.t.Context(), of.Query(), func(l *sinks.Logged) error {
-				e, err := teller.Event(l)
+			maker := query.EventMaker{Remember: true}
+			objects := sinks.Objects{Resources: []string{kind.ID()}, Names: []string{kind.ID() + "/" + name}, Namespace: namespace}
+			must(p.t, r.Changes(p.t.Context(), objects.Query(), func(l *sinks.Logged) error {
+				e, err := maker.Event(l)
 				if err == nil && e.Op == "u" && (len(e.Patch) == 0 || e.Note != "") {
 					err = fmt.Errorf("%s %s at %s: patch %v, note %q", kind.ID(), key, e.ResourceVersion, e.Patch, e.Note)
 				}

@@ -20,7 +20,7 @@ import (
 func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
-	keptOnce(t, w, func() {
+	storedOnce(t, w, func() {
 		w.Postgres.Kill()
 		must(t, w.Postgres.Start(context.Background()))
 	})
@@ -29,7 +29,7 @@ func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 
 // keptOnce kills exporters at each step, and at random moments, while a writer makes changes, and does something beside the last one:
 // the log holds etcd's history once and in order, and the cluster's state.
-func keptOnce(t *testing.T, w *World, beside func()) {
+func storedOnce(t *testing.T, w *World, meanwhile func()) {
 	t.Helper()
 	InstallWidgets(t, w.Kube.Config)
 	seed := rand.Uint64()
@@ -53,7 +53,7 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 	}
 	e := StartExporter(t, "the last", w.Env)
 	e.AwaitReady(t)
-	beside()
+	meanwhile()
 	awaitMade(t, writer, writer.Made.Load()+100)
 	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)

@@ -81,14 +81,14 @@ func TestSlowOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	unreadTail(t, w, e, writer, forbid(kadm.OpRead))
 	log := w.AwaitComplete(t, writer, all)
 	for _, kind := range refused {
-		told := map[change.ControlType]int{}
+		counts := map[change.ControlType]int{}
 		for _, c := range log.Controls {
 			if c.Stream == kind.Stream() {
-				told[c.Type]++
+				counts[c.Type]++
 			}
 		}
-		if told[change.ControlStreamError] == 0 || told[change.ControlStreamRecovered] == 0 || told[change.ControlGap] > 0 {
-			t.Errorf("control records of %s: %v", kind.ID(), told)
+		if counts[change.ControlStreamError] == 0 || counts[change.ControlStreamRecovered] == 0 || counts[change.ControlGap] > 0 {
+			t.Errorf("control records of %s: %v", kind.ID(), counts)
 		}
 	}
 	Judge(t, w.Kube, log, w.Prefix, all).Demand(t, 0)

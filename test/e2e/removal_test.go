@@ -13,15 +13,15 @@ import (
 func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...change.ControlType) *Log {
 	t.Helper()
 	Await(t, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
-		told := &Log{Controls: w.controls(t)}
-		return len(told.ControlsOf(stream, types...)) >= n, nil
+		log := &Log{Controls: w.controls(t)}
+		return len(log.ControlsOf(stream, types...)) >= n, nil
 	})
 	return w.Read(t)
 }
 
 // A CRD is removed while no exporter runs, and those that come after are killed in the middle of telling so: each object
 // ends once, with a tombstone, the stream ends once, and when the CRD is back it is a new stream.
-func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
+func TestARemovalThatNoExporterSawIsComplete(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)

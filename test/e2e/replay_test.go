@@ -98,7 +98,7 @@ func (l *replayLog) next(s *change.Stream) change.Change {
 type byObject map[string][]string
 
 // topics reads all data topics of a prefix. Of the headers, that of the replay is returned apart.
-func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (byObject, map[string]bool) {
+func (l *replayLog) recordsIn(t testing.TB, prefix string, resources ...string) (byObject, map[string]bool) {
 	t.Helper()
 	all, replays := byObject{}, map[string]bool{}
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.brokers...))
@@ -128,7 +128,7 @@ func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (byOb
 	return all, replays
 }
 
-func wantTold(t testing.TB, got, want byObject) {
+func wantSameRecords(t testing.TB, got, want byObject) {
 	t.Helper()
 	records := 0
 	for key, texts := range want {
@@ -157,15 +157,15 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 	l.write(t, replayPods, 1000) // is not part of it
 	out := succeeds(t, l.env, "replay", "--to-prefix", to, "--execute", "--resume", id)
 	t.Log(out)
-	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	want, _ := l.recordsIn(t, l.prefix, "pods", "nodes")
 	for key, texts := range want { // without what came after the plan
 		want[key] = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(text, "batch=11") })
 		if len(want[key]) == 0 {
 			delete(want, key)
 		}
 	}
-	got, replays := l.told(t, to, "pods", "nodes")
-	wantTold(t, got, want)
+	got, replays := l.recordsIn(t, to, "pods", "nodes")
+	wantSameRecords(t, got, want)
 	if len(replays) != 1 || !replays[id] {
 		t.Errorf("the records are of the replays %v, not of %s", replays, id)
 	}
@@ -175,8 +175,8 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 		t.Errorf("the control records begin with %+v and end with %+v", controls[0], last)
 	}
 	fails(t, l.env, 2, "has the records of other replays ("+id+")", "replay", "--from", "start", "--to-prefix", to, "--execute")
-	if _, notes, _ := offline(t, l.env, "replay", "--resume", id, "--to-prefix", to); !strings.Contains(notes, "had ended already") {
-		t.Errorf("resumed after its end it says %s", notes)
+	if _, stderr, _ := offline(t, l.env, "replay", "--resume", id, "--to-prefix", to); !strings.Contains(stderr, "had ended already") {
+		t.Errorf("resumed after its end it says %s", stderr)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAReplayThatATopicRefuses(t *testing.T) {
 	_, err := admin(t, &World{Kafka: servers.SharedKafka(t)}).CreateTopic(t.Context(), 3, 1, map[string]*string{"message.timestamp.before.max.ms": &least}, to+".pods")
 	must(t, err)
 	fails(t, l.env, 1, "message.timestamp.type=LogAppendTime", "replay", "--from", "start", "--to-prefix", to, "--execute")
-	if records, _ := l.told(t, to, "pods"); len(records) > 0 {
+	if records, _ := l.recordsIn(t, to, "pods"); len(records) > 0 {
 		t.Errorf("the topic has records of %d objects", len(records))
 	}
 }
@@ -222,17 +222,17 @@ func TestAReplayToOtherPlaces(t *testing.T) {
 	l := newReplayLog(t)
 	l.write(t, replayPods, 3000)
 	l.write(t, replayNodes, 500)
-	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	want, _ := l.recordsIn(t, l.prefix, "pods", "nodes")
 	t.Run("stdout", func(t *testing.T) {
 		got, _ := linesOf(t, l, succeeds(t, l.env, "replay", "--from", "start", "--to-stdout", "--execute"))
-		wantTold(t, got, want)
+		wantSameRecords(t, got, want)
 	})
 	t.Run("postgres", func(t *testing.T) { replayToPostgres(t, l) })
 	t.Run("file", func(t *testing.T) { replayToFile(t, l) })
 	t.Run("selected", func(t *testing.T) { replaySelected(t, l) })
 	t.Run("wrong input", func(t *testing.T) { replayWrongly(t, l) })
 	t.Run("stopped", func(t *testing.T) { replayStopped(t, l) })
-	t.Run("not kept", func(t *testing.T) { replayNotKept(t, l) })
+	t.Run("not kept", func(t *testing.T) { replayNotRetained(t, l) })
 }
 
 // replayStopped: Ctrl-C ends a replay with the exit code of what was ended before it was done, and it says how it goes on.
@@ -342,8 +342,8 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 func (l *replayLog) replayBack(t *testing.T, env map[string]string, from string) {
 	t.Helper()
 	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-"+from, "--execute")
-	back, _ := l.told(t, l.prefix+"-"+from, "pods", "nodes")
-	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	back, _ := l.recordsIn(t, l.prefix+"-"+from, "pods", "nodes")
+	want, _ := l.recordsIn(t, l.prefix, "pods", "nodes")
 	if len(back) != len(want) {
 		t.Errorf("from %s to topics: %d objects, not %d", from, len(back), len(want))
 	}
@@ -438,13 +438,13 @@ func replayWrongly(t *testing.T, l *replayLog) {
 	other := newReplayLog(t) // an exporter writes there
 	other.write(t, replayPods, 1)
 	fails(t, l.env, 1, "have the log of an exporter", "replay", "--from", "start", "--to-prefix", other.prefix, "--execute")
-	out, notes, code := offline(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
-	if code != 0 || !strings.Contains(notes, "nothing was written") || !strings.Contains(out, "total") {
-		t.Errorf("without --execute it ends with %d: %s%s", code, out, notes)
+	out, stderr, code := offline(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
+	if code != 0 || !strings.Contains(stderr, "nothing was written") || !strings.Contains(out, "total") {
+		t.Errorf("without --execute it ends with %d: %s%s", code, out, stderr)
 	}
 }
 
-func replayNotKept(t *testing.T, l *replayLog) {
+func replayNotRetained(t *testing.T, l *replayLog) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.brokers...))
 	must(t, err)
 	defer client.Close()

@@ -49,8 +49,8 @@ func (w *World) restored(t *testing.T, writer *Writer, proxy *servers.Proxy, env
 	w.awaitMarks(t, map[change.StreamID]change.ResourceVersion{ConfigMaps.Stream(): newest})
 	proxy.Cut()
 	must(t, w.Kube.RestoreEtcd(context.Background(), backup))
-	for at := change.ResourceVersion(""); at.Compare(newest) <= 0; {
-		at = writer.mark(ConfigMaps)
+	for version := change.ResourceVersion(""); version.Compare(newest) <= 0; {
+		version = writer.mark(ConfigMaps)
 	}
 	must(t, proxy.Restore())
 

@@ -75,14 +75,14 @@ func (v *vault) config(name string) {
 }
 
 // await waits for a record of an object, and gives the last one that has a value. What is in try may have to be done several times.
-func (w *World) await(t testing.TB, kind Kind, name string, what string, is func(Record) bool, try ...func()) (found Record) {
+func (w *World) await(t testing.TB, kind Kind, name string, what string, matches func(Record) bool, try ...func()) (found Record) {
 	t.Helper()
 	Await(t, what, func() (bool, error) {
 		for _, do := range try {
 			do()
 		}
 		for _, r := range w.Read(t).ByKey(w.Prefix, kind)["default/"+name] {
-			if r.Op != "" && is(r) {
+			if r.Op != "" && matches(r) {
 				found = r
 				return true, nil
 			}
@@ -115,21 +115,21 @@ func dataOf(t testing.TB, raw json.RawMessage) map[string]string {
 // A Secret's content is nowhere but in the cluster: not with *, and named only as hashes, in topics (dead letters and
 // aborted records too), checkpoint, log and metrics. After a change from plain to stricter nothing that is told from then on
 // has it, nor the checkpoint.
-func TestSecretsAreNotTold(t *testing.T) {
+func TestSecretsAreNotExported(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	delete(w.Env, "KUBECDC_SECRETS")
 	v := newVault(t, w.Kube)
 	v.put("old", 0)
-	t.Run("a wildcard takes none", func(t *testing.T) { wildcardTakesNone(t, w.of(t, "star"), v) })
-	t.Run("named, as hashes", func(t *testing.T) { asHashes(t, w.of(t, "hash"), v) })
+	t.Run("a wildcard takes none", func(t *testing.T) { wildcardTakesNone(t, w.sibling(t, "star"), v) })
+	t.Run("named, as hashes", func(t *testing.T) { asHashes(t, w.sibling(t, "hash"), v) })
 	for _, mode := range []string{"hash", "metadata"} {
-		t.Run("from plain to "+mode, func(t *testing.T) { fromPlain(t, w.of(t, "to-"+mode), v, mode) })
+		t.Run("from plain to "+mode, func(t *testing.T) { fromPlain(t, w.sibling(t, "to-"+mode), v, mode) })
 	}
 }
 
 // of is the same world for another exporter: topics, checkpoint and cluster name of its own.
-func (w *World) of(t testing.TB, name string) *World {
+func (w *World) sibling(t testing.TB, name string) *World {
 	t.Helper()
 	url, err := w.Postgres.CreateDatabase(context.Background(), strings.ReplaceAll(name, "-", "_"))
 	must(t, err)
@@ -145,11 +145,11 @@ func (w *World) wantHidden(t testing.TB, v *vault, e *Exporter) {
 	t.Helper()
 	all, _ := Topics(t, w.Kafka.Brokers, w.Prefix, nil)
 	theCanary.Demand(t, "the topics", false, all)
-	w.wantKeptHidden(t, v)
+	w.wantStoredHidden(t, v)
 	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
 }
 
-func (w *World) wantKeptHidden(t testing.TB, v *vault) {
+func (w *World) wantStoredHidden(t testing.TB, v *vault) {
 	t.Helper()
 	url := w.Env["KUBECDC_CHECKPOINT"]
 	theCanary.Demand(t, "the checkpoint's tables", false, Tables(t, url))
@@ -242,7 +242,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	strict := w.With("KUBECDC_SECRETS", mode)
 	e = StartExporter(t, "in "+mode, strict)
 	e.AwaitReady(t)
-	w.wantKeptHidden(t, v)
+	w.wantStoredHidden(t, v)
 	updated := w.awaitVersion(t, name, v.put(name, 0))
 	v.delete(name + "-deleted")
 	deleted := w.await(t, Secrets, name+"-deleted", "the deletion", func(r Record) bool { return r.Op == "d" })
@@ -259,13 +259,13 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	theCanary.Demand(t, "what is told after the change", false, after)
 	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
 	e.awaitLogged(t, "the log keeps what was exported before", "docs/security.md")
-	w.wantKeptHidden(t, v)
+	w.wantStoredHidden(t, v)
 	e.stop(t)
 
 	e = StartExporter(t, "without Secrets", w.With("KUBECDC_SECRETS", mode, "KUBECDC_RESOURCES", "configmaps"))
 	e.AwaitReady(t)
-	if kept := Bodies(t, w.Env["KUBECDC_CHECKPOINT"], w.Env["KUBECDC_CLUSTER"], v.uid, "secrets"); strings.Contains(string(kept), `"data"`) {
-		t.Errorf("of Secrets that are not exported any more the checkpoint keeps %.400s", kept)
+	if stored := Bodies(t, w.Env["KUBECDC_CHECKPOINT"], w.Env["KUBECDC_CLUSTER"], v.uid, "secrets"); strings.Contains(string(stored), `"data"`) {
+		t.Errorf("of Secrets that are not exported any more the checkpoint keeps %.400s", stored)
 	}
 	e.stop(t)
 }
@@ -306,7 +306,7 @@ func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 
 // The embedded log keeps what was exported before. A change after a stricter rule has a state before without it, and what has not changed
 // is not written again, though proofs compare it with what the log has.
-func TestAStricterRuleBesideTheEmbeddedLog(t *testing.T) {
+func TestAStricterRuleWithAnEmbeddedLog(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
 	v := newVault(t, w.Kube)

@@ -133,11 +133,11 @@ func markSelected(t *testing.T, k *servers.Kubernetes, s selection, random *rand
 	for _, ns := range s.each() {
 		o := sample(ConfigMaps, fmt.Sprint("mark", random.Uint32()), 0, 0)
 		o.SetLabels(map[string]string{"app": strings.TrimPrefix(s.labels, "app=")})
-		at := ns
-		if at == "" {
-			at = "default"
+		namespace := ns
+		if namespace == "" {
+			namespace = "default"
 		}
-		made, err := dynamic.NewForConfigOrDie(k.Config).Resource(ConfigMaps.GVR).Namespace(at).Create(context.Background(), o, metav1.CreateOptions{})
+		made, err := dynamic.NewForConfigOrDie(k.Config).Resource(ConfigMaps.GVR).Namespace(namespace).Create(context.Background(), o, metav1.CreateOptions{})
 		must(t, err)
 		versions[s.stream(ns)] = change.ResourceVersion(made.GetResourceVersion())
 	}
@@ -145,10 +145,10 @@ func markSelected(t *testing.T, k *servers.Kubernetes, s selection, random *rand
 }
 
 // wantSelected demands that the log, key by key, is what the selection selects of the cluster, wherever it selects.
-func wantSelected(t *testing.T, w *World, s selection, at map[change.StreamID]change.ResourceVersion) {
+func wantSelected(t *testing.T, w *World, s selection, versions map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	v, live := &Verdict{}, map[string]Record{}
-	for key, records := range w.awaitMarks(t, at).ByKey(w.Prefix, ConfigMaps) {
+	for key, records := range w.awaitMarks(t, versions).ByKey(w.Prefix, ConfigMaps) {
 		v.InOrder(ConfigMaps, key, records)
 		ns, _ := change.SplitKey(key)
 		if last := records[len(records)-1]; last.Op != "" && last.Op != "d" && (len(s.namespaces) == 0 || slices.Contains(s.namespaces, ns)) {

@@ -31,7 +31,7 @@ func mustRun(t testing.TB, env map[string]string, args ...string) string {
 
 // A stream that a user pauses is not read, in another process too, and others are. Resumed it goes on where it was: nothing is
 // lost, and nothing there twice.
-func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
+func TestAPausedStreamRemainsPausedOverRestarts(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Roles}
@@ -136,9 +136,9 @@ func aSnapshotIsAborted(t *testing.T, w *World) *Exporter {
 	mustRun(t, w.Env, "signals", "abort", fmt.Sprint(last().ID))
 	e.Signal(syscall.SIGCONT)
 	Await(t, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
-	told := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
-	if n := len(told); n < 2 || told[n-1].Signal.State != change.SignalAborted {
-		t.Errorf("signal records: %+v", told)
+	recorded := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if n := len(recorded); n < 2 || recorded[n-1].Signal.State != change.SignalAborted {
+		t.Errorf("signal records: %+v", recorded)
 	}
 	return e
 }
@@ -291,14 +291,14 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--all")
 	stop()
 	log := w.AwaitComplete(t, writer, kinds)
-	told := log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
-	if len(told) != 2 || told[0].Signal.State != change.SignalStarted || told[1].Signal.State != change.SignalCompleted ||
-		told[0].ResourceVersion == "" || told[0].ResourceVersion != told[1].ResourceVersion {
-		t.Fatalf("signal records: %+v", told)
+	recorded := log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if len(recorded) != 2 || recorded[0].Signal.State != change.SignalStarted || recorded[1].Signal.State != change.SignalCompleted ||
+		recorded[0].ResourceVersion == "" || recorded[0].ResourceVersion != recorded[1].ResourceVersion {
+		t.Fatalf("signal records: %+v", recorded)
 	}
 	for key, records := range snapshotOf(log, w, ConfigMaps) {
-		if len(records) != 1 || records[0].Op != "r" || records[0].Version.Compare(told[0].ResourceVersion) > 0 {
-			t.Errorf("%s: %d records, the first %s at %s, of a list at %s", key, len(records), records[0].Op, records[0].Version, told[0].ResourceVersion)
+		if len(records) != 1 || records[0].Op != "r" || records[0].Version.Compare(recorded[0].ResourceVersion) > 0 {
+			t.Errorf("%s: %d records, the first %s at %s, of a list at %s", key, len(records), records[0].Op, records[0].Version, recorded[0].ResourceVersion)
 		}
 	}
 	if n := len(snapshotOf(log, w, ConfigMaps)); n == 0 || n > live+200 {
@@ -323,12 +323,12 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	StartExporter(t, "the one without a checkpoint", w.Env)
 	log = w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
-	told = log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
-	if last := told[len(told)-1]; len(told) != 5 || told[3].Signal.State != change.SignalInProgress || last.Signal.State != change.SignalCompleted {
-		t.Errorf("signal records: %+v", told)
+	recorded = log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if last := recorded[len(recorded)-1]; len(recorded) != 5 || recorded[3].Signal.State != change.SignalInProgress || last.Signal.State != change.SignalCompleted {
+		t.Errorf("signal records: %+v", recorded)
 	}
 	for key, records := range log.ByKey(w.Prefix, ConfigMaps) {
-		if last := records[len(records)-1]; last.Op != "" && len(snapshotOf(log, w, ConfigMaps)[key]) == 0 && last.Version.Compare(told[3].ResourceVersion) <= 0 {
+		if last := records[len(records)-1]; last.Op != "" && len(snapshotOf(log, w, ConfigMaps)[key]) == 0 && last.Version.Compare(recorded[3].ResourceVersion) <= 0 {
 			t.Errorf("%s is in no snapshot", key)
 		}
 	}

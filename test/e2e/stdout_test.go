@@ -39,8 +39,8 @@ func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	e.AwaitReady(t)
 	writer.Run(150)
 	log.Records = append(log.Records, endPipe(t, e, writer, kinds)...)
-	told, _ := ParseLines(t, e.out.Bytes(), "pipe")
-	log.Controls = told.Controls // the ends of the snapshots, by which the judge begins
+	parsed, _ := ParseLines(t, e.out.Bytes(), "pipe")
+	log.Controls = parsed.Controls // the ends of the snapshots, by which the judge begins
 	if files, _ := filepath.Glob(filepath.Join(state, "kubecdc", "*.db")); len(files) != 1 {
 		t.Errorf("the checkpoints are %v, want one file in XDG_STATE_HOME", files)
 	}

@@ -63,7 +63,7 @@ func TestAnotherClusterAtTheSameAddressIsNotExported(t *testing.T) {
 // was read.
 func wantNothingSince(t *testing.T, w *World, before *Log) {
 	t.Helper()
-	told := func(l *Log) (all []string) {
+	recorded := func(l *Log) (all []string) {
 		for _, c := range l.Controls {
 			if c.Type != change.ControlBatch && c.Type != change.ControlWatermark && c.Type != change.ControlProof {
 				all = append(all, fmt.Sprintf("%s of %s: %s", c.Type, c.Stream, c.Cause))
@@ -75,7 +75,7 @@ func wantNothingSince(t *testing.T, w *World, before *Log) {
 	if len(after.Records) != len(before.Records) {
 		t.Errorf("the log had %d records, and has %d", len(before.Records), len(after.Records))
 	}
-	if !reflect.DeepEqual(told(after), told(before)) {
-		t.Errorf("the log told\n%v\nand now tells\n%v", told(before), told(after))
+	if !reflect.DeepEqual(recorded(after), recorded(before)) {
+		t.Errorf("the log told\n%v\nand now tells\n%v", recorded(before), recorded(after))
 	}
 }

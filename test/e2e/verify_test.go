@@ -82,21 +82,21 @@ func liveIn(l *Log, w *World) (records []Record) {
 }
 
 // plant writes a record as the exporter would write it, by a plain producer.
-func (w *World) plant(t testing.TB, as Record, op, name string, version change.ResourceVersion) (key string) {
+func (w *World) plant(t testing.TB, template Record, op, name string, version change.ResourceVersion) (key string) {
 	t.Helper()
-	return w.plantAt(t, as, op, name, version, -1, "", "")
+	return w.plantAt(t, template, op, name, version, -1, "", "")
 }
 
 // plantAt does what plant does, with a text of the value replaced, on a partition; -1: that of the key.
-func (w *World) plantAt(t testing.TB, as Record, op, name string, version change.ResourceVersion, partition int32, old, replaced string) (key string) {
+func (w *World) plantAt(t testing.TB, template Record, op, name string, version change.ResourceVersion, partition int32, old, replaced string) (key string) {
 	t.Helper()
-	raw := rawRecord(t, w, as)
-	namespace, _ := change.SplitKey(as.Key)
-	record := &kgo.Record{Topic: as.Topic, Key: raw.Key, Value: []byte(strings.Replace(string(raw.Value), `"op":"`+as.Op, `"op":"`+op, 1)), Partition: partition}
+	raw := rawRecord(t, w, template)
+	namespace, _ := change.SplitKey(template.Key)
+	record := &kgo.Record{Topic: template.Topic, Key: raw.Key, Value: []byte(strings.Replace(string(raw.Value), `"op":"`+template.Op, `"op":"`+op, 1)), Partition: partition}
 	record.Value = []byte(strings.Replace(string(record.Value), old, replaced, -1))
 	if name != "" {
-		record.Key = []byte(strings.Replace(string(raw.Key), strings.TrimPrefix(as.Key, namespace+"/"), name, 1))
-		as.Key = change.ObjectKey(namespace, name)
+		record.Key = []byte(strings.Replace(string(raw.Key), strings.TrimPrefix(template.Key, namespace+"/"), name, 1))
+		template.Key = change.ObjectKey(namespace, name)
 	}
 	for _, h := range raw.Headers {
 		switch h.Key {
@@ -115,7 +115,7 @@ func (w *World) plantAt(t testing.TB, as Record, op, name string, version change
 	must(t, err)
 	defer client.Close()
 	must(t, client.ProduceSync(t.Context(), record).FirstErr())
-	return as.Key
+	return template.Key
 }
 
 func rawRecord(t testing.TB, w *World, r Record) *kgo.Record {
@@ -190,8 +190,8 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 			t.Errorf("the repair %+v is not marked", r)
 		}
 	}
-	apart := w.plantAt(t, live[8], live[8].Op, "", live[8].Version, (live[8].Partition+1)%3, "", "")
-	wantOnly(t, w.verified(t, 1), "topic apart "+apart)
+	misplaced := w.plantAt(t, live[8], live[8].Op, "", live[8].Version, (live[8].Partition+1)%3, "", "")
+	wantOnly(t, w.verified(t, 1), "topic apart "+misplaced)
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t)
 }

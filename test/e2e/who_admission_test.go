@@ -57,9 +57,9 @@ func (a *admission) review(answer http.ResponseWriter, r *http.Request) {
 		http.Error(answer, err.Error(), http.StatusBadRequest)
 		return
 	}
-	n, is, was := a.asked.Add(1), &unstructured.Unstructured{}, &unstructured.Unstructured{}
-	_ = is.UnmarshalJSON(review.Request.Object.Raw) // the API server has made it
-	wanted := maps.Clone(is.GetAnnotations())
+	n, written, was := a.asked.Add(1), &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	_ = written.UnmarshalJSON(review.Request.Object.Raw) // the API server has made it
+	wanted := maps.Clone(written.GetAnnotations())
 	if wanted == nil {
 		wanted = map[string]string{}
 	}

@@ -36,13 +36,13 @@ type courier struct {
 
 // auditEvent is an event as it is in the API server's audit log.
 type auditEvent struct {
-	id, name string
-	told     bool // the policy has told of it
-	raw      []byte
+	id, name  string
+	annotated bool // the policy has told of it
+	raw       []byte
 }
 
 func newAuditEvent(raw []byte) auditEvent {
-	return auditEvent{at(raw, "auditID"), at(raw, "objectRef name"), bytes.Contains(raw, []byte("/kubecdc-object")), bytes.Clone(raw)}
+	return auditEvent{textAt(raw, "auditID"), textAt(raw, "objectRef name"), bytes.Contains(raw, []byte("/kubecdc-object")), bytes.Clone(raw)}
 }
 
 // way is how an event comes.
@@ -73,8 +73,8 @@ func (c *courier) way(e auditEvent) way {
 	h := fnv.New64a()
 	fmt.Fprint(h, c.seed, e.id)
 	n := rand.New(rand.NewPCG(c.seed, h.Sum64()))
-	at := n.IntN(100)
-	w := way{webhook: at >= 10 && at < 40 || at >= 70, file: at >= 40, times: 1, late: n.IntN(10) == 0, soon: n.IntN(2) == 0}
+	percent := n.IntN(100)
+	w := way{webhook: percent >= 10 && percent < 40 || percent >= 70, file: percent >= 40, times: 1, late: n.IntN(10) == 0, soon: n.IntN(2) == 0}
 	if n.IntN(10) == 0 {
 		w.times = 2
 	}
@@ -108,7 +108,7 @@ func (c *courier) take(answer http.ResponseWriter, r *http.Request) {
 	}
 	c.held = append(c.held, held...)
 	for _, raw := range list.Items {
-		c.seen[at(raw, "auditID")] = true
+		c.seen[textAt(raw, "auditID")] = true
 	}
 }
 
@@ -173,7 +173,7 @@ func (w *whoWorld) deliver(t *testing.T, late bool) {
 	timely := func(e auditEvent) bool { return c.way(e).late == late }
 	must(t, c.bring(slices.DeleteFunc(slices.Clone(c.held), func(e auditEvent) bool { return !timely(e) })))
 	shipped := c.mixed(slices.DeleteFunc(slices.Clone(events), func(e auditEvent) bool { return !c.way(e).file || !timely(e) && e.name != last }))
-	end := slices.IndexFunc(shipped, func(raw []byte) bool { return at(raw, "objectRef name") == last })
+	end := slices.IndexFunc(shipped, func(raw []byte) bool { return textAt(raw, "objectRef name") == last })
 	shipped[end], shipped[len(shipped)-1] = shipped[len(shipped)-1], shipped[end]
 	file, old := filepath.Join(w.dir, "shipped.log"), filepath.Join(w.dir, "shipped-1.log")
 	for i, half := range [][][]byte{shipped[:len(shipped)/2], shipped[len(shipped)/2:]} {
@@ -197,14 +197,14 @@ func (w *whoWorld) arrived(t *testing.T) map[string]bool {
 		way := w.courier.way(e)
 		came := way.webhook || way.file
 		arrived[e.id] = came
-		if code := at(e.raw, "responseStatus code"); !strings.HasPrefix(code, "2") {
+		if code := textAt(e.raw, "responseStatus code"); !strings.HasPrefix(code, "2") {
 			continue
 		}
-		resource := at(e.raw, "objectRef resource")
-		if group := at(e.raw, "objectRef apiGroup"); group != "" {
+		resource := textAt(e.raw, "objectRef resource")
+		if group := textAt(e.raw, "objectRef apiGroup"); group != "" {
 			resource += "." + group
 		}
-		key := act(at(e.raw, "user username"), at(e.raw, "verb"), resource, at(e.raw, "objectRef namespace"), e.name)
+		key := act(textAt(e.raw, "user username"), textAt(e.raw, "verb"), resource, textAt(e.raw, "objectRef namespace"), e.name)
 		if before, known := arrived[key]; known {
 			came = came && before
 		}

@@ -55,7 +55,7 @@ type requesters struct {
 
 	mu       sync.Mutex
 	made     int
-	by       map[string]string   // the user of each request, by its id
+	users    map[string]string   // the user of each request, by its id
 	again    map[string]string   // of a request that sends what another one has sent: that one
 	answered map[string][]string // the requests whose answer had a version, by uid and version: all but one of them changed nothing
 	deleted  map[string]string   // the request that began an object's deletion, by uid
@@ -78,12 +78,12 @@ func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func newRequesters(t *testing.T, kube *servers.Kubernetes) *requesters {
-	r := &requesters{t: t, clients: map[string]dynamic.Interface{}, by: map[string]string{}, again: map[string]string{}, answered: map[string][]string{},
+	r := &requesters{t: t, clients: map[string]dynamic.Interface{}, users: map[string]string{}, again: map[string]string{}, answered: map[string][]string{},
 		deleted: map[string]string{}, ended: map[string]string{}, bound: map[string]string{}, bulk: map[string]bool{}}
-	add := func(name, user, as string) {
+	add := func(name, user, impersonated string) {
 		config := kube.UserConfig(kube.Address, "token-of-"+strings.ReplaceAll(user, ":", "-"))
-		config.UserAgent, config.Impersonate.UserName = "writer/1", as
-		if as != "" {
+		config.UserAgent, config.Impersonate.UserName = "writer/1", impersonated
+		if impersonated != "" {
 			config.Impersonate.Groups = []string{"system:masters"}
 		}
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return identified{next} })
@@ -101,7 +101,7 @@ func (r *requesters) request(user string) (context.Context, int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
-	r.by[fmt.Sprint("r", r.made)] = user
+	r.users[fmt.Sprint("r", r.made)] = user
 	return context.WithValue(context.Background(), auditID{}, fmt.Sprint("r", r.made)), r.made
 }
 
@@ -155,7 +155,7 @@ type requester struct {
 	names     int
 }
 
-func (w *requester) on(user string, kind Kind) dynamic.ResourceInterface {
+func (w *requester) client(user string, kind Kind) dynamic.ResourceInterface {
 	return w.clients[user].Resource(kind.GVR).Namespace(w.namespace)
 }
 
@@ -170,42 +170,42 @@ func (w *requester) one() {
 	user := append(slices.Clone(writers[:6]), "erin as root")[w.random.IntN(7)]
 	kind := []Kind{ConfigMaps, Deployments, Widgets}[w.random.IntN(3)]
 	name := fmt.Sprint("shared-", w.random.IntN(6))
-	switch at := w.random.IntN(100); {
-	case at < 3:
+	switch percent := w.random.IntN(100); {
+	case percent < 3:
 		w.pod(user)
-	case at < 8:
+	case percent < 8:
 		w.create(user, kind, name, nil)
-	case at < 10:
+	case percent < 10:
 		w.tolerate(w.delete(user, kind, name))
-	case at < 35:
+	case percent < 35:
 		w.patch(user, kind, name, `{"metadata":{"annotations":{"by":"r%d"}}}`)
-	case at < 50:
+	case percent < 50:
 		w.put(user, kind, name, false)
-	case at < 53 && w.lies:
+	case percent < 53 && w.lies:
 		w.lie(user, kind, name)
-	case at < 56:
+	case percent < 56:
 		w.put(user, kind, name, true)
-	case at < 64:
+	case percent < 64:
 		w.patch(user, kind, name, `{"metadata":{"labels":{"fixed":"yes"}}}`)
-	case at < 78:
+	case percent < 78:
 		w.apply(user, kind, name)
-	case at < 83:
+	case percent < 83:
 		w.patch(user, Deployments, name, `{"spec":{"replicas":%d}}`, "scale")
-	case at < 88:
+	case percent < 88:
 		w.patch(user, Deployments, name, `{"status":{"observedGeneration":%d}}`, "status")
-	case at < 89:
+	case percent < 89:
 		w.tolerate(w.deleteDry(user, kind, name))
-	case at < 90:
+	case percent < 90:
 		ctx, id := w.request(user)
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"by":"r%d"}}}`, id)
-		_, err := w.on(user, kind).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{"All"}})
+		_, err := w.client(user, kind).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{"All"}})
 		w.tolerate(err)
-	case at < 92:
+	case percent < 92:
 		ctx, _ := w.request("mallory")
-		if err := w.on("mallory", kind).Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		if err := w.client("mallory", kind).Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
 			w.t.Errorf("mallory may delete: %v", err)
 		}
-	case at < 96:
+	case percent < 96:
 		w.finalized(user, kind)
 	case w.random.IntN(10) > 0:
 		w.cascade(user)
@@ -229,7 +229,7 @@ func (w *requester) create(user string, kind Kind, name string, more func(*unstr
 	if more != nil {
 		more(o)
 	}
-	made, err := w.on(user, kind).Create(ctx, o, metav1.CreateOptions{})
+	made, err := w.client(user, kind).Create(ctx, o, metav1.CreateOptions{})
 	w.answer(id, made, err)
 	return made
 }
@@ -239,7 +239,7 @@ func (w *requester) patch(user string, kind Kind, name, patch string, subresourc
 	if strings.Contains(patch, "%d") {
 		patch = fmt.Sprintf(patch, id)
 	}
-	o, err := w.on(user, kind).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
+	o, err := w.client(user, kind).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
 	w.answer(id, o, err)
 }
 
@@ -248,7 +248,7 @@ func (w *requester) patch(user string, kind Kind, name, patch string, subresourc
 func (w *requester) put(user string, kind Kind, name string, asItIs bool) {
 	for range 3 {
 		ctx, id := w.request(user)
-		o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
+		o, err := w.client(user, kind).Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil {
 			w.tolerate(err)
 			return
@@ -259,7 +259,7 @@ func (w *requester) put(user string, kind Kind, name string, asItIs bool) {
 				o.SetResourceVersion("")
 			}
 		}
-		o, err = w.on(user, kind).Update(ctx, o, metav1.UpdateOptions{})
+		o, err = w.client(user, kind).Update(ctx, o, metav1.UpdateOptions{})
 		w.answer(id, o, err)
 		if !apierrors.IsConflict(err) {
 			return
@@ -275,14 +275,14 @@ func (w *requester) apply(user string, kind Kind, name string) {
 	o.SetLabels(map[string]string{"fixed": "yes"})
 	unstructured.RemoveNestedField(o.Object, "spec", "replicas") // it is not the applier's
 	options := metav1.ApplyOptions{FieldManager: "applier-" + strings.ReplaceAll(user, " ", "-"), Force: true}
-	got, err := w.on(user, kind).Apply(ctx, name, o, options)
+	got, err := w.client(user, kind).Apply(ctx, name, o, options)
 	w.answer(id, got, err)
 	if w.random.IntN(3) == 0 {
 		ctx, again := w.request(user)
 		w.mu.Lock()
 		w.again[fmt.Sprint("r", again)] = fmt.Sprint("r", id)
 		w.mu.Unlock()
-		got, err := w.on(user, kind).Apply(ctx, name, o, options)
+		got, err := w.client(user, kind).Apply(ctx, name, o, options)
 		w.answer(again, got, err)
 	}
 }
@@ -305,13 +305,13 @@ func (w *requester) delete(user string, kind Kind, name string, how ...metav1.De
 
 // deleteNow returns the uid of what was deleted.
 func (w *requester) deleteNow(ctx context.Context, user string, kind Kind, name string, options metav1.DeleteOptions) (string, error) {
-	o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
+	o, err := w.client(user, kind).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
 	uid := o.GetUID()
 	options.Preconditions = &metav1.Preconditions{UID: &uid}
-	return string(uid), w.on(user, kind).Delete(ctx, name, options)
+	return string(uid), w.client(user, kind).Delete(ctx, name, options)
 }
 
 // finalized is an object's life with a finalizer: deleted twice, by two users, and ended by a third one.
@@ -323,9 +323,9 @@ func (w *requester) finalized(user string, kind Kind) {
 	first, second, third := writers[w.random.IntN(5)], writers[w.random.IntN(5)], operator
 	w.tolerate(w.delete(first, kind, o.GetName()))
 	ctx, _ := w.request(second)
-	w.tolerate(w.on(second, kind).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
+	w.tolerate(w.client(second, kind).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
 	ctx, id := w.request(third)
-	_, err := w.on(third, kind).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err := w.client(third, kind).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	w.tolerate(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -395,7 +395,7 @@ func (w *requester) collection(user string) {
 		}
 	}
 	ctx, id := w.request(user)
-	w.tolerate(w.on(user, ConfigMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "collection=" + label}))
+	w.tolerate(w.client(user, ConfigMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "collection=" + label}))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bulk[fmt.Sprint("r", id)] = true
@@ -440,7 +440,7 @@ func act(user, verb, resource, namespace, name string) string {
 // truth is the request that made a change; empty: none of the test's. A controller's is its act.
 func (r *requesters) truth(l *sinks.Logged) (id, user string) {
 	if id = r.requested(l); id != "" {
-		return id, r.by[id]
+		return id, r.users[id]
 	}
 	resource := change.ResourceOf(l.Stream.ID()).ID()
 	switch {
@@ -448,7 +448,7 @@ func (r *requesters) truth(l *sinks.Logged) (id, user string) {
 		return "", ""
 	case l.Op == change.Delete && strings.HasPrefix(l.Namespace, "gone-"):
 		return act(remover, "deletecollection", resource, l.Namespace, ""), remover
-	case l.Op == change.Delete && deleting(l.Before), at(l.Before, "metadata ownerReferences") != "" && at(l.After, "metadata ownerReferences") == "" && l.After != nil:
+	case l.Op == change.Delete && deleting(l.Before), textAt(l.Before, "metadata ownerReferences") != "" && textAt(l.After, "metadata ownerReferences") == "" && l.After != nil:
 		return act(collector, "patch", resource, l.Namespace, l.Name), collector
 	case l.Op == change.Delete, deleting(l.After) && !deleting(l.Before):
 		return act(collector, "delete", resource, l.Namespace, l.Name), collector
@@ -472,8 +472,8 @@ func (r *requesters) requested(l *sinks.Logged) string {
 		return answered[0]
 	}
 	for _, path := range []string{"metadata annotations by", "spec replicas", "status observedGeneration"} {
-		was, is := at(l.Before, path), at(l.After, path)
-		if id := "r" + strings.TrimPrefix(is, "r"); is != "" && was != is && r.by[id] != "" { // a deployment's first replicas are no id
+		was, value := textAt(l.Before, path), textAt(l.After, path)
+		if id := "r" + strings.TrimPrefix(value, "r"); value != "" && was != value && r.users[id] != "" { // a deployment's first replicas are no id
 			if len(answered) == 0 || slices.Contains(answered, id) {
 				return id
 			}
@@ -492,10 +492,10 @@ func (r *requesters) requested(l *sinks.Logged) string {
 	return ""
 }
 
-func deleting(object []byte) bool { return at(object, "metadata deletionTimestamp") != "" }
+func deleting(object []byte) bool { return textAt(object, "metadata deletionTimestamp") != "" }
 
 // at is the text of what lies at a path.
-func at(object []byte, path string) string {
+func textAt(object []byte, path string) string {
 	value := object
 	for name := range strings.FieldsSeq(path) {
 		if value == nil {

@@ -98,15 +98,15 @@ func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *query.Requests) *whoVerdi
 	log := l.open(t)
 	must(t, q.Refresh(t.Context()))
 	_, err := log.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
-		kept := *r
-		v.records[strings.Clone(r.AuditID)] = &kept
+		copied := *r
+		v.records[strings.Clone(r.AuditID)] = &copied
 		return nil
 	})
 	must(t, err)
 	must(t, log.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
-		by := q.Who(l)
-		if by != nil && !strings.HasPrefix(l.Namespace, "kube-") && !strings.HasPrefix(l.Name, "mark") {
-			v.add(l, by)
+		answer := q.Who(l)
+		if answer != nil && !strings.HasPrefix(l.Namespace, "kube-") && !strings.HasPrefix(l.Name, "mark") {
+			v.add(l, answer)
 		}
 		return nil
 	}))
@@ -135,11 +135,11 @@ func TestTheCommandsSayWho(t *testing.T) {
 	q.patch("alice", Deployments, "web", `{}`)
 	q.patch("erin as root", Deployments, "web", `{"spec":{"replicas":%d}}`, "scale")
 	q.awaitCached(Deployments, "web")
-	patched, err := q.on("bob", Deployments).Get(t.Context(), "web", metav1.GetOptions{})
+	patched, err := q.client("bob", Deployments).Get(t.Context(), "web", metav1.GetOptions{})
 	must(t, err)
 	part := sample(ConfigMaps, "web-part", 0, 0)
 	part.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: owner.GetUID()}})
-	_, err = q.on(operator, ConfigMaps).Create(t.Context(), part, metav1.CreateOptions{})
+	_, err = q.client(operator, ConfigMaps).Create(t.Context(), part, metav1.CreateOptions{})
 	must(t, err)
 	q.awaitCached(ConfigMaps, "web-part")
 	must(t, q.delete("alice", Deployments, "web"))
@@ -147,7 +147,7 @@ func TestTheCommandsSayWho(t *testing.T) {
 	w.awaitComplete(t)
 	w.deliver(t, false)
 
-	told := func(args ...string) (all []string) {
+	said := func(args ...string) (all []string) {
 		for line := range strings.Lines(succeeds(t, env, append(args, "-o", "json")...)) {
 			var e query.Event
 			must(t, json.Unmarshal([]byte(line), &e))
@@ -170,7 +170,7 @@ func TestTheCommandsSayWho(t *testing.T) {
 		{[]string{"tail", "--since", "1h", "--follow=false", "--where", `by == "bob"`}, []string{"u web exact bob"}},
 		{[]string{"tail", "-n", "20", "--follow=false", "--by", "bob"}, []string{"u web exact bob"}},
 	} {
-		if got := told(test.args...); !slices.Equal(got, test.want) {
+		if got := said(test.args...); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.args, got, test.want)
 		}
 	}
@@ -187,11 +187,11 @@ func TestTheCommandsSayWho(t *testing.T) {
 // awaitCached waits until the API server's cache has an object's newest version: a write that finds another one there is tried again.
 func (w *requester) awaitCached(kind Kind, name string) {
 	Await(w.t, "the API server's cache", func() (bool, error) {
-		newest, err := w.on(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{})
+		newest, err := w.client(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		cached, err := w.on(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{ResourceVersion: "0"})
+		cached, err := w.client(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{ResourceVersion: "0"})
 		return err == nil && cached.GetResourceVersion() == newest.GetResourceVersion(), nil // it may not be there yet
 	})
 }
@@ -203,9 +203,9 @@ func (w *whoLog) viewSays(t *testing.T, key, want string) {
 	must(t, err)
 	defer file.Close()
 	var got string
-	const look = `select group_concat(op || ' ' || username || coalesce(' as ' || impersonated, ''), ', ' order by version) from changes_by
+	const question = `select group_concat(op || ' ' || username || coalesce(' as ' || impersonated, ''), ', ' order by version) from changes_by
 		where resource = 'deployments.apps' and namespace || '/' || name = ?`
-	must(t, file.DB().QueryRowContext(t.Context(), look, key).Scan(&got))
+	must(t, file.DB().QueryRowContext(t.Context(), question, key).Scan(&got))
 	if got != want {
 		t.Errorf("the view has %s, want %s", got, want)
 	}

@@ -59,7 +59,7 @@ func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
 		v.causes[v.cause(id, w)]++
 	}
 	named := w.Text(nil) == user
-	ours := v.by[id] != "" // a controller's requests have ids that the test does not know
+	ours := v.users[id] != "" // a controller's requests have ids that the test does not know
 	unnamed := came && (w.Grade == query.Unknown || w.Grade == query.Manager)
 	if r := v.records[id]; unnamed && r != nil && r.Retried {
 		unnamed = false // the policy does not tell of each attempt
@@ -103,9 +103,9 @@ func share(grades map[query.Grade]int, without map[query.Grade]int) (exact float
 func (v *whoVerdict) report(t *testing.T, least float64) {
 	t.Helper()
 	exact, all := share(v.grades, nil)
-	apart, some := share(v.grades, v.bulk)
+	withoutBulk, some := share(v.grades, v.bulk)
 	t.Logf("%d requests; of %d changes whose events arrived %.1f%% are exact: %v; without deletecollections %.1f%% of %d\ndeletecollections: %v, lost: %v, probable and wrong: %d, where the event was lost %d, obscure: %d",
-		v.made, all, 100*exact, v.grades, 100*apart, some, v.bulk, v.lost, v.wrong[true], v.wrong[false], v.obscured)
+		v.made, all, 100*exact, v.grades, 100*withoutBulk, some, v.bulk, v.lost, v.wrong[true], v.wrong[false], v.obscured)
 	for _, cause := range slices.Sorted(maps.Keys(v.causes)) {
 		t.Logf("  %4d: %s", v.causes[cause], cause)
 	}

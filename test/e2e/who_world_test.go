@@ -67,22 +67,22 @@ func newWhoWorld(t *testing.T, seed uint64, level string, logs ...string) *whoWo
 
 func (w *whoWorld) newLog(t *testing.T, name string) *whoLog {
 	t.Helper()
-	var on *World
+	var world *World
 	switch name {
 	case "sqlite":
-		on = &World{Prefix: "e2e", Kube: w.kube, File: filepath.Join(w.dir, "log.db"), Env: map[string]string{
+		world = &World{Prefix: "e2e", Kube: w.kube, File: filepath.Join(w.dir, "log.db"), Env: map[string]string{
 			"KUBECONFIG": w.kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_SINK": "sqlite", "KUBECDC_WATERMARK_INTERVAL": "1s"}}
-		on.Env["KUBECDC_CHECKPOINT"] = "sqlite:" + on.File
+		world.Env["KUBECDC_CHECKPOINT"] = "sqlite:" + world.File
 	default:
-		if on = postgresWorld(t, w.kube, servers.PostgresOptions{}); name == "kafka" {
-			on = on.on(servers.SharedKafka(t), servers.UniqueName())
+		if world = postgresWorld(t, w.kube, servers.PostgresOptions{}); name == "kafka" {
+			world = world.toTopics(servers.SharedKafka(t), servers.UniqueName())
 		}
 	}
 	token := filepath.Join(w.dir, "token")
 	must(t, os.WriteFile(token, []byte(auditToken), 0o600))
-	maps.Copy(on.Env, map[string]string{"KUBECDC_RESOURCES": Resources(whoKinds), "KUBECDC_AUDIT_TOKEN_FILE": token,
+	maps.Copy(world.Env, map[string]string{"KUBECDC_RESOURCES": Resources(whoKinds), "KUBECDC_AUDIT_TOKEN_FILE": token,
 		"KUBECDC_AUDIT_FILES": filepath.Join(w.dir, "shipped*.log")})
-	return &whoLog{name: name, World: on}
+	return &whoLog{name: name, World: world}
 }
 
 // start starts the exporters. From now on the courier brings them events.
@@ -146,7 +146,7 @@ func (w *whoWorld) installPolicy(t *testing.T) {
 		name := w.probe(t)
 		for _, e := range w.read(t) {
 			if e.name == name {
-				return e.told, nil
+				return e.annotated, nil
 			}
 		}
 		return false, fmt.Errorf("the audit log has no event of %s", name)

@@ -24,7 +24,7 @@ func TestKubectlsWords(t *testing.T) {
 	w.Env["KUBECDC_BEFORE"] = "full"
 	e := StartExporter(t, "of words", w.Env)
 	e.AwaitReady(t)
-	tellStory(t, w)
+	writeHistory(t, w)
 	w.AwaitComplete(t, w.Writer(t, kinds), kinds)
 	for _, s := range []spoken{
 		{"history cm app -n shop", 0, `.*Z  created  resourceVersion \d+  by story\n.*Z  updated  resourceVersion \d+.*\n` +
@@ -60,15 +60,15 @@ func TestKubectlsWords(t *testing.T) {
 		{"replay cm,deploy -l app=web --from 7d --incomplete --to-stdout --execute", 0, `(.*\n){8}`},
 	} {
 		stdout, stderr, code := offline(t, w.Env, strings.Fields(s.line)...)
-		told := stdout
+		printed := stdout
 		if s.code > 0 && !strings.HasPrefix(s.line, "diff") {
-			told = ".*" + stderr + ".*"
+			printed = ".*" + stderr + ".*"
 		}
 		pattern := "(?s)^" + strings.ReplaceAll(s.want, ".*", "[^\n]*") + "$"
 		if s.code > 0 && !strings.HasPrefix(s.line, "diff") {
 			pattern = s.want
 		}
-		if code != s.code || !regexp.MustCompile(pattern).MatchString(told) {
+		if code != s.code || !regexp.MustCompile(pattern).MatchString(printed) {
 			t.Errorf("exporter %s: exit code %d\n%.2000s\n%.2000s", s.line, code, stdout, stderr)
 		}
 	}
@@ -107,28 +107,28 @@ func askInWords(t *testing.T, w *World) {
 
 // tellStory makes objects of one name in two namespaces. One of them goes with its owner: no garbage collector runs, so the test
 // does what it would do.
-func tellStory(t *testing.T, w *World) {
+func writeHistory(t *testing.T, w *World) {
 	t.Helper()
-	ctx, as := context.Background(), metav1.CreateOptions{FieldManager: "story"}
+	ctx, options := context.Background(), metav1.CreateOptions{FieldManager: "story"}
 	client, err := kubernetes.NewForConfig(w.Kube.Config)
 	must(t, err)
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, as)
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, options)
 	must(t, err)
 	config := func(namespace, app string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: namespace, Labels: map[string]string{"app": app}},
 			Data: map[string]string{"conf": "a\nb\nc\nd\ne\n"}}
 	}
-	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, config("default", "db"), as)
+	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, config("default", "db"), options)
 	must(t, err)
 	web := sample(Deployments, "web", 1, 0)
 	web.SetLabels(map[string]string{"app": "web"})
 	deployments := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(Deployments.GVR).Namespace("shop")
-	web, err = deployments.Create(ctx, web, as)
+	web, err = deployments.Create(ctx, web, options)
 	must(t, err)
 	app := config("shop", "web")
 	app.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: web.GetUID()}}
 	configs := client.CoreV1().ConfigMaps("shop")
-	_, err = configs.Create(ctx, app, as)
+	_, err = configs.Create(ctx, app, options)
 	must(t, err)
 	patch := func(text string) []byte { return []byte(text) }
 	_, err = configs.Patch(ctx, "app", types.MergePatchType, patch(`{"data":{"conf":"a\nb\nC\nd\ne\n"}}`), metav1.PatchOptions{FieldManager: "story"})

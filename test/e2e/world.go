@@ -27,11 +27,11 @@ type World struct {
 func NewWorld(t testing.TB) *World {
 	t.Helper()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
-	return w.on(servers.SharedKafka(t), servers.UniqueName())
+	return w.toTopics(servers.SharedKafka(t), servers.UniqueName())
 }
 
 // on has the log in topics of that prefix.
-func (w *World) on(broker *servers.Kafka, prefix string) *World {
+func (w *World) toTopics(broker *servers.Kafka, prefix string) *World {
 	w.Kafka, w.Prefix = broker, prefix
 	w.Env = w.With("KUBECDC_SINK", "kafka", "KUBECDC_KAFKA_BROKERS", strings.Join(broker.Brokers, ","),
 		"KUBECDC_KAFKA_TOPIC_PREFIX", prefix, "KUBECDC_KAFKA_PARTITIONS", "3")

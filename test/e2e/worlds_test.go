@@ -27,14 +27,14 @@ func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	<-started
 	must(t, failed)
-	return w.on(broker, w.Prefix)
+	return w.toTopics(broker, w.Prefix)
 }
 
 // NewFragileWorld is NewWorld with a broker that the test may kill.
 func NewFragileWorld(t testing.TB) *World {
 	t.Helper()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
-	return w.on(servers.LendKafka(t), servers.UniqueName())
+	return w.toTopics(servers.LendKafka(t), servers.UniqueName())
 }
 
 // NewFileWorld has a cluster of the test's own: log and checkpoint are in one file.
@@ -102,9 +102,9 @@ func (w *World) controls(t testing.TB) []change.Control {
 func (w *Writer) overtake(other, own *servers.Kubernetes) {
 	limit, err := other.Revision(context.Background())
 	must(w.t, err)
-	for at := int64(0); at <= limit; {
+	for revision := int64(0); revision <= limit; {
 		w.Run(20)
-		at, err = own.Revision(context.Background())
+		revision, err = own.Revision(context.Background())
 		must(w.t, err)
 	}
 }
