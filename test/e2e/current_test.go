@@ -11,8 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// In a quiet cluster a question about a moment ago has an answer before the next bookmark, which comes once a minute. It has none about a time when
-// the network is cut.
+// In a quiet cluster a question about the last seconds has an answer before the next bookmark, which comes once a minute. It has no
+// answer for a time at which the network is cut.
 func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -49,7 +49,7 @@ func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 	Await(t, "an answer about a moment after the cut", func() (bool, error) { return len(w.lackingAt(t, kinds, asked)) == 0, nil })
 }
 
-// lackingAt is what the log lacks of the state at a time.
+// lackingAt returns what the log lacks of the state at a time.
 func (w *World) lackingAt(t *testing.T, kinds []Kind, asked time.Time) []string {
 	t.Helper()
 	var objects sinks.Objects

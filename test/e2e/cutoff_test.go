@@ -2,8 +2,8 @@ package e2e
 
 import "testing"
 
-// Of three replicas one loses the API server, which freezes for it, or refuses its connections: the streams
-// go on at the others, and it has its share again afterwards. Where all lose it, no slot moves.
+// One of three replicas loses the API server, which freezes for it, or refuses its connections. The other replicas take over its
+// streams, and it has its share again afterwards. If all replicas lose the API server, no slot moves.
 func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -27,7 +27,7 @@ func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 		cut.awaitWrong(t, "apiserver: no answer since")
 		slots.await("the API server "+name, 3, others...)
 		cut.awaitLogged(t, "the API server does not answer this one")
-		w.AwaitComplete(t, writer, Kinds) // by the others
+		w.AwaitComplete(t, writer, Kinds) // the other replicas have written
 		must(t, api.Restore())
 		slots.await("it answers again", 2, append(others, cut)...)
 		cut.AwaitReady(t)

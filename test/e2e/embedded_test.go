@@ -14,8 +14,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// With the log in a file, under kill -9 at each step and at random moments: the file holds etcd's history once and in order, and the
-// cluster's state, and is asked for both while it is written.
+// The log in a file has etcd's history once and in order, and the cluster's state, under kill -9 at each step and at random
+// moments. It answers for both while it is written.
 func TestTheEmbeddedLogKeepsEveryChangeOnce(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -33,8 +33,8 @@ func TestTheEmbeddedLogKeepsEveryChangeOnce(t *testing.T) {
 	})
 }
 
-// At random moments the exporter dies, at a step or anywhere, is suspended, or cut off from the API server, which dies too: the log in
-// the file has etcd's history once and in order.
+// The log in the file has etcd's history once and in order. At random moments the exporter dies, at a step or anywhere, is
+// suspended, or cut off from the API server, which dies too.
 func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)

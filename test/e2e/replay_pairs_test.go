@@ -30,14 +30,14 @@ import (
 type pairLog struct {
 	connect func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error)
 	target  func() replay.Target
-	prefix  string                      // of topics
-	columns func(t *testing.T) []string // a row for each change and each object, sorted, without what a copy has anew
+	prefix  string                      // prefix of the log's topics
+	columns func(t *testing.T) []string // returns a sorted row for each change and each object, without columns that a copy has anew
 }
 
 var pairKinds = map[string]func(t *testing.T) *pairLog{"kafka": pairTopics, "postgres": pairTables, "sqlite": pairFile}
 
-// A copy of a log has in each column what the exporter writes there, from each kind of log to each. What is read is written over after each
-// visit.
+// A copy of a log has in each column the values that the exporter writes, from each kind of log to each kind. The test overwrites
+// the memory of each record after its visit.
 func TestAReplayCopiesEveryColumn(t *testing.T) {
 	t.Parallel()
 	originals := map[string]*pairLog{}
@@ -63,7 +63,7 @@ func TestAReplayCopiesEveryColumn(t *testing.T) {
 	}
 }
 
-// pairBatches are changes of every kind, as an exporter writes them.
+// pairBatches returns batches with changes of every kind, like an exporter's.
 func pairBatches(t *testing.T) (batches []*change.Batch) {
 	deployments := change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Namespaced: true}, "", "", "")
 	happened := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
@@ -155,7 +155,7 @@ func pairTables(t *testing.T) *pairLog {
 		db, err := pgx.Connect(t.Context(), url)
 		must(t, err)
 		defer db.Close(context.Background())
-		// The texts of before and after stay as they are.
+		// The texts of before and after are not changed.
 		rows, _ := db.Query(t.Context(), `select row_to_json(r)::text from (
 			select time, op, api_version, api_group, kind, resource, namespace, name, uid, resource_version, inferred, gap, stream, happened,
 				happened_from, managers, fields_changed, before::text, after::text from kubecdc_log.changes) r

@@ -33,7 +33,7 @@ type replayLog struct {
 	sink    *kafka.Sink
 	log     sinks.Log
 	batch   change.Batch
-	objects map[string][]byte // by name: the last body
+	objects map[string][]byte // the last body by name
 	rv      int
 }
 
@@ -58,7 +58,7 @@ var (
 	replayNodes = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 )
 
-// write makes n changes of the objects of a stream: they are created, changed and deleted, again and again.
+// write makes n changes of a stream's objects: they are created, changed and deleted, again and again.
 func (l *replayLog) write(t testing.TB, s *change.Stream, n int) {
 	t.Helper()
 	for n > 0 {
@@ -94,10 +94,10 @@ func (l *replayLog) next(s *change.Stream) change.Change {
 	return c
 }
 
-// byObject is what a log tells of each object, in order.
+// byObject has the records of each object, in order.
 type byObject map[string][]string
 
-// topics reads all data topics of a prefix. Of the headers, that of the replay is returned apart.
+// recordsIn reads all data topics of a prefix. It returns the replay's header separately from the other headers.
 func (l *replayLog) recordsIn(t testing.TB, prefix string, resources ...string) (byObject, map[string]bool) {
 	t.Helper()
 	all, replays := byObject{}, map[string]bool{}
@@ -134,16 +134,16 @@ func wantSameRecords(t testing.TB, got, want byObject) {
 	for key, texts := range want {
 		records += len(texts)
 		if !slices.Equal(got[key], texts) {
-			t.Fatalf("of %s it tells\n%.600q, not\n%.600q", key, got[key], texts)
+			t.Fatalf("the log has of %s\n%.600q, not\n%.600q", key, got[key], texts)
 		}
 	}
 	if len(got) != len(want) {
-		t.Fatalf("it tells of %d objects, not of %d", len(got), len(want))
+		t.Fatalf("it has %d objects, not %d", len(got), len(want))
 	}
 	t.Logf("%d objects, %d records", len(want), records)
 }
 
-// A replay of 10,000 records is killed twice with kill -9: none is lost, and none is there twice.
+// A replay of 10,000 records is killed twice with kill -9. No record is lost, and none is there twice.
 func TestAReplayIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
@@ -154,11 +154,11 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 	begun := ReadControls(t, l.brokers, to)
 	id := begun[0].Replay.ID
 	killReplay(t, l, to, 5000, "--resume", id)
-	l.write(t, replayPods, 1000) // is not part of it
+	l.write(t, replayPods, 1000) // not a part of the replay
 	out := succeeds(t, l.env, "replay", "--to-prefix", to, "--execute", "--resume", id)
 	t.Log(out)
 	want, _ := l.recordsIn(t, l.prefix, "pods", "nodes")
-	for key, texts := range want { // without what came after the plan
+	for key, texts := range want { // without records after the plan
 		want[key] = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(text, "batch=11") })
 		if len(want[key]) == 0 {
 			delete(want, key)
@@ -180,7 +180,8 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// A topic that refuses the records' times ends the replay with an error that says what to set; none of them is said to be written.
+// A topic that refuses the records' times ends the replay with an error that says what to set. None of these records is reported as
+// written.
 func TestAReplayThatATopicRefuses(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
@@ -194,7 +195,7 @@ func TestAReplayThatATopicRefuses(t *testing.T) {
 	}
 }
 
-// killReplay runs a replay, slowly enough to be seen, and kills it once it has written so many records.
+// killReplay runs a replay, slowly enough to be seen, and kills it when it has written this number of records.
 func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
 	t.Helper()
 	c := Command(t, l.env, append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "3000"}, args...)...)
@@ -216,7 +217,7 @@ func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...st
 	<-p.Done()
 }
 
-// A replay to standard output and to a database has what the log has, and only what was selected.
+// A replay to standard output and to a database has the log's records, and only the selected ones.
 func TestAReplayToOtherPlaces(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
@@ -232,10 +233,10 @@ func TestAReplayToOtherPlaces(t *testing.T) {
 	t.Run("selected", func(t *testing.T) { replaySelected(t, l) })
 	t.Run("wrong input", func(t *testing.T) { replayWrongly(t, l) })
 	t.Run("stopped", func(t *testing.T) { replayStopped(t, l) })
-	t.Run("not kept", func(t *testing.T) { replayNotRetained(t, l) })
+	t.Run("not retained", func(t *testing.T) { replayNotRetained(t, l) })
 }
 
-// replayStopped: Ctrl-C ends a replay with the exit code of what was ended before it was done, and it says how it goes on.
+// replayStopped demands that Ctrl-C ends a replay with the exit code of an unfinished run, and that its output says how to go on.
 func replayStopped(t *testing.T, l *replayLog) {
 	to := l.prefix + "-stopped"
 	c := Command(t, l.env, "replay", "--from", "start", "--to-prefix", to, "--execute", "--rate", "100")
@@ -317,7 +318,7 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 	if changes != 3500 || distinct != 3500 {
 		t.Errorf("the table changes has %d rows of %d changes", changes, distinct)
 	}
-	// A replay that was killed goes on: its last transactions are taken away, as if they had not been written.
+	// A replay that was killed goes on. Its last transactions are removed, as if they had not been written.
 	var id string
 	must(t, db.QueryRow(t.Context(), `select record->'replay'->>'id' from kubecdc_log.control where type = 'replay-begin'`).Scan(&id))
 	for _, table := range []string{"changes", "control"} {
@@ -338,7 +339,7 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 	l.replayBack(t, env, "tables")
 }
 
-// replayBack replays a copy of the log into topics: there are as many records of each object as there were.
+// replayBack replays a copy of the log into topics, and demands the same number of records of each object.
 func (l *replayLog) replayBack(t *testing.T, env map[string]string, from string) {
 	t.Helper()
 	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-"+from, "--execute")
@@ -354,7 +355,7 @@ func (l *replayLog) replayBack(t *testing.T, env map[string]string, from string)
 	}
 }
 
-// replayToFile copies the log into a file, asks that, and replays it.
+// replayToFile copies the log into a file, asks the file, and replays it.
 func replayToFile(t *testing.T, l *replayLog) {
 	file := filepath.Join(t.TempDir(), "copy.db")
 	succeeds(t, l.env, "replay", "--from", "start", "--to-sqlite", file, "--execute")
@@ -435,7 +436,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 		fails(t, l.env, 2, text, append(append([]string{"replay"}, args...), "--execute")...)
 	}
 	fails(t, l.env, 1, "the Kafka to write to", "replay", "--from", "start", "--to-prefix", "a", "--to-brokers", "127.0.0.1:1", "--execute")
-	other := newReplayLog(t) // an exporter writes there
+	other := newReplayLog(t) // an exporter writes to it
 	other.write(t, replayPods, 1)
 	fails(t, l.env, 1, "have the log of an exporter", "replay", "--from", "start", "--to-prefix", other.prefix, "--execute")
 	out, stderr, code := offline(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
@@ -469,8 +470,8 @@ func replayNotRetained(t *testing.T, l *replayLog) {
 	}
 }
 
-// A consumer reads a replay, and goes on in the live topics at the offsets that the replay gives. What it has read is etcd's
-// history, each change once.
+// A consumer reads a replay, and goes on in the live topics at the offsets that the replay prints. It has then read etcd's history,
+// each change once.
 func TestAConsumerGoesOnFromAReplayToTheLiveLog(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)

@@ -23,7 +23,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// whoWorld is an API server whose audit events go to a courier and to a file, and the logs that they are brought to.
+// whoWorld is an API server whose audit events go to a courier and to a file, and the logs that get them.
 type whoWorld struct {
 	kube    *servers.Kubernetes
 	dir     string
@@ -43,7 +43,7 @@ const auditToken = "the token of the webhook"
 
 var whoKinds = []Kind{ConfigMaps, Deployments, Widgets, Pods}
 
-// newWhoWorld has logs of these kinds: sqlite, postgres, kafka.
+// newWhoWorld returns a world with logs of these kinds: sqlite, postgres, kafka.
 func newWhoWorld(t *testing.T, seed uint64, level string, logs ...string) *whoWorld {
 	t.Helper()
 	w := &whoWorld{dir: t.TempDir()}
@@ -138,7 +138,7 @@ func (w *whoWorld) awaitRecord(t *testing.T, name string) {
 	}
 }
 
-// installPolicy installs the policy that has the API server tell the object and its version, and waits until it is in force.
+// installPolicy installs the policy that annotates events with the object and its version, and waits until it is in force.
 func (w *whoWorld) installPolicy(t *testing.T) {
 	t.Helper()
 	must(t, auditpolicy.Create(t.Context(), w.kube.Config))
@@ -153,7 +153,7 @@ func (w *whoWorld) installPolicy(t *testing.T) {
 	})
 }
 
-// probe makes an object that nobody judges, and returns its name.
+// probe creates an object that is not judged, and returns its name.
 func (w *whoWorld) probe(t *testing.T) string {
 	t.Helper()
 	name := servers.UniqueName()
@@ -163,7 +163,7 @@ func (w *whoWorld) probe(t *testing.T) string {
 	return name
 }
 
-// startControllers runs controllers of kube-controller-manager, each as its own service account. The binary is that of test/controllers.
+// startControllers runs controllers of kube-controller-manager, each as its own service account. test/controllers has the binary.
 func startControllers(t *testing.T, kube *servers.Kubernetes, binary string, names ...string) {
 	t.Helper()
 	running, err := child.Start(exec.Command(binary, "--kubeconfig="+kube.Kubeconfig, "--controllers="+strings.Join(names, ","),

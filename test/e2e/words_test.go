@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// All commands name objects in kubectl's words, and without -n all of them mean all namespaces.
-// What names mean does not depend on the log.
+// All commands accept objects in kubectl's words, and without -n they use all namespaces. The meaning of names does not depend on
+// the log.
 func TestKubectlsWords(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -31,7 +31,7 @@ func TestKubectlsWords(t *testing.T) {
 			`  ~ data\.conf:\n        …\n        b\n      - c\n      \+ C\n        d\n        …\n.*Z  deleted  resourceVersion \d+\n  with its owner Deployment web\n`},
 		{"history configmap/app -n shop -o name", 0, `(configmaps/app\n){3}`},
 		{"history cm/app", 0, `.*configmaps default/app  created  .*\n.*configmaps shop/app  created  .*\n(.*\n)*.*configmaps shop/app  deleted  .*\n  with its .*\n`},
-		// Several streams have no order among each other.
+		// Several streams have no order relative to each other.
 		{"history cm,deploy web app -A -o name", 0, `((configmaps/app|deployments.apps/web)\n){7}`},
 		{"history -A -l app=web --since 2h -o name", 0, `((configmaps/app|deployments.apps/web)\n){6}`},
 		{"history -l app=nobody", 0, ``},
@@ -75,11 +75,11 @@ func TestKubectlsWords(t *testing.T) {
 	askInWords(t, w)
 }
 
-// spoken is a command line, its exit code, and patterns of what it prints: each line of stdout by one, or what stderr has.
+// spoken is a command line, its exit code, and patterns of its output. want matches each line of stdout, or stderr.
 type spoken struct {
 	line string
 	code int
-	want string // of stdout; of stderr if the code is that of an error
+	want string // matches stdout, or stderr if the code is an error's
 }
 
 // askInWords names streams, with an API server.
@@ -105,8 +105,8 @@ func askInWords(t *testing.T, w *World) {
 	}
 }
 
-// tellStory makes objects of one name in two namespaces. One of them goes with its owner: no garbage collector runs, so the test
-// does what it would do.
+// writeHistory creates objects of one name in two namespaces. One of them is deleted with its owner. No garbage collector runs, so
+// the test does its work.
 func writeHistory(t *testing.T, w *World) {
 	t.Helper()
 	ctx, options := context.Background(), metav1.CreateOptions{FieldManager: "story"}
