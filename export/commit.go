@@ -17,7 +17,7 @@ import (
 )
 
 // committer makes batches durable, one after another, in two steps: prepare the batch (number, before-images), and write it (all or
-// nothing), with all that is known after it.
+// nothing), with all that is known after it. The batches come from the queue, or from a spool (forward.go).
 //
 // Invariants (docs/design.md):
 //  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.
@@ -29,20 +29,61 @@ type committer struct {
 	memory     Memory
 	images     bool // write before-images
 	prepared   batching.Prepared
-	filter     *filter                                                       // nil: all changes are written
-	provenance *provenance.Reader                                            // nil: the sink does not write it
-	invariants *invariants                                                   // in builds that verify them
+	filter     *filter            // nil: all changes are written
+	provenance *provenance.Reader // nil: the sink does not write it
+	invariants *invariants        // in builds that verify them
+	written    func(live.Committed)
 	rescue     func(ctx context.Context, b *change.Batch, cause error) error // of a batch that was not written; nil: there is no spool
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
 }
 
+// newCommitter makes one that leaves nothing out.
+func (s *slot) newCommitter(memory Memory, epoch int64) *committer {
+	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
+		images: s.config.Before, invariants: newInvariants(), written: s.parts.State.Committed, watermark: s.config.Limits.Watermark,
+		watermarks: map[change.StreamID]time.Time{}}
+	if !s.config.TellsWhenRead {
+		c.provenance = new(provenance.Reader)
+	}
+	return c
+}
+
+// commit commits a batch of the queue.
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
-	done := live.Committed{Collect: b.Waited()}
+	waited := b.Waited()
+	c.complete(b)
+	err := c.write(ctx, &b.Batch, live.Committed{Collect: waited})
+	if err != nil && c.rescue != nil {
+		err = c.rescue(ctx, &b.Batch, err)
+	}
+	return err
+}
+
+// write numbers a batch that has its positions and control records, prepares and writes it.
+func (c *committer) write(ctx context.Context, b *change.Batch, done live.Committed) error {
 	began, p := time.Now(), &c.prepared
-	p.Batch, p.Offsets = c.prepare(b), nil
+	c.next(b)
+	p.Batch, p.Offsets = b, nil
+	if err := c.prepare(ctx, &done); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.Prepared)
+	start := time.Now()
+	done.Prepare = start.Sub(began) - done.BeforeImages
+	p.Written = func() {
+		c.seq = p.Seq
+		done.Batch, done.Sink = p.Batch, time.Since(start)
+		c.written(done)
+	}
+	return c.memory.Write(ctx, p)
+}
+
+// prepare sets before-images, takes out what is not written, and finds out whether all that is so in the log.
+func (c *committer) prepare(ctx context.Context, done *live.Committed) error {
+	p := &c.prepared
 	p.Find()
 	if c.images {
 		asked := time.Now()
@@ -63,23 +104,11 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	if invariant.Verified {
 		c.invariants.verify(p, c.seq)
 	}
-	failpoint.Hit(failpoint.Prepared)
-	start := time.Now()
-	done.Prepare = start.Sub(began) - done.BeforeImages
-	p.Written = func() {
-		c.seq = p.Seq
-		done.Batch, done.Sink = p.Batch, time.Since(start)
-		c.State.Committed(done)
-	}
-	err := c.memory.Write(ctx, p)
-	if err != nil && c.rescue != nil {
-		err = c.rescue(ctx, p.Batch, err)
-	}
-	return err
+	return nil
 }
 
-// prepare numbers the batch, and fills in its positions and control records.
-func (c *committer) prepare(b *batching.Batch) *change.Batch {
+// complete fills in a batch's positions and control records.
+func (c *committer) complete(b *batching.Batch) {
 	batch := &b.Batch
 	for _, id := range slices.Sorted(maps.Keys(b.Late)) {
 		late := b.Late[id]
@@ -97,8 +126,6 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 		c.watermarks[p.Stream] = p.Time
 		batch.Controls = append(batch.Controls, change.WatermarkControl(p))
 	}
-	c.next(batch)
-	return batch
 }
 
 // numbering numbers a slot's batches.

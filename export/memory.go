@@ -185,11 +185,14 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 // by itself, and would otherwise read all that others have written, at each start.
 const maxPassed = 1000
 
+// unhurried is set in a context if nobody waits for a batch that is written with it.
+type unhurried struct{}
+
 // writeTo writes batches to the slot's log, and watches whether the sink answers.
 func (s *slot) writeTo(log sinks.Log) inventory.Write {
 	return func(ctx context.Context, b *change.Batch) (offsets change.Offsets, err error) {
 		what := fmt.Sprintf("batch %d of slot %d", b.Seq, b.Slot)
-		if s.parts.Spools != nil {
+		if s.parts.Spools != nil && ctx.Value(unhurried{}) == nil {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
 			defer cancel()

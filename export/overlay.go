@@ -23,12 +23,12 @@ type overlay struct {
 	base         *inventory.Inventory
 
 	mu    sync.Mutex
-	moved map[change.StreamID]change.Position // by the spool's batches
+	moved map[change.StreamID]change.Position // to where the spool's batches end
 }
 
 func newOverlay(ctx context.Context, s *spool.Spool, log sinks.Memory, base *inventory.Inventory, last uint64) (*overlay, error) {
 	o := &overlay{Memory: log, spool: s, base: base, moved: map[change.StreamID]change.Position{}}
-	positions, err := s.Moved(ctx, last)
+	positions, err := s.PositionsAt(ctx, last)
 	o.move(positions)
 	return o, err
 }
@@ -41,11 +41,15 @@ func (o *overlay) move(positions []change.Position) {
 	}
 }
 
+// Positions are those of all streams but the ones that are left out of the spool, which are not read.
 func (o *overlay) Positions(ctx context.Context) ([]change.Position, error) {
 	all, err := o.base.Positions(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	all = slices.DeleteFunc(all, func(p change.Position) bool { _, moved := o.moved[p.Stream]; return moved })
+	all = slices.DeleteFunc(all, func(p change.Position) bool {
+		_, moved := o.moved[p.Stream]
+		return moved || slices.Contains(o.spool.LeftOut, p.Stream)
+	})
 	for p := range maps.Values(o.moved) {
 		if p.Ended != change.EndedRemoved {
 			all = append(all, p)

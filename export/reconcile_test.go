@@ -60,7 +60,7 @@ func killedInARebuild(t *testing.T, kill string) {
 		t.Fatal(err)
 	}
 	made := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "5", After: []byte("{}"), Time: time.Now()}
-	c := &committer{watchedParts: parts, numbering: numbering{0, state.Epoch, state.Seq, "prod"}, memory: o, watermarks: map[change.StreamID]time.Time{}}
+	c := s.newCommitter(o, state.Epoch)
 	b := &batching.Batch{Batch: change.Batch{Changes: []change.Change{made}}, Newest: map[change.StreamID]change.Position{
 		pods.ID(): {Stream: pods.ID(), ResourceVersion: "5", Time: time.Now().UTC()}}}
 	if err := c.commit(t.Context(), b); err != nil {

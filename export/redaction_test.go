@@ -201,8 +201,7 @@ func committerOf(t *testing.T, s *slot) (*committer, *lastBefore) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &committer{watchedParts: s.parts, numbering: numbering{epoch: 1, seq: 1, cluster: "prod"}, memory: m, images: true,
-		watermarks: map[change.StreamID]time.Time{}}, log
+	return s.newCommitter(m, 1), log
 }
 
 type lastBefore struct {

@@ -78,6 +78,9 @@ func (rs refusals) of(resource change.Resource) *refusal {
 	return nil
 }
 
+// ofStream reports whether the records of a stream are refused.
+func (rs refusals) ofStream(id change.StreamID) bool { return rs.of(change.ResourceOf(id)) != nil }
+
 // due fires when the next probe is due; never, if nothing is refused.
 func (rs refusals) due() <-chan time.Time {
 	var first time.Time

@@ -10,7 +10,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/change"
-	"kubecdc/change/provenance"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/inventory"
@@ -44,7 +43,7 @@ type carriedOver struct {
 	epochRaises []time.Time
 	refusals    refusals // by the sink
 	inventory   inventory.Slot
-	patience    time.Duration               // for opening the sink; 0: as much as usual
+	slow        bool                        // the sink has answered, and has not taken a batch of the spool in time
 	reopen      *backoff.ExponentialBackOff // until the sink is opened again, while batches go into a spool
 }
 
@@ -78,6 +77,9 @@ func (s *slot) run(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return err
+		}
+		if errors.Is(err, errSpooled) {
+			s.parts.State.Problem(s.number, err)
 		}
 		if s.noteRefusals(err) || s.inventory.Learn(err) || goesOn(err) {
 			continue
@@ -218,14 +220,10 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 	"(KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
 
 func (s *slot) commitAll(ctx context.Context, epoch int64, memory Memory, q *batching.Queue, stopped <-chan struct{}) error {
-	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
-		images: s.config.Before, filter: s.filter(), watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{},
-		invariants: newInvariants()}
+	c := s.newCommitter(memory, epoch)
+	c.filter = s.filter()
 	if _, spools := memory.(*inventory.Inventory); spools && s.parts.Spools != nil {
 		c.rescue = func(ctx context.Context, b *change.Batch, err error) error { return s.beginSpool(ctx, memory, b, err) }
-	}
-	if !s.config.TellsWhenRead {
-		c.provenance = new(provenance.Reader)
 	}
 	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {

@@ -61,7 +61,7 @@ func (l *log) CutAt(_ context.Context, logged time.Time) (sinks.Cut, error) {
 
 // Changes visits copies, whose memory is overwritten after each visit.
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	if q.Each != sinks.All {
+	if q.Each != sinks.All || q.Keys != nil {
 		return errors.ErrUnsupported
 	}
 	for _, c := range l.changes {

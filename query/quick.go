@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"math"
 
 	"kubecdc/sinks"
 )
@@ -12,10 +13,7 @@ import (
 func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers ...*stateReader) error {
 	var slow []*stateReader
 	for _, f := range readers {
-		done, err := false, error(nil)
-		if q.Name == "" {
-			done, err = f.quick(ctx, r, q)
-		}
+		done, err := f.quick(ctx, r, q, nil)
 		if err != nil {
 			return err
 		}
@@ -35,47 +33,79 @@ func fill(ctx context.Context, r sinks.Reader, q sinks.Query, readers ...*stateR
 	})
 }
 
-// quick fills one state without reading every change. If every change must be read, it returns false and the state remains empty.
-func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query) (done bool, err error) {
-	add := func(l *sinks.Logged) error {
-		f.addRecord(&record{Logged: l})
-		return nil
+// fillPage fills a state with the objects of a page.
+func (f *stateReader) fillPage(ctx context.Context, r sinks.Reader, q sinks.Query, upTo *limit) error {
+	done, err := f.quick(ctx, r, q, upTo)
+	if err != nil || done {
+		return err
 	}
-	q.Each, q.To = sinks.Last, f.cut
-	if f.cut != nil {
-		err := r.Changes(ctx, q, add)
-		return err == nil, unlessScan(err)
+	return upTo.first(ctx, r, q, f.visit)
+}
+
+func (f *stateReader) visit(l *sinks.Logged) error {
+	f.addRecord(&record{Logged: l})
+	return nil
+}
+
+// plan finds the cut at which objects are read first. It is the moment's own cut, or one before the moment, or nil if every change must be
+// read.
+func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
+	if f.start = f.cut; f.cut != nil {
+		return nil
 	}
 	position := f.safePosition()
 	if position.Version == "" {
-		return false, nil
+		return nil
 	}
 	if able, err := findsObjects(ctx, r); err != nil || !able {
-		return false, err
+		return err
 	}
 	cut, err := r.CutAt(ctx, f.timelines.timeBefore(position))
-	if err != nil {
-		return false, unlessScan(err)
-	}
-	f.isComplete, q.To = true, &cut
-	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
-		st := f.timelines.streams[l.Stream.ID()]
-		switch {
-		case st != nil && st.beforeTarget.Version == "" && st.afterTarget.Version != "": // the stream began after the moment
-			return nil
-		case st == nil || f.timelines.compareEra(st, l) > 0 || f.orderOf(l, st) != before:
-			return errStop
-		}
-		return add(l)
-	})
 	if err == nil {
+		f.start = &cut
+	}
+	return unlessScan(err)
+}
+
+// quick fills one state, up to a limit if there is one. It reports false, and has filled nothing, if every change must be read.
+func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, upTo *limit) (done bool, err error) {
+	if f.start == nil {
+		return false, nil
+	}
+	if upTo == nil {
+		upTo = &limit{n: math.MaxInt}
+	}
+	last := q
+	last.Each, last.To = sinks.Last, f.start
+	if f.cut != nil {
+		err := upTo.first(ctx, r, last, f.visit)
+		return err == nil, unlessScan(err)
+	}
+	f.isComplete = true
+	err = upTo.first(ctx, r, last, f.visitBase)
+	if err == nil {
+		if q.Keys != nil {
+			q.Keys = &sinks.Keys{After: q.Keys.After, UpTo: upTo.next}
+		}
 		wanted := q.Wanted
-		q.Each, q.After, q.To, q.Wanted = sinks.Rest, q.To, nil, func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && f.wants(l) }
-		return true, r.Changes(ctx, q, add)
+		q.Each, q.After, q.Wanted = sinks.Rest, f.start, func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && f.wants(l) }
+		return true, r.Changes(ctx, q, f.visit)
 	}
 	clear(f.objects)
 	f.isComplete = false
 	return false, unlessScan(err)
+}
+
+// visitBase takes what there was before the moment.
+func (f *stateReader) visitBase(l *sinks.Logged) error {
+	st := f.timelines.streams[l.Stream.ID()]
+	switch {
+	case st != nil && st.beforeTarget.Version == "" && st.afterTarget.Version != "": // it began after the moment
+		return nil
+	case st == nil || f.timelines.compareEra(st, l) > 0 || f.orderOf(l, st) != before:
+		return errStop
+	}
+	return f.visit(l)
 }
 
 // findsObjects reports whether a log finds the changes of single objects. A log that would have to read all changes refuses

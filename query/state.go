@@ -7,7 +7,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -145,23 +144,4 @@ func (o *object) unpack(buffer *[]byte) (*Object, error) {
 
 func compareObjects(a, b *object) int {
 	return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-}
-
-// Keys returns the keys of the objects that existed, for a state of one resource. Their order is bytewise by namespace and name,
-// as in a list.
-func (s *State) Keys() (keys []string) {
-	for key, o := range s.objects {
-		if o.live() != nil {
-			_, key, _ = strings.Cut(key, "\x00")
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// Object returns one object, for a state of one resource. It returns nil if the object did not exist.
-func (s *State) Object(resource, key string) (*Object, error) {
-	var own []byte
-	return s.objects[resource+"\x00"+key].live().unpack(&own)
 }

@@ -19,6 +19,7 @@ type stateReader struct {
 	timelines  *timelines
 	unrecorded map[change.StreamID]bool // streams without control records
 	cut        *sinks.Cut               // nil: the moment is a resourceVersion of each stream
+	start      *sinks.Cut               // at which objects are read first, or nil if every change must be read
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
 	isComplete bool // objects holds all that existed at a cut: others did not exist
@@ -44,7 +45,10 @@ func newStateReader(ctx context.Context, r sinks.Reader, q Question, retained ma
 	if err := f.unserved(ctx, r, moment, state); err != nil {
 		return nil, nil, err
 	}
-	return f, state, f.date(ctx, r, q, state)
+	if err := f.date(ctx, r, q, state); err != nil {
+		return nil, nil, err
+	}
+	return f, state, f.plan(ctx, r)
 }
 
 // cover adds within which versions the state is complete.

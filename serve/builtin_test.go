@@ -20,7 +20,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-var update = flag.Bool("update", false, "write builtin.json")
+var update = flag.Bool("update", false, "write builtin.json, and the table of docs/serve.md")
 
 func TestMain(m *testing.M) { servers.Main(m) }
 

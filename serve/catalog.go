@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubecdc/change"
@@ -67,12 +68,12 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 		at := request{target: q.target, pinned: q.pinned, fields: fields.Everything()}
 		v, err := s.views.at(ctx, &at, crds)
 		if apierrors.IsResourceExpired(err) {
-			v, err = emptyView(), nil // the log is younger than the moment: each list says so
+			v, err = nil, nil // the log is younger than the moment: each list says so
+		}
+		if v != nil {
+			custom, err = v.custom()
 		}
 		if err != nil {
-			return nil, err
-		}
-		if custom, err = v.custom(); err != nil {
 			return nil, err
 		}
 	}
@@ -90,11 +91,11 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 // customResources are those of a view of CRDs.
 func (v *view) customResources() (map[string]*served, error) {
 	custom := map[string]*served{}
-	for _, key := range v.keys {
-		o, err := v.state.Object(crds, key)
-		if err != nil {
-			return nil, err
-		}
+	all, err := v.page(context.Background(), &request{labels: labels.Everything(), fields: fields.Everything()}, nil) // of whoever asks first, for all
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range all.objects {
 		if r := customResource(o.Body); r != nil {
 			custom[r.ID()] = r
 		}

@@ -18,17 +18,21 @@ type heldGap struct {
 	stream   change.StreamID
 	complete bool // its changes are in order, and not held
 	changes  []sinks.Logged
+	began    time.Time
+	hasAll   bool // the log has its last change. It may be on its way
 }
 
 const (
-	retryGap = time.Second // until the log is asked again for the end of a gap
-	mostHeld = 20_000      // changes
+	retryGap    = time.Second // after the last change, until the log is asked for the end of a gap
+	mostHeld    = 20_000      // changes
+	longestHeld = time.Minute // without the end of the gap
+	gapRecorded = time.Hour   // before its changes, at most
 )
 
 // hold takes a change of a gap until the gap has ended. It reports false for a change that is in its place.
 func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 	g := &w.held
-	if l.Stream.ID() == g.stream && l.Gap != g.id {
+	if len(g.changes) > 0 && l.Gap != g.id && (l.Gap != "" || l.Stream.ID() == g.stream) {
 		if err := w.release(ctx, true); err != nil {
 			return false, err
 		}
@@ -37,11 +41,11 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 		return false, nil
 	}
 	if l.Gap != g.id {
-		end, err := w.endOf(ctx, l.Gap, l.Logged)
+		end, _, err := w.endOf(ctx, l.Gap, l)
 		if err != nil {
 			return false, err
 		}
-		*g = heldGap{id: l.Gap, stream: l.Stream.ID(), complete: end != nil && end.Complete}
+		*g = heldGap{id: l.Gap, stream: l.Stream.ID(), complete: end != nil && end.Complete, began: time.Now()}
 		if g.complete {
 			return false, nil
 		}
@@ -49,18 +53,25 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 	if len(g.changes) == mostHeld {
 		return false, expired(errors.New("a gap has too many changes to be watched: list again"))
 	}
-	g.changes = append(g.changes, *l)
+	g.changes, g.hasAll = append(g.changes, *l), false
 	return true, nil
 }
 
-// release shows the changes of a gap, if the log has its end.
+// release shows the changes of a gap, if it has ended: something else follows, or the log had all of it a while ago.
 func (w *watcher) release(ctx context.Context, ended bool) error {
 	if len(w.held.changes) == 0 {
 		return nil
 	}
-	changes := w.held.changes
-	end, err := w.endOf(ctx, w.held.id, changes[0].Logged)
-	if err != nil || end == nil && !ended {
+	changes, before := w.held.changes, w.held.hasAll
+	end, hasAll, err := w.endOf(ctx, w.held.id, &changes[0])
+	switch w.held.hasAll = hasAll; {
+	case err != nil || ended:
+	case time.Since(w.held.began) > longestHeld && !hasAll:
+		err = expired(errors.New("a gap does not end: list again"))
+	case !hasAll || !before:
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	w.held = heldGap{}
@@ -72,7 +83,7 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 		if l := &changes[i]; i == len(changes)-1 && l.Op == change.Delete && end != nil {
 			w.version = end.To // a client that has got only a part of the deletions gets all again
 		}
-		if err := w.change(&changes[i]); err != nil {
+		if err := w.change(ctx, &changes[i]); err != nil {
 			return err
 		}
 	}
@@ -106,17 +117,22 @@ func place(l *sinks.Logged, next map[string]change.ResourceVersion) (at change.R
 
 var errFound = errors.New("found")
 
-// endOf is the record that ends a gap; nil: the log does not have it yet.
-func (w *watcher) endOf(ctx context.Context, id string, since time.Time) (end *change.Gap, err error) {
-	err = w.log.Controls(ctx, since, nil, func(c *change.Control) error {
+// endOf is the record that ends a gap; nil: the log does not have it yet. It comes before the gap's changes or after them. The log has all of
+// them once the stream is as far as the record says.
+func (w *watcher) endOf(ctx context.Context, id string, l *sinks.Logged) (end *change.Gap, hasAll bool, err error) {
+	err = w.log.Controls(ctx, l.Logged.Add(-gapRecorded), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
 		if c.Type == change.ControlGap && c.Gap.ID == id {
 			end = c.Gap
-			return errFound
+		}
+		for _, p := range c.Positions {
+			if hasAll = end != nil && p.Stream == l.Stream.ID() && p.ResourceVersion.Compare(end.To) >= 0; hasAll {
+				return errFound
+			}
 		}
 		return nil
 	})
 	if errors.Is(err, errFound) {
 		err = nil
 	}
-	return end, err
+	return end, hasAll, err
 }

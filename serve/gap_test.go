@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +66,7 @@ func TestAWatchPassesAGap(t *testing.T) {
 			t.Errorf("after event %d, %v, a client gets\n%v, and not\n%v", i, e, got, rest)
 		}
 	}
+	p.deletionsOfTheGap(t, from, all)
 	have := map[string]change.ResourceVersion{}
 	for _, o := range p.listed(t, from) {
 		if name, version, _ := strings.Cut(o, "@"); strings.HasPrefix(name, "default/") {
@@ -84,6 +87,38 @@ func TestAWatchPassesAGap(t *testing.T) {
 	slices.Sort(got)
 	if want := slices.DeleteFunc(p.listed(t, ""), func(o string) bool { return !strings.HasPrefix(o, "default/") }); !slices.Equal(got, want) {
 		t.Errorf("after all events a client has %v, and there is %v", got, want)
+	}
+}
+
+// deletionsOfTheGap: the last deletion that a list has found has the version of that list. A client of any earlier version gets them all, though
+// nothing that it watches may have happened in between, and a client of that version gets none.
+func (p *past) deletionsOfTheGap(t *testing.T, from change.ResourceVersion, all []watched) {
+	var gap *change.Gap
+	ok(t, p.reader().Controls(t.Context(), time.Time{}, nil, func(c *change.Control) error {
+		if c.Type == change.ControlGap && !c.Gap.Complete {
+			gap = c.Gap
+		}
+		return nil
+	}))
+	if gap == nil || from.Compare(gap.From) > 0 {
+		t.Fatalf("there was no gap after %s: %+v", from, gap)
+	}
+	var deleted []watched
+	for _, e := range all {
+		if e.kind == "DELETED" && e.version.Compare(gap.To) <= 0 {
+			deleted = append(deleted, e)
+		}
+	}
+	if len(deleted) == 0 || deleted[len(deleted)-1].version != gap.To {
+		t.Errorf("the deletions of the gap up to %s are %v", gap.To, deleted)
+	}
+	to, _ := strconv.ParseUint(string(gap.To), 10, 64)
+	for version, want := range map[change.ResourceVersion]bool{change.VersionOf(to - 1): true, gap.To: false} {
+		got := p.events(t, version)
+		isDeletion := func(e watched) bool { return e.kind == "DELETED" && e.name == "c" && e.version.Compare(gap.To) <= 0 }
+		if slices.ContainsFunc(got, isDeletion) != want {
+			t.Errorf("of the deletions up to %s a client of %s gets %v", gap.To, version, got)
+		}
 	}
 }
 

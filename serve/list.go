@@ -3,19 +3,22 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubecdc/change"
+	"kubecdc/internal/plain"
 	"kubecdc/query"
+	"kubecdc/sinks"
 )
 
 // token is where a page of a list begins.
@@ -45,16 +48,17 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, of *ser
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
 	}
-	o, err := v.state.Object(of.ID(), change.ObjectKey(q.namespace, q.name))
+	found, err := v.pages.Page(r.Context(), query.Within{Namespace: q.namespace, Name: q.name}, 1)
 	if err != nil {
-		return err
+		return unlessRetained(err)
 	}
-	if o == nil {
+	if warn(w, found.Missing); len(found.Objects) == 0 {
 		return apierrors.NewNotFound(schema.GroupResource{Group: of.Group, Resource: of.Plural}, q.name)
 	}
+	o := found.Objects[0]
 	switch q.form.as {
 	case "Table":
-		return s.table(w, q, of, v, []*query.Object{o}, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
+		return s.table(w, q, of, v, found.Objects, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
 	case "PartialObjectMetadata":
 		return reply(w, http.StatusOK, partial(of, o))
 	}
@@ -68,76 +72,81 @@ func (v *view) has(version change.ResourceVersion, match string) error {
 	switch {
 	case version == "" || version == "0":
 		return nil
-	case version.Compare(v.version) > 0:
-		return apierrors.NewTimeoutError("Too large resource version: "+string(version)+", current: "+string(v.version), 1)
+	case version.Compare(v.version) > 0 || match == string(metav1.ResourceVersionMatchExact) && version.Compare(v.upTo) > 0:
+		return apierrors.NewTimeoutError("Too large resource version: "+string(version)+", current: "+string(v.upTo), 1)
 	case match == string(metav1.ResourceVersionMatchExact) && version != v.version:
 		return apierrors.NewResourceExpired("the resourceVersion " + string(version) + " is not the one of this moment: " + string(v.version))
 	}
 	return nil
 }
 
-func listMeta(v *view, next string, remaining *int64) metav1.ListMeta {
-	return metav1.ListMeta{ResourceVersion: string(v.version), Continue: next, RemainingItemCount: remaining}
-}
-
 // page is a part of a list.
 type page struct {
-	objects   []*query.Object
-	next      string
-	remaining *int64 // not known with selectors
+	objects []*query.Object
+	next    string   // the continue token; empty: it is the last
+	missing []string // what it may lack
 }
 
+// objectsAtOnce is how many objects are read at a time.
+const objectsAtOnce = 1000
+
 // page finds the objects of a request. Without a limit it has all.
-func (v *view) page(q *request, of *served) (p page, err error) {
-	keys := v.keys
-	prefix := ""
-	if q.namespace != "" {
-		prefix = q.namespace + "/"
-		from, _ := slices.BinarySearch(keys, prefix)
-		keys = keys[from:]
-		to, _ := slices.BinarySearchFunc(keys, prefix, func(key, prefix string) int {
-			if strings.HasPrefix(key, prefix) {
-				return -1
-			}
-			return 1
-		})
-		keys = keys[:to]
+func (v *view) page(ctx context.Context, q *request, of *served) (p page, err error) {
+	matches, err := q.matcher(of)
+	if err != nil {
+		return p, err
 	}
+	part := query.Within{Namespace: q.namespace, Name: q.only()}
 	if q.from != "" {
 		t, err := parseToken(q.from)
 		if err != nil {
 			return p, err
 		}
-		after, found := slices.BinarySearch(keys, t.After)
-		if found {
-			after++
-		}
-		keys = keys[after:]
+		part.After = t.After
 	}
-	matches, err := q.matcher(of)
-	if err != nil {
-		return p, err
+	n := objectsAtOnce
+	if q.limit > 0 && q.limit < n && matches == nil {
+		n = q.limit + 1
 	}
-	last := ""
-	for i, key := range keys {
-		o, err := v.state.Object(of.ID(), key)
+	for last := ""; ; {
+		found, err := v.pages.Page(ctx, part, n)
 		if err != nil {
-			return p, err
+			return p, unlessRetained(err)
 		}
-		if matches != nil && !matches(o) {
-			continue
-		}
-		if q.limit > 0 && len(p.objects) == q.limit {
-			p.next = token{v.id, last}.String()
-			if matches == nil {
-				n := int64(len(keys) - i)
-				p.remaining = &n
+		for _, m := range found.Missing {
+			if !slices.Contains(p.missing, m) {
+				p.missing = append(p.missing, m)
 			}
+		}
+		for _, o := range found.Objects {
+			switch {
+			case matches != nil && !matches(o):
+				continue
+			case q.limit > 0 && len(p.objects) == q.limit:
+				p.next = token{v.id, last}.String()
+				return p, nil
+			}
+			p.objects, last = append(p.objects, o), change.ObjectKey(o.Namespace, o.Name)
+		}
+		if part.After = found.Next; part.After == "" {
 			return p, nil
 		}
-		p.objects, last = append(p.objects, o), key
 	}
-	return p, nil
+}
+
+// unlessKept is 410 for what the log has no more.
+func unlessRetained(err error) error {
+	if errors.Is(err, sinks.ErrNotRetained) {
+		return expired(err)
+	}
+	return err
+}
+
+// warn says what an answer may lack.
+func warn(w http.ResponseWriter, missing []string) {
+	for _, m := range missing {
+		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(m)))
+	}
 }
 
 // list answers the objects of a namespace, or of all.
@@ -145,11 +154,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *se
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
 	}
-	p, err := v.page(q, of)
+	p, err := v.page(r.Context(), q, of)
 	if err != nil {
 		return err
 	}
-	meta := listMeta(v, p.next, p.remaining)
+	warn(w, p.missing)
+	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
 	switch q.form.as {
 	case "Table":
 		return s.table(w, q, of, v, p.objects, meta)

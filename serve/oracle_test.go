@@ -314,6 +314,6 @@ func (p *past) define(crd string) {
 		Create(p.t.Context(), object, metav1.CreateOptions{}))
 	path := pathOf(customResource([]byte(crd)), "")
 	servers.Await(p.t, "the custom resource", func() (bool, error) {
-		return p.real(path, asObjects).code == 200 && (p.inPostgres() || p.ours(path, asObjects).code == 200), nil // a log in Postgres knows it by its objects
+		return p.real(path, asObjects).code == 200 && p.ours(path, asObjects).code == 200, nil
 	})
 }

@@ -8,8 +8,12 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
@@ -127,6 +131,19 @@ func (q *request) options(v url.Values) (err error) {
 	q.include = v.Get("includeObject")
 	on := func(name string) bool { is, _ := strconv.ParseBool(v.Get(name)); return is }
 	q.watch, q.bookmarks, q.initial = on("watch"), on("allowWatchBookmarks"), on("sendInitialEvents")
+	return q.validate(v.Has("sendInitialEvents"))
+}
+
+// validate returns the API server's error for options that do not fit together.
+func (q *request) validate(initial bool) error {
+	o := &internalversion.ListOptions{Watch: q.watch, AllowWatchBookmarks: q.bookmarks, ResourceVersion: string(q.resourceVersion),
+		ResourceVersionMatch: metav1.ResourceVersionMatch(q.match), Limit: int64(q.limit), Continue: q.from}
+	if initial {
+		o.SendInitialEvents = &q.initial
+	}
+	if wrong := validation.ValidateListOptions(o, true); len(wrong) > 0 && q.plural != "" && q.name == "" {
+		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", wrong)
+	}
 	return nil
 }
 

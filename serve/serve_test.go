@@ -75,8 +75,6 @@ func newPast(t *testing.T, more ...string) *past {
 	return p
 }
 
-func (p *past) inPostgres() bool { return slices.Contains(p.settings, "KUBECDC_SINK=postgres") }
-
 // reader reads the log of the exporter's settings.
 func (p *past) reader() sinks.ReadCloser {
 	for _, setting := range p.settings {
@@ -134,7 +132,7 @@ func TestALogIsServed(t *testing.T) {
 	p := newPast(t)
 	p.populate()
 	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors,
-		"rights": (*past).rights} {
+		"rights": (*past).rights, "semantics": (*past).semantics} {
 		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
 			break
 		}

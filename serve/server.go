@@ -10,7 +10,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -86,9 +85,6 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, of 
 	v, err := s.views.at(r.Context(), q, of.ID())
 	if err != nil {
 		return err
-	}
-	for _, missing := range v.missing {
-		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(missing)))
 	}
 	switch {
 	case q.watch:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -18,30 +17,22 @@ import (
 	"kubecdc/sinks"
 )
 
-// view is the objects of one resource at a moment: in one namespace or in all, of one name or of all.
+// view is one resource at a moment: in one namespace or in all. Objects are read when they are asked for.
 type view struct {
 	id      string // of the moment and the objects
 	cut     *sinks.Cut
-	state   *query.State
-	keys    []string // in etcd's order: bytewise by namespace/name
+	pages   *query.Pages
 	version change.ResourceVersion
+	upTo    change.ResourceVersion // of what the log has
 	at      time.Time
-	missing []string
 	custom  func() (map[string]*served, error) // the resources of a view of CRDs
 }
 
-func emptyView() *view {
-	v := &view{}
-	v.custom = sync.OnceValues(v.customResources)
-	return v
-}
-
-// views keeps the last views, which many requests share: pages of a list, and the catalog.
+// views holds the last views, which many requests share: pages of a list, and the catalog.
 type views struct {
 	log    sinks.Reader
 	mu     sync.Mutex
 	recent []*pending // the last one used is last
-	held   int        // objects
 }
 
 // pending is a view that is read once, whoever waits for it.
@@ -60,14 +51,17 @@ const lacking = 2 * time.Second
 func (p *pending) stale() bool {
 	select {
 	case <-p.done:
-		return p.view != nil && len(p.view.missing) > 0 && time.Since(p.read) > lacking
+		return p.view != nil && len(p.view.pages.Missing) > 0 && time.Since(p.read) > lacking
 	default:
 		return false
 	}
 }
 
-// mostObjects bounds the objects of views that are kept, besides the last one.
-const mostObjects = 200_000
+// What bounds the views that are held, besides the last one: their number, and the objects of logs that do not find objects in order.
+const (
+	mostViews   = 200
+	mostObjects = 200_000
+)
 
 // at returns the view of a request. It is the same for all requests of a moment, and for those of the end of the log until that moves.
 func (v *views) at(ctx context.Context, q *request, resource string) (*view, error) {
@@ -77,7 +71,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 	}
 	of := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
 	rest := " " + q.namespace + "/" + resource
-	if name := q.only(); name != "" {
+	if name := q.only(); name != "" && !target.Happened.IsZero() { // what a time stands for is found by the changes of the object alone
 		of.Names, rest = []string{resource + "/" + name}, rest+"/"+name
 	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
@@ -157,70 +151,72 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 		v.drop(p)
 		return nil, p.err
 	}
-	v.forget(len(p.view.keys))
+	v.forget()
 	return p.view, nil
 }
 
 // drop forgets one view. Its caller holds the lock.
 func (v *views) drop(p *pending) {
 	v.recent = slices.DeleteFunc(v.recent, func(other *pending) bool { return other == p })
-	if p.view != nil {
-		v.held -= len(p.view.keys)
-	}
 }
 
 // forget drops the views that were not used for longest.
-func (v *views) forget(more int) {
-	v.held += more
-	v.recent = slices.DeleteFunc(v.recent, func(p *pending) bool {
+func (v *views) forget() {
+	views, objects := 0, 0
+	for i, p := range slices.Backward(v.recent) {
 		select {
 		case <-p.done:
-			if p.view == nil || v.held <= mostObjects || p == v.recent[len(v.recent)-1] {
-				return false
-			}
-			v.held -= len(p.view.keys)
-			return true
 		default:
-			return false
+			continue
 		}
-	})
+		if p.view != nil {
+			views, objects = views+1, objects+p.view.pages.Held()
+		}
+		if views > 1 && (views > mostViews || objects > mostObjects) {
+			v.recent = slices.Delete(v.recent, i, i+1)
+		}
+	}
 }
 
 func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, of sinks.Objects) (*view, error) {
-	states, err := query.ReadStates(ctx, log, query.Question{Objects: of}, target)
-	if errors.Is(err, sinks.ErrNotRetained) {
-		return nil, expired(err)
-	}
+	pages, err := query.OpenPages(ctx, log, query.Question{Objects: of}, target)
 	if err != nil {
-		return nil, err
+		return nil, unlessRetained(err)
 	}
-	v := emptyView()
-	v.id, v.state, v.missing = id, states[0], states[0].Missing
-	v.keys = v.state.Keys()
-	unlisted := len(v.state.Coverage) > 0
-	for _, c := range v.state.Coverage {
+	v := &view{id: id, pages: pages}
+	v.custom = sync.OnceValues(v.customResources)
+	unlisted := len(pages.Coverage) > 0
+	for _, c := range pages.Coverage {
 		if unlisted = unlisted && c.At == ""; c.At == "" {
 			continue
 		}
 		if v.version == "" || c.At.Compare(v.version) < 0 {
 			v.version = c.At // up to there all streams are known
 		}
+		if c.UpTo.Compare(v.upTo) > 0 {
+			v.upTo = c.UpTo
+		}
 		if c.Known.After(v.at) {
 			v.at = c.Known
 		}
 	}
-	if unlisted && len(v.keys) == 0 {
-		return nil, expired(fmt.Errorf("%s", v.missing[0]))
-	}
 	if !target.Happened.IsZero() {
 		v.at = target.Happened
+	}
+	if !unlisted {
+		return v, nil
+	}
+	if some, err := pages.Page(ctx, query.Within{}, 1); err != nil {
+		return nil, unlessRetained(err)
+	} else if len(some.Objects) == 0 {
+		return nil, expired(errors.New(pages.Missing[0]))
 	}
 	return v, nil
 }
 
 // since is the version from which on the log has every change of all streams.
 func (v *view) since() (since change.ResourceVersion, known bool) {
-	for _, c := range v.state.Coverage {
+	for _, c := range v.pages.Coverage {
 		if c.Since == "" {
 			return "", false
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
@@ -42,10 +41,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, of *s
 	if err != nil {
 		return err
 	}
-	switch {
-	case q.initial && q.match != string(metav1.ResourceVersionMatchNotOlderThan):
-		return apierrors.NewBadRequest("sendInitialEvents: resourceVersionMatch must be NotOlderThan")
-	case q.pinned:
+	if q.pinned {
 		if err := v.has(q.resourceVersion, ""); err != nil {
 			return err
 		}
@@ -65,12 +61,14 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, of *s
 }
 
 func (w *watcher) run(ctx context.Context) error {
-	from := w.q.resourceVersion
+	from, listed := w.q.resourceVersion, false
 	if w.q.initial || from == "" || from == "0" {
-		if err := w.initial(); err != nil {
+		if err := w.initial(ctx); err != nil {
 			return err
 		}
-		from = w.view.version
+		from, listed = w.view.version, true
+	} else {
+		warn(w.w, w.view.pages.Missing)
 	}
 	if err := w.flush(); err != nil {
 		return err
@@ -78,17 +76,18 @@ func (w *watcher) run(ctx context.Context) error {
 	if w.q.pinned {
 		return w.rest(ctx)
 	}
-	return w.follow(ctx, from)
+	return w.follow(ctx, from, listed)
 }
 
 // initial writes the objects that there are. The bookmark that ends them has an annotation (KEP-3157).
-func (w *watcher) initial() error {
+func (w *watcher) initial(ctx context.Context) error {
 	all := *w.q
 	all.limit, all.from = 0, ""
-	p, err := w.view.page(&all, w.of)
+	p, err := w.view.page(ctx, &all, w.of)
 	if err != nil {
 		return err
 	}
+	warn(w.w, p.missing)
 	for _, o := range p.objects {
 		if err := w.event("ADDED", o); err != nil {
 			return err
@@ -118,9 +117,9 @@ func (w *watcher) rest(ctx context.Context) error {
 }
 
 // follow writes the changes after a version, those of the past first.
-func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error {
+func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, listed bool) error {
 	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
-	if from.Compare(w.view.version) >= 0 && w.view.cut != nil {
+	if listed && w.view.cut != nil {
 		q.After = w.view.cut // which has all up to its version
 	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
 		return expired(errors.New("it has every change since resourceVersion " + string(since)))
@@ -160,7 +159,7 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error
 		case l := <-changes:
 			var held bool
 			if held, err = w.hold(ctx, &l); err == nil && !held {
-				err = w.change(&l)
+				err = w.change(ctx, &l)
 			}
 		}
 		if err != nil {
@@ -170,13 +169,13 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion) error
 }
 
 // change writes a change, as it looks with the selectors.
-func (w *watcher) change(l *sinks.Logged) error {
+func (w *watcher) change(ctx context.Context, l *sinks.Logged) error {
 	version := l.ResourceVersion
 	switch {
 	case l.Op == change.Read:
 		return nil
 	case l.Op == change.Delete && l.Inferred: // at an unknown version: the object's last one is its own
-		if replaced, err := w.replaced(l); replaced || err != nil {
+		if replaced, err := w.replaced(ctx, l); replaced || err != nil {
 			return err
 		}
 	case version.Compare(w.from) <= 0:
@@ -200,9 +199,13 @@ func (w *watcher) change(l *sinks.Logged) error {
 }
 
 // replaced reports whether the client may have another object of that name already.
-func (w *watcher) replaced(l *sinks.Logged) (bool, error) {
-	o, err := w.view.state.Object(w.of.ID(), l.Change.Key())
-	return o != nil && o.UID != l.UID && o.ResourceVersion.Compare(w.from) <= 0, err
+func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
+	found, err := w.view.pages.Page(ctx, query.Within{Namespace: l.Namespace, Name: l.Name}, 1)
+	if err != nil || len(found.Objects) == 0 {
+		return false, err
+	}
+	o := found.Objects[0]
+	return o.UID != l.UID && o.ResourceVersion.Compare(w.from) <= 0, nil
 }
 
 // withVersion is the last state of an object, with the version of its end.

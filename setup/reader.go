@@ -44,8 +44,8 @@ func mustHave(ctx context.Context, r sinks.Reader, settings *config.Config, clus
 	err = r.Changes(ctx, sinks.Query{NoBodies: true}, func(*sinks.Logged) error { return found })
 	switch {
 	case err == nil:
-		return fmt.Errorf("the log (%s) has nothing of cluster %q: set KUBECDC_CLUSTER and the settings of the sink as "+
-			"exporter run has them", SinkAddress(settings), cluster)
+		return fmt.Errorf("the log (%s) %w %q: set KUBECDC_CLUSTER and the settings of the sink as "+
+			"exporter run has them", SinkAddress(settings), sinks.ErrNoCluster, cluster)
 	case errors.Is(err, found):
 		return nil
 	}

@@ -14,6 +14,9 @@ import (
 // ErrNotRetained says that the log does not go back as far as was requested.
 var ErrNotRetained = errors.New("the log does not go back that far")
 
+// ErrNoCluster says that the log has nothing of the requested cluster.
+var ErrNoCluster = errors.New("has nothing of cluster")
+
 // Reader reads a log back, for questions about the past, replays and verification. It reads batches of all owners, writes
 // nothing, fences nobody and needs no checkpoint. It is safe for concurrent use.
 type Reader interface {
@@ -80,6 +83,9 @@ type Query struct {
 	Resources []string // ids; empty: all
 	Namespace string   // empty: all
 	Name      string   // empty: all. With Namespace it selects one object, and a sink reads only where that object's changes are
+	// Keys selects objects of one resource by their keys. They are visited one after the other, in the order of their keys. nil
+	// selects all, in any order. A log that would have to sort them returns errors.ErrUnsupported at once.
+	Keys *Keys
 	// After and To limit changes to those after one cut, up to another. nil means the start of the log, and its end at the time
 	// of the call. ErrNotRetained is returned if retention has removed changes after the first cut, or removes some before they
 	// are read.
@@ -108,6 +114,12 @@ const (
 	// Table is the present state of each object in the log, with After as the only image.
 	Table
 )
+
+// Keys is a span of the keys of objects (change.ObjectKey). Their order is bytewise, as in etcd.
+type Keys struct {
+	After string // empty: from the first key
+	UpTo  string // empty: to the last key
+}
 
 // Selects reports whether a change has the namespace and the name, and is wanted.
 func (q *Query) Selects(l *Logged) bool {

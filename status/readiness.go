@@ -97,6 +97,9 @@ func (r *Report) addSlots(s *live.Snapshot) {
 			}
 		case v.Held && v.StreamsKnown && v.Fill.Spool != (live.Spool{}):
 			p.Text, p.Since, p.Blocks = spooling(&v.Fill.Spool, s.Time), v.Fill.Spool.Since, v.Fill.Spool.Full
+			if v.Fill.Spool.Why != "" {
+				p.Component, p.Text = dependency.Sink, p.Component+": "+p.Text
+			}
 		case v.Held && v.StreamsKnown:
 			continue
 		case v.Held:
@@ -116,14 +119,18 @@ func (r *Report) addSlots(s *live.Snapshot) {
 
 // spooling returns the content of a slot's spool in words.
 func spooling(s *live.Spool, now time.Time) string {
-	text := "the sink does not answer: "
-	if s.Forwarding {
+	text := "the sink does not take batches: "
+	if s.Why == "" {
 		text = "the sink takes what it missed: "
 	}
 	if s.Full {
 		text += "nothing is read, since the spool is full; "
 	}
-	return fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/s.MaxBytes)
+	text = fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/s.MaxBytes)
+	if s.Why != "" {
+		text += ": " + s.Why
+	}
+	return text
 }
 
 // isSpooling reports whether the process can go on without the sink: each held slot has a spool with room.

@@ -25,5 +25,15 @@ const (
 	RestoreReported = "restore-reported" // a stream has found and reported a restore of etcd, and no other stream has reacted
 )
 
+// Steps of a spool.
+const (
+	Spooling   = "spooling"   // a batch is about to go into a spool, whose file is there
+	Spooled    = "spooled"    // it is in the spool
+	Forwarding = "forwarding" // the sink is about to get a batch of a spool
+	Forwarded  = "forwarded"  // the sink has committed it
+	Emptied    = "emptied"    // the sink and the checkpoint have all batches of a spool, which is about to be removed
+	Removed    = "removed"    // it is removed
+)
+
 // All lists the steps of every exporter. The chaos test kills the process at each of them.
 var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}

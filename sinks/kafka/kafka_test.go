@@ -73,7 +73,7 @@ func TestContract(t *testing.T) {
 
 // place returns where the configuration writes.
 func place(cfg kafka.Config) sinktest.Place {
-	return sinktest.Place{
+	return sinktest.Place{ByTopic: true,
 		Connect: func(t *testing.T) sinks.Sink { return newSink(t, cfg) },
 		Another: func(t *testing.T, cluster, uid string) sinks.Sink {
 			other := cfg

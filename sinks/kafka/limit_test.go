@@ -3,9 +3,11 @@ package kafka_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
@@ -63,6 +65,45 @@ func TestTooLargeGoesToTheDeadLetterTopic(t *testing.T) {
 			wantBodies(t, recovered, b, records)
 		})
 	}
+}
+
+// A batch that is not written is as it was, also if it has stubs by then: it may be written later.
+func TestABatchThatIsNotWrittenIsAsItWas(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	ctx, cancel := context.WithCancel(t.Context())
+	stubs := 0
+	cfg.Logger = slog.New(onWarning{slog.DiscardHandler, func() {
+		if stubs++; stubs == 2 {
+			cancel()
+		}
+	}})
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	created, updated := huge("big", 20, 3<<20), huge("big", 21, 3<<20)
+	updated.Op, updated.Before = change.Update, created.After
+	b := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created, updated}}
+	want := slices.Clone(b.Changes)
+	if _, err := log.Write(ctx, b); err == nil || stubs < 2 {
+		t.Fatalf("written, with %d stubs: %v", stubs, err)
+	}
+	for i := range want {
+		if got := &b.Changes[i]; !bytes.Equal(got.Before, want[i].Before) || !bytes.Equal(got.After, want[i].After) {
+			t.Errorf("change %d has another body", i)
+		}
+	}
+}
+
+// onWarning calls a function with each warning.
+type onWarning struct {
+	slog.Handler
+	do func()
+}
+
+func (onWarning) Enabled(context.Context, slog.Level) bool { return true }
+func (h onWarning) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		h.do()
+	}
+	return nil
 }
 
 // wantRetractable checks that each record's before-image is the state in the log. A consumer that adds and retracts rows, like

@@ -66,7 +66,11 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		return nil, fmt.Errorf("write batch %d of slot %d: the slot must be opened again: %w", b.Seq, l.slot, l.broken)
 	}
 	offsets, err := l.write(ctx, b)
+	if err != nil && len(l.stubs) > 0 {
+		l.restore()
+	}
 	l.batch = nil // so that an idle log holds no batch in memory
+	clear(l.stubs)
 	if p, ok := l.encoder.(encoding.Preparer); ok {
 		p.Done()
 	}
@@ -132,7 +136,6 @@ func (l *slotLog) begin(b *change.Batch) {
 	l.batch, l.active = b, l.active[:0]
 	l.keys, l.keyEnd = l.keys[:0], l.keyEnd[:0]
 	l.refused = nil
-	clear(l.stubs)
 	l.shared = recordbatch.Headers{Bytes: l.shared.Bytes[:0]}
 	recordbatch.AddHeader(&l.shared, change.HeaderSlot, strconv.Itoa(l.slot))
 	recordbatch.AddHeader(&l.shared, change.HeaderEpoch, strconv.FormatInt(l.epoch, 10))

@@ -13,8 +13,9 @@ import (
 
 // stub says what is left out of a refused record.
 type stub struct {
-	letter change.DeadLetter
-	omits  int // 1: the object after the change, 2: both images
+	letter        change.DeadLetter
+	omits         int    // 1: the object after the change, 2: both images
+	before, after []byte // as they were
 }
 
 // TooLarge writes the complete record to the dead-letter topic, in parts, and replaces the object after the change by a stub. The
@@ -26,7 +27,7 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 	c, topic := &l.batch.Changes[index], p.Topic.Name
 	s := l.stubs[index]
 	if s == nil {
-		s = &stub{letter: change.DeadLetter{ID: c.ID(), Error: cause.Error()}}
+		s = &stub{letter: change.DeadLetter{ID: c.ID(), Error: cause.Error()}, before: c.Before, after: c.After}
 		if err := l.writeDeadLetter(ctx, topic, index, s.letter); err != nil {
 			return l.refusedLetter(topic, fmt.Errorf("write dead letter %s: %w", s.letter.ID, err))
 		}
@@ -73,6 +74,23 @@ func (l *slotLog) omitAfter(index int32) error {
 		}
 	}
 	return nil
+}
+
+// restore takes the stubs out of a batch that was not written.
+func (l *slotLog) restore() {
+	made := map[*byte][]byte{} // what each stub is in the place of
+	for index, s := range l.stubs {
+		c := &l.batch.Changes[index]
+		if len(c.After) > 0 {
+			made[&c.After[0]] = s.after
+		}
+		c.Before, c.After = s.before, s.after
+	}
+	for i := range l.batch.Changes {
+		if c := &l.batch.Changes[i]; len(c.Before) > 0 && made[&c.Before[0]] != nil {
+			c.Before = made[&c.Before[0]]
+		}
+	}
 }
 
 // writeDeadLetter writes a record as Debezium's JSON to the dead-letter topic, whatever the encoding of its own topic.

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"kubecdc/change"
@@ -30,8 +29,8 @@ func (l *slotLog) startMaintenance() {
 	go l.maintain(ctx)
 }
 
-var errStale = errors.New("the log's last batch is not the one before: it has this batch already, or has lost that one, as after a " +
-	"failover to a standby that was behind; the next session finds out which")
+var errStale = fmt.Errorf("%w: the log's last batch is not the one before: it has this batch already, or has lost that one, as after a "+
+	"failover to a standby that was behind; the next session finds out which", sinks.ErrInvalidWriter)
 
 // Write sends the full batch in one statement and one round trip: see write_batch in the migrations. It returns no offsets, since
 // the tables have none.

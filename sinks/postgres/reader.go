@@ -41,8 +41,8 @@ func (r *Reader) Close() error {
 // resourceID is the id that sinks has for a row's resource.
 const resourceID = `c.resource || case when c.api_group = '' then '' else '.' || c.api_group end`
 
-// Resources goes from one resource to the next in the index of the changes. It finds resources whose changes were removed in the
-// table counts.
+// Resources goes from one resource to the next in the index of the changes. It finds streams without changes by the record of their
+// beginning, by their position if that record was dropped, or in the table counts.
 func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	const query = `with recursive c as (
 			(select resource from kubecdc_log.changes where cluster = $1 order by resource limit 1)
@@ -52,7 +52,10 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 		select distinct r.resource || case when g.api_group = '' then '' else '.' || g.api_group end as id
 		from c r cross join lateral (select distinct api_group from kubecdc_log.changes
 			where cluster = $1 and resource = r.resource) g where r.resource is not null
-		union select split_part(split_part(stream, '?', 1), '@', 1) from kubecdc_log.counts where cluster = $1 order by id`
+		union select split_part(split_part(stream, '?', 1), '@', 1) from (
+			select stream from kubecdc_log.control where cluster = $1 and type = '` + string(change.ControlSnapshotBegin) + `'
+			union select stream from kubecdc_log.positions where cluster = $1
+			union select stream from kubecdc_log.counts where cluster = $1) as s order by id`
 	var id string
 	err = r.db.Each(ctx, "list the resources of the log", query, []any{r.cluster}, []any{&id}, func() error {
 		ids = append(ids, id)
@@ -155,6 +158,8 @@ const followEvery = 200 * time.Millisecond
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := r.scan(q, visit)
 	switch {
+	case q.Keys != nil:
+		return errors.ErrUnsupported
 	case q.Each == sinks.Table:
 		return s.objects(ctx, "")
 	case q.Each == sinks.Last && q.To == nil:

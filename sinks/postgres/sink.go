@@ -24,7 +24,7 @@ var migrations embed.FS
 const schema = "kubecdc_log"
 
 // Kind is the sink's. The checkpoint must not forget what it acknowledged: partitions may be dropped after that.
-var Kind = sinks.Kind{Name: "postgres", RebuildsCheckpoint: true, Copies: []sinks.Each{sinks.Table, sinks.Last}}
+var Kind = sinks.Kind{Name: "postgres", RebuildsCheckpoint: true, Spools: true, Copies: []sinks.Each{sinks.Table, sinks.Last}}
 
 // maxConns lets several slots write at the same time.
 const maxConns = 8
@@ -82,8 +82,7 @@ func (s *Sink) Identity(ctx context.Context) (string, error) {
 
 func (s *Sink) Probe(ctx context.Context) error { return s.db.Fail("reach the log", s.db.Ping(ctx)) }
 
-// Ping finds nothing wrong: Open has connected.
-func (s *Sink) Ping(context.Context) error { return nil }
+func (s *Sink) Ping(ctx context.Context) error { return s.Probe(ctx) }
 
 // Check finds nothing wrong: Open has made the tables.
 func (s *Sink) Check(context.Context, []change.Resource) (r sinks.Report, err error) { return r, nil }

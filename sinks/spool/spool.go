@@ -3,6 +3,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,7 @@ type Spool struct {
 	Log         string // the identity of the log that it goes on from
 	First, Last uint64 // batches, as of when it was opened
 	Since       time.Time
+	LeftOut     []change.StreamID // streams of which nothing is forwarded
 	base        []change.Position // positions of the slot's streams before First
 
 	folder *Folder
@@ -84,8 +86,12 @@ func (f *Folder) Create(ctx context.Context, slot int, log string, base []change
 	s.Log, s.Since = log, time.Now()
 	positions, err := json.Marshal(base)
 	if err == nil {
-		const make = `create table spool_of (log text not null, positions text not null) strict; insert into spool_of values (?, ?)`
+		const make = `create table spool_of (log text not null, positions text not null, left_out text not null) strict;
+			insert into spool_of values (?, ?, '[]')`
 		_, err = s.file.DB().ExecContext(ctx, make, log, string(positions))
+	}
+	if err == nil {
+		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
 	}
 	if err != nil {
 		s.Close()
@@ -121,7 +127,20 @@ func unusable(err error) error {
 	return err
 }
 
+// roomBytes are reserved on the disk, since a file can't be opened without some room.
+const roomBytes = 256 << 10
+
+func (f *Folder) room(slot int) string { return f.file(slot) + ".room" }
+
 func (f *Folder) open(ctx context.Context, slot int) (*Spool, error) {
+	s, err := f.openFile(ctx, slot)
+	if sqlitefile.IsFull(err) && os.Remove(f.room(slot)) == nil { // forwarding the spool makes more
+		return f.openFile(ctx, slot)
+	}
+	return s, err
+}
+
+func (f *Folder) openFile(ctx context.Context, slot int) (*Spool, error) {
 	s := &Spool{folder: f, slot: slot}
 	var err error
 	if s.file, err = sqlitefile.Own(ctx, f.file(slot)); err != nil {
@@ -155,9 +174,9 @@ func (s *Spool) read(ctx context.Context) error {
 	if err := db.QueryRowContext(ctx, `select seq from log_slots`).Scan(&s.Last); err != nil {
 		return s.file.Fail("find the last batch of the spool", err)
 	}
-	var positions string
-	if err = db.QueryRowContext(ctx, `select log, positions from spool_of`).Scan(&s.Log, &positions); err == nil {
-		err = json.Unmarshal([]byte(positions), &s.base)
+	var positions, leftOut []byte
+	if err = db.QueryRowContext(ctx, `select log, positions, left_out from spool_of`).Scan(&s.Log, &positions, &leftOut); err == nil {
+		err = errors.Join(json.Unmarshal(positions, &s.base), json.Unmarshal(leftOut, &s.LeftOut))
 	}
 	return s.file.Fail("find out what the spool goes on from", err)
 }
@@ -167,25 +186,47 @@ func (s *Spool) Writer(ctx context.Context, epoch int64, after uint64) (*sinks.O
 	return s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
 }
 
-// Forward visits the batches after one, as sqlite.Memory does.
+// LeaveOut leaves out what the spool has of the streams that the sink refuses. That lasts as long as the spool: what follows of such a stream
+// must not be written to a log that lacks what was before.
+func (s *Spool) LeaveOut(ctx context.Context, refused func(change.StreamID) bool) error {
+	streams, err := s.Memory.Streams(ctx)
+	streams = slices.DeleteFunc(streams, func(id change.StreamID) bool { return !refused(id) || slices.Contains(s.LeftOut, id) })
+	if err != nil || len(streams) == 0 {
+		return err
+	}
+	all := append(streams, s.LeftOut...)
+	text, err := json.Marshal(all)
+	if err == nil {
+		_, err = s.file.DB().ExecContext(ctx, `update spool_of set left_out = ?`, string(text))
+	}
+	if err == nil {
+		s.LeftOut = all
+	}
+	return s.file.Fail("leave streams out of the spool", err)
+}
+
+func (s *Spool) leavesOut(id change.StreamID) bool { return slices.Contains(s.LeftOut, id) }
+
+// Forward visits the batches after one, as sqlite.Memory does, without the streams that are left out.
 func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Batch) error) error {
-	return unusable(s.Memory.Forward(ctx, s.slot, after, visit))
+	return unusable(s.Memory.Forward(ctx, s.slot, after, func(b *change.Batch) error {
+		b.Changes = slices.DeleteFunc(b.Changes, func(c change.Change) bool { return s.leavesOut(c.Stream.ID()) })
+		b.Controls = slices.DeleteFunc(b.Controls, func(c change.Control) bool { return s.leavesOut(c.Stream) })
+		b.Malformed = slices.DeleteFunc(b.Malformed, func(m change.Malformed) bool { return s.leavesOut(m.Stream) })
+		b.Positions = slices.DeleteFunc(b.Positions, func(p change.Position) bool { return s.leavesOut(p.Stream) })
+		return visit(b)
+	}))
 }
 
-// Moved are the positions that its batches up to one have moved to.
-func (s *Spool) Moved(ctx context.Context, seq uint64) ([]change.Position, error) {
-	return s.Memory.PositionsAt(ctx, s.slot, seq)
-}
-
-// PositionsAt are the positions of all streams of the slot after a batch: its own, or the one before its first.
+// PositionsAt are the positions of the slot's streams after a batch, its own or the one before its first, without those that are left out.
 func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
-	moved, err := s.Moved(ctx, seq)
+	all, err := s.Memory.PositionsAt(ctx, s.slot, seq)
 	for _, p := range s.base {
-		if !slices.ContainsFunc(moved, func(m change.Position) bool { return m.Stream == p.Stream }) {
-			moved = append(moved, p)
+		if !slices.ContainsFunc(all, func(m change.Position) bool { return m.Stream == p.Stream }) {
+			all = append(all, p)
 		}
 	}
-	return moved, err
+	return slices.DeleteFunc(all, func(p change.Position) bool { return s.leavesOut(p.Stream) }), err
 }
 
 // Bytes is the size of the file.
@@ -210,7 +251,7 @@ func (s *Spool) Close() {
 // Remove removes the file, of which the sink has all batches.
 func (s *Spool) Remove() (err error) {
 	s.Close()
-	for _, end := range []string{"-wal", "-shm", "", ".lock"} {
+	for _, end := range []string{"-wal", "-shm", "", ".lock", ".room"} {
 		if e := os.Remove(s.file.Path() + end); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -220,5 +261,6 @@ func (s *Spool) Remove() (err error) {
 
 // PutAside renames the file of a slot, which nobody has open, and returns its new name.
 func (f *Folder) PutAside(slot int) (aside string, err error) {
+	_ = os.Remove(f.room(slot))
 	return sqlitefile.PutAside(f.file(slot), "refused")
 }

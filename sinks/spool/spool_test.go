@@ -100,6 +100,32 @@ func TestBatchesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
+// A stream that is left out stays out, also in a process that has opened the file anew: the batches come without it.
+func TestAStreamIsLeftOut(t *testing.T) {
+	f, all := folder(t.TempDir()), batches(4)
+	all[2].Positions = append(all[2].Positions, change.Position{Stream: "nodes", ResourceVersion: "8", Time: all[2].Positions[0].Time})
+	filled(t, f, all)
+	s, err := f.Open(t.Context(), 3)
+	must(t, err)
+	must(t, s.LeaveOut(t.Context(), func(id change.StreamID) bool { return id == pods.ID() }))
+	s.Close()
+	s, err = f.Open(t.Context(), 3)
+	must(t, err)
+	defer s.Close()
+	next := uint64(41)
+	must(t, s.Forward(t.Context(), 40, func(b *change.Batch) error {
+		if b.Seq != next || len(b.Changes)+len(b.Malformed)+len(b.Controls) > 0 || len(b.Positions) > 1 || b.Seq == 43 && len(b.Positions) != 1 {
+			t.Errorf("batch %d has %+v", next, b)
+		}
+		next++
+		return nil
+	}))
+	positions, err := s.PositionsAt(t.Context(), 44)
+	if must(t, err); next != 45 || len(positions) != 1 || positions[0].ResourceVersion != "8" {
+		t.Errorf("up to batch %d, the positions are %v", next-1, positions)
+	}
+}
+
 func same(t *testing.T, got, want *change.Batch) {
 	t.Helper()
 	for i := range got.Changes {

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -97,6 +98,46 @@ func BenchmarkHistory(b *testing.B) {
 	}
 }
 
+// BenchmarkLives writes b.N Pods of which a thousand live at a time (-benchtime=1000000x), and reads the first 500 at the end and in the middle,
+// among all that are dead.
+func BenchmarkLives(b *testing.B) {
+	const living = 1000
+	path := filepath.Join(b.TempDir(), "log")
+	w := &benchWriter{b: b, last: make([][]byte, b.N), next: change.Batch{Epoch: 1}}
+	var file *sqlitefile.File
+	w.log, file = benchLog(b, path)
+	began := processor(b)
+	for i := range b.N {
+		w.add((i*7919)%b.N, change.Create) // b.N is no multiple of that
+		if i >= living {
+			w.add(((i-living)*7919)%b.N, change.Delete)
+		}
+	}
+	w.flush()
+	b.ReportMetric(float64((processor(b)-began).Nanoseconds())/float64(2*b.N), "cpu-ns/change")
+	b.ReportMetric(float64(size(b, path))/float64(2*b.N), "bytes/change")
+	r, err := sqlite.NewReader(b.Context(), file, sinktest.Name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for what, seq := range map[string]uint64{"end-ms": w.next.Seq, "middle-ms": w.next.Seq / 2} {
+		q := sinks.Query{Resources: []string{"pods"}, Each: sinks.Last, Keys: &sinks.Keys{}, To: &sinks.Cut{Batches: map[int]uint64{0: seq}}}
+		n, began := 0, processor(b)
+		err := r.Changes(b.Context(), q, func(*sinks.Logged) error {
+			if n++; n == 500 {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)
+	}
+}
+
+var errEnough = errors.New("enough")
+
 // BenchmarkCompleteness asks up to when the history of an object is complete, with the log as it is written and without its
 // spans. The log has b.N batches (-benchtime=10000000x) of one change each, ten a second, of 60 streams in turn.
 func BenchmarkCompleteness(b *testing.B) {
@@ -153,7 +194,9 @@ type benchWriter struct {
 func (w *benchWriter) add(name int, op change.Op) {
 	w.version++
 	before := w.last[name]
-	w.last[name] = podOf(name, w.version)
+	if w.last[name] = podOf(name, w.version); op == change.Delete {
+		w.last[name] = nil
+	}
 	w.next.Changes = append(w.next.Changes, change.Change{Stream: pods, Op: op, Namespace: "default", Name: fmt.Sprint("web-", name), Before: before,
 		UID: fmt.Sprintf("0b1f4a52-6f0e-4dd8-9f0b-%012d", name), ResourceVersion: change.VersionOf(uint64(w.version)), Time: happened(w.version), After: w.last[name]})
 	if len(w.next.Changes) == 500 {

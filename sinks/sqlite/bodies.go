@@ -69,9 +69,9 @@ func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string,
 	r := l.reader
 	fail := func(err error) error { return r.fail("read bodies of stream "+string(id), err) }
 	var wanted struct {
-		Stream   int64       `json:"stream"`
-		Resource int64       `json:"resource"`
-		Keys     [][2]string `json:"keys"`
+		Stream   int64    `json:"stream"`
+		Resource int64    `json:"resource"`
+		Keys     []string `json:"keys"`
 	}
 	err := each(ctx, r.db, `select s.id, s.resource from`+ofCluster+`where s.stream = ?2`, []any{r.cluster, string(id)}, func(rows *sql.Rows) error {
 		return rows.Scan(&wanted.Stream, &wanted.Resource)
@@ -80,11 +80,10 @@ func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string,
 		return fail(err)
 	}
 	for _, key := range keys {
-		namespace, name := change.SplitKey(key)
-		wanted.Keys = append(wanted.Keys, [2]string{namespace, name})
+		wanted.Keys = append(wanted.Keys, storedKey(key))
 	}
 	text, _ := json.Marshal(&wanted) // numbers and texts only: can't fail
-	return fail(r.lastChanges(ctx, ofKeys, string(text), true, 1<<62, func(_ *record, l *sinks.Logged) error {
+	return fail(r.live(ctx, ofKeys, string(text), true, func(l *sinks.Logged) error {
 		if l.After == nil {
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 // Forward visits a slot's batches after a number in their order, up to the end of the log, with everything that was written. A
 // batch is valid until visit returns. visit may call the log.
 func (m *Memory) Forward(ctx context.Context, slot int, after uint64, visit func(*change.Batch) error) error {
-	f := forward{reader: m.reader, names: streamNames{db: m.reader.db}, made: newBodies(m.reader.file.DB()), kinds: map[kind]*change.Stream{}}
+	f := forward{reader: m.reader, maker: newMaker(m.reader.db), kinds: map[kind]*change.Stream{}}
 	f.slot.number = slot
 	var err error
 	if f.slot.id, err = m.slot(ctx, slot); err != nil || f.slot.id == 0 {
@@ -47,8 +47,7 @@ type forward struct {
 		id     int64
 		number int
 	}
-	names streamNames
-	made  *bodies
+	maker
 	kinds map[kind]*change.Stream
 }
 
@@ -78,7 +77,7 @@ func (f *forward) batch(ctx context.Context, b *batch, records []*change.Control
 	if err != nil || b.changes == 0 {
 		return all, err
 	}
-	s := &scan{reader: f.reader, slots: map[int64]int{f.slot.id: f.slot.number}, names: f.names, made: f.made}
+	s := &scan{reader: f.reader, slots: map[int64]int{f.slot.id: f.slot.number}, maker: f.maker}
 	s.visit = func(l *sinks.Logged) error {
 		l.Stream = f.withKind(&l.Change)
 		all.Changes = append(all.Changes, l.Change)
@@ -118,10 +117,10 @@ func (f *forward) withKind(c *change.Change) *change.Stream {
 func (m *Memory) Touched(ctx context.Context, stream change.StreamID, keys []string, visit func(key string)) error {
 	const all = `select distinct o.namespace, o.name from log_streams s join log_objects o on o.stream = s.id where s.stream = ?`
 	const some = `select distinct o.namespace, o.name from log_streams s cross join json_each(?2) k cross join log_objects o
-		on o.resource = s.resource and o.namespace = k.value ->> 0 and o.name = k.value ->> 1 where s.stream = ?1 and o.stream = s.id`
+		on o.resource = s.resource and o.key = k.value where s.stream = ?1 and o.stream = s.id`
 	query, args := all, []any{string(stream)}
 	if keys != nil {
-		query, args = some, append(args, list(pairsOf(keys)))
+		query, args = some, append(args, list(storedKeys(keys)))
 	}
 	err := each(ctx, m.reader.db, query, args, func(rows *sql.Rows) error {
 		var namespace, name string
@@ -132,10 +131,10 @@ func (m *Memory) Touched(ctx context.Context, stream change.StreamID, keys []str
 	return m.reader.fail("read which objects of "+string(stream)+" have changed", err)
 }
 
-func pairsOf(keys []string) [][2]string {
-	pairs := make([][2]string, len(keys))
+func storedKeys(keys []string) []string {
+	all := make([]string, len(keys))
 	for i, key := range keys {
-		pairs[i][0], pairs[i][1] = change.SplitKey(key)
+		all[i] = storedKey(key)
 	}
-	return pairs
+	return all
 }

@@ -2,60 +2,42 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
 
-// These select the objects whose last change is read. The parameter is one stream, some keys, or a list of streams. living and
-// ofKeys select what lives now. lived selects what lived at a number, with its batch. known also selects what was deleted by then
-// without an observed event.
-var (
-	living = selection{`o.gone is null and o.stream = ?2`, noBatch, false}
-	ofKeys = selection{`o.id in (select x.id from json_each(?2 -> 'keys') k cross join log_objects x on x.resource = ?2 ->> 'resource' and
-		x.namespace = k.value ->> 0 and x.name = k.value ->> 1 and x.gone is null and x.stream = ?2 ->> 'stream')`, noBatch, false}
-	lived = selection{ofStreams + `(o.gone is null or o.gone > ?3)`, itsBatch, false}
-	known = selection{ofStreams + `(o.gone is null or o.gone > ?3 or
-		(select op & 256 or gap is not null from log_changes where id = o.gone))`, itsBatch, true}
+// These select the objects of a stream that live now, or those of them with some keys. The parameter is the stream, or the keys.
+const (
+	living = `o.gone is null and o.stream = ?3`
+	ofKeys = `o.id in (select x.id from json_each(?3 -> 'keys') k cross join log_objects x on x.resource = ?3 ->> 'resource' and
+		x.key = k.value and x.gone is null and x.stream = ?3 ->> 'stream')`
 )
 
-const ofStreams = `o.stream in (select value from json_each(?2)) and o.id <= ?3 and `
+// lastOf selects the last change of an object o, up to a number.
+const lastOf = ` c.id = (select id from log_changes where object = o.id and id <= ?2 order by id desc limit 1) `
 
-type selection struct {
-	objects, batch string
-	deletions      bool
-}
-
-// lastChanges visits the last change of each of some objects, up to a number. Deletions are visited only if they are selected.
-func (r *Reader) lastChanges(
-	ctx context.Context, which selection, arg any, bodies bool, to int64, visit func(*record, *sinks.Logged) error,
-) error {
-	query := columns(imagesIf(bodies, lastImage), which.batch) + byObject + `where o.id > ?1 and ` + which.objects + ` and c.id =
-		(select id from log_changes where object = o.id and id <= ?3 order by id desc limit 1) order by o.id`
-	names, made := streamNames{db: r.db}, newBodies(r.db)
+// live visits the last change of each of some objects that live.
+func (r *Reader) live(ctx context.Context, which string, arg any, bodies bool, visit func(*sinks.Logged) error) error {
+	query := columns(imagesIf(bodies, lastImage), noBatch) + byObject + `where o.id > ?1 and ` + which + ` and` + lastOf + `order by o.id`
+	m := newMaker(r.db)
 	for after, more := int64(0), true; more; {
 		var records []record
 		var err error
-		if records, more, err = page(ctx, r.db, query, after, arg, to); err != nil {
+		if records, more, err = page(ctx, r.db, query, after, int64(1)<<62, arg); err != nil {
 			return err
 		}
 		for i := range records {
-			record := &records[i]
-			observed := record.op&opInferred == 0 && !record.gap.Valid
-			if after = record.object; change.Op(record.op) == change.Delete && (observed || !which.deletions) {
+			after = records[i].object
+			if change.Op(records[i].op) == change.Delete {
 				continue
 			}
-			var l sinks.Logged
-			record.into(&l.Change)
-			if l.Stream, err = names.stream(ctx, record.stream); err != nil {
-				return err
+			l, err := m.alone(ctx, &records[i], bodies)
+			if err == nil {
+				err = visit(&l)
 			}
-			if bodies {
-				if l.After, err = made.after(ctx, record); err != nil {
-					return err
-				}
-			}
-			if err := visit(record, &l); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -63,12 +45,29 @@ func (r *Reader) lastChanges(
 	return nil
 }
 
+// maker makes changes of records.
+type maker struct {
+	names streamNames
+	made  *bodies
+}
+
+func newMaker(db queries) maker { return maker{streamNames{db: db}, newBodies(db)} }
+
+// alone makes the change of a record that was read with its whole body.
+func (m *maker) alone(ctx context.Context, r *record, bodies bool) (l sinks.Logged, err error) {
+	r.into(&l.Change)
+	if l.Stream, err = m.names.stream(ctx, r.stream); err == nil && bodies {
+		l.After, err = m.made.after(ctx, r)
+	}
+	return l, err
+}
+
 // table visits what lives now.
 func (s *scan) table(ctx context.Context) error {
 	streams, err := s.reader.streamsOf(ctx, s.Resources)
 	for _, id := range streams {
 		if err == nil {
-			err = s.reader.lastChanges(ctx, living, id, !s.NoBodies, 1<<62, func(_ *record, l *sinks.Logged) error { return s.selected(l) })
+			err = s.reader.live(ctx, living, id, !s.NoBodies, s.selected)
 		}
 	}
 	return err
@@ -83,7 +82,8 @@ func (s *scan) last(ctx context.Context, after int64) error {
 	if len(s.slots) != 1 {
 		return s.all(ctx, after)
 	}
-	return s.states(ctx, known, max(end, after), after)
+	at := max(end, after)
+	return s.inSpans(ctx, livedOrFound, at, func(ids []int64) error { return s.states(ctx, ids, at, after) })
 }
 
 // unchanged visits the objects as they were where the history begins.
@@ -91,27 +91,46 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	if after == 0 {
 		return nil
 	}
-	return s.states(ctx, lived, after, after)
+	return s.inSpans(ctx, livedAt, after, func(ids []int64) error { return s.states(ctx, ids, after, after) })
 }
 
-// states visits the state at a number. Some of the changes up to after are gone, so an object that changed last by then is
-// visited as read, without a cause.
-func (s *scan) states(ctx context.Context, which selection, number, after int64) error {
-	streams, err := s.reader.streamsOf(ctx, s.Resources)
-	if err != nil {
-		return err
-	}
-	return s.reader.lastChanges(ctx, which, list(streams), !s.NoBodies, number, func(record *record, l *sinks.Logged) error {
-		switch {
-		case record.id > after:
-			s.placed(record, l)
-		case l.Op == change.Delete:
-			return nil
-		default:
-			l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
+// states visits the state of some objects at a number. Some of the changes up to after are gone, so an object that changed last by
+// then is visited as read, without a cause.
+func (s *scan) states(ctx context.Context, ids []int64, at, after int64) error {
+	query := columns(imagesIf(!s.NoBodies, lastImage), itsBatch) + `from json_each(?1) j cross join log_objects o on o.id = j.value
+		cross join log_changes c on c.object = o.id ` + joinBatch + `where` + lastOf + `order by j.key`
+	for len(ids) > 0 {
+		records, more, err := page(ctx, s.reader.db, query, list(ids), at)
+		for i := range records {
+			if err := s.state(ctx, &records[i], after); err != nil {
+				return err
+			}
 		}
-		return s.selected(l)
-	})
+		if err != nil || !more {
+			return err
+		}
+		ids = ids[1+slices.Index(ids, records[len(records)-1].object):]
+	}
+	return nil
+}
+
+// state visits an object as a record has it. It leaves out deletions that were observed as events.
+func (s *scan) state(ctx context.Context, r *record, after int64) error {
+	if change.Op(r.op) == change.Delete && r.op&opInferred == 0 && !r.gap.Valid {
+		return nil
+	}
+	l, err := s.alone(ctx, r, !s.NoBodies)
+	switch {
+	case err != nil:
+		return err
+	case r.id > after:
+		s.placed(r, &l)
+	case l.Op == change.Delete:
+		return nil
+	default:
+		l.Op, l.Logged, l.Inferred, l.Gap = change.Read, l.Time, false, ""
+	}
+	return s.selected(&l)
 }
 
 // selected visits a change if the query selects it.

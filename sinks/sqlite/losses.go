@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -25,6 +26,33 @@ func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed
 		return nil
 	})
 	return sinks.Removed{Objects: lost}, r.fail("count the objects of the log", err)
+}
+
+// counted is what was removed, as a count at a time has shown.
+type counted struct {
+	at      time.Time
+	removed sinks.Removed
+}
+
+// countAgain is how long a count stands: a million objects take a tenth of a second.
+const countAgain = 30 * time.Second
+
+// recentlyRemoved returns what removed does, or did a short time ago.
+func (r *Reader) recentlyRemoved(ctx context.Context, resources []string) (sinks.Removed, error) {
+	of := list(resources)
+	r.mu.Lock()
+	known, found := r.counted[of]
+	r.mu.Unlock()
+	if found && time.Since(known.at) < countAgain {
+		return known.removed, nil
+	}
+	removed, err := r.removed(ctx, resources)
+	if err == nil {
+		r.mu.Lock()
+		r.counted[of] = counted{time.Now(), removed}
+		r.mu.Unlock()
+	}
+	return removed, err
 }
 
 // prove finds losses when a batch has proofs.

@@ -73,6 +73,12 @@ func (m *Memory) positions(ctx context.Context, query string, args ...any) (all 
 	return all, err
 }
 
+// Streams are all that the log has something of.
+func (m *Memory) Streams(ctx context.Context) ([]change.StreamID, error) {
+	all, err := column[change.StreamID](ctx, m.reader.db, `select s.stream from`+ofCluster, m.reader.cluster)
+	return all, m.reader.fail("read which streams it has", err)
+}
+
 // knownAtOnce is how many objects are held at a time, about 150 bytes each.
 const knownAtOnce = 5000
 

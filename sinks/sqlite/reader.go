@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"kubecdc/internal/sqlitefile"
@@ -16,6 +17,8 @@ type Reader struct {
 	file    *sqlitefile.File
 	db      *prepared
 	cluster string
+	mu      sync.Mutex
+	counted map[string]counted // by the resources
 }
 
 var _ sinks.ReadCloser = (*Reader)(nil)
@@ -29,7 +32,7 @@ func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Rea
 }
 
 func newReader(file *sqlitefile.File, cluster string) *Reader {
-	return &Reader{file, &prepared{db: file.DB(), texts: map[string]*sql.Stmt{}}, cluster}
+	return &Reader{file: file, db: &prepared{db: file.DB(), texts: map[string]*sql.Stmt{}}, cluster: cluster, counted: map[string]counted{}}
 }
 
 // Close closes the file.
@@ -160,7 +163,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	if len(resources) == 0 {
 		resources = nil
 	}
-	removed, err := r.removed(ctx, resources)
+	removed, err := r.recentlyRemoved(ctx, resources)
 	return removed.Retained(known, resources, timeOf(since)), err
 }
 

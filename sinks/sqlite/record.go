@@ -64,6 +64,8 @@ func (r *record) scan(rows *sql.Rows) error {
 		&r.resource, &r.namespace, &r.name, &r.uid, &r.slot, &r.epoch, &r.written, &r.batch)
 }
 
+func (r *record) key() string { return r.namespace + "/" + r.name }
+
 // pageBytes is about how much one page may have, so that no statement is open for long, or while a caller works.
 const (
 	pageBytes   = 2 << 20

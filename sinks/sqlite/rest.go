@@ -14,39 +14,35 @@ func (s *scan) rest(ctx context.Context, after int64) error {
 	if _, err := s.round(ctx); err != nil {
 		return err
 	}
-	resources, err := column[int64](ctx, s.reader.db, `select r.id `+selected, s.reader.cluster, list(s.Resources))
-	if err != nil {
-		return err
-	}
-	for _, id := range resources {
-		if err := s.restOf(ctx, id, start); err != nil {
-			return err
+	spans, err := s.spans(ctx)
+	for _, of := range spans {
+		if err == nil {
+			err = s.restOf(ctx, of, start)
 		}
 	}
-	return nil
+	return err
 }
 
-// restOf reads a resource's changes name by name.
-func (s *scan) restOf(ctx context.Context, resource, start int64) error {
-	query := columns(noImages, itsBatch) + byObject + `where o.resource = ? and (o.name, o.namespace) > (?, ?) and
-		c.id = (select id from log_changes where object = o.id and id > ? order by id limit 1) order by o.name, o.namespace`
-	name, namespace := "", "" // the last name that was read
+// restOf reads a span's changes name by name.
+func (s *scan) restOf(ctx context.Context, of keySpan, at int64) error {
+	query := columns(noImages, itsBatch) + byObject + `where o.resource = ?1 and o.key >= ?2 and o.key <= ?3 and (o.gone is null or o.gone > ?4) and
+		c.id = (select id from log_changes where object = o.id and id > ?4 order by id limit 1) order by o.key`
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.db, query, resource, name, namespace, start); err != nil {
+		if all, more, err = page(ctx, s.reader.db, query, of.resource, of.low, of.high, at); err != nil {
 			return err
 		}
 		for i, n := 0, 0; i < len(all); i += n {
-			name, namespace = all[i].name, all[i].namespace
-			if n = slices.IndexFunc(all[i:], func(r record) bool { return r.name != name || r.namespace != namespace }); n < 0 {
+			key := all[i].key()
+			if n = slices.IndexFunc(all[i:], func(r record) bool { return r.key() != key }); n < 0 {
 				n = len(all) - i
 			}
 			if more && i > 0 && i+n == len(all) { // the next page may have more objects of this name
-				name, namespace = all[i-1].name, all[i-1].namespace
 				break
 			}
-			if err := s.restOfName(ctx, all[i:i+n], start); err != nil {
+			of.low = key + "\x00"
+			if err := s.restOfName(ctx, all[i:i+n], at); err != nil {
 				return err
 			}
 		}

@@ -19,25 +19,27 @@ type scan struct {
 	reader *Reader
 	visit  func(*sinks.Logged) error
 	slots  map[int64]int // the numbers of the cluster's slots
-	names  streamNames
-	made   *bodies
-	read   int64
-	from   int64 // the changes after this id are still to be read
+	maker
+	read int64
+	from int64 // the changes after this id are still to be read
 }
 
 // Changes implements sinks.Reader.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	var failed error // the error of visit
-	s := &scan{reader: r, Query: q, names: streamNames{db: r.db}, made: newBodies(r.file.DB())}
+	s := &scan{reader: r, Query: q, maker: newMaker(r.db)}
 	s.visit = func(l *sinks.Logged) error {
 		failed = visit(l)
 		return failed
 	}
 	err := s.answer(ctx)
-	if failed != nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return err
 	}
-	return r.fail("read the changes of the log", cmp.Or(s.verifyRetained(ctx), err))
+	if lost := s.verifyRetained(ctx); lost != nil || failed == nil {
+		err = r.fail("read the changes of the log", cmp.Or(lost, err))
+	}
+	return err
 }
 
 func (s *scan) answer(ctx context.Context) error {
@@ -68,24 +70,27 @@ func (s *scan) verifyRetained(ctx context.Context) error {
 	return err
 }
 
-// all first visits the state where the history begins, if that is asked for. A query for one object reads its changes only. Any
-// other reads the changes of all in their order.
+// all first visits the state where the history begins, if that is asked for. A query for one name, or in the order of keys, reads the
+// changes of each object. Any other reads the changes of all in their order.
 func (s *scan) all(ctx context.Context, after int64) (err error) {
-	from := after
+	at := after
+	if s.After != nil {
+		if at, err = s.start(ctx, after); err != nil {
+			return err
+		}
+	}
+	if (s.Name != "" || s.Keys != nil) && !s.Follow {
+		return s.byObject(ctx, at, after)
+	}
 	if s.After == nil {
 		err = s.unchanged(ctx, after)
-	} else {
-		from, err = s.start(ctx, after)
 	}
 	for err == nil {
 		var end int64
 		if end, err = s.round(ctx); err != nil {
 			return err
 		}
-		if s.Name != "" && !s.Follow {
-			return s.object(ctx, from, end)
-		}
-		if from, err = s.changes(ctx, from, end); err != nil || !s.Follow {
+		if at, err = s.changes(ctx, at, end); err != nil || !s.Follow {
 			return err
 		}
 		err = wait.For(ctx, followEvery)
@@ -148,17 +153,25 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 	return s.from, nil
 }
 
-// object reads, by their index, the changes of one object, and of others that had its name.
-func (s *scan) object(ctx context.Context, from, end int64) error {
-	const query = `select o.id ` + selected + `join log_objects o on o.resource = r.id
-		where (?3 = '' or o.namespace = ?3) and o.name = ?4 order by o.id`
-	objects, err := column[int64](ctx, s.reader.db, query, s.reader.cluster, list(s.Resources), s.Namespace, s.Name)
-	for _, id := range objects {
-		if err == nil {
-			_, err = s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, from, end, id)
-		}
+// byObject reads the changes of each object, after its state where the history begins.
+func (s *scan) byObject(ctx context.Context, at, after int64) error {
+	end, err := s.round(ctx)
+	if err != nil || len(s.slots) == 0 {
+		return err
 	}
-	return err
+	return s.inSpans(ctx, livesAfter, at, func(ids []int64) error {
+		for i, id := range ids {
+			if s.After == nil && after > 0 {
+				if err := s.states(ctx, ids[i:i+1], after, after); err != nil {
+					return err
+				}
+			}
+			if _, err := s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // changes reads all changes after one id, up to another.

@@ -26,8 +26,7 @@ var takeovers = []string{
 			cast((select version from log_changes where object = o.id order by id desc limit 1) as text) as logged
 		from ` + checkpointed + ` cross join inventory i on i.stream = t.id
 		join log_clusters c on c.cluster = ?1 join log_resources r on r.cluster = c.id join log_streams s on s.resource = r.id and s.stream = t.name
-		join log_objects o on o.resource = r.id and o.name = substr(i.key, instr(i.key, '/') + 1)
-			and o.namespace = substr(i.key, 1, max(0, instr(i.key, '/') - 1)) and o.uid = i.uid and o.gone is null)
+		join log_objects o on o.resource = r.id and o.key = case instr(i.key, '/') when 0 then '/' || i.key else i.key end and o.uid = i.uid and o.gone is null)
 	update log_objects set unwritten = noted.version from noted where noted.id = log_objects.id
 		and (length(noted.version), noted.version) > (length(noted.logged), noted.logged)`,
 	// A stream without a position was forgotten.

@@ -28,7 +28,7 @@ const (
 
 var texts = [statements]string{
 	findObject: `select o.id, o.stream, o.gone, o.unwritten is not null, c.id, c.back, c.body, w.body from log_objects o left ` + lastBody +
-		`where o.resource = ? and o.namespace = ? and o.name = ? and o.uid = ?`,
+		`where o.resource = ? and o.key = ? || '/' || ? and o.uid = ?`,
 	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
 		on conflict do nothing`,
 	moveObject:   `update log_objects set stream = ?, gone = ?, unwritten = null where id = ?`,

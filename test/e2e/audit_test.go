@@ -212,6 +212,54 @@ func auditKeptOnce(t *testing.T, w *auditWorld, replicas bool) {
 	}
 }
 
+// While the sink is away, the webhook answers with an error, and changes go into the spool. Events in a file wait for the sink.
+func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	lane := w.Kafka.Lane(t)
+	folder := t.TempDir()
+	token, file := filepath.Join(folder, "token"), filepath.Join(folder, "events")
+	must(t, os.WriteFile(token, []byte(auditToken), 0o600))
+	writer := w.Writer(t, []Kind{ConfigMaps})
+	e := StartExporter(t, "the exporter", apart(t, w.With("KUBECDC_RESOURCES", ConfigMaps.ID(), "KUBECDC_KAFKA_BROKERS", lane.Address,
+		"KUBECDC_AUDIT_TOKEN_FILE", token, "KUBECDC_AUDIT_FILES", file)))
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, writer.kinds)
+	event := func(id string) string {
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"` + id + `","stage":"ResponseComplete","verb":"create",` +
+			`"requestReceivedTimestamp":"` + now + `","stageTimestamp":"` + now + `","user":{"username":"alice"},"responseStatus":{"code":201},` +
+			`"objectRef":{"resource":"configmaps","namespace":"default","name":"` + id + `","apiVersion":"v1"}}`
+	}
+	send := func(id string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+e.Listen+"/audit", strings.NewReader(`{"items":[`+event(id)+`]}`))
+		must(t, err)
+		r.Header.Set("Authorization", "Bearer "+auditToken)
+		answer, err := http.DefaultClient.Do(r)
+		must(t, err)
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	Await(t, "an event to be taken", func() (bool, error) { return send("before") == http.StatusOK, nil })
+	lane.Cut()
+	writer.Run(20)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	if code := send("during"); code != http.StatusServiceUnavailable {
+		t.Errorf("while the sink is away, the answer is %d", code)
+	}
+	must(t, os.WriteFile(file, []byte(event("in-a-file")+"\n"), 0o600))
+	must(t, lane.Restore())
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, writer.kinds), w.Prefix, writer.kinds).Demand(t, 0)
+	Await(t, "the event of the file to be in the topic", func() (bool, error) {
+		found := false
+		_, err := kafkatopics.Reading{Brokers: w.Kafka.Brokers, Wanted: kafkatopics.These(w.Prefix + ".audit")}.Read(t.Context(), func(r *kgo.Record) error {
+			found = found || strings.Contains(string(r.Value), "in-a-file")
+			return nil
+		})
+		return found, err
+	})
+}
+
 // The endpoint takes nothing from who lacks the token: not a byte of a body is read.
 func TestTheAuditEndpointNeedsItsToken(t *testing.T) {
 	t.Parallel()

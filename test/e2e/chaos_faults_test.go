@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,6 +191,8 @@ var faults = map[string]func(*Chaos){
 	"a topic is deleted and made again":    (*Chaos).remakeTopic,
 	"the log loses its end":                (*Chaos).loseEnd,
 
+	"the sink away beyond etcd's history": (*Chaos).outlastHistory,
+
 	"kill -9 the sink's Postgres":       func(c *Chaos) { kill(c.t, c.world.Postgres) },
 	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", beyond) },
 	"a failover to a standby behind":    (*Chaos).failOver,
@@ -220,7 +223,7 @@ const (
 )
 
 // long are the faults that outlast every timeout, and those that lead elsewhere. A run of more faults begins with one of each.
-var long = []string{"Kafka away beyond its timeouts", "the sink away beyond its timeouts", "the log loses its end",
+var long = []string{"the sink away beyond etcd's history", "Kafka away beyond its timeouts", "the sink away beyond its timeouts", "the log loses its end",
 	"a failover to a standby behind", "the checkpoint away beyond leases",
 	"an exporter paused beyond timeouts", "all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster",
 	"an API server lacks a resource"}
@@ -235,6 +238,7 @@ var weights = []struct {
 	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
 	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
 	{"an API server lacks a resource", 3}, {"a topic is deleted and made again", 2}, {"the log loses its end", 4},
+	{"the sink away beyond etcd's history", 2},
 	{"kill -9 the sink's Postgres", 3}, {"the sink away beyond its timeouts", 1}, {"a failover to a standby behind", 6},
 }
 
@@ -292,6 +296,30 @@ func (c *Chaos) suspend() {
 	e.Signal(syscall.SIGSTOP)
 	c.wait(800 + c.random.IntN(2000))
 	e.Signal(syscall.SIGCONT)
+}
+
+// outlastHistory cuts the sink off until a spool has what etcd then forgets. A slot that is just being opened has no spool.
+func (c *Chaos) outlastHistory() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p := cmp.Or(c.proxies["kafka"], c.proxies["sink"])
+	p.Cut()
+	forgotten, err := c.world.Kube.Revision(context.Background())
+	must(c.t, err)
+	want := versions(forgotten)
+	err = servers.Until(ctx, "a replica to have read what etcd is to forget", func() (bool, error) {
+		for _, r := range c.replicas {
+			if read, err := r.exporter().hasRead(want); read || err != nil {
+				return read, err
+			}
+		}
+		return false, nil
+	})
+	if err == nil {
+		must(c.t, c.world.Kube.Compact(context.Background(), forgotten))
+		c.Faults["  the sink away, and etcd compacted"]++
+	}
+	must(c.t, p.Restore())
 }
 
 // outlast cuts a server off, or makes it silent, for a while.

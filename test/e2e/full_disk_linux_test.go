@@ -44,6 +44,41 @@ func TestSlowAFullDiskUnderTheEmbeddedLog(t *testing.T) {
 	e.stop(t)
 }
 
+// The disk of the spool is full: nothing is read until there is room or the sink is back, and nothing is lost.
+func TestSlowAFullDiskUnderTheSpool(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	folder, kinds := t.TempDir(), []Kind{ConfigMaps, Roles}
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skipf("this user can't mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(folder, unix.MNT_DETACH)) })
+	w := NewWorld(t)
+	lane := w.Kafka.Lane(t)
+	writer := w.Writer(t, kinds)
+	writer.Fill(30)
+	e := StartExporter(t, "the exporter", w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SPOOL_DIR", folder, "KUBECDC_KAFKA_BROKERS", lane.Address))
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, kinds)
+	lane.Cut()
+	stop := writer.Start(50)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	e.awaitMetric(t, "kubecdc_spool_batches", "", 3)
+	filler := fill(t, folder)
+	e.awaitWrong(t, "sink: slot 0: ", "nothing is read, since the spool is full")
+	must(t, os.Remove(filler))
+	stop()
+	e.awaitSpooled(t, writer.Marks(kinds))
+	e.AwaitReady(t)
+	stop = writer.Start(50)
+	fill(t, folder)
+	e.awaitWrong(t, "sink: slot 0: ", "nothing is read, since the spool is full")
+	stop()
+	must(t, lane.Restore())
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+	e.awaitLogged(t, "the sink has all that was in the spool")
+}
+
 // fill fills the disk, and returns the file to remove.
 func fill(t *testing.T, folder string) (path string) {
 	t.Helper()

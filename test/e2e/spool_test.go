@@ -5,24 +5,44 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
 	"kubecdc/status"
+	"kubecdc/test/servers"
 )
 
-// The broker is away while etcd is compacted: the exporter reads on, and writes everything once the broker is back.
+// The sink is away while etcd is compacted: the exporter reads on, and writes everything once the sink is back.
 func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
-	t.Parallel()
-	w := NewWorld(t)
+	t.Run("Kafka, and the exporter is killed", func(t *testing.T) {
+		t.Parallel()
+		w := NewWorld(t)
+		lane := w.Kafka.Lane(t)
+		env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
+		outlasted(t, w, lane, env, func(e *Exporter) *Exporter {
+			e.Kill()
+			return StartExporter(t, "the next", env)
+		})
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
+		w := NewPostgresWorld(t, servers.PostgresOptions{})
+		w.separateCheckpoint(t)
+		proxies, env := w.Proxied(t)
+		outlasted(t, w, proxies["sink"], apart(t, env), func(e *Exporter) *Exporter { return e })
+	})
+}
+
+func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]string, next func(*Exporter) *Exporter) {
 	InstallWidgets(t, w.Kube.Config)
-	lane := w.Kafka.Lane(t)
-	env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	e := StartExporter(t, "the exporter", env)
 	e.AwaitReady(t)
 	writer.Run(100)
 	w.AwaitComplete(t, writer, Kinds)
-	lane.Cut()
+	sink.Cut()
 	writer.Run(100)
 	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
 	for range 3 {
@@ -30,14 +50,13 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 		e.awaitSpooled(t, writer.Marks(Kinds))
 		must(t, w.Kube.Compact(context.Background(), 0))
 	}
-	e.awaitWrong(t, "slot 0: the sink does not answer: spooling, ", "0% full")
+	e.awaitWrong(t, "sink: slot 0: the sink does not take batches: spooling, ", "0% full: ")
 	e.AwaitReady(t)
-	e.Kill()
-	e = StartExporter(t, "the next", env)
+	e = next(e)
 	writer.Run(100)
 	e.awaitSpooled(t, writer.Marks(Kinds))
 	must(t, w.Kube.Compact(context.Background(), 0))
-	must(t, lane.Restore())
+	must(t, sink.Restore())
 	writer.Run(100)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	e.awaitLogged(t, "the sink has all that was in the spool")
@@ -46,30 +65,102 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 // awaitSpooled waits until the exporter has read up to these versions, and made it durable.
 func (e *Exporter) awaitSpooled(t testing.TB, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
-	Await(t, e.name+" to have read all", func() (bool, error) {
-		text, err := e.get("/status.json")
-		if err != nil {
-			return false, nil
+	Await(t, e.name+" to have read all", func() (bool, error) { return e.hasRead(want) })
+}
+
+// hasRead reports whether all up to these versions is durable: in the log, or in a spool.
+func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (bool, error) {
+	text, err := e.get("/status.json")
+	if err != nil {
+		return false, nil
+	}
+	var report status.Status
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		return false, err
+	}
+	read := 0
+	for _, s := range report.Streams {
+		id := change.NewStream(change.ResourceOf(change.StreamID(s.Resource)), s.Namespace, "", "").ID()
+		if s.Position.Compare(want[id]) >= 0 && want[id] != "" {
+			read++
 		}
-		var report status.Status
-		if err := json.Unmarshal([]byte(text), &report); err != nil {
-			return false, err
-		}
-		read := 0
-		for _, s := range report.Streams {
-			id := change.NewStream(change.ResourceOf(change.StreamID(s.Resource)), s.Namespace, "", "").ID()
-			if s.Position.Compare(want[id]) >= 0 && want[id] != "" {
-				read++
-			}
-		}
-		return read == len(want), nil
-	})
+	}
+	return read == len(want), nil
 }
 
 // apart gives an exporter a spool of its own, as on a machine of its own.
 func apart(t testing.TB, env map[string]string) map[string]string {
 	t.Helper()
 	return with(env, "KUBECDC_SPOOL_DIR", t.TempDir())
+}
+
+// The sink is away in turn, and the process is killed at each step: while it spools, while it forwards, and when it writes to the sink again.
+// Each time another one goes on. In the end the log is as if nothing had been.
+func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	w := NewWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	lane := w.Kafka.Lane(t)
+	env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
+	writer := w.Writer(t, Kinds)
+	writer.Fill(20)
+	begin := func(points string) {
+		e := StartExporter(t, "is killed at "+points, with(env, "KUBECDC_FAILPOINT", points))
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, Kinds)
+		lane.Cut()
+		stop := writer.Start(20)
+		e.Wait(t)
+		stop()
+	}
+	begin(failpoint.Spooling + ":1") // The next one has no spool yet, and waits for the sink.
+	must(t, lane.Restore())
+	for _, points := range []string{failpoint.Spooled + ":1", failpoint.Spooling + ":3", failpoint.Spooling + ":3," + failpoint.DataProduced + ":1",
+		failpoint.Spooled + ":3"} {
+		begin(points)
+		stop := writer.Start(20)
+		e := StartExporter(t, "spools after "+points, env)
+		e.AwaitReady(t)
+		e.awaitMetric(t, "kubecdc_spool_batches", "", 10)
+		stop()
+		e.awaitSpooled(t, writer.Marks(Kinds))
+		must(t, w.Kube.Compact(context.Background(), 0))
+		stop = writer.Start(20)
+		e.Kill()
+		for _, step := range []string{failpoint.Spooling, failpoint.Spooled} {
+			killedAt(t, env, step+":1")
+		}
+		must(t, lane.Restore())
+		for _, step := range []string{failpoint.Forwarding, failpoint.Forwarded, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Committed,
+			failpoint.Emptied, failpoint.Removed} {
+			killedAt(t, env, step+":1")
+		}
+		stop()
+	}
+	e := StartExporter(t, "the last", env)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	e.AwaitReady(t)
+}
+
+// The sink answers, and takes longer for a batch than one that is away: it gets all of the spool while changes are read.
+func TestSlowTheSinkIsTooSlow(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	kinds := []Kind{ConfigMaps}
+	w := NewWorld(t)
+	lane := w.Kafka.Lane(t)
+	e := StartExporter(t, "the exporter", apart(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address,
+		"KUBECDC_KAFKA_COMPRESSION", "none")))
+	writer := w.Writer(t, kinds)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, kinds)
+	lane.Slow(150_000) // a batch of 4 MiB takes half a minute
+	flood(t, w.Kube.Config, 400, 10_000)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	e.awaitSpooled(t, writer.Marks(kinds))
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+	e.awaitLogged(t, "the sink has all that was in the spool")
 }
 
 // A spool that is full stops the reading, and says so. Once the sink is back, all that it missed is there.
@@ -85,11 +176,55 @@ func TestASpoolIsFull(t *testing.T) {
 	w.AwaitComplete(t, writer, kinds)
 	lane.Cut()
 	flood(t, w.Kube.Config, 200, 10_000)
-	e.awaitWrong(t, "slot 0: the sink does not answer: nothing is read, since the spool is full")
+	e.awaitWrong(t, "sink: slot 0: the sink does not take batches: nothing is read, since the spool is full")
 	if e.Ready() {
 		t.Error("it is ready, and reads nothing")
 	}
 	must(t, lane.Restore())
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 	e.AwaitReady(t)
+}
+
+// The sink refuses one of the resources in a spool: it gets all others, and the refused one goes on from the checkpoint once its records are
+// accepted, also if another process has forwarded the rest.
+func TestSlowARefusedResourceIsLeftOutOfTheSpool(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	w, ctx, well, all := NewRuledWorld(t), context.Background(), []Kind{Deployments, Roles}, []Kind{Deployments, Roles, ConfigMaps}
+	w.grant(t, kadm.OpRead)
+	env := apart(t, w.With("KUBECDC_RESOURCES", Resources(all)))
+	refused := servers.KafkaRule{Topic: w.Prefix + "." + ConfigMaps.ID(), Deny: true, Operations: []kadm.ACLOperation{kadm.OpWrite}}
+	writer := w.Writer(t, all)
+	writer.Run(40)
+	e := StartExporter(t, "the exporter", env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, all)
+	must(t, w.Kafka.Rule(ctx, refused))
+	w.Kafka.Kill()
+	stop := writer.Start(20)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	e.awaitMetric(t, "kubecdc_spool_batches", "", 5)
+	stop()
+	e.awaitSpooled(t, writer.Marks(all))
+	must(t, w.Kafka.Start(ctx))
+	e.awaitWrong(t, "stream configmaps: ", "Topic Authorization Failed")
+	writer.Run(40)
+	w.AwaitComplete(t, writer, well)
+	must(t, w.Kafka.Unrule(ctx, refused))
+	e.awaitWell(t, "a topic was refused")
+	w.AwaitComplete(t, writer, all)
+
+	must(t, w.Kafka.Rule(ctx, refused))
+	w.Kafka.Kill()
+	stop = writer.Start(20)
+	e.awaitMetric(t, "kubecdc_spool_batches", "", 5)
+	stop()
+	e.awaitSpooled(t, writer.Marks(all))
+	e.Kill()
+	must(t, w.Kafka.Start(ctx))
+	killedAt(t, env, failpoint.Forwarded+":2") // it has written the first batch without the refused resource
+	must(t, w.Kafka.Unrule(ctx, refused))
+	e = StartExporter(t, "the last", env)
+	e.awaitLogged(t, "the sink has all that was in the spool")
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, all), w.Prefix, all).Demand(t, 0)
 }

@@ -102,6 +102,20 @@ func readChanges(t *testing.T, w *world) {
 	}
 }
 
+// readEmpty: a resource of which the log has never had an object is one of its resources.
+func readEmpty(t *testing.T, w *world) {
+	if w.place.ByTopic {
+		t.Skip("the log has a topic of each resource with objects, and no other")
+	}
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	b := wrote(slot, 1, 1, nil, object("a", 10))
+	b.Controls = []change.Control{change.SnapshotBeginControl("widgets.example.com", "")}
+	w.write(t, log, b)
+	if ids, err := w.reader(t).Resources(t.Context()); err != nil || !slices.Equal(ids, []string{"pods", "widgets.example.com"}) {
+		t.Errorf("the log has %v, %v", ids, err)
+	}
+}
+
 func readSelected(t *testing.T, w *world) {
 	w.written(t)
 	r := w.reader(t)

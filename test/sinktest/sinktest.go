@@ -30,6 +30,8 @@ type Place struct {
 	Remove func(t *testing.T, plural string)
 	// NoBefore means that the log has no before-images.
 	NoBefore bool
+	// ByTopic means that the log knows a resource by the topic of its objects.
+	ByTopic bool
 	// Reordered means that the log has the members of objects in another order.
 	Reordered bool
 	// Brief leaves out slow parts that do not depend on records, and parts that measure memory. So several suites can run at
@@ -109,11 +111,13 @@ var longContract = []part{
 // readerContract is for the reader of the log.
 var readerContract = []part{
 	{"a reader finds every change once, with its images", readChanges},
+	{"a reader finds a resource without objects", readEmpty},
 	{"a reader finds what a query selects", readSelected},
 	{"a reader finds what is between two cuts", readBetweenCuts},
 	{"a reader follows the log", readAndFollow},
 	{"a reader finds the control records of each slot in order", readControls},
 	{"a reader gets the order of the log, whichever slots a stream was in", readInOrder},
+	{"a reader finds objects in the order of their keys", readByKeys},
 	{"a log that has lost nothing is retained from its start", retainedFromTheStart},
 	{"what somebody has removed is missed until a gap record says so", removed},
 }

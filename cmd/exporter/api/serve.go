@@ -4,6 +4,7 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -40,7 +43,8 @@ cluster at a moment, or follow its present state.
 
 The paths /at/TIME, /at/RESOURCEVERSION and /at/checkpoint/SLOT/BATCH name a moment.
 Without one, the end of the log is served. If an answer may lack something, kubectl
-prints a warning that says what. Requests to write are refused. With
+prints a warning that says what. Requests to write are refused. A path that begins with
+/clusters/NAME is for another cluster of the log. With
 KUBECDC_HTTP_ACCESS=token or kubernetes clients must log in (docs/serve.md).
 
 exporter kubeconfig --at 2h prints a kubeconfig for one moment. exporter kubectl
@@ -84,7 +88,9 @@ func runServe(c *cobra.Command, listen string) error {
 		return err
 	}
 	plain.Fprintf(c.ErrOrStderr(), "kubectl --server %s/at/2h get pods -A\n", server.URL())
-	var handler http.Handler = serve.New(reader, access, log)
+	clusters := serve.NewClusters(reader, access, log, openCluster(c, settings))
+	defer clusters.Close()
+	var handler http.Handler = clusters
 	if access == nil {
 		handler = onlyForLoopback(handler)
 	}
@@ -135,6 +141,17 @@ func openLog(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, *config.C
 	return reader, settings, err
 }
 
+// openCluster opens the log of another cluster. Only that cluster's API server knows who may read it.
+func openCluster(c *cobra.Command, settings *config.Config) func(string) (sinks.ReadCloser, error) {
+	return func(cluster string) (sinks.ReadCloser, error) {
+		if settings.HTTP.Access == "kubernetes" {
+			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, cluster,
+				errors.New("KUBECDC_HTTP_ACCESS=kubernetes reviews rights in one cluster: start exporter serve for the other one"))
+		}
+		return setup.OpenLog(c.Context(), c.Name(), settings, cluster)
+	}
+}
+
 // onlyForLoopback refuses requests for other hosts, since a page in a browser can resolve its own name to this address.
 func onlyForLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +165,7 @@ func onlyForLoopback(next http.Handler) http.Handler {
 
 // NewKubeconfig returns the command exporter kubeconfig.
 func NewKubeconfig() *cobra.Command {
-	moment, server := "", ""
+	moment, server, cluster := "", "", ""
 	c := &cobra.Command{Use: "kubeconfig --at TIME", Short: "Print a kubeconfig for a moment of exporter serve", Args: cli.Args(0, 0),
 		Long: "Print a kubeconfig for a moment of exporter serve. A duration (2h) becomes a time, so that the\n" +
 			"moment does not move.\n\n" +
@@ -161,6 +178,9 @@ func NewKubeconfig() *cobra.Command {
 			if !strings.Contains(server, "://") {
 				server = "http://" + server
 			}
+			if cluster != "" {
+				path = "/clusters/" + url.PathEscape(cluster) + path
+			}
 			text, err := kubeconfigOf(server + path)
 			if err == nil {
 				_, err = c.OutOrStdout().Write(text)
@@ -168,6 +188,7 @@ func NewKubeconfig() *cobra.Command {
 			return err
 		}}
 	c.Flags().StringVar(&moment, "at", "now", "the moment")
+	c.Flags().StringVar(&cluster, "cluster", "", "a cluster of the log, by its name (default: the one that exporter serve reads)")
 	c.Flags().StringVar(&server, "address", defaultServe, "where exporter serve listens, as HOST:PORT or as a URL")
 	return c
 }

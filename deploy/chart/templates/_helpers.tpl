@@ -74,7 +74,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* Not empty if there is a volume for the spool. */}}
 {{- define "kubecdc.spools" -}}
-{{- if and .Values.spool.enabled (has .Values.config.KUBECDC_SINK (list "kafka")) }}true{{ end }}
+{{- if and .Values.spool.enabled (has .Values.config.KUBECDC_SINK (list "kafka" "postgres")) }}true{{ end }}
 {{- end }}
 
 {{- /* The port of KUBECDC_LISTEN; empty: nothing is served. */}}

@@ -61,7 +61,7 @@ func (r *Reader) holds(topic string, resources []string) bool {
 
 // Changes reads the partitions up to a cut. With Follow it then reads later changes batch by batch.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	if q.Each != sinks.All {
+	if q.Each != sinks.All || q.Keys != nil {
 		return errors.ErrUnsupported
 	}
 	to := q.To

@@ -1,0 +1,100 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"kubecdc/internal/web"
+	"kubecdc/sinks"
+)
+
+// Clusters serves all clusters of one log. The path /clusters/NAME/… is for the cluster NAME, other paths are for the cluster of the server.
+type Clusters struct {
+	*Server
+	open func(cluster string) (sinks.ReadCloser, error)
+	mu   sync.Mutex
+	logs map[string]sinks.ReadCloser
+	all  map[string]*Server
+}
+
+// NewClusters returns a server of a cluster's log, which opens the logs of other clusters when they are asked for. The caller closes it, and
+// the first log.
+func NewClusters(log sinks.Reader, access web.Access, logger *slog.Logger, open func(cluster string) (sinks.ReadCloser, error)) *Clusters {
+	return &Clusters{Server: New(log, access, logger), open: open, logs: map[string]sinks.ReadCloser{}, all: map[string]*Server{}}
+}
+
+// Close closes the logs that were opened.
+func (c *Clusters) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, log := range c.logs {
+		_ = log.Close()
+	}
+	return nil
+}
+
+func (c *Clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, path, named := clusterOf(r.URL.EscapedPath())
+	if !named {
+		c.Server.ServeHTTP(w, r)
+		return
+	}
+	r = r.Clone(r.Context())
+	r.URL.RawPath = path
+	r.URL.Path, _ = url.PathUnescape(path) // a part of a path that could be unescaped
+	s, err := c.server(r, name)
+	if err != nil {
+		c.refuse(w, err)
+		return
+	}
+	s.ServeHTTP(w, r)
+}
+
+// roots begin the paths of a server, and end the name of a cluster, which may have slashes: clients do not escape them.
+var roots = []string{"at", "api", "apis", "openapi", "version", "healthz", "livez", "readyz"}
+
+// clusterOf divides a path into the name of a cluster and what follows.
+func clusterOf(path string) (name, rest string, named bool) {
+	text, named := strings.CutPrefix(path, "/clusters/")
+	if !named {
+		return "", path, false
+	}
+	parts := strings.Split(text, "/")
+	n := slices.IndexFunc(parts, func(part string) bool { return slices.Contains(roots, part) })
+	if n < 0 {
+		n = len(parts)
+	}
+	name, err := url.PathUnescape(strings.Trim(strings.Join(parts[:n], "/"), "/"))
+	return name, "/" + strings.Join(parts[n:], "/"), err == nil
+}
+
+// server returns the server of a cluster, whose log it opens for the first request that may read it.
+func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
+	q, err := c.parse(r)
+	if err == nil {
+		err = c.allow(r, q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.all[name]; s != nil {
+		return s, nil
+	}
+	log, err := c.open(name)
+	if errors.Is(err, sinks.ErrNoCluster) {
+		return nil, notFound(fmt.Sprintf("the log has nothing of cluster %q", name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.logs[name], c.all[name] = log, New(log, c.access, c.slog)
+	return c.all[name], nil
+}

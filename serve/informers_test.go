@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"kubecdc/test/servers"
+)
+
+// client-go's informers of each kind follow the log for twenty minutes, while their connections end, the API server restarts, the exporter
+// dies, and etcd is compacted meanwhile. After each round they have what etcd has.
+func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
+	servers.Slow(t)
+	p := newPast(t, "KUBECDC_RESOURCES=*,secrets", "KUBECDC_SECRETS=plain")
+	seed := rand.Uint64()
+	if s, err := strconv.ParseUint(os.Getenv("KUBECDC_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("KUBECDC_TEST_SEED=%d", seed)
+	g := p.generator(t, seed)
+	for _, crd := range generatedCRDs {
+		p.define(crd)
+	}
+	var lists, watches atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" || r.URL.Query().Get("sendInitialEvents") == "true" {
+			lists.Add(1)
+		} else {
+			watches.Add(1)
+		}
+		p.server.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	defer web.CloseClientConnections()
+	config := &rest.Config{Host: web.URL, QPS: 1000, Burst: 1000}
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0)
+	stores := map[*served]cache.Store{}
+	for _, of := range g.kinds {
+		stores[of] = factory.ForResource(schema.GroupVersionResource{Group: of.Group, Version: of.Version, Resource: of.Plural}).Informer().GetStore()
+	}
+	factory.Start(t.Context().Done())
+	rounds, changes, differ := 0, 0, ""
+	defer func() {
+		t.Logf("%d rounds, %d changes, %d informers, %d lists, %d watches%s", rounds, changes, len(stores), lists.Load(), watches.Load(), differ)
+	}()
+	for began := time.Now(); time.Since(began) < 20*time.Minute; rounds++ {
+		for range 3 {
+			changes += g.disturb(web)
+		}
+		for of, store := range stores {
+			servers.Await(t, fmt.Sprintf("the informer of %s to have what etcd has, in round %d", of.ID(), rounds), func() (bool, error) {
+				got, want := stored(store), g.inEtcd(of)
+				differ = fmt.Sprintf("; the informer of %s has\n%v, and etcd\n%v", of.ID(), got, want)
+				return slices.Equal(got, want), nil
+			})
+			differ = ""
+		}
+	}
+}
+
+// disturb changes objects, while something happens that a client does not notice. It returns how many it has changed.
+func (g *generator) disturb(web *httptest.Server) (changes int) {
+	p := g.past
+	write := func() {
+		for range 1 + g.IntN(60) {
+			g.change()
+			changes++
+		}
+	}
+	write()
+	switch g.IntN(6) {
+	case 0:
+		ok(g.t, p.kube.RestartAPIServer(g.t.Context()))
+	case 1:
+		p.exporter.Kill()
+		write()
+		p.start()
+	case 2:
+		p.exporter.Kill()
+		write()
+		ok(g.t, p.kube.Compact(g.t.Context(), 0))
+		ok(g.t, p.kube.RestartAPIServer(g.t.Context()))
+		p.start()
+	case 3:
+		web.CloseClientConnections()
+	}
+	write()
+	return changes
+}
+
+// inEtcd is what etcd has of a kind, as stored has it.
+func (g *generator) inEtcd(of *served) (all []string) {
+	prefix := keyOf(of, "", "")
+	found := must[*clientv3.GetResponse](g.t)(g.past.kube.Etcd().Get(g.t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+	for _, o := range found.Kvs {
+		key := strings.TrimPrefix(string(o.Key), prefix)
+		if !of.Namespaced {
+			key = "/" + key
+		}
+		all = append(all, fmt.Sprint(key, "@", o.ModRevision))
+	}
+	slices.Sort(all)
+	return all
+}
