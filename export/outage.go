@@ -44,7 +44,7 @@ var errSinkSilent = errors.New("the sink does not answer")
 
 // mayBeAway reports whether the sink may take the batch later, from whoever owns the slot.
 func mayBeAway(err error) bool {
-	return dependency.Of(err) == dependency.Sink && !isFinal(err) && !errors.Is(err, sinks.ErrInvalidWriter) &&
+	return dependency.NameOf(err) == dependency.Sink && !isFinal(err) && !errors.Is(err, sinks.ErrInvalidWriter) &&
 		!fault.Is[*sinks.RefusedError](err) && !fault.Is[*sinks.LostTailError](err) && !fault.Is[*sinks.NewerEpochError](err)
 }
 
@@ -163,14 +163,14 @@ func (s *slot) spoolFits(ctx context.Context, sp *spool.Spool, seq uint64) error
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
-	at := map[change.StreamID]change.Position{}
+	stored := map[change.StreamID]change.Position{}
 	for _, p := range have {
-		at[p.Stream] = p
+		stored[p.Stream] = p
 	}
 	for _, p := range want {
-		if !samePosition(at[p.Stream], p) {
+		if !samePosition(stored[p.Stream], p) {
 			return fmt.Errorf("%w: batch %d of the log is another owner's: it has %s at %q, the spool's at %q", spool.ErrUnusable, seq,
-				p.Stream, at[p.Stream].ResourceVersion, p.ResourceVersion)
+				p.Stream, stored[p.Stream].ResourceVersion, p.ResourceVersion)
 		}
 	}
 	return nil

@@ -70,15 +70,15 @@ func (o *overlay) Position(ctx context.Context, stream change.StreamID) (change.
 }
 
 func (o *overlay) Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
-	touched := map[string]bool{}
-	if err := o.spool.Touched(ctx, stream, nil, func(key string) { touched[key] = true }); err != nil {
+	changed := map[string]bool{}
+	if err := o.spool.ChangedObjects(ctx, stream, nil, func(key string) { changed[key] = true }); err != nil {
 		return err
 	}
 	if err := o.Memory.Objects(ctx, stream, visit); err != nil {
 		return err
 	}
 	return o.base.Objects(ctx, stream, func(key, uid string, version change.ResourceVersion) error {
-		if touched[key] {
+		if changed[key] {
 			return nil
 		}
 		return visit(key, uid, version)
@@ -86,14 +86,14 @@ func (o *overlay) Objects(ctx context.Context, stream change.StreamID, visit fun
 }
 
 func (o *overlay) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
-	touched := map[string]bool{}
-	if err := o.spool.Touched(ctx, stream, keys, func(key string) { touched[key] = true }); err != nil {
+	changed := map[string]bool{}
+	if err := o.spool.ChangedObjects(ctx, stream, keys, func(key string) { changed[key] = true }); err != nil {
 		return err
 	}
 	if err := o.Memory.Bodies(ctx, stream, keys, visit); err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return touched[key] })
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return changed[key] })
 	var failed error
 	err := o.base.Bodies(ctx, stream, keys, func(key string, body []byte) { failed = cmp.Or(failed, visit(key, body)) })
 	return cmp.Or(err, failed)

@@ -30,7 +30,7 @@ type refusal struct {
 
 // noteRefusals records what the sink refuses, and reports whether anything is new. If so, the next session, which leaves these
 // streams out, can start at once.
-func (s *slot) noteRefusals(err error) (isNew bool) {
+func (s *slot) recordRefusals(err error) (isNew bool) {
 	refused, isRefusal := errors.AsType[*sinks.RefusedError](err)
 	if !isRefusal {
 		return false
@@ -69,7 +69,7 @@ func (rs refusals) add(refused sinks.Refusal) (isNew bool) {
 func (r *refusal) postpone() { r.next = time.Now().Add(r.delays.NextBackOff()) }
 
 // of returns the refusal of a resource's records, or nil if they are accepted.
-func (rs refusals) of(resource change.Resource) *refusal {
+func (rs refusals) refusalOf(resource change.Resource) *refusal {
 	for _, r := range rs {
 		if r.ended.IsZero() && r.Refuses(resource) {
 			return r
@@ -79,7 +79,9 @@ func (rs refusals) of(resource change.Resource) *refusal {
 }
 
 // ofStream reports whether the records of a stream are refused.
-func (rs refusals) ofStream(id change.StreamID) bool { return rs.of(change.ResourceOf(id)) != nil }
+func (rs refusals) ofStream(id change.StreamID) bool {
+	return rs.refusalOf(change.ResourceOf(id)) != nil
+}
 
 // due fires when the next probe is due; never, if nothing is refused.
 func (rs refusals) due() <-chan time.Time {

@@ -125,7 +125,7 @@ func (m *spooling) forwardAll(writing context.Context) error {
 		m.slot.reopen.Reset()
 		m.slot.slow = false
 		return errForwarded
-	case errors.Is(err, spool.ErrUnusable), dependency.Of(err) == dependency.Checkpoint, fault.Is[*sinks.RefusedError](err):
+	case errors.Is(err, spool.ErrUnusable), dependency.NameOf(err) == dependency.Checkpoint, fault.Is[*sinks.RefusedError](err):
 		return err
 	}
 	if writing.Err() == nil {

@@ -27,22 +27,22 @@ func (e *taggedError) Unwrap() error { return e.error }
 
 // Tag attributes an error to a dependency, unless it is attributed to one already. It returns nil for nil.
 func Tag(dependency string, err error) error {
-	if err == nil || Of(err) != "" {
+	if err == nil || NameOf(err) != "" {
 		return err
 	}
 	return &taggedError{dependency, err}
 }
 
-// OfCheckpoint attributes an error to the checkpoint, and prefixes its text with that. It returns nil for nil.
-func OfCheckpoint(err error) error {
+// TagCheckpoint attributes an error to the checkpoint, and prefixes its text with that. It returns nil for nil.
+func TagCheckpoint(err error) error {
 	if err == nil {
 		return nil
 	}
 	return Tag(Checkpoint, fmt.Errorf("checkpoint: %w", err))
 }
 
-// Of returns the dependency that an error is attributed to, or "".
-func Of(err error) string {
+// NameOf returns the dependency that an error is attributed to, or "".
+func NameOf(err error) string {
 	if e, ok := errors.AsType[*taggedError](err); ok {
 		return e.dependency
 	}

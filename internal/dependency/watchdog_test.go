@@ -62,10 +62,10 @@ func TestUnansweredCallsAreReported(t *testing.T) {
 func TestAnErrorIsAttributedToItsDependency(t *testing.T) {
 	refused := errors.New("connection refused")
 	err := fmt.Errorf("slot 3: %w", Tag(Checkpoint, refused))
-	if Of(err) != Checkpoint || err.Error() != "slot 3: connection refused" || !errors.Is(err, refused) {
-		t.Errorf("%q comes from %q", err, Of(err))
+	if NameOf(err) != Checkpoint || err.Error() != "slot 3: connection refused" || !errors.Is(err, refused) {
+		t.Errorf("%q comes from %q", err, NameOf(err))
 	}
-	if Of(refused) != "" || Tag(Sink, nil) != nil {
-		t.Errorf("an untagged error comes from %q, a tagged nil is %v", Of(refused), Tag(Sink, nil))
+	if NameOf(refused) != "" || Tag(Sink, nil) != nil {
+		t.Errorf("an untagged error comes from %q, a tagged nil is %v", NameOf(refused), Tag(Sink, nil))
 	}
 }

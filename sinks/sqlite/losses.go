@@ -30,7 +30,7 @@ func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed
 
 // counted is what was removed, as a count at a time has shown.
 type counted struct {
-	at      time.Time
+	number  time.Time
 	removed sinks.Removed
 }
 
@@ -39,17 +39,17 @@ const countAgain = 30 * time.Second
 
 // recentlyRemoved returns what removed does, or did a short time ago.
 func (r *Reader) recentlyRemoved(ctx context.Context, resources []string) (sinks.Removed, error) {
-	of := list(resources)
+	streams := list(resources)
 	r.mu.Lock()
-	known, found := r.counted[of]
+	known, found := r.counted[streams]
 	r.mu.Unlock()
-	if found && time.Since(known.at) < countAgain {
+	if found && time.Since(known.number) < countAgain {
 		return known.removed, nil
 	}
 	removed, err := r.removed(ctx, resources)
 	if err == nil {
 		r.mu.Lock()
-		r.counted[of] = counted{time.Now(), removed}
+		r.counted[streams] = counted{time.Now(), removed}
 		r.mu.Unlock()
 	}
 	return removed, err

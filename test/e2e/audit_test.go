@@ -138,18 +138,18 @@ func (w *auditWorld) audits(t *testing.T) map[string]int {
 
 // Who changes an object while the exporter is killed each time audit events are durable and the API server does not know it: no event is
 // lost, and none is there twice.
-func TestAuditEventsOfTheWebhookAreKeptOnce(t *testing.T) {
+func TestAuditEventsOfTheWebhookAreWrittenOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		auditKeptOnce(t, newAuditWorld(t), false)
+		auditWrittenOnce(t, newAuditWorld(t), false)
 	})
 	t.Run("two replicas, kafka", func(t *testing.T) {
 		t.Parallel()
 		w := newAuditWorld(t)
 		w.inPostgres(t)
 		topic, brokers := w.inKafka(t)
-		auditKeptOnce(t, w, true)
+		auditWrittenOnce(t, w, true)
 		ids := map[string]int{}
 		_, err := kafkatopics.Reading{Brokers: brokers, Wanted: topic}.Read(t.Context(), func(r *kgo.Record) error {
 			for _, h := range r.Headers {
@@ -170,7 +170,7 @@ func TestAuditEventsOfTheWebhookAreKeptOnce(t *testing.T) {
 }
 
 // auditKeptOnce has the API server send again to another replica, which has been there all the time, or to a new exporter.
-func auditKeptOnce(t *testing.T, w *auditWorld, replicas bool) {
+func auditWrittenOnce(t *testing.T, w *auditWorld, replicas bool) {
 	t.Helper()
 	var other *Exporter
 	if replicas {
@@ -221,7 +221,7 @@ func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	token, file := filepath.Join(folder, "token"), filepath.Join(folder, "events")
 	must(t, os.WriteFile(token, []byte(auditToken), 0o600))
 	writer := w.Writer(t, []Kind{ConfigMaps})
-	e := StartExporter(t, "the exporter", apart(t, w.With("KUBECDC_RESOURCES", ConfigMaps.ID(), "KUBECDC_KAFKA_BROKERS", lane.Address,
+	e := StartExporter(t, "the exporter", ownSpool(t, w.With("KUBECDC_RESOURCES", ConfigMaps.ID(), "KUBECDC_KAFKA_BROKERS", lane.Address,
 		"KUBECDC_AUDIT_TOKEN_FILE", token, "KUBECDC_AUDIT_FILES", file)))
 	e.AwaitReady(t)
 	w.AwaitComplete(t, writer, writer.kinds)

@@ -66,8 +66,8 @@ func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 		t.Cleanup(client.Close)
 		c.admin = kadm.NewClient(client)
 	}
-	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
-	env = with(env, settings...)
+	env = withSettings(env, "KUBECDC_LEASE_DURATION", chaosLease.String(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
+	env = withSettings(env, settings...)
 	for i := range c.replicas {
 		c.replicas[i] = startReplica(t, fmt.Sprintf("replica-%d", i), env)
 	}
@@ -105,7 +105,7 @@ func (r *replica) keep() {
 // restartWith kills the exporter and starts it once with one more setting.
 func (r *replica) restartWith(key, value string) *Exporter {
 	r.mu.Lock()
-	r.env = with(r.env, key, value)
+	r.env = withSettings(r.env, key, value)
 	e := r.current
 	r.mu.Unlock()
 	e.Kill()
@@ -181,7 +181,7 @@ var faults = map[string]func(*Chaos){
 	"slow a connection":    func(c *Chaos) { c.disturb(func(p *servers.Proxy) { p.Slow(20_000) }) },
 	"kill -9 at failpoint": (*Chaos).failpoint,
 
-	"Kafka away beyond its timeouts":       func(c *Chaos) { c.outlast("kafka", beyond) },
+	"Kafka away beyond its timeouts":       func(c *Chaos) { c.outlast("kafka", outlasting) },
 	"the checkpoint away beyond leases":    func(c *Chaos) { c.outlast("postgres", 3*chaosLease) },
 	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
 	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
@@ -194,7 +194,7 @@ var faults = map[string]func(*Chaos){
 	"the sink away beyond etcd's history": (*Chaos).outlastHistory,
 
 	"kill -9 the sink's Postgres":       func(c *Chaos) { kill(c.t, c.world.Postgres) },
-	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", beyond) },
+	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", outlasting) },
 	"a failover to a standby behind":    (*Chaos).failOver,
 }
 
@@ -219,7 +219,7 @@ const (
 	// chaosTransaction is how long Kafka lets a transaction be open.
 	chaosTransaction = 3 * time.Second
 	// beyond is longer than a lease, a transaction, and a watch, which lasts for the watermark interval and two seconds.
-	beyond = 5 * time.Second
+	outlasting = 5 * time.Second
 )
 
 // long are the faults that outlast every timeout, and those that lead elsewhere. A run of more faults begins with one of each.
@@ -339,7 +339,7 @@ func (c *Chaos) pause(exporters ...*Exporter) {
 	for _, e := range exporters {
 		e.Signal(syscall.SIGSTOP)
 	}
-	c.wait(int(beyond.Milliseconds()) + c.random.IntN(1000))
+	c.wait(int(outlasting.Milliseconds()) + c.random.IntN(1000))
 	for _, e := range exporters {
 		e.Signal(syscall.SIGCONT)
 	}
@@ -515,11 +515,11 @@ func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[ch
 		}
 	}()
 	Await(t, "all streams to be current after "+after, func() (bool, error) {
-		at := positions()
+		current := positions()
 		behind = nil
 		for _, kind := range Kinds {
-			if at[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
-				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), at[kind.Stream()]))
+			if current[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
+				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), current[kind.Stream()]))
 			}
 		}
 		return len(behind) == 0, nil
@@ -531,20 +531,20 @@ func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[ch
 func (c *Chaos) positions() map[change.StreamID]change.ResourceVersion {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	at := map[change.StreamID]change.ResourceVersion{}
+	found := map[change.StreamID]change.ResourceVersion{}
 	conn, err := pgx.Connect(ctx, c.world.Checkpoint.URL)
 	if err != nil {
-		return at
+		return found
 	}
 	defer conn.Close(ctx)
 	rows, err := conn.Query(ctx, `select name, resource_version from kubecdc.positions join kubecdc.streams on id = stream`)
 	if err != nil {
-		return at
+		return found
 	}
 	var stream change.StreamID
 	var version change.ResourceVersion
-	if _, err = pgx.ForEachRow(rows, []any{&stream, &version}, func() error { at[stream] = version; return nil }); err != nil {
-		clear(at)
+	if _, err = pgx.ForEachRow(rows, []any{&stream, &version}, func() error { found[stream] = version; return nil }); err != nil {
+		clear(found)
 	}
-	return at
+	return found
 }

@@ -43,7 +43,7 @@ func TestCheckNamesEveryMissingRight(t *testing.T) {
 // namespaces that do not exist.
 func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
 	env := func(name, value string) map[string]string {
-		return with(map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
+		return withSettings(map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
 			"KUBECDC_RESOURCES": "configmaps,pods,secrets", "KUBECDC_NAMESPACES": "default"}, name, value)
 	}
 	for _, test := range []struct {

@@ -22,7 +22,7 @@ import (
 // offline runs the exporter with arguments, without a kubeconfig, and returns its output and its exit code.
 func offline(t testing.TB, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	env = with(env, "KUBECDC_LOG_FORMAT", "text")
+	env = withSettings(env, "KUBECDC_LOG_FORMAT", "text")
 	delete(env, "KUBECONFIG") // KUBECDC_CLUSTER replaces it
 	c := Command(t, env, args...)
 	var out, errors bytes.Buffer

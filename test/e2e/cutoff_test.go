@@ -10,8 +10,8 @@ func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	InstallWidgets(t, w.Kube.Config)
 	proxies, proxied := w.Proxied(t)
 	api := proxies["api"]
-	proxied = with(w.With("KUBECDC_SLOTS", "6"), "KUBECONFIG", proxied["KUBECONFIG"])
-	env := with(proxied, "KUBECONFIG", w.Env["KUBECONFIG"])
+	proxied = withSettings(w.With("KUBECDC_SLOTS", "6"), "KUBECONFIG", proxied["KUBECONFIG"])
+	env := withSettings(proxied, "KUBECONFIG", w.Env["KUBECONFIG"])
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	cut := StartExporter(t, "the one that is cut off", proxied)
 	cut.AwaitReady(t)

@@ -103,7 +103,7 @@ func TestATopicThatLosesItsEndWithAnUnfinishedBatch(t *testing.T) {
 		w.AwaitComplete(t, writer, kinds)
 	})
 	writer.Run(40)
-	dying := StartExporter(t, "an exporter that dies", with(env, "KUBECDC_FAILPOINT", failpoint.DataProduced+":1"))
+	dying := StartExporter(t, "an exporter that dies", withSettings(env, "KUBECDC_FAILPOINT", failpoint.DataProduced+":1"))
 	dying.Wait(t)
 
 	w.Kafka.Kill()

@@ -37,7 +37,7 @@ func outages(t *testing.T, w *World, settings ...string) {
 	points = append(points, failpoint.DataProduced+":3:stop") // to suspend the other replica
 	writer, kafka := w.Writer(t, Kinds), w.Kafka.Lane(t)
 	env := w.With(append(settings, "KUBECDC_KAFKA_BROKERS", kafka.Address, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String())...)
-	first := StartExporter(t, "the first", with(env, "KUBECDC_FAILPOINT", strings.Join(points, ",")))
+	first := StartExporter(t, "the first", withSettings(env, "KUBECDC_FAILPOINT", strings.Join(points, ",")))
 	stop := writer.Start(30)
 	for i, step := range steps {
 		first.awaitSuspended(t, step)
@@ -97,7 +97,7 @@ func TestServersAwayForLong(t *testing.T) {
 	InstallWidgets(t, w.Kube.Config)
 	proxies, env := w.Proxied(t)
 	for key, value := range map[string]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT": txnTimeout.String(), "KUBECDC_LEASE_DURATION": "1s"} {
-		env = with(env, key, value)
+		env = withSettings(env, key, value)
 	}
 	startBeforeServers(t, w, proxies["kafka"], env)
 	writer := w.Writer(t, Kinds)
@@ -132,8 +132,8 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 	w.Kube.KillAPIServer()
 	w.Postgres.Kill()
 	kafka.Cut()
-	env = with(with(env, "KUBECONFIG", w.Kube.Kubeconfig), "KUBECDC_CHECKPOINT", w.Postgres.URL)
-	env = with(with(env, "KUBECDC_KAFKA_TOPIC_PREFIX", servers.UniqueName()), "KUBECDC_CLUSTER", "early")
+	env = withSettings(withSettings(env, "KUBECONFIG", w.Kube.Kubeconfig), "KUBECDC_CHECKPOINT", w.Postgres.URL)
+	env = withSettings(withSettings(env, "KUBECDC_KAFKA_TOPIC_PREFIX", servers.UniqueName()), "KUBECDC_CLUSTER", "early")
 	delete(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT") // a busy machine may take longer for the batch that SIGTERM waits for
 	e, stopped := StartExporter(t, "started before its servers", env), StartExporter(t, "stopped before its servers are there", env)
 	for _, of := range []struct {

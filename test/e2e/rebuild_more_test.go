@@ -104,7 +104,7 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 		var envs [2]map[string]string
 		var both [2]*Exporter
 		for i, kube := range []*servers.Kubernetes{w.Kube, other} {
-			envs[i] = with(with(env, "KUBECONFIG", kube.Kubeconfig), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+			envs[i] = withSettings(withSettings(env, "KUBECONFIG", kube.Kubeconfig), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 			both[i] = StartExporter(t, fmt.Sprint("exporter ", i), envs[i])
 		}
 		refused, n := oneEnds(t, both, func() {})

@@ -101,7 +101,7 @@ func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule server
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t)
 	writer.mark(ConfigMaps)
-	e = StartExporter(t, "one that is killed", with(w.Env, "KUBECDC_FAILPOINT", failpoint.Written+":1"))
+	e = StartExporter(t, "one that is killed", withSettings(w.Env, "KUBECDC_FAILPOINT", failpoint.Written+":1"))
 	e.Wait(t)
 	must(t, w.Kafka.Rule(context.Background(), rule))
 	writer.Run(20)

@@ -88,7 +88,7 @@ func forgetStreams(t *testing.T, env map[string]string, streams ...string) (code
 // command runs a command of the exporter.
 func command(t testing.TB, env map[string]string, args ...string) (code int, out string) {
 	t.Helper()
-	c := Command(t, with(env, "KUBECDC_LISTEN", "off"), args...)
+	c := Command(t, withSettings(env, "KUBECDC_LISTEN", "off"), args...)
 	text, err := c.CombinedOutput()
 	if c.ProcessState == nil {
 		t.Fatal(err)

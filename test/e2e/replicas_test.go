@@ -70,9 +70,9 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	env := w.With("KUBECDC_SLOTS", "6", "KUBECDC_KAFKA_BROKERS", lane.Address)
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	writer.Fill(20)
-	first := StartExporter(t, "the first", apart(t, env))
+	first := StartExporter(t, "the first", ownSpool(t, env))
 	first.AwaitReady(t) // the checkpoint's tables are there
-	second, third := StartExporter(t, "the second", apart(t, env)), StartExporter(t, "the third", apart(t, env))
+	second, third := StartExporter(t, "the second", ownSpool(t, env)), StartExporter(t, "the third", ownSpool(t, env))
 	slots.await("the start", 2, first, second, third)
 	for _, e := range []*Exporter{first, second, third} {
 		e.AwaitReady(t)
@@ -84,7 +84,7 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	slots.await("kill -9", 3, first, second)
 
 	env["KUBECDC_KAFKA_BROKERS"] = ownLane.Address
-	fourth := StartExporter(t, "the fourth", apart(t, env))
+	fourth := StartExporter(t, "the fourth", ownSpool(t, env))
 	slots.await("a new replica", 2, first, second, fourth)
 	awaitMade(t, writer, writer.Made.Load()+60)
 
@@ -134,7 +134,7 @@ func cutOffFromKafka(t *testing.T, lane *servers.Proxy, env map[string]string, s
 	t.Helper()
 	lane.Freeze()
 	cut.awaitWrong(t, "sink: no answer since")
-	late := StartExporter(t, "one that is cut off from the start", apart(t, env))
+	late := StartExporter(t, "one that is cut off from the start", ownSpool(t, env))
 	slots.await("one has lost Kafka", 6, other)
 	cut.awaitLogged(t, "stepping down: the slots are released to the other replicas")
 	late.awaitWrong(t, "the sink to say which log it is")

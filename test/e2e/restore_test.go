@@ -25,7 +25,7 @@ func TestSlowARestoreIsFollowedByTheStreamsOfOtherReplicas(t *testing.T) {
 	proxy, env := w.atProxy(t, "KUBECDC_SLOTS", "2", "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps, Deployments}))
 	writer := w.Writer(t, []Kind{ConfigMaps, Deployments})
 	w.restored(t, writer, proxy, env, 0)
-	w.restored(t, writer, proxy, with(env, "KUBECDC_FAILPOINT", failpoint.RestoreReported), 1)
+	w.restored(t, writer, proxy, withSettings(env, "KUBECDC_FAILPOINT", failpoint.RestoreReported), 1)
 }
 
 // restored restores etcd while two replicas run, of which die are killed.

@@ -18,7 +18,7 @@ func TestSlowTheBrokerIsStoppedForLong(t *testing.T) {
 	servers.Slow(t)
 	w := NewFragileWorld(t)
 	InstallWidgets(t, w.Kube.Config)
-	env := apart(t, w.Env)
+	env := ownSpool(t, w.Env)
 	var writers []*Writer
 	for i, kinds := range [][]Kind{{ConfigMaps}, {Secrets}, {Deployments}, {Roles, Widgets}} {
 		writers = append(writers, NewWriter(t, w.Kube.Config, uint64(i), kinds))

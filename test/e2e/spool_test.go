@@ -19,7 +19,7 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 		t.Parallel()
 		w := NewWorld(t)
 		lane := w.Kafka.Lane(t)
-		env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
+		env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
 		outlasted(t, w, lane, env, func(e *Exporter) *Exporter {
 			e.Kill()
 			return StartExporter(t, "the next", env)
@@ -30,7 +30,7 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 		w := NewPostgresWorld(t, servers.PostgresOptions{})
 		w.separateCheckpoint(t)
 		proxies, env := w.Proxied(t)
-		outlasted(t, w, proxies["sink"], apart(t, env), func(e *Exporter) *Exporter { return e })
+		outlasted(t, w, proxies["sink"], ownSpool(t, env), func(e *Exporter) *Exporter { return e })
 	})
 }
 
@@ -89,9 +89,9 @@ func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (boo
 }
 
 // apart gives an exporter a spool of its own, as on a machine of its own.
-func apart(t testing.TB, env map[string]string) map[string]string {
+func ownSpool(t testing.TB, env map[string]string) map[string]string {
 	t.Helper()
-	return with(env, "KUBECDC_SPOOL_DIR", t.TempDir())
+	return withSettings(env, "KUBECDC_SPOOL_DIR", t.TempDir())
 }
 
 // The sink is away in turn, and the process is killed at each step: while it spools, while it forwards, and when it writes to the sink again.
@@ -102,11 +102,11 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	lane := w.Kafka.Lane(t)
-	env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
+	env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	begin := func(points string) {
-		e := StartExporter(t, "is killed at "+points, with(env, "KUBECDC_FAILPOINT", points))
+		e := StartExporter(t, "is killed at "+points, withSettings(env, "KUBECDC_FAILPOINT", points))
 		e.AwaitReady(t)
 		w.AwaitComplete(t, writer, Kinds)
 		lane.Cut()
@@ -150,7 +150,7 @@ func TestSlowTheSinkIsTooSlow(t *testing.T) {
 	kinds := []Kind{ConfigMaps}
 	w := NewWorld(t)
 	lane := w.Kafka.Lane(t)
-	e := StartExporter(t, "the exporter", apart(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address,
+	e := StartExporter(t, "the exporter", ownSpool(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address,
 		"KUBECDC_KAFKA_COMPRESSION", "none")))
 	writer := w.Writer(t, kinds)
 	e.AwaitReady(t)
@@ -169,7 +169,7 @@ func TestASpoolIsFull(t *testing.T) {
 	kinds := []Kind{ConfigMaps}
 	w := NewWorld(t)
 	lane := w.Kafka.Lane(t)
-	env := apart(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "256KiB"))
+	env := ownSpool(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "256KiB"))
 	writer := w.Writer(t, kinds)
 	e := StartExporter(t, "the exporter", env)
 	e.AwaitReady(t)
@@ -192,7 +192,7 @@ func TestSlowARefusedResourceIsLeftOutOfTheSpool(t *testing.T) {
 	t.Parallel()
 	w, ctx, well, all := NewRuledWorld(t), context.Background(), []Kind{Deployments, Roles}, []Kind{Deployments, Roles, ConfigMaps}
 	w.grant(t, kadm.OpRead)
-	env := apart(t, w.With("KUBECDC_RESOURCES", Resources(all)))
+	env := ownSpool(t, w.With("KUBECDC_RESOURCES", Resources(all)))
 	refused := servers.KafkaRule{Topic: w.Prefix + "." + ConfigMaps.ID(), Deny: true, Operations: []kadm.ACLOperation{kadm.OpWrite}}
 	writer := w.Writer(t, all)
 	writer.Run(40)

@@ -48,7 +48,7 @@ func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.Post
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: kube, Postgres: servers.OwnPostgres(t, postgres)}
 	w.Checkpoint = w.Postgres
-	w.Env = with(settingsFor(kube), "KUBECDC_SINK", "postgres", "KUBECDC_SINK_POSTGRES", w.Postgres.URL, "KUBECDC_CHECKPOINT", w.Postgres.URL)
+	w.Env = withSettings(settingsFor(kube), "KUBECDC_SINK", "postgres", "KUBECDC_SINK_POSTGRES", w.Postgres.URL, "KUBECDC_CHECKPOINT", w.Postgres.URL)
 	return w
 }
 
@@ -87,9 +87,9 @@ func (w *World) Read(t testing.TB) *Log {
 }
 
 // With returns the environment with some settings changed.
-func (w *World) With(pairs ...string) map[string]string { return with(w.Env, pairs...) }
+func (w *World) With(pairs ...string) map[string]string { return withSettings(w.Env, pairs...) }
 
-func with(env map[string]string, pairs ...string) map[string]string {
+func withSettings(env map[string]string, pairs ...string) map[string]string {
 	env = maps.Clone(env)
 	for i := 0; i < len(pairs); i += 2 {
 		env[pairs[i]] = pairs[i+1]

@@ -41,7 +41,7 @@ func NewFragileWorld(t testing.TB) *World {
 func NewFileWorld(t testing.TB) *World {
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: servers.Lend(t), File: filepath.Join(t.TempDir(), "log.db")}
-	w.Env = with(settingsFor(w.Kube), "KUBECDC_SINK", "sqlite", "KUBECDC_CHECKPOINT", "sqlite:"+w.File)
+	w.Env = withSettings(settingsFor(w.Kube), "KUBECDC_SINK", "sqlite", "KUBECDC_CHECKPOINT", "sqlite:"+w.File)
 	return w
 }
 
@@ -82,9 +82,9 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
 	env = w.With("KUBECONFIG", kubeconfig, "KUBECDC_CHECKPOINT", w.Checkpoint.URLAt(proxies["postgres"].Address, "kubecdc"))
 	if w.Kafka != nil {
-		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", proxies["kafka"].Address)
+		return proxies, withSettings(env, "KUBECDC_KAFKA_BROKERS", proxies["kafka"].Address)
 	}
-	return proxies, with(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
+	return proxies, withSettings(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
 }
 
 func (w *World) controls(t testing.TB) []change.Control {
