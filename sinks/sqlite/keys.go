@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// keySpan is the objects of a resource between two keys of log_objects, which are included.
+// keySpan is the objects of a resource between two keys of log_objects, both included.
 type keySpan struct {
 	resource  int64
 	low, high string
 }
 
-const lastKey = "\xff" // is behind each text
+const lastKey = "\xff" // sorts after any text
 
-// storedKey is a key as log_objects has it: one without a namespace begins with a slash.
+// storedKey returns a key as log_objects has it: a key without a namespace begins with a slash.
 func storedKey(key string) string {
 	if !strings.Contains(key, "/") {
 		return "/" + key
@@ -22,7 +22,7 @@ func storedKey(key string) string {
 	return key
 }
 
-// spans are the keys that a query selects, in their order.
+// spans returns the keys that a query selects, in their order.
 func (s *scan) spans(ctx context.Context) (all []keySpan, err error) {
 	resources, err := column[int64](ctx, s.reader.db, `select r.id `+selected, s.reader.cluster, list(s.Resources))
 	for _, id := range resources {
@@ -52,7 +52,7 @@ func (k keySpan) within(low, high string) keySpan {
 	return keySpan{k.resource, max(k.low, low), min(k.high, high)}
 }
 
-// named adds the keys of a name, in one namespace or in all. Namespaces are found one after the other: '0' follows '/'.
+// named adds the keys of a name, in one namespace or in all. It finds the namespaces one after another: '0' follows '/'.
 func (s *scan) named(ctx context.Context, interval keySpan, all *[]keySpan) error {
 	const names = `with recursive n (namespace) as (
 			select (select namespace from log_objects where resource = ?1 order by key limit 1)
@@ -76,7 +76,8 @@ func (s *scan) named(ctx context.Context, interval keySpan, all *[]keySpan) erro
 // keysAtOnce is how many objects are found at a time.
 const keysAtOnce = 128
 
-// What is found of a span: the objects that lived after a number, ?4, or at it, and with them those that were found to be deleted by then.
+// These select objects of a span: those that lived after the number ?4, those that lived at it, and also those that were found to
+// be deleted by then.
 const (
 	livesAfter   = `(gone is null or gone > ?4)`
 	livedAt      = `id <= ?4 and (gone is null or gone > ?4)`

@@ -53,7 +53,7 @@ type maker struct {
 
 func newMaker(db queries) maker { return maker{streamNames{db: db}, newBodies(db)} }
 
-// alone makes the change of a record that was read with its whole body.
+// alone makes the change of a record that was read with its full body.
 func (m *maker) alone(ctx context.Context, r *record, bodies bool) (l sinks.Logged, err error) {
 	r.into(&l.Change)
 	if l.Stream, err = m.names.stream(ctx, r.stream); err == nil && bodies {

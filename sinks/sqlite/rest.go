@@ -23,7 +23,7 @@ func (s *scan) rest(ctx context.Context, after int64) error {
 	return err
 }
 
-// restOf reads a span's changes name by name.
+// restOf reads a span's changes, name by name.
 func (s *scan) restOf(ctx context.Context, interval keySpan, number int64) error {
 	query := columns(noImages, itsBatch) + byObject + `where o.resource = ?1 and o.key >= ?2 and o.key <= ?3 and (o.gone is null or o.gone > ?4) and
 		c.id = (select id from log_changes where object = o.id and id > ?4 order by id limit 1) order by o.key`

@@ -37,7 +37,7 @@ type auditWorld struct {
 	proxy *servers.Proxy
 	file  string
 	env   map[string]string
-	read  func(t *testing.T) sinks.ReadCloser // of the log
+	read  func(t *testing.T) sinks.ReadCloser // opens the log for reading
 }
 
 // inKafka lets the log be in Kafka.
@@ -116,7 +116,7 @@ func (w *auditWorld) reader(t *testing.T) *sqlite.Reader {
 	return r
 }
 
-// audits are the records of alice that the log has, by verb and name.
+// audits returns the number of alice's records in the log, by verb and name.
 func (w *auditWorld) audits(t *testing.T) map[string]int {
 	t.Helper()
 	r := w.read(t)
@@ -136,8 +136,8 @@ func (w *auditWorld) audits(t *testing.T) map[string]int {
 	return found
 }
 
-// Who changes an object while the exporter is killed each time audit events are durable and the API server does not know it: no event is
-// lost, and none is there twice.
+// Somebody changes an object while the exporter is killed each time audit events are durable and the API server does not know it.
+// No event is lost, and none is there twice.
 func TestAuditEventsOfTheWebhookAreWrittenOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -169,7 +169,8 @@ func TestAuditEventsOfTheWebhookAreWrittenOnce(t *testing.T) {
 	})
 }
 
-// auditKeptOnce has the API server send again to another replica, which has been there all the time, or to a new exporter.
+// auditWrittenOnce makes the API server send events again, to another replica that has been running all the time, or to a new
+// exporter.
 func auditWrittenOnce(t *testing.T, w *auditWorld, replicas bool) {
 	t.Helper()
 	var other *Exporter
@@ -212,7 +213,8 @@ func auditWrittenOnce(t *testing.T, w *auditWorld, replicas bool) {
 	}
 }
 
-// While the sink is away, the webhook answers with an error, and changes go into the spool. Events in a file wait for the sink.
+// While the sink is away, the webhook gets an error as its answer, and changes go into the spool. Events in a file wait for the
+// sink.
 func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -260,7 +262,7 @@ func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	})
 }
 
-// The endpoint takes nothing from who lacks the token: not a byte of a body is read.
+// The endpoint accepts nothing from a sender without the token, and reads not a byte of the body.
 func TestTheAuditEndpointNeedsItsToken(t *testing.T) {
 	t.Parallel()
 	w := newAuditWorld(t)

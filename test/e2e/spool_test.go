@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The sink is away while etcd is compacted: the exporter reads on, and writes everything once the sink is back.
+// The sink is away while etcd is compacted. The exporter reads on, and writes everything once the sink is back.
 func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 	t.Run("Kafka, and the exporter is killed", func(t *testing.T) {
 		t.Parallel()
@@ -62,13 +62,13 @@ func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]strin
 	e.awaitLogged(t, "the sink has all that was in the spool")
 }
 
-// awaitSpooled waits until the exporter has read up to these versions, and made it durable.
+// awaitSpooled waits until the exporter has made everything up to these versions durable.
 func (e *Exporter) awaitSpooled(t testing.TB, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	Await(t, e.name+" to have read all", func() (bool, error) { return e.hasRead(want) })
 }
 
-// hasRead reports whether all up to these versions is durable: in the log, or in a spool.
+// hasRead reports whether everything up to these versions is durable, in the log or in a spool.
 func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (bool, error) {
 	text, err := e.get("/status.json")
 	if err != nil {
@@ -88,14 +88,14 @@ func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (boo
 	return read == len(want), nil
 }
 
-// apart gives an exporter a spool of its own, as on a machine of its own.
+// ownSpool gives an exporter its own spool, as on another machine.
 func ownSpool(t testing.TB, env map[string]string) map[string]string {
 	t.Helper()
 	return withSettings(env, "KUBECDC_SPOOL_DIR", t.TempDir())
 }
 
-// The sink is away in turn, and the process is killed at each step: while it spools, while it forwards, and when it writes to the sink again.
-// Each time another one goes on. In the end the log is as if nothing had been.
+// The sink is away again and again. The process is killed at each step while it spools, while it forwards, and when it writes to
+// the sink again. Each time another process goes on. In the end the log is as if the sink had never been away.
 func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -114,7 +114,7 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 		e.Wait(t)
 		stop()
 	}
-	begin(failpoint.Spooling + ":1") // The next one has no spool yet, and waits for the sink.
+	begin(failpoint.Spooling + ":1") // the next one has no spool yet, and waits for the sink
 	must(t, lane.Restore())
 	for _, points := range []string{failpoint.Spooled + ":1", failpoint.Spooling + ":3", failpoint.Spooling + ":3," + failpoint.DataProduced + ":1",
 		failpoint.Spooled + ":3"} {
@@ -143,7 +143,8 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	e.AwaitReady(t)
 }
 
-// The sink answers, and takes longer for a batch than one that is away: it gets all of the spool while changes are read.
+// The sink answers, and takes longer for a batch than the limit after which it counts as away. It gets all of the spool while
+// changes are read.
 func TestSlowTheSinkIsTooSlow(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -163,7 +164,7 @@ func TestSlowTheSinkIsTooSlow(t *testing.T) {
 	e.awaitLogged(t, "the sink has all that was in the spool")
 }
 
-// A spool that is full stops the reading, and says so. Once the sink is back, all that it missed is there.
+// If the spool is full, the exporter stops reading, and says so. Once the sink is back, it gets all changes.
 func TestASpoolIsFull(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps}
@@ -185,8 +186,8 @@ func TestASpoolIsFull(t *testing.T) {
 	e.AwaitReady(t)
 }
 
-// The sink refuses one of the resources in a spool: it gets all others, and the refused one goes on from the checkpoint once its records are
-// accepted, also if another process has forwarded the rest.
+// The sink refuses one of the resources in a spool, and gets all others. The refused one goes on from the checkpoint once its
+// records are accepted, even if another process has forwarded the rest.
 func TestSlowARefusedResourceIsLeftOutOfTheSpool(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()

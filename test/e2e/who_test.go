@@ -113,7 +113,7 @@ func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *query.Requests) *whoVerdi
 	return v
 }
 
-// A user asks the command line for authors in the history of objects and between two versions, for all changes of a user, and for
+// A user asks the command line for authors: in the history of objects, between two versions, for all changes of a user, and for
 // their consequences.
 func TestTheCommandsSayWho(t *testing.T) {
 	t.Parallel()
