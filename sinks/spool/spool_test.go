@@ -100,7 +100,7 @@ func TestBatchesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// A stream that is left out stays out, also in a process that has opened the file anew: the batches come without it.
+// A stream that is left out is not in the batches, also in a process that has opened the file anew.
 func TestAStreamIsLeftOut(t *testing.T) {
 	f, all := folder(t.TempDir()), batches(4)
 	all[2].Positions = append(all[2].Positions, change.Position{Stream: "nodes", ResourceVersion: "8", Time: all[2].Positions[0].Time})
