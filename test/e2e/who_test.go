@@ -113,8 +113,8 @@ func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *query.Requests) *whoVerdi
 	return v
 }
 
-// A user asks the command line for authors: in the history of objects, between two versions, for all changes of a user, and for
-// their consequences.
+// A user asks the command line who changed objects and who made a difference between two versions. Other questions are for all
+// changes of a user, and for their consequences.
 func TestTheCommandsSayWho(t *testing.T) {
 	t.Parallel()
 	w := newWhoWorld(t, 0, "Metadata", "sqlite")
