@@ -495,8 +495,8 @@ func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
 }
 
 // awaitProgress waits until the exporters have reached the cluster's revision after a fault. Then it compacts etcd up to the
-// revision that they had reached after the previous fault, so that a position that does not move is lost. A slow machine may
-// take any time for a fault.
+// revision that they had reached after the previous fault. So a position that does not move is lost. A slow machine may take any
+// time for a fault.
 func (c *Chaos) awaitProgress(after string) {
 	reached := c.world.awaitCurrent(c.t, after, c.positions)
 	if c.reached > 0 && reached > c.reached {
