@@ -79,8 +79,8 @@ func tableOf(t testing.TB, client rest.Interface, r *served) *metav1.Table {
 }
 
 // fieldsOf are the fields by which an API server selects a resource, of those in its schema and some others.
-func (g *generator) fieldsOf(of *served) (selectable []string) {
-	gv, root := g.root(of)
+func (g *generator) fieldsOf(resource *served) (selectable []string) {
+	gv, root := g.root(resource)
 	candidates := []string{"metadata.name", "metadata.namespace", "source", "reportingComponent", "reportingController", "status.successful"}
 	for member, s := range root.Properties {
 		candidates = append(candidates, member)
@@ -93,7 +93,7 @@ func (g *generator) fieldsOf(of *served) (selectable []string) {
 	}
 	slices.Sort(candidates)
 	for _, field := range slices.Compact(candidates) {
-		if g.past.real(pathOf(of, "")+"?limit=1&fieldSelector="+field+"%3Dtrue", asObjects).code == http.StatusOK {
+		if g.past.real(pathOf(resource, "")+"?limit=1&fieldSelector="+field+"%3Dtrue", asObjects).code == http.StatusOK {
 			selectable = append(selectable, field)
 		}
 	}

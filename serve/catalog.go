@@ -65,8 +65,8 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	}
 	custom := map[string]*served{}
 	if slices.Contains(ids, crds) {
-		at := request{target: q.target, pinned: q.pinned, fields: fields.Everything()}
-		v, err := s.views.at(ctx, &at, crds)
+		all := request{target: q.target, pinned: q.pinned, fields: fields.Everything()}
+		v, err := s.views.viewOf(ctx, &all, crds)
 		if apierrors.IsResourceExpired(err) {
 			v, err = nil, nil // the log is younger than the moment: each list says so
 		}
@@ -170,10 +170,10 @@ func customResource(crd []byte) *served {
 func (s *Server) discover(w http.ResponseWriter, _ *http.Request, q *request, c catalog) error {
 	groups := c.groups()
 	switch {
-	case q.path == "/api" && q.form.as == "":
+	case q.path == "/api" && q.form.kind == "":
 		return reply(w, http.StatusOK, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
-	case q.path == "/apis" && q.form.as == "":
+	case q.path == "/apis" && q.form.kind == "":
 		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 		for _, g := range groups {
 			if g.Name != "" {
@@ -231,7 +231,7 @@ func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, cor
 		}
 		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 		for _, v := range g.Versions {
-			of := apidiscovery.APIVersionDiscovery{Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+			discovery := apidiscovery.APIVersionDiscovery{Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
 			for _, r := range c {
 				if r.Group != g.Name || r.Version != v.Version {
 					continue
@@ -240,10 +240,10 @@ func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, cor
 				if r.Namespaced {
 					scope = apidiscovery.ScopeNamespace
 				}
-				of.Resources = append(of.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
+				discovery.Resources = append(discovery.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
 					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}})
 			}
-			item.Versions = append(item.Versions, of)
+			item.Versions = append(item.Versions, discovery)
 		}
 		list.Items = append(list.Items, item)
 	}

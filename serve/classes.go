@@ -13,15 +13,15 @@ var defaultAnnotations = map[string][]string{
 }
 
 // markDefault marks the default among classes. Of StorageClasses that is the newest one with an annotation, which only a list shows.
-func markDefault(of *served, isList bool, objects []*row, rows []metav1.TableRow) {
-	annotations := defaultAnnotations[of.ID()]
+func markDefault(resource *served, isList bool, objects []*row, rows []metav1.TableRow) {
+	annotations := defaultAnnotations[resource.ID()]
 	newest := -1
 	for i, r := range objects {
 		has := r.labels("metadata.annotations")
 		if !slices.ContainsFunc(annotations, func(name string) bool { return has[name] == "true" }) {
 			continue
 		}
-		if of.Plural == "ingressclasses" {
+		if resource.Plural == "ingressclasses" {
 			rows[i].Cells[0] = rows[i].Cells[0].(string) + " (default)"
 		} else if newest < 0 || r.text("metadata.creationTimestamp") > objects[newest].text("metadata.creationTimestamp") {
 			newest = i

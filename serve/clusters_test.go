@@ -47,9 +47,9 @@ func TestClustersOfALog(t *testing.T) {
 	}
 	s := NewClusters(reader, nil, slog.New(slog.DiscardHandler), open)
 	defer s.Close()
-	for path, of := range map[string]string{"": "one", "/clusters/one": "one", "/clusters/" + arn: arn, "/clusters/" + url.PathEscape(arn): arn,
+	for path, want := range map[string]string{"": "one", "/clusters/one": "one", "/clusters/" + arn: arn, "/clusters/" + url.PathEscape(arn): arn,
 		"/clusters/" + arn + "/at/7": arn} {
-		if code, text := ask(s, path+"/api/v1/namespaces/default/pods/web"); code != http.StatusOK || !strings.Contains(text, `"of":"`+of+`"`) {
+		if code, text := ask(s, path+"/api/v1/namespaces/default/pods/web"); code != http.StatusOK || !strings.Contains(text, `"of":"`+want+`"`) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}

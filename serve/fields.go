@@ -24,13 +24,13 @@ var (
 )
 
 // matcher decides by the selectors; nil: there are none.
-func (q *request) matcher(of *served) (func(o *query.Object) bool, error) {
+func (q *request) matcher(resource *served) (func(o *query.Object) bool, error) {
 	if q.labels.Empty() && q.fields.Empty() {
 		return nil, nil
 	}
 	for _, r := range q.fields.Requirements() {
-		if !slices.Contains(of.Fields, r.Field) {
-			return nil, apierrors.NewBadRequest("Unable to find \"" + of.APIVersion() + ", Resource=" + of.Plural +
+		if !slices.Contains(resource.Fields, r.Field) {
+			return nil, apierrors.NewBadRequest("Unable to find \"" + resource.APIVersion() + ", Resource=" + resource.Plural +
 				"\" that match label selector \"\", field selector \"" + q.fields.String() + "\": field label not supported: " + r.Field)
 		}
 	}
@@ -43,7 +43,7 @@ func (q *request) matcher(of *served) (func(o *query.Object) bool, error) {
 		}
 		body, set := decoded(o.Body), fields.Set{}
 		for _, r := range q.fields.Requirements() {
-			set[r.Field] = fieldText(r.Field, at(body, cmp.Or(fieldPaths[r.Field], r.Field)))
+			set[r.Field] = fieldText(r.Field, memberAt(body, cmp.Or(fieldPaths[r.Field], r.Field)))
 		}
 		return q.fields.Matches(set)
 	}, nil
@@ -69,7 +69,7 @@ func decoded(body []byte) (object map[string]any) {
 }
 
 // at is the member of an object at a path such as spec.nodeName; nil: there is none.
-func at(v any, path string) any {
+func memberAt(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
 		v = m[name]

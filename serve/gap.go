@@ -105,12 +105,12 @@ func inOrder(changes []sinks.Logged) {
 	})
 }
 
-func place(l *sinks.Logged, next map[string]change.ResourceVersion) (at change.ResourceVersion, last int) {
-	switch at, again := next[l.Change.Key()]; {
+func place(l *sinks.Logged, next map[string]change.ResourceVersion) (version change.ResourceVersion, last int) {
+	switch following, again := next[l.Change.Key()]; {
 	case l.Op != change.Delete || !l.Inferred:
 		return l.ResourceVersion, 0
 	case again:
-		return at, 0
+		return following, 0
 	}
 	return l.ResourceVersion, 1
 }

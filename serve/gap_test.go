@@ -140,10 +140,10 @@ func (p *past) events(t *testing.T, from change.ResourceVersion) (all []watched)
 }
 
 // listed are the ConfigMaps at a version, or now.
-func (p *past) listed(t *testing.T, at change.ResourceVersion) (all []string) {
+func (p *past) listed(t *testing.T, version change.ResourceVersion) (all []string) {
 	path := "/api/v1/configmaps"
-	if at != "" {
-		path += "?resourceVersionMatch=Exact&resourceVersion=" + string(at)
+	if version != "" {
+		path += "?resourceVersionMatch=Exact&resourceVersion=" + string(version)
 	}
 	var list corev1.ConfigMapList
 	ok(t, json.Unmarshal(p.ours(path, asObjects).body, &list))

@@ -51,8 +51,8 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	config := &rest.Config{Host: web.URL, QPS: 1000, Burst: 1000}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0)
 	stores := map[*served]cache.Store{}
-	for _, of := range g.kinds {
-		stores[of] = factory.ForResource(schema.GroupVersionResource{Group: of.Group, Version: of.Version, Resource: of.Plural}).Informer().GetStore()
+	for _, resource := range g.kinds {
+		stores[resource] = factory.ForResource(schema.GroupVersionResource{Group: resource.Group, Version: resource.Version, Resource: resource.Plural}).Informer().GetStore()
 	}
 	factory.Start(t.Context().Done())
 	rounds, changes, differ := 0, 0, ""
@@ -63,10 +63,10 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 		for range 3 {
 			changes += g.disturb(web)
 		}
-		for of, store := range stores {
-			servers.Await(t, fmt.Sprintf("the informer of %s to have what etcd has, in round %d", of.ID(), rounds), func() (bool, error) {
-				got, want := stored(store), g.inEtcd(of)
-				differ = fmt.Sprintf("; the informer of %s has\n%v, and etcd\n%v", of.ID(), got, want)
+		for resource, store := range stores {
+			servers.Await(t, fmt.Sprintf("the informer of %s to have what etcd has, in round %d", resource.ID(), rounds), func() (bool, error) {
+				got, want := stored(store), g.inEtcd(resource)
+				differ = fmt.Sprintf("; the informer of %s has\n%v, and etcd\n%v", resource.ID(), got, want)
 				return slices.Equal(got, want), nil
 			})
 			differ = ""
@@ -105,12 +105,12 @@ func (g *generator) disturb(web *httptest.Server) (changes int) {
 }
 
 // inEtcd is what etcd has of a kind, as stored has it.
-func (g *generator) inEtcd(of *served) (all []string) {
-	prefix := keyOf(of, "", "")
+func (g *generator) inEtcd(resource *served) (all []string) {
+	prefix := keyOf(resource, "", "")
 	found := must[*clientv3.GetResponse](g.t)(g.past.kube.Etcd().Get(g.t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 	for _, o := range found.Kvs {
 		key := strings.TrimPrefix(string(o.Key), prefix)
-		if !of.Namespaced {
+		if !resource.Namespaced {
 			key = "/" + key
 		}
 		all = append(all, fmt.Sprint(key, "@", o.ModRevision))

@@ -44,7 +44,7 @@ func (t token) String() string {
 }
 
 // get answers one object.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, of *served, v *view) error {
+func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, of *ser
 		return unlessRetained(err)
 	}
 	if warn(w, found.Missing); len(found.Objects) == 0 {
-		return apierrors.NewNotFound(schema.GroupResource{Group: of.Group, Resource: of.Plural}, q.name)
+		return apierrors.NewNotFound(schema.GroupResource{Group: resource.Group, Resource: resource.Plural}, q.name)
 	}
 	o := found.Objects[0]
-	switch q.form.as {
+	switch q.form.kind {
 	case "Table":
-		return s.table(w, q, of, v, found.Objects, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
+		return s.table(w, q, resource, v, found.Objects, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
 	case "PartialObjectMetadata":
-		return reply(w, http.StatusOK, partial(of, o))
+		return reply(w, http.StatusOK, partial(resource, o))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(append(o.Body, '\n'))
@@ -91,8 +91,8 @@ type page struct {
 const objectsAtOnce = 1000
 
 // page finds the objects of a request. Without a limit it has all.
-func (v *view) page(ctx context.Context, q *request, of *served) (p page, err error) {
-	matches, err := q.matcher(of)
+func (v *view) page(ctx context.Context, q *request, resource *served) (p page, err error) {
+	matches, err := q.matcher(resource)
 	if err != nil {
 		return p, err
 	}
@@ -150,23 +150,23 @@ func warn(w http.ResponseWriter, missing []string) {
 }
 
 // list answers the objects of a namespace, or of all.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *served, v *view) error {
+func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
 	}
-	p, err := v.page(r.Context(), q, of)
+	p, err := v.page(r.Context(), q, resource)
 	if err != nil {
 		return err
 	}
 	warn(w, p.missing)
 	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
-	switch q.form.as {
+	switch q.form.kind {
 	case "Table":
-		return s.table(w, q, of, v, p.objects, meta)
+		return s.table(w, q, resource, v, p.objects, meta)
 	case "PartialObjectMetadataList":
 		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
 		for _, o := range p.objects {
-			list.Items = append(list.Items, *partial(of, o))
+			list.Items = append(list.Items, *partial(resource, o))
 		}
 		return reply(w, http.StatusOK, list)
 	}
@@ -176,15 +176,15 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *se
 	if err != nil {
 		return err
 	}
-	if builtin()[of.ID()] == nil && p.next == "" { // as for all custom resources
+	if builtin()[resource.ID()] == nil && p.next == "" { // as for all custom resources
 		head = append([]byte(`{"continue":"",`), head[1:]...)
 	}
-	_, _ = out.WriteString(`{"kind":` + strconv.Quote(of.Kind+"List") + `,"apiVersion":` + strconv.Quote(of.APIVersion()) + `,"metadata":`)
+	_, _ = out.WriteString(`{"kind":` + strconv.Quote(resource.Kind+"List") + `,"apiVersion":` + strconv.Quote(resource.APIVersion()) + `,"metadata":`)
 	_, _ = out.Write(head)
 	separator := `,"items":[`
 	for _, o := range p.objects {
 		_, _ = out.WriteString(separator)
-		_, _ = out.Write(of.item(o.Body))
+		_, _ = out.Write(resource.item(o.Body))
 		separator = ","
 	}
 	if len(p.objects) == 0 {
@@ -195,18 +195,18 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *se
 }
 
 // item is an object as a list has it: those of built-in resources have no type.
-func (of *served) item(body []byte) []byte {
-	if rest, typed := bytes.CutPrefix(body, []byte(`{"kind":"`+of.Kind+`","apiVersion":"`+of.APIVersion()+`",`)); typed && builtin()[of.ID()] != nil {
+func (r *served) item(body []byte) []byte {
+	if rest, typed := bytes.CutPrefix(body, []byte(`{"kind":"`+r.Kind+`","apiVersion":"`+r.APIVersion()+`",`)); typed && builtin()[r.ID()] != nil {
 		return append([]byte("{"), rest...)
 	}
 	return body
 }
 
 // partial is an object's metadata.
-func partial(of *served, o *query.Object) *metav1.PartialObjectMetadata {
+func partial(resource *served, o *query.Object) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
-	_ = json.Unmarshal(o.Body, m)     // a stub has a part of it
-	if of.ID() == "daemonsets.apps" { // a field of the server's own type
+	_ = json.Unmarshal(o.Body, m)           // a stub has a part of it
+	if resource.ID() == "daemonsets.apps" { // a field of the server's own type
 		delete(m.Annotations, "deprecated.daemonset.template.generation")
 	}
 	m.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}

@@ -34,14 +34,14 @@ func TestARecordOfAGapAndItsChangesAreInAnyOrder(t *testing.T) {
 		sink := must[*sqlite.Sink](t)(sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u"}))
 		opened := must[*sinks.Opened](t)(sink.Open(t.Context(), 0, 1, sinks.Durable{New: true}))
 		defer opened.Log.Close()
-		at := func(version string) []change.Position {
+		positionsAt := func(version string) []change.Position {
 			return []change.Position{{Stream: pods.ID(), ResourceVersion: change.ResourceVersion(version), Time: time.Now()}}
 		}
 		batches := []change.Batch{
 			{Changes: []change.Change{object(change.Create, "a", "5", ""), object(change.Create, "b", "6", "")},
-				Controls: []change.Control{change.SnapshotBeginControl(pods.ID(), "")}, Positions: at("6")},
+				Controls: []change.Control{change.SnapshotBeginControl(pods.ID(), "")}, Positions: positionsAt("6")},
 			{}, {Changes: []change.Change{object(change.Delete, "a", "5", "g"), object(change.Update, "b", "15", "g")}},
-			{Positions: at("20")},
+			{Positions: positionsAt("20")},
 		}
 		batches[recorded].Controls = []change.Control{gap}
 		for i := range batches {

@@ -44,7 +44,7 @@ type request struct {
 
 // form is how a client wants an answer.
 type form struct {
-	as      string // empty: objects; Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList
+	kind    string // empty: objects; Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList
 	version string // of that
 }
 
@@ -53,7 +53,7 @@ const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 
 func (s *Server) parse(r *http.Request) (*request, error) {
 	q := &request{path: r.URL.Path, form: acceptedForm(r.Header.Get("Accept"))}
-	if text, at := strings.CutPrefix(r.URL.EscapedPath(), "/at/"); at {
+	if text, isPinned := strings.CutPrefix(r.URL.EscapedPath(), "/at/"); isPinned {
 		text, rest, _ := strings.Cut(text, "/")
 		if text == "checkpoint" {
 			slot, after, _ := strings.Cut(rest, "/")
@@ -129,8 +129,8 @@ func (q *request) options(v url.Values) (err error) {
 		return apierrors.NewBadRequest("resourceVersion: " + string(q.resourceVersion) + " is none")
 	}
 	q.include = v.Get("includeObject")
-	on := func(name string) bool { is, _ := strconv.ParseBool(v.Get(name)); return is }
-	q.watch, q.bookmarks, q.initial = on("watch"), on("allowWatchBookmarks"), on("sendInitialEvents")
+	isSet := func(name string) bool { value, _ := strconv.ParseBool(v.Get(name)); return value }
+	q.watch, q.bookmarks, q.initial = isSet("watch"), isSet("allowWatchBookmarks"), isSet("sendInitialEvents")
 	return q.validate(v.Has("sendInitialEvents"))
 }
 
@@ -159,9 +159,9 @@ func acceptedForm(accept string) (f form) {
 		if kind := strings.TrimSpace(parts[0]); kind != "application/json" && kind != "*/*" {
 			continue
 		}
-		as := parameters["as"]
-		if slices.Contains([]string{"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"}, as) {
-			return form{as, parameters["v"]}
+		wanted := parameters["as"]
+		if slices.Contains([]string{"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"}, wanted) {
+			return form{wanted, parameters["v"]}
 		}
 	}
 	return f

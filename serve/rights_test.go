@@ -61,9 +61,9 @@ func (p *past) rights(t *testing.T) {
 	must[*rbac.RoleBinding](t)(admin.RoleBindings("default").Create(t.Context(), &rbac.RoleBinding{ObjectMeta: meta,
 		RoleRef: rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: "past"}, Subjects: []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: servers.Reader.Name}}}, metav1.CreateOptions{}))
 	settings, authority := certificate(t)
-	_, at := p.serving(t, append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+p.kube.Kubeconfig)...)
-	client := func(token string, as string) kubernetes.Interface {
-		return kubernetes.NewForConfigOrDie(&rest.Config{Host: at.String(), BearerToken: token, Impersonate: rest.ImpersonationConfig{UserName: as},
+	_, address := p.serving(t, append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+p.kube.Kubeconfig)...)
+	client := func(token string, user string) kubernetes.Interface {
+		return kubernetes.NewForConfigOrDie(&rest.Config{Host: address.String(), BearerToken: token, Impersonate: rest.ImpersonationConfig{UserName: user},
 			TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
 	}
 	list := func(c kubernetes.Interface, namespace string) error {
@@ -96,9 +96,9 @@ func (p *past) rights(t *testing.T) {
 
 // open is without a login: nobody can be somebody else, a page in a browser gets nothing, and other machines don't reach it.
 func (p *past) open(t *testing.T) {
-	_, at := p.serving(t)
+	_, address := p.serving(t)
 	for name, header := range map[string]http.Header{"Host": {"Host": {"evil.example"}}, "Impersonate-User": {"Impersonate-User": {"bob"}}, "": {}} {
-		r := must[*http.Request](t)(http.NewRequest(http.MethodGet, at.String()+"/api/v1/namespaces", nil))
+		r := must[*http.Request](t)(http.NewRequest(http.MethodGet, address.String()+"/api/v1/namespaces", nil))
 		r.Header, r.Host = header, header.Get("Host")
 		answer := must[*http.Response](t)(http.DefaultClient.Do(r))
 		answer.Body.Close()
@@ -135,8 +135,8 @@ func TestSlowTheServerUnderAttack(t *testing.T) {
 	settings, _ := certificate(t)
 	for scheme, tls := range map[string][]string{"http": nil, "https": settings} {
 		t.Run(scheme, func(t *testing.T) {
-			process, at := p.serving(t, append(tls, "KUBECDC_HTTP_ACCESS=token", "KUBECDC_HTTP_TOKEN_FILE="+file, "GOGC=40")...)
-			v := &attack.Victim{Process: process, Scheme: scheme, Address: at.Host, Path: "/api/v1/namespaces", Token: "a-token-of-some-length",
+			process, address := p.serving(t, append(tls, "KUBECDC_HTTP_ACCESS=token", "KUBECDC_HTTP_TOKEN_FILE="+file, "GOGC=40")...)
+			v := &attack.Victim{Process: process, Scheme: scheme, Address: address.Host, Path: "/api/v1/namespaces", Token: "a-token-of-some-length",
 				Want: "kube-system", Most: 200e6}
 			v.Attack(t, attacks)
 		})

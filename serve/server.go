@@ -68,7 +68,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if path, is := strings.CutPrefix(q.path, "/openapi/v3"); is {
+	if path, isOpenAPI := strings.CutPrefix(q.path, "/openapi/v3"); isOpenAPI {
 		return c.schemas(w, strings.Trim(path, "/"))
 	}
 	if q.plural == "" {
@@ -81,18 +81,18 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	return s.objects(w, r, q, served)
 }
 
-func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, of *served) error {
-	v, err := s.views.at(r.Context(), q, of.ID())
+func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, resource *served) error {
+	v, err := s.views.viewOf(r.Context(), q, resource.ID())
 	if err != nil {
 		return err
 	}
 	switch {
 	case q.watch:
-		return s.watch(w, r, q, of, v)
+		return s.watch(w, r, q, resource, v)
 	case q.name != "":
-		return s.get(w, r, q, of, v)
+		return s.get(w, r, q, resource, v)
 	}
-	return s.list(w, r, q, of, v)
+	return s.list(w, r, q, resource, v)
 }
 
 // version is that of an API server, so that clients find what they expect.

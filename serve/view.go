@@ -24,7 +24,7 @@ type view struct {
 	pages   *query.Pages
 	version change.ResourceVersion
 	upTo    change.ResourceVersion // of what the log has
-	at      time.Time
+	time    time.Time
 	custom  func() (map[string]*served, error) // the resources of a view of CRDs
 }
 
@@ -64,15 +64,15 @@ const (
 )
 
 // at returns the view of a request. It is the same for all requests of a moment, and for those of the end of the log until that moves.
-func (v *views) at(ctx context.Context, q *request, resource string) (*view, error) {
+func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view, error) {
 	target := q.target
 	if q.resourceVersion.Valid() && q.match == string(metav1.ResourceVersionMatchExact) {
 		target = query.Target{Version: q.resourceVersion}
 	}
-	of := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
+	objects := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
 	rest := " " + q.namespace + "/" + resource
 	if name := q.only(); name != "" && !target.Happened.IsZero() { // what a time stands for is found by the changes of the object alone
-		of.Names, rest = []string{resource + "/" + name}, rest+"/"+name
+		objects.Names, rest = []string{resource + "/" + name}, rest+"/"+name
 	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
@@ -98,7 +98,7 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 			return nil, apierrors.NewResourceExpired("the list that this continue token is of is not held any more: begin it again")
 		}
 	}
-	return v.read(ctx, id, cut, target, of)
+	return v.read(ctx, id, cut, target, objects)
 }
 
 func (p *pending) wait(ctx context.Context) (*view, error) {
@@ -129,7 +129,7 @@ func (v *views) use(id string) *pending {
 }
 
 // read reads a view, unless it is held or being read.
-func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, of sinks.Objects) (*view, error) {
+func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, objects sinks.Objects) (*view, error) {
 	v.mu.Lock()
 	if p := v.use(id); p != nil && !p.stale() {
 		v.mu.Unlock()
@@ -140,7 +140,7 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 	p := &pending{read: time.Now(), id: id, done: make(chan struct{})}
 	v.recent = append(v.recent, p)
 	v.mu.Unlock()
-	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, of)
+	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, objects)
 	if p.view != nil {
 		p.view.cut = cut
 	}
@@ -178,8 +178,8 @@ func (v *views) forget() {
 	}
 }
 
-func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, of sinks.Objects) (*view, error) {
-	pages, err := query.OpenPages(ctx, log, query.Question{Objects: of}, target)
+func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, objects sinks.Objects) (*view, error) {
+	pages, err := query.OpenPages(ctx, log, query.Question{Objects: objects}, target)
 	if err != nil {
 		return nil, unlessRetained(err)
 	}
@@ -196,12 +196,12 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 		if c.UpTo.Compare(v.upTo) > 0 {
 			v.upTo = c.UpTo
 		}
-		if c.Known.After(v.at) {
-			v.at = c.Known
+		if c.Known.After(v.time) {
+			v.time = c.Known
 		}
 	}
 	if !target.Happened.IsZero() {
-		v.at = target.Happened
+		v.time = target.Happened
 	}
 	if !unlisted {
 		return v, nil
