@@ -17,8 +17,8 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods: for one, all, the first page of 500, at the end and
-// in the middle of the log, and for a watch of the last 10,000 changes.
+// BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods. It gets one Pod, all Pods, and the first
+// page of 500, at the end and in the middle of the log. Then it watches the last 10,000 changes.
 func BenchmarkServe(b *testing.B) {
 	const objects = 10_000
 	p := &past{}

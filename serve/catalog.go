@@ -21,8 +21,8 @@ import (
 	"kubecdc/change"
 )
 
-// catalog is what a cluster served at a moment, as far as its log can tell: the resources that the log has, in the version in which it has
-// them.
+// catalog is the set of resources that a cluster served at a moment, as far as its log knows: the log's resources, in the log's
+// version.
 type catalog []*served
 
 type served struct {
@@ -32,13 +32,14 @@ type served struct {
 	Categories []string                       `json:"categories,omitempty"`
 	Columns    []metav1.TableColumnDefinition `json:"columns,omitempty"`
 
-	Fields []string `json:"fields,omitempty"` // that select objects
+	Fields []string `json:"fields,omitempty"` // fields that can select objects
 
-	paths  []string        // of a custom resource's columns
-	schema json.RawMessage // of a custom resource
+	paths  []string        // a custom resource's columns
+	schema json.RawMessage // a custom resource's schema
 }
 
-// builtin.json has what kube-apiserver serves, with the columns of its tables and the fields of selectors: go test ./serve -run TestBuiltin -args -update
+// builtinJSON has the resources that kube-apiserver serves, with the columns of their tables and their selectable fields. This updates
+// it: go test ./serve -run TestBuiltin -args -update
 //
 //go:embed builtin.json
 var builtinJSON []byte
@@ -57,7 +58,7 @@ var builtin = sync.OnceValue(func() (all map[string]*served) {
 
 const crds = "customresourcedefinitions.apiextensions.k8s.io"
 
-// catalog finds what was served at the request's moment.
+// catalog returns the catalog of the request's moment.
 func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error) {
 	ids, err := s.log.Resources(ctx)
 	if err != nil {
@@ -68,7 +69,7 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 		all := request{target: q.target, pinned: q.pinned, fields: fields.Everything()}
 		v, err := s.views.viewOf(ctx, &all, crds)
 		if apierrors.IsResourceExpired(err) {
-			v, err = nil, nil // the log is younger than the moment: each list says so
+			v, err = nil, nil // the log begins after the moment, and each list says so
 		}
 		if v != nil {
 			custom, err = v.custom()
@@ -88,10 +89,10 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	return c, nil
 }
 
-// customResources are those of a view of CRDs.
+// customResources returns the resources that a view of CRDs defines.
 func (v *view) customResources() (map[string]*served, error) {
 	custom := map[string]*served{}
-	all, err := v.page(context.Background(), &request{labels: labels.Everything(), fields: fields.Everything()}, nil) // of whoever asks first, for all
+	all, err := v.page(context.Background(), &request{labels: labels.Everything(), fields: fields.Everything()}, nil) // without a request's context, since its result is for all
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func (c catalog) find(group, version, plural string) *served {
 	return c[i]
 }
 
-// definition is what of a CRD a catalog needs.
+// definition is the part of a CRD that a catalog needs.
 type definition struct {
 	Spec struct {
 		Group, Scope string
@@ -166,7 +167,7 @@ func customResource(crd []byte) *served {
 	return r
 }
 
-// discover answers what the server has.
+// discover answers a discovery request.
 func (s *Server) discover(w http.ResponseWriter, _ *http.Request, q *request, c catalog) error {
 	groups := c.groups()
 	switch {

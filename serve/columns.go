@@ -179,7 +179,7 @@ func join(separator string, paths ...string) cell {
 	}
 }
 
-// of joins a member of all items of a list.
+// members joins a member of all items of a list.
 func members(path, member string) cell {
 	return func(r *row) any {
 		var all []string
@@ -222,7 +222,7 @@ func asSelector(path string) cell {
 	}
 }
 
-// condition is the last type of a condition that is one of these; the first one without any.
+// condition returns a cell with the type of the last condition that has one of these types, or with the text without if none has.
 func condition(without string, types ...string) cell {
 	return func(r *row) any {
 		state := without
@@ -235,7 +235,7 @@ func condition(without string, types ...string) cell {
 	}
 }
 
-// trueCondition is the last type of a condition that is true and one of these.
+// trueCondition returns the cell of condition for conditions that are true.
 func trueCondition(without string, types ...string) cell {
 	return func(r *row) any {
 		state := without
@@ -282,7 +282,7 @@ func claim(r *row) any {
 	return join("/", "spec.claimRef.namespace", "spec.claimRef.name")(r)
 }
 
-// claimed is a cell of a claim that has a volume.
+// claimed returns a cell that is empty unless the claim has a volume.
 func claimed(c cell) cell {
 	return func(r *row) any {
 		if r.text("spec.volumeName") == "" {
@@ -305,7 +305,7 @@ func modes(path string) cell {
 	}
 }
 
-// some joins the first three of a list, and says how many more there are.
+// some joins the first three texts of a list, and adds the number of the others.
 func some(all []string, without string) string {
 	switch {
 	case len(all) == 0:
@@ -362,7 +362,7 @@ func sliceEndpoints(r *row) any {
 	return some(all, "<unset>")
 }
 
-// event are the cells of an Event, in either of its two groups.
+// event returns the cells of an Event, for either of its two groups.
 func event(subject, first, last, count, source, message string) []cell {
 	firstSeen := func(r *row) any { return r.since(orText(r.text(first), r.text("eventTime")), "<invalid>") }
 	return []cell{
@@ -471,7 +471,7 @@ func clusterIP(r *row) any {
 	return "<none>"
 }
 
-// loadBalancer are the addresses of a load balancer.
+// loadBalancer returns the addresses of a load balancer.
 func loadBalancer(r *row) string {
 	addresses := map[string]bool{}
 	for _, i := range r.list("status.loadBalancer.ingress") {

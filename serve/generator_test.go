@@ -26,7 +26,7 @@ type generator struct {
 	kinds   []*served
 	live    map[string][]string // keys in etcd, by resource
 	uids    map[string]string   // by key
-	wrong   int                 // answers
+	wrong   int                 // number of wrong answers
 }
 
 type schemaOf struct {
@@ -42,15 +42,15 @@ type schemaOf struct {
 	Kinds      []struct{ Group, Version, Kind string } `json:"x-kubernetes-group-version-kind"`
 }
 
-// untouched are resources whose objects change how the API server answers: each has some of the server's own.
-var untouched = []string{"apiservices.apiregistration.k8s.io", crds, "flowschemas.flowcontrol.apiserver.k8s.io",
+// reserved are resources whose objects change how the API server answers. The server creates some objects of each.
+var reserved = []string{"apiservices.apiregistration.k8s.io", crds, "flowschemas.flowcontrol.apiserver.k8s.io",
 	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "validatingwebhookconfigurations.admissionregistration.k8s.io",
 	"mutatingwebhookconfigurations.admissionregistration.k8s.io", "leases.coordination.k8s.io", "events.events.k8s.io"}
 
 func (p *past) generator(t *testing.T, seed uint64) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, past: p, schemas: map[string]map[string]schemaOf{}, live: map[string][]string{}, uids: map[string]string{}}
 	for _, id := range slices.Sorted(maps.Keys(builtin())) {
-		if !slices.Contains(untouched, id) {
+		if !slices.Contains(reserved, id) {
 			g.kinds = append(g.kinds, builtin()[id])
 		}
 	}
@@ -60,7 +60,7 @@ func (p *past) generator(t *testing.T, seed uint64) *generator {
 	return g
 }
 
-// root finds the schema of a kind.
+// root returns the schema of a kind.
 func (g *generator) root(resource *served) (gv string, root schemaOf) {
 	gv = "api/v1"
 	if resource.Group != "" {
@@ -84,7 +84,7 @@ func (g *generator) root(resource *served) (gv string, root schemaOf) {
 	return "", root
 }
 
-// object makes an object that is years old, so that its age does not depend on the second.
+// object returns an object that is years old, so that its age does not depend on the second.
 func (g *generator) object(resource *served, namespace, name string) map[string]any {
 	gv, root := g.root(resource)
 	o := map[string]any{}
@@ -114,7 +114,7 @@ func (g *generator) object(resource *served, namespace, name string) map[string]
 	return o
 }
 
-// complete has fields agree as the API server does when it stores an object, or each time that it reads one.
+// complete makes fields agree, as the API server does when it stores or reads an object.
 func (g *generator) complete(resource *served, o map[string]any) {
 	spec, _ := o["spec"].(map[string]any)
 	delete(spec, "dataSource")
@@ -160,7 +160,7 @@ func (g *generator) value(gv, member string, s schemaOf, depth int) any {
 	return g.plain(gv, member, s, depth)
 }
 
-// metric has the source that its type names, as the API server relies on.
+// metric returns a metric with the source that its type names, on which the API server relies.
 func (g *generator) metric(gv string, s schemaOf, depth int) any {
 	kind := g.pick("Resource", "Pods", "Object", "External", "ContainerResource").(string)
 	member := strings.ToLower(kind[:1]) + kind[1:]
@@ -177,7 +177,7 @@ func (g *generator) metric(gv string, s schemaOf, depth int) any {
 	return map[string]any{"type": kind, member: source}
 }
 
-// plain makes a value of a schema without references.
+// plain returns a value of a schema without references.
 func (g *generator) plain(gv, member string, s schemaOf, depth int) any {
 	if len(s.Enum) > 0 {
 		return s.Enum[g.IntN(len(s.Enum))]
@@ -250,7 +250,7 @@ func (g *generator) time() string {
 	return time.Unix(1e9+g.Int64N(4e8), 0).UTC().Format(time.RFC3339)
 }
 
-// prefixes are where etcd has a resource, if not under its name.
+// prefixes are the keys under which etcd has resources, if they differ from the resource's name.
 var prefixes = map[string]string{"services": "services/specs", "endpoints": "services/endpoints", "nodes": "minions", "replicationcontrollers": "controllers", "ingresses.networking.k8s.io": "ingress"}
 
 func keyOf(resource *served, namespace, name string) string {

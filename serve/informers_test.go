@@ -23,8 +23,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// client-go's informers of each kind follow the log for twenty minutes, while their connections end, the API server restarts, the exporter
-// dies, and etcd is compacted meanwhile. After each round they have what etcd has.
+// client-go's informers of each kind follow the log for twenty minutes. Meanwhile their connections end, the API server restarts, the
+// exporter dies, and etcd is compacted. After each round the informers have etcd's objects.
 func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	servers.Slow(t)
 	p := newPast(t, "KUBECDC_RESOURCES=*,secrets", "KUBECDC_SECRETS=plain")
@@ -74,7 +74,7 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	}
 }
 
-// disturb changes objects, while something happens that a client does not notice. It returns how many it has changed.
+// disturb changes objects during a fault that a client does not notice. It returns the number of changes.
 func (g *generator) disturb(web *httptest.Server) (changes int) {
 	p := g.past
 	write := func() {
@@ -104,7 +104,7 @@ func (g *generator) disturb(web *httptest.Server) (changes int) {
 	return changes
 }
 
-// inEtcd is what etcd has of a kind, as stored has it.
+// inEtcd returns etcd's objects of a kind, in the form of stored.
 func (g *generator) inEtcd(resource *served) (all []string) {
 	prefix := keyOf(resource, "", "")
 	found := must[*clientv3.GetResponse](g.t)(g.past.kube.Etcd().Get(g.t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()))

@@ -21,10 +21,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// token is where a page of a list begins.
+// token is a continue token: it says where a page of a list begins.
 type token struct {
-	View  string // its id
-	After string // the key of the last object of the page before
+	View  string // the view's id
+	After string // the last key of the previous page
 }
 
 func parseToken(text string) (t token, err error) {
@@ -39,11 +39,11 @@ func parseToken(text string) (t token, err error) {
 }
 
 func (t token) String() string {
-	raw, _ := json.Marshal(t) // two texts
+	raw, _ := json.Marshal(t) // can't fail: it has two texts
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// get answers one object.
+// get answers with one object.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
@@ -83,14 +83,14 @@ func (v *view) has(version change.ResourceVersion, match string) error {
 // page is a part of a list.
 type page struct {
 	objects []*query.Object
-	next    string   // the continue token; empty: it is the last
-	missing []string // what it may lack
+	next    string   // the continue token, or empty for the last page
+	missing []string // reasons why it may be incomplete
 }
 
 // objectsAtOnce is how many objects are read at a time.
 const objectsAtOnce = 1000
 
-// page finds the objects of a request. Without a limit it has all.
+// page returns the objects of a request, or all without a limit.
 func (v *view) page(ctx context.Context, q *request, resource *served) (p page, err error) {
 	matches, err := q.matcher(resource)
 	if err != nil {
@@ -134,7 +134,7 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 	}
 }
 
-// unlessKept is 410 for what the log has no more.
+// unlessRetained turns ErrNotRetained into the API server's error 410, and returns other errors unchanged.
 func unlessRetained(err error) error {
 	if errors.Is(err, sinks.ErrNotRetained) {
 		return expired(err)
@@ -142,14 +142,14 @@ func unlessRetained(err error) error {
 	return err
 }
 
-// warn says what an answer may lack.
+// warn adds a Warning header for each reason why an answer may be incomplete.
 func warn(w http.ResponseWriter, missing []string) {
 	for _, m := range missing {
 		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(m)))
 	}
 }
 
-// list answers the objects of a namespace, or of all.
+// list answers with the objects of a namespace, or of all namespaces.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	if err != nil {
 		return err
 	}
-	if builtin()[resource.ID()] == nil && p.next == "" { // as for all custom resources
+	if builtin()[resource.ID()] == nil && p.next == "" { // the API server writes this for all custom resources
 		head = append([]byte(`{"continue":"",`), head[1:]...)
 	}
 	_, _ = out.WriteString(`{"kind":` + strconv.Quote(resource.Kind+"List") + `,"apiVersion":` + strconv.Quote(resource.APIVersion()) + `,"metadata":`)
@@ -194,7 +194,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	return out.Flush() // the first error of all
 }
 
-// item is an object as a list has it: those of built-in resources have no type.
+// item returns an object as a list has it. Objects of built-in resources have no type there.
 func (r *served) item(body []byte) []byte {
 	if rest, typed := bytes.CutPrefix(body, []byte(`{"kind":"`+r.Kind+`","apiVersion":"`+r.APIVersion()+`",`)); typed && builtin()[r.ID()] != nil {
 		return append([]byte("{"), rest...)
@@ -202,10 +202,10 @@ func (r *served) item(body []byte) []byte {
 	return body
 }
 
-// partial is an object's metadata.
+// partial returns an object's metadata.
 func partial(resource *served, o *query.Object) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
-	_ = json.Unmarshal(o.Body, m)           // a stub has a part of it
+	_ = json.Unmarshal(o.Body, m)           // a stub has only a part of it
 	if resource.ID() == "daemonsets.apps" { // a field of the server's own type
 		delete(m.Annotations, "deprecated.daemonset.template.generation")
 	}

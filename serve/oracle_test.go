@@ -23,7 +23,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// exact is the API server as it was at a revision: it makes exact lists of gets and lists.
+// exact serves the API server's state at a revision. It answers gets and lists by exact lists.
 type exact struct {
 	*past
 	version string
@@ -65,7 +65,7 @@ func typeOf(accept string, body []byte) string {
 	return "application/json"
 }
 
-// objects asks for the objects at the revision.
+// objects requests the objects at the revision.
 func (e *exact) objects(q *request, path string, v url.Values, accept string) answer {
 	if v.Get("continue") == "" {
 		v.Set("resourceVersion", e.version)
@@ -82,7 +82,7 @@ func (e *exact) objects(q *request, path string, v url.Values, accept string) an
 	return e.only(q, a)
 }
 
-// only makes the answer to a get of a list.
+// only makes a get's answer from a list's.
 func (e *exact) only(q *request, a answer) answer {
 	list := map[string]any{}
 	ok(e.t, json.Unmarshal(a.body, &list))
@@ -102,8 +102,8 @@ func (e *exact) only(q *request, a answer) answer {
 	return answer{code: a.code, body: must[[]byte](e.t)(json.Marshal(one))}
 }
 
-// An exporter dies, and the API server restarts, while objects of each kind change. At random revisions kubectl shows of the log what it shows
-// of the API server.
+// An exporter dies, and the API server restarts, while objects of each kind change. At random revisions kubectl prints the same from the
+// log as from the API server.
 func TestKubectlSeesThePast(t *testing.T) { kubectlSeesThePast(t, 400, 4, 8) }
 
 func TestSlowKubectlSeesThePast(t *testing.T) {
@@ -167,7 +167,7 @@ func kubectlSeesThePast(t *testing.T, changes, revisions, commands int) {
 	g.compareDiscovery(&exact{p, fmt.Sprint(taken[len(taken)-1])}, kubectl)
 }
 
-// compareDiscovery compares what can be listed and watched. What writes is refused, and of built-in resources there are no schemas.
+// compareDiscovery compares the resources that can be listed and watched. Writes are refused, and built-in resources have no schemas.
 func (g *generator) compareDiscovery(e *exact, kubectl string) {
 	real, log := httptest.NewServer(e), httptest.NewServer(g.past.server)
 	defer real.Close()
@@ -193,7 +193,7 @@ func (g *generator) compareDiscovery(e *exact, kubectl string) {
 	}
 }
 
-// discovered leaves out the verbs, since a log has those that read, and Events in their other group, which are the same objects.
+// discovered removes the verbs, since a log has only verbs that read, and Events in their other group, which are the same objects.
 func discovered(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -216,7 +216,7 @@ func pathOf(resource *served, namespace string) string {
 	return path + "/" + resource.Plural
 }
 
-// compareLists compares what the two servers answer.
+// compareLists compares the answers of the two servers.
 func (g *generator) compareLists(e *exact, resource *served) {
 	namespace := ""
 	if resource.Namespaced && g.IntN(2) == 0 {
@@ -233,7 +233,7 @@ func (g *generator) compareLists(e *exact, resource *served) {
 	}
 }
 
-// listed is a list without the version, which is a list's own.
+// listed returns a list without its version, in which the servers may differ.
 func listed(body []byte) string {
 	var v map[string]any
 	if json.Unmarshal(body, &v) != nil {
@@ -272,7 +272,7 @@ func (g *generator) run(kubectl, server string, args []string) (text string, cod
 	return strings.ReplaceAll(string(out), server, "SERVER"), c.ProcessState.ExitCode()
 }
 
-// command is a command of kubectl that reads.
+// command returns a kubectl command that reads.
 func (g *generator) command() []string {
 	resource := g.kinds[g.IntN(len(g.kinds))]
 	where, name := []string{"-A"}, resource.Plural

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// podSummary is what kube-apiserver's printer finds out of the containers of a Pod.
+// podSummary is the summary that kube-apiserver's printer makes of a Pod's containers.
 type podSummary struct {
 	ready, total, restarts int64
-	restarted              string // when, the last time
+	restarted              string // time of the last restart
 	reason                 string
 }
 
 // restart counts a container's restarts.
 func (p *podSummary) restart(container any) {
 	p.restarts += numberOf(memberAt(container, "restartCount"))
-	if finished := textOf(memberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted { // times of one form
+	if finished := textOf(memberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted { // the times have one format
 		p.restarted = finished
 	}
 }
 
 func summary(r *row) *podSummary {
 	p := &podSummary{total: int64(len(r.list("spec.containers"))), reason: orText(r.text("status.reason"), r.text("status.phase"))}
-	sidecars := map[string]bool{} // init containers that restart always run beside the others
+	sidecars := map[string]bool{} // init containers that always restart, and so run together with the others
 	for _, c := range r.list("spec.initContainers") {
 		if textOf(memberAt(c, "restartPolicy")) == "Always" {
 			sidecars[textOf(memberAt(c, "name"))] = true
@@ -51,7 +51,7 @@ func summary(r *row) *podSummary {
 	return p
 }
 
-// initialize finds the init container that has not ended well.
+// initialize finds the init container that has not ended with success, and reports whether there is one.
 func (p *podSummary) initialize(r *row, sidecars map[string]bool, sidecarRuns *podSummary) bool {
 	for i, c := range r.list("status.initContainerStatuses") {
 		sidecar := sidecars[textOf(memberAt(c, "name"))]
@@ -90,7 +90,7 @@ func endReason(ended any) string {
 	return fmt.Sprintf("ExitCode:%d", numberOf(memberAt(ended, "exitCode")))
 }
 
-// run finds out how the containers are.
+// run sets the reason and counts from the states of the containers.
 func (p *podSummary) run(r *row) {
 	running, failed := false, ""
 	for _, c := range slices.Backward(r.list("status.containerStatuses")) {
@@ -157,7 +157,7 @@ func readinessGates(r *row) any {
 	return fmt.Sprintf("%d/%d", passed, len(gates))
 }
 
-// metrics are the targets of a HorizontalPodAutoscaler: current and wanted value of each.
+// metrics returns the targets of a HorizontalPodAutoscaler: the current and the wanted value of each.
 func metrics(r *row) any {
 	specs, statuses := r.list("spec.metrics"), r.list("status.currentMetrics")
 	var all []string

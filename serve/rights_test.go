@@ -41,7 +41,7 @@ func (p *past) serving(t *testing.T, settings ...string) (*os.Process, *url.URL)
 	return c.Process, must[*url.URL](t)(url.Parse(address))
 }
 
-// certificate writes a certificate of the loopback and returns the settings that serve it, and its authority.
+// certificate writes a certificate of the loopback. It returns the settings that serve it, and its authority.
 func certificate(t *testing.T) (settings []string, authority []byte) {
 	dir := t.TempDir()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -51,7 +51,7 @@ func certificate(t *testing.T) (settings []string, authority []byte) {
 	return []string{"KUBECDC_HTTP_TLS_CERT=" + filepath.Join(dir, "crt"), "KUBECDC_HTTP_TLS_KEY=" + filepath.Join(dir, "key")}, certificate
 }
 
-// The present cluster decides who may ask for what of the past.
+// The present cluster decides on rights to the past.
 func (p *past) rights(t *testing.T) {
 	admin := p.client.RbacV1()
 	meta := metav1.ObjectMeta{Name: "past"}
@@ -94,7 +94,7 @@ func (p *past) rights(t *testing.T) {
 	p.open(t)
 }
 
-// open is without a login: nobody can be somebody else, a page in a browser gets nothing, and other machines don't reach it.
+// open tests a server without a login. Nobody can impersonate, a page in a browser gets nothing, and other machines can't reach it.
 func (p *past) open(t *testing.T) {
 	_, address := p.serving(t)
 	for name, header := range map[string]http.Header{"Host": {"Host": {"evil.example"}}, "Impersonate-User": {"Impersonate-User": {"bob"}}, "": {}} {
@@ -113,7 +113,7 @@ func (p *past) open(t *testing.T) {
 	}
 }
 
-// attacks are what a client sends that has no token, and then nothing more.
+// attacks are the bytes that a client without a token sends before it falls silent.
 var attacks = map[string]string{
 	"nothing":                   "",
 	"half a request":            "GET /api/v1/pods HTTP/1.1\r\nHost: x\r\n",

@@ -35,7 +35,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// past is a cluster, and the log of it.
+// past is a cluster and its log.
 type past struct {
 	t        *testing.T
 	kube     *servers.Kubernetes
@@ -85,7 +85,7 @@ func (p *past) reader() sinks.ReadCloser {
 	return must[sinks.ReadCloser](p.t)(sqlite.NewReader(p.t.Context(), must[*sqlitefile.File](p.t)(sqlitefile.Share(p.t.Context(), p.file)), cluster))
 }
 
-// start starts an exporter, which goes on in the log.
+// start starts an exporter, which continues the log.
 func (p *past) start() {
 	p.exporter = must[*exporter.Process](p.t)(exporter.Start(p.binary, p.settings, p.log, p.log))
 	p.t.Cleanup(p.exporter.Kill)
@@ -100,7 +100,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// answer is what a server says to a GET.
+// answer is a server's answer to a GET.
 type answer struct {
 	code     int
 	body     []byte
@@ -147,7 +147,7 @@ func TestSlowALogInPostgresIsServed(t *testing.T) {
 	p.watches(t)
 }
 
-// Each list and object at a revision is what the real server answered then, in each form.
+// Each list and object at a revision is equal to the real server's answer at that time, in each form.
 func (p *past) answers(t *testing.T) {
 	type question struct{ path, accept string }
 	var questions []question
@@ -193,7 +193,7 @@ func (p *past) answers(t *testing.T) {
 	t.Logf("%d of %d answers differ", wrong, len(all))
 }
 
-// normal leaves out what the page names: ages, the resourceVersion of a list, and messages of errors.
+// normal removes the differences that the page names: ages, the resourceVersion of a list, and messages of errors.
 func normal(body []byte) string {
 	var v map[string]any
 	if json.Unmarshal(body, &v) != nil {
@@ -219,7 +219,7 @@ func normal(body []byte) string {
 	return string(text)
 }
 
-// differ shows where two texts begin to differ.
+// differ returns the parts of two texts where they begin to differ.
 func differ(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(a), len(b)) {
@@ -277,7 +277,7 @@ func (p *past) change() {
 	must[*unstructured.Unstructured](p.t)(p.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget, metav1.CreateOptions{}))
 }
 
-// podStatusOf are states of a Pod's life.
+// podStatusOf returns a state of a Pod's life.
 func podStatusOf(n int) corev1.PodStatus {
 	began := metav1.Unix(1.7e9, 0)
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}}
@@ -300,7 +300,7 @@ func podStatusOf(n int) corev1.PodStatus {
 	}[n%8]
 }
 
-// A client's informer follows the log as it would follow the API server, and stays at a moment.
+// A client's informer follows the log like the API server. At a moment it has the moment's objects, and no more changes.
 func (p *past) informers(t *testing.T) {
 	version := must[int64](t)(p.kube.Revision(t.Context()))
 	then := p.names(p.dynamic)
@@ -325,7 +325,8 @@ func (p *past) informers(t *testing.T) {
 	}
 }
 
-// A watch from a version of the past has the events of the API server's, also if many clients ask at once for a moment that nobody has read.
+// A watch from a past version has the same events as the API server's. This holds even if many clients ask at once for a moment that
+// is not cached.
 func (p *past) watches(t *testing.T) {
 	from := must[int64](t)(p.kube.Revision(t.Context()))
 	for range 5 {
@@ -350,7 +351,7 @@ func (p *past) watches(t *testing.T) {
 	}
 }
 
-// events are the events of a watch: type, name and version.
+// events returns the events of a watch: type, name and version.
 func events(stream []byte) (all []string) {
 	for line := range bytes.Lines(stream) {
 		var e struct {
@@ -368,7 +369,7 @@ func events(stream []byte) (all []string) {
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// names are the ConfigMaps that a server has, with their versions.
+// names returns a server's ConfigMaps, with their versions.
 func (p *past) names(client dynamic.Interface) (all []string) {
 	list, err := client.Resource(configMaps).List(p.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -390,7 +391,7 @@ func stored(s cache.Store) (all []string) {
 	return all
 }
 
-// What writes is refused, and what a log can't tell is named.
+// Writes are refused, and questions that a log can't answer get an error with the reason.
 func (p *past) errors(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		w := httptest.NewRecorder()

@@ -17,16 +17,16 @@ import (
 	"kubecdc/query"
 )
 
-// row is an object as the cells of a table see it.
+// row is the object of a table's row.
 type row struct {
 	object any
-	now    time.Time // of the moment: ages are as they were then
+	now    time.Time // the moment, so that ages are as they were then
 }
 
 // cell computes one cell of a row.
 type cell func(r *row) any
 
-// table answers objects as a table, as kubectl get prints it.
+// table answers with a table of objects, which kubectl get prints.
 func (s *Server) table(w http.ResponseWriter, q *request, resource *served, v *view, objects []*query.Object, meta metav1.ListMeta) error {
 	rows, err := s.rows(q, resource, v, objects)
 	if err != nil {
@@ -39,7 +39,7 @@ var tableType = metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}
 
 func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Object) ([]metav1.TableRow, error) {
 	if len(objects) == 0 && len(resource.Columns) == 2 && resource.Columns[1].Name == "Created At" {
-		return nil, nil // as the API server has it, for types that it prints without columns of their own
+		return nil, nil // like the API server, for types without special columns
 	}
 	cells, now := resource.cells(), v.time
 	if now.IsZero() || v.cut != nil {
@@ -63,7 +63,7 @@ func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Ob
 	if defaultAnnotations[resource.ID()] != nil {
 		markDefault(resource, q.name == "" && !q.watch, decodedRows, rows)
 	}
-	if resource.Plural == "flowschemas" { // in the order in which they are asked
+	if resource.Plural == "flowschemas" { // in the order in which the API server uses them
 		slices.SortStableFunc(rows, func(a, b metav1.TableRow) int { return cmp.Compare(a.Cells[2].(int64), b.Cells[2].(int64)) })
 	}
 	return rows, nil
@@ -84,7 +84,7 @@ var podConditions = map[string][]metav1.TableRowCondition{
 	"Failed":    {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}},
 }
 
-// cells are all but the first one, if that is the name.
+// cells returns the cells of a row, without the name.
 func (r *served) cells() []cell {
 	if known := tables[r.ID()]; known != nil {
 		return known
@@ -96,7 +96,7 @@ func (r *served) cells() []cell {
 	return cells
 }
 
-// customCell is a column of a custom resource. A value of another type than the column's is none.
+// customCell returns the cell of a custom resource's column. It is nil for a value of another type than the column's.
 func customCell(kind, path string) cell {
 	p := jsonpath.New(path).AllowMissingKeys(true)
 	if p.Parse("{"+path+"}") != nil {
@@ -148,7 +148,7 @@ func compact(v any) string {
 
 func (r *row) member(path string) any { return memberAt(r.object, path) }
 
-// text is a member as text; empty: there is none.
+// text returns a member as text, or "" if there is none.
 func (r *row) text(path string) string { return textOf(r.member(path)) }
 
 func textOf(v any) string {
@@ -183,7 +183,7 @@ func (r *row) texts(path string) (all []string) {
 	return all
 }
 
-// since is how long before the moment a time was.
+// since returns the time from text to the moment. It returns wrong if text is not a time.
 func (r *row) since(text, wrong string) string {
 	if text == "" {
 		return "<unknown>"

@@ -29,13 +29,14 @@ type watcher struct {
 	view     *view
 	w        http.ResponseWriter
 	flush    func() error
-	matches  func(*query.Object) bool // nil: all
-	version  change.ResourceVersion   // of the last event
-	from     change.ResourceVersion   // that the watch begins at
+	matches  func(*query.Object) bool // or nil for all
+	version  change.ResourceVersion   // version of the last event
+	from     change.ResourceVersion   // version at which the watch begins
 	held     heldGap
 }
 
-// watch answers what happened after a version, and what happens. A moment stays as it is: a client that watches it gets bookmarks.
+// watch answers with the changes after a version, past and future ones. A watch of a moment gets only bookmarks, since a moment does
+// not change.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	matches, err := q.matcher(resource)
 	if err != nil {
@@ -79,7 +80,7 @@ func (w *watcher) run(ctx context.Context) error {
 	return w.follow(ctx, from, listed)
 }
 
-// initial writes the objects that there are. The bookmark that ends them has an annotation (KEP-3157).
+// initial writes the existing objects. The bookmark after them has an annotation (KEP-3157).
 func (w *watcher) initial(ctx context.Context) error {
 	all := *w.q
 	all.limit, all.from = 0, ""
@@ -116,11 +117,11 @@ func (w *watcher) rest(ctx context.Context) error {
 	}
 }
 
-// follow writes the changes after a version, those of the past first.
+// follow writes the changes after a version, past ones first.
 func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, listed bool) error {
 	q := sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
 	if listed && w.view.cut != nil {
-		q.After = w.view.cut // which has all up to its version
+		q.After = w.view.cut // the view has all changes up to it
 	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
 		return expired(errors.New("it has every change since resourceVersion " + string(since)))
 	} else if cut, err := query.CutBefore(ctx, w.log, w.resource.ID(), from); err != nil {
@@ -168,13 +169,13 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, liste
 	}
 }
 
-// change writes a change, as it looks with the selectors.
+// change writes the event of a change. An object that begins or ceases to be selected is added or deleted.
 func (w *watcher) change(ctx context.Context, l *sinks.Logged) error {
 	version := l.ResourceVersion
 	switch {
 	case l.Op == change.Read:
 		return nil
-	case l.Op == change.Delete && l.Inferred: // at an unknown version: the object's last one is its own
+	case l.Op == change.Delete && l.Inferred: // its version is unknown, and the record has the object's last one
 		if replaced, err := w.replaced(ctx, l); replaced || err != nil {
 			return err
 		}
@@ -198,7 +199,7 @@ func (w *watcher) change(ctx context.Context, l *sinks.Logged) error {
 	return w.event("MODIFIED", after)
 }
 
-// replaced reports whether the client may have another object of that name already.
+// replaced reports whether the client may already have another object of that name.
 func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
 	found, err := w.view.pages.Page(ctx, query.Within{Namespace: l.Namespace, Name: l.Name}, 1)
 	if err != nil || len(found.Objects) == 0 {
@@ -208,7 +209,7 @@ func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
 	return o.UID != l.UID && o.ResourceVersion.Compare(w.from) <= 0, nil
 }
 
-// withVersion is the last state of an object, with the version of its end.
+// withVersion returns a body with another resourceVersion.
 func withVersion(body []byte, v change.ResourceVersion) []byte {
 	object := decoded(body)
 	if metadata, isObject := object["metadata"].(map[string]any); isObject {
@@ -217,7 +218,7 @@ func withVersion(body []byte, v change.ResourceVersion) []byte {
 	return []byte(compact(object))
 }
 
-// object is an image of a change, if the selectors choose it.
+// object returns an image of a change, or nil if the selectors do not select it.
 func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
 	o := &query.Object{Resource: w.resource.ID(), Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion, Logged: l.Logged, Body: body}
 	if body == nil || w.matches != nil && !w.matches(o) {
@@ -272,7 +273,7 @@ func (w *watcher) write(kind string, body []byte) error {
 	return err
 }
 
-// fail ends a watch with an error, which is an event.
+// fail ends a watch with an error event.
 func (w *watcher) fail(err error) error {
 	body, err := json.Marshal(w.statusOf(err))
 	if err == nil {
