@@ -41,7 +41,7 @@ func New(settings *config.Config, connection *config.Connection, out, report io.
 // Open returns a requester with an open checkpoint. It makes one attempt to identify the cluster and to open its checkpoint.
 func Open(ctx context.Context, settings *config.Config, connection *config.Connection, out, report io.Writer) (*Requester, error) {
 	a := New(settings, connection, out, report)
-	step := dependency.Step{For: "the API server and the checkpoint", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
+	step := dependency.Step{Awaited: "the API server and the checkpoint", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
 	err := dependency.Once(ctx, step, func(ctx context.Context) error {
 		if err := a.Cluster.Identify(ctx, nil); err != nil {
 			return err

@@ -35,7 +35,7 @@ type verification struct {
 // Verify compares the exported copies with the cluster. It opens the checkpoint.
 func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result, error) {
 	v := &verification{Requester: a}
-	step := dependency.Step{For: "the API server", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
+	step := dependency.Step{Awaited: "the API server", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
 	err := dependency.Once(ctx, step, func(ctx context.Context) error {
 		if err := a.Cluster.Identify(ctx, nil); err != nil {
 			return err

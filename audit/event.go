@@ -59,7 +59,7 @@ const (
 // read decodes the members that are needed. It returns as soon as it sees that the event changed nothing. Most events are of requests
 // that read.
 func (e *event) read(raw []byte) verdict {
-	c := rawjson.At(raw)
+	c := rawjson.NewCursor(raw)
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
 		value := c.Skip()

@@ -53,7 +53,7 @@ func (p *Parser) Parse(line []byte, received time.Time, keep func(Record)) (t Ta
 
 // unwrap calls found for each object at the end of the path, or broken where there is none.
 func (p *Parser) unwrap(value []byte, path []string, found func(event []byte), broken func()) {
-	c := rawjson.At(value)
+	c := rawjson.NewCursor(value)
 	switch {
 	case c.AtArray():
 		for c.Enter(); c.Element(); {
@@ -79,7 +79,7 @@ func (p *Parser) unwrap(value []byte, path []string, found func(event []byte), b
 
 // listed returns the events of an EventList. An event comes more often, so only its first members are read to see that it is none.
 func listed(object []byte) []byte {
-	c := rawjson.At(object)
+	c := rawjson.NewCursor(object)
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
 		switch string(name) {

@@ -33,8 +33,8 @@ func Run(ctx context.Context, settings *config.Config, connection *config.Connec
 		r.warn("settings", w)
 	}
 	r.checkCluster()
-	_ = r.step(dependency.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
-	_ = r.step(dependency.Step{For: "sink", At: setup.SinkAddress(settings)}, (*report).checkSink)
+	_ = r.step(dependency.Step{Awaited: "checkpoint", Address: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
+	_ = r.step(dependency.Step{Awaited: "sink", Address: setup.SinkAddress(settings)}, (*report).checkSink)
 	r.checkDatabases()
 	if ctx.Err() != nil {
 		return nil, ErrStopped
@@ -87,17 +87,17 @@ func (r *report) step(step dependency.Step, run func(*report, context.Context) (
 		r.findings, r.selected = append(r.findings, part.findings...), part.selected
 	}
 	if err != nil {
-		r.line(step.For, Failed, plain.Redact(err.Error()))
+		r.line(step.Awaited, Failed, plain.Redact(err.Error()))
 		return err
 	}
-	r.line(step.For, OK, text)
+	r.line(step.Awaited, OK, text)
 	return nil
 }
 
 // checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
 func (r *report) checkCluster() {
 	cluster := r.cluster
-	step := dependency.Step{For: "API server", At: cluster.REST.Host, Before: cluster.Before()}
+	step := dependency.Step{Awaited: "API server", Address: cluster.REST.Host, Before: cluster.Before()}
 	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster, r.settings) })
 	if fault.Is[*dependency.SilentError](err) {
 		r.cluster = setup.NewCluster(cluster.Connection)
@@ -110,7 +110,7 @@ func (r *report) checkCluster() {
 	if id := cluster.Identity; err == nil && id.UID == "" {
 		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
 	}
-	step.For = "resources"
+	step.Awaited = "resources"
 	_ = r.step(step, (*report).checkResources)
 }
 

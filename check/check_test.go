@@ -12,7 +12,7 @@ import (
 func TestALateCheckAddsNothingToTheReport(t *testing.T) {
 	r := &report{ctx: t.Context()}
 	abandoned, ended := make(chan struct{}), make(chan struct{})
-	err := r.step(dependency.Step{For: "sink", Limit: time.Millisecond}, func(r *report, _ context.Context) (string, error) {
+	err := r.step(dependency.Step{Awaited: "sink", Limit: time.Millisecond}, func(r *report, _ context.Context) (string, error) {
 		<-abandoned
 		r.warn("sink", "too late")
 		close(ended)

@@ -26,7 +26,7 @@ const (
 
 // checkServerInfo compares the version and the clock of the API server.
 func (r *report) checkServerInfo() {
-	step := dependency.Step{For: "API server", At: r.cluster.REST.Host, Limit: checkTimeout}
+	step := dependency.Step{Awaited: "API server", Address: r.cluster.REST.Host, Limit: checkTimeout}
 	err := dependency.Once(r.ctx, step, func(ctx context.Context) error {
 		client, err := rest.HTTPClientFor(r.cluster.REST)
 		if err != nil {

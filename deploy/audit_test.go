@@ -29,7 +29,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// audited is an API server that writes down each request that it answered.
+// audited is an API server whose audit log has each request that it answered.
 type audited struct {
 	*servers.Kubernetes
 	log   string
@@ -53,7 +53,7 @@ func startAudited(t *testing.T) *audited {
 	return &audited{kube, log, clientset(t, kube.Config)}
 }
 
-// exporterRBAC returns what exporter rbac prints for these settings, asked by the admin.
+// exporterRBAC returns the objects that exporter rbac prints for these settings, run by the admin.
 func exporterRBAC(t *testing.T, kubeconfig string, env map[string]string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	c := e2e.Command(t, env, append([]string{"rbac"}, args...)...)
@@ -102,21 +102,21 @@ func right(verb, group, resource, namespace, name string) string {
 	return text
 }
 
-// usage is what an account asked for, by the audit log.
+// usage has the rights that an account's requests needed, by the audit log.
 type usage struct {
-	used      map[string]int // rights by an account's own bindings
+	used      map[string]int // rights that the account's own bindings grant
 	everybody map[string]int // rights that every account has
 	forbidden []string
 }
 
-// ownBinding matches the reason of a request that a binding of the account allows, not one of all accounts.
+// ownBinding matches the reason of a request that a binding of the account allows, and not a binding of all accounts.
 var ownBinding = regexp.MustCompile(`allowed by (RoleBinding|ClusterRoleBinding) "[^"]*" of (?:Role|ClusterRole) "[^"]*" to ` +
 	"ServiceAccount ")
 
-// exactSize matches a request for the size that a collection had.
+// exactSize matches a request for the size of a collection at a past revision.
 var exactSize = regexp.MustCompile(`[?]limit=1&resourceVersion=\d+&resourceVersionMatch=Exact$`)
 
-// used returns what the account asked for; granted tells which rights are those of one object.
+// used returns the account's usage. A right to one object counts as such only if it is granted.
 func (a *audited) used(t *testing.T, user string, granted map[string]bool) usage {
 	t.Helper()
 	u := usage{used: map[string]int{}, everybody: map[string]int{}}
@@ -142,11 +142,11 @@ func (a *audited) used(t *testing.T, user string, granted map[string]bool) usage
 		own := ownBinding.FindStringSubmatch(e.Annotations["authorization.k8s.io/reason"])
 		switch {
 		case e.ResponseStatus.Code == http.StatusForbidden && o.Namespace == "" && exactSize.MatchString(e.RequestURI):
-			continue // a recovery tries what would spare it requests: docs/security.md
+			continue // a recovery tries it, to save requests: docs/security.md
 		case e.ResponseStatus.Code == http.StatusForbidden || e.Annotations["authorization.k8s.io/decision"] != "allow":
 			u.forbidden = append(u.forbidden, fmt.Sprintf("%s %s: %d", e.Verb, e.RequestURI, e.ResponseStatus.Code))
 			continue
-		case own == nil || o.Resource == "": // or what every account of a hardened cluster needs
+		case own == nil || o.Resource == "": // or every account of a hardened cluster needs it
 			path, _, _ := strings.Cut(e.RequestURI, "?")
 			u.everybody[e.Verb+" "+path]++
 			continue
@@ -162,10 +162,10 @@ func (a *audited) used(t *testing.T, user string, granted map[string]bool) usage
 	return u
 }
 
-// ofRecoveries is used by a recovery of several streams alone.
-var ofRecoveries = right("list", "coordination.k8s.io", "leases", "", "")
+// recoveryRight is used only by a recovery of several streams.
+var recoveryRight = right("list", "coordination.k8s.io", "leases", "", "")
 
-// audit waits until all that is granted was used, and demands that nothing else was asked for.
+// audit waits until all granted rights were used, and demands that no other right was needed.
 func (a *audited) audit(t *testing.T, user string, granted map[string]bool) {
 	t.Helper()
 	var u usage
@@ -173,7 +173,7 @@ func (a *audited) audit(t *testing.T, user string, granted map[string]bool) {
 	for clock := servers.StartClock(); !clock.Late(); time.Sleep(100 * time.Millisecond) {
 		u, unused = a.used(t, user, granted), nil
 		for r := range granted {
-			if u.used[r] == 0 && r != ofRecoveries {
+			if u.used[r] == 0 && r != recoveryRight {
 				unused = append(unused, r)
 			}
 		}
@@ -216,8 +216,8 @@ func installCRD(t *testing.T, client dynamic.Interface, plural, kind string) {
 
 var laterProof = regexp.MustCompile(`"type":"proof".*"stream":"gizmos\.example\.com"`)
 
-// grantLater is what whoever installs a CRD does, and then the control plane, whose controller does not run here: a labelled
-// ClusterRole, and its rules in the aggregated one.
+// grantLater creates a labelled ClusterRole, as the installer of a CRD does. Then it adds the rules to the aggregated one, in place
+// of the control plane's controller, which does not run here.
 func (a *audited) grantLater(t *testing.T, plural, aggregated string) {
 	t.Helper()
 	roles := a.admin.RbacV1().ClusterRoles()
@@ -242,7 +242,7 @@ func (a *audited) grantLater(t *testing.T, plural, aggregated string) {
 	}
 }
 
-// Patterns never stand for Secrets, which only their name grants.
+// Patterns never match Secrets. Only their name grants them.
 func TestPatternsGrantNoSecrets(t *testing.T) {
 	kube := servers.Kube(t)
 	for resources, want := range map[string]bool{"*": false, "*,secrets": true} {
@@ -271,9 +271,9 @@ func (a *audited) createEach(t *testing.T, client dynamic.Interface, name string
 	}
 }
 
-// TestTheRightsAreThoseThatAreUsed runs exporters with what exporter rbac prints for their settings, through a gap and the removal
-// of a resource. The API server's audit log shows that they ask for all that is granted, and for nothing else.
-func TestTheRightsAreThoseThatAreUsed(t *testing.T) {
+// TestExactlyTheGrantedRightsAreUsed runs exporters with the rights that exporter rbac prints for their settings, through a gap and
+// the removal of a resource. The API server's audit log shows that they use all granted rights, and need no other.
+func TestExactlyTheGrantedRightsAreUsed(t *testing.T) {
 	kube := startAudited(t)
 	client := dynamic.NewForConfigOrDie(kube.Config)
 	for _, ns := range []string{"cdc", "shop"} {
@@ -325,7 +325,7 @@ func TestTheRightsAreThoseThatAreUsed(t *testing.T) {
 	}
 }
 
-// auditedRun is an exporter with an account of its own.
+// auditedRun is an exporter with its own account.
 type auditedRun struct {
 	name     string
 	env      map[string]string

@@ -48,7 +48,7 @@ func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
-// template is helm template of the chart, as text.
+// template returns the text that helm template renders from the chart.
 func template(t *testing.T, namespace string, args ...string) string {
 	t.Helper()
 	text, stderr, err := helm(t, append([]string{"template", "kubecdc", "chart", "--namespace", namespace}, args...)...)
@@ -58,7 +58,7 @@ func template(t *testing.T, namespace string, args ...string) string {
 	return text
 }
 
-// render is helm template of the chart, as objects.
+// render returns the objects that helm template renders from the chart.
 func render(t *testing.T, namespace string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	return decode(t, template(t, namespace, args...))
@@ -121,7 +121,7 @@ func TestTheSchemaOfTheValuesHasAllSettings(t *testing.T) {
 	upToDate(t, file, b.String())
 }
 
-// notation has a regular expression for the values of each kind of setting that has a notation of its own.
+// notation has a regular expression for the values of each kind of setting with a special notation.
 var notation = map[string]string{
 	"number":           `-?[0-9]+(\.[0-9]+)?`,
 	"size":             `[0-9]+(\.[0-9]+)? ?([kKMGTPE]i?)?B?`,
@@ -158,14 +158,14 @@ func settingSchema(s *config.Setting) map[string]any {
 	return map[string]any{"type": []string{"string", "null"}}
 }
 
-// ofHelm are the lines that the base leaves out: what belongs to a release of Helm, and what kustomize sets itself, the namespace
-// and a hash of the settings.
-var ofHelm = regexp.MustCompile(`(?m)^(# Source: .*| +namespace: kubecdc| +(helm\.sh/chart|` +
+// helmLines matches the lines that the base leaves out. They belong to a release of Helm, or kustomize sets them itself: the
+// namespace and a hash of the settings.
+var helmLines = regexp.MustCompile(`(?m)^(# Source: .*| +namespace: kubecdc| +(helm\.sh/chart|` +
 	`app\.kubernetes\.io/(managed-by|instance|version)|checksum/config): .*)\n`)
 
 func TestTheBaseIsTheChart(t *testing.T) {
-	rendered := ofHelm.ReplaceAllString(template(t, "kubecdc", "--values=base/values.yaml"), "")
-	rendered = regexp.MustCompile(`(?m)^ +annotations:\n( +spec:)`).ReplaceAllString(rendered, "$1") // of the checksum alone
+	rendered := helmLines.ReplaceAllString(template(t, "kubecdc", "--values=base/values.yaml"), "")
+	rendered = regexp.MustCompile(`(?m)^ +annotations:\n( +spec:)`).ReplaceAllString(rendered, "$1") // the checksum was the only one
 	var manifests, settings []string
 	for _, document := range strings.Split(rendered, "---\n")[1:] {
 		o := decode(t, document)[0]
@@ -178,9 +178,9 @@ func TestTheBaseIsTheChart(t *testing.T) {
 		}
 	}
 	slices.Sort(settings)
-	const by = "# make docs renders this from the chart with values.yaml.\n"
-	upToDate(t, "base/kubecdc.yaml", by+strings.Join(manifests, "---\n"))
-	upToDate(t, "base/settings.env", by+strings.Join(settings, ""))
+	const header = "# make docs renders this from the chart with values.yaml.\n"
+	upToDate(t, "base/kubecdc.yaml", header+strings.Join(manifests, "---\n"))
+	upToDate(t, "base/settings.env", header+strings.Join(settings, ""))
 }
 
 func upToDate(t *testing.T, file, want string) {
@@ -214,7 +214,7 @@ func TestProbesUseTheExportersCertificate(t *testing.T) {
 	}
 }
 
-// What is missing or mistyped is an error of helm template and helm install, before anything is written.
+// A missing or mistyped value is an error of helm template and helm install, before anything is written.
 func TestTheChartRefusesWrongValues(t *testing.T) {
 	const kafka, postgres = "config.KUBECDC_KAFKA_BROKERS=kafka:9092", "secret.KUBECDC_CHECKPOINT=postgres://u:p@h/d"
 	for _, test := range []struct {
@@ -258,7 +258,7 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 	}
 }
 
-// An umbrella chart may put everything into another namespace than its release's.
+// An umbrella chart may put all objects into another namespace than its release's.
 func TestNamespaceOverride(t *testing.T) {
 	const here = "release"
 	text := template(t, here, "--values=chart/ci/all-values.yaml", "--set=namespaceOverride=cdc")
@@ -267,8 +267,8 @@ func TestNamespaceOverride(t *testing.T) {
 	}
 }
 
-// Nothing in the Pods' template, which is exported as any object is, follows from the passwords.
-func TestPasswordsLeaveNoTraceBesideTheSecret(t *testing.T) {
+// Nothing in the Pods' template depends on the passwords, since the template is exported like any object.
+func TestPasswordsLeaveNoTraceOutsideTheSecret(t *testing.T) {
 	deployment := func(password string) string {
 		for _, o := range render(t, "kubecdc", "--set=config.KUBECDC_KAFKA_BROKERS=kafka:9092", "--set=secret.KUBECDC_CHECKPOINT="+password) {
 			if o.GetKind() == "Deployment" {

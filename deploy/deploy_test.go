@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { e2e.Main(m) }
 
-// build renders a kustomization as kubectl apply -k does.
+// build renders a kustomization like kubectl apply -k.
 func build(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
 	options := krusty.MakeDefaultOptions()
@@ -54,7 +54,7 @@ func build(t *testing.T, folder string) []*unstructured.Unstructured {
 	return objects
 }
 
-// apply is kubectl apply --server-side; the API server validates strictly.
+// apply applies objects like kubectl apply --server-side. The API server validates strictly.
 func apply(t *testing.T, c *rest.Config, objects []*unstructured.Unstructured) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c)
@@ -89,7 +89,7 @@ func clientset(t *testing.T, c *rest.Config) *kubernetes.Clientset {
 	return client
 }
 
-// accountToken returns a token such as kubelet puts into the Pod.
+// accountToken returns a token like the one that kubelet puts into the Pod.
 func accountToken(t *testing.T, client kubernetes.Interface, namespace, name string) string {
 	t.Helper()
 	answer, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authentication.TokenRequest{}, metav1.CreateOptions{})
@@ -161,7 +161,7 @@ func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 }
 
-// verbs are RBAC's verbs for resources.
+// verbs are RBAC's verbs for resources, which the next test reviews.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
 func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {

@@ -20,9 +20,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// TestTheImageNeedsNothingBesideIt runs the exporter in the file system of its image, in which it may write nothing, as a user
-// without environment.
-func TestTheImageNeedsNothingBesideIt(t *testing.T) {
+// TestTheImageIsSelfContained runs the exporter in the file system of its image, which is read-only, as a user without environment.
+func TestTheImageIsSelfContained(t *testing.T) {
 	root := image(t)
 	makeReadOnly(t, root)
 	for args, want := range map[string]string{
@@ -36,7 +35,7 @@ func TestTheImageNeedsNothingBesideIt(t *testing.T) {
 	}
 }
 
-// makeReadOnly keeps the image's user from writing anywhere, as readOnlyRootFilesystem does.
+// makeReadOnly prevents the image's user from writing anywhere, like readOnlyRootFilesystem.
 func makeReadOnly(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -50,7 +49,7 @@ func makeReadOnly(t *testing.T, root string) {
 	}
 }
 
-// image returns the file system of the image, which is made as make image does.
+// image returns the file system of the image that make image makes.
 func image(t *testing.T) (root string) {
 	t.Helper()
 	if testing.Short() {
@@ -82,7 +81,7 @@ func image(t *testing.T) (root string) {
 	return root
 }
 
-// imageArchive makes the image, once for all tests.
+// imageArchive returns the archive of the image, which it makes once for all tests.
 var imageArchive = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kubecdc-image-")
 	if err != nil {

@@ -26,8 +26,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Helm's own commands install a release, change a setting, which makes other Pods, and uninstall it; the volume stays, and the next
-// install takes it.
+// Helm's own commands install a release, change a setting, and uninstall the release. The change replaces the Pods. The volume
+// remains, and the next install uses it.
 func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
@@ -43,11 +43,11 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	}
 	values := []string{"--set=config.KUBECDC_SINK=stdout", "--set=persistence.enabled=true", "--set=rbac.aggregate=true",
 		"--set=secret.KUBECDC_SECRETS_KEY=0123456789abcdef"}
-	notes := run(append([]string{"install", "cdc", "chart", "--set=secret.KUBECDC_SINK_POSTGRES=postgres://gone"}, values...)...)
+	output := run(append([]string{"install", "cdc", "chart", "--set=secret.KUBECDC_SINK_POSTGRES=postgres://gone"}, values...)...)
 	for _, want := range []string{"to stdout", "kubectl -n helm rollout status deployment/cdc-kubecdc",
 		"services/cdc-kubecdc:http/proxy/readyz"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("the notes lack %q:\n%s", want, notes)
+		if !strings.Contains(output, want) {
+			t.Errorf("the notes lack %q:\n%s", want, output)
 		}
 	}
 	first := deployment(t, admin, ns, name)
@@ -71,7 +71,7 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	run(append([]string{"install", "cdc", "chart"}, values...)...)
 }
 
-// Who administers one namespace alone can install the chart there. The exporter runs with a Role.
+// The administrator of only one namespace can install the chart there. The exporter runs with a Role.
 func TestAnAdminOfOneNamespaceInstalls(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
@@ -112,7 +112,7 @@ func TestAnAdminOfOneNamespaceInstalls(t *testing.T) {
 	})
 }
 
-// aggregates does to a ClusterRole what the control plane's controller does, which does not run here: it owns the rules from then on.
+// aggregates makes the control plane's controller the owner of a ClusterRole's rules. The controller itself does not run here.
 func aggregates(t *testing.T, admin kubernetes.Interface, name string) {
 	t.Helper()
 	role := rbac.ClusterRole(name).WithRules(rbac.PolicyRule().WithAPIGroups("example.com").WithResources("gizmos").WithVerbs("list", "watch"))
@@ -123,7 +123,7 @@ func aggregates(t *testing.T, admin kubernetes.Interface, name string) {
 	}
 }
 
-// Releases of one name in two namespaces share no role. With one of them uninstalled the other keeps its rights.
+// Releases of one name in two namespaces share no role. After one is uninstalled, the other still has its rights.
 func TestReleasesOfOneNameInTwoNamespaces(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
@@ -157,9 +157,9 @@ func deployment(t *testing.T, admin kubernetes.Interface, namespace, name string
 	return d
 }
 
-// TestTheFirstRecordAfterAnInstall measures the time from helm template and kubectl apply to the first record in Postgres. What
-// the test does in place of a cluster's controllers and kubelet is counted; a cluster's own time for them is not: to schedule the
-// Pod, and to pull the image.
+// TestTheFirstRecordAfterAnInstall measures the time from helm template and kubectl apply to the first record in Postgres. It
+// includes the steps that the test does in place of a cluster's controllers and kubelet. It lacks the time that a cluster needs to
+// schedule the Pod and to pull the image.
 func TestTheFirstRecordAfterAnInstall(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
@@ -200,7 +200,7 @@ func TestTheFirstRecordAfterAnInstall(t *testing.T) {
 		applied.Sub(rendered).Milliseconds(), written.Sub(applied).Milliseconds(), written.Sub(began).Milliseconds())
 }
 
-// The README's own lines: the chart's Pod is admitted under restricted Pod Security, and runs the image that make image makes.
+// After the README's own lines, the chart's Pod is admitted under restricted Pod Security, and runs the image that make image makes.
 func TestTheReadmesLinesInstall(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)

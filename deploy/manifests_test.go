@@ -22,14 +22,14 @@ import (
 	"kubecdc/test/servers"
 )
 
-// manifest is something that can be applied.
+// manifest is a set of objects that can be applied.
 type manifest struct {
 	name      string
 	namespace string
 	objects   []*unstructured.Unstructured
 }
 
-// manifests returns all that this folder ships: the kustomizations, and the chart with each of its tested values.
+// manifests returns all manifests of this folder: the kustomizations, and the chart with each of its tested values.
 func manifests(t *testing.T) (all []manifest) {
 	t.Helper()
 	for _, folder := range kustomizations {
@@ -42,8 +42,8 @@ func manifests(t *testing.T) (all []manifest) {
 	return all
 }
 
-// TestEveryManifestIsAdmittedAndRuns applies all that is shipped to namespaces that enforce the Pod Security Standard restricted,
-// creates the Deployments' Pods there, and runs the exporter with their settings and the token of their ServiceAccount.
+// TestEveryManifestIsAdmittedAndRuns applies all manifests to namespaces that enforce the Pod Security Standard restricted, and
+// creates the Deployments' Pods there. Then it runs the exporter with their settings and the token of their ServiceAccount.
 func TestEveryManifestIsAdmittedAndRuns(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
@@ -75,7 +75,7 @@ func TestEveryManifestIsAdmittedAndRuns(t *testing.T) {
 	apply(t, kube.Config, decode(t, string(monitor)))
 }
 
-// restricted makes a namespace as strict as Kubernetes knows it.
+// restricted creates a namespace with the strictest Pod Security Standard.
 func restricted(t *testing.T, admin *kubernetes.Clientset, name string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -86,7 +86,7 @@ func restricted(t *testing.T, admin *kubernetes.Clientset, name string) {
 	}
 }
 
-// wantAdmitted creates the Deployment's Pod, as the Deployment's controller would. With one field less it is refused.
+// wantAdmitted creates the Deployment's Pod, like the Deployment's controller. With one field less the Pod is refused.
 func wantAdmitted(t *testing.T, admin *kubernetes.Clientset, objects []*unstructured.Unstructured) {
 	t.Helper()
 	d := find[appsv1.Deployment](t, objects, "Deployment")
@@ -139,7 +139,7 @@ func wantItRuns(t *testing.T, kube *servers.Kubernetes, admin *kubernetes.Client
 	}
 }
 
-// installMonitors installs the CRDs of the Prometheus operator, as its Go module has them.
+// installMonitors installs the Prometheus operator's CRDs, from its Go module.
 func installMonitors(t *testing.T, kube *servers.Kubernetes) {
 	t.Helper()
 	out, err := exec.Command("go", "mod", "download", "-json", "github.com/prometheus-operator/prometheus-operator@v0.85.0").Output()
@@ -179,8 +179,8 @@ func chartFor(t *testing.T, settings map[string]string, args ...string) []*unstr
 	return render(t, "kubecdc", append(args, "--set-json=config="+string(text), "--set=existingSecret=kubecdc")...)
 }
 
-// The roles that the examples write by hand are those that the chart makes of their settings.
-func TestTheRolesOfTheExamplesAreThoseOfTheirSettings(t *testing.T) {
+// The handwritten roles of the examples grant the rights that the chart grants for their settings.
+func TestTheRolesOfTheExamplesMatchTheirSettings(t *testing.T) {
 	for _, folder := range kustomizations {
 		objects := build(t, folder)
 		want := rightsIn(t, chartFor(t, find[corev1.ConfigMap](t, objects, "ConfigMap").Data))

@@ -19,8 +19,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// pod is the image, which may not be written to, with what kubelet adds to a Pod: the ServiceAccount's token, the cluster's CA, the address
-// of the API server, and a volume for the state.
+// pod returns a function that runs the read-only image with the additions of kubelet. These are the ServiceAccount's token, the
+// cluster's CA, the address of the API server, and a volume for the state.
 func pod(t *testing.T, kube *servers.Kubernetes, token string) func(args ...string) *exec.Cmd {
 	t.Helper()
 	root := image(t)
@@ -53,7 +53,7 @@ func pod(t *testing.T, kube *servers.Kubernetes, token string) func(args ...stri
 	}
 }
 
-// In a Pod there is no context to take a name from. The name comes from the cluster's uid, and so differs between clusters.
+// A Pod has no context to take a name from. The name comes from the cluster's uid, and so differs between clusters.
 func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 	kube := servers.Kube(t)
 	apply(t, kube.Config, build(t, "base"))
@@ -89,8 +89,8 @@ func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 	})
 }
 
-// The state folder is all that a Pod may write to. Each sink and checkpoint has room there for what does not fit in memory: new
-// versions of a large object, and its redaction by a stricter rule.
+// A Pod may write only to the state folder. Each sink and checkpoint has room there for data that does not fit in memory. Such data
+// are new versions of a large object, and its redaction by a stricter rule.
 func TestInAPodLargeObjectsNeedNoOtherFolder(t *testing.T) {
 	largeObjectsInAPod(t, map[string]func(*testing.T) []string{
 		"stdout": func(*testing.T) []string { return []string{"KUBECDC_SINK=stdout"} },
@@ -193,8 +193,8 @@ func (p *podWithLargeObject) put(t *testing.T, n int) string {
 	return written.ResourceVersion
 }
 
-// Without the right to read the uid there is no default name. A name derived from anything else would change, and begin another
-// log, when the right is granted.
+// Without the right to read the uid there is no default name. Any other name would change when the right is granted, and begin
+// another log.
 func TestInAPodWithoutTheUIDANameMustBeSet(t *testing.T) {
 	kube := servers.Kube(t)
 	apply(t, kube.Config, build(t, "base"))

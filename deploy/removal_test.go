@@ -26,10 +26,10 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The shipped rights distinguish a removed resource from one that the API server does not show for now: the latter's
-// objects are never recorded as deleted. Without the rights no deletion is recorded; /readyz names the missing right, and the
-// deletions follow when it is granted.
-func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
+// The shipped rights distinguish a removed resource from one that the API server does not show for now. The objects of the latter
+// are never recorded as deleted. Without the rights no deletion is recorded, and /readyz names the missing right. The deletions
+// follow when it is granted.
+func TestTheShippedRightsDetectARemoval(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
 	apply(t, kube.Config, build(t, "base"))
@@ -81,7 +81,7 @@ func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 	e2e.RemoveWidgets(t, kube.Config)
 	says("get customresourcedefinitions.apiextensions.k8s.io", exporter.Wrong)
 	if n := deleted(); n > 0 {
-		t.Errorf("%d deletions are recorded, and it is not known that anything was removed", n)
+		t.Errorf("%d deletions are recorded, and without the right a removal can't be detected", n)
 	}
 	apply(t, kube.Config, build(t, "base"))
 	e2e.Await(t, "the deletions", func() (bool, error) { return deleted() == 2, nil })
@@ -130,7 +130,7 @@ func withoutRights(t *testing.T, admin kubernetes.Interface, groups ...string) {
 	}
 }
 
-// hiding is a proxy before an API server that can hide an API group, as a server does that has just started.
+// hiding is a proxy before an API server that can hide an API group, like a server that has just started.
 type hiding struct {
 	*httptest.Server
 	kubeconfig string

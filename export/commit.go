@@ -16,8 +16,8 @@ import (
 	"kubecdc/internal/invariant"
 )
 
-// committer makes batches durable, one after another, in two steps: prepare the batch (number, before-images), and write it (all or
-// nothing), with all that is known after it. The batches come from the queue, or from a spool (forward.go).
+// committer makes batches durable, one after another, in two steps. It prepares the batch (number, before-images), and writes it (all
+// or nothing), together with the state after it. The batches come from the queue, or from a spool (forward.go).
 //
 // Invariants (docs/design.md):
 //  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.
@@ -29,17 +29,17 @@ type committer struct {
 	memory     Memory
 	images     bool // write before-images
 	prepared   batching.Prepared
-	filter     *filter            // nil: all changes are written
-	provenance *provenance.Reader // nil: the sink does not write it
+	filter     *filter            // nil if all changes are written
+	provenance *provenance.Reader // nil if the sink does not write it
 	invariants *invariants        // in builds that verify them
 	written    func(live.Committed)
-	rescue     func(ctx context.Context, b *change.Batch, cause error) error // of a batch that was not written; nil: there is no spool
+	rescue     func(ctx context.Context, b *change.Batch, cause error) error // takes a batch that was not written, or is nil without a spool
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
 }
 
-// newCommitter makes one that leaves nothing out.
+// newCommitter returns a committer that writes all changes.
 func (s *slot) newCommitter(memory Memory, epoch int64) *committer {
 	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
 		images: s.config.Before, invariants: newInvariants(), written: s.parts.State.Committed, watermark: s.config.Limits.Watermark,
@@ -81,7 +81,7 @@ func (c *committer) write(ctx context.Context, b *change.Batch, done live.Commit
 	return c.memory.Write(ctx, p)
 }
 
-// prepare sets before-images, takes out what is not written, and finds out whether all that is so in the log.
+// prepare sets before-images, removes ignored updates, and checks that the log still has the state that the batch depends on.
 func (c *committer) prepare(ctx context.Context, done *live.Committed) error {
 	p := &c.prepared
 	p.Find()

@@ -33,7 +33,7 @@ type opener func(context.Context, *checkpoint.SlotState) (*opened, error)
 func (s *slot) raiseEpoch(ctx context.Context, state *checkpoint.SlotState, logEpoch int64) error {
 	raised, err := s.parts.Store.RaiseEpoch(ctx, s.number, state.Epoch, logEpoch)
 	if err != nil {
-		return dependency.OfCheckpoint(err)
+		return dependency.TagCheckpoint(err)
 	}
 	s.logger.Warn("the log has a newer epoch than the checkpoint: the checkpoint was lost or restored; raised its epoch",
 		"epoch", state.Epoch, "log_epoch", logEpoch, "raised_to", raised)

@@ -128,7 +128,7 @@ func (p *Parts) step(ctx context.Context, server, waitsFor string, do func(conte
 	case dependency.APIServer:
 		address = p.Server.Host()
 	}
-	return p.Start.Do(ctx, dependency.Step{For: waitsFor, On: server, At: address, Limit: attemptTimeout}, do)
+	return p.Start.Do(ctx, dependency.Step{Awaited: waitsFor, Dependency: server, Address: address, Limit: attemptTimeout}, do)
 }
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.

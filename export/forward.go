@@ -13,8 +13,9 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// forwarder writes the batches of a slot's spool to the sink, in their order and under their numbers. The sink knows which it has, so none
-// is written twice. They are prepared again: before-images are what the sink has, and no rule is older than this session.
+// forwarder writes the batches of a slot's spool to the sink, in their order and under their numbers. The sink knows which batches
+// it has, so none is written twice. They are prepared again: before-images come from the sink's state, and redaction follows this
+// session's rules.
 type forwarder struct {
 	*committer
 	spool       *spool.Spool
@@ -27,11 +28,11 @@ func (s *slot) newForwarder(sp *spool.Spool, to *opened, epoch int64) *forwarder
 	return f
 }
 
-// errMoreLeft: not all batches were forwarded in the time that there was.
+// errMoreLeft says that not all batches were forwarded in the given time.
 var errMoreLeft = errors.New("the spool has more batches")
 
-// run forwards what the spool has, until a time (zero: no limit). Unless it returns an error of the checkpoint, the inventory has what the
-// sink has.
+// run forwards the spool's batches until a time, or without a limit for the zero time. Unless it returns an error of the
+// checkpoint, the inventory has all batches that the sink has.
 func (f *forwarder) run(ctx context.Context, until time.Time) error {
 	err := f.spool.Forward(ctx, f.seq, func(b *change.Batch) error {
 		if !until.IsZero() && time.Now().After(until) {

@@ -55,8 +55,8 @@ func TestASessionEndsWithItsLease(t *testing.T) {
 				if goesOn := test.after == 0; goesOn && (failed != nil || took != time.Hour) || !goesOn && (failed == nil || took != test.after) {
 					t.Errorf("after %s: %v", took, failed)
 				}
-				if test.want != nil && !errors.Is(failed, test.want) || dependency.Of(failed) != test.server {
-					t.Errorf("error %v, of %q", failed, dependency.Of(failed))
+				if test.want != nil && !errors.Is(failed, test.want) || dependency.NameOf(failed) != test.server {
+					t.Errorf("error %v, of %q", failed, dependency.NameOf(failed))
 				}
 			})
 		})

@@ -17,38 +17,39 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// A sink may be away for longer than the API server remembers. So when it does not take a batch, the batches go on into the slot's spool,
-// under the numbers that they would have had. Invariants:
+// A sink may be away for longer than the API server remembers. So if it does not accept a batch, this and later batches go into the
+// slot's spool. They have the numbers that they would have had in the log. Invariants:
 //
-//  1. A session writes either to the sink or to a spool. With a spool, the sink gets batches from there alone (forward.go).
+//  1. A session writes either to the sink or to a spool. With a spool, the sink gets batches only from there (forward.go).
 //  2. A spool begins with the batch whose outcome is unknown. The inventory has all batches before that.
-//  3. A spool is used only while it goes on from what the inventory has (spoolFits), and removed once that has all of it.
-//  4. If the sink refuses a resource, its streams are left out of the spool until that is removed. Then they go on from the inventory.
+//  3. A spool is used only while it continues the inventory (spoolFits). It is removed once the inventory has all its batches.
+//  4. If the sink refuses a resource, its streams are left out of the spool until the spool is removed. Then they go on from the
+//     inventory.
 
 // awayAfter is how long the sink may take for a batch, or to be opened, before a spool is used.
 const awayAfter = 10 * time.Second
 
-// Errors that end a session, and that the next one follows at once.
+// These errors end a session, and the next one starts at once.
 var (
 	errSpooled     = errors.New("the sink does not take the batch: it is in the spool, and so are those that follow")
 	errForwarded   = errors.New("the sink has what was in the spool")
 	errSinkAnswers = errors.New("the sink answers again: the spool is forwarded")
 )
 
-// goesOn reports whether a session has ended only for the next one to work with or without a spool.
+// goesOn reports whether a session has ended only because the next one uses a spool, or no longer uses it.
 func goesOn(err error) bool {
 	return errors.Is(err, errSpooled) || errors.Is(err, errForwarded) || errors.Is(err, errSinkAnswers)
 }
 
 var errSinkSilent = errors.New("the sink does not answer")
 
-// mayBeAway reports whether the sink may take the batch later, from whoever owns the slot.
+// mayBeAway reports whether the sink may accept the batch later, from any owner of the slot.
 func mayBeAway(err error) bool {
-	return dependency.Of(err) == dependency.Sink && !isFinal(err) && !errors.Is(err, sinks.ErrInvalidWriter) &&
+	return dependency.NameOf(err) == dependency.Sink && !isFinal(err) && !errors.Is(err, sinks.ErrInvalidWriter) &&
 		!fault.Is[*sinks.RefusedError](err) && !fault.Is[*sinks.LostTailError](err) && !fault.Is[*sinks.NewerEpochError](err)
 }
 
-// beginSpool puts the batch that a write has failed with into a new spool. It returns the cause if that can't be done.
+// beginSpool puts the batch of a failed write into a new spool. It returns cause if that can't be done.
 func (s *slot) beginSpool(ctx context.Context, m Memory, b *change.Batch, cause error) error {
 	if ctx.Err() != nil || !mayBeAway(cause) {
 		return cause
@@ -120,17 +121,17 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 	return nil, err
 }
 
-// openSpool opens the spool of a slot. nil: it can't be used, and is put aside.
+// openSpool opens the spool of a slot. It returns nil if there is none that can be used. An unusable one is set aside.
 func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spool.Spool, error) {
 	sp, err := s.parts.Spools.Open(ctx, s.number)
-	if fault.Is[*fault.InUseError](err) { // by another exporter on this machine, that has lost the slot
+	if fault.Is[*fault.InUseError](err) { // by another exporter on this machine that has lost the slot
 		return nil, nil
 	}
 	if err == nil && sp == nil {
 		return nil, nil
 	}
 	if err == nil {
-		err = sp.LeaveOut(ctx, s.refusals.ofStream)
+		err = sp.LeaveOut(ctx, s.refusals.refuses)
 	}
 	if err == nil {
 		err = s.spoolFits(ctx, sp, state.Seq)
@@ -144,8 +145,8 @@ func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spo
 	return sp, err
 }
 
-// spoolFits returns an error if the log, of which the inventory has the batches up to seq, is not what the spool goes on from: then
-// another owner has written to it.
+// spoolFits returns an error if the spool does not continue the log up to batch seq, which the inventory has. Another owner has
+// then written to the log.
 func (s *slot) spoolFits(ctx context.Context, sp *spool.Spool, seq uint64) error {
 	switch {
 	case s.parts.log != "" && s.parts.log != sp.Log:
@@ -163,20 +164,20 @@ func (s *slot) spoolFits(ctx context.Context, sp *spool.Spool, seq uint64) error
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
-	at := map[change.StreamID]change.Position{}
+	stored := map[change.StreamID]change.Position{}
 	for _, p := range have {
-		at[p.Stream] = p
+		stored[p.Stream] = p
 	}
 	for _, p := range want {
-		if !samePosition(at[p.Stream], p) {
+		if !samePosition(stored[p.Stream], p) {
 			return fmt.Errorf("%w: batch %d of the log is another owner's: it has %s at %q, the spool's at %q", spool.ErrUnusable, seq,
-				p.Stream, at[p.Stream].ResourceVersion, p.ResourceVersion)
+				p.Stream, stored[p.Stream].ResourceVersion, p.ResourceVersion)
 		}
 	}
 	return nil
 }
 
-// samePosition compares what a log and an inventory have. They store times with different precision.
+// samePosition compares a position in the inventory with one in a log. They store times with different precision.
 func samePosition(stored, p change.Position) bool {
 	if stored.Stream == "" {
 		return p.Ended != "" // it was removed, or forgotten since
@@ -184,7 +185,7 @@ func samePosition(stored, p change.Position) bool {
 	return stored.ResourceVersion == p.ResourceVersion && stored.Ended == p.Ended && stored.Time.Sub(p.Time).Abs() < 2*time.Millisecond
 }
 
-// putAside renames a spool that can't be used. What only it has is lost to the log, unless the API server still has it.
+// putAside renames a spool that can't be used. Its batches are not in the log, unless the API server still has the changes.
 func (s *slot) putAside(sp *spool.Spool, why error) error {
 	attributes := []any{"reason", why}
 	if sp != nil {
@@ -197,7 +198,7 @@ func (s *slot) putAside(sp *spool.Spool, why error) error {
 	return err
 }
 
-// giveUpSpool puts the spool aside if the log has lost something: its next batch is the record of that.
+// giveUpSpool sets the spool aside if the log has lost records, since its next batch is the record of that.
 func (s *slot) giveUpSpool(loss *sinks.LostTailError) error {
 	if s.spool == nil {
 		return nil
@@ -207,8 +208,8 @@ func (s *slot) giveUpSpool(loss *sinks.LostTailError) error {
 	return s.putAside(sp, loss)
 }
 
-// forwardFirst opens the sink, and forwards for some seconds what the spool has. If that was all, the spool is removed, and the session
-// writes to the sink. It returns the sink's log with errMoreLeft, or what keeps the sink from being used.
+// forwardFirst opens the sink, and forwards the spool for some seconds. If that was all, it removes the spool, and the session
+// writes to the sink. Otherwise it returns the sink's log with errMoreLeft, or the reason why the sink can't be used.
 func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
 	if o, err = s.openWithin(ctx, state); err != nil || s.spool == nil {
 		return o, err
@@ -216,7 +217,7 @@ func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o
 	return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.forwardTo(ctx, state, o) })
 }
 
-// forwardTo forwards for some seconds to a log that is open, and removes the spool if that was all.
+// forwardTo forwards for some seconds to an open log, and removes the spool if that was all.
 func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *opened) (*opened, error) {
 	err := s.spoolFits(ctx, s.spool, state.Seq)
 	if err == nil && state.Seq+1 < s.spool.First {
@@ -228,7 +229,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 	if err == nil {
 		until := time.Now().Add(awayAfter)
 		if s.slow {
-			until = time.Now() // the session that reads on forwards it, without a limit
+			until = time.Now() // the session that reads on forwards the spool, without a limit
 		}
 		err = s.newForwarder(s.spool, o, state.Epoch).run(ctx, until)
 		s.slow = s.slow || mayBeAway(err)
@@ -247,8 +248,8 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 	return o, err
 }
 
-// openWithin opens the sink within some seconds, in which nothing is read. It takes more time if the sink is slow, and as much as it needs if
-// the inventory lacks what is before the spool.
+// openWithin opens the sink within some seconds, during which nothing is read. It takes more time if the sink is slow. If the
+// inventory lacks batches before the spool, it has no limit.
 func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
 	limit := awayAfter
 	switch {
@@ -261,7 +262,7 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*op
 	defer cancel()
 	asking, stop := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
 	identity, err := whileRenewed(asking, s, state.Epoch, func(ctx context.Context) (string, error) {
-		if err := s.parts.Sink.Ping(ctx); err != nil { // which does not wait for a server that is down
+		if err := s.parts.Sink.Ping(ctx); err != nil { // Ping does not wait for a server that is down
 			return "", err
 		}
 		return s.parts.Sink.Identity(ctx)

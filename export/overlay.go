@@ -15,19 +15,20 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// overlay is what is remembered while batches go into a spool: what the spool says, and of all else what the inventory does. The inventory
-// may follow meanwhile, over batches that the spool has: the spool has what came last of all that they concern.
+// overlay is the memory of a session that writes to a spool. It reads the spool's objects from the spool, and all others from the
+// inventory. The inventory may meanwhile advance over batches that the spool has. For all objects of these batches the spool has
+// the newest state.
 type overlay struct {
 	sinks.Memory // the spool's
 	spool        *spool.Spool
-	base         *inventory.Inventory
+	inventory    *inventory.Inventory
 
 	mu    sync.Mutex
-	moved map[change.StreamID]change.Position // to where the spool's batches end
+	moved map[change.StreamID]change.Position // the end of the spool's batches
 }
 
-func newOverlay(ctx context.Context, s *spool.Spool, log sinks.Memory, base *inventory.Inventory, last uint64) (*overlay, error) {
-	o := &overlay{Memory: log, spool: s, base: base, moved: map[change.StreamID]change.Position{}}
+func newOverlay(ctx context.Context, s *spool.Spool, log sinks.Memory, stored *inventory.Inventory, last uint64) (*overlay, error) {
+	o := &overlay{Memory: log, spool: s, inventory: stored, moved: map[change.StreamID]change.Position{}}
 	positions, err := s.PositionsAt(ctx, last)
 	o.move(positions)
 	return o, err
@@ -41,9 +42,9 @@ func (o *overlay) move(positions []change.Position) {
 	}
 }
 
-// Positions are those of all streams but the ones that are left out of the spool, which are not read.
+// Positions returns the positions of all streams, except those that are left out of the spool, which are not read.
 func (o *overlay) Positions(ctx context.Context) ([]change.Position, error) {
-	all, err := o.base.Positions(ctx)
+	all, err := o.inventory.Positions(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all = slices.DeleteFunc(all, func(p change.Position) bool {
@@ -66,19 +67,19 @@ func (o *overlay) Position(ctx context.Context, stream change.StreamID) (change.
 	if moved {
 		return p, p.Ended != change.EndedRemoved, nil
 	}
-	return o.base.Position(ctx, stream)
+	return o.inventory.Position(ctx, stream)
 }
 
 func (o *overlay) Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
-	touched := map[string]bool{}
-	if err := o.spool.Touched(ctx, stream, nil, func(key string) { touched[key] = true }); err != nil {
+	changed := map[string]bool{}
+	if err := o.spool.ChangedObjects(ctx, stream, nil, func(key string) { changed[key] = true }); err != nil {
 		return err
 	}
 	if err := o.Memory.Objects(ctx, stream, visit); err != nil {
 		return err
 	}
-	return o.base.Objects(ctx, stream, func(key, uid string, version change.ResourceVersion) error {
-		if touched[key] {
+	return o.inventory.Objects(ctx, stream, func(key, uid string, version change.ResourceVersion) error {
+		if changed[key] {
 			return nil
 		}
 		return visit(key, uid, version)
@@ -86,16 +87,16 @@ func (o *overlay) Objects(ctx context.Context, stream change.StreamID, visit fun
 }
 
 func (o *overlay) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
-	touched := map[string]bool{}
-	if err := o.spool.Touched(ctx, stream, keys, func(key string) { touched[key] = true }); err != nil {
+	changed := map[string]bool{}
+	if err := o.spool.ChangedObjects(ctx, stream, keys, func(key string) { changed[key] = true }); err != nil {
 		return err
 	}
 	if err := o.Memory.Bodies(ctx, stream, keys, visit); err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return touched[key] })
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return changed[key] })
 	var failed error
-	err := o.base.Bodies(ctx, stream, keys, func(key string, body []byte) { failed = cmp.Or(failed, visit(key, body)) })
+	err := o.inventory.Bodies(ctx, stream, keys, func(key string, body []byte) { failed = cmp.Or(failed, visit(key, body)) })
 	return cmp.Or(err, failed)
 }
 
@@ -112,7 +113,7 @@ func (o *overlay) Before(ctx context.Context, changes []*change.Change, memory f
 		}
 	}
 	for stream, keys := range keys {
-		err := o.base.Bodies(ctx, stream, keys, func(key string, body []byte) {
+		err := o.inventory.Bodies(ctx, stream, keys, func(key string, body []byte) {
 			missing[batching.ObjectID{Stream: stream, Key: key}].Before = bytes.Clone(body)
 		})
 		if err != nil {

@@ -73,7 +73,7 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 		return nil
 	}
 	if err := r.slot.parts.Store.Redact(ctx, r.slot.number, r.epoch, changed); err != nil {
-		return dependency.OfCheckpoint(fmt.Errorf("redact its objects: %w", err))
+		return dependency.TagCheckpoint(fmt.Errorf("redact its objects: %w", err))
 	}
 	for _, c := range changed {
 		r.byStream[c.Stream] = c.Rules

@@ -28,9 +28,9 @@ type refusal struct {
 	next   time.Time // the time of the next probe
 }
 
-// noteRefusals records what the sink refuses, and reports whether anything is new. If so, the next session, which leaves these
+// recordRefusals records what the sink refuses, and reports whether anything is new. If so, the next session, which leaves these
 // streams out, can start at once.
-func (s *slot) noteRefusals(err error) (isNew bool) {
+func (s *slot) recordRefusals(err error) (isNew bool) {
 	refused, isRefusal := errors.AsType[*sinks.RefusedError](err)
 	if !isRefusal {
 		return false
@@ -68,8 +68,8 @@ func (rs refusals) add(refused sinks.Refusal) (isNew bool) {
 
 func (r *refusal) postpone() { r.next = time.Now().Add(r.delays.NextBackOff()) }
 
-// of returns the refusal of a resource's records, or nil if they are accepted.
-func (rs refusals) of(resource change.Resource) *refusal {
+// refusalOf returns the refusal of a resource's records, or nil if they are accepted.
+func (rs refusals) refusalOf(resource change.Resource) *refusal {
 	for _, r := range rs {
 		if r.ended.IsZero() && r.Refuses(resource) {
 			return r
@@ -78,10 +78,12 @@ func (rs refusals) of(resource change.Resource) *refusal {
 	return nil
 }
 
-// ofStream reports whether the records of a stream are refused.
-func (rs refusals) ofStream(id change.StreamID) bool { return rs.of(change.ResourceOf(id)) != nil }
+// refuses reports whether the records of a stream are refused.
+func (rs refusals) refuses(id change.StreamID) bool {
+	return rs.refusalOf(change.ResourceOf(id)) != nil
+}
 
-// due fires when the next probe is due; never, if nothing is refused.
+// due returns a channel that fires when the next probe is due. It returns nil if nothing is refused.
 func (rs refusals) due() <-chan time.Time {
 	var first time.Time
 	for _, r := range rs {

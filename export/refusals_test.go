@@ -23,7 +23,7 @@ func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 		if !all.add(refused) || all.add(refused) {
 			t.Error("a refusal is new not exactly once")
 		}
-		if all.of(mine) == nil || all.of(change.Resource{Plural: "nodes"}) != nil {
+		if all.refusalOf(mine) == nil || all.refusalOf(change.Resource{Plural: "nodes"}) != nil {
 			t.Error("it does not pause this resource alone")
 		}
 		began, longest := time.Now(), time.Duration(0)
@@ -31,19 +31,19 @@ func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 			waited := time.Now()
 			<-all.due()
 			longest = max(longest, time.Since(waited))
-			all.of(mine).postpone()
+			all.refusalOf(mine).postpone()
 		}
 		if longest < 15*time.Second || longest > 45*time.Second || time.Since(began) > 5*time.Minute {
 			t.Errorf("the longest delay is %s, twelve take %s", longest, time.Since(began))
 		}
 		delay := func(pause time.Duration) time.Duration { // for a refusal that comes some time after the last one ended
-			all.of(mine).ended = time.Now()
-			if all.of(mine) != nil || all.due() != nil {
+			all.refusalOf(mine).ended = time.Now()
+			if all.refusalOf(mine) != nil || all.due() != nil {
 				t.Error("it is refused, though the refusal has ended")
 			}
 			time.Sleep(pause)
 			all.add(refused)
-			return time.Until(all.of(mine).next)
+			return time.Until(all.refusalOf(mine).next)
 		}
 		if soon, late := delay(time.Second), delay(time.Hour); soon < 10*time.Second || late > 2*time.Second {
 			t.Errorf("refused again soon, the probe is due in %s; after an hour in %s", soon, late)

@@ -35,7 +35,7 @@ func (x restores) Tell(ctx context.Context, found *change.Stream) (id int64, err
 	if err == nil {
 		id, err = x.slot.parts.Store.AddSignals(ctx, checkpoint.Signal{Kind: change.SignalRestore, Params: params}, streams)
 	}
-	failpoint.Hit(failpoint.RestoreTold)
+	failpoint.Hit(failpoint.RestoreReported)
 	return id, dependency.Tag(dependency.Checkpoint, err)
 }
 

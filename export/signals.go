@@ -161,7 +161,7 @@ func (j *signalJob) run(session context.Context, kind signalKind) {
 		case ctx.Err() != nil:
 			j.open.Store(true)
 			return
-		case dependency.Of(err) != "":
+		case dependency.NameOf(err) != "":
 			j.streams.fail(err) // the next session goes on
 			return
 		case err != nil:

@@ -81,7 +81,7 @@ func (s *slot) run(ctx context.Context) error {
 		if errors.Is(err, errSpooled) {
 			s.parts.State.Problem(s.number, err)
 		}
-		if s.noteRefusals(err) || s.inventory.Learn(err) || goesOn(err) {
+		if s.recordRefusals(err) || s.inventory.Learn(err) || goesOn(err) {
 			continue
 		}
 		if time.Since(started) > time.Minute {
@@ -129,7 +129,7 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	if err == nil {
 		s.logger.Info("slot acquired", "epoch", state.Epoch)
 	}
-	return state, dependency.OfCheckpoint(err)
+	return state, dependency.TagCheckpoint(err)
 }
 
 // reportStreams reports the streams' positions before the sink is asked for anything, since the streams fall behind while it does

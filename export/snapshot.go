@@ -50,7 +50,7 @@ func (st *streams) acceptsSnapshots(s *change.Stream) error {
 	if !st.slot.config.SnapshotTopics {
 		return errors.New("all objects are written to a topic of their own, and this exporter's sink has no topics")
 	}
-	if r := st.slot.refusals.of(change.SnapshotOf(s).Resource); r != nil {
+	if r := st.slot.refusals.refusalOf(change.SnapshotOf(s).Resource); r != nil {
 		return r.Err
 	}
 	return nil

@@ -19,26 +19,27 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// spooling is the memory of a session that writes to a spool. It forwards that meanwhile, if the sink is open.
+// spooling is the memory of a session that writes to a spool. It also forwards the spool, if the sink is open.
 type spooling struct {
 	*logMemory
 	over      *overlay
 	slot      *slot
 	spool     *spool.Spool
 	log       sinks.Log  // the spool's
-	to        *opened    // the sink's; nil: it does not answer
-	forwarder *forwarder // nil likewise
+	to        *opened    // the sink's, or nil if it does not answer
+	forwarder *forwarder // nil if the sink does not answer
 
-	last, delivered atomic.Uint64         // batches
-	oldest          atomic.Int64          // when that was read which the sink does not have, in Unix milliseconds
-	why             atomic.Pointer[error] // the sink does not take it; nil: it does
+	last, delivered atomic.Uint64         // sequence numbers of batches
+	oldest          atomic.Int64          // when the oldest change that the sink lacks was read, in Unix milliseconds
+	why             atomic.Pointer[error] // why the sink does not accept batches, or nil if it does
 	full            atomic.Bool
 }
 
-// spoolLinger is the time between batches of a spool, of which nobody waits for any: the sink catches up faster with fewer of them.
+// spoolLinger is the time between batches of a spool. Nobody waits for these batches, and the sink catches up faster with fewer of
+// them.
 const spoolLinger = 500 * time.Millisecond
 
-// spoolOn makes a memory that writes to the spool. to is the sink's log, if that is open.
+// spoolOn returns a memory that writes to the spool. to is the sink's log, or nil if it is not open.
 func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *opened, why error) (*opened, error) {
 	m := &spooling{slot: s, spool: s.spool, to: to}
 	log, err := s.spool.Writer(ctx, state.Epoch, s.spool.Last)
@@ -65,7 +66,7 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *ope
 	return &opened{Memory: m, log: m}, nil
 }
 
-// append writes a batch to the spool. While that is full, it waits until the session ends.
+// append writes a batch to the spool. While the spool is full, it waits until the session ends.
 func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	for {
 		err := errSpoolFull
@@ -94,7 +95,7 @@ func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets,
 
 var errSpoolFull = errors.New("it has KUBECDC_SPOOL_SIZE")
 
-// Start forwards the spool, and then waits for the sink: it ends the session when the next one can do more.
+// Start forwards the spool, and then waits for the sink. It ends the session when the next one can do more.
 func (m *spooling) Start(writing context.Context, fail context.CancelCauseFunc) <-chan struct{} {
 	stopped := make(chan struct{})
 	followed := (<-chan struct{})(stopped)
@@ -117,7 +118,8 @@ func (m *spooling) Start(writing context.Context, fail context.CancelCauseFunc) 
 	return stopped
 }
 
-// forwardAll returns what ends the session: all is forwarded, or an error for the next one. nil: the sink may take the rest later.
+// forwardAll returns the error that ends the session, or errForwarded if all is forwarded. It returns nil if the sink may take the
+// rest later.
 func (m *spooling) forwardAll(writing context.Context) error {
 	err := m.forwarder.run(context.WithValue(writing, unhurried{}, true), time.Time{})
 	switch {
@@ -125,7 +127,7 @@ func (m *spooling) forwardAll(writing context.Context) error {
 		m.slot.reopen.Reset()
 		m.slot.slow = false
 		return errForwarded
-	case errors.Is(err, spool.ErrUnusable), dependency.Of(err) == dependency.Checkpoint, fault.Is[*sinks.RefusedError](err):
+	case errors.Is(err, spool.ErrUnusable), dependency.NameOf(err) == dependency.Checkpoint, fault.Is[*sinks.RefusedError](err):
 		return err
 	}
 	if writing.Err() == nil {
@@ -151,15 +153,15 @@ func (m *spooling) awaitSink(ctx context.Context) error {
 }
 
 func (m *spooling) Check(ctx context.Context, p *batching.Prepared) error {
-	return m.over.base.Check(ctx, p)
+	return m.over.inventory.Check(ctx, p)
 }
-func (m *spooling) Pending() int64 { return m.over.base.Pending() }
+func (m *spooling) Pending() int64 { return m.over.inventory.Pending() }
 
-// heldBackError: only the sink knows whether the log has objects of a stream that begins.
+// heldBackError delays the begin of a stream, since only the sink knows whether the log has objects of it.
 type heldBackError struct{}
 
 func (heldBackError) Error() string {
-	return "the stream begins when the sink has all that is in the spool: the log may have objects of it"
+	return "the stream begins when the sink has all batches of the spool, since the log may have objects of the stream"
 }
 
 func (m *spooling) MayBegin(_ context.Context, streams []*change.Stream) error {
@@ -169,7 +171,7 @@ func (m *spooling) MayBegin(_ context.Context, streams []*change.Stream) error {
 	return nil
 }
 
-// Forget has to wait, since the inventory may not have the end of the stream.
+// Forget has to wait, since the inventory may lack the end of the stream.
 func (m *spooling) Forget(context.Context, int64, change.StreamID) error { return heldBackError{} }
 
 func (m *spooling) Close() error {
@@ -183,7 +185,7 @@ func (m *spooling) Close() error {
 	return nil
 }
 
-// forwarded notes that the sink has a batch.
+// forwarded records that the sink has a batch.
 func (m *spooling) forwarded(c live.Committed) {
 	m.delivered.Store(c.Batch.Seq)
 	for _, p := range c.Batch.Positions {
@@ -191,7 +193,7 @@ func (m *spooling) forwarded(c live.Committed) {
 	}
 }
 
-// spooled is what a status shows.
+// spooled returns the spool's state for a status.
 func (m *spooling) spooled() live.Spool {
 	s := live.Spool{Since: m.spool.Since, Oldest: time.UnixMilli(m.oldest.Load()), Bytes: m.spool.Bytes(), MaxBytes: m.slot.parts.Spools.MaxBytes,
 		Batches: m.last.Load() - m.delivered.Load(), Full: m.full.Load()}

@@ -186,7 +186,7 @@ func (st *streams) unknown(selection discovery.Selection, stored []change.Positi
 	for _, r := range selection.Resources {
 		for _, s := range st.slot.config.StreamsOf(r) {
 			id := s.ID()
-			if st.slot.owns(id) && st.all[id] == nil && st.slot.refusals.of(r) == nil &&
+			if st.slot.owns(id) && st.all[id] == nil && st.slot.refusals.refusalOf(r) == nil &&
 				!slices.ContainsFunc(stored, func(p change.Position) bool { return p.Stream == id }) {
 				all = append(all, s)
 			}
@@ -222,7 +222,7 @@ func (st *streams) send(ctx context.Context, c change.Control, durable func(cont
 
 // selectStream starts a stream, unless something keeps it from being read.
 func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
-	refused := st.slot.refusals.of(s.Resource)
+	refused := st.slot.refusals.refusalOf(s.Resource)
 	switch now := st.all[s.ID()].(type) {
 	case *beingRead:
 		now.SetResource(&s.Resource)
@@ -291,7 +291,7 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection) error {
 	for _, id := range slices.Sorted(maps.Keys(st.all)) {
 		u, isUndecided := st.all[id].(undecided)
-		if !isUndecided || st.slot.refusals.of(change.ResourceOf(id)) != nil {
+		if !isUndecided || st.slot.refusals.refusalOf(change.ResourceOf(id)) != nil {
 			continue
 		}
 		if err := st.endIfKnown(ctx, selection, u.position); err != nil {

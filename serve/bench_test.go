@@ -17,8 +17,8 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods: for one, all, the first page of 500, at the end and
-// in the middle of the log, and for a watch of the last 10,000 changes.
+// BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods. It gets one Pod, all Pods, and the first
+// page of 500, at the end and in the middle of the log. Then it watches the last 10,000 changes.
 func BenchmarkServe(b *testing.B) {
 	const objects = 10_000
 	p := &past{}
@@ -34,14 +34,14 @@ func BenchmarkServe(b *testing.B) {
 		}
 	}
 	middle := fmt.Sprintf("/at/%d", objects+b.N/2)
-	for where, at := range map[string]string{"end": "", "middle": middle} {
+	for where, moment := range map[string]string{"end": "", "middle": middle} {
 		p.server.views = views{log: reader}
-		took(where+"-get", at+"/api/v1/namespaces/default/pods/web-77")
+		took(where+"-get", moment+"/api/v1/namespaces/default/pods/web-77")
 		p.server.views = views{log: reader}
-		took(where+"-page", at+"/api/v1/pods?limit=500")
-		took(where+"-again", at+"/api/v1/pods?limit=500")
+		took(where+"-page", moment+"/api/v1/pods?limit=500")
+		took(where+"-again", moment+"/api/v1/pods?limit=500")
 		p.server.views = views{log: reader}
-		took(where+"-list", at+"/api/v1/pods")
+		took(where+"-list", moment+"/api/v1/pods")
 	}
 	began := time.Now()
 	a := p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=5&resourceVersion=%d", b.N), asObjects)

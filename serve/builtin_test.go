@@ -34,7 +34,7 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// The resources, the columns of their tables, and the fields that select them are those of kube-apiserver.
+// The resources, the columns of their tables, and their selectable fields are equal to kube-apiserver's.
 func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 	k := servers.Kube(t)
 	client := must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(k.Config))
@@ -64,7 +64,7 @@ func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 	}
 }
 
-// tableOf is an API server's table of a resource.
+// tableOf returns an API server's table of a resource.
 func tableOf(t testing.TB, client rest.Interface, r *served) *metav1.Table {
 	path := "/api/v1/"
 	if r.Group != "" {
@@ -78,9 +78,9 @@ func tableOf(t testing.TB, client rest.Interface, r *served) *metav1.Table {
 	return table
 }
 
-// fieldsOf are the fields by which an API server selects a resource, of those in its schema and some others.
-func (g *generator) fieldsOf(of *served) (selectable []string) {
-	gv, root := g.root(of)
+// fieldsOf returns the fields in a resource's schema, and some others, by which an API server selects objects.
+func (g *generator) fieldsOf(resource *served) (selectable []string) {
+	gv, root := g.root(resource)
 	candidates := []string{"metadata.name", "metadata.namespace", "source", "reportingComponent", "reportingController", "status.successful"}
 	for member, s := range root.Properties {
 		candidates = append(candidates, member)
@@ -93,7 +93,7 @@ func (g *generator) fieldsOf(of *served) (selectable []string) {
 	}
 	slices.Sort(candidates)
 	for _, field := range slices.Compact(candidates) {
-		if g.past.real(pathOf(of, "")+"?limit=1&fieldSelector="+field+"%3Dtrue", asObjects).code == http.StatusOK {
+		if g.past.real(pathOf(resource, "")+"?limit=1&fieldSelector="+field+"%3Dtrue", asObjects).code == http.StatusOK {
 			selectable = append(selectable, field)
 		}
 	}

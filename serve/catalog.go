@@ -21,8 +21,8 @@ import (
 	"kubecdc/change"
 )
 
-// catalog is what a cluster served at a moment, as far as its log can tell: the resources that the log has, in the version in which it has
-// them.
+// catalog is the set of resources that a cluster served at a moment, as far as its log knows: the log's resources, in the log's
+// version.
 type catalog []*served
 
 type served struct {
@@ -32,13 +32,14 @@ type served struct {
 	Categories []string                       `json:"categories,omitempty"`
 	Columns    []metav1.TableColumnDefinition `json:"columns,omitempty"`
 
-	Fields []string `json:"fields,omitempty"` // that select objects
+	Fields []string `json:"fields,omitempty"` // fields that can select objects
 
-	paths  []string        // of a custom resource's columns
-	schema json.RawMessage // of a custom resource
+	paths  []string        // a custom resource's columns
+	schema json.RawMessage // a custom resource's schema
 }
 
-// builtin.json has what kube-apiserver serves, with the columns of its tables and the fields of selectors: go test ./serve -run TestBuiltin -args -update
+// builtinJSON has the resources that kube-apiserver serves, with the columns of their tables and their selectable fields. This updates
+// it: go test ./serve -run TestBuiltin -args -update
 //
 //go:embed builtin.json
 var builtinJSON []byte
@@ -57,7 +58,7 @@ var builtin = sync.OnceValue(func() (all map[string]*served) {
 
 const crds = "customresourcedefinitions.apiextensions.k8s.io"
 
-// catalog finds what was served at the request's moment.
+// catalog returns the catalog of the request's moment.
 func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error) {
 	ids, err := s.log.Resources(ctx)
 	if err != nil {
@@ -65,10 +66,10 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	}
 	custom := map[string]*served{}
 	if slices.Contains(ids, crds) {
-		at := request{target: q.target, pinned: q.pinned, fields: fields.Everything()}
-		v, err := s.views.at(ctx, &at, crds)
+		all := request{target: q.target, pinned: q.pinned, fields: fields.Everything()}
+		v, err := s.views.viewOf(ctx, &all, crds)
 		if apierrors.IsResourceExpired(err) {
-			v, err = nil, nil // the log is younger than the moment: each list says so
+			v, err = nil, nil // the log begins after the moment, and each list says so
 		}
 		if v != nil {
 			custom, err = v.custom()
@@ -88,10 +89,10 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	return c, nil
 }
 
-// customResources are those of a view of CRDs.
+// customResources returns the resources that a view of CRDs defines.
 func (v *view) customResources() (map[string]*served, error) {
 	custom := map[string]*served{}
-	all, err := v.page(context.Background(), &request{labels: labels.Everything(), fields: fields.Everything()}, nil) // of whoever asks first, for all
+	all, err := v.page(context.Background(), &request{labels: labels.Everything(), fields: fields.Everything()}, nil) // without a request's context, since its result is for all
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func (c catalog) find(group, version, plural string) *served {
 	return c[i]
 }
 
-// definition is what of a CRD a catalog needs.
+// definition is the part of a CRD that a catalog needs.
 type definition struct {
 	Spec struct {
 		Group, Scope string
@@ -166,14 +167,14 @@ func customResource(crd []byte) *served {
 	return r
 }
 
-// discover answers what the server has.
+// discover answers a discovery request.
 func (s *Server) discover(w http.ResponseWriter, _ *http.Request, q *request, c catalog) error {
 	groups := c.groups()
 	switch {
-	case q.path == "/api" && q.form.as == "":
+	case q.path == "/api" && q.form.kind == "":
 		return reply(w, http.StatusOK, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
-	case q.path == "/apis" && q.form.as == "":
+	case q.path == "/apis" && q.form.kind == "":
 		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 		for _, g := range groups {
 			if g.Name != "" {
@@ -231,7 +232,7 @@ func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, cor
 		}
 		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 		for _, v := range g.Versions {
-			of := apidiscovery.APIVersionDiscovery{Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+			discovery := apidiscovery.APIVersionDiscovery{Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
 			for _, r := range c {
 				if r.Group != g.Name || r.Version != v.Version {
 					continue
@@ -240,10 +241,10 @@ func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, cor
 				if r.Namespaced {
 					scope = apidiscovery.ScopeNamespace
 				}
-				of.Resources = append(of.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
+				discovery.Resources = append(discovery.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
 					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}})
 			}
-			item.Versions = append(item.Versions, of)
+			item.Versions = append(item.Versions, discovery)
 		}
 		list.Items = append(list.Items, item)
 	}

@@ -6,22 +6,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// defaultAnnotations say that a class is the one of objects that name none.
+// defaultAnnotations mark the default class, which applies to objects that name none.
 var defaultAnnotations = map[string][]string{
 	"ingressclasses.networking.k8s.io": {"ingressclass.kubernetes.io/is-default-class"},
 	"storageclasses.storage.k8s.io":    {"storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"},
 }
 
-// markDefault marks the default among classes. Of StorageClasses that is the newest one with an annotation, which only a list shows.
-func markDefault(of *served, isList bool, objects []*row, rows []metav1.TableRow) {
-	annotations := defaultAnnotations[of.ID()]
+// markDefault marks the default among classes. The default StorageClass is the newest one with an annotation, which only a list shows.
+func markDefault(resource *served, isList bool, objects []*row, rows []metav1.TableRow) {
+	annotations := defaultAnnotations[resource.ID()]
 	newest := -1
 	for i, r := range objects {
 		has := r.labels("metadata.annotations")
 		if !slices.ContainsFunc(annotations, func(name string) bool { return has[name] == "true" }) {
 			continue
 		}
-		if of.Plural == "ingressclasses" {
+		if resource.Plural == "ingressclasses" {
 			rows[i].Cells[0] = rows[i].Cells[0].(string) + " (default)"
 		} else if newest < 0 || r.text("metadata.creationTimestamp") > objects[newest].text("metadata.creationTimestamp") {
 			newest = i

@@ -14,7 +14,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Clusters serves all clusters of one log. The path /clusters/NAME/… is for the cluster NAME, other paths are for the cluster of the server.
+// Clusters serves all clusters of one log. The path /clusters/NAME/… is for the cluster NAME, and other paths are for the server's
+// cluster.
 type Clusters struct {
 	*Server
 	open func(cluster string) (sinks.ReadCloser, error)
@@ -23,13 +24,13 @@ type Clusters struct {
 	all  map[string]*Server
 }
 
-// NewClusters returns a server of a cluster's log, which opens the logs of other clusters when they are asked for. The caller closes it, and
-// the first log.
+// NewClusters returns a server of a cluster's log, which opens the logs of other clusters at their first request. The caller closes
+// the server and the first log.
 func NewClusters(log sinks.Reader, access web.Access, logger *slog.Logger, open func(cluster string) (sinks.ReadCloser, error)) *Clusters {
 	return &Clusters{Server: New(log, access, logger), open: open, logs: map[string]sinks.ReadCloser{}, all: map[string]*Server{}}
 }
 
-// Close closes the logs that were opened.
+// Close closes the logs that the server has opened.
 func (c *Clusters) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +48,7 @@ func (c *Clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.Clone(r.Context())
 	r.URL.RawPath = path
-	r.URL.Path, _ = url.PathUnescape(path) // a part of a path that could be unescaped
+	r.URL.Path, _ = url.PathUnescape(path) // can't fail: it is a part of a valid path
 	s, err := c.server(r, name)
 	if err != nil {
 		c.refuse(w, err)
@@ -56,10 +57,10 @@ func (c *Clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.ServeHTTP(w, r)
 }
 
-// roots begin the paths of a server, and end the name of a cluster, which may have slashes: clients do not escape them.
+// roots begin the paths of a server. They also end a cluster's name, which may have slashes that clients do not escape.
 var roots = []string{"at", "api", "apis", "openapi", "version", "healthz", "livez", "readyz"}
 
-// clusterOf divides a path into the name of a cluster and what follows.
+// clusterOf divides a path into the name of a cluster and the rest.
 func clusterOf(path string) (name, rest string, named bool) {
 	text, named := strings.CutPrefix(path, "/clusters/")
 	if !named {
@@ -74,7 +75,7 @@ func clusterOf(path string) (name, rest string, named bool) {
 	return name, "/" + strings.Join(parts[n:], "/"), err == nil
 }
 
-// server returns the server of a cluster, whose log it opens for the first request that may read it.
+// server returns the server of a cluster. It opens the cluster's log at the first request that may read it.
 func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	q, err := c.parse(r)
 	if err == nil {

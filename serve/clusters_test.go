@@ -17,8 +17,8 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// One log has several clusters, of which one has a name with slashes. Each is served under its name, if its bearer may ask, and one that the log
-// does not have is refused.
+// One log has several clusters, and one of them has a name with slashes. Each is served under its name to bearers with rights, and an
+// unknown cluster is refused.
 func TestClustersOfALog(t *testing.T) {
 	const arn = "arn:aws:eks:eu-west-1:1:cluster/shop"
 	file := must[*sqlitefile.File](t)(sqlitefile.Own(t.Context(), filepath.Join(t.TempDir(), "log")))
@@ -47,9 +47,9 @@ func TestClustersOfALog(t *testing.T) {
 	}
 	s := NewClusters(reader, nil, slog.New(slog.DiscardHandler), open)
 	defer s.Close()
-	for path, of := range map[string]string{"": "one", "/clusters/one": "one", "/clusters/" + arn: arn, "/clusters/" + url.PathEscape(arn): arn,
+	for path, want := range map[string]string{"": "one", "/clusters/one": "one", "/clusters/" + arn: arn, "/clusters/" + url.PathEscape(arn): arn,
 		"/clusters/" + arn + "/at/7": arn} {
-		if code, text := ask(s, path+"/api/v1/namespaces/default/pods/web"); code != http.StatusOK || !strings.Contains(text, `"of":"`+of+`"`) {
+		if code, text := ask(s, path+"/api/v1/namespaces/default/pods/web"); code != http.StatusOK || !strings.Contains(text, `"of":"`+want+`"`) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}

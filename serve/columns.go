@@ -61,12 +61,12 @@ var tables = map[string][]cell{
 	"rolebindings.rbac.authorization.k8s.io":        {join("/", "roleRef.kind", "roleRef.name"), age, subjects("User"), subjects("Group"), subjects("ServiceAccount")},
 	"clusterrolebindings.rbac.authorization.k8s.io": {join("/", "roleRef.kind", "roleRef.name"), age, subjects("User"), subjects("Group"), subjects("ServiceAccount")},
 
-	"csidrivers.storage.k8s.io":              {is("spec.attachRequired", true), is("spec.podInfoOnMount", false), is("spec.storageCapacity", false), tokenRequests, is("spec.requiresRepublish", false), func(r *row) any { return orNone(strings.Join(r.texts("spec.volumeLifecycleModes"), ",")) }, age},
+	"csidrivers.storage.k8s.io":              {boolean("spec.attachRequired", true), boolean("spec.podInfoOnMount", false), boolean("spec.storageCapacity", false), tokenRequests, boolean("spec.requiresRepublish", false), func(r *row) any { return orNone(strings.Join(r.texts("spec.volumeLifecycleModes"), ",")) }, age},
 	"csinodes.storage.k8s.io":                {count("spec.drivers"), age},
-	"volumeattachments.storage.k8s.io":       {text("spec.attacher"), text("spec.source.persistentVolumeName"), text("spec.nodeName"), is("status.attached", false), age},
+	"volumeattachments.storage.k8s.io":       {text("spec.attacher"), text("spec.source.persistentVolumeName"), text("spec.nodeName"), boolean("status.attached", false), age},
 	"volumeattributesclasses.storage.k8s.io": {text("driverName"), age},
 	"csistoragecapacities.storage.k8s.io":    {created},
-	"storageclasses.storage.k8s.io":          {text("provisioner"), or("reclaimPolicy", "Delete"), or("volumeBindingMode", "Immediate"), is("allowVolumeExpansion", false), age},
+	"storageclasses.storage.k8s.io":          {text("provisioner"), or("reclaimPolicy", "Delete"), or("volumeBindingMode", "Immediate"), boolean("allowVolumeExpansion", false), age},
 
 	"validatingadmissionpolicies.admissionregistration.k8s.io":       {count("spec.validations"), paramKind, age},
 	"mutatingadmissionpolicies.admissionregistration.k8s.io":         {count("spec.mutations"), paramKind, age},
@@ -76,7 +76,7 @@ var tables = map[string][]cell{
 	"mutatingwebhookconfigurations.admissionregistration.k8s.io":     {count("webhooks"), age},
 
 	"customresourcedefinitions.apiextensions.k8s.io":           {text("spec.scope"), crdVersions, created, text("spec.group"), text("spec.names.kind"), joined("spec.names.shortNames"), established},
-	"priorityclasses.scheduling.k8s.io":                        {number("value"), is("globalDefault", false), age, text("preemptionPolicy")},
+	"priorityclasses.scheduling.k8s.io":                        {number("value"), boolean("globalDefault", false), age, text("preemptionPolicy")},
 	"leases.coordination.k8s.io":                               {text("spec.holderIdentity"), age},
 	"runtimeclasses.node.k8s.io":                               {text("handler"), age},
 	"endpointslices.discovery.k8s.io":                          {text("addressType"), slicePorts, sliceEndpoints, age},
@@ -99,8 +99,8 @@ func orNone(text string) string { return orText(text, "<none>") }
 func labelled(path string) cell {
 	return func(r *row) any { return labels.FormatLabels(r.labels(path)) }
 }
-func containers(path string) cell  { return of(path+".spec.containers", "name") }
-func images(path string) cell      { return of(path+".spec.containers", "image") }
+func containers(path string) cell  { return members(path+".spec.containers", "name") }
+func images(path string) cell      { return members(path+".spec.containers", "image") }
 func or(path, without string) cell { return func(r *row) any { return orText(r.text(path), without) } }
 
 func orText(text, without string) string {
@@ -112,16 +112,16 @@ func orText(text, without string) string {
 
 func orNoneNumber(path string) cell {
 	return func(r *row) any {
-		if r.at(path) == nil {
+		if r.member(path) == nil {
 			return "<none>"
 		}
 		return r.number(path)
 	}
 }
 
-func is(path string, without bool) cell {
+func boolean(path string, without bool) cell {
 	return func(r *row) any {
-		if b, known := r.at(path).(bool); known {
+		if b, known := r.member(path).(bool); known {
 			return b
 		}
 		return without
@@ -130,7 +130,7 @@ func is(path string, without bool) cell {
 
 func capital(path string) cell {
 	return func(r *row) any {
-		b, known := r.at(path).(bool)
+		b, known := r.member(path).(bool)
 		switch {
 		case !known:
 			return "<unset>"
@@ -143,7 +143,7 @@ func capital(path string) cell {
 
 func ago(path, without string) cell {
 	return func(r *row) any {
-		if r.at(path) == nil {
+		if r.member(path) == nil {
 			return without
 		}
 		return r.since(r.text(path), "<invalid>")
@@ -154,7 +154,7 @@ func count(paths ...string) cell {
 	return func(r *row) any {
 		n := 0
 		for _, path := range paths {
-			switch v := r.at(path).(type) {
+			switch v := r.member(path).(type) {
 			case []any:
 				n += len(v)
 			case map[string]any:
@@ -165,8 +165,8 @@ func count(paths ...string) cell {
 	}
 }
 
-func ratio(path, of string) cell {
-	return func(r *row) any { return fmt.Sprintf("%d/%d", r.number(path), r.number(of)) }
+func ratio(path, total string) cell {
+	return func(r *row) any { return fmt.Sprintf("%d/%d", r.number(path), r.number(total)) }
 }
 
 func join(separator string, paths ...string) cell {
@@ -179,19 +179,19 @@ func join(separator string, paths ...string) cell {
 	}
 }
 
-// of joins a member of all items of a list.
-func of(path, member string) cell {
+// members joins a member of all items of a list.
+func members(path, member string) cell {
 	return func(r *row) any {
 		var all []string
 		for _, item := range r.list(path) {
-			all = append(all, textOf(at(item, member)))
+			all = append(all, textOf(memberAt(item, member)))
 		}
 		return strings.Join(all, ",")
 	}
 }
 
 func (r *row) labels(path string) map[string]string {
-	m, _ := r.at(path).(map[string]any)
+	m, _ := r.member(path).(map[string]any)
 	set := map[string]string{}
 	for name, value := range m {
 		set[name] = textOf(value)
@@ -200,10 +200,10 @@ func (r *row) labels(path string) map[string]string {
 }
 
 func (r *row) selector(path string) *metav1.LabelSelector {
-	if r.at(path) == nil {
+	if r.member(path) == nil {
 		return nil
 	}
-	raw, s := compact(r.at(path)), &metav1.LabelSelector{}
+	raw, s := compact(r.member(path)), &metav1.LabelSelector{}
 	_ = json.Unmarshal([]byte(raw), s)
 	return s
 }
@@ -222,12 +222,12 @@ func asSelector(path string) cell {
 	}
 }
 
-// condition is the last type of a condition that is one of these; the first one without any.
+// condition returns a cell with the type of the last condition that has one of these types, or with the text without if none has.
 func condition(without string, types ...string) cell {
 	return func(r *row) any {
 		state := without
 		for _, c := range r.list("status.conditions") {
-			if t := textOf(at(c, "type")); slices.Contains(types, t) {
+			if t := textOf(memberAt(c, "type")); slices.Contains(types, t) {
 				state = t
 			}
 		}
@@ -235,12 +235,12 @@ func condition(without string, types ...string) cell {
 	}
 }
 
-// trueCondition is the last type of a condition that is true and one of these.
+// trueCondition returns the cell of condition for conditions that are true.
 func trueCondition(without string, types ...string) cell {
 	return func(r *row) any {
 		state := without
 		for _, c := range r.list("status.conditions") {
-			if t := textOf(at(c, "type")); slices.Contains(types, t) && textOf(at(c, "status")) == "True" {
+			if t := textOf(memberAt(c, "type")); slices.Contains(types, t) && textOf(memberAt(c, "status")) == "True" {
 				state = t
 			}
 		}
@@ -254,11 +254,11 @@ func migrated(r *row) any {
 
 func (r *row) isCondition(kind string) bool {
 	return slices.ContainsFunc(r.list("status.conditions"), func(c any) bool {
-		return textOf(at(c, "type")) == kind && textOf(at(c, "status")) == "True"
+		return textOf(memberAt(c, "type")) == kind && textOf(memberAt(c, "status")) == "True"
 	})
 }
 
-func (r *row) deleted() bool { return r.at("metadata.deletionTimestamp") != nil }
+func (r *row) deleted() bool { return r.member("metadata.deletionTimestamp") != nil }
 
 func phase(r *row) any {
 	if r.deleted() {
@@ -268,7 +268,7 @@ func phase(r *row) any {
 }
 
 func class(r *row) any {
-	annotations, _ := r.at("metadata.annotations").(map[string]any)
+	annotations, _ := r.member("metadata.annotations").(map[string]any)
 	if old := textOf(annotations["volume.beta.kubernetes.io/storage-class"]); old != "" {
 		return old
 	}
@@ -276,13 +276,13 @@ func class(r *row) any {
 }
 
 func claim(r *row) any {
-	if r.at("spec.claimRef") == nil {
+	if r.member("spec.claimRef") == nil {
 		return ""
 	}
 	return join("/", "spec.claimRef.namespace", "spec.claimRef.name")(r)
 }
 
-// claimed is a cell of a claim that has a volume.
+// claimed returns a cell that is empty unless the claim has a volume.
 func claimed(c cell) cell {
 	return func(r *row) any {
 		if r.text("spec.volumeName") == "" {
@@ -305,7 +305,7 @@ func modes(path string) cell {
 	}
 }
 
-// some joins the first three of a list, and says how many more there are.
+// some joins the first three texts of a list, and adds the number of the others.
 func some(all []string, without string) string {
 	switch {
 	case len(all) == 0:
@@ -319,15 +319,15 @@ func some(all []string, without string) string {
 func endpoints(r *row) any {
 	var all []string
 	for _, subset := range r.list("subsets") {
-		ports, addresses := listOf(at(subset, "ports")), listOf(at(subset, "addresses"))
+		ports, addresses := listOf(memberAt(subset, "ports")), listOf(memberAt(subset, "addresses"))
 		for _, a := range addresses {
 			if len(ports) == 0 {
-				all = append(all, textOf(at(a, "ip")))
+				all = append(all, textOf(memberAt(a, "ip")))
 			}
 		}
 		for _, port := range ports {
 			for _, a := range addresses {
-				all = append(all, net.JoinHostPort(textOf(at(a, "ip")), textOf(at(port, "port"))))
+				all = append(all, net.JoinHostPort(textOf(memberAt(a, "ip")), textOf(memberAt(port, "port"))))
 			}
 		}
 	}
@@ -341,10 +341,10 @@ func slicePorts(r *row) any {
 	var all []string
 	for _, p := range r.list("ports") {
 		switch {
-		case at(p, "port") != nil:
-			all = append(all, textOf(at(p, "port")))
-		case at(p, "name") != nil:
-			all = append(all, textOf(at(p, "name")))
+		case memberAt(p, "port") != nil:
+			all = append(all, textOf(memberAt(p, "port")))
+		case memberAt(p, "name") != nil:
+			all = append(all, textOf(memberAt(p, "name")))
 		default:
 			all = append(all, "*")
 		}
@@ -355,19 +355,19 @@ func slicePorts(r *row) any {
 func sliceEndpoints(r *row) any {
 	var all []string
 	for _, e := range r.list("endpoints") {
-		for _, a := range listOf(at(e, "addresses")) {
+		for _, a := range listOf(memberAt(e, "addresses")) {
 			all = append(all, textOf(a))
 		}
 	}
 	return some(all, "<unset>")
 }
 
-// event are the cells of an Event, in either of its two groups.
-func event(about, first, last, count, source, message string) []cell {
+// event returns the cells of an Event, for either of its two groups.
+func event(subject, first, last, count, source, message string) []cell {
 	firstSeen := func(r *row) any { return r.since(orText(r.text(first), r.text("eventTime")), "<invalid>") }
 	return []cell{
 		func(r *row) any {
-			if r.at("series") != nil {
+			if r.member("series") != nil {
 				return r.since(r.text("series.lastObservedTime"), "<invalid>")
 			}
 			if r.text(last) == "" {
@@ -377,13 +377,13 @@ func event(about, first, last, count, source, message string) []cell {
 		},
 		text("type"), text("reason"),
 		func(r *row) any {
-			kind := strings.ToLower(r.text(about + ".kind"))
-			if name := r.text(about + ".name"); name != "" {
+			kind := strings.ToLower(r.text(subject + ".kind"))
+			if name := r.text(subject + ".name"); name != "" {
 				return kind + "/" + name
 			}
 			return kind
 		},
-		text(about + ".fieldPath"),
+		text(subject + ".fieldPath"),
 		func(r *row) any {
 			component := orText(orText(r.text(source+".component"), r.text("reportingComponent")), r.text("reportingController"))
 			if instance := orText(r.text(source+".host"), r.text("reportingInstance")); instance != "" {
@@ -394,7 +394,7 @@ func event(about, first, last, count, source, message string) []cell {
 		func(r *row) any { return strings.TrimSpace(r.text(message)) },
 		firstSeen,
 		func(r *row) any {
-			if r.at("series") != nil {
+			if r.member("series") != nil {
 				return r.number("series.count")
 			}
 			return max(1, r.number(count))
@@ -405,8 +405,8 @@ func event(about, first, last, count, source, message string) []cell {
 
 func quota(limits bool) cell {
 	return func(r *row) any {
-		hard, _ := r.at("status.hard").(map[string]any)
-		used, _ := r.at("status.used").(map[string]any)
+		hard, _ := r.member("status.hard").(map[string]any)
+		used, _ := r.member("status.used").(map[string]any)
 		var all []string
 		for _, name := range slices.Sorted(maps.Keys(hard)) {
 			if strings.HasPrefix(name, "limits.") == limits {
@@ -420,14 +420,14 @@ func quota(limits bool) cell {
 func nodeStatus(r *row) any {
 	status := "Unknown"
 	for _, c := range r.list("status.conditions") {
-		if textOf(at(c, "type")) == "Ready" {
+		if textOf(memberAt(c, "type")) == "Ready" {
 			status = "NotReady"
-			if textOf(at(c, "status")) == "True" {
+			if textOf(memberAt(c, "status")) == "True" {
 				status = "Ready"
 			}
 		}
 	}
-	if disabled, _ := r.at("spec.unschedulable").(bool); disabled {
+	if disabled, _ := r.member("spec.unschedulable").(bool); disabled {
 		status += ",SchedulingDisabled"
 	}
 	return status
@@ -448,8 +448,8 @@ func nodeRoles(r *row) any {
 func nodeAddress(kind string) cell {
 	return func(r *row) any {
 		for _, a := range r.list("status.addresses") {
-			if textOf(at(a, "type")) == kind {
-				return textOf(at(a, "address"))
+			if textOf(memberAt(a, "type")) == kind {
+				return textOf(memberAt(a, "address"))
 			}
 		}
 		return "<none>"
@@ -471,11 +471,11 @@ func clusterIP(r *row) any {
 	return "<none>"
 }
 
-// loadBalancer are the addresses of a load balancer.
+// loadBalancer returns the addresses of a load balancer.
 func loadBalancer(r *row) string {
 	addresses := map[string]bool{}
 	for _, i := range r.list("status.loadBalancer.ingress") {
-		if a := orText(textOf(at(i, "ip")), textOf(at(i, "hostname"))); a != "" {
+		if a := orText(textOf(memberAt(i, "ip")), textOf(memberAt(i, "hostname"))); a != "" {
 			addresses[a] = true
 		}
 	}
@@ -501,17 +501,17 @@ func externalIP(r *row) any {
 func servicePorts(r *row) any {
 	var all []string
 	for _, p := range r.list("spec.ports") {
-		port := textOf(at(p, "port"))
-		if node := numberOf(at(p, "nodePort")); node > 0 {
+		port := textOf(memberAt(p, "port"))
+		if node := numberOf(memberAt(p, "nodePort")); node > 0 {
 			port += ":" + strconv.FormatInt(node, 10)
 		}
-		all = append(all, port+"/"+textOf(at(p, "protocol")))
+		all = append(all, port+"/"+textOf(memberAt(p, "protocol")))
 	}
 	return orNone(strings.Join(all, ","))
 }
 
 func apiService(r *row) any {
-	if r.at("spec.service") == nil {
+	if r.member("spec.service") == nil {
 		return "Local"
 	}
 	return join("/", "spec.service.namespace", "spec.service.name")(r)
@@ -519,11 +519,11 @@ func apiService(r *row) any {
 
 func apiServiceAvailable(r *row) any {
 	for _, c := range r.list("status.conditions") {
-		if textOf(at(c, "type")) != "Available" {
+		if textOf(memberAt(c, "type")) != "Available" {
 			continue
 		}
-		if status := textOf(at(c, "status")); status != "True" {
-			return fmt.Sprintf("%s (%s)", status, textOf(at(c, "reason")))
+		if status := textOf(memberAt(c, "status")); status != "True" {
+			return fmt.Sprintf("%s (%s)", status, textOf(memberAt(c, "reason")))
 		}
 		return "True"
 	}
@@ -532,9 +532,9 @@ func apiServiceAvailable(r *row) any {
 
 func controller(r *row) any {
 	for _, o := range r.list("metadata.ownerReferences") {
-		if is, _ := at(o, "controller").(bool); is {
-			gv, _ := schema.ParseGroupVersion(textOf(at(o, "apiVersion")))
-			return strings.ToLower(gv.WithKind(textOf(at(o, "kind"))).GroupKind().String()) + "/" + textOf(at(o, "name"))
+		if isController, _ := memberAt(o, "controller").(bool); isController {
+			gv, _ := schema.ParseGroupVersion(textOf(memberAt(o, "apiVersion")))
+			return strings.ToLower(gv.WithKind(textOf(memberAt(o, "kind"))).GroupKind().String()) + "/" + textOf(memberAt(o, "name"))
 		}
 	}
 	return "<none>"
@@ -560,7 +560,7 @@ func jobStatus(r *row) any {
 func completions(r *row) any {
 	done, parallel := r.number("status.succeeded"), r.number("spec.parallelism")
 	switch {
-	case r.at("spec.completions") != nil:
+	case r.member("spec.completions") != nil:
 		return fmt.Sprintf("%d/%d", done, r.number("spec.completions"))
 	case parallel > 1:
 		return fmt.Sprintf("%d/1 of %d", done, parallel)
@@ -581,7 +581,7 @@ func jobDuration(r *row) any {
 }
 
 func requestedDuration(r *row) any {
-	if r.at("spec.expirationSeconds") == nil {
+	if r.member("spec.expirationSeconds") == nil {
 		return "<none>"
 	}
 	return duration.HumanDuration(time.Duration(r.number("spec.expirationSeconds")) * time.Second)
@@ -590,7 +590,7 @@ func requestedDuration(r *row) any {
 func csrStatus(r *row) any {
 	has := map[string]bool{}
 	for _, c := range r.list("status.conditions") {
-		has[textOf(at(c, "type"))] = true
+		has[textOf(memberAt(c, "type"))] = true
 	}
 	status := "Pending"
 	if has["Denied"] {
@@ -608,18 +608,18 @@ func csrStatus(r *row) any {
 }
 
 func ingressParameters(r *row) any {
-	if r.at("spec.parameters") == nil {
+	if r.member("spec.parameters") == nil {
 		return "<none>"
 	}
 	kind := r.text("spec.parameters.kind")
-	if group := r.at("spec.parameters.apiGroup"); group != nil {
+	if group := r.member("spec.parameters.apiGroup"); group != nil {
 		kind += "." + textOf(group)
 	}
 	return kind + "/" + r.text("spec.parameters.name")
 }
 
 func parentRef(r *row) any {
-	if r.at("spec.parentRef") == nil {
+	if r.member("spec.parentRef") == nil {
 		return "<none>"
 	}
 	name := strings.ToLower(schema.GroupResource{Group: r.text("spec.parentRef.group"), Resource: r.text("spec.parentRef.resource")}.String())
@@ -633,7 +633,7 @@ func hosts(r *row) any {
 	rules, list, more := r.list("spec.rules"), []string{}, false
 	for _, rule := range rules {
 		more = more || len(list) == 3
-		if host := textOf(at(rule, "host")); !more && host != "" {
+		if host := textOf(memberAt(rule, "host")); !more && host != "" {
 			list = append(list, host)
 		}
 	}
@@ -657,12 +657,12 @@ func subjects(kind string) cell {
 	return func(r *row) any {
 		var all []string
 		for _, s := range r.list("subjects") {
-			if textOf(at(s, "kind")) != kind {
+			if textOf(memberAt(s, "kind")) != kind {
 				continue
 			}
-			name := textOf(at(s, "name"))
+			name := textOf(memberAt(s, "name"))
 			if kind == "ServiceAccount" {
-				name = textOf(at(s, "namespace")) + "/" + name
+				name = textOf(memberAt(s, "namespace")) + "/" + name
 			}
 			all = append(all, name)
 		}
@@ -671,14 +671,14 @@ func subjects(kind string) cell {
 }
 
 func tokenRequests(r *row) any {
-	if r.at("spec.tokenRequests") == nil {
+	if r.member("spec.tokenRequests") == nil {
 		return "<unset>"
 	}
-	return of("spec.tokenRequests", "audience")(r)
+	return members("spec.tokenRequests", "audience")(r)
 }
 
 func paramKind(r *row) any {
-	if r.at("spec.paramKind") == nil {
+	if r.member("spec.paramKind") == nil {
 		return "<unset>"
 	}
 	return join("/", "spec.paramKind.apiVersion", "spec.paramKind.kind")(r)
@@ -688,7 +688,7 @@ func paramRef(r *row) any {
 	switch name := r.text("spec.paramRef.name"); {
 	case name != "":
 		return orText(r.text("spec.paramRef.namespace"), "*") + "/" + name
-	case r.at("spec.paramRef.selector") != nil:
+	case r.member("spec.paramRef.selector") != nil:
 		return r.selector("spec.paramRef.selector").String()
 	}
 	return "<unset>"
@@ -697,11 +697,11 @@ func paramRef(r *row) any {
 func crdVersions(r *row) any {
 	var all []string
 	for _, v := range r.list("spec.versions") {
-		name := textOf(at(v, "name"))
-		if storage, _ := at(v, "storage").(bool); storage {
+		name := textOf(memberAt(v, "name"))
+		if storage, _ := memberAt(v, "storage").(bool); storage {
 			name += "(storage)"
 		}
-		if served, _ := at(v, "served").(bool); served {
+		if served, _ := memberAt(v, "served").(bool); served {
 			all = append(all, name)
 		}
 	}
@@ -717,7 +717,7 @@ func claimState(r *row) any {
 		states = append(states, "deleted")
 	}
 	switch {
-	case r.at("status.allocation") != nil:
+	case r.member("status.allocation") != nil:
 		states = append(states, "allocated")
 		if len(r.list("status.reservedFor")) > 0 {
 			states = append(states, "reserved")
@@ -730,8 +730,8 @@ func claimState(r *row) any {
 
 func dangling(r *row) any {
 	for _, c := range r.list("status.conditions") {
-		if textOf(at(c, "type")) == "Dangling" {
-			return textOf(at(c, "status"))
+		if textOf(memberAt(c, "type")) == "Dangling" {
+			return textOf(memberAt(c, "status"))
 		}
 	}
 	return "?"

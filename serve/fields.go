@@ -14,23 +14,23 @@ import (
 	"kubecdc/sinks"
 )
 
-// fieldPaths are the paths in the object of fields that have another name.
+// fieldPaths are the paths in the object for fields with another name.
 var fieldPaths = map[string]string{"source": "source.component", "status.successful": "status.succeeded"}
 
-// numbers are fields whose absence is a zero, and switches those whose absence is false.
+// numbers are fields that count as 0 if they are absent, and switches are fields that then count as false.
 var (
 	numbers  = []string{"status.replicas", "status.successful"}
 	switches = []string{"spec.unschedulable", "spec.hostNetwork"}
 )
 
-// matcher decides by the selectors; nil: there are none.
-func (q *request) matcher(of *served) (func(o *query.Object) bool, error) {
+// matcher returns a function that reports whether the selectors select an object, or nil without selectors.
+func (q *request) matcher(resource *served) (func(o *query.Object) bool, error) {
 	if q.labels.Empty() && q.fields.Empty() {
 		return nil, nil
 	}
 	for _, r := range q.fields.Requirements() {
-		if !slices.Contains(of.Fields, r.Field) {
-			return nil, apierrors.NewBadRequest("Unable to find \"" + of.APIVersion() + ", Resource=" + of.Plural +
+		if !slices.Contains(resource.Fields, r.Field) {
+			return nil, apierrors.NewBadRequest("Unable to find \"" + resource.APIVersion() + ", Resource=" + resource.Plural +
 				"\" that match label selector \"\", field selector \"" + q.fields.String() + "\": field label not supported: " + r.Field)
 		}
 	}
@@ -43,7 +43,7 @@ func (q *request) matcher(of *served) (func(o *query.Object) bool, error) {
 		}
 		body, set := decoded(o.Body), fields.Set{}
 		for _, r := range q.fields.Requirements() {
-			set[r.Field] = fieldText(r.Field, at(body, cmp.Or(fieldPaths[r.Field], r.Field)))
+			set[r.Field] = fieldText(r.Field, memberAt(body, cmp.Or(fieldPaths[r.Field], r.Field)))
 		}
 		return q.fields.Matches(set)
 	}, nil
@@ -64,12 +64,12 @@ func fieldText(field string, value any) string {
 func decoded(body []byte) (object map[string]any) {
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.UseNumber()
-	_ = d.Decode(&object) // the log has what the API server has sent
+	_ = d.Decode(&object) // can't fail: the API server has sent it
 	return object
 }
 
-// at is the member of an object at a path such as spec.nodeName; nil: there is none.
-func at(v any, path string) any {
+// memberAt returns the member of an object at a path such as spec.nodeName, or nil if there is none.
+func memberAt(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
 		v = m[name]

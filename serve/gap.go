@@ -11,25 +11,25 @@ import (
 	"kubecdc/sinks"
 )
 
-// heldGap has the changes of a gap, in the order in which they were found. If some were found by a list, that is no order in which a client
-// can resume. So a watch shows them in the order of their versions, with the deletions last, and the last of these at the version of the list.
+// heldGap has the changes of a gap, in the order in which they were found. If a list found some of them, a client can't resume in that
+// order. So a watch shows them in the order of their versions, with the deletions last. The last deletion has the list's version.
 type heldGap struct {
 	id       string
 	stream   change.StreamID
 	complete bool // its changes are in order, and not held
 	changes  []sinks.Logged
 	began    time.Time
-	hasAll   bool // the log has its last change. It may be on its way
+	hasAll   bool // the log has its last change, which may not yet have been read
 }
 
 const (
-	retryGap    = time.Second // after the last change, until the log is asked for the end of a gap
-	mostHeld    = 20_000      // changes
-	longestHeld = time.Minute // without the end of the gap
-	gapRecorded = time.Hour   // before its changes, at most
+	retryGap    = time.Second // time after the last change until the log is searched for the end of a gap
+	mostHeld    = 20_000      // maximum number of changes
+	longestHeld = time.Minute // maximum time without the end of the gap
+	gapRecorded = time.Hour   // maximum time from a gap's record to its changes
 )
 
-// hold takes a change of a gap until the gap has ended. It reports false for a change that is in its place.
+// hold holds a change of a gap until the gap has ended. It reports false for a change that can be written now.
 func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 	g := &w.held
 	if len(g.changes) > 0 && l.Gap != g.id && (l.Gap != "" || l.Stream.ID() == g.stream) {
@@ -57,7 +57,8 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 	return true, nil
 }
 
-// release shows the changes of a gap, if it has ended: something else follows, or the log had all of it a while ago.
+// release writes the changes of a gap, if it has ended. That is so if ended is true, or if the log already had all of them at the last
+// call.
 func (w *watcher) release(ctx context.Context, ended bool) error {
 	if len(w.held.changes) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 	inOrder(changes)
 	for i := range changes {
 		if l := &changes[i]; i == len(changes)-1 && l.Op == change.Delete && end != nil {
-			w.version = end.To // a client that has got only a part of the deletions gets all again
+			w.version = end.To // so that a client with only a part of the deletions gets all again
 		}
 		if err := w.change(ctx, &changes[i]); err != nil {
 			return err
@@ -90,7 +91,8 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 	return nil
 }
 
-// inOrder sorts the changes of a gap by version. A deletion that was inferred has none: it comes before the next object of its name, or last.
+// inOrder sorts the changes of a gap by version. An inferred deletion has no version: it comes before the next object of its name, or
+// last.
 func inOrder(changes []sinks.Logged) {
 	next := map[string]change.ResourceVersion{}
 	for i := range changes {
@@ -105,20 +107,20 @@ func inOrder(changes []sinks.Logged) {
 	})
 }
 
-func place(l *sinks.Logged, next map[string]change.ResourceVersion) (at change.ResourceVersion, last int) {
-	switch at, again := next[l.Change.Key()]; {
+func place(l *sinks.Logged, next map[string]change.ResourceVersion) (version change.ResourceVersion, last int) {
+	switch following, again := next[l.Change.Key()]; {
 	case l.Op != change.Delete || !l.Inferred:
 		return l.ResourceVersion, 0
 	case again:
-		return at, 0
+		return following, 0
 	}
 	return l.ResourceVersion, 1
 }
 
 var errFound = errors.New("found")
 
-// endOf is the record that ends a gap; nil: the log does not have it yet. It comes before the gap's changes or after them. The log has all of
-// them once the stream is as far as the record says.
+// endOf returns the record that ends a gap, or nil if the log does not have it yet. The record is before the gap's changes or after
+// them. The log has all changes once the stream's position has reached the record's.
 func (w *watcher) endOf(ctx context.Context, id string, l *sinks.Logged) (end *change.Gap, hasAll bool, err error) {
 	err = w.log.Controls(ctx, l.Logged.Add(-gapRecorded), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
 		if c.Type == change.ControlGap && c.Gap.ID == id {

@@ -16,8 +16,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// What a list has found after a gap that could not be recovered is watched in the order of versions. A client that was disconnected after any
-// event goes on from there, and has in the end what there is.
+// After a gap that could not be recovered, a watch has the list's changes in the order of versions. A client that was disconnected
+// after any event goes on from there, and has the cluster's objects in the end.
 func TestAWatchPassesAGap(t *testing.T) {
 	p := newPast(t, "KUBECDC_RESOURCES=configmaps")
 	configs := p.client.CoreV1().ConfigMaps("default")
@@ -90,8 +90,8 @@ func TestAWatchPassesAGap(t *testing.T) {
 	}
 }
 
-// deletionsOfTheGap: the last deletion that a list has found has the version of that list. A client of any earlier version gets them all, though
-// nothing that it watches may have happened in between, and a client of that version gets none.
+// deletionsOfTheGap demands that the last deletion that a list has found has the list's version. A client at any earlier version gets
+// all deletions, even if none of its objects has changed in between. A client at the list's version gets none.
 func (p *past) deletionsOfTheGap(t *testing.T, from change.ResourceVersion, all []watched) {
 	var gap *change.Gap
 	ok(t, p.reader().Controls(t.Context(), time.Time{}, nil, func(c *change.Control) error {
@@ -127,7 +127,7 @@ type watched struct {
 	version    change.ResourceVersion
 }
 
-// events are those of the namespace default after a version.
+// events returns the events of the namespace default after a version.
 func (p *past) events(t *testing.T, from change.ResourceVersion) (all []watched) {
 	a := p.ours("/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=2&resourceVersion="+string(from), asObjects)
 	for _, line := range events(a.body) {
@@ -139,11 +139,11 @@ func (p *past) events(t *testing.T, from change.ResourceVersion) (all []watched)
 	return all
 }
 
-// listed are the ConfigMaps at a version, or now.
-func (p *past) listed(t *testing.T, at change.ResourceVersion) (all []string) {
+// listed returns the ConfigMaps at a version, or now.
+func (p *past) listed(t *testing.T, version change.ResourceVersion) (all []string) {
 	path := "/api/v1/configmaps"
-	if at != "" {
-		path += "?resourceVersionMatch=Exact&resourceVersion=" + string(at)
+	if version != "" {
+		path += "?resourceVersionMatch=Exact&resourceVersion=" + string(version)
 	}
 	var list corev1.ConfigMapList
 	ok(t, json.Unmarshal(p.ours(path, asObjects).body, &list))

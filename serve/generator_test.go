@@ -26,7 +26,7 @@ type generator struct {
 	kinds   []*served
 	live    map[string][]string // keys in etcd, by resource
 	uids    map[string]string   // by key
-	wrong   int                 // answers
+	wrong   int                 // number of wrong answers
 }
 
 type schemaOf struct {
@@ -42,15 +42,15 @@ type schemaOf struct {
 	Kinds      []struct{ Group, Version, Kind string } `json:"x-kubernetes-group-version-kind"`
 }
 
-// untouched are resources whose objects change how the API server answers: each has some of the server's own.
-var untouched = []string{"apiservices.apiregistration.k8s.io", crds, "flowschemas.flowcontrol.apiserver.k8s.io",
+// reserved are resources whose objects change how the API server answers. The server creates some objects of each.
+var reserved = []string{"apiservices.apiregistration.k8s.io", crds, "flowschemas.flowcontrol.apiserver.k8s.io",
 	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "validatingwebhookconfigurations.admissionregistration.k8s.io",
 	"mutatingwebhookconfigurations.admissionregistration.k8s.io", "leases.coordination.k8s.io", "events.events.k8s.io"}
 
 func (p *past) generator(t *testing.T, seed uint64) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, past: p, schemas: map[string]map[string]schemaOf{}, live: map[string][]string{}, uids: map[string]string{}}
 	for _, id := range slices.Sorted(maps.Keys(builtin())) {
-		if !slices.Contains(untouched, id) {
+		if !slices.Contains(reserved, id) {
 			g.kinds = append(g.kinds, builtin()[id])
 		}
 	}
@@ -60,11 +60,11 @@ func (p *past) generator(t *testing.T, seed uint64) *generator {
 	return g
 }
 
-// root finds the schema of a kind.
-func (g *generator) root(of *served) (gv string, root schemaOf) {
+// root returns the schema of a kind.
+func (g *generator) root(resource *served) (gv string, root schemaOf) {
 	gv = "api/v1"
-	if of.Group != "" {
-		gv = "apis/" + of.APIVersion()
+	if resource.Group != "" {
+		gv = "apis/" + resource.APIVersion()
 	}
 	if g.schemas[gv] == nil {
 		var document struct {
@@ -76,17 +76,17 @@ func (g *generator) root(of *served) (gv string, root schemaOf) {
 		g.schemas[gv] = document.Components.Schemas
 	}
 	for _, s := range g.schemas[gv] {
-		if len(s.Kinds) == 1 && s.Kinds[0].Kind == of.Kind && s.Kinds[0].Group == of.Group {
+		if len(s.Kinds) == 1 && s.Kinds[0].Kind == resource.Kind && s.Kinds[0].Group == resource.Group {
 			return gv, s
 		}
 	}
-	g.t.Fatalf("no schema of %s in %s", of.Kind, gv)
+	g.t.Fatalf("no schema of %s in %s", resource.Kind, gv)
 	return "", root
 }
 
-// object makes an object that is years old, so that its age does not depend on the second.
-func (g *generator) object(of *served, namespace, name string) map[string]any {
-	gv, root := g.root(of)
+// object returns an object that is years old, so that its age does not depend on the second.
+func (g *generator) object(resource *served, namespace, name string) map[string]any {
+	gv, root := g.root(resource)
 	o := map[string]any{}
 	for _, member := range slices.Sorted(maps.Keys(root.Properties)) {
 		if !slices.Contains([]string{"kind", "apiVersion", "metadata"}, member) {
@@ -109,17 +109,17 @@ func (g *generator) object(of *served, namespace, name string) map[string]any {
 	if g.IntN(3) == 0 {
 		metadata["annotations"] = map[string]any{"storageclass.kubernetes.io/is-default-class": "true", "ingressclass.kubernetes.io/is-default-class": g.word()}
 	}
-	g.complete(of, o)
-	o["kind"], o["apiVersion"], o["metadata"] = of.Kind, of.APIVersion(), metadata
+	g.complete(resource, o)
+	o["kind"], o["apiVersion"], o["metadata"] = resource.Kind, resource.APIVersion(), metadata
 	return o
 }
 
-// complete has fields agree as the API server does when it stores an object, or each time that it reads one.
-func (g *generator) complete(of *served, o map[string]any) {
+// complete makes fields agree, as the API server does when it stores or reads an object.
+func (g *generator) complete(resource *served, o map[string]any) {
 	spec, _ := o["spec"].(map[string]any)
 	delete(spec, "dataSource")
 	delete(spec, "dataSourceRef")
-	if spec == nil || of.ID() != "services" {
+	if spec == nil || resource.ID() != "services" {
 		return
 	}
 	ip := g.pick("10.0.0.1", "10.0.0.2", "None")
@@ -160,7 +160,7 @@ func (g *generator) value(gv, member string, s schemaOf, depth int) any {
 	return g.plain(gv, member, s, depth)
 }
 
-// metric has the source that its type names, as the API server relies on.
+// metric returns a metric with the source that its type names, on which the API server relies.
 func (g *generator) metric(gv string, s schemaOf, depth int) any {
 	kind := g.pick("Resource", "Pods", "Object", "External", "ContainerResource").(string)
 	member := strings.ToLower(kind[:1]) + kind[1:]
@@ -170,14 +170,14 @@ func (g *generator) metric(gv string, s schemaOf, depth int) any {
 		if source[target] == nil && g.schemas[gv][name].Properties[target].AllOf != nil {
 			source[target] = map[string]any{}
 		}
-		if t, is := source[target].(map[string]any); is && g.IntN(2) == 0 {
+		if t, isObject := source[target].(map[string]any); isObject && g.IntN(2) == 0 {
 			delete(t, "averageValue")
 		}
 	}
 	return map[string]any{"type": kind, member: source}
 }
 
-// plain makes a value of a schema without references.
+// plain returns a value of a schema without references.
 func (g *generator) plain(gv, member string, s schemaOf, depth int) any {
 	if len(s.Enum) > 0 {
 		return s.Enum[g.IntN(len(s.Enum))]
@@ -250,15 +250,15 @@ func (g *generator) time() string {
 	return time.Unix(1e9+g.Int64N(4e8), 0).UTC().Format(time.RFC3339)
 }
 
-// prefixes are where etcd has a resource, if not under its name.
+// prefixes are the keys under which etcd has resources, if they differ from the resource's name.
 var prefixes = map[string]string{"services": "services/specs", "endpoints": "services/endpoints", "nodes": "minions", "replicationcontrollers": "controllers", "ingresses.networking.k8s.io": "ingress"}
 
-func keyOf(of *served, namespace, name string) string {
-	prefix := prefixes[of.ID()]
+func keyOf(resource *served, namespace, name string) string {
+	prefix := prefixes[resource.ID()]
 	if prefix == "" {
-		prefix = of.Plural
-		if builtin()[of.ID()] == nil {
-			prefix = of.Group + "/" + of.Plural
+		prefix = resource.Plural
+		if builtin()[resource.ID()] == nil {
+			prefix = resource.Group + "/" + resource.Plural
 		}
 	}
 	if namespace != "" {
@@ -269,29 +269,29 @@ func keyOf(of *served, namespace, name string) string {
 
 // change creates, updates or deletes an object of any kind.
 func (g *generator) change() {
-	of := g.kinds[g.IntN(len(g.kinds))]
-	g.changeOf(of)
+	resource := g.kinds[g.IntN(len(g.kinds))]
+	g.changeOf(resource)
 }
 
-func (g *generator) changeOf(of *served) {
-	etcd, live := g.past.kube.Etcd(), g.live[of.ID()]
+func (g *generator) changeOf(resource *served) {
+	etcd, live := g.past.kube.Etcd(), g.live[resource.ID()]
 	if len(live) > 12 || len(live) > 3 && g.IntN(5) == 0 {
 		i := g.IntN(len(live))
 		_, err := etcd.Delete(g.t.Context(), live[i])
 		ok(g.t, err)
-		g.live[of.ID()] = slices.Delete(live, i, i+1)
+		g.live[resource.ID()] = slices.Delete(live, i, i+1)
 		return
 	}
 	namespace := ""
-	if of.Namespaced {
+	if resource.Namespaced {
 		namespace = g.pick("default", "shop", "shop-2").(string)
 	}
 	name := fmt.Sprint(g.pick("g", "g-x", "g.y"), g.IntN(6))
-	key := keyOf(of, namespace, name)
-	object := g.object(of, namespace, name)
+	key := keyOf(resource, namespace, name)
+	object := g.object(resource, namespace, name)
 	metadata := object["metadata"].(map[string]any)
 	if metadata["uid"] = g.uids[key]; !slices.Contains(live, key) { // another object of that name
-		g.live[of.ID()] = append(live, key)
+		g.live[resource.ID()] = append(live, key)
 		metadata["uid"] = string(uuid.NewUUID())
 		g.uids[key] = metadata["uid"].(string)
 	}

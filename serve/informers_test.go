@@ -23,8 +23,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// client-go's informers of each kind follow the log for twenty minutes, while their connections end, the API server restarts, the exporter
-// dies, and etcd is compacted meanwhile. After each round they have what etcd has.
+// client-go's informers of each kind follow the log for twenty minutes. Meanwhile their connections end, the API server restarts, the
+// exporter dies, and etcd is compacted. After each round the informers have etcd's objects.
 func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	servers.Slow(t)
 	p := newPast(t, "KUBECDC_RESOURCES=*,secrets", "KUBECDC_SECRETS=plain")
@@ -51,8 +51,8 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	config := &rest.Config{Host: web.URL, QPS: 1000, Burst: 1000}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0)
 	stores := map[*served]cache.Store{}
-	for _, of := range g.kinds {
-		stores[of] = factory.ForResource(schema.GroupVersionResource{Group: of.Group, Version: of.Version, Resource: of.Plural}).Informer().GetStore()
+	for _, resource := range g.kinds {
+		stores[resource] = factory.ForResource(schema.GroupVersionResource{Group: resource.Group, Version: resource.Version, Resource: resource.Plural}).Informer().GetStore()
 	}
 	factory.Start(t.Context().Done())
 	rounds, changes, differ := 0, 0, ""
@@ -63,10 +63,10 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 		for range 3 {
 			changes += g.disturb(web)
 		}
-		for of, store := range stores {
-			servers.Await(t, fmt.Sprintf("the informer of %s to have what etcd has, in round %d", of.ID(), rounds), func() (bool, error) {
-				got, want := stored(store), g.inEtcd(of)
-				differ = fmt.Sprintf("; the informer of %s has\n%v, and etcd\n%v", of.ID(), got, want)
+		for resource, store := range stores {
+			servers.Await(t, fmt.Sprintf("the informer of %s to have what etcd has, in round %d", resource.ID(), rounds), func() (bool, error) {
+				got, want := stored(store), g.inEtcd(resource)
+				differ = fmt.Sprintf("; the informer of %s has\n%v, and etcd\n%v", resource.ID(), got, want)
 				return slices.Equal(got, want), nil
 			})
 			differ = ""
@@ -74,7 +74,7 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	}
 }
 
-// disturb changes objects, while something happens that a client does not notice. It returns how many it has changed.
+// disturb changes objects during a fault that a client does not notice. It returns the number of changes.
 func (g *generator) disturb(web *httptest.Server) (changes int) {
 	p := g.past
 	write := func() {
@@ -104,13 +104,13 @@ func (g *generator) disturb(web *httptest.Server) (changes int) {
 	return changes
 }
 
-// inEtcd is what etcd has of a kind, as stored has it.
-func (g *generator) inEtcd(of *served) (all []string) {
-	prefix := keyOf(of, "", "")
+// inEtcd returns etcd's objects of a kind, in the form of stored.
+func (g *generator) inEtcd(resource *served) (all []string) {
+	prefix := keyOf(resource, "", "")
 	found := must[*clientv3.GetResponse](g.t)(g.past.kube.Etcd().Get(g.t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 	for _, o := range found.Kvs {
 		key := strings.TrimPrefix(string(o.Key), prefix)
-		if !of.Namespaced {
+		if !resource.Namespaced {
 			key = "/" + key
 		}
 		all = append(all, fmt.Sprint(key, "@", o.ModRevision))

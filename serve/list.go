@@ -21,10 +21,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// token is where a page of a list begins.
+// token is a continue token: it says where a page of a list begins.
 type token struct {
-	View  string // its id
-	After string // the key of the last object of the page before
+	View  string // the view's id
+	After string // the last key of the previous page
 }
 
 func parseToken(text string) (t token, err error) {
@@ -39,12 +39,12 @@ func parseToken(text string) (t token, err error) {
 }
 
 func (t token) String() string {
-	raw, _ := json.Marshal(t) // two texts
+	raw, _ := json.Marshal(t) // can't fail: it has two texts
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// get answers one object.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, of *served, v *view) error {
+// get answers with one object.
+func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, of *ser
 		return unlessRetained(err)
 	}
 	if warn(w, found.Missing); len(found.Objects) == 0 {
-		return apierrors.NewNotFound(schema.GroupResource{Group: of.Group, Resource: of.Plural}, q.name)
+		return apierrors.NewNotFound(schema.GroupResource{Group: resource.Group, Resource: resource.Plural}, q.name)
 	}
 	o := found.Objects[0]
-	switch q.form.as {
+	switch q.form.kind {
 	case "Table":
-		return s.table(w, q, of, v, found.Objects, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
+		return s.table(w, q, resource, v, found.Objects, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
 	case "PartialObjectMetadata":
-		return reply(w, http.StatusOK, partial(of, o))
+		return reply(w, http.StatusOK, partial(resource, o))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(append(o.Body, '\n'))
@@ -83,16 +83,16 @@ func (v *view) has(version change.ResourceVersion, match string) error {
 // page is a part of a list.
 type page struct {
 	objects []*query.Object
-	next    string   // the continue token; empty: it is the last
-	missing []string // what it may lack
+	next    string   // the continue token, or empty for the last page
+	missing []string // reasons why it may be incomplete
 }
 
 // objectsAtOnce is how many objects are read at a time.
 const objectsAtOnce = 1000
 
-// page finds the objects of a request. Without a limit it has all.
-func (v *view) page(ctx context.Context, q *request, of *served) (p page, err error) {
-	matches, err := q.matcher(of)
+// page returns the objects of a request, or all without a limit.
+func (v *view) page(ctx context.Context, q *request, resource *served) (p page, err error) {
+	matches, err := q.matcher(resource)
 	if err != nil {
 		return p, err
 	}
@@ -134,7 +134,7 @@ func (v *view) page(ctx context.Context, q *request, of *served) (p page, err er
 	}
 }
 
-// unlessKept is 410 for what the log has no more.
+// unlessRetained turns ErrNotRetained into the API server's error 410, and returns other errors unchanged.
 func unlessRetained(err error) error {
 	if errors.Is(err, sinks.ErrNotRetained) {
 		return expired(err)
@@ -142,31 +142,31 @@ func unlessRetained(err error) error {
 	return err
 }
 
-// warn says what an answer may lack.
+// warn adds a Warning header for each reason why an answer may be incomplete.
 func warn(w http.ResponseWriter, missing []string) {
 	for _, m := range missing {
 		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(m)))
 	}
 }
 
-// list answers the objects of a namespace, or of all.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *served, v *view) error {
+// list answers with the objects of a namespace, or of all namespaces.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	if err := v.has(q.resourceVersion, q.match); err != nil {
 		return err
 	}
-	p, err := v.page(r.Context(), q, of)
+	p, err := v.page(r.Context(), q, resource)
 	if err != nil {
 		return err
 	}
 	warn(w, p.missing)
 	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
-	switch q.form.as {
+	switch q.form.kind {
 	case "Table":
-		return s.table(w, q, of, v, p.objects, meta)
+		return s.table(w, q, resource, v, p.objects, meta)
 	case "PartialObjectMetadataList":
 		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
 		for _, o := range p.objects {
-			list.Items = append(list.Items, *partial(of, o))
+			list.Items = append(list.Items, *partial(resource, o))
 		}
 		return reply(w, http.StatusOK, list)
 	}
@@ -176,15 +176,15 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *se
 	if err != nil {
 		return err
 	}
-	if builtin()[of.ID()] == nil && p.next == "" { // as for all custom resources
+	if builtin()[resource.ID()] == nil && p.next == "" { // the API server writes this for all custom resources
 		head = append([]byte(`{"continue":"",`), head[1:]...)
 	}
-	_, _ = out.WriteString(`{"kind":` + strconv.Quote(of.Kind+"List") + `,"apiVersion":` + strconv.Quote(of.APIVersion()) + `,"metadata":`)
+	_, _ = out.WriteString(`{"kind":` + strconv.Quote(resource.Kind+"List") + `,"apiVersion":` + strconv.Quote(resource.APIVersion()) + `,"metadata":`)
 	_, _ = out.Write(head)
 	separator := `,"items":[`
 	for _, o := range p.objects {
 		_, _ = out.WriteString(separator)
-		_, _ = out.Write(of.item(o.Body))
+		_, _ = out.Write(resource.item(o.Body))
 		separator = ","
 	}
 	if len(p.objects) == 0 {
@@ -194,19 +194,19 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, of *se
 	return out.Flush() // the first error of all
 }
 
-// item is an object as a list has it: those of built-in resources have no type.
-func (of *served) item(body []byte) []byte {
-	if rest, typed := bytes.CutPrefix(body, []byte(`{"kind":"`+of.Kind+`","apiVersion":"`+of.APIVersion()+`",`)); typed && builtin()[of.ID()] != nil {
+// item returns an object as a list has it. Objects of built-in resources have no type there.
+func (r *served) item(body []byte) []byte {
+	if rest, typed := bytes.CutPrefix(body, []byte(`{"kind":"`+r.Kind+`","apiVersion":"`+r.APIVersion()+`",`)); typed && builtin()[r.ID()] != nil {
 		return append([]byte("{"), rest...)
 	}
 	return body
 }
 
-// partial is an object's metadata.
-func partial(of *served, o *query.Object) *metav1.PartialObjectMetadata {
+// partial returns an object's metadata.
+func partial(resource *served, o *query.Object) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
-	_ = json.Unmarshal(o.Body, m)     // a stub has a part of it
-	if of.ID() == "daemonsets.apps" { // a field of the server's own type
+	_ = json.Unmarshal(o.Body, m)           // a stub has only a part of it
+	if resource.ID() == "daemonsets.apps" { // a field of the server's own type
 		delete(m.Annotations, "deprecated.daemonset.template.generation")
 	}
 	m.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}

@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// schemas answers requests for OpenAPI schemas of version 3, from which kubectl explain describes resources. The log has those of CRDs alone.
+// schemas answers requests for OpenAPI schemas of version 3, from which kubectl explain describes resources. The log has schemas only
+// of CRDs.
 func (c catalog) schemas(w http.ResponseWriter, path string) error {
 	if path == "" {
 		paths := map[string]any{}
@@ -31,8 +32,8 @@ func (c catalog) schemas(w http.ResponseWriter, path string) error {
 		"paths": operations, "components": map[string]any{"schemas": schemas}})
 }
 
-// operationsOf say which kind a path has. A patch is refused like all that writes. It is named with its parameters, so that kubectl leaves
-// validation to the server and shows the refusal.
+// operationsOf returns the operations of a path, with the kind of its objects. A patch will be refused like every write. It has
+// parameters here, so that kubectl leaves validation to the server and shows the refusal.
 func operationsOf(schema map[string]any) map[string]any {
 	kind := schema[kindExtension].([]any)[0]
 	parameters := []any{map[string]any{"name": "fieldValidation", "in": "query"}, map[string]any{"name": "dryRun", "in": "query"}}
@@ -41,7 +42,7 @@ func operationsOf(schema map[string]any) map[string]any {
 
 const kindExtension = "x-kubernetes-group-version-kind"
 
-// path is that of the group and version.
+// path returns the path of the resource's group and version.
 func (r *served) path() string {
 	if r.Group == "" {
 		return "api/" + r.Version
@@ -49,12 +50,12 @@ func (r *served) path() string {
 	return "apis/" + r.APIVersion()
 }
 
-// openAPI is the schema of a custom resource, with what all objects have and a CRD leaves out.
+// openAPI returns the schema of a custom resource. It adds the members that all objects have and a CRD leaves out.
 func (r *served) openAPI() map[string]any {
 	schema := map[string]any{"type": "object", "description": "The log has no schema of this resource: ask an API server to explain it."}
 	if r.schema != nil {
 		schema = map[string]any{}
-		_ = json.Unmarshal(r.schema, &schema) // it was valid as part of the CRD
+		_ = json.Unmarshal(r.schema, &schema) // can't fail: it was valid as part of the CRD
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	if properties == nil {

@@ -23,10 +23,10 @@ import (
 	"kubecdc/test/servers"
 )
 
-// exact is the API server as it was at a revision: it makes exact lists of gets and lists.
+// exact serves the API server's state at a revision. It answers gets and lists by exact lists.
 type exact struct {
 	*past
-	at string
+	version string
 }
 
 func (e *exact) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -65,10 +65,10 @@ func typeOf(accept string, body []byte) string {
 	return "application/json"
 }
 
-// objects asks for the objects at the revision.
+// objects requests the objects at the revision.
 func (e *exact) objects(q *request, path string, v url.Values, accept string) answer {
 	if v.Get("continue") == "" {
-		v.Set("resourceVersion", e.at)
+		v.Set("resourceVersion", e.version)
 		v.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 	}
 	if q.name == "" {
@@ -82,7 +82,7 @@ func (e *exact) objects(q *request, path string, v url.Values, accept string) an
 	return e.only(q, a)
 }
 
-// only makes the answer to a get of a list.
+// only makes a get's answer from a list's.
 func (e *exact) only(q *request, a answer) answer {
 	list := map[string]any{}
 	ok(e.t, json.Unmarshal(a.body, &list))
@@ -102,8 +102,8 @@ func (e *exact) only(q *request, a answer) answer {
 	return answer{code: a.code, body: must[[]byte](e.t)(json.Marshal(one))}
 }
 
-// An exporter dies, and the API server restarts, while objects of each kind change. At random revisions kubectl shows of the log what it shows
-// of the API server.
+// An exporter dies, and the API server restarts, while objects of each kind change. At random revisions kubectl prints the same from the
+// log as from the API server.
 func TestKubectlSeesThePast(t *testing.T) { kubectlSeesThePast(t, 400, 4, 8) }
 
 func TestSlowKubectlSeesThePast(t *testing.T) {
@@ -123,7 +123,7 @@ func kubectlSeesThePast(t *testing.T, changes, revisions, commands int) {
 	for _, crd := range generatedCRDs {
 		p.define(crd)
 	}
-	var at []int64
+	var taken []int64
 	for i := range changes {
 		g.change()
 		switch {
@@ -134,45 +134,45 @@ func kubectlSeesThePast(t *testing.T, changes, revisions, commands int) {
 			ok(t, p.kube.RestartAPIServer(t.Context()))
 		}
 		if g.IntN(changes) < revisions {
-			at = append(at, must[int64](t)(p.kube.Revision(t.Context())))
+			taken = append(taken, must[int64](t)(p.kube.Revision(t.Context())))
 		}
 	}
-	for _, of := range g.kinds { // each kind has some
-		for len(g.live[of.ID()]) < 3 {
-			g.changeOf(of)
+	for _, resource := range g.kinds { // each kind has some
+		for len(g.live[resource.ID()]) < 3 {
+			g.changeOf(resource)
 		}
 	}
-	at = append(at, must[int64](t)(p.kube.Revision(t.Context())))
-	for _, of := range g.kinds {
-		servers.Await(t, "the log of all "+of.ID(), func() (bool, error) {
-			a := p.ours(fmt.Sprintf("/at/%d%s", at[len(at)-1], pathOf(of, "")), asObjects)
+	taken = append(taken, must[int64](t)(p.kube.Revision(t.Context())))
+	for _, resource := range g.kinds {
+		servers.Await(t, "the log of all "+resource.ID(), func() (bool, error) {
+			a := p.ours(fmt.Sprintf("/at/%d%s", taken[len(taken)-1], pathOf(resource, "")), asObjects)
 			return a.code == http.StatusOK && len(a.warnings) == 0, nil
 		})
 	}
-	t.Logf("%d revisions", len(at))
-	for i, revision := range at {
+	t.Logf("%d revisions", len(taken))
+	for i, revision := range taken {
 		e := &exact{p, fmt.Sprint(revision)}
 		kinds := g.kinds
-		if i < len(at)-1 {
+		if i < len(taken)-1 {
 			kinds = []*served{g.kinds[g.IntN(len(g.kinds))], g.kinds[g.IntN(len(g.kinds))], g.kinds[g.IntN(len(g.kinds))]}
 		}
-		for _, of := range kinds {
-			g.compareLists(e, of)
+		for _, resource := range kinds {
+			g.compareLists(e, resource)
 		}
 		g.compareCommands(e, kubectl, commands)
 		if g.wrong > 8 {
 			return
 		}
 	}
-	g.compareDiscovery(&exact{p, fmt.Sprint(at[len(at)-1])}, kubectl)
+	g.compareDiscovery(&exact{p, fmt.Sprint(taken[len(taken)-1])}, kubectl)
 }
 
-// compareDiscovery compares what can be listed and watched. What writes is refused, and of built-in resources there are no schemas.
+// compareDiscovery compares the resources that can be listed and watched. Writes are refused, and built-in resources have no schemas.
 func (g *generator) compareDiscovery(e *exact, kubectl string) {
 	real, log := httptest.NewServer(e), httptest.NewServer(g.past.server)
 	defer real.Close()
 	defer log.Close()
-	then := log.URL + "/at/" + e.at
+	then := log.URL + "/at/" + e.version
 	resources := []string{"api-resources", "--verbs=list,watch", "-o", "wide"}
 	want, _ := g.run(kubectl, real.URL, resources)
 	got, _ := g.run(kubectl, then, resources)
@@ -193,7 +193,7 @@ func (g *generator) compareDiscovery(e *exact, kubectl string) {
 	}
 }
 
-// discovered leaves out the verbs, since a log has those that read, and Events in their other group, which are the same objects.
+// discovered removes the verbs, since a log has only verbs that read, and Events in their other group, which are the same objects.
 func discovered(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -205,41 +205,41 @@ func discovered(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func pathOf(of *served, namespace string) string {
+func pathOf(resource *served, namespace string) string {
 	path := "/api/v1"
-	if of.Group != "" {
-		path = "/apis/" + of.APIVersion()
+	if resource.Group != "" {
+		path = "/apis/" + resource.APIVersion()
 	}
 	if namespace != "" {
 		path += "/namespaces/" + namespace
 	}
-	return path + "/" + of.Plural
+	return path + "/" + resource.Plural
 }
 
-// compareLists compares what the two servers answer.
-func (g *generator) compareLists(e *exact, of *served) {
+// compareLists compares the answers of the two servers.
+func (g *generator) compareLists(e *exact, resource *served) {
 	namespace := ""
-	if of.Namespaced && g.IntN(2) == 0 {
+	if resource.Namespaced && g.IntN(2) == 0 {
 		namespace = "shop"
 	}
-	path := pathOf(of, namespace)
+	path := pathOf(resource, namespace)
 	for _, accept := range []string{asTable, asObjects, asMetadata} {
 		theirs := e.objects(&request{}, path, url.Values{"labelSelector": {"gen"}}, accept)
-		ours := g.past.ours("/at/"+e.at+path+"?labelSelector=gen", accept)
+		ours := g.past.ours("/at/"+e.version+path+"?labelSelector=gen", accept)
 		if got, want := listed(ours.body), listed(theirs.body); got != want || ours.code != theirs.code || len(ours.warnings) > 0 {
 			g.wrong++
-			g.t.Errorf("%s at %s as %s: %d, the API server's %d: %v\n%s", path, e.at, accept, ours.code, theirs.code, ours.warnings, differ(got, want))
+			g.t.Errorf("%s at %s as %s: %d, the API server's %d: %v\n%s", path, e.version, accept, ours.code, theirs.code, ours.warnings, differ(got, want))
 		}
 	}
 }
 
-// listed is a list without the version, which is a list's own.
+// listed returns a list without its version, in which the servers may differ.
 func listed(body []byte) string {
 	var v map[string]any
 	if json.Unmarshal(body, &v) != nil {
 		return string(body)
 	}
-	if metadata, is := v["metadata"].(map[string]any); is {
+	if metadata, isObject := v["metadata"].(map[string]any); isObject {
 		delete(metadata, "resourceVersion")
 	}
 	text, _ := json.MarshalIndent(v, "", " ")
@@ -254,10 +254,10 @@ func (g *generator) compareCommands(e *exact, kubectl string, n int) {
 	for range n {
 		args := g.command()
 		want, wanted := g.run(kubectl, real.URL, args)
-		got, is := g.run(kubectl, log.URL+"/at/"+e.at, args)
-		if got != want || is != wanted {
+		got, code := g.run(kubectl, log.URL+"/at/"+e.version, args)
+		if got != want || code != wanted {
 			g.wrong++
-			g.t.Errorf("kubectl %s at %s: exit code %d, with the API server %d\n%s", strings.Join(args, " "), e.at, is, wanted, differ(got, want))
+			g.t.Errorf("kubectl %s at %s: exit code %d, with the API server %d\n%s", strings.Join(args, " "), e.version, code, wanted, differ(got, want))
 		}
 	}
 }
@@ -272,25 +272,25 @@ func (g *generator) run(kubectl, server string, args []string) (text string, cod
 	return strings.ReplaceAll(string(out), server, "SERVER"), c.ProcessState.ExitCode()
 }
 
-// command is a command of kubectl that reads.
+// command returns a kubectl command that reads.
 func (g *generator) command() []string {
-	of := g.kinds[g.IntN(len(g.kinds))]
-	where, name := []string{"-A"}, of.Plural
-	if !of.Namespaced {
+	resource := g.kinds[g.IntN(len(g.kinds))]
+	where, name := []string{"-A"}, resource.Plural
+	if !resource.Namespaced {
 		where = nil
 	} else if g.IntN(2) == 0 {
 		where = []string{"-n", "shop"}
 	}
-	if of.Group != "" {
-		name += "." + of.Group
+	if resource.Group != "" {
+		name += "." + resource.Group
 	}
 	get := slices.Concat([]string{"get", name}, where)
 	gen := append(get, "-l", g.pick("gen", "gen,app=a", "gen in (a,b)", "gen,app!=web-1").(string))
 	one := []string{name + "/" + fmt.Sprint(g.pick("g", "g-x", "g.y"), g.IntN(6))}
-	if of.Namespaced {
+	if resource.Namespaced {
 		one = append(one, "-n", "shop")
 	}
-	field := of.Fields[g.IntN(len(of.Fields))]
+	field := resource.Fields[g.IntN(len(resource.Fields))]
 	return [][]string{
 		gen, append(gen, "-o", "wide"), append(gen, "--show-labels", "--show-kind"), append(gen, "--sort-by", ".metadata.name"), append(gen, "--chunk-size", "2"),
 		append(get, "-o", "json"), append(get, "-o", "yaml", "--show-managed-fields"), append(get, "-o", "name"),

@@ -14,7 +14,7 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// The record of a gap is in a batch before that of the gap's changes, with it, or after it. A watch shows the changes, the deletion last.
+// The record of a gap is in a batch before the gap's changes, with them, or after them. A watch shows the changes, the deletion last.
 func TestARecordOfAGapAndItsChangesAreInAnyOrder(t *testing.T) {
 	object := func(op change.Op, name, version, gap string) change.Change {
 		c := change.Change{Stream: pods, Op: op, Namespace: "default", Name: name, UID: name, ResourceVersion: change.ResourceVersion(version), Time: time.Now(),
@@ -34,14 +34,14 @@ func TestARecordOfAGapAndItsChangesAreInAnyOrder(t *testing.T) {
 		sink := must[*sqlite.Sink](t)(sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u"}))
 		opened := must[*sinks.Opened](t)(sink.Open(t.Context(), 0, 1, sinks.Durable{New: true}))
 		defer opened.Log.Close()
-		at := func(version string) []change.Position {
+		positionsAt := func(version string) []change.Position {
 			return []change.Position{{Stream: pods.ID(), ResourceVersion: change.ResourceVersion(version), Time: time.Now()}}
 		}
 		batches := []change.Batch{
 			{Changes: []change.Change{object(change.Create, "a", "5", ""), object(change.Create, "b", "6", "")},
-				Controls: []change.Control{change.SnapshotBeginControl(pods.ID(), "")}, Positions: at("6")},
+				Controls: []change.Control{change.SnapshotBeginControl(pods.ID(), "")}, Positions: positionsAt("6")},
 			{}, {Changes: []change.Change{object(change.Delete, "a", "5", "g"), object(change.Update, "b", "15", "g")}},
-			{Positions: at("20")},
+			{Positions: positionsAt("20")},
 		}
 		batches[recorded].Controls = []change.Control{gap}
 		for i := range batches {
@@ -58,7 +58,7 @@ func TestARecordOfAGapAndItsChangesAreInAnyOrder(t *testing.T) {
 	}
 }
 
-// The log has a change that is newer than the position of its stream, as while a gap is written. A client at that position gets it.
+// The log has a change that is newer than its stream's position, as happens while a gap is written. A client at that position gets it.
 func TestAWatchHasWhatIsNewerThanThePosition(t *testing.T) {
 	file := must[*sqlitefile.File](t)(sqlitefile.Own(t.Context(), filepath.Join(t.TempDir(), "log")))
 	sink := must[*sqlite.Sink](t)(sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u"}))

@@ -7,39 +7,39 @@ import (
 	"strings"
 )
 
-// podSummary is what kube-apiserver's printer finds out of the containers of a Pod.
+// podSummary is the summary that kube-apiserver's printer makes of a Pod's containers.
 type podSummary struct {
 	ready, total, restarts int64
-	restarted              string // when, the last time
+	restarted              string // time of the last restart
 	reason                 string
 }
 
 // restart counts a container's restarts.
 func (p *podSummary) restart(container any) {
-	p.restarts += numberOf(at(container, "restartCount"))
-	if at := textOf(at(container, "lastState.terminated.finishedAt")); at > p.restarted { // times of one form
-		p.restarted = at
+	p.restarts += numberOf(memberAt(container, "restartCount"))
+	if finished := textOf(memberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted { // the times have one format
+		p.restarted = finished
 	}
 }
 
 func summary(r *row) *podSummary {
 	p := &podSummary{total: int64(len(r.list("spec.containers"))), reason: orText(r.text("status.reason"), r.text("status.phase"))}
-	sidecars := map[string]bool{} // init containers that restart always run beside the others
+	sidecars := map[string]bool{} // init containers that always restart, and so run together with the others
 	for _, c := range r.list("spec.initContainers") {
-		if textOf(at(c, "restartPolicy")) == "Always" {
-			sidecars[textOf(at(c, "name"))] = true
+		if textOf(memberAt(c, "restartPolicy")) == "Always" {
+			sidecars[textOf(memberAt(c, "name"))] = true
 			p.total++
 		}
 	}
 	for _, c := range r.list("status.conditions") {
-		if textOf(at(c, "type")) == "PodScheduled" && textOf(at(c, "reason")) == "SchedulingGated" {
+		if textOf(memberAt(c, "type")) == "PodScheduled" && textOf(memberAt(c, "reason")) == "SchedulingGated" {
 			p.reason = "SchedulingGated"
 		}
 	}
-	beside := &podSummary{}
-	initializing := p.initialize(r, sidecars, beside)
+	sidecarRuns := &podSummary{}
+	initializing := p.initialize(r, sidecars, sidecarRuns)
 	if !initializing || r.isCondition("Initialized") {
-		p.restarts, p.restarted = beside.restarts, beside.restarted
+		p.restarts, p.restarted = sidecarRuns.restarts, sidecarRuns.restarted
 		p.run(r)
 	}
 	switch phase := r.text("status.phase"); {
@@ -51,20 +51,20 @@ func summary(r *row) *podSummary {
 	return p
 }
 
-// initialize finds the init container that has not ended well.
-func (p *podSummary) initialize(r *row, sidecars map[string]bool, beside *podSummary) bool {
+// initialize finds the init container that has not ended with success, and reports whether there is one.
+func (p *podSummary) initialize(r *row, sidecars map[string]bool, sidecarRuns *podSummary) bool {
 	for i, c := range r.list("status.initContainerStatuses") {
-		sidecar := sidecars[textOf(at(c, "name"))]
+		sidecar := sidecars[textOf(memberAt(c, "name"))]
 		if p.restart(c); sidecar {
-			beside.restart(c)
+			sidecarRuns.restart(c)
 		}
-		ended, waits := at(c, "state.terminated"), textOf(at(c, "state.waiting.reason"))
-		started, _ := at(c, "started").(bool)
+		ended, waits := memberAt(c, "state.terminated"), textOf(memberAt(c, "state.waiting.reason"))
+		started, _ := memberAt(c, "started").(bool)
 		switch {
-		case ended != nil && numberOf(at(ended, "exitCode")) == 0:
+		case ended != nil && numberOf(memberAt(ended, "exitCode")) == 0:
 			continue
 		case sidecar && started:
-			if ready, _ := at(c, "ready").(bool); ready {
+			if ready, _ := memberAt(c, "ready").(bool); ready {
 				p.ready++
 			}
 			continue
@@ -81,30 +81,30 @@ func (p *podSummary) initialize(r *row, sidecars map[string]bool, beside *podSum
 }
 
 func endReason(ended any) string {
-	if reason := textOf(at(ended, "reason")); reason != "" {
+	if reason := textOf(memberAt(ended, "reason")); reason != "" {
 		return reason
 	}
-	if signal := numberOf(at(ended, "signal")); signal != 0 {
+	if signal := numberOf(memberAt(ended, "signal")); signal != 0 {
 		return fmt.Sprintf("Signal:%d", signal)
 	}
-	return fmt.Sprintf("ExitCode:%d", numberOf(at(ended, "exitCode")))
+	return fmt.Sprintf("ExitCode:%d", numberOf(memberAt(ended, "exitCode")))
 }
 
-// run finds out how the containers are.
+// run sets the reason and counts from the states of the containers.
 func (p *podSummary) run(r *row) {
 	running, failed := false, ""
 	for _, c := range slices.Backward(r.list("status.containerStatuses")) {
 		p.restart(c)
-		waits, ended := textOf(at(c, "state.waiting.reason")), at(c, "state.terminated")
-		ready, _ := at(c, "ready").(bool)
+		waits, ended := textOf(memberAt(c, "state.waiting.reason")), memberAt(c, "state.terminated")
+		ready, _ := memberAt(c, "ready").(bool)
 		switch {
 		case waits != "":
 			p.reason = waits
 		case ended != nil:
-			if p.reason = endReason(ended); numberOf(at(ended, "exitCode")) != 0 {
+			if p.reason = endReason(ended); numberOf(memberAt(ended, "exitCode")) != 0 {
 				failed = p.reason
 			}
-		case ready && at(c, "state.running") != nil:
+		case ready && memberAt(c, "state.running") != nil:
 			running = true
 			p.ready++
 		}
@@ -139,7 +139,7 @@ func podRestarts(r *row) any {
 
 func podIP(r *row) any {
 	if ips := r.list("status.podIPs"); len(ips) > 0 {
-		return orNone(textOf(at(ips[0], "ip")))
+		return orNone(textOf(memberAt(ips[0], "ip")))
 	}
 	return "<none>"
 }
@@ -150,28 +150,28 @@ func readinessGates(r *row) any {
 		return "<none>"
 	}
 	for _, gate := range gates {
-		if r.isCondition(textOf(at(gate, "conditionType"))) {
+		if r.isCondition(textOf(memberAt(gate, "conditionType"))) {
 			passed++
 		}
 	}
 	return fmt.Sprintf("%d/%d", passed, len(gates))
 }
 
-// metrics are the targets of a HorizontalPodAutoscaler: current and wanted value of each.
+// metrics returns the targets of a HorizontalPodAutoscaler: the current and the wanted value of each.
 func metrics(r *row) any {
 	specs, statuses := r.list("spec.metrics"), r.list("status.currentMetrics")
 	var all []string
 	for i, spec := range specs {
-		kind := textOf(at(spec, "type"))
+		kind := textOf(memberAt(spec, "type"))
 		if kind == "" {
 			continue
 		}
 		part := strings.ToLower(kind[:1]) + kind[1:]
-		target, current := at(spec, part+".target"), any(nil)
+		target, current := memberAt(spec, part+".target"), any(nil)
 		if i < len(statuses) {
-			current = at(statuses[i], part+".current")
+			current = memberAt(statuses[i], part+".current")
 		}
-		all = append(all, metric(kind, textOf(at(spec, part+".name")), target, current))
+		all = append(all, metric(kind, textOf(memberAt(spec, part+".name")), target, current))
 	}
 	switch {
 	case len(specs) == 0:
@@ -185,7 +185,7 @@ func metrics(r *row) any {
 func metric(kind, name string, target, current any) string {
 	resource := kind == "Resource" || kind == "ContainerResource"
 	now := func(member string) string {
-		switch value := textOf(at(current, member)); {
+		switch value := textOf(memberAt(current, member)); {
 		case value != "":
 			return value
 		case current == nil:
@@ -193,13 +193,13 @@ func metric(kind, name string, target, current any) string {
 		}
 		return "<nil>"
 	}
-	average := textOf(at(target, "averageValue"))
+	average := textOf(memberAt(target, "averageValue"))
 	switch {
 	case resource && average != "":
 		return fmt.Sprintf("%s: %s/%s", name, now("averageValue"), average)
 	case resource:
 		percent := func(v any, without string) string {
-			if n, is := at(v, "averageUtilization").(json.Number); is {
+			if n, isNumber := memberAt(v, "averageUtilization").(json.Number); isNumber {
 				return n.String() + "%"
 			}
 			return without
@@ -208,7 +208,7 @@ func metric(kind, name string, target, current any) string {
 	case kind == "Pods":
 		return now("averageValue") + "/" + orText(average, "<nil>")
 	case average != "":
-		return orText(textOf(at(current, "averageValue")), "<unknown>") + "/" + average + " (avg)"
+		return orText(textOf(memberAt(current, "averageValue")), "<unknown>") + "/" + average + " (avg)"
 	}
-	return now("value") + "/" + orText(textOf(at(target, "value")), "<nil>")
+	return now("value") + "/" + orText(textOf(memberAt(target, "value")), "<nil>")
 }

@@ -20,13 +20,13 @@ import (
 	"kubecdc/query"
 )
 
-// request is what a request asks for.
+// request is a parsed request.
 type request struct {
-	target query.Target // none: the end of the log
+	target query.Target // or the zero value for the end of the log
 	pinned bool         // the path names the moment
 	path   string       // without the moment
 
-	group, version, plural string // empty plural: discovery
+	group, version, plural string // plural is empty for discovery
 	namespace, name        string
 
 	labels          labels.Selector
@@ -39,13 +39,13 @@ type request struct {
 	bookmarks       bool
 	initial         bool // sendInitialEvents
 	form            form
-	include         string // of objects in the rows of a table: None, Metadata, Object
+	include         string // the part of an object in a row of a table: None, Metadata, Object
 }
 
 // form is how a client wants an answer.
 type form struct {
-	as      string // empty: objects; Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList
-	version string // of that
+	kind    string // Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList, or empty for objects
+	version string // the kind's version
 }
 
 // momentForms are the moments that a path may name.
@@ -53,7 +53,7 @@ const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 
 func (s *Server) parse(r *http.Request) (*request, error) {
 	q := &request{path: r.URL.Path, form: acceptedForm(r.Header.Get("Accept"))}
-	if text, at := strings.CutPrefix(r.URL.EscapedPath(), "/at/"); at {
+	if text, isPinned := strings.CutPrefix(r.URL.EscapedPath(), "/at/"); isPinned {
 		text, rest, _ := strings.Cut(text, "/")
 		if text == "checkpoint" {
 			slot, after, _ := strings.Cut(rest, "/")
@@ -79,7 +79,7 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	return q, q.options(r.URL.Query())
 }
 
-// resource finds group, version and resource in a path, as the API concepts' page has it.
+// resource reads group, version and resource from a path (kubernetes.io/docs/reference/using-api/api-concepts).
 func (q *request) resource(parts []string) {
 	switch {
 	case parts[0] == "api" && len(parts) > 1:
@@ -103,7 +103,7 @@ func (q *request) resource(parts []string) {
 	}
 }
 
-// only is the name of the objects that a request is about; empty: it is about all.
+// only returns the name of the objects that a request selects, or "" if it selects all names.
 func (q *request) only() string {
 	if q.name != "" {
 		return q.name
@@ -129,8 +129,8 @@ func (q *request) options(v url.Values) (err error) {
 		return apierrors.NewBadRequest("resourceVersion: " + string(q.resourceVersion) + " is none")
 	}
 	q.include = v.Get("includeObject")
-	on := func(name string) bool { is, _ := strconv.ParseBool(v.Get(name)); return is }
-	q.watch, q.bookmarks, q.initial = on("watch"), on("allowWatchBookmarks"), on("sendInitialEvents")
+	isSet := func(name string) bool { value, _ := strconv.ParseBool(v.Get(name)); return value }
+	q.watch, q.bookmarks, q.initial = isSet("watch"), isSet("allowWatchBookmarks"), isSet("sendInitialEvents")
 	return q.validate(v.Has("sendInitialEvents"))
 }
 
@@ -147,7 +147,7 @@ func (q *request) validate(initial bool) error {
 	return nil
 }
 
-// acceptedForm finds the first form of a media type that is served: application/json;as=Table;v=v1;g=meta.k8s.io.
+// acceptedForm returns the first form in an Accept header that can be served: application/json;as=Table;v=v1;g=meta.k8s.io.
 func acceptedForm(accept string) (f form) {
 	for media := range strings.SplitSeq(accept, ",") {
 		parameters := map[string]string{}
@@ -159,9 +159,9 @@ func acceptedForm(accept string) (f form) {
 		if kind := strings.TrimSpace(parts[0]); kind != "application/json" && kind != "*/*" {
 			continue
 		}
-		as := parameters["as"]
-		if slices.Contains([]string{"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"}, as) {
-			return form{as, parameters["v"]}
+		wanted := parameters["as"]
+		if slices.Contains([]string{"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"}, wanted) {
+			return form{wanted, parameters["v"]}
 		}
 	}
 	return f

@@ -11,7 +11,7 @@ import (
 	"kubecdc/internal/web"
 )
 
-// allow returns an error unless the sender of a request may read what it asks for.
+// allow returns an error unless the sender of a request may read the requested objects.
 func (s *Server) allow(r *http.Request, q *request) error {
 	err := web.May(s.access, r, q.asked())
 	switch {
@@ -26,7 +26,7 @@ func (s *Server) allow(r *http.Request, q *request) error {
 	return apierrors.NewServiceUnavailable("the token can't be checked now: the log of exporter serve says why")
 }
 
-// asked is the right that a request needs, as the API server sees it.
+// asked returns the right that the API server would demand for a request.
 func (q *request) asked() web.Asked {
 	if q.plural == "" {
 		return web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: q.path, Verb: "get"}}

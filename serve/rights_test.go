@@ -41,7 +41,7 @@ func (p *past) serving(t *testing.T, settings ...string) (*os.Process, *url.URL)
 	return c.Process, must[*url.URL](t)(url.Parse(address))
 }
 
-// certificate writes a certificate of the loopback and returns the settings that serve it, and its authority.
+// certificate writes a certificate of the loopback. It returns the settings that serve it, and its authority.
 func certificate(t *testing.T) (settings []string, authority []byte) {
 	dir := t.TempDir()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -51,7 +51,7 @@ func certificate(t *testing.T) (settings []string, authority []byte) {
 	return []string{"KUBECDC_HTTP_TLS_CERT=" + filepath.Join(dir, "crt"), "KUBECDC_HTTP_TLS_KEY=" + filepath.Join(dir, "key")}, certificate
 }
 
-// The present cluster decides who may ask for what of the past.
+// The present cluster decides on rights to the past.
 func (p *past) rights(t *testing.T) {
 	admin := p.client.RbacV1()
 	meta := metav1.ObjectMeta{Name: "past"}
@@ -61,9 +61,9 @@ func (p *past) rights(t *testing.T) {
 	must[*rbac.RoleBinding](t)(admin.RoleBindings("default").Create(t.Context(), &rbac.RoleBinding{ObjectMeta: meta,
 		RoleRef: rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: "past"}, Subjects: []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: servers.Reader.Name}}}, metav1.CreateOptions{}))
 	settings, authority := certificate(t)
-	_, at := p.serving(t, append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+p.kube.Kubeconfig)...)
-	client := func(token string, as string) kubernetes.Interface {
-		return kubernetes.NewForConfigOrDie(&rest.Config{Host: at.String(), BearerToken: token, Impersonate: rest.ImpersonationConfig{UserName: as},
+	_, address := p.serving(t, append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+p.kube.Kubeconfig)...)
+	client := func(token string, user string) kubernetes.Interface {
+		return kubernetes.NewForConfigOrDie(&rest.Config{Host: address.String(), BearerToken: token, Impersonate: rest.ImpersonationConfig{UserName: user},
 			TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
 	}
 	list := func(c kubernetes.Interface, namespace string) error {
@@ -94,11 +94,11 @@ func (p *past) rights(t *testing.T) {
 	p.open(t)
 }
 
-// open is without a login: nobody can be somebody else, a page in a browser gets nothing, and other machines don't reach it.
+// open tests a server without a login. Nobody can impersonate, a page in a browser gets nothing, and other machines can't reach it.
 func (p *past) open(t *testing.T) {
-	_, at := p.serving(t)
+	_, address := p.serving(t)
 	for name, header := range map[string]http.Header{"Host": {"Host": {"evil.example"}}, "Impersonate-User": {"Impersonate-User": {"bob"}}, "": {}} {
-		r := must[*http.Request](t)(http.NewRequest(http.MethodGet, at.String()+"/api/v1/namespaces", nil))
+		r := must[*http.Request](t)(http.NewRequest(http.MethodGet, address.String()+"/api/v1/namespaces", nil))
 		r.Header, r.Host = header, header.Get("Host")
 		answer := must[*http.Response](t)(http.DefaultClient.Do(r))
 		answer.Body.Close()
@@ -113,7 +113,7 @@ func (p *past) open(t *testing.T) {
 	}
 }
 
-// attacks are what a client sends that has no token, and then nothing more.
+// attacks are the bytes that a client without a token sends before it falls silent.
 var attacks = map[string]string{
 	"nothing":                   "",
 	"half a request":            "GET /api/v1/pods HTTP/1.1\r\nHost: x\r\n",
@@ -135,8 +135,8 @@ func TestSlowTheServerUnderAttack(t *testing.T) {
 	settings, _ := certificate(t)
 	for scheme, tls := range map[string][]string{"http": nil, "https": settings} {
 		t.Run(scheme, func(t *testing.T) {
-			process, at := p.serving(t, append(tls, "KUBECDC_HTTP_ACCESS=token", "KUBECDC_HTTP_TOKEN_FILE="+file, "GOGC=40")...)
-			v := &attack.Victim{Process: process, Scheme: scheme, Address: at.Host, Path: "/api/v1/namespaces", Token: "a-token-of-some-length",
+			process, address := p.serving(t, append(tls, "KUBECDC_HTTP_ACCESS=token", "KUBECDC_HTTP_TOKEN_FILE="+file, "GOGC=40")...)
+			v := &attack.Victim{Process: process, Scheme: scheme, Address: address.Host, Path: "/api/v1/namespaces", Token: "a-token-of-some-length",
 				Want: "kube-system", Most: 200e6}
 			v.Attack(t, attacks)
 		})

@@ -16,8 +16,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// semantics are requests for the ConfigMaps of a namespace: a was there at OLD, b came at MIDDLE, and then a was changed and b deleted. etcd is
-// compacted behind OLD. NEW is the last version, FUTURE comes much later.
+// semantics are requests for the ConfigMaps of a namespace. a existed at OLD, and b was created at MIDDLE. Then a was changed and b
+// deleted. etcd is compacted after OLD. NEW is the last version, and FUTURE comes much later.
 var semantics = []string{
 	"", "resourceVersion=0", "resourceVersion=OLD", "resourceVersion=NEW", "resourceVersion=FUTURE", "resourceVersion=x",
 	"resourceVersion=OLD&resourceVersionMatch=NotOlderThan", "resourceVersion=MIDDLE&resourceVersionMatch=Exact",
@@ -34,7 +34,7 @@ var semantics = []string{
 
 const semanticsPage, semanticsHead = "../docs/serve.md", "| `GET …/configmaps?` | kube-apiserver 1.37 | `exporter serve` |\n|---|---|---|\n"
 
-// The page's table of how requests are answered is what both servers answer.
+// Both servers answer as the page's table of requests says.
 func (p *past) semantics(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(p.kube.Config).CoreV1()
 	namespace := "semantics"
@@ -86,7 +86,7 @@ func atoi(t *testing.T, text string) (n int64) {
 	return n
 }
 
-// answered is an answer in short: the objects of a list or the events of a watch, or the error.
+// answered returns an answer in short: the objects of a list, the events of a watch, or the error.
 func answered(a answer) string {
 	var list struct {
 		Kind, Reason string

@@ -35,7 +35,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// past is a cluster, and the log of it.
+// past is a cluster and its log.
 type past struct {
 	t        *testing.T
 	kube     *servers.Kubernetes
@@ -78,14 +78,14 @@ func newPast(t *testing.T, more ...string) *past {
 // reader reads the log of the exporter's settings.
 func (p *past) reader() sinks.ReadCloser {
 	for _, setting := range p.settings {
-		if url, is := strings.CutPrefix(setting, "KUBECDC_SINK_POSTGRES="); is {
+		if url, isPostgres := strings.CutPrefix(setting, "KUBECDC_SINK_POSTGRES="); isPostgres {
 			return must[sinks.ReadCloser](p.t)(postgres.OpenReader(p.t.Context(), postgres.Config{URL: url, Cluster: cluster}))
 		}
 	}
 	return must[sinks.ReadCloser](p.t)(sqlite.NewReader(p.t.Context(), must[*sqlitefile.File](p.t)(sqlitefile.Share(p.t.Context(), p.file)), cluster))
 }
 
-// start starts an exporter, which goes on in the log.
+// start starts an exporter, which continues the log.
 func (p *past) start() {
 	p.exporter = must[*exporter.Process](p.t)(exporter.Start(p.binary, p.settings, p.log, p.log))
 	p.t.Cleanup(p.exporter.Kill)
@@ -100,7 +100,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// answer is what a server says to a GET.
+// answer is a server's answer to a GET.
 type answer struct {
 	code     int
 	body     []byte
@@ -147,15 +147,15 @@ func TestSlowALogInPostgresIsServed(t *testing.T) {
 	p.watches(t)
 }
 
-// Each list and object at a revision is what the real server answered then, in each form.
+// Each list and object at a revision is equal to the real server's answer at that time, in each form.
 func (p *past) answers(t *testing.T) {
 	type question struct{ path, accept string }
 	var questions []question
-	for _, of := range []string{"/api/v1/pods", "/api/v1/namespaces/default/configmaps", "/apis/apps/v1/namespaces/default/deployments", "/api/v1/services", "/api/v1/namespaces",
+	for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/default/configmaps", "/apis/apps/v1/namespaces/default/deployments", "/api/v1/services", "/api/v1/namespaces",
 		"/apis/example.com/v1/widgets", "/api/v1/nodes", "/apis/apps/v1/deployments", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 		"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "/apis/apiregistration.k8s.io/v1/apiservices", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"} {
 		for _, accept := range []string{asObjects, asTable, asMetadata} {
-			questions = append(questions, question{of, accept})
+			questions = append(questions, question{path, accept})
 		}
 	}
 	questions = append(questions, question{"/api/v1/configmaps?labelSelector=app%3Da", asObjects}, question{"/api/v1/pods?fieldSelector=status.phase%3DRunning", asObjects},
@@ -163,16 +163,16 @@ func (p *past) answers(t *testing.T) {
 		question{"/api/v1/namespaces/default/configmaps/c1", asTable}, question{"/api/v1/namespaces/default/configmaps/none", asObjects},
 		question{"/apis/example.com/v1/widgets?fieldSelector=spec.colour%3Dred", asObjects}, question{"/api/v1/pods?fieldSelector=spec.none%3Dx", asObjects})
 	type recorded struct {
-		at string
+		version string
 		question
 		answer
 	}
 	var all []recorded
 	for range 8 {
 		p.change()
-		at := fmt.Sprint(must[int64](t)(p.kube.Revision(t.Context())))
+		version := fmt.Sprint(must[int64](t)(p.kube.Revision(t.Context())))
 		for _, q := range questions {
-			all = append(all, recorded{at, q, p.real(q.path, q.accept)})
+			all = append(all, recorded{version, q, p.real(q.path, q.accept)})
 		}
 	}
 	to := must[int64](t)(p.kube.Revision(t.Context()))
@@ -183,23 +183,23 @@ func (p *past) answers(t *testing.T) {
 	})
 	wrong := 0
 	for _, r := range all {
-		ours := p.ours("/at/"+r.at+r.path, r.accept)
+		ours := p.ours("/at/"+r.version+r.path, r.accept)
 		if got, want := normal(ours.body), normal(r.body); ours.code != r.code || got != want {
 			if wrong++; wrong < 6 {
-				t.Errorf("%s at %s as %s: %d, the API server's %d: %v\n%s", r.path, r.at, r.accept, ours.code, r.code, ours.warnings, differ(got, want))
+				t.Errorf("%s at %s as %s: %d, the API server's %d: %v\n%s", r.path, r.version, r.accept, ours.code, r.code, ours.warnings, differ(got, want))
 			}
 		}
 	}
 	t.Logf("%d of %d answers differ", wrong, len(all))
 }
 
-// normal leaves out what the page names: ages, the resourceVersion of a list, and messages of errors.
+// normal removes the differences that the page names: ages, the resourceVersion of a list, and messages of errors.
 func normal(body []byte) string {
 	var v map[string]any
 	if json.Unmarshal(body, &v) != nil {
 		return string(body)
 	}
-	if metadata, is := v["metadata"].(map[string]any); is && v["items"] != nil || v["rows"] != nil {
+	if metadata, isObject := v["metadata"].(map[string]any); isObject && v["items"] != nil || v["rows"] != nil {
 		delete(metadata, "resourceVersion")
 	}
 	if v["kind"] == "Status" {
@@ -219,7 +219,7 @@ func normal(body []byte) string {
 	return string(text)
 }
 
-// differ shows where two texts begin to differ.
+// differ returns the parts of two texts where they begin to differ.
 func differ(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(a), len(b)) {
@@ -277,14 +277,14 @@ func (p *past) change() {
 	must[*unstructured.Unstructured](p.t)(p.dynamic.Resource(widgets).Namespace("default").Create(ctx, widget, metav1.CreateOptions{}))
 }
 
-// podStatusOf are states of a Pod's life.
+// podStatusOf returns a state of a Pod's life.
 func podStatusOf(n int) corev1.PodStatus {
-	at := metav1.Unix(1.7e9, 0)
-	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}
+	began := metav1.Unix(1.7e9, 0)
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}}
 	ended := func(code int32, reason string) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: at}}
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: began}}
 	}
-	of := func(phase corev1.PodPhase, setup corev1.ContainerState, states ...corev1.ContainerState) corev1.PodStatus {
+	status := func(phase corev1.PodPhase, setup corev1.ContainerState, states ...corev1.ContainerState) corev1.PodStatus {
 		s := corev1.PodStatus{Phase: phase, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}, InitContainerStatuses: []corev1.ContainerStatus{{Name: "setup", State: setup}}}
 		for i, state := range states {
 			s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: []string{"app", "log"}[i], State: state, Ready: state.Running != nil, RestartCount: int32(i),
@@ -294,20 +294,20 @@ func podStatusOf(n int) corev1.PodStatus {
 	}
 	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	return []corev1.PodStatus{
-		of("Pending", running), of("Running", ended(0, "Completed"), running, running), of("Running", ended(0, "Completed"), running, waits),
-		of("Running", ended(0, "Completed"), running, ended(0, "Completed")), of("Pending", ended(2, "")), of("Succeeded", ended(0, "Completed"), ended(0, "Completed"), ended(0, "Completed")),
-		of("Failed", ended(0, "Completed"), ended(137, "OOMKilled"), ended(0, "Completed")), of("Pending", waits),
+		status("Pending", running), status("Running", ended(0, "Completed"), running, running), status("Running", ended(0, "Completed"), running, waits),
+		status("Running", ended(0, "Completed"), running, ended(0, "Completed")), status("Pending", ended(2, "")), status("Succeeded", ended(0, "Completed"), ended(0, "Completed"), ended(0, "Completed")),
+		status("Failed", ended(0, "Completed"), ended(137, "OOMKilled"), ended(0, "Completed")), status("Pending", waits),
 	}[n%8]
 }
 
-// A client's informer follows the log as it would follow the API server, and stays at a moment.
+// A client's informer follows the log like the API server. At a moment it has the moment's objects, and no more changes.
 func (p *past) informers(t *testing.T) {
-	at := must[int64](t)(p.kube.Revision(t.Context()))
+	version := must[int64](t)(p.kube.Revision(t.Context()))
 	then := p.names(p.dynamic)
 	web := httptest.NewServer(p.server)
 	t.Cleanup(web.Close)
 	stores := map[string]cache.Store{}
-	for name, path := range map[string]string{"live": "", "then": fmt.Sprintf("/at/%d", at)} {
+	for name, path := range map[string]string{"live": "", "then": fmt.Sprintf("/at/%d", version)} {
 		client := dynamic.NewForConfigOrDie(&rest.Config{Host: web.URL + path})
 		servers.Await(t, "the log up to then", func() (bool, error) { return slices.Equal(p.names(client), then), nil })
 		informer := dynamicinformer.NewDynamicSharedInformerFactory(client, 0).ForResource(configMaps).Informer()
@@ -325,7 +325,8 @@ func (p *past) informers(t *testing.T) {
 	}
 }
 
-// A watch from a version of the past has the events of the API server's, also if many clients ask at once for a moment that nobody has read.
+// A watch from a past version has the same events as the API server's. This holds even if many clients ask at once for a moment that
+// is not cached.
 func (p *past) watches(t *testing.T) {
 	from := must[int64](t)(p.kube.Revision(t.Context()))
 	for range 5 {
@@ -350,7 +351,7 @@ func (p *past) watches(t *testing.T) {
 	}
 }
 
-// events are the events of a watch: type, name and version.
+// events returns the events of a watch: type, name and version.
 func events(stream []byte) (all []string) {
 	for line := range bytes.Lines(stream) {
 		var e struct {
@@ -368,7 +369,7 @@ func events(stream []byte) (all []string) {
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// names are the ConfigMaps that a server has, with their versions.
+// names returns a server's ConfigMaps, with their versions.
 func (p *past) names(client dynamic.Interface) (all []string) {
 	list, err := client.Resource(configMaps).List(p.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -390,7 +391,7 @@ func stored(s cache.Store) (all []string) {
 	return all
 }
 
-// What writes is refused, and what a log can't tell is named.
+// Writes are refused, and questions that a log can't answer get an error with the reason.
 func (p *past) errors(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		w := httptest.NewRecorder()

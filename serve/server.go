@@ -1,8 +1,10 @@
-// Package serve answers for a log in the form of the Kubernetes API: kubectl, k9s and any client read what a cluster was at a moment, or
-// follow what it is. It reads by sinks.Reader and package query; it knows no sink, no checkpoint and no API server. Nothing can be written.
+// Package serve serves a log by the Kubernetes API. kubectl, k9s and any client read a cluster's state at a moment, or follow its
+// present state. The package reads by sinks.Reader and package query. It knows no sink, no checkpoint and no API server. Nothing can
+// be written.
 //
-// A request passes through: its path, with the moment (request.go); the resource in the catalog of that moment (catalog.go); the objects at
-// the moment (view.go); and the form that the client accepts (list.go, table.go, watch.go).
+// A request is answered in four steps. Its path is parsed, with the moment (request.go). The resource is found in the catalog of that
+// moment (catalog.go). The objects at the moment are read (view.go). They are written in the form that the client accepts (list.go,
+// table.go, watch.go).
 package serve
 
 import (
@@ -25,13 +27,13 @@ import (
 // Server serves one cluster's log.
 type Server struct {
 	log    sinks.Reader
-	access web.Access // nil: everybody
+	access web.Access // or nil for everybody
 	views  views
 	slog   *slog.Logger
 	now    func() time.Time
 }
 
-// New returns a server of a log. access decides who may read it. If access is nil, everybody may. The caller closes the log.
+// New returns a server of a log. access decides who may read it, or is nil for everybody. The caller closes the log.
 func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
 	return &Server{log: log, access: access, slog: logger, now: time.Now, views: views{log: log}}
 }
@@ -68,7 +70,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if path, is := strings.CutPrefix(q.path, "/openapi/v3"); is {
+	if path, isOpenAPI := strings.CutPrefix(q.path, "/openapi/v3"); isOpenAPI {
 		return c.schemas(w, strings.Trim(path, "/"))
 	}
 	if q.plural == "" {
@@ -81,21 +83,21 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	return s.objects(w, r, q, served)
 }
 
-func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, of *served) error {
-	v, err := s.views.at(r.Context(), q, of.ID())
+func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, resource *served) error {
+	v, err := s.views.viewOf(r.Context(), q, resource.ID())
 	if err != nil {
 		return err
 	}
 	switch {
 	case q.watch:
-		return s.watch(w, r, q, of, v)
+		return s.watch(w, r, q, resource, v)
 	case q.name != "":
-		return s.get(w, r, q, of, v)
+		return s.get(w, r, q, resource, v)
 	}
-	return s.list(w, r, q, of, v)
+	return s.list(w, r, q, resource, v)
 }
 
-// version is that of an API server, so that clients find what they expect.
+// version answers with an API server's version, since clients expect one.
 func (s *Server) version(w http.ResponseWriter) error {
 	return reply(w, http.StatusOK, map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.0-kubecdc", "platform": "a log"})
 }
@@ -110,7 +112,7 @@ func notFound(message string) error {
 		Reason: metav1.StatusReasonNotFound, Message: message}}
 }
 
-// refuse answers with a Status.
+// refuse answers with the Status of an error.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	status := s.statusOf(err)
 	if status.Code == http.StatusUnauthorized {
@@ -119,7 +121,7 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	_ = reply(w, int(status.Code), status)
 }
 
-// statusOf is the Status of an error. The log of the server has those that are not the client's.
+// statusOf returns the Status of an error. It logs errors that are not the client's.
 func (s *Server) statusOf(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {

@@ -17,66 +17,66 @@ import (
 	"kubecdc/query"
 )
 
-// row is an object as the cells of a table see it.
+// row is the object of a table's row.
 type row struct {
 	object any
-	now    time.Time // of the moment: ages are as they were then
+	now    time.Time // the moment, so that ages are as they were then
 }
 
 // cell computes one cell of a row.
 type cell func(r *row) any
 
-// table answers objects as a table, as kubectl get prints it.
-func (s *Server) table(w http.ResponseWriter, q *request, of *served, v *view, objects []*query.Object, meta metav1.ListMeta) error {
-	rows, err := s.rows(q, of, v, objects)
+// table answers with a table of objects, which kubectl get prints.
+func (s *Server) table(w http.ResponseWriter, q *request, resource *served, v *view, objects []*query.Object, meta metav1.ListMeta) error {
+	rows, err := s.rows(q, resource, v, objects)
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusOK, &metav1.Table{TypeMeta: tableType, ListMeta: meta, ColumnDefinitions: of.Columns, Rows: rows})
+	return reply(w, http.StatusOK, &metav1.Table{TypeMeta: tableType, ListMeta: meta, ColumnDefinitions: resource.Columns, Rows: rows})
 }
 
 var tableType = metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}
 
-func (s *Server) rows(q *request, of *served, v *view, objects []*query.Object) ([]metav1.TableRow, error) {
-	if len(objects) == 0 && len(of.Columns) == 2 && of.Columns[1].Name == "Created At" {
-		return nil, nil // as the API server has it, for types that it prints without columns of their own
+func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Object) ([]metav1.TableRow, error) {
+	if len(objects) == 0 && len(resource.Columns) == 2 && resource.Columns[1].Name == "Created At" {
+		return nil, nil // like the API server, for types without special columns
 	}
-	cells, now := of.cells(), v.at
+	cells, now := resource.cells(), v.time
 	if now.IsZero() || v.cut != nil {
 		now = s.now()
 	}
 	rows, decodedRows := make([]metav1.TableRow, 0, len(objects)), make([]*row, 0, len(objects))
 	for _, o := range objects {
 		r := &row{object: decoded(o.Body), now: now}
-		out := metav1.TableRow{Object: included(q.include, of, o)}
-		if of.Columns[0].Name == "Name" {
+		out := metav1.TableRow{Object: included(q.include, resource, o)}
+		if resource.Columns[0].Name == "Name" {
 			out.Cells = []any{o.Name}
 		}
 		for _, c := range cells {
 			out.Cells = append(out.Cells, c(r))
 		}
-		if of.ID() == "pods" {
+		if resource.ID() == "pods" {
 			out.Conditions = podConditions[r.text("status.phase")]
 		}
 		rows, decodedRows = append(rows, out), append(decodedRows, r)
 	}
-	if defaultAnnotations[of.ID()] != nil {
-		markDefault(of, q.name == "" && !q.watch, decodedRows, rows)
+	if defaultAnnotations[resource.ID()] != nil {
+		markDefault(resource, q.name == "" && !q.watch, decodedRows, rows)
 	}
-	if of.Plural == "flowschemas" { // in the order in which they are asked
+	if resource.Plural == "flowschemas" { // in the order in which the API server uses them
 		slices.SortStableFunc(rows, func(a, b metav1.TableRow) int { return cmp.Compare(a.Cells[2].(int64), b.Cells[2].(int64)) })
 	}
 	return rows, nil
 }
 
-func included(what string, of *served, o *query.Object) runtime.RawExtension {
+func included(what string, resource *served, o *query.Object) runtime.RawExtension {
 	switch what {
 	case "None":
 		return runtime.RawExtension{}
 	case "Object":
 		return runtime.RawExtension{Raw: o.Body}
 	}
-	return runtime.RawExtension{Object: partial(of, o)}
+	return runtime.RawExtension{Object: partial(resource, o)}
 }
 
 var podConditions = map[string][]metav1.TableRowCondition{
@@ -84,19 +84,19 @@ var podConditions = map[string][]metav1.TableRowCondition{
 	"Failed":    {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}},
 }
 
-// cells are all but the first one, if that is the name.
-func (of *served) cells() []cell {
-	if known := tables[of.ID()]; known != nil {
+// cells returns the cells of a row, without the name.
+func (r *served) cells() []cell {
+	if known := tables[r.ID()]; known != nil {
 		return known
 	}
 	var cells []cell
-	for i, path := range of.paths {
-		cells = append(cells, customCell(of.Columns[1+i].Type, path))
+	for i, path := range r.paths {
+		cells = append(cells, customCell(r.Columns[1+i].Type, path))
 	}
 	return cells
 }
 
-// customCell is a column of a custom resource. A value of another type than the column's is none.
+// customCell returns the cell of a custom resource's column. It is nil for a value of another type than the column's.
 func customCell(kind, path string) cell {
 	p := jsonpath.New(path).AllowMissingKeys(true)
 	if p.Parse("{"+path+"}") != nil {
@@ -121,11 +121,11 @@ func customCell(kind, path string) cell {
 				return f
 			}
 		case "boolean":
-			if b, is := value.(bool); is {
+			if b, isBool := value.(bool); isBool {
 				return b
 			}
 		case "date":
-			if text, is := value.(string); is {
+			if text, isText := value.(string); isText {
 				return r.since(text, "<invalid>")
 			}
 		case "string":
@@ -146,10 +146,10 @@ func compact(v any) string {
 	return string(text)
 }
 
-func (r *row) at(path string) any { return at(r.object, path) }
+func (r *row) member(path string) any { return memberAt(r.object, path) }
 
-// text is a member as text; empty: there is none.
-func (r *row) text(path string) string { return textOf(r.at(path)) }
+// text returns a member as text, or "" if there is none.
+func (r *row) text(path string) string { return textOf(r.member(path)) }
 
 func textOf(v any) string {
 	switch v := v.(type) {
@@ -161,7 +161,7 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-func (r *row) number(path string) int64 { return numberOf(r.at(path)) }
+func (r *row) number(path string) int64 { return numberOf(r.member(path)) }
 
 func numberOf(v any) int64 {
 	n, _ := v.(json.Number)
@@ -169,7 +169,7 @@ func numberOf(v any) int64 {
 	return i
 }
 
-func (r *row) list(path string) []any { return listOf(r.at(path)) }
+func (r *row) list(path string) []any { return listOf(r.member(path)) }
 
 func listOf(v any) []any {
 	list, _ := v.([]any)
@@ -183,7 +183,7 @@ func (r *row) texts(path string) (all []string) {
 	return all
 }
 
-// since is how long before the moment a time was.
+// since returns the time from text to the moment. It returns wrong if text is not a time.
 func (r *row) since(text, wrong string) string {
 	if text == "" {
 		return "<unknown>"

@@ -17,25 +17,25 @@ import (
 	"kubecdc/sinks"
 )
 
-// view is one resource at a moment: in one namespace or in all. Objects are read when they are asked for.
+// view is one resource at a moment, in one namespace or in all. Objects are read when they are needed.
 type view struct {
-	id      string // of the moment and the objects
+	id      string // identifies the moment and the objects
 	cut     *sinks.Cut
 	pages   *query.Pages
 	version change.ResourceVersion
-	upTo    change.ResourceVersion // of what the log has
-	at      time.Time
+	upTo    change.ResourceVersion // the last version that the log has
+	time    time.Time
 	custom  func() (map[string]*served, error) // the resources of a view of CRDs
 }
 
-// views holds the last views, which many requests share: pages of a list, and the catalog.
+// views caches the last views, which many requests share: pages of a list, and the catalog.
 type views struct {
 	log    sinks.Reader
 	mu     sync.Mutex
-	recent []*pending // the last one used is last
+	recent []*pending // in the order of their last use
 }
 
-// pending is a view that is read once, whoever waits for it.
+// pending is a view that is read once, by the first of several requests.
 type pending struct {
 	id   string
 	done chan struct{}
@@ -44,7 +44,7 @@ type pending struct {
 	read time.Time
 }
 
-// lacking is for how long a view is held that may lack something: the log may get it.
+// lacking is how long an incomplete view is cached, since the log may get the missing changes.
 const lacking = 2 * time.Second
 
 // stale reports whether a view must be read again.
@@ -57,22 +57,23 @@ func (p *pending) stale() bool {
 	}
 }
 
-// What bounds the views that are held, besides the last one: their number, and the objects of logs that do not find objects in order.
+// These bound the cached views. The last one is cached in any case.
 const (
 	mostViews   = 200
-	mostObjects = 200_000
+	mostObjects = 200_000 // counted only for logs that do not find objects in order
 )
 
-// at returns the view of a request. It is the same for all requests of a moment, and for those of the end of the log until that moves.
-func (v *views) at(ctx context.Context, q *request, resource string) (*view, error) {
+// viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
+// grows.
+func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view, error) {
 	target := q.target
 	if q.resourceVersion.Valid() && q.match == string(metav1.ResourceVersionMatchExact) {
 		target = query.Target{Version: q.resourceVersion}
 	}
-	of := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
+	objects := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
 	rest := " " + q.namespace + "/" + resource
-	if name := q.only(); name != "" && !target.Happened.IsZero() { // what a time stands for is found by the changes of the object alone
-		of.Names, rest = []string{resource + "/" + name}, rest+"/"+name
+	if name := q.only(); name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
+		objects.Names, rest = []string{resource + "/" + name}, rest+"/"+name
 	}
 	id, cut := target.String()+rest, (*sinks.Cut)(nil)
 	if target == (query.Target{}) {
@@ -95,10 +96,10 @@ func (v *views) at(ctx context.Context, q *request, resource string) (*view, err
 			return found.wait(ctx)
 		}
 		if cut != nil && token.View != id {
-			return nil, apierrors.NewResourceExpired("the list that this continue token is of is not held any more: begin it again")
+			return nil, apierrors.NewResourceExpired("the list of this continue token is not cached any more: begin it again")
 		}
 	}
-	return v.read(ctx, id, cut, target, of)
+	return v.read(ctx, id, cut, target, objects)
 }
 
 func (p *pending) wait(ctx context.Context) (*view, error) {
@@ -110,7 +111,7 @@ func (p *pending) wait(ctx context.Context) (*view, error) {
 	}
 }
 
-// find returns a view that is held, and makes it the last one used.
+// find returns a cached view, and makes it the last used one.
 func (v *views) find(id string) *pending {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -128,8 +129,8 @@ func (v *views) use(id string) *pending {
 	return p
 }
 
-// read reads a view, unless it is held or being read.
-func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, of sinks.Objects) (*view, error) {
+// read returns a view, and reads it unless it is cached or being read.
+func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, objects sinks.Objects) (*view, error) {
 	v.mu.Lock()
 	if p := v.use(id); p != nil && !p.stale() {
 		v.mu.Unlock()
@@ -140,7 +141,7 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 	p := &pending{read: time.Now(), id: id, done: make(chan struct{})}
 	v.recent = append(v.recent, p)
 	v.mu.Unlock()
-	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, of)
+	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, objects)
 	if p.view != nil {
 		p.view.cut = cut
 	}
@@ -155,12 +156,12 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 	return p.view, nil
 }
 
-// drop forgets one view. Its caller holds the lock.
+// drop removes one view. Its caller holds the lock.
 func (v *views) drop(p *pending) {
 	v.recent = slices.DeleteFunc(v.recent, func(other *pending) bool { return other == p })
 }
 
-// forget drops the views that were not used for longest.
+// forget removes the views that were not used for longest.
 func (v *views) forget() {
 	views, objects := 0, 0
 	for i, p := range slices.Backward(v.recent) {
@@ -178,8 +179,8 @@ func (v *views) forget() {
 	}
 }
 
-func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, of sinks.Objects) (*view, error) {
-	pages, err := query.OpenPages(ctx, log, query.Question{Objects: of}, target)
+func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, objects sinks.Objects) (*view, error) {
+	pages, err := query.OpenPages(ctx, log, query.Question{Objects: objects}, target)
 	if err != nil {
 		return nil, unlessRetained(err)
 	}
@@ -191,17 +192,17 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 			continue
 		}
 		if v.version == "" || c.At.Compare(v.version) < 0 {
-			v.version = c.At // up to there all streams are known
+			v.version = c.At // all streams are known up to this version
 		}
 		if c.UpTo.Compare(v.upTo) > 0 {
 			v.upTo = c.UpTo
 		}
-		if c.Known.After(v.at) {
-			v.at = c.Known
+		if c.Known.After(v.time) {
+			v.time = c.Known
 		}
 	}
 	if !target.Happened.IsZero() {
-		v.at = target.Happened
+		v.time = target.Happened
 	}
 	if !unlisted {
 		return v, nil
@@ -214,7 +215,7 @@ func newView(ctx context.Context, log sinks.Reader, id string, target query.Targ
 	return v, nil
 }
 
-// since is the version from which on the log has every change of all streams.
+// since returns the version after which the log has every change of all streams.
 func (v *view) since() (since change.ResourceVersion, known bool) {
 	for _, c := range v.pages.Coverage {
 		if c.Since == "" {
@@ -227,7 +228,7 @@ func (v *view) since() (since change.ResourceVersion, known bool) {
 	return since, since != ""
 }
 
-// expired is 410, with what the log does have.
+// expired returns the API server's error 410, with the reason.
 func expired(err error) error {
 	status := apierrors.NewResourceExpired("the log can't tell: " + err.Error()).ErrStatus
 	status.Code = http.StatusGone

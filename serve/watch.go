@@ -24,20 +24,21 @@ const mostWatched = 30 * time.Minute
 // watcher writes the events of one watch.
 type watcher struct {
 	*Server
-	q       *request
-	of      *served
-	view    *view
-	w       http.ResponseWriter
-	flush   func() error
-	matches func(*query.Object) bool // nil: all
-	version change.ResourceVersion   // of the last event
-	from    change.ResourceVersion   // that the watch begins at
-	held    heldGap
+	q        *request
+	resource *served
+	view     *view
+	w        http.ResponseWriter
+	flush    func() error
+	matches  func(*query.Object) bool // or nil for all
+	version  change.ResourceVersion   // version of the last event
+	from     change.ResourceVersion   // version at which the watch begins
+	held     heldGap
 }
 
-// watch answers what happened after a version, and what happens. A moment stays as it is: a client that watches it gets bookmarks.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, of *served, v *view) error {
-	matches, err := q.matcher(of)
+// watch answers with the changes after a version, past and future ones. A watch of a moment gets only bookmarks, since a moment does
+// not change.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
+	matches, err := q.matcher(resource)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, of *s
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	w.Header().Set("Content-Type", "application/json")
-	out := &watcher{Server: s, q: q, of: of, view: v, w: w, flush: http.NewResponseController(w).Flush, matches: matches, version: v.version}
+	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w, flush: http.NewResponseController(w).Flush, matches: matches, version: v.version}
 	if err := out.run(ctx); err != nil && ctx.Err() == nil {
 		return out.fail(err)
 	}
@@ -79,11 +80,11 @@ func (w *watcher) run(ctx context.Context) error {
 	return w.follow(ctx, from, listed)
 }
 
-// initial writes the objects that there are. The bookmark that ends them has an annotation (KEP-3157).
+// initial writes the existing objects. The bookmark after them has an annotation (KEP-3157).
 func (w *watcher) initial(ctx context.Context) error {
 	all := *w.q
 	all.limit, all.from = 0, ""
-	p, err := w.view.page(ctx, &all, w.of)
+	p, err := w.view.page(ctx, &all, w.resource)
 	if err != nil {
 		return err
 	}
@@ -116,14 +117,14 @@ func (w *watcher) rest(ctx context.Context) error {
 	}
 }
 
-// follow writes the changes after a version, those of the past first.
+// follow writes the changes after a version, past ones first.
 func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, listed bool) error {
-	q := sinks.Query{Resources: []string{w.of.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
+	q := sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
 	if listed && w.view.cut != nil {
-		q.After = w.view.cut // which has all up to its version
+		q.After = w.view.cut // the view has all changes up to it
 	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
 		return expired(errors.New("it has every change since resourceVersion " + string(since)))
-	} else if cut, err := query.CutBefore(ctx, w.log, w.of.ID(), from); err != nil {
+	} else if cut, err := query.CutBefore(ctx, w.log, w.resource.ID(), from); err != nil {
 		return err
 	} else {
 		q.After = cut
@@ -168,13 +169,13 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, liste
 	}
 }
 
-// change writes a change, as it looks with the selectors.
+// change writes the event of a change. An object that begins or ceases to be selected is added or deleted.
 func (w *watcher) change(ctx context.Context, l *sinks.Logged) error {
 	version := l.ResourceVersion
 	switch {
 	case l.Op == change.Read:
 		return nil
-	case l.Op == change.Delete && l.Inferred: // at an unknown version: the object's last one is its own
+	case l.Op == change.Delete && l.Inferred: // its version is unknown, and the record has the object's last one
 		if replaced, err := w.replaced(ctx, l); replaced || err != nil {
 			return err
 		}
@@ -198,7 +199,7 @@ func (w *watcher) change(ctx context.Context, l *sinks.Logged) error {
 	return w.event("MODIFIED", after)
 }
 
-// replaced reports whether the client may have another object of that name already.
+// replaced reports whether the client may already have another object of that name.
 func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
 	found, err := w.view.pages.Page(ctx, query.Within{Namespace: l.Namespace, Name: l.Name}, 1)
 	if err != nil || len(found.Objects) == 0 {
@@ -208,18 +209,18 @@ func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
 	return o.UID != l.UID && o.ResourceVersion.Compare(w.from) <= 0, nil
 }
 
-// withVersion is the last state of an object, with the version of its end.
+// withVersion returns a body with another resourceVersion.
 func withVersion(body []byte, v change.ResourceVersion) []byte {
 	object := decoded(body)
-	if metadata, is := object["metadata"].(map[string]any); is {
+	if metadata, isObject := object["metadata"].(map[string]any); isObject {
 		metadata["resourceVersion"] = string(v)
 	}
 	return []byte(compact(object))
 }
 
-// object is an image of a change, if the selectors choose it.
+// object returns an image of a change, or nil if the selectors do not select it.
 func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
-	o := &query.Object{Resource: w.of.ID(), Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion, Logged: l.Logged, Body: body}
+	o := &query.Object{Resource: w.resource.ID(), Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion, Logged: l.Logged, Body: body}
 	if body == nil || w.matches != nil && !w.matches(o) {
 		return nil
 	}
@@ -229,15 +230,15 @@ func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
 func (w *watcher) event(kind string, o *query.Object) error {
 	body := json.RawMessage(o.Body)
 	var err error
-	switch w.q.form.as {
+	switch w.q.form.kind {
 	case "Table":
-		rows, wrong := w.rows(w.q, w.of, w.view, []*query.Object{o})
+		rows, wrong := w.rows(w.q, w.resource, w.view, []*query.Object{o})
 		if wrong != nil {
 			return wrong
 		}
-		body, err = json.Marshal(&metav1.Table{TypeMeta: tableType, ListMeta: metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}, ColumnDefinitions: w.of.Columns, Rows: rows})
+		body, err = json.Marshal(&metav1.Table{TypeMeta: tableType, ListMeta: metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}, ColumnDefinitions: w.resource.Columns, Rows: rows})
 	case "PartialObjectMetadata":
-		body, err = json.Marshal(partial(w.of, o))
+		body, err = json.Marshal(partial(w.resource, o))
 	}
 	if err != nil {
 		return err
@@ -249,9 +250,9 @@ func (w *watcher) bookmark(annotations map[string]string) error {
 	if !w.q.bookmarks {
 		return w.flush()
 	}
-	kind, version := w.of.Kind, w.of.APIVersion()
-	if w.q.form.as != "" {
-		kind, version = w.q.form.as, "meta.k8s.io/v1"
+	kind, version := w.resource.Kind, w.resource.APIVersion()
+	if w.q.form.kind != "" {
+		kind, version = w.q.form.kind, "meta.k8s.io/v1"
 	}
 	meta := map[string]any{"resourceVersion": w.version, "creationTimestamp": nil}
 	if annotations != nil {
@@ -272,7 +273,7 @@ func (w *watcher) write(kind string, body []byte) error {
 	return err
 }
 
-// fail ends a watch with an error, which is an event.
+// fail ends a watch with an error event.
 func (w *watcher) fail(err error) error {
 	body, err := json.Marshal(w.statusOf(err))
 	if err == nil {

@@ -53,7 +53,7 @@ func (t *Cluster) Identify(ctx context.Context, start *dependency.Steps) (err er
 		return err
 	}
 	var id change.ClusterIdentity
-	step := dependency.Step{For: "the API server to say which cluster it is", On: dependency.APIServer, At: t.Server.Host(),
+	step := dependency.Step{Awaited: "the API server to say which cluster it is", Dependency: dependency.APIServer, Address: t.Server.Host(),
 		Limit: RequestLimit, Before: t.Before()}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		id, err = t.Server.Identify(ctx)
@@ -84,7 +84,7 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 // *checkpoint.OtherClusterError if the checkpoint belongs to another cluster.
 func (t *Cluster) Bind(ctx context.Context, start *dependency.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
-	step := dependency.Step{For: "the checkpoint to say which cluster it is of", On: dependency.Checkpoint, At: where, Limit: RequestLimit}
+	step := dependency.Step{Awaited: "the checkpoint to say which cluster it is of", Dependency: dependency.Checkpoint, Address: where, Limit: RequestLimit}
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		b, err = store.Bind(ctx, t.Cluster, t.Identity)
 		return err

@@ -34,9 +34,9 @@ func openStore(
 	if err != nil {
 		return nil, "", err
 	}
-	step := dependency.Step{For: "the checkpoint", On: dependency.Checkpoint, At: c.Checkpoint.Location.String(), Limit: OpenLimit}
+	step := dependency.Step{Awaited: "the checkpoint", Dependency: dependency.Checkpoint, Address: c.Checkpoint.Location.String(), Limit: OpenLimit}
 	if path != "" {
-		step.At, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release may take long
+		step.Address, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release may take long
 	}
 	var store checkpoint.Store // not used after an error: an attempt may outlive Do
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
@@ -51,7 +51,7 @@ func openStore(
 	if err != nil {
 		return nil, "", err
 	}
-	return store, step.At, nil
+	return store, step.Address, nil
 }
 
 // fileStore is a checkpoint in a file.

@@ -107,7 +107,7 @@ func (t *Cluster) ChooseLogToRead(ctx context.Context, c *config.Config) (messag
 	}
 	name := t.Cluster
 	if t.REST.ExecProvider == nil && t.REST.AuthProvider == nil {
-		step := dependency.Step{For: "the API server", Limit: askFor}
+		step := dependency.Step{Awaited: "the API server", Limit: askFor}
 		if dependency.Once(ctx, step, func(ctx context.Context) error { return t.Identify(ctx, nil) }) == nil {
 			earlier, err := t.ChooseLog(ctx, c)
 			if err == nil && len(earlier) == len(logs) {

@@ -19,7 +19,7 @@ func OpenLog(ctx context.Context, command string, settings *config.Config, clust
 			Fix:  "set it to the sink whose log exporter " + command + " shall read: sqlite, kafka or postgres"}}}
 	}
 	var reader sinks.ReadCloser
-	step := dependency.Step{For: "the log", At: SinkAddress(settings), Limit: OpenLimit}
+	step := dependency.Step{Awaited: "the log", Address: SinkAddress(settings), Limit: OpenLimit}
 	err := dependency.Once(ctx, step, func(ctx context.Context) (err error) {
 		reader, err = SinkOf(settings).read(ctx, settings, cluster)
 		return err

@@ -143,7 +143,7 @@ func openReplayTopics(ctx context.Context, to kafka.Config, live string) (replay
 		return nil, err
 	}
 	var identity string
-	step := dependency.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: RequestLimit}
+	step := dependency.Step{Awaited: "the Kafka to write to", Address: strings.Join(to.Brokers, ","), Limit: RequestLimit}
 	err = dependency.Once(ctx, step, func(ctx context.Context) (err error) {
 		identity, err = target.Identity(ctx)
 		return err

@@ -63,7 +63,7 @@ type SinkHelp struct {
 
 // OpenSink opens the sink that the settings name, as a step of a start.
 func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	step := dependency.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
+	step := dependency.Step{Awaited: "the sink", Dependency: dependency.Sink, Address: SinkAddress(c), Limit: OpenLimit}
 	var sink sinks.Sink
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		sink, err = SinkOf(c).open(ctx, c, cluster, help)

@@ -26,7 +26,7 @@ func (p *pair) same() bool {
 	alike := delta.CommonPrefix(was, now)
 	n := alike
 	if alike < max(len(was), len(now)) {
-		value := rawjson.At(now[:alike])
+		value := rawjson.NewCursor(now[:alike])
 		if n = len(value.Skip()); n == alike {
 			return false // the value may continue
 		}
@@ -64,16 +64,16 @@ func (p *pair) rest(visit func(name []byte, p *pair) bool) {
 	before, after := membersOf(&p.was), membersOf(&p.now)
 	names := lookup{all: before}
 	for _, m := range after {
-		one := pair{now: rawjson.At(m.value)}
+		one := pair{now: rawjson.NewCursor(m.value)}
 		if old := names.find(m.name); old != nil {
-			one.was, old.seen = rawjson.At(old.value), true
+			one.was, old.seen = rawjson.NewCursor(old.value), true
 		}
 		if !visit(m.name, &one) {
 			return
 		}
 	}
 	for _, old := range before {
-		if !old.seen && !visit(old.name, &pair{was: rawjson.At(old.value)}) {
+		if !old.seen && !visit(old.name, &pair{was: rawjson.NewCursor(old.value)}) {
 			return
 		}
 	}

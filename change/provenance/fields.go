@@ -33,7 +33,7 @@ func (r *Reader) updated(c *change.Change) {
 		return
 	}
 	u := update{Reader: r, from: len(r.out)}
-	r.states = pair{rawjson.At(c.Before), rawjson.At(c.After)}
+	r.states = pair{rawjson.NewCursor(c.Before), rawjson.NewCursor(c.After)}
 	r.states.members(u.member)
 	c.Provenance.Fields = r.since(u.from)
 	if u.managed {

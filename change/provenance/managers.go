@@ -135,7 +135,7 @@ func entryEnd(array []byte) int {
 }
 
 func readEntry(raw []byte) entry {
-	e, c := entry{raw: raw}, rawjson.At(raw)
+	e, c := entry{raw: raw}, rawjson.NewCursor(raw)
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
 		switch value := c.Skip(); string(name) {
@@ -160,7 +160,7 @@ func readEntry(raw []byte) entry {
 // time.
 func newestTime(managedFields []byte) (newest []byte) {
 	for raw := range elements(managedFields, 1) {
-		c := rawjson.At(raw)
+		c := rawjson.NewCursor(raw)
 		c.Enter()
 		for name, more := c.Member(); more; name, more = c.Member() {
 			value := c.Skip()

@@ -91,7 +91,7 @@ type metadata struct {
 
 // metadataOf reads the metadata of an object.
 func metadataOf(object []byte) (m metadata) {
-	c := rawjson.At(object)
+	c := rawjson.NewCursor(object)
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
 		if string(name) == "metadata" && c.AtObject() {

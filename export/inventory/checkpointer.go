@@ -157,7 +157,7 @@ func (c *checkpointer) commit(ctx context.Context, p *pending) error {
 	what := fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.Slot)
 	err := c.Watchdog.Do(dependency.Checkpoint, what, func() error { return c.Store.Commit(ctx, p.commit(c.Slot, c.epoch)) })
 	if err != nil {
-		return dependency.OfCheckpoint(errors.Join(context.Cause(ctx), err))
+		return dependency.TagCheckpoint(errors.Join(context.Cause(ctx), err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	return nil

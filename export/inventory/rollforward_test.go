@@ -49,8 +49,8 @@ func TestAnInterruptedRollForwardEndsAtABatch(t *testing.T) {
 				}
 				return nil
 			}})
-			if !errors.Is(err, test.want) || dependency.Of(err) != test.part || loss != test.loss {
-				t.Errorf("loss %v, error %v of %q; want %v, %v of %q", loss, err, dependency.Of(err), test.loss, test.want, test.part)
+			if !errors.Is(err, test.want) || dependency.NameOf(err) != test.part || loss != test.loss {
+				t.Errorf("loss %v, error %v of %q; want %v, %v of %q", loss, err, dependency.NameOf(err), test.loss, test.want, test.part)
 			}
 			if want := uint64(test.stop); state.Seq != want || state.Offsets["pods"][0] != int64(want)-1 {
 				t.Errorf("the session goes on from batch %d, offsets %v; want batch %d", state.Seq, state.Offsets, want)

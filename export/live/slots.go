@@ -93,7 +93,7 @@ func (e *Exporter) Problem(number int, err error) {
 		s.Problem = nil
 		return
 	}
-	s.Problem, s.Server = e.problem(s.Problem, err), dependency.Of(err)
+	s.Problem, s.Server = e.problem(s.Problem, err), dependency.NameOf(err)
 	e.Count.SessionFailed(number)
 	e.Count.Error(cmp.Or(s.Server, StageCommit))
 }

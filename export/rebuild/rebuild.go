@@ -104,7 +104,7 @@ func (r *rebuild) empty() bool {
 
 func (r *rebuild) run(ctx context.Context) error {
 	if err := r.Store.Clear(ctx, r.Number, r.state.Epoch, r.Mine); err != nil {
-		return dependency.OfCheckpoint(err)
+		return dependency.TagCheckpoint(err)
 	}
 	folded, err := r.found.Fold(ctx, func(c *change.Change) error { return r.add(ctx, c) }, r.progress)
 	if err == nil {
@@ -115,7 +115,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	}
 	failpoint.Hit(failpoint.Rebuilt)
 	if err := r.finish(ctx); err != nil || r.empty() || r.Unknown {
-		return dependency.OfCheckpoint(err)
+		return dependency.TagCheckpoint(err)
 	}
 	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.found.Positions), "objects_in", len(r.seen),
 		"records", folded.Records, "bytes", folded.Bytes, "took", time.Since(r.started).Round(time.Millisecond).String())

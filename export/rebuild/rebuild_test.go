@@ -236,8 +236,8 @@ func TestARebuildThatFails(t *testing.T) {
 			p := &pages{failAt: test.failAt}
 			err := run(t, p, &log{past: sinks.State{Seq: 9}, records: []change.Change{record(change.Create, "pods", "a", "1", 1)}, err: test.err},
 				&state, &sinks.LostTailError{})
-			if err == nil || dependency.Of(err) != test.component || !strings.HasPrefix(err.Error(), "rebuild the checkpoint of slot 0 from the log: ") {
-				t.Errorf("error %v, of %q", err, dependency.Of(err))
+			if err == nil || dependency.NameOf(err) != test.component || !strings.HasPrefix(err.Error(), "rebuild the checkpoint of slot 0 from the log: ") {
+				t.Errorf("error %v, of %q", err, dependency.NameOf(err))
 			}
 			if p.ended != -1 || !state.New || state.Seq != 3 {
 				t.Errorf("it ends after %d pages, the slot is %+v", p.ended, state)

@@ -12,20 +12,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Step is one thing that the start needs from one server.
+// Step is one request to one server at the start.
 type Step struct {
-	For    string        // what is waited for: "the API server to say which cluster it is"
-	On     string        // the dependency that it is
-	At     string        // the server's address, without passwords
-	Limit  time.Duration // time limit of one attempt, or 0
-	Before string        // what has to end before there is an answer, or empty
+	Awaited    string        // what is waited for: "the API server to say which cluster it is"
+	Dependency string        // Sink, Checkpoint or APIServer, or empty
+	Address    string        // the server's address, without passwords
+	Limit      time.Duration // time limit of one attempt, or 0
+	Before     string        // what has to end before the server can answer, or empty
 }
 
 func (s Step) what() string {
-	if s.At == "" {
-		return s.For
+	if s.Address == "" {
+		return s.Awaited
 	}
-	return s.For + " (" + s.At + ")"
+	return s.Awaited + " (" + s.Address + ")"
 }
 
 // silence describes an attempt without an answer.
@@ -51,10 +51,10 @@ func (e *SilentError) Error() string {
 	return text
 }
 
-// Unwrap makes it a deadline error.
+// Unwrap makes SilentError a deadline error.
 func (e *SilentError) Unwrap() error { return context.DeadlineExceeded }
 
-// attempt is one call in a goroutine of its own, since client-go runs credential plugins without a context.
+// attempt is one call in its own goroutine, since client-go runs credential plugins without a context.
 type attempt struct {
 	step   Step
 	ctx    context.Context
@@ -102,19 +102,19 @@ func (a *attempt) judge(ctx context.Context, err error) error {
 	return &SilentError{Step: a.step, After: a.step.Limit, err: err}
 }
 
-// Steps runs the steps of one start. A nil *Steps makes one attempt at each, without Step.Limit: the context limits it.
+// Steps runs the steps of one start. A nil *Steps makes one attempt at each, without a time limit.
 type Steps struct {
 	log    *slog.Logger
 	notify func(waiting error)
 }
 
-// NewStart begins a start. notify is called when what the start waits for changes, and with nil when a step is done.
+// NewStart begins a start. notify is called with an error when the reason of a wait changes, and with nil when a step is done.
 func NewStart(log *slog.Logger, notify func(waiting error)) *Steps {
 	return &Steps{log: log, notify: notify}
 }
 
 // Do retries a step until it succeeds, fails for good (see Passing), or ctx ends. It never begins a second attempt while one hangs.
-// After an error an attempt may still run: don't use what it sets then.
+// After an error an attempt may still run, so don't use the variables that it sets.
 func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) error) error {
 	if s == nil {
 		return do(ctx)
@@ -127,7 +127,7 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 	_, err := backoff.Retry(ctx, func() (any, error) { return nil, w.attempt(ctx, do) },
 		backoff.WithBackOff(pace), backoff.WithMaxElapsedTime(0))
 	if err == nil && !w.logged.IsZero() {
-		s.log.Info("no longer waiting for "+step.For, "at", step.At)
+		s.log.Info("no longer waiting for "+step.Awaited, "at", step.Address)
 	}
 	return err
 }
@@ -146,7 +146,8 @@ const (
 	logEvery    = time.Minute     // a wait is logged again after this time, if its reason is the same
 )
 
-// attempt makes one attempt, and reports its failure. The error is permanent if it can't pass, and says how long the server asks to wait.
+// attempt makes one attempt, and reports its failure. The error is permanent if it is not Passing. Otherwise it has the delay that the
+// server asks for.
 func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) error {
 	err := w.answer(ctx, do)
 	if err == nil || ctx.Err() != nil || !Passing(err) {
@@ -183,7 +184,7 @@ func (w *waiting) answer(ctx context.Context, do func(context.Context) error) er
 // ownPort matches this side's address of a connection, which differs each time.
 var ownPort = regexp.MustCompile(`\S+->`)
 
-// report notifies of the wait and its reason, and logs it when the reason changes, and each minute.
+// report calls notify, and logs the wait when its reason changes, and each minute.
 func (w *waiting) report(reason string) {
 	known := ownPort.ReplaceAllString(reason, "") == ownPort.ReplaceAllString(w.reason, "")
 	w.reason = reason
@@ -192,18 +193,18 @@ func (w *waiting) report(reason string) {
 		return
 	}
 	w.logged = time.Now()
-	w.log.Warn("waiting for "+w.step.For, "at", w.step.At, "reason", reason)
+	w.log.Warn("waiting for "+w.step.Awaited, "at", w.step.Address, "reason", reason)
 }
 
-// WaitsOn returns the dependency that a start waits for, from the error that New's notify gets.
+// WaitsOn returns the dependency that a start waits for, from the error that NewStart's notify gets. It returns "" for other errors.
 func WaitsOn(err error) string {
 	if waiting, ok := errors.AsType[*waitError](err); ok {
-		return waiting.step.On
+		return waiting.step.Dependency
 	}
 	return ""
 }
 
-// waitError describes the wait for /readyz.
+// waitError is the reason of a wait, as /readyz shows it.
 type waitError struct {
 	step   Step
 	reason string

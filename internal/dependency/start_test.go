@@ -22,9 +22,9 @@ import (
 	"kubecdc/internal/fault"
 )
 
-var step = dependency.Step{For: "the server", At: "here:1", Limit: 20 * time.Second}
+var step = dependency.Step{Awaited: "the server", Address: "here:1", Limit: 20 * time.Second}
 
-// refused is an error answer of a server, with Retry-After in seconds.
+// refused returns a server's error answer, with Retry-After in seconds.
 func refused(code int32, after int32) error {
 	return fmt.Errorf("ask: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: fmt.Sprint("no ", code),
 		Reason: metav1.StatusReasonTooManyRequests, Details: &metav1.StatusDetails{RetryAfterSeconds: after}}})
@@ -53,7 +53,7 @@ func TestAStepIsTriedAgainAsTheServerAsks(t *testing.T) {
 			t.Errorf("the log is\n%s", text)
 		}
 		if got := strings.Join(*reasons, "; "); !strings.Contains(got, "waiting for the server (here:1): ask: no 503") || !strings.HasSuffix(got, "<nil>") {
-			t.Errorf("told: %s", got)
+			t.Errorf("the reasons are: %s", got)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestAnAttemptThatHangsIsNotRepeated(t *testing.T) {
 			t.Errorf("asked %d times: %v", asked.Load(), err)
 		}
 		if n := strings.Count(log.String(), "no answer yet"); n < 50 || n > 60 {
-			t.Errorf("told %d times in an hour", n)
+			t.Errorf("logged %d times in an hour", n)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestAReasonIsLoggedOnce(t *testing.T) {
 			return &url.Error{Op: "Get", Err: &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 6443}, Err: syscall.ECONNRESET}}
 		})
 		if n := strings.Count(log.String(), "waiting for"); n != 2 || !strings.Contains(log.String(), "connection reset") {
-			t.Errorf("told %d times\n%s", n, log)
+			t.Errorf("logged %d times\n%s", n, log)
 		}
 	})
 }

@@ -11,9 +11,9 @@ import (
 // StalledAfter is how long a call may be unanswered before the log and /readyz name it.
 const StalledAfter = 2 * time.Second
 
-// Observer is notified of calls that have been unanswered for StalledAfter.
+// Observer receives calls that have been unanswered for StalledAfter.
 type Observer interface {
-	// Stalled receives the oldest call to a dependency that is unanswered, or nil when there is none any more.
+	// Stalled is called with the oldest unanswered call to a dependency, or with nil when all are answered.
 	Stalled(dependency string, err error)
 }
 
@@ -35,14 +35,15 @@ type Call struct {
 	timer            *time.Timer
 
 	err   error // the last attempt's error, guarded by Watchdog.mu
-	ended bool  // likewise
+	ended bool  // guarded by Watchdog.mu
 }
 
+// NewWatchdog returns a watchdog without calls.
 func NewWatchdog(observer Observer, logger *slog.Logger) *Watchdog {
 	return &Watchdog{observer: observer, logger: logger, stalled: map[string][]*Call{}}
 }
 
-// Begin starts to watch a call to a dependency, until End. What describes the call: "batch 7 of slot 0".
+// Begin starts to watch a call to a dependency, until End. what describes the call: "batch 7 of slot 0".
 func (w *Watchdog) Begin(dependency, what string) *Call {
 	c := &Call{Watchdog: w, dependency: dependency, what: what, since: time.Now()}
 	c.timer = time.AfterFunc(StalledAfter, c.report)
@@ -55,7 +56,7 @@ func (w *Watchdog) Do(dependency, what string, do func() error) error {
 	return Tag(dependency, do())
 }
 
-// report reports the call as stalled. The log has only the first of several stalled calls to a dependency.
+// report reports the call as stalled. Only the first of several stalled calls to a dependency is logged.
 func (c *Call) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +101,7 @@ func (c *Call) End() {
 	c.logger.Info("no longer waiting for an answer", "dependency", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
 }
 
-// Error describes the call and the time since which it is unanswered. The caller holds Watchdog.mu.
+// Error returns the call, the time of its begin, and its last error. The caller holds Watchdog.mu.
 func (c *Call) Error() string {
 	text := fmt.Sprintf("no answer since %s; waiting for: %s", c.since.UTC().Format(time.RFC3339), c.what)
 	if c.err != nil {

@@ -24,7 +24,7 @@ func (o *observed) now() string {
 	return text
 }
 
-// A call is reported from 2 s on until it ends: of several calls the oldest. A fast call is never reported.
+// The oldest unanswered call is reported, from 2 s after its begin until it ends. A fast call is never reported.
 func TestUnansweredCallsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &observed{}
@@ -62,10 +62,10 @@ func TestUnansweredCallsAreReported(t *testing.T) {
 func TestAnErrorIsAttributedToItsDependency(t *testing.T) {
 	refused := errors.New("connection refused")
 	err := fmt.Errorf("slot 3: %w", Tag(Checkpoint, refused))
-	if Of(err) != Checkpoint || err.Error() != "slot 3: connection refused" || !errors.Is(err, refused) {
-		t.Errorf("%q comes from %q", err, Of(err))
+	if NameOf(err) != Checkpoint || err.Error() != "slot 3: connection refused" || !errors.Is(err, refused) {
+		t.Errorf("%q comes from %q", err, NameOf(err))
 	}
-	if Of(refused) != "" || Tag(Sink, nil) != nil {
-		t.Errorf("an untagged error comes from %q, a tagged nil is %v", Of(refused), Tag(Sink, nil))
+	if NameOf(refused) != "" || Tag(Sink, nil) != nil {
+		t.Errorf("an untagged error comes from %q, a tagged nil is %v", NameOf(refused), Tag(Sink, nil))
 	}
 }

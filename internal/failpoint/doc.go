@@ -3,14 +3,14 @@
 // nothing.
 package failpoint
 
-// The steps, in order.
+// These are the steps in their order.
 const (
 	Received       = "received"        // an event was read, and is about to be sent to the queue
 	Collected      = "collected"       // a batch was gathered
 	Prepared       = "prepared"        // the batch has its number and before-images
 	TxnAdded       = "txn-added"       // Kafka's transaction begins. By protocol 1 the partitions were added to it
 	DataProduced   = "data-produced"   // the changes were produced, or their rows added to the file, but not committed
-	ControlWritten = "control-written" // so was the control record
+	ControlWritten = "control-written" // the control record was produced or added too
 	Written        = "written"         // the sink has committed the batch
 	Committed      = "committed"       // the checkpoint has it too
 	RollingForward = "rolling-forward" // a new owner is about to commit a batch of the tail
@@ -18,11 +18,11 @@ const (
 	Rebuilt        = "rebuilt"         // all pages are written, and the rebuild is about to end
 )
 
-// These are passed only if something happens that needs it, and so are not in All.
+// These steps occur only after certain events, and so are not in All.
 const (
-	SignalAnswered = "signal-answered" // an answer to what a user asks was stored
-	AuditWritten   = "audit-written"   // audit records are durable, and who brought them does not know it
-	RestoreTold    = "restore-told"    // a stream has found and reported a restore of etcd, which no other stream has followed
+	SignalAnswered  = "signal-answered"  // the answer to a user's request was stored
+	AuditWritten    = "audit-written"    // audit records are durable, and their sender has no answer yet
+	RestoreReported = "restore-reported" // a stream has found and reported a restore of etcd, and no other stream has reacted
 )
 
 // Steps of a spool.

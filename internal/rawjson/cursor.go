@@ -6,15 +6,15 @@ import (
 	"math/bits"
 )
 
-// Cursor walks JSON that was checked before, and so takes less time than a Scanner. In malformed text it finds anything or
-// nothing. A caller that has entered an object or array must leave it when it has no more members or elements.
+// Cursor walks JSON that was checked before, and so takes less time than a Scanner. What it finds in malformed text is undefined.
+// A caller that has entered an object or array must leave it when it has no more members or elements.
 type Cursor struct {
 	b []byte
 	i int
 }
 
-// At returns a cursor before a value.
-func At(value []byte) Cursor { return Cursor{value, SkipSpace(value, 0)} }
+// NewCursor returns a cursor before a value.
+func NewCursor(value []byte) Cursor { return Cursor{value, SkipSpace(value, 0)} }
 
 // AtObject reports whether an object comes next.
 func (c *Cursor) AtObject() bool { return c.i < len(c.b) && c.b[c.i] == '{' }
@@ -25,10 +25,10 @@ func (c *Cursor) AtArray() bool { return c.i < len(c.b) && c.b[c.i] == '[' }
 // Enter moves before the first member or element of the value that comes next.
 func (c *Cursor) Enter() { c.i = min(c.i+1, len(c.b)) }
 
-// Leave moves behind an object or array.
+// Leave moves after the end of an object or array, which comes next.
 func (c *Cursor) Leave() { c.i = min(c.i+1, len(c.b)) }
 
-// Element moves to the next element of an array. The caller must pass it.
+// Element moves to the next element of an array. The caller must skip it.
 func (c *Cursor) Element() (more bool) {
 	c.i = SkipSpace(c.b, c.i)
 	if c.i < len(c.b) && c.b[c.i] == ',' {
@@ -37,7 +37,7 @@ func (c *Cursor) Element() (more bool) {
 	return c.i < len(c.b) && c.b[c.i] != ']' && c.b[c.i] != '}'
 }
 
-// Member moves to the value of an object's next member, and returns the raw name. The caller must pass the value.
+// Member moves to the value of an object's next member, and returns the raw name. The caller must skip the value.
 func (c *Cursor) Member() (name []byte, more bool) {
 	if !c.Element() || c.b[c.i] != '"' {
 		return nil, false
@@ -51,24 +51,24 @@ func (c *Cursor) Member() (name []byte, more bool) {
 	return name, true
 }
 
-// Rest returns all that the cursor has not passed.
+// Rest returns all bytes after the cursor.
 func (c *Cursor) Rest() []byte { return c.b[c.i:] }
 
-// Advance passes n bytes and returns them.
+// Advance skips n bytes and returns them.
 func (c *Cursor) Advance(n int) []byte {
 	start := c.i
 	c.i = min(start+n, len(c.b))
 	return c.b[start:c.i]
 }
 
-// Skip passes a value and returns it.
+// Skip skips a value and returns it.
 func (c *Cursor) Skip() []byte {
 	start := c.i
 	c.i = valueEnd(c.b, start)
 	return c.b[start:c.i]
 }
 
-// Pass passes the value that comes next if it has these bytes.
+// Pass skips the value that comes next if it has these bytes, and reports that.
 func (c *Cursor) Pass(value []byte) bool {
 	end := c.i + len(value)
 	if !bytes.HasPrefix(c.b[c.i:], value) || end < len(c.b) && !ends[c.b[end]] {
@@ -78,7 +78,7 @@ func (c *Cursor) Pass(value []byte) bool {
 	return true
 }
 
-// PassTo passes the given bytes if they come next, and reports whether they did.
+// PassTo skips these bytes if they come next, before a value, and reports that.
 func (c *Cursor) PassTo(before []byte) bool {
 	if !bytes.HasPrefix(c.b[c.i:], before) {
 		return false
@@ -87,7 +87,7 @@ func (c *Cursor) PassTo(before []byte) bool {
 	return true
 }
 
-// Since returns what the cursor has passed since it was at start.
+// Since returns the bytes from start to the cursor.
 func (c *Cursor) Since(start *Cursor) []byte { return c.b[start.i:c.i] }
 
 // ends has the bytes that can follow a value.
@@ -123,7 +123,7 @@ func valueEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// stringEnd returns the index after the string at i. It looks at sixteen bytes at a time.
+// stringEnd returns the index after the string at i. It searches sixteen bytes at a time.
 func stringEnd(b []byte, i int) int {
 	i++
 	for i+16 <= len(b) {
@@ -153,7 +153,7 @@ func stringEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// stops has the high bit set of the first quote or backslash of w, and perhaps of bytes after it: see specialBytes.
+// stops marks the first quote or backslash of w by its high bit. Bytes after it may be marked by mistake, as in specialBytes.
 func stops(w uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := w^ones*'"', w^ones*'\\'

@@ -2,8 +2,8 @@ package rawjson
 
 import "bytes"
 
-// Passer finds the end of an object, an array or a string that comes in parts, and checks nothing else of it. Of a number, which
-// needs what follows it, it finds no end.
+// Passer finds the end of an object, an array or a string that comes in parts, and checks nothing else. It can't find the end of
+// a number, since only the byte after a number ends it.
 type Passer struct {
 	depth             int
 	inString, escaped bool

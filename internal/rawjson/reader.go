@@ -13,37 +13,37 @@ const readerBytes = 32 << 10
 const (
 	// LargestValue bounds a value that a Reader holds.
 	LargestValue = 16 << 20
-	// longestValue bounds a value that is passed without being held. A longer one is taken for endless.
+	// longestValue bounds a value that is skipped without being held. A longer one is taken for endless.
 	longestValue = 1 << 30
-	// keptBytes is how much is kept of the beginning of a value that is too large.
-	keptBytes = 64 << 10
+	// prefixBytes is the size of the beginning that is returned of a value that is too large.
+	prefixBytes = 64 << 10
 )
 
-// TooLargeError reports a value that is too large to be held. It was passed.
+// TooLargeError reports a value that is too large to be held. The reader is after the value.
 type TooLargeError struct{ Bytes int64 }
 
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("it has %d bytes, and %d are the most", e.Bytes, LargestValue)
 }
 
-// ErrEndless reports a value that was not passed to its end.
+// ErrEndless reports a value whose end was not found. The reader can't go on.
 var ErrEndless = fmt.Errorf("a value of more than %d bytes", longestValue)
 
 // Reader reads an object or array that is too large to be held in memory, as it comes off the wire.
 type Reader struct {
 	from  io.Reader
-	b     []byte // what was read; up to i it was passed
-	i     int
-	gone  int64 // bytes that were passed and are not in b any more
-	depth int   // how many objects and arrays the reader is inside of
-	last  int   // bytes of the last value that Scan passed
-	err   error // of the last read
+	b     []byte // what was read and is not yet dropped
+	i     int    // index in b of the first byte that is not consumed
+	gone  int64  // bytes before b
+	depth int    // number of objects and arrays around the reader
+	last  int    // bytes of the last value that Scan returned
+	err   error  // result of the last read
 }
 
 // NewReader returns a reader at the start of a stream.
 func NewReader(from io.Reader) *Reader { return &Reader{from: from} }
 
-// Object reads past the next object. It calls member with each name. member must read past the member's value.
+// Object reads the next object. It calls member with each name, and member must read the member's value.
 func (r *Reader) Object(member func(name string) error) error {
 	return r.each('{', '}', func() error {
 		raw, err := r.Value()
@@ -61,7 +61,7 @@ func (r *Reader) Object(member func(name string) error) error {
 	})
 }
 
-// Array reads past the next array. It calls element in front of each element. element must read past that element.
+// Array reads the next array. It calls element before each element, and element must read it.
 func (r *Reader) Array(element func() error) error { return r.each('[', ']', element) }
 
 func (r *Reader) each(first, last byte, do func() error) error {
@@ -91,11 +91,11 @@ func (r *Reader) each(first, last byte, do func() error) error {
 	}
 }
 
-// Value passes the next value and returns its bytes, which are valid until the next call. The value must be part of an object
+// Value reads the next value and returns its bytes, which are valid until the next call. The value must be part of an object
 // or array: at the end of the stream a number could go on. With a *TooLargeError the bytes are the value's beginning.
 func (r *Reader) Value() ([]byte, error) { return r.value(func(*Scanner) {}) }
 
-// value lets scan look at a value that is too large, as far as it is held.
+// value calls scan only for a value that is too large, with the part of it that is in memory.
 func (r *Reader) value(scan func(*Scanner)) ([]byte, error) {
 	if _, err := r.Peek(); err != nil {
 		return nil, err
@@ -119,10 +119,10 @@ func (r *Reader) value(scan func(*Scanner)) ([]byte, error) {
 	}
 }
 
-// passLarge passes a value without checking that it is JSON.
+// passLarge skips a value without checking that it is JSON, and returns its beginning.
 func (r *Reader) passLarge(scan func(*Scanner)) ([]byte, error) {
 	scan(&Scanner{b: r.b, i: r.i, depth: r.depth})
-	kept, p, began := bytes.Clone(r.b[r.i:r.i+keptBytes]), Passer{}, r.gone+int64(r.i)
+	prefix, p, began := bytes.Clone(r.b[r.i:r.i+prefixBytes]), Passer{}, r.gone+int64(r.i)
 	for {
 		n, done := p.Pass(r.b[r.i:])
 		r.i += n
@@ -130,7 +130,7 @@ func (r *Reader) passLarge(scan func(*Scanner)) ([]byte, error) {
 		switch {
 		case done:
 			r.gone, r.b, r.i = r.gone+int64(r.i), bytes.Clone(r.b[r.i:]), 0 // without the room for the value
-			return kept, &TooLargeError{passed}
+			return prefix, &TooLargeError{passed}
 		case passed > longestValue:
 			return nil, ErrEndless
 		}
@@ -140,15 +140,15 @@ func (r *Reader) passLarge(scan func(*Scanner)) ([]byte, error) {
 	}
 }
 
-// Scan passes the next value as Value does, and lets scan look at it meanwhile, so that each byte is looked at once, unless the
-// value is cut: then scan is called again. scan must pass one value. ok is false if it failed, although the value is JSON. Of a value
-// that is too large scan sees the beginning.
+// Scan reads the next value like Value, and calls scan, which must skip one value. So each byte is read once. If the buffer ends
+// within the value, scan is called again. ok is false if scan failed although the value is JSON. If a value is too large, scan gets
+// its beginning.
 func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
 	if _, err := r.Peek(); err != nil {
 		return nil, false, err
 	}
 	if len(r.b)-r.i < r.last+r.last/4 && r.err == nil {
-		_ = r.read() // the next value is about as large; an error is met again after it
+		_ = r.read() // the next value is probably as large, and a later read returns the error again
 	}
 	s := Scanner{b: r.b, i: r.i, depth: r.depth}
 	if scan(&s); s.OK() && s.i < len(r.b) {
@@ -204,8 +204,8 @@ func (r *Reader) malformed() error {
 	return fmt.Errorf("%w in what begins at byte %d", ErrMalformed, r.gone+int64(r.i))
 }
 
-// read fills the buffer, and doubles it first if what was not passed takes more than half of it. It fills it whole, since a
-// value that is cut is scanned again.
+// read fills the buffer, and doubles it first if more than half of it is not yet consumed. It fills all of it, since a value that
+// is cut is scanned again.
 func (r *Reader) read() error {
 	if errors.Is(r.err, io.EOF) {
 		return io.ErrUnexpectedEOF

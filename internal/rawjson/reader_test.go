@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// What begins as JSON may go on as JSON: no beginning of a value is taken for malformed.
+// No beginning of a valid value is taken for malformed, since the rest may follow.
 func TestBeginningsAreNotMalformed(t *testing.T) {
 	raw := []byte(` {"a\"b\u00e9" : [ -1.5e+10 , true,false , null ,"",{} , [ ],0 ] ,"c":{"d":"long enough for eight bytes"} } `)
 	for n := range len(raw) - 1 {
@@ -21,12 +21,12 @@ func TestBeginningsAreNotMalformed(t *testing.T) {
 	}
 }
 
-// A Reader gives every element of an array larger than its buffer, some of which are larger too, and holds only the buffer.
+// A Reader returns every element of an array larger than its buffer, some of which are larger too, and holds only the buffer.
 func TestReader(t *testing.T) {
 	testReader(t, (*Reader).Value)
 }
 
-// Scan passes what Value passes, and lets each element be looked at.
+// Scan returns the values that Value returns, and its function sees each of them.
 func TestReaderScans(t *testing.T) {
 	testReader(t, func(r *Reader) (raw []byte, err error) {
 		var seen []byte
@@ -65,8 +65,8 @@ func testReader(t *testing.T, value func(*Reader) ([]byte, error)) {
 	}
 }
 
-// A Reader accepts what encoding/json accepts, to the end of the stream and however the bytes come. A text that ends too early
-// is told from one that is malformed.
+// A Reader accepts the texts that encoding/json accepts, to the end of the stream and however the bytes come. A text that ends too
+// early has another error than a malformed one.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":null}]}`, `{}`, ` { } `, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{"a":`, `[]`, ``, `{"a":tru}`, `{"a":1]`,
 		`{}{}`, `{"a":1}}`, `{} x`, `{"a":"\ud800"}`, `{"a":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `}`,
@@ -91,12 +91,12 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// A value that is too large is passed, whatever its strings hold and however it comes, and what follows it is read. Its beginning is
-// looked at. One that does not end is an error.
+// A value that is too large is skipped, whatever its strings contain and however it comes, and the next values are read. Its
+// beginning is scanned. A value that does not end is an error.
 func TestLargeValues(t *testing.T) {
 	filler := strings.Repeat(`"\\\"}{][",{"a":[1,"]"]},`, LargestValue/20)
 	large := `{"id":7,"items":[` + filler + `0]}`
-	for name, from := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader} {
+	for name, from := range map[string]func(io.Reader) io.Reader{"all": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader} {
 		r := NewReader(from(strings.NewReader(`[1,` + large + `,"after",` + large + `]`)))
 		var got []string
 		err := r.Array(func() error {

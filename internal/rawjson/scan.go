@@ -1,7 +1,6 @@
-// Package rawjson reads JSON without decoding it: it finds members and elements, checks that all of the text is JSON, and
-// returns the bytes as they came. A Scanner reads text in memory and looks at each byte once; a Reader reads a large object
-// or array off the wire. Both accept exactly what encoding/json accepts; the fuzz tests compare them. The package knows
-// nothing of Kubernetes.
+// Package rawjson reads JSON without decoding it. It finds members and elements, checks that all of the text is JSON, and
+// returns the bytes as they came. A Scanner reads text in memory and each byte once. A Reader reads a large object or array off
+// the wire. Both accept exactly what encoding/json accepts, and fuzz tests compare them. The package knows nothing of Kubernetes.
 package rawjson
 
 import (
@@ -15,7 +14,7 @@ import (
 // ErrMalformed reports text that is not JSON, or not the JSON that was expected. It quotes nothing of the text.
 var ErrMalformed = errors.New("malformed JSON")
 
-// maxDepth is how deep values may be nested; encoding/json has the same limit.
+// maxDepth is how deep values may be nested. encoding/json has the same limit.
 const maxDepth = 10000
 
 // What a function returns in place of an index.
@@ -37,7 +36,7 @@ func New(raw []byte) Scanner { return Scanner{b: raw} }
 // Offset returns how many bytes the scanner has read.
 func (s *Scanner) Offset() int { return s.i }
 
-// Since returns the bytes read since the offset, without leading space; nil once the text was malformed.
+// Since returns the bytes read since the offset, without leading space. It returns nil once the text was malformed.
 func (s *Scanner) Since(offset int) []byte {
 	if !s.OK() {
 		return nil
@@ -49,12 +48,12 @@ func (s *Scanner) Since(offset int) []byte {
 func (s *Scanner) OK() bool { return s.i >= 0 }
 
 // AtObject reports whether an object comes next.
-func (s *Scanner) AtObject() bool { return s.at('{') }
+func (s *Scanner) AtObject() bool { return s.isNext('{') }
 
 // AtArray reports whether an array comes next.
-func (s *Scanner) AtArray() bool { return s.at('[') }
+func (s *Scanner) AtArray() bool { return s.isNext('[') }
 
-func (s *Scanner) at(c byte) bool {
+func (s *Scanner) isNext(c byte) bool {
 	s.space()
 	return s.OK() && s.i < len(s.b) && s.b[s.i] == c
 }
@@ -66,7 +65,7 @@ func (s *Scanner) AtEnd() bool {
 }
 
 // First enters the object that comes next and returns the name of its first member, raw and without quotes. The member's
-// value comes next: the caller must pass it, by Skip or by First, before it calls Next. At the end of the object, and in
+// value comes next. The caller must read it, with Skip or First, before it calls Next. At the end of the object, and in
 // malformed text, more is false.
 func (s *Scanner) First() (name []byte, more bool) {
 	if !s.enter('{') {
@@ -84,16 +83,17 @@ func (s *Scanner) Next() (name []byte, more bool) {
 	return s.name()
 }
 
-// FirstElement enters the array that comes next and reports whether it has an element. The element comes next, as a member's
-// value does after First.
+// FirstElement enters the array that comes next and reports whether it has an element. The element comes next, like a member's
+// value after First.
 func (s *Scanner) FirstElement() (more bool) { return s.enter('[') }
 
 // NextElement reports whether the array has another element, which then comes next.
 func (s *Scanner) NextElement() (more bool) { return s.another(']') }
 
-// enter goes into the object or array that begins with this byte, unless it is nested too deep, and out again if it is empty.
+// enter moves into the object or array that begins with this byte, and out again if it is empty. It fails if the value is nested
+// too deep.
 func (s *Scanner) enter(open byte) (more bool) {
-	if s.depth++; !s.at(open) || s.depth > maxDepth {
+	if s.depth++; !s.isNext(open) || s.depth > maxDepth {
 		s.Fail()
 		return false
 	}
@@ -101,9 +101,9 @@ func (s *Scanner) enter(open byte) (more bool) {
 	return !s.leave(open + 2) // } or ]
 }
 
-// another passes the comma before another member or element, or the end.
+// another skips the comma before another member or element, or the end.
 func (s *Scanner) another(end byte) (more bool) {
-	if s.at(',') {
+	if s.isNext(',') {
 		s.i++
 		return true
 	}
@@ -113,9 +113,9 @@ func (s *Scanner) another(end byte) (more bool) {
 	return false
 }
 
-// leave passes the end of an object or array, if that comes next.
+// leave skips the end of an object or array, if that comes next.
 func (s *Scanner) leave(end byte) bool {
-	if !s.at(end) {
+	if !s.isNext(end) {
 		return false
 	}
 	s.i++
@@ -149,7 +149,7 @@ func (s *Scanner) space() {
 	}
 }
 
-// Skip passes the next value and returns its bytes; nil if the value is malformed.
+// Skip skips the next value and returns its bytes, or nil if the value is malformed.
 func (s *Scanner) Skip() []byte {
 	s.space()
 	start := s.i
@@ -170,8 +170,8 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the index after the JSON value that starts at i, or malformed or cut. Of the arrays and objects that it
-// is inside of, it keeps the kinds as bits, the innermost lowest; for deeper nesting than there are bits it calls itself.
+// skipValue returns the index after the JSON value that starts at i, or malformed or cut. A bit stores the kind of each array and
+// object around i, the innermost lowest. For deeper nesting than there are bits it calls itself.
 func skipValue(b []byte, i, depth int) int {
 	const levels = 64
 	inside, kinds := 0, uint64(0) // a bit is 1 for an object
@@ -277,7 +277,7 @@ func skipLiteral(b []byte, i int, literal string) int {
 	return malformed
 }
 
-// skipString returns the index after the string that starts at i, or malformed or cut. It looks at sixteen bytes at a time for one
+// skipString returns the index after the string that starts at i, or malformed or cut. It searches sixteen bytes at a time for one
 // that ends the string, starts an escape, or is not allowed in it.
 func skipString(b []byte, i int) int {
 	if i >= len(b) {
@@ -289,14 +289,14 @@ func skipString(b []byte, i int) int {
 	i++
 	for i+16 <= len(b) {
 		w := b[i : i+16]
-		special, at := specialBytes(binary.LittleEndian.Uint64(w)), i
+		special, first := specialBytes(binary.LittleEndian.Uint64(w)), i
 		if special == 0 {
-			special, at = specialBytes(binary.LittleEndian.Uint64(w[8:])), i+8
+			special, first = specialBytes(binary.LittleEndian.Uint64(w[8:])), i+8
 		}
 		if i += 16; special == 0 {
 			continue
 		}
-		i = at + bits.TrailingZeros64(special)/8
+		i = first + bits.TrailingZeros64(special)/8
 		if b[i] == '"' {
 			return i + 1
 		}
@@ -319,9 +319,9 @@ func skipString(b []byte, i int) int {
 	return cut
 }
 
-// specialBytes has the high bit set of the first byte of w that is a quote, a backslash or a control character, and
-// perhaps of bytes after it. (x-0x01…)&^x&0x80… finds a zero byte, (x-n…)&^x&0x80… one below n; see Warren, Hacker's
-// Delight, 6-1. Flipping the bit 0x02 moves the quote to just above the control characters, so that one search finds both.
+// specialBytes marks the first byte of w that is a quote, a backslash or a control character, by its high bit. Bytes after it may
+// be marked by mistake. (x-0x01…)&^x&0x80… finds a zero byte, and (x-n…)&^x&0x80… a byte below n (Warren, Hacker's Delight, 6-1).
+// Flipping the bit 0x02 moves the quote to just above the control characters, so that one search finds both.
 func specialBytes(w uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	low, backslash := w^ones*0x02, w^ones*'\\'
@@ -353,7 +353,7 @@ func skipEscape(b []byte, i int) int {
 	return malformed
 }
 
-// skipNumber: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
+// skipNumber returns the index after the number at i, or malformed or cut: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
 func skipNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
@@ -377,7 +377,7 @@ func skipNumber(b []byte, i int) int {
 	return i
 }
 
-// skipDigits passes one digit or more.
+// skipDigits returns the index after the digits at i, or malformed if there is none, or cut.
 func skipDigits(b []byte, i int) int {
 	start := i
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
@@ -392,7 +392,7 @@ func skipDigits(b []byte, i int) int {
 	return malformed
 }
 
-// PlainText returns the inside of a raw JSON string; nil for any other value. ok is false if the string has escapes.
+// PlainText returns the inside of a raw JSON string, or nil for any other value. ok is false if the string has escapes.
 func PlainText(raw []byte) (text []byte, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return nil, true
@@ -410,7 +410,7 @@ func Name(raw []byte) string {
 	return name
 }
 
-// Text returns a raw JSON string as a Go string; ok is false for any other value.
+// Text returns a raw JSON string as a Go string. ok is false for any other value.
 func Text(raw []byte) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
@@ -422,7 +422,7 @@ func Text(raw []byte) (s string, ok bool) {
 	return s, err == nil
 }
 
-// Member returns the raw value of one member of an object; nil if the object lacks it.
+// Member returns the raw value of one member of an object, or nil if the object lacks it.
 func Member(raw []byte, name string) []byte {
 	s := New(raw)
 	for found, more := s.First(); more; found, more = s.Next() {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Of valid JSON the scanner finds the same members, with the same values, as encoding/json, and it accepts what that accepts.
+// The scanner finds the same members, with the same values, as encoding/json in valid JSON, and it accepts the same texts.
 func FuzzMembers(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `[]`, `{"a":"\\","b":"\"","c":"\u00e9"}`, `{"a" :1 , "b":[{"c":"]"}]}`, "\xff", `{"a":}`, `{"a":{"b":{}},"c":[[],{}]} `,
@@ -24,7 +24,7 @@ func FuzzMembers(f *testing.F) {
 		}
 		var want map[string]json.RawMessage
 		if !utf8.Valid(b) || json.Unmarshal(b, &want) != nil || want == nil {
-			return // here what is broken must only not panic: whether it is accepted is compared elsewhere
+			return // malformed text must only not panic here: another test compares whether it is accepted
 		}
 		if !it.AtEnd() || len(members) != len(want) {
 			t.Fatalf("%q: found %d members, well-formed: %t; want %d", b, len(members), it.OK(), len(want))
@@ -37,7 +37,7 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-// Of a valid JSON array the scanner finds the same elements as encoding/json, and it accepts what that accepts.
+// The scanner finds the same elements as encoding/json in a valid JSON array, and it accepts the same texts.
 func FuzzElements(f *testing.F) {
 	for _, s := range []string{`[]`, ` [1 ,{"a":[2]},[ ] , "x"] `, `[1,]`, `[,1]`, `[1 2]`, `[1`, `[`, `{}`, `]`} {
 		f.Add([]byte(s))

@@ -7,10 +7,10 @@ import (
 	"math/bits"
 )
 
-// Sum is a hash of a value that was checked before. The order of an object's members makes no difference: a log in Avro has them in
-// the order of its schema.
+// Sum returns a hash of a value that was checked before. The order of an object's members makes no difference, since a log in Avro
+// has them in the order of its schema.
 func Sum(seed maphash.Seed, value []byte) uint64 {
-	c := At(value)
+	c := NewCursor(value)
 	switch {
 	case c.AtObject():
 		sum := uint64(1)
@@ -29,7 +29,7 @@ func Sum(seed maphash.Seed, value []byte) uint64 {
 	return maphash.Bytes(seed, c.Rest())
 }
 
-// mix makes a hash of two, whose order makes a difference (github.com/wangyi-fudan/wyhash).
+// mix combines two hashes, whose order makes a difference (github.com/wangyi-fudan/wyhash).
 func mix(a, b uint64) uint64 {
 	high, low := bits.Mul64(a^0x2d358dccaa6c78a5, b^0x8bb84b93962eacc9)
 	return high ^ low
@@ -37,7 +37,8 @@ func mix(a, b uint64) uint64 {
 
 var sameSeed = maphash.MakeSeed()
 
-// Same reports whether two values differ in nothing but the order of members. Nearly all others have other bytes.
+// Same reports whether two values are equal except for the order of members. Few unequal values reach Sum, since nearly all have other
+// bytes.
 func Same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -46,7 +47,7 @@ func Same(a, b []byte) bool {
 		Sum(sameSeed, a) == Sum(sameSeed, b)
 }
 
-// total adds up the bytes, in eight lanes of which two make one of 16 bits.
+// total returns the sum of the bytes. It adds eight bytes at a time, in four lanes of 16 bits.
 func total(b []byte) (n uint64) {
 	const lanes, most = 0x00ff00ff00ff00ff, 128 // so many words fit
 	for len(b) >= 8 {
@@ -64,7 +65,8 @@ func total(b []byte) (n uint64) {
 	return n
 }
 
-// sameBytes reports whether two texts of one length have the same bytes in any order. Another time often has the same total.
+// sameBytes reports whether two texts of one length have the same bytes in any order. total alone does not suffice: two timestamps
+// often have the same total.
 func sameBytes(a, b []byte) bool {
 	var counts [256]int32
 	for i, c := range a {

@@ -6,11 +6,11 @@ type Token struct {
 	Next       int32 // the token after it and all that it holds
 }
 
-// Scan appends the tokens of a JSON text to dst, in their order: a member is its name and then its value, and what an object or
-// array holds follows it. So a value that was scanned once is passed in one step, however large it is. The text was checked
-// before; in malformed text Scan finds anything or nothing.
+// Scan appends the tokens of a JSON text to dst, in their order. A member is its name and then its value, and an object or array
+// comes before its contents. So a reader skips a value in one step, however large it is. The text must have been checked before:
+// what Scan finds in malformed text is undefined.
 func Scan(dst []Token, text []byte) []Token {
-	open := int32(-1) // the innermost object or array that has not ended; its Next is the one around it
+	open := int32(-1) // the innermost object or array that has not ended, whose Next is the enclosing one
 	for i := 0; i < len(text); {
 		start, next := i, int32(len(dst)+1)
 		switch c := text[i]; {

@@ -8,7 +8,7 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// The tokens of a text are its values and names, each once, and a value is passed with all that it holds.
+// The tokens of a text are its values and names, each once, and a value is skipped with its contents.
 func TestScan(t *testing.T) {
 	long := bytes.Repeat([]byte(`{"k":["long enough for more than one word"]},`), 50)
 	for _, text := range []string{`{}`, `[]`, `""`, ` 1.5e3 `, `null`, `[[],{},[{}]]`,
@@ -33,14 +33,14 @@ func TestScan(t *testing.T) {
 }
 
 // written writes a value from its tokens.
-func written(dst []byte, text string, tokens []rawjson.Token, at int32) []byte {
-	t := tokens[at]
+func written(dst []byte, text string, tokens []rawjson.Token, root int32) []byte {
+	t := tokens[root]
 	kind := text[t.Start]
 	if kind != '{' && kind != '[' {
 		return append(dst, text[t.Start:t.End]...)
 	}
 	dst = append(dst, kind)
-	for n, i := 0, at+1; i < t.Next; n, i = n+1, tokens[i].Next {
+	for n, i := 0, root+1; i < t.Next; n, i = n+1, tokens[i].Next {
 		if n > 0 && kind == '{' && n%2 == 1 {
 			dst = append(dst, ':')
 		} else if n > 0 {

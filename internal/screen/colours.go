@@ -10,24 +10,24 @@ import (
 
 // Colours are a terminal's colours. Without a terminal they do nothing.
 type Colours struct {
-	On                                         bool
+	Enabled                                    bool
 	Title, Added, Removed, Changed, Dim, Alert *color.Color
 }
 
-// NewColours returns colours that are on or off.
-func NewColours(coloured bool) *Colours {
-	c := &Colours{coloured, color.New(color.Bold), color.New(color.FgGreen), color.New(color.FgRed), color.New(color.FgYellow),
+// NewColours returns colours that are enabled or not.
+func NewColours(enabled bool) *Colours {
+	c := &Colours{enabled, color.New(color.Bold), color.New(color.FgGreen), color.New(color.FgRed), color.New(color.FgYellow),
 		color.New(color.Faint), color.New(color.FgRed, color.Bold)}
 	for _, each := range []*color.Color{c.Title, c.Added, c.Removed, c.Changed, c.Dim, c.Alert} {
-		if each.DisableColor(); coloured {
+		if each.DisableColor(); enabled {
 			each.EnableColor()
 		}
 	}
 	return c
 }
 
-// Of returns the colour of a sign: + is added, - removed, ~ changed. It returns nil for any other.
-func (c *Colours) Of(sign byte) *color.Color {
+// Sign returns the colour of a sign: + is added, - removed, ~ changed. It returns nil for any other.
+func (c *Colours) Sign(sign byte) *color.Color {
 	return map[byte]*color.Color{'+': c.Added, '-': c.Removed, '~': c.Changed}[sign]
 }
 
@@ -37,7 +37,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// IsColourful reports whether colours are wanted there: on a terminal that allows them, and anywhere with CLICOLOR_FORCE.
+// IsColourful reports whether w gets colours: if it is a terminal that allows them, or if CLICOLOR_FORCE is set.
 func IsColourful(w io.Writer) bool {
 	force := os.Getenv("CLICOLOR_FORCE")
 	return AllowsColours() && (force != "" && force != "0" || IsTerminal(w))

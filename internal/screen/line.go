@@ -15,14 +15,13 @@ import (
 // Width returns how many columns a text takes.
 func Width(text string) int { return uniseg.StringWidth(text) }
 
-// Part is a part of a line. What others wrote in it is escaped when it is printed.
+// Part is a part of a line. Its text is escaped when it is printed, since others may have written it.
 type Part struct {
 	Text  string
-	Paint *color.Color // nil: none
+	Paint *color.Color // or nil
 }
 
-// Line joins parts to a line of at most width columns, without a line end. If the text is longer, it is cut, and ends with an
-// ellipsis.
+// Line joins parts to a line of at most width columns, without a line end. An ellipsis replaces the text that does not fit.
 func Line(width int, parts ...Part) plain.Own {
 	var b strings.Builder
 	for _, p := range parts {
@@ -60,25 +59,24 @@ func cut(text string, columns int) string {
 	return text[:end]
 }
 
-// signs show what happened to an object.
+// signs show the kinds of changes.
 var signs = map[change.Op]string{change.Create: "+", change.Update: "~", change.Delete: "-", change.Read: "·"}
 
-// Change is a change in one line: when, what happened to which object, what of it changed, and who did it.
+// Change is a change that is shown in one line: its time and kind, the object, the changed fields, and who made it.
 type Change struct {
-	At                        time.Time
+	Time                      time.Time
 	Op                        change.Op
 	Resource, Namespace, Name string
-	What, By                  string // may be empty
-	Notes                     []string
+	What, Author              string // may be empty
+	Remarks                   []string
 }
 
-// Line returns the line. An object stands there as a command takes it: deploy/web -n shop. Where there is not enough room, what changed is
-// shortened first.
+// Line returns the line. It has the object as commands take it: deploy/web -n shop. If the line is too long, What is shortened first.
 func (c *Change) Line(width int, colours *Colours, now time.Time) plain.Own {
-	parts := []Part{{Clock(c.At, now) + " ", colours.Dim}, {signs[c.Op] + " ", colours.Of(signs[c.Op][0])}, {Object(c.Resource, c.Name), colours.Title},
-		{prefixed(" -n ", c.Namespace), colours.Dim}, {prefixed("  ", c.What), nil}, {prefixed("  by ", c.By), colours.Dim}}
-	for _, note := range c.Notes {
-		parts = append(parts, Part{"  (" + note + ")", colours.Dim})
+	parts := []Part{{Clock(c.Time, now) + " ", colours.Dim}, {signs[c.Op] + " ", colours.Sign(signs[c.Op][0])}, {Object(c.Resource, c.Name), colours.Title},
+		{prefixed(" -n ", c.Namespace), colours.Dim}, {prefixed("  ", c.What), nil}, {prefixed("  by ", c.Author), colours.Dim}}
+	for _, remark := range c.Remarks {
+		parts = append(parts, Part{"  (" + remark + ")", colours.Dim})
 	}
 	const what = 4
 	used := 0
@@ -91,7 +89,7 @@ func (c *Change) Line(width int, colours *Colours, now time.Time) plain.Own {
 	return Line(width, parts...)
 }
 
-// prefixed returns a text behind its prefix, or "" for an empty text.
+// prefixed returns the prefix and the text, or "" for an empty text.
 func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""
@@ -99,7 +97,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// Object names an object as commands take it.
+// Object returns an object's name as commands take it: deploy/web.
 func Object(resource, name string) string { return suggest.Short(resource) + "/" + name }
 
 // Clock returns the local time of day, with the date if that is another day than now.

@@ -11,10 +11,10 @@ import (
 
 var now = time.Date(2026, 11, 26, 14, 0, 0, 0, time.Local)
 
-// Any line fits. What changed is shortened before who did it is.
+// Any line fits. The changed fields are shortened before the author.
 func TestAChangeFitsIntoALine(t *testing.T) {
 	plain := screen.NewColours(false)
-	c := screen.Change{At: now, Op: change.Update, Resource: "deployments.apps", Namespace: "shop", Name: "web", What: "spec.template, metadata.annotations", By: "alice"}
+	c := screen.Change{Time: now, Op: change.Update, Resource: "deployments.apps", Namespace: "shop", Name: "web", What: "spec.template, metadata.annotations", Author: "alice"}
 	for width, want := range map[int]string{
 		100: "14:00:00 ~ deploy/web -n shop  spec.template, metadata.annotations  by alice",
 		60:  "14:00:00 ~ deploy/web -n shop  spec.template, met…  by alice",
@@ -35,8 +35,8 @@ func TestAChangeFitsIntoALine(t *testing.T) {
 }
 
 func TestATimeHasTheDateOfAnotherDay(t *testing.T) {
-	for want, back := range map[string]time.Duration{"13:59:00": time.Minute, "Nov 25 14:00:00": 24 * time.Hour, "2025-11-26 14:00:00": 365 * 24 * time.Hour} {
-		if got := screen.Clock(now.Add(-back), now); got != want {
+	for want, age := range map[string]time.Duration{"13:59:00": time.Minute, "Nov 25 14:00:00": 24 * time.Hour, "2025-11-26 14:00:00": 365 * 24 * time.Hour} {
+		if got := screen.Clock(now.Add(-age), now); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

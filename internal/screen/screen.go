@@ -1,5 +1,5 @@
-// Package screen writes for people at a terminal: changes in a line each, lines that fit, and a last line while something is under way.
-// It does not know what is under way.
+// Package screen writes to a terminal: a line for each change, lines that fit, and a live last line that shows progress. It does not
+// know what the program does.
 package screen
 
 import (
@@ -20,8 +20,8 @@ type Screen struct {
 	live    plain.Own
 }
 
-// Of returns the screen of a terminal, or nil if w is none, or can't erase a line.
-func Of(w io.Writer) *Screen {
+// New returns the screen of a terminal. It returns nil if w is no terminal, or can't erase a line.
+func New(w io.Writer) *Screen {
 	f, ok := w.(*os.File)
 	if !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
 		return nil
@@ -29,7 +29,7 @@ func Of(w io.Writer) *Screen {
 	return &Screen{Colours: NewColours(IsColourful(f)), out: f}
 }
 
-// usual is the size of a terminal that does not tell its own.
+// usualColumns and usualRows are the size of a terminal that does not report its own.
 const usualColumns, usualRows = 80, 24
 
 // Size returns how many columns and rows there are.
@@ -63,7 +63,7 @@ func (s *Screen) Write(lines []byte) (int, error) {
 	return len(lines), err
 }
 
-// Live replaces the live line, which remains below all others. Without parts it removes that line.
+// Live replaces the last line, or removes it if there are no parts.
 func (s *Screen) Live(parts ...Part) {
 	text := Line(s.Columns()-1, parts...)
 	s.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Table aligns lines of cells, which end at tabs. Unlike text/tabwriter it counts the columns that a terminal takes for a character.
+// Table aligns lines of cells, which end at tabs. Unlike text/tabwriter it counts the columns of each character on a terminal.
 type Table struct {
 	out  io.Writer
 	text bytes.Buffer
@@ -17,11 +17,11 @@ func NewTable(out io.Writer) *Table { return &Table{out: out} }
 
 func (t *Table) Write(text []byte) (int, error) { return t.text.Write(text) }
 
-// Flush aligns the lines that were written to the table, and writes them to its output.
+// Flush writes the aligned lines.
 func (t *Table) Flush() error {
 	const space = 3
 	text := t.text.String()
-	var widths []int // the widths of each cell but a line's last
+	var widths []int // the width of each column, except a line's last cell
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "\t")
 		for i, cell := range cells[:len(cells)-1] {

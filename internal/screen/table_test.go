@@ -9,7 +9,7 @@ import (
 func TestATableIsAlignedInColumns(t *testing.T) {
 	var out strings.Builder
 	table := NewTable(&out)
-	for _, row := range []string{"WHO\tWHAT\tEND\n", "王小明\tpods\t·\n", "Jose\u0301\tdeployments\t·\n", "🚀\tx\t·\n", "a note\n"} {
+	for _, row := range []string{"WHO\tWHAT\tEND\n", "王小明\tpods\t·\n", "Jose\u0301\tdeployments\t·\n", "🚀\tx\t·\n", "a remark\n"} {
 		if _, err := table.Write([]byte(row)); err != nil {
 			t.Fatal(err)
 		}
@@ -17,7 +17,7 @@ func TestATableIsAlignedInColumns(t *testing.T) {
 	if err := table.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	want := "WHO      WHAT          END\n王小明   pods          ·\nJose\u0301     deployments   ·\n🚀       x             ·\na note\n"
+	want := "WHO      WHAT          END\n王小明   pods          ·\nJose\u0301     deployments   ·\n🚀       x             ·\na remark\n"
 	if out.String() != want {
 		t.Errorf("the table is\n%s\nwant\n%s", out.String(), want)
 	}

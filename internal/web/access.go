@@ -12,14 +12,14 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 )
 
-// Asked is what a request wants to do: a path or a resource. User, groups, UID and extra are empty unless the bearer of the token wants to
-// act as somebody else (impersonation).
+// Asked is the right that a request needs: to a path or to a resource. User, groups, UID and extra are empty unless the bearer of the
+// token impersonates another user.
 type Asked = authorization.SubjectAccessReviewSpec
 
-// Access decides who may read what a server has.
+// Access decides who may read what a server serves.
 type Access interface {
-	// Allow returns nil if the bearer of the token may do what is asked. It returns ErrUnknownToken or ErrNotAllowed if not, and any other
-	// error if that could not be found out. The token is not empty.
+	// Allow returns nil if the bearer of the token has the right. It returns ErrUnknownToken or ErrNotAllowed if not, and any other
+	// error if no decision could be made. The token is not empty.
 	Allow(ctx context.Context, token string, asked Asked) error
 }
 
@@ -28,7 +28,7 @@ var (
 	ErrNotAllowed   = errors.New("the bearer of the token may not do this")
 )
 
-// FileToken allows everything to the bearer of the token in a file, which is read for each request: so it can be rotated.
+// FileToken allows everything to the bearer of the token in a file. The file is read for each request, so that the token can be rotated.
 type FileToken struct{ Path string }
 
 func (f FileToken) Allow(_ context.Context, token string, asked Asked) error {
@@ -44,12 +44,12 @@ func (f FileToken) Allow(_ context.Context, token string, asked Asked) error {
 		return ErrUnknownToken
 	}
 	if asked.User != "" {
-		return ErrNotAllowed // nobody here knows what that user may do
+		return ErrNotAllowed // that user's rights are not known here
 	}
 	return nil
 }
 
-// bearer returns the request's token. A browser, which can't be made to send one, may send it as the password of any user.
+// bearer returns the request's token. A browser can't be made to send a bearer token, so it may send it as the password of any user.
 func bearer(r *http.Request) string {
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
@@ -58,7 +58,8 @@ func bearer(r *http.Request) string {
 	return password
 }
 
-// May returns nil if the sender of the request may do what is asked. Without access everybody may, but only as nobody else.
+// May returns nil if the sender of the request has the right, and otherwise the error of Access.Allow. If a is nil, every request is
+// allowed except impersonation.
 func May(a Access, r *http.Request, asked Asked) error {
 	if err := impersonate(r.Header, &asked); err != nil {
 		return err
@@ -81,7 +82,7 @@ func MayGet(a Access, r *http.Request, path string) error {
 	return May(a, r, Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: path, Verb: "get"}})
 }
 
-// Challenge says in the header of an answer how to log in.
+// Challenge adds to an answer's header how to log in.
 func Challenge(h http.Header) {
 	h.Add("WWW-Authenticate", `Bearer realm="kubecdc"`)
 	h.Add("WWW-Authenticate", `Basic realm="kubecdc: any user, with the token as the password", charset="UTF-8"`)

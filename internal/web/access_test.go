@@ -35,7 +35,7 @@ func resource(verb, plural, namespace, name string) Asked {
 	return Asked{ResourceAttributes: &authorization.ResourceAttributes{Verb: verb, Version: "v1", Resource: plural, Namespace: namespace, Name: name}}
 }
 
-// reviewsAs are reviews by a user, with a clock.
+// reviewsAs returns reviews by a user, with a clock.
 func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
 	t.Helper()
 	r, err := NewReviews(config)
@@ -47,7 +47,7 @@ func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
 	return r, &now
 }
 
-// grantAll grants the rights that TestTheAPIServerDecides asks for.
+// grantAll grants the rights that TestTheAPIServerDecides needs.
 func grantAll(t *testing.T, kube *servers.Kubernetes) {
 	t.Helper()
 	grant(t, kube, "exporter", rbac.Subject{Kind: "User", Name: "exporter"}, ReviewRights...)
@@ -63,7 +63,7 @@ func grantAll(t *testing.T, kube *servers.Kubernetes) {
 	grant(t, kube, "accounts", rbac.Subject{Kind: "Group", Name: "system:serviceaccounts:shop"}, rbac.PolicyRule{Verbs: read, APIGroups: []string{""}, Resources: []string{"services"}})
 }
 
-// The real API server knows the tokens, and RBAC says who may do what: also as somebody else.
+// The real API server authenticates the tokens, and RBAC decides on rights and on impersonation.
 func TestTheAPIServerDecides(t *testing.T) {
 	servers.Need(t)
 	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{Users: []servers.User{
@@ -78,9 +78,9 @@ func TestTheAPIServerDecides(t *testing.T) {
 	servers.Await(t, "RBAC to learn of the bindings, by a watch", func() (bool, error) {
 		*now = now.Add(refusedFor)
 		err := reviews.Allow(t.Context(), "token-of-alice", path("/metrics"))
-		as := resource("list", "services", "shop", "")
-		as.User = "system:serviceaccount:shop:robot"
-		return err == nil && reviews.Allow(t.Context(), "token-of-alice", as) == nil, nil
+		services := resource("list", "services", "shop", "")
+		services.User = "system:serviceaccount:shop:robot"
+		return err == nil && reviews.Allow(t.Context(), "token-of-alice", services) == nil, nil
 	})
 	pods := resource("list", "pods", "", "")
 	for _, one := range []struct {
@@ -128,7 +128,7 @@ func TestTheAPIServerDecides(t *testing.T) {
 	wantAnOutageOutlived(t, kube, reviews, now)
 }
 
-// wantAnOutageOutlived stops the API server: for a while what it allowed before is allowed.
+// wantAnOutageOutlived stops the API server, and wants that answers which allowed are used for some time.
 func wantAnOutageOutlived(t *testing.T, kube *servers.Kubernetes, reviews *Reviews, now *time.Time) {
 	t.Helper()
 	pods := resource("list", "pods", "", "")
@@ -148,7 +148,7 @@ func wantAnOutageOutlived(t *testing.T, kube *servers.Kubernetes, reviews *Revie
 	}
 }
 
-// Without reviews nobody knows what a user may do: a client that asks as a user must not get everything.
+// Without reviews a user's rights are not known, so a client that impersonates a user must be refused.
 func TestNobodyIsImpersonatedWithoutReviews(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	if err := May(nil, r, path("/")); err != nil {
@@ -182,7 +182,7 @@ func grant(t *testing.T, kube *servers.Kubernetes, name string, to rbac.Subject,
 	}
 }
 
-// reviewer is an API server that knows one token, "good", and allows everything to its bearer. It counts TokenReviews.
+// reviewer is an API server that knows one token, "good", and allows its bearer everything. It counts TokenReviews.
 func reviewer(t *testing.T) (config *rest.Config, good, wrong *atomic.Int32) {
 	t.Helper()
 	good, wrong = &atomic.Int32{}, &atomic.Int32{}

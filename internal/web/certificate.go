@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// certificate is a certificate that is read from its files for each connection: so it can be rotated. If that fails, the last one
-// is served; the two files of a rotation do not always change at once.
+// certificate is a certificate that is read from its files for each connection, so that it can be rotated. If that fails, the last
+// one is served, since the two files of a rotation do not always change at once.
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger

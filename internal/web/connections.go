@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// connections bounds how many connections a server has. Beyond that the one that has been waiting for longest is closed, not the
-// new one refused: whoever opens many must not lock out those who come for an answer.
+// connections bounds how many connections a server has. A connection above the bound closes the one that has been idle for longest.
+// New ones are not refused, because a client that opens many must not lock out the others.
 type connections struct {
 	most   int
 	mu     sync.Mutex
@@ -19,13 +19,13 @@ type connections struct {
 
 type connectionState struct {
 	active bool   // a request has begun
-	since  uint64 // which event it was
+	since  uint64 // number of the event that set this state
 }
 
-// changed is a http.Server's ConnState.
+// changed records a connection's new state. It is the ConnState of an http.Server.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn() // closing it waits for nobody
+		conn = t.NetConn() // its Close does not wait, unlike TLS's
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,8 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// longest returns the connection that has been without a request for longest; if all others have one, that of the oldest.
+// longest returns the connection that has been without a request for longest. If all others have one, it returns the one with the
+// oldest request.
 func (c *connections) longest(except net.Conn) (found net.Conn) {
 	var state connectionState
 	for conn, s := range c.open {
@@ -54,7 +55,7 @@ func (c *connections) longest(except net.Conn) (found net.Conn) {
 	return found
 }
 
-// Bodiless refuses a request with a body, and does not wait for it.
+// Bodiless refuses requests with a body, and does not wait for the body.
 func Bodiless(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {

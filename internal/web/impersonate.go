@@ -11,7 +11,7 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 )
 
-// impersonate reads from the headers as whom the sender wants to act.
+// impersonate sets the user that the headers impersonate. It fails with ErrNotAllowed if they name no user.
 func impersonate(h http.Header, asked *Asked) error {
 	asked.User, asked.UID = h.Get(authentication.ImpersonateUserHeader), h.Get(authentication.ImpersonateUIDHeader)
 	asked.Groups = slices.Clone(h.Values(authentication.ImpersonateGroupHeader))
@@ -32,28 +32,28 @@ func impersonate(h http.Header, asked *Asked) error {
 	return nil
 }
 
-// impersonations are the rights that somebody needs who wants to act as a user with groups, UID and extra.
-func impersonations(as *Asked) (rights []*authorization.ResourceAttributes) {
+// impersonations returns the rights that are needed to impersonate a user with groups, UID and extra, as the API server requires them.
+func impersonations(user *Asked) (rights []*authorization.ResourceAttributes) {
 	add := func(group, resource, subresource, namespace, name string) {
 		rights = append(rights, &authorization.ResourceAttributes{Verb: "impersonate", Group: group, Version: "v1", Resource: resource,
 			Subresource: subresource, Namespace: namespace, Name: name})
 	}
-	switch account, is := strings.CutPrefix(as.User, accountPrefix); {
-	case as.User == "":
+	switch account, isAccount := strings.CutPrefix(user.User, accountPrefix); {
+	case user.User == "":
 		return nil
-	case is:
+	case isAccount:
 		namespace, name, _ := strings.Cut(account, ":")
 		add("", "serviceaccounts", "", namespace, name)
 	default:
-		add("", "users", "", "", as.User)
+		add("", "users", "", "", user.User)
 	}
-	for _, group := range as.Groups {
+	for _, group := range user.Groups {
 		add("", "groups", "", "", group)
 	}
-	if as.UID != "" {
-		add(authentication.GroupName, "uids", "", "", as.UID)
+	if user.UID != "" {
+		add(authentication.GroupName, "uids", "", "", user.UID)
 	}
-	for key, values := range as.Extra {
+	for key, values := range user.Extra {
 		for _, value := range values {
 			add(authentication.GroupName, "userextras", key, "", value)
 		}
@@ -63,15 +63,15 @@ func impersonations(as *Asked) (rights []*authorization.ResourceAttributes) {
 
 const accountPrefix = "system:serviceaccount:"
 
-// groupsOf adds the groups that the API server gives to each user.
-func groupsOf(as *Asked) []string {
-	groups := slices.Clone(as.Groups)
-	if account, is := strings.CutPrefix(as.User, accountPrefix); is && len(groups) == 0 {
+// groupsOf returns the user's groups, with the groups that the API server adds to each impersonated user.
+func groupsOf(user *Asked) []string {
+	groups := slices.Clone(user.Groups)
+	if account, isAccount := strings.CutPrefix(user.User, accountPrefix); isAccount && len(groups) == 0 {
 		namespace, _, _ := strings.Cut(account, ":")
 		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 	}
 	every := "system:authenticated"
-	if as.User == "system:anonymous" {
+	if user.User == "system:anonymous" {
 		every = "system:unauthenticated"
 	}
 	if !slices.Contains(groups, every) {

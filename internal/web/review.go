@@ -17,50 +17,50 @@ import (
 	"kubecdc/internal/kubeapi"
 )
 
-// Reviews lets the API server decide, as it does for its own requests: a TokenReview says whose token it is, and a
-// SubjectAccessReview whether that user has the right to the resource, or to the path (nonResourceURLs in a ClusterRole).
+// Reviews lets the API server decide, as it does for its own requests. A TokenReview returns the user whose token it is. A
+// SubjectAccessReview returns whether that user has the right to the resource, or to the path (nonResourceURLs in a ClusterRole).
 type Reviews struct {
 	tokens, access rest.Interface
 	now            func() time.Time
-	// Refusals have a cache of their own, so that wrong tokens, of which anybody has many, evict no answer that allows.
-	allowed *lru.Cache[reviewed, time.Time] // when that was answered
+	// Refusals have a cache of their own, so that an attacker's wrong tokens evict no answer that allows.
+	allowed *lru.Cache[reviewed, time.Time] // time of the answer
 	refused *lru.Cache[reviewed, refusal]
-	// unknown has a place for each review of a token that was not allowed before. So such reviews wait here, and not in the
-	// clients' rate limits, where the others would have to wait behind them.
+	// unknown has a place for each review of a token that was not allowed before. So such reviews wait here, and do not fill the
+	// clients' rate limits, which would delay the others.
 	unknown chan struct{}
 }
 
-// ReviewRights are what reviews need. The ClusterRole system:auth-delegator has the same.
+// ReviewRights are the rights that reviews need. The ClusterRole system:auth-delegator has the same.
 var ReviewRights = []rbacv1.PolicyRule{
 	{APIGroups: []string{authentication.GroupName}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 	{APIGroups: []string{authorization.GroupName}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 }
 
-// reviewed is the hash of a question that has an answer. A token should be in memory only as long as its request.
+// reviewed is the hash of a token and a right. It is a hash so that a token is in memory only during its request.
 type reviewed [sha256.Size]byte
 
 func hashOf(token string, asked *Asked) reviewed {
-	text, _ := json.Marshal(asked) // texts and maps of texts
+	text, _ := json.Marshal(asked) // can't fail: it has only texts and maps of texts
 	return sha256.Sum256(fmt.Appendf(text, " %s", token))
 }
 
 type refusal struct {
-	err error
-	at  time.Time
+	err  error
+	time time.Time
 }
 
-// An answer is used for so long. While the API server does not answer, one that allowed is used for longer: that is when the
-// metrics are needed most.
+// An answer is used for these times. While the API server does not answer, one that allowed is used for longer, since metrics are
+// needed most then.
 const (
 	allowedFor       = time.Minute
 	refusedFor       = 5 * time.Second
 	allowedForOutage = 15 * time.Minute
-	mostAnswers      = 1000 // of each kind
+	mostAnswers      = 1000 // in each cache
 	mostUnknown      = 8
 	reviewTimeout    = 5 * time.Second
 )
 
-// NewReviews makes no request.
+// NewReviews returns Reviews by the API server of a config. It makes no request.
 func NewReviews(config *rest.Config) (*Reviews, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.Timeout = 50, 100, reviewTimeout
@@ -78,15 +78,15 @@ func NewReviews(config *rest.Config) (*Reviews, error) {
 		unknown: make(chan struct{}, mostUnknown)}, errors.Join(err1, err2)
 }
 
-// Allow asks the API server, unless it has answered a short time ago.
+// Allow asks the API server, unless an answer is cached.
 func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
 	question := hashOf(token, &asked)
-	at, known := r.allowed.Get(question)
-	age := r.now().Sub(at)
+	answered, known := r.allowed.Get(question)
+	age := r.now().Sub(answered)
 	if known && age < allowedFor {
 		return nil
 	}
-	if last, known := r.refused.Get(question); known && r.now().Sub(last.at) < refusedFor {
+	if last, known := r.refused.Get(question); known && r.now().Sub(last.time) < refusedFor {
 		return last.err
 	}
 	err, failed := r.ask(ctx, token, &asked, known)
@@ -107,7 +107,7 @@ func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
 
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
-// ask returns the API server's decision, or why there is none. Known says that it allowed the same before.
+// ask returns the API server's decision, or why there is none. known is true if it allowed the same before.
 func (r *Reviews) ask(ctx context.Context, token string, asked *Asked, known bool) (decision, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the waits before a request is sent
 	defer cancel()
@@ -147,7 +147,7 @@ func (r *Reviews) ask(ctx context.Context, token string, asked *Asked, known boo
 	return r.review(ctx, user)
 }
 
-// review asks for one right of a user.
+// review asks the API server whether a user has one right.
 func (r *Reviews) review(ctx context.Context, asked Asked) (decision, failed error) {
 	var may authorization.SubjectAccessReview
 	err := r.access.Post().Resource("subjectaccessreviews").Body(&authorization.SubjectAccessReview{Spec: asked}).Do(ctx).Into(&may)

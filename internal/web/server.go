@@ -1,5 +1,5 @@
-// Package web serves HTTP on a port that anybody may reach: it bounds what a stranger's request costs, has TLS with certificates that can be
-// rotated, and finds out who may ask. It does not know what is served.
+// Package web serves HTTP on a port that anybody may reach. It bounds the cost of a stranger's request, serves TLS with certificates
+// that can be rotated, and decides who may read. It does not know what is served.
 package web
 
 import (
@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// A request costs little before it is known whose it is: it has small headers, and a few seconds to arrive.
+// These bound the cost of a request whose sender is not yet known.
 const (
 	mostHeader = 12 << 10 // bytes; the library adds 4 KiB
 	readWithin = 5 * time.Second
-	// answerWithin is how long an answer may take, or a part of a long one. A client that does not read it for so long is disconnected.
+	// answerWithin is how long an answer may take, or a part of a long one. A client that reads more slowly is disconnected.
 	answerWithin = 30 * time.Second
 )
 
-// Options are what a server needs besides what it serves.
+// Options are the settings of a server.
 type Options struct {
 	Listen          string        // HOST:PORT
-	TLSCert, TLSKey string        // files; empty: no TLS
-	Within          time.Duration // how long an answer may take; 0: answerWithin
+	TLSCert, TLSKey string        // files, or empty for no TLS
+	Within          time.Duration // how long an answer may take, or 0 for answerWithin
 	MostConnections int
 	Log             *slog.Logger
 }
@@ -65,10 +65,10 @@ func (s *Server) Serve(h http.Handler) {
 	_ = s.http.Serve(s.listener)
 }
 
-// Addr is the server's address, with the chosen port if it was 0.
+// Addr returns the server's address, with the chosen port if it was 0.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// URL is where the server answers.
+// URL returns the server's URL, without a path.
 func (s *Server) URL() string {
 	if s.http.TLSConfig != nil {
 		return "https://" + s.Addr()
@@ -91,13 +91,13 @@ func (s *Server) Long(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		if r.ContentLength == 0 {
-			_ = c.SetReadDeadline(time.Time{}) // nothing more is read: only an end of the connection
+			_ = c.SetReadDeadline(time.Time{}) // only the end of the connection is still to be read
 		}
 		next.ServeHTTP(&long{w, c, s.within}, r)
 	})
 }
 
-// long is an answer each part of which may take a time.
+// long is a ResponseWriter with a deadline for each part of the answer, not for all of it.
 type long struct {
 	http.ResponseWriter
 	control *http.ResponseController

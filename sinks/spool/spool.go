@@ -69,7 +69,7 @@ type Spool struct {
 	First, Last uint64 // batches, as of when it was opened
 	Since       time.Time
 	LeftOut     []change.StreamID // streams of which nothing is forwarded
-	base        []change.Position // positions of the slot's streams before First
+	start       []change.Position // positions of the slot's streams before First
 
 	folder *Folder
 	slot   int
@@ -78,13 +78,13 @@ type Spool struct {
 }
 
 // Create makes the file of a slot, whose streams have these positions in the log.
-func (f *Folder) Create(ctx context.Context, slot int, log string, base []change.Position) (*Spool, error) {
+func (f *Folder) Create(ctx context.Context, slot int, log string, start []change.Position) (*Spool, error) {
 	s, err := f.open(ctx, slot)
 	if err != nil {
 		return nil, err
 	}
 	s.Log, s.Since = log, time.Now()
-	positions, err := json.Marshal(base)
+	positions, err := json.Marshal(start)
 	if err == nil {
 		const make = `create table spool_of (log text not null, positions text not null, left_out text not null) strict;
 			insert into spool_of values (?, ?, '[]')`
@@ -176,7 +176,7 @@ func (s *Spool) read(ctx context.Context) error {
 	}
 	var positions, leftOut []byte
 	if err = db.QueryRowContext(ctx, `select log, positions, left_out from spool_of`).Scan(&s.Log, &positions, &leftOut); err == nil {
-		err = errors.Join(json.Unmarshal(positions, &s.base), json.Unmarshal(leftOut, &s.LeftOut))
+		err = errors.Join(json.Unmarshal(positions, &s.start), json.Unmarshal(leftOut, &s.LeftOut))
 	}
 	return s.file.Fail("find out what the spool goes on from", err)
 }
@@ -221,7 +221,7 @@ func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Ba
 // PositionsAt are the positions of the slot's streams after a batch, its own or the one before its first, without those that are left out.
 func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
 	all, err := s.Memory.PositionsAt(ctx, s.slot, seq)
-	for _, p := range s.base {
+	for _, p := range s.start {
 		if !slices.ContainsFunc(all, func(m change.Position) bool { return m.Stream == p.Stream }) {
 			all = append(all, p)
 		}

@@ -85,8 +85,8 @@ func TestBatchesComeBackAsTheyWere(t *testing.T) {
 		t.Errorf("%d batches were forwarded", next-1)
 	}
 	changed := map[string]bool{}
-	must(t, s.Touched(t.Context(), pods.ID(), nil, func(key string) { changed[key] = true }))
-	must(t, s.Touched(t.Context(), pods.ID(), []string{"shop/new", "shop/other"}, func(key string) { changed["asked "+key] = true }))
+	must(t, s.ChangedObjects(t.Context(), pods.ID(), nil, func(key string) { changed[key] = true }))
+	must(t, s.ChangedObjects(t.Context(), pods.ID(), []string{"shop/new", "shop/other"}, func(key string) { changed["asked "+key] = true }))
 	if want := map[string]bool{"shop/old": true, "shop/new": true, "asked shop/new": true}; !reflect.DeepEqual(changed, want) {
 		t.Errorf("changed are %v", changed)
 	}

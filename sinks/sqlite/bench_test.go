@@ -98,8 +98,8 @@ func BenchmarkHistory(b *testing.B) {
 	}
 }
 
-// BenchmarkLives writes b.N Pods of which a thousand live at a time (-benchtime=1000000x), and reads the first 500 at the end and in the middle,
-// among all that are dead.
+// BenchmarkLives writes b.N Pods of which a thousand live at a time (-benchtime=1000000x). It reads the first 500 at the end and in
+// the middle, among all deleted ones.
 func BenchmarkLives(b *testing.B) {
 	const living = 1000
 	path := filepath.Join(b.TempDir(), "log")

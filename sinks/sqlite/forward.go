@@ -112,9 +112,9 @@ func (f *forward) withKind(c *change.Change) *change.Stream {
 	return f.kinds[key]
 }
 
-// Touched visits the key of each object of a stream that the log has a change of, whether the object lives or not. If keys is not
-// nil, it visits only those.
-func (m *Memory) Touched(ctx context.Context, stream change.StreamID, keys []string, visit func(key string)) error {
+// ChangedObjects visits the key of each object of a stream with a change in the log, live or deleted. If keys is not nil, it visits
+// only these.
+func (m *Memory) ChangedObjects(ctx context.Context, stream change.StreamID, keys []string, visit func(key string)) error {
 	const all = `select distinct o.namespace, o.name from log_streams s join log_objects o on o.stream = s.id where s.stream = ?`
 	const some = `select distinct o.namespace, o.name from log_streams s cross join json_each(?2) k cross join log_objects o
 		on o.resource = s.resource and o.key = k.value where s.stream = ?1 and o.stream = s.id`

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// keySpan is the objects of a resource between two keys of log_objects, which are included.
+// keySpan is the objects of a resource between two keys of log_objects, both included.
 type keySpan struct {
 	resource  int64
 	low, high string
 }
 
-const lastKey = "\xff" // is behind each text
+const lastKey = "\xff" // sorts after any text
 
-// storedKey is a key as log_objects has it: one without a namespace begins with a slash.
+// storedKey returns a key as log_objects has it: a key without a namespace begins with a slash.
 func storedKey(key string) string {
 	if !strings.Contains(key, "/") {
 		return "/" + key
@@ -22,24 +22,24 @@ func storedKey(key string) string {
 	return key
 }
 
-// spans are the keys that a query selects, in their order.
+// spans returns the keys that a query selects, in their order.
 func (s *scan) spans(ctx context.Context) (all []keySpan, err error) {
 	resources, err := column[int64](ctx, s.reader.db, `select r.id `+selected, s.reader.cluster, list(s.Resources))
 	for _, id := range resources {
-		of := keySpan{id, "", lastKey}
+		interval := keySpan{id, "", lastKey}
 		if s.Keys != nil && s.Keys.After != "" {
-			of.low = storedKey(s.Keys.After) + "\x00"
+			interval.low = storedKey(s.Keys.After) + "\x00"
 		}
 		if s.Keys != nil && s.Keys.UpTo != "" {
-			of.high = storedKey(s.Keys.UpTo)
+			interval.high = storedKey(s.Keys.UpTo)
 		}
 		switch {
 		case s.Name != "":
-			err = s.named(ctx, of, &all)
+			err = s.named(ctx, interval, &all)
 		case s.Namespace != "":
-			all = append(all, of.within(s.Namespace+"/", s.Namespace+"/"+lastKey))
+			all = append(all, interval.within(s.Namespace+"/", s.Namespace+"/"+lastKey))
 		default:
-			all = append(all, of)
+			all = append(all, interval)
 		}
 		if err != nil {
 			return nil, err
@@ -52,9 +52,9 @@ func (k keySpan) within(low, high string) keySpan {
 	return keySpan{k.resource, max(k.low, low), min(k.high, high)}
 }
 
-// named adds the keys of a name, in one namespace or in all. Namespaces are found one after the other: '0' follows '/'.
-func (s *scan) named(ctx context.Context, of keySpan, all *[]keySpan) error {
-	const look = `with recursive n (namespace) as (
+// named adds the keys of a name, in one namespace or in all. It finds the namespaces one after another: '0' follows '/'.
+func (s *scan) named(ctx context.Context, interval keySpan, all *[]keySpan) error {
+	const names = `with recursive n (namespace) as (
 			select (select namespace from log_objects where resource = ?1 order by key limit 1)
 			union all
 			select (select namespace from log_objects where resource = ?1 and key >= n.namespace || '0' order by key limit 1) from n
@@ -63,10 +63,10 @@ func (s *scan) named(ctx context.Context, of keySpan, all *[]keySpan) error {
 	keys := []string{s.Namespace + "/" + s.Name}
 	var err error
 	if s.Namespace == "" {
-		keys, err = column[string](ctx, s.reader.db, look, of.resource, s.Name)
+		keys, err = column[string](ctx, s.reader.db, names, interval.resource, s.Name)
 	}
 	for _, key := range keys {
-		if k := of.within(key, key); k.low <= k.high {
+		if k := interval.within(key, key); k.low <= k.high {
 			*all = append(*all, k)
 		}
 	}
@@ -76,7 +76,8 @@ func (s *scan) named(ctx context.Context, of keySpan, all *[]keySpan) error {
 // keysAtOnce is how many objects are found at a time.
 const keysAtOnce = 128
 
-// What is found of a span: the objects that lived after a number, ?4, or at it, and with them those that were found to be deleted by then.
+// These select objects of a span: the objects that lived after the number ?4, or at it. livedOrFound also selects the objects that
+// were found to be deleted by then.
 const (
 	livesAfter   = `(gone is null or gone > ?4)`
 	livedAt      = `id <= ?4 and (gone is null or gone > ?4)`
@@ -85,24 +86,24 @@ const (
 )
 
 // inSpans visits the objects that the query selects in the order of their keys, some at a time.
-func (s *scan) inSpans(ctx context.Context, which string, at int64, visit func(ids []int64) error) error {
+func (s *scan) inSpans(ctx context.Context, which string, number int64, visit func(ids []int64) error) error {
 	spans, err := s.spans(ctx)
-	for _, of := range spans {
+	for _, interval := range spans {
 		if err == nil {
-			err = s.objects(ctx, of, which, at, visit)
+			err = s.objects(ctx, interval, which, number, visit)
 		}
 	}
 	return err
 }
 
-func (s *scan) objects(ctx context.Context, of keySpan, which string, at int64, visit func(ids []int64) error) error {
+func (s *scan) objects(ctx context.Context, interval keySpan, which string, number int64, visit func(ids []int64) error) error {
 	query := `select id, key from log_objects where resource = ?1 and key >= ?2 and key <= ?3 and ` + which + `
 		and (key > ?2 or id > ?5) order by key, id limit ?6`
 	for last, more := int64(0), true; more; {
 		var ids []int64
-		low := of.low
-		err := each(ctx, s.reader.db, query, []any{of.resource, low, of.high, at, last, keysAtOnce}, func(rows *sql.Rows) error {
-			err := rows.Scan(&last, &of.low)
+		low := interval.low
+		err := each(ctx, s.reader.db, query, []any{interval.resource, low, interval.high, number, last, keysAtOnce}, func(rows *sql.Rows) error {
+			err := rows.Scan(&last, &interval.low)
 			ids = append(ids, last)
 			return err
 		})

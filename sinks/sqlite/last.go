@@ -53,7 +53,7 @@ type maker struct {
 
 func newMaker(db queries) maker { return maker{streamNames{db: db}, newBodies(db)} }
 
-// alone makes the change of a record that was read with its whole body.
+// alone makes the change of a record that was read with its full body.
 func (m *maker) alone(ctx context.Context, r *record, bodies bool) (l sinks.Logged, err error) {
 	r.into(&l.Change)
 	if l.Stream, err = m.names.stream(ctx, r.stream); err == nil && bodies {
@@ -82,8 +82,8 @@ func (s *scan) last(ctx context.Context, after int64) error {
 	if len(s.slots) != 1 {
 		return s.all(ctx, after)
 	}
-	at := max(end, after)
-	return s.inSpans(ctx, livedOrFound, at, func(ids []int64) error { return s.states(ctx, ids, at, after) })
+	number := max(end, after)
+	return s.inSpans(ctx, livedOrFound, number, func(ids []int64) error { return s.states(ctx, ids, number, after) })
 }
 
 // unchanged visits the objects as they were where the history begins.
@@ -96,11 +96,11 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 
 // states visits the state of some objects at a number. Some of the changes up to after are gone, so an object that changed last by
 // then is visited as read, without a cause.
-func (s *scan) states(ctx context.Context, ids []int64, at, after int64) error {
+func (s *scan) states(ctx context.Context, ids []int64, number, after int64) error {
 	query := columns(imagesIf(!s.NoBodies, lastImage), itsBatch) + `from json_each(?1) j cross join log_objects o on o.id = j.value
 		cross join log_changes c on c.object = o.id ` + joinBatch + `where` + lastOf + `order by j.key`
 	for len(ids) > 0 {
-		records, more, err := page(ctx, s.reader.db, query, list(ids), at)
+		records, more, err := page(ctx, s.reader.db, query, list(ids), number)
 		for i := range records {
 			if err := s.state(ctx, &records[i], after); err != nil {
 				return err

@@ -28,28 +28,28 @@ func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed
 	return sinks.Removed{Objects: lost}, r.fail("count the objects of the log", err)
 }
 
-// counted is what was removed, as a count at a time has shown.
+// counted is the result of a count of rows, with its time.
 type counted struct {
-	at      time.Time
+	number  time.Time
 	removed sinks.Removed
 }
 
-// countAgain is how long a count stands: a million objects take a tenth of a second.
+// countAgain is how long a count is used, since counting a million objects takes a tenth of a second.
 const countAgain = 30 * time.Second
 
-// recentlyRemoved returns what removed does, or did a short time ago.
+// recentlyRemoved returns the result of removed, which may be as old as countAgain.
 func (r *Reader) recentlyRemoved(ctx context.Context, resources []string) (sinks.Removed, error) {
-	of := list(resources)
+	streams := list(resources)
 	r.mu.Lock()
-	known, found := r.counted[of]
+	known, found := r.counted[streams]
 	r.mu.Unlock()
-	if found && time.Since(known.at) < countAgain {
+	if found && time.Since(known.number) < countAgain {
 		return known.removed, nil
 	}
 	removed, err := r.removed(ctx, resources)
 	if err == nil {
 		r.mu.Lock()
-		r.counted[of] = counted{time.Now(), removed}
+		r.counted[streams] = counted{time.Now(), removed}
 		r.mu.Unlock()
 	}
 	return removed, err

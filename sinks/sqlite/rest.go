@@ -15,22 +15,22 @@ func (s *scan) rest(ctx context.Context, after int64) error {
 		return err
 	}
 	spans, err := s.spans(ctx)
-	for _, of := range spans {
+	for _, interval := range spans {
 		if err == nil {
-			err = s.restOf(ctx, of, start)
+			err = s.restOf(ctx, interval, start)
 		}
 	}
 	return err
 }
 
-// restOf reads a span's changes name by name.
-func (s *scan) restOf(ctx context.Context, of keySpan, at int64) error {
+// restOf reads a span's changes, name by name.
+func (s *scan) restOf(ctx context.Context, interval keySpan, number int64) error {
 	query := columns(noImages, itsBatch) + byObject + `where o.resource = ?1 and o.key >= ?2 and o.key <= ?3 and (o.gone is null or o.gone > ?4) and
 		c.id = (select id from log_changes where object = o.id and id > ?4 order by id limit 1) order by o.key`
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.db, query, of.resource, of.low, of.high, at); err != nil {
+		if all, more, err = page(ctx, s.reader.db, query, interval.resource, interval.low, interval.high, number); err != nil {
 			return err
 		}
 		for i, n := 0, 0; i < len(all); i += n {
@@ -41,8 +41,8 @@ func (s *scan) restOf(ctx context.Context, of keySpan, at int64) error {
 			if more && i > 0 && i+n == len(all) { // the next page may have more objects of this name
 				break
 			}
-			of.low = key + "\x00"
-			if err := s.restOfName(ctx, all[i:i+n], at); err != nil {
+			interval.low = key + "\x00"
+			if err := s.restOfName(ctx, all[i:i+n], number); err != nil {
 				return err
 			}
 		}

@@ -73,14 +73,14 @@ func (s *scan) verifyRetained(ctx context.Context) error {
 // all first visits the state where the history begins, if that is asked for. A query for one name, or in the order of keys, reads the
 // changes of each object. Any other reads the changes of all in their order.
 func (s *scan) all(ctx context.Context, after int64) (err error) {
-	at := after
+	number := after
 	if s.After != nil {
-		if at, err = s.start(ctx, after); err != nil {
+		if number, err = s.start(ctx, after); err != nil {
 			return err
 		}
 	}
 	if (s.Name != "" || s.Keys != nil) && !s.Follow {
-		return s.byObject(ctx, at, after)
+		return s.byObject(ctx, number, after)
 	}
 	if s.After == nil {
 		err = s.unchanged(ctx, after)
@@ -90,7 +90,7 @@ func (s *scan) all(ctx context.Context, after int64) (err error) {
 		if end, err = s.round(ctx); err != nil {
 			return err
 		}
-		if at, err = s.changes(ctx, at, end); err != nil || !s.Follow {
+		if number, err = s.changes(ctx, number, end); err != nil || !s.Follow {
 			return err
 		}
 		err = wait.For(ctx, followEvery)
@@ -154,19 +154,19 @@ func (s *scan) start(ctx context.Context, after int64) (int64, error) {
 }
 
 // byObject reads the changes of each object, after its state where the history begins.
-func (s *scan) byObject(ctx context.Context, at, after int64) error {
+func (s *scan) byObject(ctx context.Context, number, after int64) error {
 	end, err := s.round(ctx)
 	if err != nil || len(s.slots) == 0 {
 		return err
 	}
-	return s.inSpans(ctx, livesAfter, at, func(ids []int64) error {
+	return s.inSpans(ctx, livesAfter, number, func(ids []int64) error {
 		for i, id := range ids {
 			if s.After == nil && after > 0 {
 				if err := s.states(ctx, ids[i:i+1], after, after); err != nil {
 					return err
 				}
 			}
-			if _, err := s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, at, end, id); err != nil {
+			if _, err := s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, number, end, id); err != nil {
 				return err
 			}
 		}

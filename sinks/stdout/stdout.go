@@ -63,7 +63,7 @@ func New(o Options) *Sink {
 	}
 	s := &Sink{out: bufio.NewWriterSize(o.Out, 64<<10), lines: &jsonLines{o.Envelope}}
 	if o.Format == Text || o.Format == Auto && screen.IsTerminal(o.Out) {
-		s.lines = newTextLines(o.Show, screen.NewColours(screen.IsColourful(o.Out) || o.Show.Screen != nil && o.Show.Screen.Colours.On))
+		s.lines = newTextLines(o.Show, screen.NewColours(screen.IsColourful(o.Out) || o.Show.Screen != nil && o.Show.Screen.Colours.Enabled))
 	}
 	return s
 }

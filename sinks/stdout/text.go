@@ -53,16 +53,16 @@ func (t *textLines) change(dst []byte, c *change.Change) []byte {
 	if c.Op == change.Read && !t.All || !t.All && (t.Named == nil || !t.Named(resource)) && provenance.IsBookkeeping(c) {
 		return dst
 	}
-	line := screen.Change{At: c.Time, Op: c.Op, Resource: resource, Namespace: c.Namespace, Name: c.Name,
-		By: strings.ReplaceAll(string(c.Provenance.Managers), ",", ", ")}
+	line := screen.Change{Time: c.Time, Op: c.Op, Resource: resource, Namespace: c.Namespace, Name: c.Name,
+		Author: strings.ReplaceAll(string(c.Provenance.Managers), ",", ", ")}
 	if len(c.Provenance.Fields) > 0 {
 		line.What = summary(strings.Split(string(c.Provenance.Fields), ","))
 	}
 	switch {
 	case c.Inferred:
-		line.Notes = []string{"inferred"}
+		line.Remarks = []string{"inferred"}
 	case c.Gap != "":
-		line.Notes = []string{"recovered"}
+		line.Remarks = []string{"recovered"}
 	}
 	width := unlimited
 	if t.Screen != nil {

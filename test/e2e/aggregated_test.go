@@ -23,8 +23,9 @@ var (
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// The APIService of an aggregated API server is deleted while no exporter runs: its objects live on there, so the log has no deletion.
-// A group whose API server is away from the first start on is selected, and not there: that is said, and all else is exported.
+// The APIService of an aggregated API server is deleted while no exporter runs. Its objects still exist there, so the log has no
+// deletion. A selected group whose API server is away from the first start on is reported as missing, and everything else is
+// exported.
 func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -32,9 +33,9 @@ func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
 	aggregate(t, client)
 	register(t, client, "away.example.com", 443)
 	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+","+gadgets.ID()+",things.away.example.com")
-	told := func() int { return len(w.Read(t).ByKey(w.Prefix, gadgets)) }
+	logged := func() int { return len(w.Read(t).ByKey(w.Prefix, gadgets)) }
 	first := StartExporter(t, "the first exporter", env)
-	Await(t, "the gadgets", func() (bool, error) { return told() == 2, nil })
+	Await(t, "the gadgets", func() (bool, error) { return logged() == 2, nil })
 	first.AwaitReady(t)
 	first.awaitWrong(t, "selection: ", "things.away.example.com")
 	if code, out := command(t, env, "status"); code != 1 || !strings.Contains(out, "things.away.example.com") {
@@ -52,7 +53,7 @@ func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
 	}
 }
 
-// aggregate lets the API server delegate the group of gadgets to a server of the test, which has two that never change.
+// aggregate lets the API server delegate the group of gadgets to a server of the test, which has two gadgets that never change.
 func aggregate(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	const group = `"apiVersion":"v1","groupVersion":"other.example.com/v1"`

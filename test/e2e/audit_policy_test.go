@@ -21,7 +21,7 @@ import (
 	"kubecdc/test/auditpolicy"
 )
 
-// applyPolicy makes the policy, and waits until it is in force: create is a request that it tells of.
+// applyPolicy applies the policy, and waits until it is in force: create is a request whose event then has an annotation.
 func (w *auditWorld) applyPolicy(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	must(t, auditpolicy.Create(t.Context(), w.kube.Config))
@@ -45,7 +45,7 @@ func (w *auditWorld) applyPolicy(t *testing.T, client kubernetes.Interface) {
 	})
 }
 
-// records are those that the log has of alice.
+// records returns alice's records in the log.
 func (w *auditWorld) records(t *testing.T) (all []audit.Record) {
 	t.Helper()
 	r := w.reader(t)
@@ -61,13 +61,13 @@ func (w *auditWorld) records(t *testing.T) (all []audit.Record) {
 	return all
 }
 
-// requests does requests of each kind, and remembers what the policy should tell of each.
+// requests makes requests of each kind, and stores the version that the policy should report for each.
 type requests struct {
 	kubernetes.Interface
 	want map[string]string // by manager
 }
 
-// do does a request for an object that was there before; nil: for a new one.
+// do makes a request for an object that existed before, or for a new one if before is nil.
 func (r *requests) do(t *testing.T, what string, before metav1.Object, do func(manager string) (metav1.Object, error)) metav1.Object {
 	t.Helper()
 	manager := fmt.Sprintf("step %d: %s", len(r.want)+1, what)
@@ -81,7 +81,7 @@ func (r *requests) do(t *testing.T, what string, before metav1.Object, do func(m
 	return after
 }
 
-// configMaps creates, patches and puts.
+// configMaps creates, patches and puts ConfigMaps.
 func (r *requests) configMaps(t *testing.T) {
 	t.Helper()
 	all := r.CoreV1().ConfigMaps("default")
@@ -107,7 +107,7 @@ func (r *requests) configMaps(t *testing.T) {
 	must(t, err)
 }
 
-// deployment applies, writes subresources, and deletes.
+// deployment applies a Deployment, writes its subresources, and deletes it.
 func (r *requests) deployment(t *testing.T) {
 	t.Helper()
 	all := r.AppsV1().Deployments("default")
@@ -134,7 +134,7 @@ func (r *requests) deployment(t *testing.T) {
 	r.want["delete"] = fmt.Sprint("web ", d.GetUID(), " ", d.GetResourceVersion(), " false")
 }
 
-// pod creates, binds and evicts.
+// pod creates, binds and evicts a Pod.
 func (r *requests) pod(t *testing.T) {
 	t.Helper()
 	all := r.CoreV1().Pods("default")
@@ -148,8 +148,8 @@ func (r *requests) pod(t *testing.T) {
 	must(t, all.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}}))
 }
 
-// At the level Metadata, with the policy, an event tells which object it was, and the version that the request found, whatever the
-// verb and the subresource.
+// At the level Metadata, with the policy, an event has the object and the version that the request found, for any verb and
+// subresource.
 func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 	t.Parallel()
 	w := newAuditWorld(t)
@@ -178,12 +178,12 @@ func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 		}
 	}
 	if got["dry"] != "" {
-		t.Error("a dry run is kept")
+		t.Error("a dry run is recorded")
 	}
 }
 
-// Where many write one object at once, the API server tries a write again upon a newer version, and keeps the first value of each
-// annotation. Each event of which it has told one version alone has the right one, and most others have.
+// If many clients write one object at once, the API server retries a write upon a newer version. It retains the first value of
+// each annotation. Each event with only one version has the right one, and most others have it too.
 func TestThePolicyTellsTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	w := newAuditWorld(t)
@@ -219,23 +219,23 @@ func TestThePolicyTellsTheLastAttempt(t *testing.T) {
 	for i, v := range versions[1:] {
 		before[after[v]] = versions[i]
 	}
-	told, retried := map[string]change.ResourceVersion{}, map[string]bool{}
+	reported, retried := map[string]change.ResourceVersion{}, map[string]bool{}
 	Await(t, "all events", func() (bool, error) {
 		for _, r := range w.records(t) {
 			if r.Name == "busy" && r.Verb == "patch" {
-				told[r.Manager], retried[r.Manager] = r.VersionBefore, r.Retried
+				reported[r.Manager], retried[r.Manager] = r.VersionBefore, r.Retried
 			}
 		}
-		return len(told) == len(before), nil
+		return len(reported) == len(before), nil
 	})
 	again, wrong := 0, 0
 	for manager, v := range before {
 		if retried[manager] {
 			again++
-		} else if told[manager] != v {
-			t.Errorf("%s was not tried again, and tells %s, want %s", manager, told[manager], v)
+		} else if reported[manager] != v {
+			t.Errorf("%s was not tried again, and tells %s, want %s", manager, reported[manager], v)
 		}
-		if told[manager] != v {
+		if reported[manager] != v {
 			wrong++
 		}
 	}

@@ -37,7 +37,7 @@ type auditWorld struct {
 	proxy *servers.Proxy
 	file  string
 	env   map[string]string
-	read  func(t *testing.T) sinks.ReadCloser // of the log
+	read  func(t *testing.T) sinks.ReadCloser // opens the log for reading
 }
 
 // inKafka lets the log be in Kafka.
@@ -116,7 +116,7 @@ func (w *auditWorld) reader(t *testing.T) *sqlite.Reader {
 	return r
 }
 
-// audits are the records of alice that the log has, by verb and name.
+// audits returns the number of alice's records in the log, by verb and name.
 func (w *auditWorld) audits(t *testing.T) map[string]int {
 	t.Helper()
 	r := w.read(t)
@@ -136,20 +136,20 @@ func (w *auditWorld) audits(t *testing.T) map[string]int {
 	return found
 }
 
-// Who changes an object while the exporter is killed each time audit events are durable and the API server does not know it: no event is
-// lost, and none is there twice.
-func TestAuditEventsOfTheWebhookAreKeptOnce(t *testing.T) {
+// Somebody changes an object while the exporter is killed each time audit events are durable and the API server does not know it.
+// No event is lost, and none is there twice.
+func TestAuditEventsOfTheWebhookAreWrittenOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		auditKeptOnce(t, newAuditWorld(t), false)
+		auditWrittenOnce(t, newAuditWorld(t), false)
 	})
 	t.Run("two replicas, kafka", func(t *testing.T) {
 		t.Parallel()
 		w := newAuditWorld(t)
 		w.inPostgres(t)
 		topic, brokers := w.inKafka(t)
-		auditKeptOnce(t, w, true)
+		auditWrittenOnce(t, w, true)
 		ids := map[string]int{}
 		_, err := kafkatopics.Reading{Brokers: brokers, Wanted: topic}.Read(t.Context(), func(r *kgo.Record) error {
 			for _, h := range r.Headers {
@@ -169,8 +169,9 @@ func TestAuditEventsOfTheWebhookAreKeptOnce(t *testing.T) {
 	})
 }
 
-// auditKeptOnce has the API server send again to another replica, which has been there all the time, or to a new exporter.
-func auditKeptOnce(t *testing.T, w *auditWorld, replicas bool) {
+// auditWrittenOnce makes the API server send events again, to another replica that has been running all the time, or to a new
+// exporter.
+func auditWrittenOnce(t *testing.T, w *auditWorld, replicas bool) {
 	t.Helper()
 	var other *Exporter
 	if replicas {
@@ -212,7 +213,8 @@ func auditKeptOnce(t *testing.T, w *auditWorld, replicas bool) {
 	}
 }
 
-// While the sink is away, the webhook answers with an error, and changes go into the spool. Events in a file wait for the sink.
+// While the sink is away, the webhook gets an error as its answer, and changes go into the spool. Events in a file wait for the
+// sink.
 func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -221,7 +223,7 @@ func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	token, file := filepath.Join(folder, "token"), filepath.Join(folder, "events")
 	must(t, os.WriteFile(token, []byte(auditToken), 0o600))
 	writer := w.Writer(t, []Kind{ConfigMaps})
-	e := StartExporter(t, "the exporter", apart(t, w.With("KUBECDC_RESOURCES", ConfigMaps.ID(), "KUBECDC_KAFKA_BROKERS", lane.Address,
+	e := StartExporter(t, "the exporter", ownSpool(t, w.With("KUBECDC_RESOURCES", ConfigMaps.ID(), "KUBECDC_KAFKA_BROKERS", lane.Address,
 		"KUBECDC_AUDIT_TOKEN_FILE", token, "KUBECDC_AUDIT_FILES", file)))
 	e.AwaitReady(t)
 	w.AwaitComplete(t, writer, writer.kinds)
@@ -260,7 +262,7 @@ func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	})
 }
 
-// The endpoint takes nothing from who lacks the token: not a byte of a body is read.
+// The endpoint accepts nothing from a sender without the token, and reads not a byte of the body.
 func TestTheAuditEndpointNeedsItsToken(t *testing.T) {
 	t.Parallel()
 	w := newAuditWorld(t)

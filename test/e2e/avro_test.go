@@ -20,7 +20,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Avro with a real registry that demands compatibility in both directions: kill -9, and a checkpoint that is lost.
+// Avro with a real registry that demands compatibility in both directions survives kill -9 and the loss of the checkpoint.
 func TestRegistryEndToEnd(t *testing.T) {
 	r := demandingRegistry(t)
 	throughFaults(t, []string{"avro"}, "KUBECDC_SCHEMA_REGISTRY_URL", r.URL)
@@ -37,8 +37,8 @@ func demandingRegistry(t *testing.T) *servers.Registry {
 	return r
 }
 
-// The registry is away for ten times the lease and the transaction timeout: cut off before the first batch, and silent when a new
-// process reads its log back. Each session waits in place and says so; a process that is to stop ends at once.
+// The registry is away for ten times the lease and the transaction timeout. It is cut off before the first batch, and silent when a
+// new process reads its log back. Each session waits and says so. A process that gets SIGTERM meanwhile ends at once.
 func TestRegistryAwayForLong(t *testing.T) {
 	r := demandingRegistry(t)
 	w, kinds := NewFragileWorld(t), []Kind{ConfigMaps, Widgets}
@@ -81,13 +81,13 @@ func TestRegistryAwayForLong(t *testing.T) {
 
 func init() { oracle.Encodings["avro"] = parseAvro }
 
-// avroSchemas has the parsed schemas of the registry.
+// avroSchemas has the registry's parsed schemas.
 var avroSchemas struct {
 	client *sr.Client
 	byID   sync.Map
 }
 
-// parseAvro reads a record with a library of Avro, and by the rules of docs/encodings.md.
+// parseAvro reads a record with an Avro library, by the rules of docs/encodings.md.
 func parseAvro(r *kgo.Record) (Record, error) {
 	key, err := readAvro(r.Key)
 	if err != nil {
@@ -154,13 +154,13 @@ func plainAvro(n *avro.SchemaNode, value any) any {
 			if member, ok := f.Props["json"].(string); ok {
 				name = member
 			}
-			of := plainAvro(&f.Type, v[f.Name])
-			if _, extra := f.Props["open"]; extra && of != nil {
+			plain := plainAvro(&f.Type, v[f.Name])
+			if _, extra := f.Props["open"]; extra && plain != nil {
 				var others map[string]any
-				_ = json.Unmarshal(of.(json.RawMessage), &others)
+				_ = json.Unmarshal(plain.(json.RawMessage), &others)
 				maps.Copy(object, others)
-			} else if of != nil {
-				object[name] = of
+			} else if plain != nil {
+				object[name] = plain
 			}
 		}
 		return object

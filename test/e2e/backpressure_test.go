@@ -11,9 +11,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Kafka in every trouble that it can be in, one after another under one exporter process: each is named in the log, in
-// /readyz and in the metrics, and is over without a restart when it is mended. In the end nothing is lost.
-// (Too few replicas can't be had of one broker: see sinks/kafka. For rights that are missing see refused_test.go.)
+// One exporter process survives each kind of trouble of Kafka, one after another. Each is named in the log, in /readyz and in the
+// metrics, and ends without a restart when it is mended. In the end nothing is lost. (One broker can't have too few replicas: see
+// sinks/kafka. For missing rights see refused_test.go.)
 func TestSlowKafkaInTrouble(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -22,7 +22,7 @@ func TestSlowKafkaInTrouble(t *testing.T) {
 	const bufferBytes = 1 << 20
 	lane := w.Kafka.Lane(t)
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds),
-		"KUBECDC_LEASE_DURATION", "10m", // a session that ends while the broker is away is followed by one that reads nothing
+		"KUBECDC_LEASE_DURATION", "10m", // a session that ends while the broker is away is followed by a session that reads nothing
 		"KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "off",
 		"KUBECDC_BUFFER_CHANGES", "200", "KUBECDC_BUFFER_BYTES", "1MiB", "KUBECDC_BATCH_MAX_CHANGES", "100", "KUBECDC_BATCH_MAX_BYTES", "512KiB")
 	writer, a := w.Writer(t, kinds), admin(t, w)
@@ -37,7 +37,7 @@ func TestSlowKafkaInTrouble(t *testing.T) {
 	partitionsAdded(t, w, e, writer, a, configMaps)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 
-	// A restart, so that the topics' partitions are looked up anew: no object may move.
+	// A restart reads the topics' partitions again. No object may move.
 	e.Signal(syscall.SIGTERM)
 	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
@@ -51,7 +51,7 @@ func TestSlowKafkaInTrouble(t *testing.T) {
 	topicDeleted(t, w, e, writer, kinds, a)
 }
 
-// brokerAway has the broker refuse connections while 3,000 changes of 10 KB are made: they wait in the watch, not in memory.
+// brokerAway makes the broker refuse connections while 3,000 changes of 10 KB are made. They wait in the watch, not in memory.
 func brokerAway(t *testing.T, w *World, broker *servers.Proxy, e *Exporter, bufferBytes float64) {
 	t.Helper()
 	before := e.PeakMemory(t)
@@ -77,7 +77,7 @@ func brokerAway(t *testing.T, w *World, broker *servers.Proxy, e *Exporter, buff
 	}
 }
 
-// partitionsAdded grows a topic. Objects that are there, and new ones, keep to the partitions that there were.
+// partitionsAdded grows a topic. All objects, old and new ones, use the partitions that existed before.
 func partitionsAdded(t *testing.T, w *World, e *Exporter, writer *Writer, a *kadm.Client, topic string) {
 	t.Helper()
 	answers, err := a.CreatePartitions(context.Background(), 4, topic)
@@ -92,7 +92,7 @@ func partitionsAdded(t *testing.T, w *World, e *Exporter, writer *Writer, a *kad
 	}
 }
 
-// topicDeleted deletes a topic under the exporter: it says so, makes it anew and writes all objects to it again.
+// topicDeleted deletes a topic under the exporter, which says so, creates it anew and writes all objects to it again.
 func topicDeleted(t *testing.T, w *World, e *Exporter, writer *Writer, kinds []Kind, a *kadm.Client) {
 	t.Helper()
 	topic := w.Prefix + "." + Secrets.ID()

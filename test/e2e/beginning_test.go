@@ -14,9 +14,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Somebody removes what the log has of a resource: while no exporter runs, then while one runs, and then the checkpoint is lost too.
-// Questions are refused until the exporter has noticed. A gap record names what was lost, what lives is in the log again, and nothing is
-// said of other resources.
+// Somebody removes a resource's records from the log: while no exporter runs, then while one runs, and then the checkpoint is lost
+// too. Questions are refused until the exporter has noticed. A gap record names the lost records, live objects are in the log
+// again, and nothing is said about other resources.
 func TestWhatIsRemovedFromKafkaIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -73,7 +73,7 @@ func mendedBy(t *testing.T, w *World, writer *Writer, losses int) {
 	wantMended(t, w, losses)
 }
 
-// wantMended demands a gap record for each loss, of the resource alone, and that the log has what lives.
+// wantMended demands a gap record for each loss, of only that resource, and that the log has the live objects.
 func wantMended(t *testing.T, w *World, losses int) {
 	t.Helper()
 	log := w.Read(t)
@@ -90,7 +90,7 @@ func wantMended(t *testing.T, w *World, losses int) {
 	wantAnswered(t, w)
 }
 
-// wantAnswered demands that the log answers for now, and has all objects.
+// wantAnswered demands that the log answers for the present, and has all objects.
 func wantAnswered(t *testing.T, w *World) {
 	t.Helper()
 	for _, kind := range removedKinds {
@@ -103,7 +103,7 @@ func wantAnswered(t *testing.T, w *World) {
 	}
 }
 
-// removeTopicRecords removes what a kind's topic has, as kafka-delete-records does.
+// removeTopicRecords removes a kind's records, like kafka-delete-records.
 func removeTopicRecords(t *testing.T, w *World, kind Kind) {
 	t.Helper()
 	a := admin(t, w)
@@ -113,7 +113,7 @@ func removeTopicRecords(t *testing.T, w *World, kind Kind) {
 	must(t, err)
 }
 
-// The same with rows of tables, as docs/security.md has it.
+// The same with rows of tables, removed as docs/security.md describes it.
 func TestSlowWhatIsRemovedFromPostgresIsWrittenAgain(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -147,8 +147,8 @@ func execute(t *testing.T, w *World, statement string) {
 	must(t, err)
 }
 
-// A stream is forgotten, an object of it is deleted, and the stream is selected again: the log has the deletion, also if it has lost its
-// control records meanwhile.
+// A stream is forgotten, one of its objects is deleted, and the stream is selected again. The log then has the deletion, even if it
+// has lost its control records meanwhile.
 func TestAForgottenStreamIsSelectedAgain(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t testing.TB) *World{"kafka": NewWorld, "file": NewFileWorld,

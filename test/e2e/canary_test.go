@@ -25,13 +25,13 @@ import (
 	"kubecdc/test/kafkatopics"
 )
 
-// Canary is a text that must not come out, in whatever form it goes in.
+// Canary is a text that must not come out in any form.
 type Canary string
 
-// Base64 is how it stands in the data of a Secret; its length is one that needs no padding.
+// Base64 returns the canary as the data of a Secret has it. Its length needs no padding.
 func (c Canary) Base64() string { return base64.StdEncoding.EncodeToString([]byte(c)) }
 
-// In reports whether it is in what was read somewhere.
+// In reports whether the canary is in a text.
 func (c Canary) In(b []byte) bool {
 	for _, form := range []string{string(c), c.Base64(), hex.EncodeToString([]byte(c)), hex.EncodeToString([]byte(c.Base64()))} {
 		if bytes.Contains(b, []byte(form)) {
@@ -41,7 +41,7 @@ func (c Canary) In(b []byte) bool {
 	return false
 }
 
-// Demand fails the test if the canary was read where it must not be, or not read where it must be.
+// Demand fails the test if the canary is in a text where it must not be, or is not where it must be.
 func (c Canary) Demand(t testing.TB, where string, want bool, b []byte) {
 	t.Helper()
 	if c.In(b) != want {
@@ -49,8 +49,8 @@ func (c Canary) Demand(t testing.TB, where string, want bool, b []byte) {
 	}
 }
 
-// Topics reads all records of a prefix that come after the offsets given, aborted ones too: keys, values and headers.
-// The parts of dead letters are joined.
+// Topics returns all records of a prefix after the offsets, aborted ones too: keys, values and headers. It joins the parts of dead
+// letters.
 func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffsets) (all []byte, end kadm.ListedOffsets) {
 	t.Helper()
 	letters := map[string][]byte{}
@@ -69,7 +69,7 @@ func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffs
 	return all, end
 }
 
-// Tables reads every table of a Postgres database as text.
+// Tables returns every table of a Postgres database as text.
 func Tables(t testing.TB, url string) (all []byte) {
 	t.Helper()
 	ctx := context.Background()
@@ -90,7 +90,7 @@ func Tables(t testing.TB, url string) (all []byte) {
 	return all
 }
 
-// Bodies reads the bodies that a checkpoint in Postgres keeps of a stream, unpacked.
+// Bodies returns a stream's bodies in a Postgres checkpoint, unpacked.
 func Bodies(t testing.TB, url, cluster, uid string, stream change.StreamID) []byte {
 	t.Helper()
 	store, err := postgres.Open(context.Background(), postgres.Config{URL: url})
@@ -99,7 +99,7 @@ func Bodies(t testing.TB, url, cluster, uid string, stream change.StreamID) []by
 	return bodiesOf(t, store, cluster, uid, stream)
 }
 
-// FileBodies does so with one in a file, which nobody may have open.
+// FileBodies returns a stream's bodies in a checkpoint file, which no process may have open.
 func FileBodies(t testing.TB, path, cluster, uid string, stream change.StreamID) []byte {
 	t.Helper()
 	store, err := sqlite.Open(context.Background(), path)
@@ -120,7 +120,7 @@ func bodiesOf(t testing.TB, store checkpoint.Store, cluster, uid string, stream 
 	return all
 }
 
-// Files reads a file, and all files whose names begin with its name.
+// Files returns the contents of a file, and of all files whose names begin with its name.
 func Files(t testing.TB, path string) (all []byte) {
 	t.Helper()
 	names, err := filepath.Glob(path + "*")
@@ -133,7 +133,7 @@ func Files(t testing.TB, path string) (all []byte) {
 	return all
 }
 
-// Said is everything that a process shows: log, output, health and metrics.
+// Said returns everything that a process shows: log, output, health and metrics.
 func (e *Exporter) Said(t testing.TB) []byte {
 	t.Helper()
 	all := append(e.log.Bytes(), e.out.Bytes()...)

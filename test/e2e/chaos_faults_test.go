@@ -24,20 +24,20 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Chaos breaks a world while a writer makes changes, one fault after another, all chosen by a seed. Two replicas run
-// all the time, each started again when it ends, as a Deployment does.
+// Chaos breaks a world while a writer makes changes, one fault after another, all chosen by a seed. Two replicas run all the time.
+// Each is started again when it ends, as by a Deployment.
 type Chaos struct {
 	t        testing.TB
 	world    *World
 	random   *rand.Rand
 	replicas [2]*replica
 	proxies  map[string]*servers.Proxy
-	admin    *kadm.Client        // nil where the log is in Postgres
+	admin    *kadm.Client        // nil if the log is in Postgres
 	other    *servers.Kubernetes // another cluster
-	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
+	unequal  *servers.APIServer  // serves the world's cluster, without one of its resources
 	Faults   map[string]int
-	reached  int64  // the cluster's revision that all streams were at after the last fault
-	Lossy    []Kind // whose topics were made again, or have lost their end
+	reached  int64  // the cluster's revision that all streams had reached after the last fault
+	Lossy    []Kind // kinds whose topics were created again, or have lost their end
 }
 
 // replica keeps one exporter running.
@@ -66,8 +66,8 @@ func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 		t.Cleanup(client.Close)
 		c.admin = kadm.NewClient(client)
 	}
-	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
-	env = with(env, settings...)
+	env = withSettings(env, "KUBECDC_LEASE_DURATION", chaosLease.String(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
+	env = withSettings(env, settings...)
 	for i := range c.replicas {
 		c.replicas[i] = startReplica(t, fmt.Sprintf("replica-%d", i), env)
 	}
@@ -105,7 +105,7 @@ func (r *replica) keep() {
 // restartWith kills the exporter and starts it once with one more setting.
 func (r *replica) restartWith(key, value string) *Exporter {
 	r.mu.Lock()
-	r.env = with(r.env, key, value)
+	r.env = withSettings(r.env, key, value)
 	e := r.current
 	r.mu.Unlock()
 	e.Kill()
@@ -144,7 +144,7 @@ func (r *replica) end() {
 	<-r.done
 }
 
-// ExitCodes counts how the processes ended.
+// ExitCodes counts the exit codes of the processes.
 func (c *Chaos) ExitCodes() map[int]int {
 	all := map[int]int{}
 	for _, r := range c.replicas {
@@ -157,7 +157,7 @@ func (c *Chaos) ExitCodes() map[int]int {
 	return all
 }
 
-// Wrote counts the sessions that had the slot; call it after Stop.
+// Wrote returns the number of sessions that had the slot. Call it after Stop.
 func (c *Chaos) Wrote() (sessions int) {
 	for _, r := range c.replicas {
 		sessions += r.wrote
@@ -165,7 +165,7 @@ func (c *Chaos) Wrote() (sessions int) {
 	return sessions
 }
 
-// faults are all that can happen. Each breaks something, and mends it.
+// faults are all possible faults. Each breaks something, and mends it.
 var faults = map[string]func(*Chaos){
 	"kill -9 an exporter": func(c *Chaos) { c.any().Kill() },
 	"SIGSTOP an exporter": (*Chaos).suspend,
@@ -181,7 +181,7 @@ var faults = map[string]func(*Chaos){
 	"slow a connection":    func(c *Chaos) { c.disturb(func(p *servers.Proxy) { p.Slow(20_000) }) },
 	"kill -9 at failpoint": (*Chaos).failpoint,
 
-	"Kafka away beyond its timeouts":       func(c *Chaos) { c.outlast("kafka", beyond) },
+	"Kafka away beyond its timeouts":       func(c *Chaos) { c.outlast("kafka", outlasting) },
 	"the checkpoint away beyond leases":    func(c *Chaos) { c.outlast("postgres", 3*chaosLease) },
 	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
 	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
@@ -194,7 +194,7 @@ var faults = map[string]func(*Chaos){
 	"the sink away beyond etcd's history": (*Chaos).outlastHistory,
 
 	"kill -9 the sink's Postgres":       func(c *Chaos) { kill(c.t, c.world.Postgres) },
-	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", beyond) },
+	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", outlasting) },
 	"a failover to a standby behind":    (*Chaos).failOver,
 }
 
@@ -204,12 +204,12 @@ func kill(t testing.TB, server *servers.Postgres) {
 	must(t, server.Start(context.Background()))
 }
 
-// logs are the faults of one kind of log: Kafka, or else Postgres.
+// logs has the faults of only one kind of log: Kafka or Postgres.
 var logs = map[string]string{"kill -9 the broker": "kafka", "Kafka away beyond its timeouts": "kafka", "a topic is deleted and made again": "kafka",
 	"the log loses its end": "kafka", "kill -9 the sink's Postgres": "sink", "the sink away beyond its timeouts": "sink",
 	"a failover to a standby behind": "sink"}
 
-// can reports whether a fault is one of this world's.
+// can reports whether a fault is possible in this world.
 func (c *Chaos) can(fault string) bool {
 	return logs[fault] == "" || c.proxies[logs[fault]] != nil
 }
@@ -218,17 +218,18 @@ const (
 	chaosLease = time.Second
 	// chaosTransaction is how long Kafka lets a transaction be open.
 	chaosTransaction = 3 * time.Second
-	// beyond is longer than a lease, a transaction, and a watch, which lasts for the watermark interval and two seconds.
-	beyond = 5 * time.Second
+	// outlasting is longer than a lease, a transaction, and a watch. A watch lasts for the watermark interval and two seconds.
+	outlasting = 5 * time.Second
 )
 
-// long are the faults that outlast every timeout, and those that lead elsewhere. A run of more faults begins with one of each.
+// long are the faults that outlast every timeout, and those that lead to another server. A run of more faults begins with one of
+// each.
 var long = []string{"the sink away beyond etcd's history", "Kafka away beyond its timeouts", "the sink away beyond its timeouts", "the log loses its end",
 	"a failover to a standby behind", "the checkpoint away beyond leases",
 	"an exporter paused beyond timeouts", "all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster",
 	"an API server lacks a resource"}
 
-// weights: the slow faults come less often.
+// weights make the slow faults less frequent.
 var weights = []struct {
 	name   string
 	weight int
@@ -280,7 +281,7 @@ func (c *Chaos) do(name string) {
 	c.wait(100 + c.random.IntN(400))
 }
 
-// wait lets the exporters work undisturbed for some milliseconds: faults are to strike at random moments.
+// wait lets the exporters work undisturbed for some milliseconds, so that faults strike at random moments.
 func (c *Chaos) wait(ms int) { time.Sleep(time.Duration(ms) * time.Millisecond) }
 
 func (c *Chaos) any() *Exporter { return c.replicas[c.random.IntN(len(c.replicas))].exporter() }
@@ -290,7 +291,7 @@ func (c *Chaos) proxy() *servers.Proxy {
 	return c.proxies[names[c.random.IntN(len(names))]]
 }
 
-// suspend stops a process for longer than its lease: it wakes up as one of two that believe they own the slot.
+// suspend stops a process for longer than its lease, so that it wakes up as one of two that take themselves for the owner.
 func (c *Chaos) suspend() {
 	e := c.any()
 	e.Signal(syscall.SIGSTOP)
@@ -298,7 +299,7 @@ func (c *Chaos) suspend() {
 	e.Signal(syscall.SIGCONT)
 }
 
-// outlastHistory cuts the sink off until a spool has what etcd then forgets. A slot that is just being opened has no spool.
+// outlastHistory cuts the sink off until a spool has changes that etcd then forgets. A slot that is just being opened has no spool.
 func (c *Chaos) outlastHistory() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -322,7 +323,7 @@ func (c *Chaos) outlastHistory() {
 	must(c.t, p.Restore())
 }
 
-// outlast cuts a server off, or makes it silent, for a while.
+// outlast cuts a server off, or makes it silent, for some time.
 func (c *Chaos) outlast(server string, d time.Duration) {
 	p := c.proxies[server]
 	if c.random.IntN(2) == 0 {
@@ -339,7 +340,7 @@ func (c *Chaos) pause(exporters ...*Exporter) {
 	for _, e := range exporters {
 		e.Signal(syscall.SIGSTOP)
 	}
-	c.wait(int(beyond.Milliseconds()) + c.random.IntN(1000))
+	c.wait(int(outlasting.Milliseconds()) + c.random.IntN(1000))
 	for _, e := range exporters {
 		e.Signal(syscall.SIGCONT)
 	}
@@ -353,14 +354,14 @@ func (c *Chaos) loseCheckpoint() {
 	}
 }
 
-// remakeTopic deletes the topic of a kind and makes it again, with as many partitions or more.
+// remakeTopic deletes a kind's topic and creates it again, with as many partitions or more.
 func (c *Chaos) remakeTopic() {
 	kind := Kinds[c.random.IntN(len(Kinds))]
 	c.Lossy = append(c.Lossy, kind)
 	remakeTopic(c.t, c.admin, c.world.Prefix+"."+kind.ID(), 3+c.random.Int32N(3))
 }
 
-// remakeTopic deletes a topic and makes it again, unless the exporter is quicker.
+// remakeTopic deletes a topic and creates it again, unless the exporter is quicker.
 func remakeTopic(t testing.TB, admin *kadm.Client, name string, partitions int32) {
 	t.Helper()
 	answers, err := admin.DeleteTopics(context.Background(), name)
@@ -372,7 +373,7 @@ func remakeTopic(t testing.TB, admin *kadm.Client, name string, partitions int32
 	})
 }
 
-// loseEnd cuts the end of a partition off, as an unclean election does.
+// loseEnd cuts off the end of a partition, like an unclean election.
 func (c *Chaos) loseEnd() {
 	kind := Kinds[c.random.IntN(len(Kinds))]
 	c.world.Kafka.Kill()
@@ -384,8 +385,8 @@ func (c *Chaos) loseEnd() {
 	}
 }
 
-// failOver leads the sink to a standby that was behind, while the exporters write or are quiet. What the standby lacks is written again,
-// so nothing is excused.
+// failOver leads the sink to a standby that was behind, while the exporters write or are quiet. The standby's missing records are
+// written again, so no loss is excused.
 func (c *Chaos) failOver() {
 	old, ctx := c.world.Postgres, context.Background()
 	standby, err := old.Standby(ctx)
@@ -407,8 +408,8 @@ func (c *Chaos) failOver() {
 	must(c.t, old.Stop())
 }
 
-// dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended. One that was suspended in a transaction would
-// hold its locks for ever, so their sessions are ended.
+// dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended. An exporter that was suspended in a transaction
+// would hold its locks for ever, so their sessions are ended.
 func (c *Chaos) dropCheckpoint() {
 	for _, r := range c.replicas {
 		r.exporter().Signal(syscall.SIGSTOP)
@@ -421,9 +422,9 @@ func (c *Chaos) dropCheckpoint() {
 	must(c.t, err)
 }
 
-// startOthers starts what else the address of the API server may lead to: another cluster, which has objects of the same names and
-// none of the custom resources, and whose revisions are ahead at first and fall behind later; and an API server of the same
-// cluster that lacks a built-in resource, as during an upgrade.
+// startOthers starts the other servers to which the address of the API server may lead. One is another cluster, which has objects
+// of the same names and none of the custom resources. Its revisions are ahead at first and fall behind later. The other is an API
+// server of the same cluster that lacks a built-in resource, as during an upgrade.
 func (c *Chaos) startOthers() {
 	c.other = c.world.anotherCluster(c.t)
 	w := NewWriter(c.t, c.other.Config, c.random.Uint64(), []Kind{ConfigMaps, Secrets, Deployments, Roles})
@@ -432,10 +433,10 @@ func (c *Chaos) startOthers() {
 	var err error
 	c.unequal, err = c.world.Kube.AddAPIServer(context.Background(), "--runtime-config=apps/v1=false")
 	must(c.t, err)
-	must(c.t, c.world.Kube.RestartAPIServer(context.Background())) // registers again what the other one has unregistered
+	must(c.t, c.world.Kube.RestartAPIServer(context.Background())) // registers again the APIs that the other server has unregistered
 }
 
-// leadTo leads the address of the API server elsewhere for a while.
+// leadTo leads the address of the API server to another one for some time.
 func (c *Chaos) leadTo(address string) {
 	p := c.proxies["api"]
 	p.Retarget(address)
@@ -455,23 +456,23 @@ func (c *Chaos) disturb(how func(*servers.Proxy)) {
 	must(c.t, p.Restore())
 }
 
-// failpoint makes one process die at a step that follows from the seed; it may also never get there.
+// failpoint makes one process die at a step that follows from the seed. The process may also never reach the step.
 func (c *Chaos) failpoint() {
 	step := failpoint.All[c.random.IntN(len(failpoint.All))]
 	c.crossFailpoint(step, 1+c.random.IntN(3), 3*time.Second)
 }
 
-// crossFailpoint starts one replica with the failpoint and kills the other, so that the one gets the slot if it is
-// quick. It reports whether the process died there.
+// crossFailpoint starts one replica with the failpoint and kills the other, so that the first one gets the slot if it is quick. It
+// reports whether the process died there.
 func (c *Chaos) crossFailpoint(step string, n int, limit time.Duration) bool {
 	i := c.random.IntN(len(c.replicas))
 	first, second := c.replicas[i], c.replicas[1-i]
-	if step == failpoint.RollingForward { // only who follows one that died after writing has something to roll forward
+	if step == failpoint.RollingForward { // only the successor of a process that died after writing rolls forward
 		dying := first.restartWith("KUBECDC_FAILPOINT", failpoint.Written+":1")
 		next := second.restartWith("KUBECDC_FAILPOINT", step+":1")
 		return c.died(dying, failpoint.Written, limit) && c.died(next, step, limit)
 	}
-	if step == failpoint.Rebuilding || step == failpoint.Rebuilt { // only who finds no checkpoint has one to rebuild
+	if step == failpoint.Rebuilding || step == failpoint.Rebuilt { // only a process that finds no checkpoint rebuilds one
 		c.dropCheckpoint()
 		died := c.died(first.restartWith("KUBECDC_FAILPOINT", step+":1"), step, limit)
 		second.exporter().Kill()
@@ -493,8 +494,9 @@ func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
 	}
 }
 
-// awaitProgress waits until the exporters are where the cluster was after a fault, and then compacts etcd up to where they were after the
-// one before it: a position that does not move is lost. How long a fault takes on a slow machine does not count.
+// awaitProgress waits until the exporters have reached the cluster's revision after a fault. Then it compacts etcd up to the
+// revision that they had reached after the previous fault. So a position that does not move is lost. A slow machine may take any
+// time for a fault.
 func (c *Chaos) awaitProgress(after string) {
 	reached := c.world.awaitCurrent(c.t, after, c.positions)
 	if c.reached > 0 && reached > c.reached {
@@ -503,7 +505,8 @@ func (c *Chaos) awaitProgress(after string) {
 	c.reached = reached
 }
 
-// awaitCurrent waits until every stream is at what the cluster was at after a fault. The writer changes each of them all the time.
+// awaitCurrent waits until every stream has reached the cluster's revision after a fault. The writer changes each kind all the
+// time.
 func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[change.StreamID]change.ResourceVersion) (revision int64) {
 	t.Helper()
 	revision, err := w.Kube.Revision(context.Background())
@@ -515,11 +518,11 @@ func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[ch
 		}
 	}()
 	Await(t, "all streams to be current after "+after, func() (bool, error) {
-		at := positions()
+		current := positions()
 		behind = nil
 		for _, kind := range Kinds {
-			if at[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
-				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), at[kind.Stream()]))
+			if current[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
+				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), current[kind.Stream()]))
 			}
 		}
 		return len(behind) == 0, nil
@@ -527,24 +530,24 @@ func (w *World) awaitCurrent(t testing.TB, after string, positions func() map[ch
 	return revision
 }
 
-// positions are those of the checkpoint, which follows the log; none while it can't be read.
+// positions returns the checkpoint's positions, which follow the log, or none while it can't be read.
 func (c *Chaos) positions() map[change.StreamID]change.ResourceVersion {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	at := map[change.StreamID]change.ResourceVersion{}
+	found := map[change.StreamID]change.ResourceVersion{}
 	conn, err := pgx.Connect(ctx, c.world.Checkpoint.URL)
 	if err != nil {
-		return at
+		return found
 	}
 	defer conn.Close(ctx)
 	rows, err := conn.Query(ctx, `select name, resource_version from kubecdc.positions join kubecdc.streams on id = stream`)
 	if err != nil {
-		return at
+		return found
 	}
 	var stream change.StreamID
 	var version change.ResourceVersion
-	if _, err = pgx.ForEachRow(rows, []any{&stream, &version}, func() error { at[stream] = version; return nil }); err != nil {
-		clear(at)
+	if _, err = pgx.ForEachRow(rows, []any{&stream, &version}, func() error { found[stream] = version; return nil }); err != nil {
+		clear(found)
 	}
-	return at
+	return found
 }

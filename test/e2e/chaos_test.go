@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// chaosFaults is how many faults a run has: KUBECDC_CHAOS_FAULTS, or the short form of make test.
+// chaosFaults returns the number of faults of a run: KUBECDC_CHAOS_FAULTS, or the short form of make test.
 func chaosFaults(t *testing.T, short int) int {
 	if n, err := strconv.Atoi(os.Getenv("KUBECDC_CHAOS_FAULTS")); err == nil {
 		return n
@@ -30,7 +30,7 @@ func chaosSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// runChaos makes random faults, and then has a process die at each of the steps where none has.
+// runChaos makes random faults, and then kills a process at each of the steps at which none has died.
 func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...string) (*Chaos, *Verdict) {
 	w.Env = w.With("KUBECDC_PROOF_INTERVAL", "2s")
 	InstallWidgets(t, w.Kube.Config)
@@ -89,7 +89,7 @@ func report(t *testing.T, c *Chaos) {
 	t.Logf("%-36s %4d; exit codes %v", "faults", total, c.ExitCodes())
 }
 
-// At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
+// At random moments everything dies, is cut off, slowed down or suspended. Nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
 	var some []string
@@ -99,7 +99,7 @@ func TestChaosExactlyOnce(t *testing.T) {
 	chaosExactlyOnce(t, 6, some)
 }
 
-// The same, for longer, and a process dies at each step.
+// The same for longer, and a process dies at each step.
 func TestSlowChaosAtEachStep(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -116,7 +116,7 @@ func chaosExactlyOnce(t *testing.T, faults int, steps []string) {
 	}
 }
 
-// The same with the log in Postgres, which fails over to standbys that are behind: what they lack is written again.
+// The same with the log in Postgres, which fails over to standbys that are behind. Their missing records are written again.
 func TestSlowChaosWithALogInPostgres(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -130,10 +130,10 @@ func TestSlowChaosWithALogInPostgres(t *testing.T) {
 	}
 }
 
-// atLeastOnceSteps are those at which what a process that dies has done depends on the delivery.
+// atLeastOnceSteps are the steps at which the result of a death depends on the delivery.
 var atLeastOnceSteps = []string{failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.RollingForward}
 
-// The same with at-least-once: nothing is lost or reordered, and each session that had the slot repeats one small batch at most.
+// The same with at-least-once: nothing is lost or reordered, and each session that had the slot repeats at most one small batch.
 func TestSlowChaosAtLeastOnce(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A check names every missing right at once, tells warnings from failures, and says what grants them.
+// A check names every missing right at once, distinguishes warnings from failures, and says how to grant the rights.
 func TestCheckNamesEveryMissingRight(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, servers.Kube(t))
@@ -39,11 +39,11 @@ func TestCheckNamesEveryMissingRight(t *testing.T) {
 	}
 }
 
-// A check says what run could not export, and an export would only tell in its log: what the API server does not select by, and
-// namespaces that are not there.
+// A check names everything that run could not export and would only log. Examples are selectors that the API server does not support, and
+// namespaces that do not exist.
 func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
 	env := func(name, value string) map[string]string {
-		return with(map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
+		return withSettings(map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
 			"KUBECDC_RESOURCES": "configmaps,pods,secrets", "KUBECDC_NAMESPACES": "default"}, name, value)
 	}
 	for _, test := range []struct {
@@ -65,8 +65,8 @@ func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
 	}
 }
 
-// Beside an exporter that runs, check reads the file that both keep the log and the checkpoint in, and leaves it as it is.
-func TestCheckBesideAnExporterThatRuns(t *testing.T) {
+// While an exporter runs, check reads the file that has both the log and the checkpoint, and does not change it.
+func TestCheckWhileAnExporterRuns(t *testing.T) {
 	env := map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
 		"KUBECDC_RESOURCES": "configmaps"}
 	e := StartExporter(t, "the exporter", env)

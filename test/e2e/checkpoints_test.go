@@ -19,11 +19,11 @@ import (
 	"kubecdc/test/servers"
 )
 
-// offline runs the exporter with arguments, without a kubeconfig, and returns what it wrote and its exit code.
+// offline runs the exporter with arguments, without a kubeconfig, and returns its output and its exit code.
 func offline(t testing.TB, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	env = with(env, "KUBECDC_LOG_FORMAT", "text")
-	delete(env, "KUBECONFIG") // KUBECDC_CLUSTER will do
+	env = withSettings(env, "KUBECDC_LOG_FORMAT", "text")
+	delete(env, "KUBECONFIG") // KUBECDC_CLUSTER replaces it
 	c := Command(t, env, args...)
 	var out, errors bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errors
@@ -65,8 +65,8 @@ type listedCheckpoint struct {
 	Batch uint64
 }
 
-// While the exporter works, earlier checkpoints are listed, shown and compared, and a consumer group is moved to one: it then
-// gets what was logged later, and nothing else.
+// While the exporter works, earlier checkpoints are listed, shown and compared, and a consumer group is moved to one. The group
+// then gets only the records that were logged later.
 func TestACheckpointIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -120,12 +120,12 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	anUnknownCluster(t, w)
 }
 
-// With the name of another cluster nothing is answered, and the checkpoint gets no such cluster.
+// Commands with the name of another cluster answer nothing, and do not add the cluster to the checkpoint.
 func anUnknownCluster(t *testing.T, w *World) {
 	for _, command := range []string{"history configmaps a", "state --at now configmaps", "diff --from now", "tail --follow=false",
 		"replay --from start --to-stdout"} {
 		want := 1
-		if strings.HasPrefix(command, "diff") { // there 1 says that something differs
+		if strings.HasPrefix(command, "diff") { // there 1 means a difference
 			want = 2
 		}
 		fails(t, w.Env, want, `has nothing of cluster "other"`, append(strings.Fields(command), "--cluster", "other")...)
@@ -183,7 +183,7 @@ func wantShown(t *testing.T, w *World, log *Log, before, after listedCheckpoint)
 	if byName != byTime {
 		t.Errorf("by name it is\n%s\nby time\n%s", byName, byTime)
 	}
-	at := asJSON[shown](t, byName)
+	found := asJSON[shown](t, byName)
 	want := map[change.StreamID]change.ResourceVersion{}
 	for _, c := range log.Controls {
 		for _, p := range c.Positions {
@@ -192,7 +192,7 @@ func wantShown(t *testing.T, w *World, log *Log, before, after listedCheckpoint)
 			}
 		}
 	}
-	for _, p := range at.Positions {
+	for _, p := range found.Positions {
 		if want[p.Stream] != p.ResourceVersion {
 			t.Errorf("%s is at %s in checkpoint %s, in the log at %s", p.Stream, p.ResourceVersion, before.Name, want[p.Stream])
 		}
@@ -204,7 +204,7 @@ func wantShown(t *testing.T, w *World, log *Log, before, after listedCheckpoint)
 	later := asJSON[shown](t, succeeds(t, w.Env, "checkpoints", "show", after.Name, "-o", "json"))
 	for topic, partitions := range later.Offsets {
 		for p, next := range partitions {
-			if was := at.Offsets[topic][p]; was > next {
+			if was := found.Offsets[topic][p]; was > next {
 				t.Errorf("%s/%d moved from %d to %d", topic, p, was, next)
 			}
 		}
@@ -288,7 +288,8 @@ func batchOf(r *kgo.Record) uint64 {
 	return 0
 }
 
-// consume reads topics to their present end, from a group's offsets or from the start, and returns the wanted records by place.
+// consume reads topics to their present end, from a group's offsets or from the start. It returns the wanted records by topic,
+// partition and offset.
 func consume(t testing.TB, brokers []string, group string, topics []string, wanted func(*kgo.Record) bool) map[string]string {
 	t.Helper()
 	ctx, cancel := servers.Patient(t.Context())

@@ -22,14 +22,14 @@ func ReadLog(t testing.TB, brokers []string, prefix string) *Log {
 	return readTopics(t, brokers, prefix, kafkatopics.Under(prefix))
 }
 
-// ReadControls reads the control topic alone.
+// ReadControls reads only the control topic.
 func ReadControls(t testing.TB, brokers []string, prefix string) []change.Control {
 	t.Helper()
 	return readTopics(t, brokers, prefix, kafkatopics.These(change.ControlTopic(prefix))).Controls
 }
 
-// followControls reads the control topic from its start and goes on reading, for some seconds, until the record that completes what is
-// looked for.
+// followControls reads the control topic from its start, and goes on for some seconds until complete returns true. It reports
+// whether that happened.
 func followControls(t testing.TB, brokers []string, prefix string, complete func(change.Control) bool) (found bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -55,7 +55,7 @@ func readTopics(t testing.TB, brokers []string, prefix string, wanted kafkatopic
 	return log
 }
 
-// ReadRecords reads topics, whoever has written them, and returns their ends.
+// ReadRecords reads topics, by whomever they were written, and returns their ends.
 func ReadRecords(t testing.TB, what kafkatopics.Reading, visit func(*kgo.Record) error) kadm.ListedOffsets {
 	t.Helper()
 	ctx, cancel := servers.Patient(context.Background())
@@ -65,7 +65,7 @@ func ReadRecords(t testing.TB, what kafkatopics.Reading, visit func(*kgo.Record)
 	return ends
 }
 
-// AwaitMarkers waits until what was written so far can be read in every topic of the prefix: a broker answers a commit
+// AwaitMarkers waits until all records written so far can be read in every topic of the prefix. A broker acknowledges a commit
 // before the transaction's markers are in all partitions.
 func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 	t.Helper()
@@ -79,8 +79,8 @@ func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 		stable, err := admin.ListCommittedOffsets(t.Context(), slices.Collect(maps.Keys(written))...)
 		behind := false
 		written.Each(func(end kadm.ListedOffset) {
-			at, ok := stable.Lookup(end.Topic, end.Partition)
-			behind = behind || !ok || at.Offset < end.Offset
+			stableEnd, ok := stable.Lookup(end.Topic, end.Partition)
+			behind = behind || !ok || stableEnd.Offset < end.Offset
 		})
 		return !behind, err
 	})

@@ -60,15 +60,15 @@ func (w *World) awaitConfig(t *testing.T, name, version string) Record {
 
 func TestWhatRecordsHold(t *testing.T) {
 	w, c := configsWorld(t)
-	t.Run("ignored", func(t *testing.T) { ignored(t, w.of(t, "ignored"), c) })
-	t.Run("no updates", func(t *testing.T) { noUpdates(t, w.of(t, "lifecycle"), c) })
+	t.Run("ignored", func(t *testing.T) { ignored(t, w.sibling(t, "ignored"), c) })
+	t.Run("no updates", func(t *testing.T) { noUpdates(t, w.sibling(t, "lifecycle"), c) })
 }
 
 func TestSlowWhatRecordsHold(t *testing.T) {
 	servers.Slow(t)
 	w, c := configsWorld(t)
-	t.Run("too large", func(t *testing.T) { tooLarge(t, w.of(t, "large"), c) })
-	t.Run("bodies", func(t *testing.T) { bodies(t, w.of(t, "bodies"), c) })
+	t.Run("too large", func(t *testing.T) { tooLarge(t, w.sibling(t, "large"), c) })
+	t.Run("bodies", func(t *testing.T) { bodies(t, w.sibling(t, "bodies"), c) })
 }
 
 func configsWorld(t *testing.T) (*World, *configs) {
@@ -80,8 +80,8 @@ func configsWorld(t *testing.T) (*World, *configs) {
 	return w, &configs{t, api}
 }
 
-// tooLarge: whatever was too large for its topic, each record has before its change what the log had after the one before: over a
-// restart, after kill -9, and with a checkpoint that was rebuilt.
+// tooLarge demands that the chain of before-images is unbroken for objects that were too large for their topic. It holds over a
+// restart, after kill -9, and with a rebuilt checkpoint.
 func tooLarge(t *testing.T, w *World, c *configs) {
 	env := w.With("KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "20KiB", "KUBECDC_KAFKA_COMPRESSION", "none")
 	noise := func(size int) map[string]string {
@@ -135,8 +135,8 @@ func wantRetractable(t *testing.T, w *World, name string) (stubs int) {
 	return stubs
 }
 
-// ignored: updates of a field that does not count are not written, whether they are watched, found after a restart, or found by
-// a list after a gap.
+// ignored demands that ignored updates are not written, whether they are watched, found after a restart, or found by a list after a
+// gap.
 func ignored(t *testing.T, w *World, c *configs) {
 	env := w.With("KUBECDC_IGNORE_FIELDS", "configmaps:data.beat", "KUBECDC_BACKFILL", "off", "KUBECDC_PROOF_INTERVAL", "1s")
 	c.create("beats", map[string]string{"beat": "0", "n": "0"})
@@ -151,10 +151,10 @@ func ignored(t *testing.T, w *World, c *configs) {
 	}
 	counts := func(n string) Record { return w.awaitConfig(t, "beats", c.set("beats", map[string]string{"n": n})) }
 	beat(3)
-	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // managers are known by times to the second
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // times of managers have a resolution of one second
 	r := counts("1")
 	if r.Provenance.Managers != "tester" || r.Provenance.FieldsChanged != "data.beat,data.n" || r.Provenance.TimeFrom == "" {
-		t.Errorf("the update is told as %+v", r.Provenance)
+		t.Errorf("the update is recorded as %+v", r.Provenance)
 	}
 	if n := e.Metric(t, "kubecdc_ignored_updates_total", "configmaps"); n != 3 {
 		t.Errorf("%v updates are counted as ignored, want 3", n)
@@ -189,7 +189,7 @@ func ignored(t *testing.T, w *World, c *configs) {
 	e.stop(t)
 }
 
-// wantNoDifference: neither verify, nor a proof, nor a snapshot takes ignored updates for a loss.
+// wantNoDifference demands that neither verify, nor a proof, nor a snapshot takes ignored updates for a loss.
 func wantNoDifference(t *testing.T, w *World, env map[string]string) {
 	t.Helper()
 	ignored := func() {
@@ -210,7 +210,7 @@ func wantNoDifference(t *testing.T, w *World, env map[string]string) {
 	}
 }
 
-// version is the version of some object that was written just now.
+// version returns the version of an object that was written just now.
 func (w *World) version(t *testing.T) change.ResourceVersion {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(w.Kube.Config)
@@ -247,8 +247,8 @@ func noUpdates(t *testing.T, w *World, c *configs) {
 	e.stop(t)
 }
 
-// bodies: after KUBECDC_BEFORE=none the checkpoint gets the bodies that it lacks, without a record. One that is then changed there is
-// corrected by a proof, once, and nothing else is of all that the API server has.
+// bodies demands that after KUBECDC_BEFORE=none the checkpoint gets the missing bodies, without a record. If one is then changed
+// there, a proof corrects it once, and finds no other difference from the API server.
 func bodies(t *testing.T, w *World, c *configs) {
 	w.Env = w.With("KUBECDC_RESOURCES", "configmaps")
 	e := StartExporter(t, "without before", w.With("KUBECDC_BEFORE", "none"))

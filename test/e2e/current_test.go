@@ -11,8 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// In a quiet cluster a question about a moment ago has an answer before the next bookmark, which comes once a minute. It has none about a time when
-// the network is cut.
+// In a quiet cluster a question about the last seconds has an answer before the next bookmark, which comes once a minute. It has no
+// answer for a time at which the network is cut.
 func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -23,8 +23,8 @@ func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 	StartExporter(t, "exporter", env).AwaitReady(t)
 	w.AwaitComplete(t, writer, kinds)
 	for range 3 {
-		at, clock := time.Now(), servers.StartClock()
-		Await(t, "an answer about a moment ago", func() (bool, error) { return len(w.lackingAt(t, kinds, at)) == 0, nil })
+		asked, clock := time.Now(), servers.StartClock()
+		Await(t, "an answer about a moment ago", func() (bool, error) { return len(w.lackingAt(t, kinds, asked)) == 0, nil })
 		if took := clock.Passed(); took > 25*time.Second {
 			t.Errorf("it takes %s until a moment has an answer", took)
 		}
@@ -45,18 +45,18 @@ func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 	if lacks := w.lackingAt(t, []Kind{ConfigMaps}, cut.Add(2*time.Second)); len(lacks) == 0 {
 		t.Error("after the network was cut, it is known when an object was deleted meanwhile")
 	}
-	at := time.Now()
-	Await(t, "an answer about a moment after the cut", func() (bool, error) { return len(w.lackingAt(t, kinds, at)) == 0, nil })
+	asked := time.Now()
+	Await(t, "an answer about a moment after the cut", func() (bool, error) { return len(w.lackingAt(t, kinds, asked)) == 0, nil })
 }
 
-// lackingAt is what the log lacks of the state at a time.
-func (w *World) lackingAt(t *testing.T, kinds []Kind, at time.Time) []string {
+// lackingAt returns what the log lacks of the state at a time.
+func (w *World) lackingAt(t *testing.T, kinds []Kind, asked time.Time) []string {
 	t.Helper()
-	var of sinks.Objects
+	var objects sinks.Objects
 	for _, kind := range kinds {
-		of.Resources = append(of.Resources, kind.ID())
+		objects.Resources = append(objects.Resources, kind.ID())
 	}
-	states, err := query.ReadStates(t.Context(), w.openFile(t), query.Question{Objects: of}, query.Target{Happened: at})
+	states, err := query.ReadStates(t.Context(), w.openFile(t), query.Question{Objects: objects}, query.Target{Happened: asked})
 	must(t, err)
 	return states[0].Missing
 }

@@ -2,16 +2,16 @@ package e2e
 
 import "testing"
 
-// Of three replicas one loses the API server, which freezes for it, or refuses its connections: the streams
-// go on at the others, and it has its share again afterwards. Where all lose it, no slot moves.
+// One of three replicas loses the API server, which freezes for it, or refuses its connections. The other replicas take over its
+// streams, and it has its share again afterwards. If all replicas lose the API server, no slot moves.
 func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	proxies, proxied := w.Proxied(t)
 	api := proxies["api"]
-	proxied = with(w.With("KUBECDC_SLOTS", "6"), "KUBECONFIG", proxied["KUBECONFIG"])
-	env := with(proxied, "KUBECONFIG", w.Env["KUBECONFIG"])
+	proxied = withSettings(w.With("KUBECDC_SLOTS", "6"), "KUBECONFIG", proxied["KUBECONFIG"])
+	env := withSettings(proxied, "KUBECONFIG", w.Env["KUBECONFIG"])
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	cut := StartExporter(t, "the one that is cut off", proxied)
 	cut.AwaitReady(t)
@@ -27,7 +27,7 @@ func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 		cut.awaitWrong(t, "apiserver: no answer since")
 		slots.await("the API server "+name, 3, others...)
 		cut.awaitLogged(t, "the API server does not answer this one")
-		w.AwaitComplete(t, writer, Kinds) // by the others
+		w.AwaitComplete(t, writer, Kinds) // the other replicas have written
 		must(t, api.Restore())
 		slots.await("it answers again", 2, append(others, cut)...)
 		cut.AwaitReady(t)

@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// An exporter with a dead letter, a frozen sink, a restart and a gap is scraped all the time. Prometheus' engine then shows
-// something in each panel of the dashboard.
+// An exporter with a dead letter, a frozen sink, a restart and a gap is scraped all the time. Prometheus' engine then shows data in
+// each panel of the dashboard.
 func TestTheDashboardShowsTroubles(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps, Roles}
@@ -89,7 +89,7 @@ func (e *Exporter) awaitMetric(t *testing.T, name, labels string, least float64)
 	})
 }
 
-// scrape writes what the exporter exposes to files, four times a second, until stop is called.
+// scrape writes the exporter's metrics to files, four times a second, until stop is called.
 func (e *Exporter) scrape(t *testing.T, folder string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -102,7 +102,7 @@ func (e *Exporter) scrape(t *testing.T, folder string) (stop func()) {
 			}
 			text, err := e.get("/metrics")
 			if err != nil {
-				continue // it does not listen yet, or any more
+				continue // it does not listen yet, or has ended
 			}
 			file := filepath.Join(folder, fmt.Sprint(time.Now().UnixMilli())+".prom")
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -113,7 +113,7 @@ func (e *Exporter) scrape(t *testing.T, folder string) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// evaluate demands that every query of the dashboard has a result, and more than zeros, unless it is of a metric that may be zero.
+// evaluate demands that every query of the dashboard has a result, and more than zeros, unless its metric may be zero.
 func evaluate(t *testing.T, scrapes string, mayBeZero ...string) {
 	t.Helper()
 	c := exec.Command("go", "test", "-count=1", "-v", "-run", "TestTheDashboardShowsSomething", ".")

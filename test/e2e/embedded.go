@@ -14,7 +14,7 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// openFile opens the log for reading, beside an exporter or not; nil while there is none.
+// openFile opens the log for reading, with or without an exporter. It returns nil while there is none.
 func (w *World) openFile(t testing.TB) *sqlite.Reader {
 	t.Helper()
 	file, err := sqlitefile.Share(context.Background(), w.File)
@@ -25,13 +25,13 @@ func (w *World) openFile(t testing.TB) *sqlite.Reader {
 	r, err := sqlite.NewReader(context.Background(), file, w.Prefix)
 	if err != nil {
 		file.Close()
-		return nil // the exporter has not come so far
+		return nil // the exporter has not yet created it
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
-// ReadFile reads what the SQLite sink wrote as if it were topics: a delete is followed by a tombstone, which files don't need.
+// ReadFile reads the SQLite sink's log as if it were topics. It adds a tombstone after each delete, which files don't need.
 func (w *World) ReadFile(t testing.TB) *Log {
 	t.Helper()
 	log := &Log{}

@@ -14,12 +14,12 @@ import (
 	"kubecdc/test/servers"
 )
 
-// With the log in a file, under kill -9 at each step and at random moments: the file holds etcd's history once and in order, and the
-// cluster's state, and is asked for both while it is written.
+// The log in a file has etcd's history once and in order, and the cluster's state, under kill -9 at each step and at random
+// moments. It answers for both while it is written.
 func TestTheEmbeddedLogKeepsEveryChangeOnce(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
-	keptOnce(t, w, func() {
+	storedOnce(t, w, func() {
 		for _, ask := range [][]string{{"history", "configmaps", "-A"}, {"state", "configmaps", "-A"}, {"checkpoints", "list"}, {"status"}, {"verify"},
 			{"tail", "--follow=false", "--since", "1h"}, {"pause", "secrets"}, {"resume", "secrets"}, {"snapshot", "configmaps"}} {
 			if out := mustRun(t, w.Env, ask...); strings.TrimSpace(out) == "" {
@@ -33,8 +33,8 @@ func TestTheEmbeddedLogKeepsEveryChangeOnce(t *testing.T) {
 	})
 }
 
-// At random moments the exporter dies, at a step or anywhere, is suspended, or cut off from the API server, which dies too: the log in
-// the file has etcd's history once and in order.
+// The log in the file has etcd's history once and in order. At random moments the exporter dies, at a step or anywhere, is
+// suspended, or cut off from the API server, which dies too.
 func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -52,13 +52,13 @@ func TestChaosWithAnEmbeddedLog(t *testing.T) {
 	t.Cleanup(r.end)
 	stop := writer.Start(15)
 	positions := func() map[change.StreamID]change.ResourceVersion {
-		at := map[change.StreamID]change.ResourceVersion{}
+		positions := map[change.StreamID]change.ResourceVersion{}
 		for _, c := range w.fileControls(t) {
 			for _, p := range c.Positions {
-				at[p.Stream] = p.ResourceVersion
+				positions[p.Stream] = p.ResourceVersion
 			}
 		}
-		return at
+		return positions
 	}
 	w.awaitCurrent(t, "the start", positions)
 	for i := range chaosFaults(t, 5) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Each encoding, beside one another in one Kafka: creates, updates and deletes, kill -9 among them, and a checkpoint that is lost.
-// etcd's own history judges, and exporter verify.
+// All encodings run at the same time in one Kafka, with creates, updates and deletes, kill -9, and a lost checkpoint. etcd's own
+// history judges, and exporter verify.
 func TestEncodings(t *testing.T) {
 	t.Parallel()
 	w := throughFaults(t, []string{"debezium", "debezium-schema", "cloudevents", "object"})["debezium-schema"]
@@ -18,7 +18,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// throughFaults returns the world of each encoding's exporter. settings are of all exporters.
+// throughFaults returns the world of each encoding's exporter. All exporters have the settings.
 func throughFaults(t *testing.T, encodings []string, settings ...string) map[string]*World {
 	t.Helper()
 	kinds := []Kind{ConfigMaps, Widgets}

@@ -8,9 +8,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The main job, with everything dying once: kill -9 of the exporter in the middle of the snapshot and of the watch, a
-// broker restart, a Postgres restart, an API-server restart with changes unseen. Then the topics must hold every
-// change once, in order, and replay into the cluster's state.
+// This is the main job, and everything dies once. The exporter gets kill -9 during the snapshot and during the watch. The
+// broker and Postgres are restarted, and the API server is restarted with unseen changes. Then the topics must hold every change
+// once, in order, and replay into the cluster's state.
 func TestSlowEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()

@@ -1,4 +1,4 @@
-// Package e2e judges the exporter as a whole: the real binary, real servers, and etcd's own history as the truth.
+// Package e2e tests the complete exporter: the real binary, real servers, and etcd's own history as the truth.
 package e2e
 
 import (
@@ -21,7 +21,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Binary builds the exporter once a test process, with failpoints. It verifies the invariants of docs/design.md.
+// Binary builds the exporter once per test process, with failpoints, and returns its path. The build verifies the invariants of
+// docs/design.md.
 func Binary(t testing.TB) string {
 	t.Helper()
 	buildOnce.Do(func() {
@@ -45,15 +46,15 @@ var (
 	buildErr  error
 )
 
-// Exporter is one running process of it.
+// Exporter is one running process of the exporter.
 type Exporter struct {
 	*exporter.Process
 	log  *child.Output
-	out  *child.Output // stdout: where KUBECDC_SINK=stdout writes
+	out  *child.Output // stdout, to which KUBECDC_SINK=stdout writes
 	name string
 }
 
-// Main is for TestMain of a package that starts exporters: it runs the tests, and removes what was built for them.
+// Main is the TestMain of a package that starts exporters. It runs the tests, and removes the binary that was built for them.
 func Main(m *testing.M) { servers.Main(tests{m}) }
 
 type tests struct{ *testing.M }
@@ -74,7 +75,7 @@ func (t tests) Run() int {
 	return code
 }
 
-// Command is a command line of the exporter that has these settings, and no others.
+// Command returns a command line of the exporter that has these settings, and no others.
 func Command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(Binary(t), args...)
@@ -89,7 +90,7 @@ func settings(env map[string]string) (list []string) {
 	return list
 }
 
-// StartExporter starts a process; it is killed at the test's end. env adds to and overrides the defaults.
+// StartExporter starts a process, which is killed at the test's end. env adds to and overrides the defaults.
 func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
 	t.Helper()
 	return StartBinary(t, Binary(t), name, env)
@@ -181,16 +182,16 @@ func (e *Exporter) Wrong() string {
 	return strings.Join(lines, "\n")
 }
 
-// Output is all that the process wrote to stdout.
+// Output returns all that the process wrote to stdout.
 func (e *Exporter) Output() string { return string(e.out.Bytes()) }
 
-// Tail is the end of the process's log.
+// Tail returns the last n bytes of the process's log.
 func (e *Exporter) Tail(n int) string {
 	b := e.log.Bytes()
 	return string(b[max(0, len(b)-n):])
 }
 
-// Await is that of servers.
+// Await is servers.Await.
 var Await = servers.Await
 
 // must fails the test on an error.

@@ -8,8 +8,8 @@ import (
 	"kubecdc/change"
 )
 
-// Beside a running exporter whose checkpoint is an SQLite file, every command does what it does with Postgres. The file has one owner,
-// which loses it by its death, and nothing of that costs a change.
+// While an exporter with a checkpoint in an SQLite file runs, every command works as with Postgres. The file has one owner, which
+// loses it by its death. None of that costs a change.
 func TestARunningExporterWithAFileIsAsked(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -47,7 +47,7 @@ func TestARunningExporterWithAFileIsAsked(t *testing.T) {
 	e.stop(t)
 }
 
-// aFileIsAsked asks the exporter for what users do, while it commits.
+// aFileIsAsked sends users' requests to the exporter while it commits.
 func aFileIsAsked(t *testing.T, w *World) {
 	t.Helper()
 	Await(t, "a checkpoint that knows both streams, and follows the log", func() (bool, error) {
@@ -74,7 +74,7 @@ func aFileIsAsked(t *testing.T, w *World) {
 	}
 }
 
-// anEndedStreamIsForgotten: the exporter does it, which has the slot.
+// anEndedStreamIsForgotten demands that the exporter forgets it, since it has the slot.
 func anEndedStreamIsForgotten(t *testing.T, w *World) {
 	t.Helper()
 	Await(t, "the stream to end", func() (bool, error) {

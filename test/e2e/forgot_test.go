@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Postgres goes back to an earlier state under an exporter that lives, as in a failover to a standby that was behind: what
-// it forgot is in the log, from where it comes back; and no before-image is written that was read from what it remembers.
-// In the second round the watches are cut off as well, and are too old for a new API server, so that each stream lists.
+// Postgres goes back to an earlier state under a live exporter, as in a failover to a standby that was behind. The log has the
+// forgotten changes, from the position to which Postgres goes back. No before-image comes from the forgotten state. In the second
+// round the watches are cut off as well, and are too old for a new API server, so that each stream lists.
 func TestPostgresForgets(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -31,7 +31,7 @@ func TestPostgresForgets(t *testing.T) {
 		e.Signal(syscall.SIGSTOP)
 		must(t, w.Postgres.Restore(context.Background()))
 		if gap {
-			others.Run(20) // so that where the streams stand is older than all that the next API server knows
+			others.Run(20) // so that the positions are older than all revisions that the next API server knows
 			w.Kube.API.Kill()
 			must(t, w.Kube.API.Start(context.Background()))
 			writer.Run(50)

@@ -14,7 +14,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A disk that is full stops the writing, and the log says so. Once there is room, the same process goes on, and nothing is lost.
+// If the disk is full, the exporter stops writing, and the log says so. Once there is room, the same process goes on, and nothing
+// is lost.
 func TestSlowAFullDiskUnderTheEmbeddedLog(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -44,7 +45,7 @@ func TestSlowAFullDiskUnderTheEmbeddedLog(t *testing.T) {
 	e.stop(t)
 }
 
-// The disk of the spool is full: nothing is read until there is room or the sink is back, and nothing is lost.
+// If the spool's disk is full, nothing is read until there is room or the sink is back, and nothing is lost.
 func TestSlowAFullDiskUnderTheSpool(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()

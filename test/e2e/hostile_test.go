@@ -22,9 +22,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Somebody creates objects of all the names and contents that the API server accepts, updates and deletes them, while the exporter
-// runs, and while it is down and the API server is restarted. Then the checkpoint is lost. Every change of every object is in the
-// log, or named in a dead letter; no command prints anything that a terminal obeys.
+// Somebody creates, updates and deletes objects with all names and contents that the API server accepts. This happens while the
+// exporter runs, and while it is down and the API server is restarted. Then the checkpoint is lost. Every change of every object is
+// in the log, or named in a dead letter. No command prints anything that a terminal obeys.
 func TestSlowHostileObjectsInKafka(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -37,7 +37,8 @@ func TestSlowHostileObjectsInPostgres(t *testing.T) {
 	testHostileObjects(t, postgresWorld(t, servers.Lend(t), servers.PostgresOptions{}))
 }
 
-// hostileKinds have names that may be almost anything, and contents that may be anything. ClusterRoles get the names that are too long.
+// hostileKinds have names that may be almost anything, and contents that may be anything. ClusterRoles get the names that are too
+// long.
 var (
 	hostileKinds = []Kind{Roles, Widgets}
 	clusterRoles = kindOf("rbac.authorization.k8s.io", "v1", "clusterroles")
@@ -45,7 +46,7 @@ var (
 
 func testHostileObjects(t *testing.T, w *World) {
 	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = Resources(append([]Kind{clusterRoles}, hostileKinds...)), "1s"
-	w.Env["KUBECDC_LEASE_DURATION"] = "20s" // status, which is among the commands, tells when one has ended
+	w.Env["KUBECDC_LEASE_DURATION"] = "20s" // the command status needs this to see that an exporter has ended
 	InstallWidgets(t, w.Kube.Config)
 	v := newVandal(t, w.Kube.Config)
 	v.createAll()
@@ -95,16 +96,16 @@ func TestHostileObjectsInAPipe(t *testing.T) {
 		e.AwaitReady(t)
 		v.change(2 + n)
 		log.Records = append(log.Records, endPipe(t, e, writer, hostileKinds)...)
-		told, _ := ParseLines(t, e.out.Bytes(), "pipe")
-		log.Controls = append(log.Controls, told.Controls...)
+		parsed, _ := ParseLines(t, e.out.Bytes(), "pipe")
+		log.Controls = append(log.Controls, parsed.Controls...)
 	}
 	Judge(t, k, log, "pipe", hostileKinds).Demand(t, 0)
 }
 
-// neighbour is a ClusterRole beside those whose names are too long.
+// neighbour is a ClusterRole in the collection of those whose names are too long.
 const neighbour = "neighbour"
 
-// vandal writes objects by plain requests: clients refuse some of the names.
+// vandal writes objects with plain requests, since clients refuse some of the names.
 type vandal struct {
 	t       *testing.T
 	client  *http.Client
@@ -129,7 +130,7 @@ func newVandal(t *testing.T, config *rest.Config) *vandal {
 	return &vandal{t: t, client: client, host: strings.TrimSuffix(host.String(), "/")}
 }
 
-// createAll creates what the API server accepts. It refuses numbers that no float64 can hold.
+// createAll creates all objects that the API server accepts. It refuses numbers that no float64 can hold.
 func (v *vandal) createAll() {
 	v.t.Helper()
 	const rbac = "rbac.authorization.k8s.io/v1"
@@ -139,7 +140,7 @@ func (v *vandal) createAll() {
 	for i, content := range hostile.Contents() {
 		name := "content-" + hostile.Version(i)
 		refused := strings.HasPrefix(content.What, "numbers ")
-		if content.What == "objects in objects" { // the API server gives itself 34 s, and on a busy machine does not get far with more
+		if content.What == "objects in objects" { // the API server has a limit of 34 s, and a busy machine needs longer for more
 			content.Text = strings.Repeat(`{"d":`, 2500) + "1" + strings.Repeat("}", 2500)
 		}
 		v.create(Widgets, name, hostile.Object("example.com/v1", "Widget", "default", name, "", "", content.Text), content.What, refused)
@@ -162,8 +163,8 @@ func (v *vandal) create(kind Kind, name string, body []byte, what string, mayFai
 	v.objects = append(v.objects, vandalised{kind, name, body, true})
 }
 
-// change updates each object, deletes every n-th, and creates those again that were deleted before. It returns a
-// resourceVersion from before.
+// change updates each object, deletes every n-th, and recreates those that were deleted before. It returns a resourceVersion from
+// before.
 func (v *vandal) change(n int) (before string) {
 	v.t.Helper()
 	for i := range v.objects {
@@ -191,8 +192,8 @@ func (v *vandal) change(n int) (before string) {
 	return before
 }
 
-// do repeats a request that the API server has no time for, as it takes seconds for what is nested deep. An attempt before may
-// have been done after all.
+// do repeats a request if the API server has no time for it, since deeply nested objects take seconds. An earlier attempt may have
+// succeeded after all.
 func (v *vandal) do(method string, kind Kind, name string, body []byte) (status int, answer []byte) {
 	v.t.Helper()
 	clock := servers.StartClock()
@@ -212,15 +213,15 @@ func (v *vandal) do(method string, kind Kind, name string, body []byte) (status 
 
 func (v *vandal) try(method string, kind Kind, name string, body []byte) (status int, answer []byte) {
 	v.t.Helper()
-	at := v.host + "/apis/" + kind.GVR.Group + "/" + kind.GVR.Version
+	address := v.host + "/apis/" + kind.GVR.Group + "/" + kind.GVR.Version
 	if kind != clusterRoles {
-		at += "/namespaces/default"
+		address += "/namespaces/default"
 	}
-	at += "/" + kind.GVR.Resource
+	address += "/" + kind.GVR.Resource
 	if name != "" {
-		at += "/" + url.PathEscape(name)
+		address += "/" + url.PathEscape(name)
 	}
-	r, err := http.NewRequestWithContext(v.t.Context(), method, at, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(v.t.Context(), method, address, bytes.NewReader(body))
 	must(v.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPatch {
@@ -234,7 +235,7 @@ func (v *vandal) try(method string, kind Kind, name string, body []byte) (status
 	return response.StatusCode, answer
 }
 
-// awaitProofs waits until each kind is proven equal, by a proof that is made from now on.
+// awaitProofs waits until a new proof finds each kind equal.
 func (w *World) awaitProofs(t *testing.T) {
 	t.Helper()
 	after := map[change.StreamID]int{}
@@ -253,7 +254,8 @@ func (w *World) awaitProofs(t *testing.T) {
 	})
 }
 
-// wantTooLongNamed demands a dead letter of each object whose name is too long, and that others of its collection are in the log.
+// wantTooLongNamed demands a dead letter for each object whose name is too long, and that other objects of the collection are in
+// the log.
 func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 	t.Helper()
 	events, err := w.Kube.EtcdHistory(t.Context(), clusterRoles.Prefix, log.SnapshotEnd(clusterRoles.ID())+1)
@@ -272,7 +274,7 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 		letters, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		must(t, err)
 	}
-	deletes, logged := map[string]int{}, 1 // it was read by the first list
+	deletes, logged := map[string]int{}, 1 // the first list read it
 	for _, e := range events {
 		if name := strings.TrimPrefix(e.Key, clusterRoles.Prefix); name == neighbour {
 			logged++
@@ -280,7 +282,7 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 			deletes[name]++
 		}
 	}
-	told := 0 // of the deletes; the log never had the object, so a gap's record needs none of those within the gap
+	reported := 0 // reported deletes. The log never had the object, so a gap's record needs no deletes within the gap
 	for _, name := range hostile.TooLong() {
 		found, deleted := 0, 0
 		for _, letter := range letters {
@@ -291,11 +293,11 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 				}
 			}
 		}
-		if told += deleted; found == deleted {
+		if reported += deleted; found == deleted {
 			t.Errorf("%d dead letters, %d of the name of %s, %d of its %d deletes", len(letters), found, name.What, deleted, deletes[name.Text])
 		}
 	}
-	if len(deletes) > 0 && told == 0 {
+	if len(deletes) > 0 && reported == 0 {
 		t.Errorf("no dead letter tells of a delete, and there were %v", deletes)
 	}
 	if got := log.ByKey(w.Prefix, clusterRoles)[neighbour]; len(got) != logged {
@@ -314,7 +316,7 @@ func (v *vandal) commands(w *World, from string) {
 		changed, append(changed, "-o", "diff"), append(changed, "-o", "wide"), append(changed, "-o", "name"), append(changed, "-o", "json"), append(changed, "-o", "yaml"),
 		append(changed, "--where", "after.nothing > 1")}
 	for i, name := range hostile.Names() {
-		if !strings.Contains(name.Text, "\x00") && i%6 == 0 { // a command line can't have one; each takes a second
+		if !strings.Contains(name.Text, "\x00") && i%6 == 0 { // an argument can't have one, and each command takes a second
 			commands = append(commands, []string{"history", "roles", "-n", "default", "--", name.Text})
 		}
 	}
@@ -342,7 +344,7 @@ func (v *vandal) commands(w *World, from string) {
 	}
 }
 
-// wantPrintable demands that no line has what a terminal obeys, and none is of somebody else's making.
+// wantPrintable demands that no line has characters that a terminal obeys, and that no line is forged.
 func wantPrintable(t *testing.T, what, text string) {
 	t.Helper()
 	if i := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }); i >= 0 {

@@ -38,8 +38,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// An API server that has no time at a start is asked again: at the first start, which binds the checkpoint to the uid,
-// and at a later one, which is not taken for another cluster.
+// An API server that is overloaded at a start is asked again. This holds at the first start, which binds the checkpoint to the uid. At a
+// later start it must not be taken for another cluster.
 func TestAnAPIServerThatIsBusyAtAStartIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	k := servers.Kube(t)
@@ -77,7 +77,7 @@ func TestWaitingForTheIdentityEndsOnSIGTERM(t *testing.T) {
 	}
 }
 
-// A page of a proxy is no word of the API server's: it doesn't make a cluster one that is known by its CA.
+// A proxy's error page is not an answer of the API server, so it must not bind the cluster to its CA.
 func TestAProxysPageIsNoAnswerOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	gate := newIdentityGate(t, servers.Kube(t))
@@ -112,7 +112,7 @@ func TestCredentialsThatAreRefusedAreSaid(t *testing.T) {
 	}
 }
 
-// Without get on kube-system a cluster is known by its CA, with it by its uid, and it is one cluster all the time.
+// Without get on kube-system a cluster is known by its CA, and with it by its uid. It is one cluster all the time.
 func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
 	t.Parallel()
 	k := servers.Kube(t)
@@ -183,7 +183,7 @@ func stop(t *testing.T, e *Exporter) {
 	}
 }
 
-// bindingIn returns what the checkpoint knows of the cluster.
+// bindingIn returns the checkpoint's binding to the cluster.
 func bindingIn(t *testing.T, file, cluster string, id change.ClusterIdentity) checkpoint.Binding {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), file)
@@ -203,7 +203,7 @@ func kubeSystemUID(t *testing.T, c *rest.Config) string {
 	return string(ns.UID)
 }
 
-// identityGate stands before a real API server and refuses the first reads of namespace kube-system.
+// identityGate is a proxy before a real API server that refuses the first reads of namespace kube-system.
 type identityGate struct {
 	kubeconfig string
 	mu         sync.Mutex
@@ -222,7 +222,7 @@ func newIdentityGate(t *testing.T, k *servers.Kubernetes) *identityGate {
 			http.Error(w, "not now", code)
 			return
 		}
-		defer func() { _ = recover() }() // the proxy's way to say that its client went away
+		defer func() { _ = recover() }() // the proxy panics if its client has gone away
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
@@ -261,7 +261,7 @@ type account struct {
 	name       string
 	kubeconfig string
 	admin      *kubernetes.Clientset
-	client     *kubernetes.Clientset // its own
+	client     *kubernetes.Clientset // acts as the account
 }
 
 func newAccount(t *testing.T, k *servers.Kubernetes) *account {
@@ -293,7 +293,7 @@ func (a *account) bind(role string, rule rbac.PolicyRule) {
 	must(a.t, err)
 }
 
-// grant gives or takes the right to read namespace kube-system, and waits until the API server knows.
+// grant grants or revokes the right to read namespace kube-system, and waits until the API server knows.
 func (a *account) grant(yes bool) {
 	a.t.Helper()
 	role := a.name + "-kube-system"
@@ -316,7 +316,7 @@ func (a *account) await(verb, resource, name string, want bool) {
 	})
 }
 
-// withAnotherCA is the kubeconfig with one more authority to trust, as while a CA is being replaced.
+// withAnotherCA returns the kubeconfig with one more trusted authority, as during the replacement of a CA.
 func withAnotherCA(t *testing.T, kubeconfig string) string {
 	t.Helper()
 	c, err := clientcmd.LoadFromFile(kubeconfig)

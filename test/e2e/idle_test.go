@@ -8,8 +8,8 @@ import (
 	"kubecdc/change"
 )
 
-// While nothing changes of what is exported, one batch an interval tells how far all streams are, and each stream is told
-// of in time. What is not exported changes, so that there is something to tell.
+// While no exported object changes, one batch per interval reports all positions, and each stream is reported in time. Objects that
+// are not exported change, so that positions move.
 func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	const interval = 2 * time.Second
@@ -21,9 +21,9 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	e.AwaitReady(t)
 	stop := w.Writer(t, []Kind{Secrets}).Start(20)
 	Await(t, "three watermarks of each stream", func() (bool, error) {
-		told := watermarks(w.Read(t))
+		reported := watermarks(w.Read(t))
 		for _, kind := range kinds {
-			if len(told[kind.Stream()]) < 3 {
+			if len(reported[kind.Stream()]) < 3 {
 				return false, nil
 			}
 		}
@@ -37,11 +37,11 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 		if c.Type != change.ControlBatch || c.Changes > 0 || len(c.Positions) == 0 || framed(log, c.Batch) {
 			continue
 		}
-		at := time.UnixMilli(c.TimeMs)
+		written := time.UnixMilli(c.TimeMs)
 		if n++; n == 1 {
-			first = at
+			first = written
 		}
-		last = at
+		last = written
 	}
 	intervals := float64(last.Sub(first)) / float64(interval)
 	t.Logf("%d batches of positions alone in %.1f intervals", n, intervals)
@@ -55,7 +55,7 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	frozenServersAreNamed(t, w)
 }
 
-// frozenServersAreNamed: an idle exporter with default intervals names a server that does not answer.
+// frozenServersAreNamed demands that an idle exporter with default intervals names a server that does not answer.
 func frozenServersAreNamed(t *testing.T, w *World) {
 	t.Helper()
 	proxies, env := w.Proxied(t)
@@ -72,7 +72,7 @@ func frozenServersAreNamed(t *testing.T, w *World) {
 	}
 }
 
-// watermarks returns when each stream was told of.
+// watermarks returns the times at which each stream's position was reported.
 func watermarks(log *Log) map[change.StreamID][]time.Time {
 	times := map[change.StreamID][]time.Time{}
 	for _, c := range log.Controls {

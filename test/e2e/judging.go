@@ -8,7 +8,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The oracle's words.
+// These are the oracle's words.
 type (
 	Kind    = oracle.Kind
 	Record  = oracle.Record
@@ -16,7 +16,7 @@ type (
 	Verdict = oracle.Verdict
 )
 
-// Judge is that of the oracle.
+// Judge compares the log with etcd's history, like the oracle's Judge.
 func Judge(t testing.TB, k *servers.Kubernetes, log *Log, prefix string, kinds []Kind) *Verdict {
 	t.Helper()
 	v, err := oracle.Judge(context.Background(), k, log, prefix, kinds...)

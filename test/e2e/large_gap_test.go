@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A gap in which objects of 900 KB have changed is recovered within the memory of the Pod that the chart makes: 128 MiB.
+// A gap in which objects of 900 KB have changed is recovered within the memory of the chart's Pod: 128 MiB.
 func TestSlowAGapOfLargeObjectsFitsIntoThePod(t *testing.T) {
 	servers.Slow(t)
 	w := NewFileWorld(t)

@@ -23,7 +23,7 @@ func TestSlowTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 	stop := writer.Start(150)
 	killedAt(t, one, failpoint.Written+":60")        // leaves a tail
 	killedAt(t, four, failpoint.RollingForward+":1") // in the old layout
-	killedAt(t, four, failpoint.ControlWritten+":1") // the first record of the new one
+	killedAt(t, four, failpoint.ControlWritten+":1") // the first record of the new layout
 	killedAt(t, four, failpoint.ControlWritten+":3")
 	killedAt(t, four, failpoint.Written+":1") // the first batch after the change
 	killedAt(t, four, failpoint.RollingForward+":1")

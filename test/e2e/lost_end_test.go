@@ -11,8 +11,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The sink's Postgres fails over, under a running exporter, to a standby that was behind: the log has lost its last batches, deletions among them. What it
-// still has is the start of what is written again: every change is in it once, in order. No write is under way that could fail.
+// The sink's Postgres fails over, under a running exporter, to a standby that was behind. The log has lost its last batches,
+// deletions among them. The exporter writes again from there: every change is in the log once, in order. No write is under way that
+// could fail.
 func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -55,8 +56,8 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	e.awaitLogged(t, "the log has lost records", "fail over to a standby that was behind")
 }
 
-// A broker that was behind becomes the leader of a topic: the topic has lost its end, deletions in it too. What it still has is
-// compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on as if nothing had been.
+// A broker that was behind becomes the leader of a topic, so that the topic has lost its end, deletions too. Its records are
+// compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on undisturbed.
 func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -87,9 +88,10 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets}).Demand(t, 0)
 }
 
-// Without transactions a topic also has the records of a batch that was never finished. If it has lost its end in another partition,
-// a list follows what consumers have read, these records too: nothing comes before what they have, no deleted object is deleted again.
-func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
+// Without transactions a topic also has the records of an unfinished batch. If it has lost its end in another partition, a list
+// follows the records that consumers have read, unfinished ones too. No older record follows them, and no deleted object is deleted
+// again.
+func TestATopicThatLosesItsEndWithAnUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	w := NewFragileWorld(t)
 	kinds := []Kind{ConfigMaps}
@@ -101,7 +103,7 @@ func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
 		w.AwaitComplete(t, writer, kinds)
 	})
 	writer.Run(40)
-	dying := StartExporter(t, "an exporter that dies", with(env, "KUBECDC_FAILPOINT", failpoint.DataProduced+":1"))
+	dying := StartExporter(t, "an exporter that dies", withSettings(env, "KUBECDC_FAILPOINT", failpoint.DataProduced+":1"))
 	dying.Wait(t)
 
 	w.Kafka.Kill()

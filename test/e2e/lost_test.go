@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Topics are deleted while the exporter is down: one of them, then all, the control topic too. It says so in the log, and
-// the topics replay into the cluster's state again; what was not deleted goes on as if nothing had been.
+// Topics are deleted while the exporter is down: one of them, then all, the control topic too. The log says so, and the topics
+// replay into the cluster's state again. Topics that were not deleted go on undisturbed.
 func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -47,13 +47,13 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 		writer.Run(40)
 		w.AwaitComplete(t, writer, Kinds)
 	})
-	log = ReadLog(t, w.Kafka.Brokers, w.Prefix) // topics are made while it is awaited
+	log = ReadLog(t, w.Kafka.Brokers, w.Prefix) // the topics are created meanwhile
 	wantLossSaid(t, log, w.Prefix+".control", Kinds...)
-	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0) // as of a new log: from the second snapshot on
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0) // as a new log, from the second snapshot on
 }
 
-// Topics are deleted and made again, with as many partitions or more, under an exporter that has nothing to write, or much, and
-// while none runs: it says so in the log, and each object is in its topic again.
+// Topics are deleted and created again, with as many partitions or more. This happens under an exporter that has nothing to write,
+// or much, and while none runs. The exporter says so, and each object is in its topic again.
 func TestSlowTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestSlowTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 	WantState(t, w, w.Read(t), Kinds...)
 }
 
-// The address of the brokers leads to another Kafka from a moment on: the exporter ends as at a start, and names both.
+// The address of the brokers leads to another Kafka from a moment on. The exporter ends as at a start, and names both.
 func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	t.Parallel()
 	w, other := NewWorld(t), servers.LendKafka(t)
@@ -116,8 +116,8 @@ func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	}
 }
 
-// A name that is too long for Kafka is cut, and marked with a hash: the resource can't be read from it. That the topic was
-// lost is said all the same, and all of it is written again.
+// A name that is too long for Kafka is cut, and marked with a hash, so that the resource can't be read from it. The loss of the
+// topic is reported all the same, and all objects are written again.
 func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -218,7 +218,7 @@ func wantLossSaid(t *testing.T, log *Log, topic string, kinds ...Kind) {
 	}
 }
 
-// wantReplay demands that a topic that begins with a snapshot holds every object once, and what became of it.
+// wantReplay demands that a topic that begins with a snapshot holds every object once, with all later changes.
 func wantReplay(t *testing.T, w *World, log *Log, kind Kind) {
 	t.Helper()
 	v := w.state(t, log, kind)

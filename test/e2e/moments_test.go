@@ -21,9 +21,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// What there was at a time is answered rightly or refused: while the exporter reads, while it is suspended, in outages whose changes are delivered or recovered
-// or lost to a compaction, in a pause, between the end of a stream and its next first list, around the removal of a resource, and after
-// the last position.
+// A question about the state at a time is answered correctly or refused. Times are in normal operation, in a suspension of the
+// exporter, and in outages whose changes are delivered, recovered, or lost to a compaction. Others are in a pause, around the
+// removal of a resource, and after the last position. Others are between the end of a stream and its next first list.
 func TestSlowTimesInKafka(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -41,11 +41,11 @@ func TestSlowTimesInPostgres(t *testing.T) {
 	testTimes(t, postgresWorld(t, servers.Lend(t), servers.PostgresOptions{}))
 }
 
-// momentSample is what a kind was at a time.
+// momentSample is the state of a kind at a time.
 type momentSample struct {
 	phase string
 	kind  Kind
-	at    time.Time
+	time  time.Time
 	known map[string]string // versions by key
 }
 
@@ -54,7 +54,7 @@ type timesTest struct {
 	t       *testing.T
 	writer  *Writer
 	kinds   []Kind
-	began   map[string]map[string]string // what the cluster had before, by kind
+	began   map[string]map[string]string // the cluster's earlier objects, by kind
 	random  *rand.Rand
 	samples []momentSample
 }
@@ -73,7 +73,7 @@ func testTimes(t *testing.T, w *World) {
 	e.AwaitReady(t)
 	w.AwaitComplete(t, p.writer, Kinds)
 	p.phase("live", 5)
-	for range 2 { // deletions that happened meanwhile are read when it goes on
+	for range 2 { // deletions in the meantime are read when the exporter goes on
 		e.Signal(syscall.SIGSTOP)
 		p.phase("suspended", 2)
 		e.Signal(syscall.SIGCONT)
@@ -121,7 +121,8 @@ func testTimes(t *testing.T, w *World) {
 	p.judge()
 }
 
-// slowly has the sink take seconds for each batch: Postgres by a trigger, Kafka since its broker is suspended meanwhile. A file is never slow.
+// slowly makes the sink take seconds for each batch: Postgres by a trigger, Kafka by the suspension of its broker. A file is never
+// slow.
 func slowly(t *testing.T, w *World, do func()) {
 	t.Helper()
 	switch {
@@ -136,19 +137,19 @@ func slowly(t *testing.T, w *World, do func()) {
 	do()
 }
 
-// phase writes and takes samples, at whole seconds as people name them and in between. Of an outage the ones in between have no answer, since
-// objects tell seconds.
+// phase writes and takes samples, at full seconds, which people name, and in between. Samples in between have no answer in an
+// outage, since objects have times in seconds.
 func (p *timesTest) phase(name string, n int) {
 	p.t.Helper()
 	for i := range n {
 		p.writer.Run(3 + p.random.IntN(10))
-		at := time.Now()
+		sampled := time.Now()
 		if i%2 == 0 || p.random.IntN(3) > 0 {
-			at = at.Truncate(time.Second).Add(time.Second)
-			time.Sleep(time.Until(at)) // the moment that is asked about
+			sampled = sampled.Truncate(time.Second).Add(time.Second)
+			time.Sleep(time.Until(sampled)) // the sampled moment
 		}
 		for _, kind := range p.kinds {
-			p.samples = append(p.samples, momentSample{name, kind, at, p.versions(kind)})
+			p.samples = append(p.samples, momentSample{name, kind, sampled, p.versions(kind)})
 		}
 	}
 }
@@ -181,19 +182,19 @@ func (p *timesTest) judge() {
 	reader := (&pastTest{World: p.World, t: p.t}).reader()
 	asked, answered := map[string]int{}, map[string]int{}
 	controls := p.controls(p.t)
-	late := func(s momentSample) bool { // the log says so: the machine was too slow
+	late := func(s momentSample) bool { // the log says that the machine was too slow
 		return slices.ContainsFunc(controls, func(c change.Control) bool {
 			since, read := time.UnixMilli(c.SinceMs).Truncate(time.Second), time.UnixMilli(c.TimeMs)
-			return c.Type == change.ControlBehind && c.Stream == s.kind.Stream() && !s.at.Before(since) && !s.at.After(read)
+			return c.Type == change.ControlBehind && c.Stream == s.kind.Stream() && !s.time.Before(since) && !s.time.After(read)
 		})
 	}
 	for _, s := range p.samples {
 		for _, logged := range []bool{false, true} {
-			at := query.TargetOf(moment.Moment{Time: s.at}, logged)
-			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}}, at)
+			target := query.TargetOf(moment.Moment{Time: s.time}, logged)
+			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}}, target)
 			must(p.t, err)
 			if logged && len(states[0].Missing) == 0 {
-				s.known = p.at(s.kind, states[0].Coverage[0].At)
+				s.known = p.stateAt(s.kind, states[0].Coverage[0].At)
 			}
 			name := fmt.Sprint(s.phase, map[bool]string{true: " (logged)"}[logged])
 			missing := len(states[0].Missing) > 0
@@ -221,8 +222,8 @@ func (p *timesTest) judge() {
 	}
 }
 
-// at is what there was at a revision, by etcd's own history: what the log had, where it was complete up to there.
-func (p *timesTest) at(kind Kind, version change.ResourceVersion) map[string]string {
+// stateAt returns the log's state at a revision, by etcd's own history.
+func (p *timesTest) stateAt(kind Kind, version change.ResourceVersion) map[string]string {
 	p.t.Helper()
 	events, err := p.Kube.EtcdHistory(context.Background(), kind.Prefix, 1)
 	must(p.t, err)
@@ -249,11 +250,11 @@ func (p *timesTest) compare(name string, s momentSample, state *query.State) {
 	}))
 	for key, want := range s.known {
 		if got[key] != want {
-			p.t.Errorf("%s: %s %s at %s is %q, and was %q", name, s.kind.ID(), key, s.at, got[key], want)
+			p.t.Errorf("%s: %s %s at %s is %q, and was %q", name, s.kind.ID(), key, s.time, got[key], want)
 		}
 		delete(got, key)
 	}
 	for key := range got {
-		p.t.Errorf("%s: %s %s did not exist at %s", name, s.kind.ID(), key, s.at)
+		p.t.Errorf("%s: %s %s did not exist at %s", name, s.kind.ID(), key, s.time)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A log is moved as docs/operations.md says: a second exporter writes the new one from a checkpoint of its own, and the first is
-// stopped later. Neither disturbs the other, and the new log has the state of the cluster.
+// A log is moved as docs/operations.md describes. A second exporter with its own checkpoint writes the new log, and the first
+// exporter is stopped later. Neither disturbs the other, and the new log has the cluster's state.
 func TestALogIsMoved(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps}

@@ -8,8 +8,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Where only some namespaces are exported, resources that are in none are left out: by run as by check, and what was
-// exported of them before ends with a record that says so.
+// If only some namespaces are exported, run and check leave out resources that are in no namespace. If these were exported before,
+// a record says that their streams ended.
 func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -31,7 +31,7 @@ func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 		if cause := log.ControlsOf("namespaces", change.ControlStreamEnd)[0].Cause; !strings.Contains(cause, "KUBECDC_NAMESPACES is default") {
 			t.Errorf("the stream has ended because of %q", cause)
 		}
-		installCRD(t, w.Kube.Config, Widgets) // a change of what is served: the selection is made again
+		installCRD(t, w.Kube.Config, Widgets) // the set of served resources changes, so the selection is made again
 		awaitControls(t, w, 1, "configmaps@default", change.ControlSnapshotEnd)
 		log = w.Read(t)
 		if after := len(namespaceRecords(log, w.Prefix)); after != before {

@@ -13,7 +13,7 @@ import (
 	"kubecdc/change"
 )
 
-// storeAs writes an object into etcd, past the API server.
+// storeAs writes an object into etcd, bypassing the API server.
 func (w *World) storeAs(t *testing.T, kind Kind, name, value string) {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{w.Kube.EtcdEndpoint}})
@@ -23,7 +23,7 @@ func (w *World) storeAs(t *testing.T, kind Kind, name, value string) {
 	must(t, err)
 }
 
-// newerWorld has two ConfigMaps, and an exporter of them that is ready.
+// newerWorld returns a world with two ConfigMaps, and an exporter of them that is ready.
 func newerWorld(t *testing.T) (*World, *Exporter, dynamic.ResourceInterface) {
 	t.Helper()
 	w := NewFileWorld(t)
@@ -38,7 +38,7 @@ func newerWorld(t *testing.T) (*World, *Exporter, dynamic.ResourceInterface) {
 	return w, e, api
 }
 
-// logged awaits a change of a ConfigMap.
+// logged waits for a change of a ConfigMap, and returns its record.
 func (w *World) logged(t *testing.T, name, op string) (found Record) {
 	t.Helper()
 	Await(t, op+" of "+name+" in the log", func() (bool, error) {
@@ -52,9 +52,9 @@ func (w *World) logged(t *testing.T, name, op string) (found Record) {
 	return found
 }
 
-// What etcd has of an object can't be decoded: the API server tells a watcher nothing of the resource any more, and lists none of it. The stream
-// says why. Once somebody deletes the object with ignoreStoreReadErrorWithClusterBreakingPotential, the log has its deletion, with the state
-// that was known, and the changes that others had meanwhile; the gap says what could not be read.
+// An object in etcd can't be decoded. The API server then sends no more events of the resource, and lists none of its objects. The
+// stream says why. Somebody then deletes the object with ignoreStoreReadErrorWithClusterBreakingPotential. After that the log has
+// the deletion with the last known state, and all other changes, and the gap names the unreadable object.
 func TestAnObjectThatCantBeDecoded(t *testing.T) {
 	t.Parallel()
 	w, e, api := newerWorld(t)
@@ -78,7 +78,8 @@ func TestAnObjectThatCantBeDecoded(t *testing.T) {
 	e.awaitWell(t, "the object was deleted")
 }
 
-// A StorageVersionMigration writes each object again, as it is: the log has one update of each, whose version alone is another one.
+// A StorageVersionMigration writes each object again, unchanged. The log has one update of each object, in which only the
+// resourceVersion differs.
 func TestAStorageVersionMigrationChangesNothing(t *testing.T) {
 	t.Parallel()
 	w, _, api := newerWorld(t)
@@ -89,7 +90,7 @@ func TestAStorageVersionMigrationChangesNothing(t *testing.T) {
 	must(t, err)
 	w.storeAs(t, ConfigMaps, "good", string(text)) // the API server stores protobuf
 	w.logged(t, "good", "u")
-	// As the controller does, which needs kube-controller-manager.
+	// The controller does the same, but needs kube-controller-manager.
 	applied, err := api.Patch(t.Context(), "good", types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good","namespace":"default"}}`),
 		metav1.PatchOptions{FieldManager: "storage-version-migrator-controller"})
 	must(t, err)
@@ -107,8 +108,8 @@ func TestAStorageVersionMigrationChangesNothing(t *testing.T) {
 		t.Errorf("there are %d updates, not one by etcd and one by the migration", len(updates))
 	}
 	for _, r := range updates {
-		was := fmt.Sprintf(`"resourceVersion":%q`, at(r.Before, "metadata resourceVersion"))
-		if is := fmt.Sprintf(`"resourceVersion":%q`, r.Version); strings.Replace(string(r.Before), was, is, 1) != string(r.After) {
+		was := fmt.Sprintf(`"resourceVersion":%q`, textAt(r.Before, "metadata resourceVersion"))
+		if stored := fmt.Sprintf(`"resourceVersion":%q`, r.Version); strings.Replace(string(r.Before), was, stored, 1) != string(r.After) {
 			t.Errorf("an update from\n%s\nto\n%s", r.Before, r.After)
 		}
 	}

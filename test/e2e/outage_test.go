@@ -15,8 +15,8 @@ import (
 
 const txnTimeout = time.Second
 
-// At each step of a batch the process is suspended, and then Kafka is out of reach, until the broker has ended the
-// transaction. Nobody else takes the slot over: that costs a delay, and nothing else.
+// At each step of a batch the process is suspended, and then Kafka is out of reach, until the broker has ended the transaction. No
+// other process takes over the slot, so the outage costs only a delay.
 func TestSlowOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 	servers.Slow(t)
 	for _, protocol := range []string{"1", "2"} {
@@ -34,10 +34,10 @@ func outages(t *testing.T, w *World, settings ...string) {
 	for _, step := range steps {
 		points = append(points, step+":3:stop", step+":3:stop")
 	}
-	points = append(points, failpoint.DataProduced+":3:stop") // for the other replica
+	points = append(points, failpoint.DataProduced+":3:stop") // to suspend the other replica
 	writer, kafka := w.Writer(t, Kinds), w.Kafka.Lane(t)
 	env := w.With(append(settings, "KUBECDC_KAFKA_BROKERS", kafka.Address, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String())...)
-	first := StartExporter(t, "the first", with(env, "KUBECDC_FAILPOINT", strings.Join(points, ",")))
+	first := StartExporter(t, "the first", withSettings(env, "KUBECDC_FAILPOINT", strings.Join(points, ",")))
 	stop := writer.Start(30)
 	for i, step := range steps {
 		first.awaitSuspended(t, step)
@@ -64,8 +64,8 @@ func outages(t *testing.T, w *World, settings ...string) {
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
-// By protocol 2 of Kafka's transactions a process is killed at each step of a batch and of a takeover, and the last is followed by one
-// that uses protocol 1: nothing is lost or repeated.
+// With protocol 2 of Kafka's transactions a process is killed at each step of a batch and of a takeover. A process that uses
+// protocol 1 follows the last one. Nothing is lost or repeated.
 func TestSlowKilledAtEachStepByProtocol2(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -89,15 +89,15 @@ func TestSlowKilledAtEachStepByProtocol2(t *testing.T) {
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
-// Each server is away for more than ten times the lease and the transaction timeout, cut off or silent: the process goes on
-// as if nothing had been.
+// Each server is away for more than ten times the lease and the transaction timeout, cut off or silent. The process then goes on
+// undisturbed.
 func TestServersAwayForLong(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	proxies, env := w.Proxied(t)
 	for key, value := range map[string]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT": txnTimeout.String(), "KUBECDC_LEASE_DURATION": "1s"} {
-		env = with(env, key, value)
+		env = withSettings(env, key, value)
 	}
 	startBeforeServers(t, w, proxies["kafka"], env)
 	writer := w.Writer(t, Kinds)
@@ -125,15 +125,15 @@ func TestServersAwayForLong(t *testing.T) {
 	}
 }
 
-// startBeforeServers starts an exporter while none of its servers runs, and then them, one after another: it says what it waits
-// for, goes on by itself, and ends at once when it is told to while it waits.
+// startBeforeServers starts an exporter while none of its servers runs, and then the servers, one after another. The exporter says
+// what it waits for, goes on by itself, and ends at once if it gets SIGTERM while it waits.
 func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[string]string) {
 	t.Helper()
 	w.Kube.KillAPIServer()
 	w.Postgres.Kill()
 	kafka.Cut()
-	env = with(with(env, "KUBECONFIG", w.Kube.Kubeconfig), "KUBECDC_CHECKPOINT", w.Postgres.URL)
-	env = with(with(env, "KUBECDC_KAFKA_TOPIC_PREFIX", servers.UniqueName()), "KUBECDC_CLUSTER", "early")
+	env = withSettings(withSettings(env, "KUBECONFIG", w.Kube.Kubeconfig), "KUBECDC_CHECKPOINT", w.Postgres.URL)
+	env = withSettings(withSettings(env, "KUBECDC_KAFKA_TOPIC_PREFIX", servers.UniqueName()), "KUBECDC_CLUSTER", "early")
 	delete(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT") // a busy machine may take longer for the batch that SIGTERM waits for
 	e, stopped := StartExporter(t, "started before its servers", env), StartExporter(t, "stopped before its servers are there", env)
 	for _, of := range []struct {
@@ -174,14 +174,15 @@ func (e *Exporter) awaitSuspended(t testing.TB, step string) {
 	})
 }
 
-// suspended reads the state after the name: R, S, T and so on.
+// suspended reports whether the process is stopped (state T in /proc).
 func (e *Exporter) suspended() bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e.Cmd.Process.Pid))
 	_, state, ok := strings.Cut(string(stat), ") ")
 	return err == nil && ok && strings.HasPrefix(state, "T")
 }
 
-// awaitNoTransaction waits until the broker has ended all transactions of the world's exporters, and for longer than their timeout in any case.
+// awaitNoTransaction waits until the broker has ended all transactions of the world's exporters. It always waits for longer than
+// their timeout.
 func awaitNoTransaction(t *testing.T, w *World) {
 	t.Helper()
 	a, began := admin(t, w), time.Now()

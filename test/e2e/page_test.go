@@ -11,7 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The status page of a real exporter, after changes and a gap, in a real browser: make page. make screenshots takes its pictures.
+// This opens the status page of a real exporter, after changes and a gap, in a real browser: make page. make screenshots takes its
+// pictures.
 func TestTheStatusPageInABrowser(t *testing.T) {
 	browser := os.Getenv("KUBECDC_TEST_BROWSER")
 	if browser == "" {

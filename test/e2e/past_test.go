@@ -24,8 +24,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The log answers for the past as the API server's own exact reads do: at 200 random revisions, over a gap that was recovered,
-// and one that a compaction has taken from: there it says what may be missing.
+// The log answers for the past like the API server's own exact reads, at 200 random revisions. They include a gap that was
+// recovered, and a gap that was compacted in part. For the latter the log says what may be missing.
 func TestThePastInAFile(t *testing.T) {
 	t.Parallel()
 	testThePast(t, NewFileWorld(t))
@@ -43,7 +43,7 @@ func TestSlowThePastInPostgres(t *testing.T) {
 	testThePast(t, postgresWorld(t, servers.Lend(t), servers.PostgresOptions{}))
 }
 
-// pastSample is a collection as the API server has read it at a past revision.
+// pastSample is a collection that the API server returned at a past revision.
 type pastSample struct {
 	kind     Kind
 	revision int64
@@ -55,7 +55,7 @@ type pastTest struct {
 	t       *testing.T
 	writer  *Writer
 	random  *rand.Rand
-	from    int64 // the revision from which on samples are taken
+	from    int64 // the first revision at which samples are taken
 	samples []pastSample
 }
 
@@ -65,7 +65,7 @@ func testThePast(t *testing.T, w *World) {
 	t.Logf("seed %d", seed)
 	p := &pastTest{World: w, t: t, writer: NewWriter(t, w.Kube.Config, seed, Kinds), random: rand.New(rand.NewPCG(seed, 5))}
 	p.writer.Fill(25)
-	w.Env = w.With("KUBECDC_BATCH_MAX_CHANGES", "1") // the first lists take a hundred batches, as large ones do
+	w.Env = w.With("KUBECDC_BATCH_MAX_CHANGES", "1") // so that the first lists take a hundred batches, like large lists
 	e := StartExporter(t, "before the gaps", w.Env)
 	e.AwaitReady(t)
 	log := w.AwaitComplete(t, p.writer, Kinds)
@@ -93,7 +93,7 @@ func testThePast(t *testing.T, w *World) {
 	p.writer.Run(60)
 	w.AwaitComplete(t, p.writer, Kinds)
 	p.sample(40)
-	log = w.AwaitComplete(t, p.writer, Kinds) // every stream, up to the last sample's revision
+	log = w.AwaitComplete(t, p.writer, Kinds) // every stream is complete up to the last sample's revision
 
 	reader := p.reader()
 	p.states(reader, log)
@@ -149,7 +149,7 @@ func (p *pastTest) reader() (r sinks.ReadCloser) {
 	return r
 }
 
-// lost is the gap of a kind that a compaction took from.
+// lost returns the gap of a kind whose changes were compacted in part.
 func lost(log *Log, kind Kind) (gap change.Gap) {
 	for _, c := range log.Controls {
 		if c.Type == change.ControlGap && c.Stream == kind.Stream() && !c.Gap.Complete {
@@ -159,8 +159,8 @@ func lost(log *Log, kind Kind) (gap change.Gap) {
 	return gap
 }
 
-// states compares each sample with the log's answer. Answers say that they are not complete in the gap that a compaction took
-// from, and only there.
+// states compares each sample with the log's answer. Answers must say that they are not complete in the gap that was compacted in
+// part, and only there.
 func (p *pastTest) states(r sinks.Reader, log *Log) {
 	p.t.Helper()
 	incomplete := 0
@@ -174,8 +174,8 @@ func (p *pastTest) states(r sinks.Reader, log *Log) {
 			got[change.ObjectKey(o.Namespace, o.Name)] = decoded(p.t, o.Body)
 			return nil
 		}))
-		gap, at := lost(log, s.kind), change.VersionOf(uint64(s.revision))
-		if within := gap.From.Compare(at) < 0 && at.Compare(gap.To) < 0; within != (len(state.Missing) > 0) {
+		gap, version := lost(log, s.kind), change.VersionOf(uint64(s.revision))
+		if within := gap.From.Compare(version) < 0 && version.Compare(gap.To) < 0; within != (len(state.Missing) > 0) {
 			p.t.Errorf("%s at %d: what may be missing is %v; the gap is %+v", s.kind.ID(), s.revision, state.Missing, gap)
 		} else if within {
 			incomplete++
@@ -197,7 +197,7 @@ func (p *pastTest) states(r sinks.Reader, log *Log) {
 	}
 }
 
-// histories compares objects' histories with etcd's, outside of the gap that a compaction took from.
+// histories compares objects' histories with etcd's, outside of the gap that was compacted in part.
 func (p *pastTest) histories(r sinks.Reader, log *Log) {
 	p.t.Helper()
 	for _, kind := range Kinds {
@@ -216,12 +216,12 @@ func (p *pastTest) histories(r sinks.Reader, log *Log) {
 		for key, want := range byKey {
 			namespace, name := change.SplitKey(key)
 			var got []string
-			teller := query.EventMaker{Remember: true}
-			of := sinks.Objects{Resources: []string{kind.ID()}, Names: []string{kind.ID() + "/" + name}, Namespace: namespace}
-			must(p.t, r.Changes(p.t.Context(), of.Query(), func(l *sinks.Logged) error {
-				e, err := teller.Event(l)
+			maker := query.EventMaker{Remember: true}
+			objects := sinks.Objects{Resources: []string{kind.ID()}, Names: []string{kind.ID() + "/" + name}, Namespace: namespace}
+			must(p.t, r.Changes(p.t.Context(), objects.Query(), func(l *sinks.Logged) error {
+				e, err := maker.Event(l)
 				if err == nil && e.Op == "u" && (len(e.Patch) == 0 || e.Note != "") {
-					err = fmt.Errorf("%s %s at %s: patch %v, note %q", kind.ID(), key, e.ResourceVersion, e.Patch, e.Note)
+					err = fmt.Errorf("%s %s at %s: patch %v, remark %q", kind.ID(), key, e.ResourceVersion, e.Patch, e.Note)
 				}
 				if !e.Inferred && e.Op != "r" && !within(e.ResourceVersion) && e.ResourceVersion.Compare(change.VersionOf(uint64(from))) > 0 {
 					got = append(got, e.Op+" "+string(e.ResourceVersion))
@@ -241,7 +241,7 @@ func (p *pastTest) command(args ...string) (code int, stdout, stderr string) {
 	return code, stdout, stderr
 }
 
-// commands runs each command once as a user does.
+// commands runs each command once, like a user.
 func (p *pastTest) commands(log *Log) {
 	p.t.Helper()
 	created := log.Records[slices.IndexFunc(log.Records, func(r Record) bool {
@@ -268,7 +268,7 @@ func (p *pastTest) commands(log *Log) {
 	}
 }
 
-// diff compares the first and the last sample of a kind, as the command does.
+// diff compares the first and the last sample of a kind with the command's output.
 func (p *pastTest) diff() {
 	p.t.Helper()
 	first := p.samples[0]
@@ -308,7 +308,7 @@ func reversed(samples []pastSample) []pastSample {
 	return samples
 }
 
-// tail reads from the first batch on what the log has, then what comes.
+// tail reads all records from the first batch on, then new ones.
 func (p *pastTest) tail(log *Log) {
 	p.t.Helper()
 	want := 0

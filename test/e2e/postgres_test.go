@@ -15,21 +15,21 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The Postgres sink under kill -9 of the exporter at each step, at random moments, and of Postgres: the table changes
-// holds etcd's history once and in order, the table objects holds the cluster's state.
+// The Postgres sink works under kill -9 of the exporter at each step, at random moments, and under kill -9 of Postgres. The table
+// changes holds etcd's history once and in order. The table objects holds the cluster's state.
 func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
-	keptOnce(t, w, func() {
+	storedOnce(t, w, func() {
 		w.Postgres.Kill()
 		must(t, w.Postgres.Start(context.Background()))
 	})
 	wantAnotherLogRefused(t, w)
 }
 
-// keptOnce kills exporters at each step, and at random moments, while a writer makes changes, and does something beside the last one:
-// the log holds etcd's history once and in order, and the cluster's state.
-func keptOnce(t *testing.T, w *World, beside func()) {
+// storedOnce kills exporters at each step, and at random moments, while a writer makes changes. It calls meanwhile while the last
+// exporter runs. The log must have etcd's history once and in order, and the cluster's state.
+func storedOnce(t *testing.T, w *World, meanwhile func()) {
 	t.Helper()
 	InstallWidgets(t, w.Kube.Config)
 	seed := rand.Uint64()
@@ -39,7 +39,7 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 	killedAt(t, w.Env, failpoint.Written+":2") // in the snapshot
 	stop := writer.Start(60)
 	steps := []string{failpoint.RollingForward, failpoint.Received, failpoint.Collected, failpoint.Prepared, failpoint.Written, failpoint.RollingForward, failpoint.Committed}
-	if w.File != "" { // nothing follows the log
+	if w.File != "" { // no command can follow the log
 		steps = []string{failpoint.Received, failpoint.Collected, failpoint.Prepared, failpoint.DataProduced, failpoint.Written}
 	}
 	for _, step := range steps {
@@ -53,7 +53,7 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 	}
 	e := StartExporter(t, "the last", w.Env)
 	e.AwaitReady(t)
-	beside()
+	meanwhile()
 	awaitMade(t, writer, writer.Made.Load()+100)
 	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
@@ -64,13 +64,13 @@ func keptOnce(t *testing.T, w *World, beside func()) {
 	}
 }
 
-// wantObjects demands that what the log has now is the cluster's state.
+// wantObjects demands that the log's present state is the cluster's.
 func wantObjects(t *testing.T, w *World, kinds []Kind) {
 	t.Helper()
 	WantState(t, w, w.readObjects(t, kinds), kinds...)
 }
 
-// wantAnotherLogRefused starts with the same checkpoint and another log: that is a wrong setting, which is said.
+// wantAnotherLogRefused starts with the same checkpoint and another log, and demands an error that names the wrong setting.
 func wantAnotherLogRefused(t *testing.T, w *World) {
 	t.Helper()
 	url, err := w.Postgres.CreateDatabase(context.Background(), "elsewhere")
@@ -85,7 +85,7 @@ func wantAnotherLogRefused(t *testing.T, w *World) {
 	}
 }
 
-// readObjects reads the present state that the log has, in its tables or in its file.
+// readObjects reads the log's present state, from its tables or from its file.
 func (w *World) readObjects(t testing.TB, kinds []Kind) *Log {
 	t.Helper()
 	if w.File == "" {
@@ -104,7 +104,7 @@ func (w *World) readObjects(t testing.TB, kinds []Kind) *Log {
 	return log
 }
 
-// readTableObjects reads the current state that the Postgres sink keeps.
+// readTableObjects reads the present state in the Postgres sink's tables.
 func readTableObjects(t testing.TB, url, prefix string) *Log {
 	t.Helper()
 	ctx := context.Background()

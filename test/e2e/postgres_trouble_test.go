@@ -16,9 +16,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Postgres in every trouble that it can be in, one after another, under two exporters: to one it is the sink, to the
-// other the checkpoint. Each says so in its log, in /readyz and in its metrics, and goes on without a restart when it is
-// mended. In the end nothing is lost.
+// Postgres has every kind of trouble, one after another, under two exporters. One uses it as its sink, the other for its
+// checkpoint. Each names the trouble in its log, in /readyz and in its metrics, and goes on without a restart when it is mended. In
+// the end nothing is lost.
 func TestPostgresInTrouble(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps, Secrets}
@@ -63,7 +63,7 @@ func TestPostgresInTrouble(t *testing.T) {
 	for _, kind := range kinds {
 		pipe.Controls = append(pipe.Controls, change.Control{Type: change.ControlSnapshotEnd, Stream: kind.Stream(), ResourceVersion: change.ResourceVersion(fmt.Sprint(live))})
 	}
-	Judge(t, w.Kube, pipe, "pipe", kinds).Demand(t, 50*checkpoint.sessions()) // a batch for each that ended
+	Judge(t, w.Kube, pipe, "pipe", kinds).Demand(t, 50*checkpoint.sessions()) // a batch for each session that ended
 	sink.Signal(syscall.SIGTERM)
 	if code := sink.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
@@ -85,8 +85,8 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// smallDatabase makes a database on a disk of its own, and gives what fills that disk (which gives what empties it);
-// without the right to mount one it is on the disk of the others, and fill is nil.
+// smallDatabase creates a database on its own disk, and returns a function that fills the disk, which returns one that empties it.
+// Without the right to mount a disk the database is on the others' disk, and fill is nil.
 func smallDatabase(t *testing.T, p *servers.Postgres) (url string, fill func() (empty func())) {
 	t.Helper()
 	ctx, admin, disk := context.Background(), connect(t, p.URL), t.TempDir()
@@ -132,7 +132,7 @@ func fillDisk(t *testing.T, url string) (empty func()) {
 	}
 }
 
-// hogConnections takes every connection that the server has, and ends those of the exporters.
+// hogConnections uses all connections of the server, and ends the exporters' connections.
 func hogConnections(t *testing.T, url string) (release func()) {
 	t.Helper()
 	ctx, admin := context.Background(), connect(t, url)
@@ -156,7 +156,7 @@ func hogConnections(t *testing.T, url string) (release func()) {
 	}
 }
 
-// readOnly is what a server is after a failover to a standby.
+// readOnly makes a server read-only, like a standby after a failover.
 func readOnly(t *testing.T, url, value string) {
 	t.Helper()
 	conn := connect(t, url)

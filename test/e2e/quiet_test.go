@@ -8,14 +8,14 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Events have no watch cache in the API server. While they are quiet, other resources are written, and etcd is compacted
-// past where their stream was, before a watch of them ends: the log goes on saying that it is complete, and has no gap.
+// Events have no watch cache in the API server. While they are quiet, other resources are written, and etcd is compacted past the
+// Events' position before their watch ends. The log still reports that it is complete, and has no gap.
 func TestQuietEventsOutliveCompaction(t *testing.T) {
 	t.Parallel()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	kinds := []Kind{Events, ConfigMaps}
 	w.Env["KUBECDC_RESOURCES"] = Resources(kinds)
-	w.Env["KUBECDC_WATERMARK_INTERVAL"] = "20s" // so long lasts a watch
+	w.Env["KUBECDC_WATERMARK_INTERVAL"] = "20s" // a watch lasts that long
 	both, others := w.Writer(t, kinds), w.Writer(t, []Kind{Roles})
 	both.Run(30)
 	e := StartExporter(t, "exporter", w.Env)

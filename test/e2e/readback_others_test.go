@@ -22,8 +22,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A slot without streams shares the control topic with one that has written 20,000 small batches, each a record batch of its own;
-// and somebody has written a record there of 88 KB that unpacks to 700 MB. Both cost little memory, what is too large is named, and
+// A slot without streams shares the control topic with a slot that has written 20,000 small batches, each as a record batch.
+// Somebody has also written a record of 88 KB there that unpacks to 700 MB. Both cost little memory, the large record is named, and
 // the next start reads none of it again.
 func othersLittle(t *testing.T, w *World) {
 	prefix, path := w.Prefix+"-others", filepath.Join(t.TempDir(), "checkpoint.db")
@@ -59,7 +59,7 @@ func othersLittle(t *testing.T, w *World) {
 	}
 }
 
-// batchRecord is a batch record of the log.
+// batchRecord returns a batch record of the log.
 func batchRecord(t *testing.T, w *World, prefix string) *kgo.Record {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...), kgo.ConsumeTopics(change.ControlTopic(prefix)),
@@ -79,7 +79,7 @@ func batchRecord(t *testing.T, w *World, prefix string) *kgo.Record {
 	}
 }
 
-// produceAlone writes a record so many times, in a record batch each.
+// produceAlone writes a record several times, each in its own record batch.
 func produceAlone(t *testing.T, w *World, r *kgo.Record, times int) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...), kgo.ProducerBatchCompression(kgo.NoCompression()),
@@ -87,7 +87,7 @@ func produceAlone(t *testing.T, w *World, r *kgo.Record, times int) {
 	must(t, err)
 	defer client.Close()
 	value := bytes.Clone(r.Value)
-	value = append(value, bytes.Repeat([]byte(" "), 500)...) // so that two don't fit into one
+	value = append(value, bytes.Repeat([]byte(" "), 500)...) // so that two records don't fit into one batch
 	records := make([]*kgo.Record, times)
 	for i := range records {
 		records[i] = &kgo.Record{Topic: r.Topic, Key: r.Key, Value: value}
@@ -95,7 +95,7 @@ func produceAlone(t *testing.T, w *World, r *kgo.Record, times int) {
 	must(t, client.ProduceSync(t.Context(), records...).FirstErr())
 }
 
-// unpacksTo is a record batch with one record of so many zeros, which zstd makes a hundred KB of.
+// unpacksTo returns a record batch with one record of that many zeros, which zstd packs to a hundred KB.
 func unpacksTo(t *testing.T, size int) []byte {
 	t.Helper()
 	var packed bytes.Buffer
@@ -114,7 +114,7 @@ func unpacksTo(t *testing.T, size int) []byte {
 	return recordBatch(4, packed.Bytes())
 }
 
-// recordBatch is a record batch of one record, with its codec.
+// recordBatch returns a record batch of one record, with its codec.
 func recordBatch(codec uint16, records []byte) []byte {
 	b := make([]byte, 61)
 	be.BigEndian.PutUint32(b[8:], uint32(49+len(records)))
@@ -149,7 +149,7 @@ func produceRaw(t *testing.T, w *World, topic string, batch []byte) {
 	must(t, kerr.ErrorForCode(answer.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode))
 }
 
-// slotOffsets are the offsets that a checkpoint has of each slot.
+// slotOffsets returns the offsets of each slot in a checkpoint.
 func slotOffsets(t *testing.T, path string) map[int]change.Offsets {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)

@@ -24,11 +24,11 @@ import (
 	"kubecdc/test/servers"
 )
 
-// What a new owner reads back from the log, all of it or a long tail, does not fill its memory.
+// A new owner reads back all of the log or a long tail, and needs little memory.
 func TestSlowReadingTheLogBackTakesLittleMemory(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
-	w := NewWorld(t) // no position gets too old meanwhile
+	w := NewWorld(t) // no position gets too old during the test
 	w.Env["KUBECDC_RESOURCES"] = ConfigMaps.ID()
 	t.Run("a lost checkpoint", func(t *testing.T) { rebuildLittle(t, w) })
 	t.Run("what others have written", func(t *testing.T) { othersLittle(t, w) })
@@ -47,8 +47,8 @@ func TestSlowReadingTheLogBackTakesLittleMemory(t *testing.T) {
 	})
 }
 
-// rebuildLittle: a log of 100,000 objects of 1 KB, each written twice, is folded by a process that stays below 100 MB, and five
-// times as many objects as in another log cost it next to nothing.
+// rebuildLittle demands that a process folds a log of 100,000 objects of 1 KB, each written twice, with less than 100 MB. Five
+// times as many objects in another log must need hardly more memory.
 func rebuildLittle(t *testing.T, w *World) {
 	peak := func(objects int) int64 {
 		prefix := fmt.Sprint(w.Prefix, "-", objects)
@@ -67,7 +67,7 @@ func rebuildLittle(t *testing.T, w *World) {
 	}
 }
 
-// fillLog writes what an exporter would have written.
+// fillLog writes the log that an exporter would have written.
 func fillLog(t *testing.T, w *World, prefix string, objects int) {
 	t.Helper()
 	sink, err := kafka.New(kafka.Config{Brokers: w.Kafka.Brokers, TopicPrefix: prefix, Partitions: 3,
@@ -99,12 +99,12 @@ func configMap(n, version int, text string) change.Change {
 
 const (
 	tailBatches = 30
-	tailChanges = 1000 // of 4 KB, in a batch
-	tailVersion = 1    // below the position, as of what the log has of each stream
+	tailChanges = 1000 // each 4 KB, in one batch
+	tailVersion = 1    // below each stream's position, like the objects in the log
 )
 
-// tailLittle: another session has written 120 MB of batches, and its checkpoint was taken back. Who rolls forward over them is
-// killed at the twelfth, goes on from there, stays below 100 MB, and then tells what has happened since.
+// tailLittle rolls forward over 120 MB of batches that another session has written after the checkpoint. The process is killed at
+// the twelfth batch, and goes on from there with less than 100 MB. Then it exports the changes that were made since.
 func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (sinks.Sink, error)) {
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	env["KUBECDC_CHECKPOINT"] = "sqlite:" + path
@@ -150,7 +150,7 @@ func writeFirst(t *testing.T, env map[string]string) {
 	e.stop(t)
 }
 
-// writeTail writes as the owner after the one that has just ended, and gives the batch that the checkpoint stands at.
+// writeTail writes as the owner after the one that has just ended. It returns the batch at which the checkpoint stands.
 func writeTail(t *testing.T, sink sinks.Sink) (from uint64) {
 	t.Helper()
 	opened, err := sink.Open(t.Context(), 0, 100, sinks.Durable{New: true})
@@ -175,7 +175,7 @@ func writeTail(t *testing.T, sink sinks.Sink) (from uint64) {
 	return past.Seq
 }
 
-// wantTailOnce demands that the log has the tail and nothing of it again, and the checkpoint all its objects.
+// wantTailOnce demands that the log has the tail once, and the checkpoint all its objects.
 func wantTailOnce(t *testing.T, sink sinks.Sink, checkpoint string, from uint64) {
 	t.Helper()
 	opened, err := sink.Open(t.Context(), 0, 1000, sinks.Durable{Seq: 0})
@@ -209,8 +209,8 @@ func wantTailOnce(t *testing.T, sink sinks.Sink, checkpoint string, from uint64)
 	}
 }
 
-// A process is killed while several batches are in the log and not in the checkpoint. The next one reads them back, and nothing is
-// lost or repeated; objects that changed in them have the right before-images.
+// A process is killed while several batches are in the log and not in the checkpoint. The next process reads them back, and nothing
+// is lost or repeated. Objects that changed in them have the right before-images.
 func TestACrashWhileBatchesArePending(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)

@@ -13,8 +13,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The checkpoint's tables are emptied, and then dropped, under an exporter that runs: it makes them anew, and rebuilds what
-// they held.
+// The checkpoint's tables are emptied, and then dropped, under a running exporter. It creates them again, and rebuilds their
+// contents.
 func TestACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -53,8 +53,8 @@ func emptyCheckpoint(t *testing.T, w *World) {
 	must(t, err)
 }
 
-// The checkpoint is lost together with a data topic, and then with the control topic. What is left in the data topics is
-// known again, so that what was deleted meanwhile is told; and the log says what it does not know.
+// The checkpoint is lost together with a data topic, and then with the control topic. The other data topics are read back, so that
+// deletions in the meantime are recorded. The log says what it does not know.
 func TestSlowACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -91,8 +91,8 @@ func saysUnknown(log *Log, kind Kind) bool {
 	return false
 }
 
-// Two clusters of one name come at the same moment, to a Kafka that has nothing of either, so that neither can see the
-// other's log before it writes: one of them is refused, the other goes on, also after a restart.
+// Two clusters of one name start at the same moment, with an empty Kafka, so that neither can see the other's log before it writes.
+// One of them is refused, and the other goes on, also after a restart.
 func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -104,7 +104,7 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 		var envs [2]map[string]string
 		var both [2]*Exporter
 		for i, kube := range []*servers.Kubernetes{w.Kube, other} {
-			envs[i] = with(with(env, "KUBECONFIG", kube.Kubeconfig), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+			envs[i] = withSettings(withSettings(env, "KUBECONFIG", kube.Kubeconfig), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 			both[i] = StartExporter(t, fmt.Sprint("exporter ", i), envs[i])
 		}
 		refused, n := oneEnds(t, both, func() {})
@@ -121,8 +121,8 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 	}
 }
 
-// A cluster's log began under its CA, since its uid could not be read. The right is granted, and the checkpoint lost: it is
-// the same cluster. When both the right and the checkpoint are lost nobody can tell, and that is what is said.
+// A cluster's log began under its CA, since its uid could not be read. The right is granted, and the checkpoint lost: it is the
+// same cluster. If both the right and the checkpoint are lost, the identity can't be decided, and the error says so.
 func TestTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)

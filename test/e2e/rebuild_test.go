@@ -25,10 +25,10 @@ import (
 
 const rebuilding = "the checkpoint is lost or older than the log"
 
-// The checkpoint's tables are dropped while the exporter is stopped, and the cluster goes on: the log is all that is left.
-// In the second round the API server is restarted too, so that its watches are too old; in the third the rebuild is killed
-// at its first page, later, and at its end; in the fourth an old backup of the checkpoint is restored, and what follows it
-// in the control topic has expired.
+// The checkpoint's tables are dropped while the exporter is stopped and the cluster changes, so that only the log is left. In the
+// second round the API server is restarted too, so that its watches are too old. In the third the rebuild is killed at its first
+// page, later, and at its end. In the fourth an old backup of the checkpoint is restored, and the later records of the control
+// topic have expired.
 func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -79,7 +79,7 @@ func afterRebuild(t *testing.T, w *World, writer *Writer, env map[string]string)
 	afterRebuildThatBegins(t, w, writer, env, rebuilding)
 }
 
-// afterRebuildThatBegins is told in the words that the exporter begins with.
+// afterRebuildThatBegins also demands that the exporter's log has the words at its start.
 func afterRebuildThatBegins(t *testing.T, w *World, writer *Writer, env map[string]string, words string) {
 	t.Helper()
 	e := StartExporter(t, "after the loss", env)
@@ -94,7 +94,7 @@ func afterRebuildThatBegins(t *testing.T, w *World, writer *Writer, env map[stri
 	}
 }
 
-// wantNoGapButRecovered demands that nothing was given up.
+// wantNoGapButRecovered demands that every gap was recovered.
 func wantNoGapButRecovered(t *testing.T, log *Log) {
 	t.Helper()
 	for _, c := range log.Controls {
@@ -113,7 +113,7 @@ func dropCheckpoint(t *testing.T, w *World) {
 	must(t, err)
 }
 
-// expireControl takes away what the control topic holds, as its retention does.
+// expireControl removes all records of the control topic, like its retention.
 func expireControl(t *testing.T, w *World) {
 	t.Helper()
 	a := admin(t, w)
@@ -123,8 +123,8 @@ func expireControl(t *testing.T, w *World) {
 	must(t, err)
 }
 
-// The same with an SQLite file, which is removed as with an emptyDir, whose bodies are damaged, and all records of the control
-// topic expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
+// The same with an SQLite file: it is removed like an emptyDir, its bodies are damaged, and all records of the control topic
+// expire. The positions of the streams are then unknown, so the streams are compared, and the log says so.
 func TestSlowALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -171,7 +171,7 @@ func removeSQLite(t *testing.T, path string) {
 	}
 }
 
-// damageBodies gives each object a delta that fits no base.
+// damageBodies gives each object a delta that fits no body.
 func damageBodies(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -181,7 +181,7 @@ func damageBodies(t *testing.T, path string) {
 	must(t, err)
 }
 
-// damagePages overwrites the pages of a file from one on, as a disk does.
+// damagePages overwrites a file's pages from a page on, like a bad disk.
 func damagePages(t *testing.T, path string, first int64) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -220,8 +220,8 @@ func TestSlowALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
 	wantObjects(t, w, Kinds)
 }
 
-// Two clusters of one name on one Kafka: the second is refused, in words, by run and check, and the topics are as before.
-// The first was asleep meanwhile, so that nothing else was written, and goes on as if nothing had been.
+// Two clusters of one name use one Kafka. Run and check refuse the second one with an explanation, and the topics do not change.
+// The first one is suspended meanwhile, so that no other writer is active, and then goes on undisturbed.
 func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -266,7 +266,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	}
 }
 
-// offsetsOf says where each partition of the world's topics ends: what is not appended to is as it was.
+// offsetsOf returns the end of each partition of the world's topics. Equal ends mean that nothing was appended.
 func offsetsOf(t *testing.T, w *World) string {
 	t.Helper()
 	ends, err := admin(t, w).ListEndOffsets(context.Background(), topicsOf(t, w)...)
@@ -287,7 +287,7 @@ func uidOf(t *testing.T, k *servers.Kubernetes) string {
 	return string(system.GetUID())
 }
 
-// Two exporters of one cluster with a checkpoint each: they fence each other, until one says why and ends.
+// Two exporters of one cluster, each with its own checkpoint, fence each other until one says why and ends.
 func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)

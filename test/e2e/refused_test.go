@@ -30,9 +30,9 @@ func (w *World) grant(t testing.TB, ops ...kadm.ACLOperation) {
 	must(t, w.Kafka.Rule(context.Background(), servers.KafkaRule{Topic: w.Prefix + ".", Prefixed: true, Operations: ops}))
 }
 
-// Of two resources the topics are refused, one that may not be made and one whose limit is below a stub's size: their streams
-// wait, in another process too, and the others go on. So it is with a topic that may not be written to any more, and with one
-// that may not be seen. Once mended they catch up: nothing is lost, and nothing there twice.
+// The broker refuses the topics of two resources: one may not be created, and the limit of the other is below a stub's size. Their
+// streams wait, in another process too, and the others go on. The same holds for a topic that may not be written any more, and for
+// one that may not be seen. When this is mended the streams catch up, and nothing is lost or written twice.
 func TestSlowOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -81,27 +81,27 @@ func TestSlowOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	unreadTail(t, w, e, writer, forbid(kadm.OpRead))
 	log := w.AwaitComplete(t, writer, all)
 	for _, kind := range refused {
-		told := map[change.ControlType]int{}
+		counts := map[change.ControlType]int{}
 		for _, c := range log.Controls {
 			if c.Stream == kind.Stream() {
-				told[c.Type]++
+				counts[c.Type]++
 			}
 		}
-		if told[change.ControlStreamError] == 0 || told[change.ControlStreamRecovered] == 0 || told[change.ControlGap] > 0 {
-			t.Errorf("control records of %s: %v", kind.ID(), told)
+		if counts[change.ControlStreamError] == 0 || counts[change.ControlStreamRecovered] == 0 || counts[change.ControlGap] > 0 {
+			t.Errorf("control records of %s: %v", kind.ID(), counts)
 		}
 	}
 	Judge(t, w.Kube, log, w.Prefix, all).Demand(t, 0)
 }
 
-// unreadTail kills the exporter when a batch is in the log and not yet in the checkpoint, with records of a topic that may not
-// be read any more: nobody knows what they change, so the slot waits and says why, until they can be read.
+// unreadTail kills the exporter when a batch is in the log and not yet in the checkpoint. Records of the batch are in a topic that
+// may not be read any more. Their changes are unknown, so the slot waits and says why, until the topic can be read.
 func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule servers.KafkaRule) {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t)
 	writer.mark(ConfigMaps)
-	e = StartExporter(t, "one that is killed", with(w.Env, "KUBECDC_FAILPOINT", failpoint.Written+":1"))
+	e = StartExporter(t, "one that is killed", withSettings(w.Env, "KUBECDC_FAILPOINT", failpoint.Written+":1"))
 	e.Wait(t)
 	must(t, w.Kafka.Rule(context.Background(), rule))
 	writer.Run(20)
@@ -112,8 +112,8 @@ func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule server
 	e.awaitLogged(t, "rolled the checkpoint forward")
 }
 
-// readingIsMissed demands that a right is missed before anything is written that only the next start needs: by a check, and by
-// the first start; and that both are content once it is there.
+// readingIsMissed demands that check and the first start report a missing right before anything is written, although only the next
+// start needs it. Both must succeed when it is granted.
 func readingIsMissed(t *testing.T, w *World) {
 	t.Helper()
 	demand := func(want int, texts ...string) {
@@ -134,7 +134,7 @@ func readingIsMissed(t *testing.T, w *World) {
 	e := StartExporter(t, "one that may not read", w.Env)
 	e.awaitWrong(t, "sink: slot 0: ", "read topic e2e.control: ", "grant")
 	e.Kill()
-	demand(1, "read, which each start needs, e2e.configmaps, e2e.control, ", command) // which is there now
+	demand(1, "read, which each start needs, e2e.configmaps, e2e.control, ", command) // this topic exists now
 	w.grant(t, kadm.OpRead)
 	demand(0, "sink")
 }
@@ -148,7 +148,7 @@ func (e *Exporter) restart(t testing.TB, w *World) *Exporter {
 	return StartExporter(t, "the next exporter", w.Env)
 }
 
-// limitTopic sets max.message.bytes of a topic, which is made if it is not there.
+// limitTopic sets max.message.bytes of a topic, and creates the topic if necessary.
 func limitTopic(t *testing.T, w *World, topic, limit string) {
 	t.Helper()
 	a := admin(t, w)

@@ -13,15 +13,15 @@ import (
 func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...change.ControlType) *Log {
 	t.Helper()
 	Await(t, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
-		told := &Log{Controls: w.controls(t)}
-		return len(told.ControlsOf(stream, types...)) >= n, nil
+		log := &Log{Controls: w.controls(t)}
+		return len(log.ControlsOf(stream, types...)) >= n, nil
 	})
 	return w.Read(t)
 }
 
-// A CRD is removed while no exporter runs, and those that come after are killed in the middle of telling so: each object
-// ends once, with a tombstone, the stream ends once, and when the CRD is back it is a new stream.
-func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
+// A CRD is removed while no exporter runs, and later exporters are killed while they record that. Each object ends once, with a
+// tombstone, and the stream ends once. When the CRD exists again it has a new stream.
+func TestARemovalThatNoExporterSawIsComplete(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
@@ -40,7 +40,7 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	log := w.Read(t)
 	wantAllDeleted(t, w, log, alive)
 	if ends := log.ControlsOf(Widgets.Stream(), change.ControlStreamEnd); len(ends) != 1 || !strings.Contains(ends[0].Cause, "removed from the API") {
-		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
+		t.Errorf("the stream's end is recorded %d times: %+v", len(ends), ends)
 	}
 
 	InstallWidgets(t, w.Kube.Config)
@@ -54,8 +54,8 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	WantState(t, w, log, Widgets)
 }
 
-// wantAllDeleted demands of every widget one deletion, marked as inferred, that has the last state as its before, and a
-// tombstone, as the last records of its key.
+// wantAllDeleted demands one deletion of every widget, marked as inferred, with the last state as its before-image, and a
+// tombstone. They must be the last records of the widget's key.
 func wantAllDeleted(t *testing.T, w *World, log *Log, want int) {
 	t.Helper()
 	byKey := log.ByKey(w.Prefix, Widgets)
@@ -88,7 +88,7 @@ func forgetStreams(t *testing.T, env map[string]string, streams ...string) (code
 // command runs a command of the exporter.
 func command(t testing.TB, env map[string]string, args ...string) (code int, out string) {
 	t.Helper()
-	c := Command(t, with(env, "KUBECDC_LISTEN", "off"), args...)
+	c := Command(t, withSettings(env, "KUBECDC_LISTEN", "off"), args...)
 	text, err := c.CombinedOutput()
 	if c.ProcessState == nil {
 		t.Fatal(err)
@@ -96,8 +96,8 @@ func command(t testing.TB, env map[string]string, args ...string) (code int, out
 	return c.ProcessState.ExitCode(), string(text)
 }
 
-// A resource is not selected any more: the log says so, once. Selected again it goes on, and what happened meanwhile is
-// told with its own revisions. Forgotten, it goes on as well: the log remembers it.
+// A resource is deselected, and the log says so once. When it is selected again, its stream goes on, and changes in the meantime
+// are recorded with their own revisions. After exporter forget the stream goes on as well, since the log remembers it.
 func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -116,7 +116,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 	log := w.Read(t)
 	ends := log.ControlsOf(ConfigMaps.Stream(), change.ControlStreamEnd)
 	if len(ends) != 1 || !strings.Contains(ends[0].Cause, "KUBECDC_RESOURCES is "+Roles.ID()) || ends[0].ResourceVersion == "" {
-		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
+		t.Errorf("the stream's end is recorded %d times: %+v", len(ends), ends)
 	}
 	runFor(t, both, func() {
 		if code, out := forgetStreams(t, both, ConfigMaps.ID()); code != 2 || !strings.Contains(out, "has not ended") {

@@ -12,8 +12,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Certificates that expire and passwords that are changed, each named in the log, in /readyz and in the metrics, and over
-// without a restart as soon as its file is renewed. In the end nothing is lost.
+// Certificates expire and passwords are changed. Each is named in the log, in /readyz and in the metrics, and ends without a
+// restart as soon as its file is renewed. In the end nothing is lost.
 func TestSlowCredentialsAreRenewed(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()

@@ -30,14 +30,14 @@ import (
 type pairLog struct {
 	connect func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error)
 	target  func() replay.Target
-	prefix  string                      // of topics
-	columns func(t *testing.T) []string // a row for each change and each object, sorted, without what a copy has anew
+	prefix  string                      // prefix of the log's topics
+	columns func(t *testing.T) []string // returns a sorted row for each change and each object, without columns that a copy has anew
 }
 
 var pairKinds = map[string]func(t *testing.T) *pairLog{"kafka": pairTopics, "postgres": pairTables, "sqlite": pairFile}
 
-// A copy of a log has in each column what the exporter writes there, from each kind of log to each. What is read is written over after each
-// visit.
+// A copy of a log has in each column the values that the exporter writes, from each kind of log to each kind. The test overwrites
+// the memory of each record after its visit.
 func TestAReplayCopiesEveryColumn(t *testing.T) {
 	t.Parallel()
 	originals := map[string]*pairLog{}
@@ -63,15 +63,15 @@ func TestAReplayCopiesEveryColumn(t *testing.T) {
 	}
 }
 
-// pairBatches are changes of every kind, as an exporter writes them.
+// pairBatches returns batches with changes of every kind, like an exporter's.
 func pairBatches(t *testing.T) (batches []*change.Batch) {
 	deployments := change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Namespaced: true}, "", "", "")
-	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	happened := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	body := func(name string, n int) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q,"namespace":"shop","uid":"uid-%[1]s","resourceVersion":"%d",`+
 			`"creationTimestamp":"2026-03-01T10:00:00Z","managedFields":[{"manager":"manager-%d","operation":"Update","apiVersion":"apps/v1","time":%q,`+
 			`"fieldsType":"FieldsV1","fieldsV1":{"f:spec":{}}}]},"spec":{"replicas":%d,"paused":%t,"text":"é\u0000 \"x\""}}`,
-			name, n, n%7, at.Add(time.Duration(n)*time.Second).Format(time.RFC3339), n, n%3 == 0)
+			name, n, n%7, happened.Add(time.Duration(n)*time.Second).Format(time.RFC3339), n, n%3 == 0)
 	}
 	for seq := range 4 {
 		b := &change.Batch{Epoch: 1, Seq: uint64(seq + 1)}
@@ -79,7 +79,7 @@ func pairBatches(t *testing.T) (batches []*change.Batch) {
 			rv := 1000*(seq+1) + n
 			name := fmt.Sprint("web-", n)
 			c := change.Change{Stream: deployments, Op: change.Update, Namespace: "shop", Name: name, UID: "uid-" + name, ResourceVersion: change.VersionOf(uint64(rv)),
-				Before: body(name, rv-1000), After: body(name, rv), Time: at.Add(time.Duration(rv)*time.Second + 7*time.Millisecond)}
+				Before: body(name, rv-1000), After: body(name, rv), Time: happened.Add(time.Duration(rv)*time.Second + 7*time.Millisecond)}
 			switch {
 			case seq == 0 && n%2 == 0:
 				c.Op, c.Before = change.Read, nil
@@ -96,7 +96,7 @@ func pairBatches(t *testing.T) (batches []*change.Batch) {
 			}
 			b.Changes = append(b.Changes, c)
 		}
-		b.Positions = []change.Position{{Stream: deployments.ID(), ResourceVersion: change.VersionOf(uint64(1000*(seq+1) + 99)), Time: at}}
+		b.Positions = []change.Position{{Stream: deployments.ID(), ResourceVersion: change.VersionOf(uint64(1000*(seq+1) + 99)), Time: happened}}
 		batches = append(batches, b)
 	}
 	for _, b := range batches {
@@ -155,7 +155,7 @@ func pairTables(t *testing.T) *pairLog {
 		db, err := pgx.Connect(t.Context(), url)
 		must(t, err)
 		defer db.Close(context.Background())
-		// The texts of before and after stay as they are.
+		// The texts of before and after are not changed.
 		rows, _ := db.Query(t.Context(), `select row_to_json(r)::text from (
 			select time, op, api_version, api_group, kind, resource, namespace, name, uid, resource_version, inferred, gap, stream, happened,
 				happened_from, managers, fields_changed, before::text, after::text from kubecdc_log.changes) r

@@ -33,7 +33,7 @@ type replayLog struct {
 	sink    *kafka.Sink
 	log     sinks.Log
 	batch   change.Batch
-	objects map[string][]byte // by name: the last body
+	objects map[string][]byte // the last body by name
 	rv      int
 }
 
@@ -58,7 +58,7 @@ var (
 	replayNodes = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 )
 
-// write makes n changes of the objects of a stream: they are created, changed and deleted, again and again.
+// write makes n changes of a stream's objects: they are created, changed and deleted, again and again.
 func (l *replayLog) write(t testing.TB, s *change.Stream, n int) {
 	t.Helper()
 	for n > 0 {
@@ -94,11 +94,11 @@ func (l *replayLog) next(s *change.Stream) change.Change {
 	return c
 }
 
-// byObject is what a log tells of each object, in order.
+// byObject has the records of each object, in order.
 type byObject map[string][]string
 
-// topics reads all data topics of a prefix. Of the headers, that of the replay is returned apart.
-func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (byObject, map[string]bool) {
+// recordsIn reads all data topics of a prefix. It returns the replay's header separately from the other headers.
+func (l *replayLog) recordsIn(t testing.TB, prefix string, resources ...string) (byObject, map[string]bool) {
 	t.Helper()
 	all, replays := byObject{}, map[string]bool{}
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.brokers...))
@@ -128,22 +128,22 @@ func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (byOb
 	return all, replays
 }
 
-func wantTold(t testing.TB, got, want byObject) {
+func wantSameRecords(t testing.TB, got, want byObject) {
 	t.Helper()
 	records := 0
 	for key, texts := range want {
 		records += len(texts)
 		if !slices.Equal(got[key], texts) {
-			t.Fatalf("of %s it tells\n%.600q, not\n%.600q", key, got[key], texts)
+			t.Fatalf("the log has of %s\n%.600q, not\n%.600q", key, got[key], texts)
 		}
 	}
 	if len(got) != len(want) {
-		t.Fatalf("it tells of %d objects, not of %d", len(got), len(want))
+		t.Fatalf("it has %d objects, not %d", len(got), len(want))
 	}
 	t.Logf("%d objects, %d records", len(want), records)
 }
 
-// A replay of 10,000 records is killed twice with kill -9: none is lost, and none is there twice.
+// A replay of 10,000 records is killed twice with kill -9. No record is lost, and none is there twice.
 func TestAReplayIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
@@ -154,18 +154,18 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 	begun := ReadControls(t, l.brokers, to)
 	id := begun[0].Replay.ID
 	killReplay(t, l, to, 5000, "--resume", id)
-	l.write(t, replayPods, 1000) // is not part of it
+	l.write(t, replayPods, 1000) // not a part of the replay
 	out := succeeds(t, l.env, "replay", "--to-prefix", to, "--execute", "--resume", id)
 	t.Log(out)
-	want, _ := l.told(t, l.prefix, "pods", "nodes")
-	for key, texts := range want { // without what came after the plan
+	want, _ := l.recordsIn(t, l.prefix, "pods", "nodes")
+	for key, texts := range want { // without records after the plan
 		want[key] = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(text, "batch=11") })
 		if len(want[key]) == 0 {
 			delete(want, key)
 		}
 	}
-	got, replays := l.told(t, to, "pods", "nodes")
-	wantTold(t, got, want)
+	got, replays := l.recordsIn(t, to, "pods", "nodes")
+	wantSameRecords(t, got, want)
 	if len(replays) != 1 || !replays[id] {
 		t.Errorf("the records are of the replays %v, not of %s", replays, id)
 	}
@@ -175,12 +175,13 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 		t.Errorf("the control records begin with %+v and end with %+v", controls[0], last)
 	}
 	fails(t, l.env, 2, "has the records of other replays ("+id+")", "replay", "--from", "start", "--to-prefix", to, "--execute")
-	if _, notes, _ := offline(t, l.env, "replay", "--resume", id, "--to-prefix", to); !strings.Contains(notes, "had ended already") {
-		t.Errorf("resumed after its end it says %s", notes)
+	if _, stderr, _ := offline(t, l.env, "replay", "--resume", id, "--to-prefix", to); !strings.Contains(stderr, "had ended already") {
+		t.Errorf("resumed after its end it says %s", stderr)
 	}
 }
 
-// A topic that refuses the records' times ends the replay with an error that says what to set; none of them is said to be written.
+// A topic that refuses the records' times ends the replay with an error that says what to set. None of these records is reported as
+// written.
 func TestAReplayThatATopicRefuses(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
@@ -189,12 +190,12 @@ func TestAReplayThatATopicRefuses(t *testing.T) {
 	_, err := admin(t, &World{Kafka: servers.SharedKafka(t)}).CreateTopic(t.Context(), 3, 1, map[string]*string{"message.timestamp.before.max.ms": &least}, to+".pods")
 	must(t, err)
 	fails(t, l.env, 1, "message.timestamp.type=LogAppendTime", "replay", "--from", "start", "--to-prefix", to, "--execute")
-	if records, _ := l.told(t, to, "pods"); len(records) > 0 {
+	if records, _ := l.recordsIn(t, to, "pods"); len(records) > 0 {
 		t.Errorf("the topic has records of %d objects", len(records))
 	}
 }
 
-// killReplay runs a replay, slowly enough to be seen, and kills it once it has written so many records.
+// killReplay runs a replay, slowly enough to be seen, and kills it when it has written this number of records.
 func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
 	t.Helper()
 	c := Command(t, l.env, append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "3000"}, args...)...)
@@ -216,26 +217,26 @@ func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...st
 	<-p.Done()
 }
 
-// A replay to standard output and to a database has what the log has, and only what was selected.
+// A replay to standard output and to a database has the log's records, and only the selected ones.
 func TestAReplayToOtherPlaces(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
 	l.write(t, replayPods, 3000)
 	l.write(t, replayNodes, 500)
-	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	want, _ := l.recordsIn(t, l.prefix, "pods", "nodes")
 	t.Run("stdout", func(t *testing.T) {
 		got, _ := linesOf(t, l, succeeds(t, l.env, "replay", "--from", "start", "--to-stdout", "--execute"))
-		wantTold(t, got, want)
+		wantSameRecords(t, got, want)
 	})
 	t.Run("postgres", func(t *testing.T) { replayToPostgres(t, l) })
 	t.Run("file", func(t *testing.T) { replayToFile(t, l) })
 	t.Run("selected", func(t *testing.T) { replaySelected(t, l) })
 	t.Run("wrong input", func(t *testing.T) { replayWrongly(t, l) })
 	t.Run("stopped", func(t *testing.T) { replayStopped(t, l) })
-	t.Run("not kept", func(t *testing.T) { replayNotKept(t, l) })
+	t.Run("not retained", func(t *testing.T) { replayNotRetained(t, l) })
 }
 
-// replayStopped: Ctrl-C ends a replay with the exit code of what was ended before it was done, and it says how it goes on.
+// replayStopped demands that Ctrl-C ends a replay with the exit code of an unfinished run, and that its output says how to go on.
 func replayStopped(t *testing.T, l *replayLog) {
 	to := l.prefix + "-stopped"
 	c := Command(t, l.env, "replay", "--from", "start", "--to-prefix", to, "--execute", "--rate", "100")
@@ -317,7 +318,7 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 	if changes != 3500 || distinct != 3500 {
 		t.Errorf("the table changes has %d rows of %d changes", changes, distinct)
 	}
-	// A replay that was killed goes on: its last transactions are taken away, as if they had not been written.
+	// A replay that was killed goes on. Its last transactions are removed, as if they had not been written.
 	var id string
 	must(t, db.QueryRow(t.Context(), `select record->'replay'->>'id' from kubecdc_log.control where type = 'replay-begin'`).Scan(&id))
 	for _, table := range []string{"changes", "control"} {
@@ -338,12 +339,12 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 	l.replayBack(t, env, "tables")
 }
 
-// replayBack replays a copy of the log into topics: there are as many records of each object as there were.
+// replayBack replays a copy of the log into topics, and demands the same number of records of each object.
 func (l *replayLog) replayBack(t *testing.T, env map[string]string, from string) {
 	t.Helper()
 	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-"+from, "--execute")
-	back, _ := l.told(t, l.prefix+"-"+from, "pods", "nodes")
-	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	back, _ := l.recordsIn(t, l.prefix+"-"+from, "pods", "nodes")
+	want, _ := l.recordsIn(t, l.prefix, "pods", "nodes")
 	if len(back) != len(want) {
 		t.Errorf("from %s to topics: %d objects, not %d", from, len(back), len(want))
 	}
@@ -354,7 +355,7 @@ func (l *replayLog) replayBack(t *testing.T, env map[string]string, from string)
 	}
 }
 
-// replayToFile copies the log into a file, asks that, and replays it.
+// replayToFile copies the log into a file, asks the file, and replays it.
 func replayToFile(t *testing.T, l *replayLog) {
 	file := filepath.Join(t.TempDir(), "copy.db")
 	succeeds(t, l.env, "replay", "--from", "start", "--to-sqlite", file, "--execute")
@@ -435,16 +436,16 @@ func replayWrongly(t *testing.T, l *replayLog) {
 		fails(t, l.env, 2, text, append(append([]string{"replay"}, args...), "--execute")...)
 	}
 	fails(t, l.env, 1, "the Kafka to write to", "replay", "--from", "start", "--to-prefix", "a", "--to-brokers", "127.0.0.1:1", "--execute")
-	other := newReplayLog(t) // an exporter writes there
+	other := newReplayLog(t) // an exporter writes to it
 	other.write(t, replayPods, 1)
 	fails(t, l.env, 1, "have the log of an exporter", "replay", "--from", "start", "--to-prefix", other.prefix, "--execute")
-	out, notes, code := offline(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
-	if code != 0 || !strings.Contains(notes, "nothing was written") || !strings.Contains(out, "total") {
-		t.Errorf("without --execute it ends with %d: %s%s", code, out, notes)
+	out, stderr, code := offline(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
+	if code != 0 || !strings.Contains(stderr, "nothing was written") || !strings.Contains(out, "total") {
+		t.Errorf("without --execute it ends with %d: %s%s", code, out, stderr)
 	}
 }
 
-func replayNotKept(t *testing.T, l *replayLog) {
+func replayNotRetained(t *testing.T, l *replayLog) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.brokers...))
 	must(t, err)
 	defer client.Close()
@@ -469,8 +470,8 @@ func replayNotKept(t *testing.T, l *replayLog) {
 	}
 }
 
-// A consumer reads a replay, and goes on in the live topics at the offsets that the replay gives. What it has read is etcd's
-// history, each change once.
+// A consumer reads a replay, and goes on in the live topics at the offsets that the replay prints. It has then read etcd's history,
+// each change once.
 func TestAConsumerGoesOnFromAReplayToTheLiveLog(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)

@@ -14,7 +14,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// leases reads from the checkpoint who holds the slots.
+// leases reads the owners of the slots from the checkpoint.
 type leases struct {
 	t    testing.TB
 	conn *pgx.Conn
@@ -46,7 +46,7 @@ func (l *leases) held() (byPID map[string]int) {
 	return byPID
 }
 
-// await waits until exactly these processes hold these numbers of slots; the test's log has how long that took.
+// await waits until exactly these processes hold these numbers of slots. The test's log has the time that it took.
 func (l *leases) await(after string, each int, replicas ...*Exporter) {
 	l.t.Helper()
 	began := time.Now()
@@ -70,9 +70,9 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	env := w.With("KUBECDC_SLOTS", "6", "KUBECDC_KAFKA_BROKERS", lane.Address)
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	writer.Fill(20)
-	first := StartExporter(t, "the first", apart(t, env))
+	first := StartExporter(t, "the first", ownSpool(t, env))
 	first.AwaitReady(t) // the checkpoint's tables are there
-	second, third := StartExporter(t, "the second", apart(t, env)), StartExporter(t, "the third", apart(t, env))
+	second, third := StartExporter(t, "the second", ownSpool(t, env)), StartExporter(t, "the third", ownSpool(t, env))
 	slots.await("the start", 2, first, second, third)
 	for _, e := range []*Exporter{first, second, third} {
 		e.AwaitReady(t)
@@ -84,7 +84,7 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	slots.await("kill -9", 3, first, second)
 
 	env["KUBECDC_KAFKA_BROKERS"] = ownLane.Address
-	fourth := StartExporter(t, "the fourth", apart(t, env))
+	fourth := StartExporter(t, "the fourth", ownSpool(t, env))
 	slots.await("a new replica", 2, first, second, fourth)
 	awaitMade(t, writer, writer.Made.Load()+60)
 
@@ -104,8 +104,8 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
-// wakeOvertaken wakes a replica whose slots others have taken meanwhile. It is fenced, which ends it with code 3; or it finds out before
-// it writes that its lease is over, and begins anew without the slots: then it is killed.
+// wakeOvertaken wakes a replica whose slots others have taken over meanwhile. Either it is fenced and ends with code 3. Or it finds
+// before a write that its lease is over, and starts again without the slots. It is then killed.
 func (e *Exporter) wakeOvertaken(t *testing.T) {
 	t.Helper()
 	e.Signal(syscall.SIGCONT)
@@ -128,13 +128,13 @@ func (e *Exporter) wakeOvertaken(t *testing.T) {
 	}
 }
 
-// cutOffFromKafka: of two replicas one loses the broker, by its own lane. It says so, gives its slots back, and has its
-// share again when the broker answers it again. One that is cut off when it starts disturbs nobody.
+// cutOffFromKafka cuts off one of two replicas from the broker, by its own proxy. The replica says so, releases its slots, and has
+// its share again when the broker answers again. A replica that is cut off when it starts disturbs nobody.
 func cutOffFromKafka(t *testing.T, lane *servers.Proxy, env map[string]string, slots *leases, cut, other *Exporter) {
 	t.Helper()
 	lane.Freeze()
 	cut.awaitWrong(t, "sink: no answer since")
-	late := StartExporter(t, "one that is cut off from the start", apart(t, env))
+	late := StartExporter(t, "one that is cut off from the start", ownSpool(t, env))
 	slots.await("one has lost Kafka", 6, other)
 	cut.awaitLogged(t, "stepping down: the slots are released to the other replicas")
 	late.awaitWrong(t, "the sink to say which log it is")
@@ -144,7 +144,7 @@ func cutOffFromKafka(t *testing.T, lane *servers.Proxy, env map[string]string, s
 	cut.AwaitReady(t)
 }
 
-// kafkaAwayForAll: where no replica has Kafka, none leaves its slots, for however long.
+// kafkaAwayForAll demands that no replica releases its slots while Kafka is away for all of them.
 func kafkaAwayForAll(t *testing.T, slots *leases, lanes []*servers.Proxy, replicas ...*Exporter) {
 	t.Helper()
 	for _, lane := range lanes {
@@ -181,7 +181,7 @@ func steppedDown(replicas []*Exporter) (times int) {
 	return times
 }
 
-// With more replicas than slots: who holds none stands by, is ready, and takes over.
+// With more replicas than slots, a replica without slots is ready, and takes over.
 func TestSlowAReplicaThatStandsByTakesOver(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()

@@ -14,9 +14,10 @@ import (
 	"kubecdc/test/servers"
 )
 
-// etcd is restored from a backup, and grows past the positions before two replicas can reach the API server. The stream of ConfigMaps
-// sees it by its newest object. That of Deployments, in the other replica, can't see it: what it lacks was deleted after the backup,
-// and what it has is older. It follows, also if the replica that has found it dies before any stream has followed.
+// etcd is restored from a backup, and grows past the positions before two replicas can reach the API server. The stream of
+// ConfigMaps detects it by its newest object. The stream of Deployments, in the other replica, can't detect it, since its missing
+// objects were deleted after the backup and the others are older. It follows, even if the first replica dies before any stream has
+// followed.
 func TestSlowARestoreIsFollowedByTheStreamsOfOtherReplicas(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -24,10 +25,10 @@ func TestSlowARestoreIsFollowedByTheStreamsOfOtherReplicas(t *testing.T) {
 	proxy, env := w.atProxy(t, "KUBECDC_SLOTS", "2", "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps, Deployments}))
 	writer := w.Writer(t, []Kind{ConfigMaps, Deployments})
 	w.restored(t, writer, proxy, env, 0)
-	w.restored(t, writer, proxy, with(env, "KUBECDC_FAILPOINT", failpoint.RestoreTold), 1)
+	w.restored(t, writer, proxy, withSettings(env, "KUBECDC_FAILPOINT", failpoint.RestoreReported), 1)
 }
 
-// restored restores etcd while two replicas run, of which so many die.
+// restored restores etcd while two replicas run, of which die are killed.
 func (w *World) restored(t *testing.T, writer *Writer, proxy *servers.Proxy, env map[string]string, die int) {
 	t.Helper()
 	before := w.wentBack(t)
@@ -49,8 +50,8 @@ func (w *World) restored(t *testing.T, writer *Writer, proxy *servers.Proxy, env
 	w.awaitMarks(t, map[change.StreamID]change.ResourceVersion{ConfigMaps.Stream(): newest})
 	proxy.Cut()
 	must(t, w.Kube.RestoreEtcd(context.Background(), backup))
-	for at := change.ResourceVersion(""); at.Compare(newest) <= 0; {
-		at = writer.mark(ConfigMaps)
+	for version := change.ResourceVersion(""); version.Compare(newest) <= 0; {
+		version = writer.mark(ConfigMaps)
 	}
 	must(t, proxy.Restore())
 
@@ -93,7 +94,7 @@ func (w *World) awaitState(t *testing.T, kind Kind) {
 	})
 }
 
-// wentBack returns how often the log says of each stream that history went backwards.
+// wentBack returns for each stream how often the log says that its history went backwards.
 func (w *World) wentBack(t *testing.T) map[change.StreamID]int {
 	t.Helper()
 	n := map[change.StreamID]int{ConfigMaps.Stream(): 0, Deployments.Stream(): 0}

@@ -25,7 +25,7 @@ const theCanary = Canary("canary-Rk3xV8pQ2") + "w9" // 18 bytes
 type vault struct {
 	t      testing.TB
 	api    kubernetes.Interface
-	uid    string // of the cluster
+	uid    string // the cluster's uid
 	writes int
 }
 
@@ -37,7 +37,7 @@ func newVault(t testing.TB, k *servers.Kubernetes) *vault {
 	return v
 }
 
-// put creates or updates a Secret; more is the number of further keys. One value stays, the others are new each time.
+// put creates or updates a Secret with more further keys. One value is always the same, the others are new each time.
 func (v *vault) put(name string, more int) (version string) {
 	v.t.Helper()
 	v.writes++
@@ -61,7 +61,7 @@ func (v *vault) delete(name string) {
 	must(v.t, v.api.CoreV1().Secrets("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
-// config puts a ConfigMap: its value under password is the canary, any other is not.
+// config puts a ConfigMap. Its value of the key password is the canary, and no other value is.
 func (v *vault) config(name string) {
 	v.t.Helper()
 	v.writes++
@@ -74,15 +74,15 @@ func (v *vault) config(name string) {
 	must(v.t, err)
 }
 
-// await waits for a record of an object, and gives the last one that has a value. What is in try may have to be done several times.
-func (w *World) await(t testing.TB, kind Kind, name string, what string, is func(Record) bool, try ...func()) (found Record) {
+// await waits for a matching record of an object that has a value, and returns the last one. It may call try several times.
+func (w *World) await(t testing.TB, kind Kind, name string, what string, matches func(Record) bool, try ...func()) (found Record) {
 	t.Helper()
 	Await(t, what, func() (bool, error) {
 		for _, do := range try {
 			do()
 		}
 		for _, r := range w.Read(t).ByKey(w.Prefix, kind)["default/"+name] {
-			if r.Op != "" && is(r) {
+			if r.Op != "" && matches(r) {
 				found = r
 				return true, nil
 			}
@@ -112,24 +112,24 @@ func dataOf(t testing.TB, raw json.RawMessage) map[string]string {
 	return o.Data
 }
 
-// A Secret's content is nowhere but in the cluster: not with *, and named only as hashes, in topics (dead letters and
-// aborted records too), checkpoint, log and metrics. After a change from plain to stricter nothing that is told from then on
-// has it, nor the checkpoint.
-func TestSecretsAreNotTold(t *testing.T) {
+// A Secret's content is only in the cluster. With * it is not exported, and if Secrets are named only hashes are. This holds for
+// topics (dead letters and aborted records too), checkpoint, log and metrics. After a change from plain to a stricter rule no new
+// record has it, nor has the checkpoint.
+func TestSecretsAreNotExported(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	delete(w.Env, "KUBECDC_SECRETS")
 	v := newVault(t, w.Kube)
 	v.put("old", 0)
-	t.Run("a wildcard takes none", func(t *testing.T) { wildcardTakesNone(t, w.of(t, "star"), v) })
-	t.Run("named, as hashes", func(t *testing.T) { asHashes(t, w.of(t, "hash"), v) })
+	t.Run("a wildcard takes none", func(t *testing.T) { wildcardTakesNone(t, w.sibling(t, "star"), v) })
+	t.Run("named, as hashes", func(t *testing.T) { asHashes(t, w.sibling(t, "hash"), v) })
 	for _, mode := range []string{"hash", "metadata"} {
-		t.Run("from plain to "+mode, func(t *testing.T) { fromPlain(t, w.of(t, "to-"+mode), v, mode) })
+		t.Run("from plain to "+mode, func(t *testing.T) { fromPlain(t, w.sibling(t, "to-"+mode), v, mode) })
 	}
 }
 
-// of is the same world for another exporter: topics, checkpoint and cluster name of its own.
-func (w *World) of(t testing.TB, name string) *World {
+// sibling returns the same world for another exporter, with its own topics, checkpoint and cluster name.
+func (w *World) sibling(t testing.TB, name string) *World {
 	t.Helper()
 	url, err := w.Postgres.CreateDatabase(context.Background(), strings.ReplaceAll(name, "-", "_"))
 	must(t, err)
@@ -140,16 +140,16 @@ func (w *World) of(t testing.TB, name string) *World {
 	return &other
 }
 
-// wantHidden demands that nothing which an exporter leaves behind has the canary.
+// wantHidden demands that nothing that an exporter leaves has the canary.
 func (w *World) wantHidden(t testing.TB, v *vault, e *Exporter) {
 	t.Helper()
 	all, _ := Topics(t, w.Kafka.Brokers, w.Prefix, nil)
 	theCanary.Demand(t, "the topics", false, all)
-	w.wantKeptHidden(t, v)
+	w.wantStoredHidden(t, v)
 	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
 }
 
-func (w *World) wantKeptHidden(t testing.TB, v *vault) {
+func (w *World) wantStoredHidden(t testing.TB, v *vault) {
 	t.Helper()
 	url := w.Env["KUBECDC_CHECKPOINT"]
 	theCanary.Demand(t, "the checkpoint's tables", false, Tables(t, url))
@@ -177,7 +177,7 @@ func wildcardTakesNone(t *testing.T, w *World, v *vault) {
 	w.wantChecked(t, map[string]string{"KUBECDC_RESOURCES": "*,secrets"}, "Secrets: exported as hash")
 }
 
-// wantChecked runs exporter check.
+// wantChecked runs exporter check, and demands these texts.
 func (w *World) wantChecked(t *testing.T, env map[string]string, want ...string) {
 	t.Helper()
 	code, out := command(t, w.With(flat(env)...), "check")
@@ -222,7 +222,7 @@ func asHashes(t *testing.T, w *World, v *vault) {
 	e.stop(t)
 }
 
-// fromPlain is also the proof that the canary is found where it is.
+// fromPlain also proves that the canary is found where it is.
 func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	name := "switched-" + mode
 	plain := w.With("KUBECDC_SECRETS", "plain")
@@ -235,14 +235,14 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	last := v.put(name+"-tail", 0)
 	w.await(t, Secrets, name+"-tail", "a tail: it is in the log, and not yet in the checkpoint", func(r Record) bool {
 		return string(r.Version) == last
-	}, func() { killedAt(t, plain, failpoint.Written+":1") }) // the first batch may be of positions alone
+	}, func() { killedAt(t, plain, failpoint.Written+":1") }) // the first batch may have only positions
 	before, end := Topics(t, w.Kafka.Brokers, w.Prefix, nil)
 	theCanary.Demand(t, "the topics", true, before)
 
 	strict := w.With("KUBECDC_SECRETS", mode)
 	e = StartExporter(t, "in "+mode, strict)
 	e.AwaitReady(t)
-	w.wantKeptHidden(t, v)
+	w.wantStoredHidden(t, v)
 	updated := w.awaitVersion(t, name, v.put(name, 0))
 	v.delete(name + "-deleted")
 	deleted := w.await(t, Secrets, name+"-deleted", "the deletion", func(r Record) bool { return r.Op == "d" })
@@ -256,21 +256,22 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 		t.Errorf("what did not change has the hash %s before and %s after", d["stays"], dataOf(t, updated.After)["stays"])
 	}
 	after, _ := Topics(t, w.Kafka.Brokers, w.Prefix, end)
-	theCanary.Demand(t, "what is told after the change", false, after)
+	theCanary.Demand(t, "a record after the change", false, after)
 	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
 	e.awaitLogged(t, "the log keeps what was exported before", "docs/security.md")
-	w.wantKeptHidden(t, v)
+	w.wantStoredHidden(t, v)
 	e.stop(t)
 
 	e = StartExporter(t, "without Secrets", w.With("KUBECDC_SECRETS", mode, "KUBECDC_RESOURCES", "configmaps"))
 	e.AwaitReady(t)
-	if kept := Bodies(t, w.Env["KUBECDC_CHECKPOINT"], w.Env["KUBECDC_CLUSTER"], v.uid, "secrets"); strings.Contains(string(kept), `"data"`) {
-		t.Errorf("of Secrets that are not exported any more the checkpoint keeps %.400s", kept)
+	if stored := Bodies(t, w.Env["KUBECDC_CHECKPOINT"], w.Env["KUBECDC_CLUSTER"], v.uid, "secrets"); strings.Contains(string(stored), `"data"`) {
+		t.Errorf("of Secrets that are not exported any more the checkpoint keeps %.400s", stored)
 	}
 	e.stop(t)
 }
 
-// The same with an SQLite file and a pipe: after the change nothing in the file has it, not even where rows were.
+// The same holds with an SQLite file and a pipe. After the change nothing in the file has the content, not even the place of
+// deleted rows.
 func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -304,9 +305,9 @@ func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 	}
 }
 
-// The embedded log keeps what was exported before. A change after a stricter rule has a state before without it, and what has not changed
-// is not written again, though proofs compare it with what the log has.
-func TestAStricterRuleBesideTheEmbeddedLog(t *testing.T) {
+// The embedded log retains what was exported before. A change after a stricter rule has a before-image without the content.
+// Unchanged objects are not written again, though proofs compare them with the log.
+func TestAStricterRuleWithAnEmbeddedLog(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
 	v := newVault(t, w.Kube)
@@ -357,7 +358,7 @@ func (e *Exporter) awaitLine(t testing.TB, version string) {
 	})
 }
 
-// The Postgres sink: its tables hold hashes, and what can't be read is held as its size.
+// The Postgres sink's tables hold hashes, and an unreadable object is stored as its size.
 func TestSecretsAreNotInThePostgresSink(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -377,7 +378,7 @@ func TestSecretsAreNotInThePostgresSink(t *testing.T) {
 		t.Error("the dead letter does not say that its content is withheld")
 	}
 	if strings.Contains(string(all)+string(e.Said(t)), "a key of this test alone") {
-		t.Error("the key is told")
+		t.Error("the key is in the log")
 	}
 	e.stop(t)
 }

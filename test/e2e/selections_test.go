@@ -18,9 +18,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// selection is what one start of the exporter selects of the ConfigMaps.
+// selection is the part of the ConfigMaps that one start of the exporter selects.
 type selection struct {
-	namespaces []string // none: all
+	namespaces []string // or nil for all
 	labels     string
 }
 
@@ -32,7 +32,7 @@ func (s selection) env() []string {
 	return []string{"KUBECDC_NAMESPACES", strings.Join(s.namespaces, ","), "KUBECDC_LABEL_SELECTOR", s.labels}
 }
 
-// overlaps reports whether a stream of one selection and another one of the other may have the same objects.
+// overlaps reports whether a stream of one selection and a different one of the other may have the same objects.
 func (s selection) overlaps(other selection) bool {
 	for _, a := range s.each() {
 		for _, b := range other.each() {
@@ -44,7 +44,7 @@ func (s selection) overlaps(other selection) bool {
 	return false
 }
 
-// each are the namespaces of the streams; "" is all.
+// each returns the namespaces of the streams, or "" for all.
 func (s selection) each() []string {
 	if len(s.namespaces) == 0 {
 		return []string{""}
@@ -55,9 +55,9 @@ func (s selection) each() []string {
 var selections = []selection{{}, {[]string{"default"}, ""}, {[]string{"kube-public"}, ""}, {[]string{"default", "kube-public"}, ""},
 	{nil, "app=a"}, {nil, "app=b"}, {[]string{"default"}, "app=a"}}
 
-// Settings select one part of a resource after another, in random order, while objects change and move between the parts. What would
-// mix the changes of two streams under one key is refused at the start. After each start that is not, the log has each selected object
-// as it is, and no other one where it selects, and every change of a key once and in order.
+// Settings select one part of a resource after another, in random order, while objects change and move between the parts. A
+// selection that would mix the changes of two streams under one key is refused at the start. After each other start the log has
+// each selected object in its present state, and no other one within the selection. It has every change of a key once and in order.
 func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	kafka := NewWorld(t)
@@ -72,7 +72,7 @@ func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 		var accepted []selection
 		for range 5 {
 			next := selections[random.IntN(len(selections))]
-			if len(accepted) > 0 && random.IntN(3) > 0 { // as it may be within what the first one allows
+			if len(accepted) > 0 && random.IntN(3) > 0 { // so that it is within the first selection, perhaps
 				next = accepted[0]
 				if len(next.namespaces) > 0 && next.labels == "" {
 					next = selections[1+random.IntN(3)]
@@ -80,7 +80,7 @@ func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 			}
 			refused := slices.ContainsFunc(accepted, next.overlaps)
 			writeLabelled(t, kafka.Kube, random, 25)
-			if slots == 1 && random.IntN(3) == 0 { // what was selected is then in the log alone
+			if slots == 1 && random.IntN(3) == 0 { // the earlier selection is then only in the log
 				_, err := connect(t, w.Postgres.URL).Exec(context.Background(), `drop schema if exists kubecdc cascade`)
 				must(t, err)
 			}
@@ -126,29 +126,29 @@ func writeLabelled(t *testing.T, k *servers.Kubernetes, random *rand.Rand, n int
 	}
 }
 
-// markSelected makes one more object in each stream, and returns their versions.
+// markSelected creates one more object in each stream, and returns their versions.
 func markSelected(t *testing.T, k *servers.Kubernetes, s selection, random *rand.Rand) map[change.StreamID]change.ResourceVersion {
 	t.Helper()
 	versions := map[change.StreamID]change.ResourceVersion{}
 	for _, ns := range s.each() {
 		o := sample(ConfigMaps, fmt.Sprint("mark", random.Uint32()), 0, 0)
 		o.SetLabels(map[string]string{"app": strings.TrimPrefix(s.labels, "app=")})
-		at := ns
-		if at == "" {
-			at = "default"
+		namespace := ns
+		if namespace == "" {
+			namespace = "default"
 		}
-		made, err := dynamic.NewForConfigOrDie(k.Config).Resource(ConfigMaps.GVR).Namespace(at).Create(context.Background(), o, metav1.CreateOptions{})
+		made, err := dynamic.NewForConfigOrDie(k.Config).Resource(ConfigMaps.GVR).Namespace(namespace).Create(context.Background(), o, metav1.CreateOptions{})
 		must(t, err)
 		versions[s.stream(ns)] = change.ResourceVersion(made.GetResourceVersion())
 	}
 	return versions
 }
 
-// wantSelected demands that the log, key by key, is what the selection selects of the cluster, wherever it selects.
-func wantSelected(t *testing.T, w *World, s selection, at map[change.StreamID]change.ResourceVersion) {
+// wantSelected demands that the log has, key by key, the cluster's objects wherever the selection selects them.
+func wantSelected(t *testing.T, w *World, s selection, versions map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	v, live := &Verdict{}, map[string]Record{}
-	for key, records := range w.awaitMarks(t, at).ByKey(w.Prefix, ConfigMaps) {
+	for key, records := range w.awaitMarks(t, versions).ByKey(w.Prefix, ConfigMaps) {
 		v.InOrder(ConfigMaps, key, records)
 		ns, _ := change.SplitKey(key)
 		if last := records[len(records)-1]; last.Op != "" && last.Op != "d" && (len(s.namespaces) == 0 || slices.Contains(s.namespaces, ns)) {

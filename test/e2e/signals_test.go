@@ -29,9 +29,9 @@ func mustRun(t testing.TB, env map[string]string, args ...string) string {
 	return out
 }
 
-// A stream that a user pauses is not read, in another process too, and others are. Resumed it goes on where it was: nothing is
-// lost, and nothing there twice.
-func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
+// A stream that a user pauses is not read, in another process too, and other streams are. Resumed it goes on from its position, and
+// nothing is lost or written twice.
+func TestAPausedStreamRemainsPausedOverRestarts(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Roles}
@@ -95,7 +95,7 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	aFileIsAskedBetweenRuns(t, w)
 }
 
-// aFileIsAskedBetweenRuns: a signal that is stored in a file while no exporter runs is answered at the next start.
+// aFileIsAskedBetweenRuns demands that a signal that is stored in a file while no exporter runs is answered at the next start.
 func aFileIsAskedBetweenRuns(t *testing.T, w *World) {
 	t.Helper()
 	env := w.With("KUBECDC_SINK", "stdout", "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
@@ -136,15 +136,15 @@ func aSnapshotIsAborted(t *testing.T, w *World) *Exporter {
 	mustRun(t, w.Env, "signals", "abort", fmt.Sprint(last().ID))
 	e.Signal(syscall.SIGCONT)
 	Await(t, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
-	told := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
-	if n := len(told); n < 2 || told[n-1].Signal.State != change.SignalAborted {
-		t.Errorf("signal records: %+v", told)
+	recorded := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if n := len(recorded); n < 2 || recorded[n-1].Signal.State != change.SignalAborted {
+		t.Errorf("signal records: %+v", recorded)
 	}
 	return e
 }
 
-// nobodyAnswers sends a signal while no exporter runs: the command says so and waits. Interrupted it leaves the signal, which can be
-// aborted.
+// nobodyAnswers sends a signal while no exporter runs. The command says so and waits. If it is interrupted, it leaves the signal,
+// which can be aborted.
 func nobodyAnswers(t *testing.T, w *World) {
 	t.Helper()
 	var out child.Output
@@ -175,8 +175,8 @@ func nobodyAnswers(t *testing.T, w *World) {
 	}
 }
 
-// A snapshot on demand writes what the log lacks and nothing else, and the log stays in order, also if the exporter is killed in
-// the middle of it and another one goes on.
+// A snapshot on demand writes only what the log lacks, and the log remains in order. This holds even if the exporter is killed
+// during it and another one goes on.
 func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -229,7 +229,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	WantState(t, w, log, ConfigMaps)
 }
 
-// awaitCheckpoint waits until the checkpoint has what the log has.
+// awaitCheckpoint waits until the checkpoint has all batches of the log.
 func (e *Exporter) awaitCheckpoint(t testing.TB) {
 	t.Helper()
 	Await(t, "the checkpoint to follow", func() (bool, error) {
@@ -237,8 +237,8 @@ func (e *Exporter) awaitCheckpoint(t testing.TB) {
 	})
 }
 
-// tamper changes what the checkpoint has of objects, as if the log had missed changes: one object is unknown, one that does not
-// exist is there, and of others the body differs, at their version or at an older one. It returns these bodies by key.
+// tamper changes objects in the checkpoint, as if the log had missed changes. One object is unknown, one exists only there, and
+// others have another body at their version or at an older one. It returns these bodies by key.
 func (w *World) tamper(t testing.TB, kind Kind) map[string]string {
 	t.Helper()
 	ctx := t.Context()
@@ -275,7 +275,7 @@ func (w *World) tamper(t testing.TB, kind Kind) map[string]string {
 	return wrong
 }
 
-// A snapshot of all objects goes to a topic of its own, between two records that have the version of its list. The live topics get
+// A snapshot of all objects goes to its own topic, between two records that have the version of its list. The live topics get
 // nothing. The exporter may be killed meanwhile, and the checkpoint be lost afterwards.
 func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	t.Parallel()
@@ -291,14 +291,14 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--all")
 	stop()
 	log := w.AwaitComplete(t, writer, kinds)
-	told := log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
-	if len(told) != 2 || told[0].Signal.State != change.SignalStarted || told[1].Signal.State != change.SignalCompleted ||
-		told[0].ResourceVersion == "" || told[0].ResourceVersion != told[1].ResourceVersion {
-		t.Fatalf("signal records: %+v", told)
+	recorded := log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if len(recorded) != 2 || recorded[0].Signal.State != change.SignalStarted || recorded[1].Signal.State != change.SignalCompleted ||
+		recorded[0].ResourceVersion == "" || recorded[0].ResourceVersion != recorded[1].ResourceVersion {
+		t.Fatalf("signal records: %+v", recorded)
 	}
 	for key, records := range snapshotOf(log, w, ConfigMaps) {
-		if len(records) != 1 || records[0].Op != "r" || records[0].Version.Compare(told[0].ResourceVersion) > 0 {
-			t.Errorf("%s: %d records, the first %s at %s, of a list at %s", key, len(records), records[0].Op, records[0].Version, told[0].ResourceVersion)
+		if len(records) != 1 || records[0].Op != "r" || records[0].Version.Compare(recorded[0].ResourceVersion) > 0 {
+			t.Errorf("%s: %d records, the first %s at %s, of a list at %s", key, len(records), records[0].Op, records[0].Version, recorded[0].ResourceVersion)
 		}
 	}
 	if n := len(snapshotOf(log, w, ConfigMaps)); n == 0 || n > live+200 {
@@ -323,12 +323,12 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	StartExporter(t, "the one without a checkpoint", w.Env)
 	log = w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
-	told = log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
-	if last := told[len(told)-1]; len(told) != 5 || told[3].Signal.State != change.SignalInProgress || last.Signal.State != change.SignalCompleted {
-		t.Errorf("signal records: %+v", told)
+	recorded = log.ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if last := recorded[len(recorded)-1]; len(recorded) != 5 || recorded[3].Signal.State != change.SignalInProgress || last.Signal.State != change.SignalCompleted {
+		t.Errorf("signal records: %+v", recorded)
 	}
 	for key, records := range log.ByKey(w.Prefix, ConfigMaps) {
-		if last := records[len(records)-1]; last.Op != "" && len(snapshotOf(log, w, ConfigMaps)[key]) == 0 && last.Version.Compare(told[3].ResourceVersion) <= 0 {
+		if last := records[len(records)-1]; last.Op != "" && len(snapshotOf(log, w, ConfigMaps)[key]) == 0 && last.Version.Compare(recorded[3].ResourceVersion) <= 0 {
 			t.Errorf("%s is in no snapshot", key)
 		}
 	}
@@ -339,9 +339,8 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	}
 }
 
-// snapshotOf returns the records of a kind's snapshots, by object.
-// Without the topic of a snapshot nothing else is lost: the live topics go on, answers about the past stay, and the next snapshot
-// makes the topic again.
+// Without the topic of a snapshot nothing else is lost: the live topics go on, and answers about the past are the same. The next
+// snapshot creates the topic again.
 func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -379,6 +378,7 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	mustRun(t, w.Env, "verify")
 }
 
+// snapshotOf returns the records of a kind's snapshots, by object.
 func snapshotOf(l *Log, w *World, kind Kind) map[string][]Record {
 	return l.ByKey(w.Prefix+".snapshot_of", kind)
 }

@@ -12,13 +12,13 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The broker is stopped for a minute (KUBECDC_TEST_OUTAGE: another time) under 200 changes of 4 KB a second, while etcd is compacted, the
-// API server restarts twice, and the exporter is killed five times. After each fault it has to catch up before etcd forgets.
+// The broker is stopped for a minute, or for KUBECDC_TEST_OUTAGE, under 200 changes of 4 KB a second. Meanwhile etcd is compacted,
+// the API server restarts twice, and the exporter is killed five times. After each fault it has to catch up before etcd forgets.
 func TestSlowTheBrokerIsStoppedForLong(t *testing.T) {
 	servers.Slow(t)
 	w := NewFragileWorld(t)
 	InstallWidgets(t, w.Kube.Config)
-	env := apart(t, w.Env)
+	env := ownSpool(t, w.Env)
 	var writers []*Writer
 	for i, kinds := range [][]Kind{{ConfigMaps}, {Secrets}, {Deployments}, {Roles, Widgets}} {
 		writers = append(writers, NewWriter(t, w.Kube.Config, uint64(i), kinds))
@@ -45,7 +45,7 @@ func TestSlowTheBrokerIsStoppedForLong(t *testing.T) {
 	Judge(t, w.Kube, w.AwaitComplete(t, all, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
-// sinkIsAway does what happens while the broker is stopped, at random. It returns the last exporter.
+// sinkIsAway causes random faults while the broker is stopped. It returns the last exporter.
 func sinkIsAway(t *testing.T, w *World, e *Exporter, env map[string]string) *Exporter {
 	outage := time.Minute
 	if text := os.Getenv("KUBECDC_TEST_OUTAGE"); text != "" {
@@ -55,7 +55,7 @@ func sinkIsAway(t *testing.T, w *World, e *Exporter, env map[string]string) *Exp
 	}
 	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
 	const kills, restarts = 5, 2
-	faults := make([]bool, kills+restarts) // true: the API server restarts
+	faults := make([]bool, kills+restarts) // true for a restart of the API server
 	faults[0], faults[1] = true, true
 	rand.Shuffle(len(faults), func(i, k int) { faults[i], faults[k] = faults[k], faults[i] })
 	compact := time.NewTicker(time.Minute)
@@ -66,7 +66,7 @@ func sinkIsAway(t *testing.T, w *World, e *Exporter, env map[string]string) *Exp
 	defer next.Stop()
 	for len(faults) > 0 {
 		select {
-		case <-compact.C: // as an API server does: what is older than a minute. What nobody could read yet is not to be lost.
+		case <-compact.C: // like the API server: everything older than a minute. Changes that no exporter could read yet must not be lost
 			if read, _ := e.hasRead(versions(last)); !read {
 				continue
 			}
@@ -88,7 +88,7 @@ func sinkIsAway(t *testing.T, w *World, e *Exporter, env map[string]string) *Exp
 	return e
 }
 
-// versions are those of all streams at a revision.
+// versions returns a version for each stream, all at one revision.
 func versions(revision int64) map[change.StreamID]change.ResourceVersion {
 	all := map[change.StreamID]change.ResourceVersion{}
 	for _, kind := range Kinds {

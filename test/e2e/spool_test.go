@@ -13,13 +13,13 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The sink is away while etcd is compacted: the exporter reads on, and writes everything once the sink is back.
+// The sink is away while etcd is compacted. The exporter reads on, and writes everything once the sink is back.
 func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 	t.Run("Kafka, and the exporter is killed", func(t *testing.T) {
 		t.Parallel()
 		w := NewWorld(t)
 		lane := w.Kafka.Lane(t)
-		env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
+		env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
 		outlasted(t, w, lane, env, func(e *Exporter) *Exporter {
 			e.Kill()
 			return StartExporter(t, "the next", env)
@@ -30,7 +30,7 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 		w := NewPostgresWorld(t, servers.PostgresOptions{})
 		w.separateCheckpoint(t)
 		proxies, env := w.Proxied(t)
-		outlasted(t, w, proxies["sink"], apart(t, env), func(e *Exporter) *Exporter { return e })
+		outlasted(t, w, proxies["sink"], ownSpool(t, env), func(e *Exporter) *Exporter { return e })
 	})
 }
 
@@ -62,13 +62,13 @@ func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]strin
 	e.awaitLogged(t, "the sink has all that was in the spool")
 }
 
-// awaitSpooled waits until the exporter has read up to these versions, and made it durable.
+// awaitSpooled waits until the exporter has made everything up to these versions durable.
 func (e *Exporter) awaitSpooled(t testing.TB, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	Await(t, e.name+" to have read all", func() (bool, error) { return e.hasRead(want) })
 }
 
-// hasRead reports whether all up to these versions is durable: in the log, or in a spool.
+// hasRead reports whether everything up to these versions is durable, in the log or in a spool.
 func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (bool, error) {
 	text, err := e.get("/status.json")
 	if err != nil {
@@ -88,25 +88,25 @@ func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (boo
 	return read == len(want), nil
 }
 
-// apart gives an exporter a spool of its own, as on a machine of its own.
-func apart(t testing.TB, env map[string]string) map[string]string {
+// ownSpool gives an exporter its own spool, as on another machine.
+func ownSpool(t testing.TB, env map[string]string) map[string]string {
 	t.Helper()
-	return with(env, "KUBECDC_SPOOL_DIR", t.TempDir())
+	return withSettings(env, "KUBECDC_SPOOL_DIR", t.TempDir())
 }
 
-// The sink is away in turn, and the process is killed at each step: while it spools, while it forwards, and when it writes to the sink again.
-// Each time another one goes on. In the end the log is as if nothing had been.
+// The sink is away again and again. The process is killed at each step while it spools, while it forwards, and when it writes to
+// the sink again. Each time another process goes on. In the end the log is as if the sink had never been away.
 func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)
 	lane := w.Kafka.Lane(t)
-	env := apart(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
+	env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	begin := func(points string) {
-		e := StartExporter(t, "is killed at "+points, with(env, "KUBECDC_FAILPOINT", points))
+		e := StartExporter(t, "is killed at "+points, withSettings(env, "KUBECDC_FAILPOINT", points))
 		e.AwaitReady(t)
 		w.AwaitComplete(t, writer, Kinds)
 		lane.Cut()
@@ -114,7 +114,7 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 		e.Wait(t)
 		stop()
 	}
-	begin(failpoint.Spooling + ":1") // The next one has no spool yet, and waits for the sink.
+	begin(failpoint.Spooling + ":1") // the next one has no spool yet, and waits for the sink
 	must(t, lane.Restore())
 	for _, points := range []string{failpoint.Spooled + ":1", failpoint.Spooling + ":3", failpoint.Spooling + ":3," + failpoint.DataProduced + ":1",
 		failpoint.Spooled + ":3"} {
@@ -143,14 +143,15 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	e.AwaitReady(t)
 }
 
-// The sink answers, and takes longer for a batch than one that is away: it gets all of the spool while changes are read.
+// The sink answers, and takes longer for a batch than the limit after which it counts as away. It gets all of the spool while
+// changes are read.
 func TestSlowTheSinkIsTooSlow(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	kinds := []Kind{ConfigMaps}
 	w := NewWorld(t)
 	lane := w.Kafka.Lane(t)
-	e := StartExporter(t, "the exporter", apart(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address,
+	e := StartExporter(t, "the exporter", ownSpool(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address,
 		"KUBECDC_KAFKA_COMPRESSION", "none")))
 	writer := w.Writer(t, kinds)
 	e.AwaitReady(t)
@@ -163,13 +164,13 @@ func TestSlowTheSinkIsTooSlow(t *testing.T) {
 	e.awaitLogged(t, "the sink has all that was in the spool")
 }
 
-// A spool that is full stops the reading, and says so. Once the sink is back, all that it missed is there.
+// If the spool is full, the exporter stops reading, and says so. Once the sink is back, it gets all changes.
 func TestASpoolIsFull(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{ConfigMaps}
 	w := NewWorld(t)
 	lane := w.Kafka.Lane(t)
-	env := apart(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "256KiB"))
+	env := ownSpool(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "256KiB"))
 	writer := w.Writer(t, kinds)
 	e := StartExporter(t, "the exporter", env)
 	e.AwaitReady(t)
@@ -185,14 +186,14 @@ func TestASpoolIsFull(t *testing.T) {
 	e.AwaitReady(t)
 }
 
-// The sink refuses one of the resources in a spool: it gets all others, and the refused one goes on from the checkpoint once its records are
-// accepted, also if another process has forwarded the rest.
+// The sink refuses one of the resources in a spool, and gets all others. The refused one goes on from the checkpoint once its
+// records are accepted, even if another process has forwarded the rest.
 func TestSlowARefusedResourceIsLeftOutOfTheSpool(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w, ctx, well, all := NewRuledWorld(t), context.Background(), []Kind{Deployments, Roles}, []Kind{Deployments, Roles, ConfigMaps}
 	w.grant(t, kadm.OpRead)
-	env := apart(t, w.With("KUBECDC_RESOURCES", Resources(all)))
+	env := ownSpool(t, w.With("KUBECDC_RESOURCES", Resources(all)))
 	refused := servers.KafkaRule{Topic: w.Prefix + "." + ConfigMaps.ID(), Deny: true, Operations: []kadm.ACLOperation{kadm.OpWrite}}
 	writer := w.Writer(t, all)
 	writer.Run(40)

@@ -9,8 +9,8 @@ import (
 	rbac "k8s.io/api/rbac/v1"
 )
 
-// An account may read some of what is selected, and lists nothing of the rest: the status says so, in the checkpoint too. A command on the
-// same machine finds the exporter by itself, and knows from it what is wrong, while it runs.
+// An account may read a part of the selection, and list nothing of the rest. The status says so, in the checkpoint too. A command
+// on the same machine finds the running exporter by itself, and gets the problems from it.
 func TestTheStatusHasWhatWasNeverListed(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -51,5 +51,5 @@ func TestTheStatusHasWhatWasNeverListed(t *testing.T) {
 	if left := addresses(); len(left) != 1 {
 		t.Errorf("of a killed exporter there is %v", left)
 	}
-	wrong("its first list is not complete") // of the checkpoint
+	wrong("its first list is not complete") // as the checkpoint has it
 }

@@ -9,7 +9,7 @@ import (
 	"kubecdc/change"
 )
 
-// line is one line of JSON as a program behind a pipe reads it.
+// line is one line of JSON that a program reads from a pipe.
 type line struct {
 	Before, After json.RawMessage
 	Op            string
@@ -18,11 +18,11 @@ type line struct {
 		Inferred                                   bool
 	}
 
-	// of what could not be read
+	// These describe an object that could not be read.
 	Type, Stream, Reason, Text string
 }
 
-// ParseLines reads what KUBECDC_SINK=stdout wrote to a pipe as if it were topics; malformed has the lines of what could
+// ParseLines parses the output of KUBECDC_SINK=stdout to a pipe as if it were topics. malformed has the lines of objects that could
 // not be read.
 func ParseLines(t testing.TB, out []byte, prefix string) (log *Log, malformed []line) {
 	t.Helper()
@@ -31,7 +31,7 @@ func ParseLines(t testing.TB, out []byte, prefix string) (log *Log, malformed []
 	scanner.Buffer(nil, 16<<20)
 	for scanner.Scan() {
 		if !json.Valid(scanner.Bytes()) {
-			break // the last one is just being written
+			break // the last line is not complete yet
 		}
 		var l line
 		must(t, json.Unmarshal(scanner.Bytes(), &l))

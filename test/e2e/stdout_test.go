@@ -22,8 +22,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// With a kubeconfig and a pipe the changes come out as lines of JSON, SIGTERM ends it with 0, and the next
-// start goes on where this one ended, without another snapshot.
+// With a kubeconfig and a pipe the changes come out as lines of JSON. SIGTERM ends the exporter with 0. The next start goes on from
+// that point without another snapshot.
 func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -39,8 +39,8 @@ func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	e.AwaitReady(t)
 	writer.Run(150)
 	log.Records = append(log.Records, endPipe(t, e, writer, kinds)...)
-	told, _ := ParseLines(t, e.out.Bytes(), "pipe")
-	log.Controls = told.Controls // the ends of the snapshots, by which the judge begins
+	parsed, _ := ParseLines(t, e.out.Bytes(), "pipe")
+	log.Controls = parsed.Controls // the ends of the snapshots, with which the judge begins
 	if files, _ := filepath.Glob(filepath.Join(state, "kubecdc", "*.db")); len(files) != 1 {
 		t.Errorf("the checkpoints are %v, want one file in XDG_STATE_HOME", files)
 	}
@@ -58,7 +58,7 @@ func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	Judge(t, k, log, "pipe", kinds).Demand(t, 0)
 }
 
-// endPipe waits until all changes came out, sends SIGTERM and gives all that came.
+// endPipe waits until all changes came out, sends SIGTERM, and returns all records.
 func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 	t.Helper()
 	want := map[change.ResourceVersion]bool{}
@@ -83,7 +83,7 @@ func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 	return log.Records
 }
 
-// What the API server sends and nobody can read comes out as it came, and the stream goes on.
+// Objects of the API server that can't be parsed come out unchanged, and the stream goes on.
 func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
@@ -109,13 +109,13 @@ func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
 	}
 }
 
-// gateway stands before an API server, and puts a line before each watch of a resource.
+// gateway is a proxy before an API server that puts a line before each watch of a resource.
 type gateway struct {
 	kubeconfig string
 	sent       atomic.Int64
 }
 
-// unpacking lets the transport ask for compressed answers, which it then unpacks: since 1.37 streamed lists are compressed too.
+// unpacking lets the transport ask for compressed answers and unpack them: since 1.37 streamed lists are compressed too.
 type unpacking struct{ http.RoundTripper }
 
 func (u unpacking) RoundTrip(r *http.Request) (*http.Response, error) {

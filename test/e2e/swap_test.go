@@ -22,8 +22,8 @@ func (w *World) atProxy(t testing.TB, settings ...string) (*servers.Proxy, map[s
 	return proxy, w.With(append(settings, "KUBECONFIG", kubeconfig)...)
 }
 
-// The address of a running exporter leads to another cluster: one that is younger, so that its history seems to have gone back and
-// a CRD to have been removed; and one that is older, so that each watch goes on there. Nothing of either gets to the log.
+// The address of a running exporter leads to another cluster. One is younger, so that its history seems to have gone back and a CRD
+// to have been removed. One is older, so that each watch goes on there. Nothing from either gets into the log.
 func TestAnotherClusterAtTheSameAddressIsNotExported(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -59,11 +59,10 @@ func TestAnotherClusterAtTheSameAddressIsNotExported(t *testing.T) {
 	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
 }
 
-// wantNothingSince demands that the log has no record of any object, and none that says something of a stream's history, since it
-// was read.
+// wantNothingSince demands that the log has no new record of any object, and none about a stream's history.
 func wantNothingSince(t *testing.T, w *World, before *Log) {
 	t.Helper()
-	told := func(l *Log) (all []string) {
+	recorded := func(l *Log) (all []string) {
 		for _, c := range l.Controls {
 			if c.Type != change.ControlBatch && c.Type != change.ControlWatermark && c.Type != change.ControlProof {
 				all = append(all, fmt.Sprintf("%s of %s: %s", c.Type, c.Stream, c.Cause))
@@ -75,7 +74,7 @@ func wantNothingSince(t *testing.T, w *World, before *Log) {
 	if len(after.Records) != len(before.Records) {
 		t.Errorf("the log had %d records, and has %d", len(before.Records), len(after.Records))
 	}
-	if !reflect.DeepEqual(told(after), told(before)) {
-		t.Errorf("the log told\n%v\nand now tells\n%v", told(before), told(after))
+	if !reflect.DeepEqual(recorded(after), recorded(before)) {
+		t.Errorf("the log had\n%v\nand now has\n%v", recorded(before), recorded(after))
 	}
 }

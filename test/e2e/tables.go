@@ -10,8 +10,8 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// ReadTables reads what the Postgres sink wrote as if it were topics: the slot stands for the partition, and a delete is
-// followed by a tombstone, which tables don't need.
+// ReadTables reads the Postgres sink's tables as if they were topics. The slot replaces the partition, and a tombstone is added
+// after each delete, which tables don't need.
 func ReadTables(t testing.TB, url, prefix string) *Log {
 	t.Helper()
 	return readTables(t, url, func(l *Log, ctx context.Context, tx pgx.Tx) error {
@@ -28,12 +28,12 @@ func readTables(t testing.TB, url string, read func(*Log, context.Context, pgx.T
 	conn, err := pgx.Connect(ctx, url)
 	must(t, err)
 	defer conn.Close(ctx)
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}) // all as of one moment
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}) // all at one moment
 	must(t, err)
 	defer tx.Rollback(ctx)
 	log := &Log{}
 	if exists := false; tx.QueryRow(ctx, `select to_regclass('kubecdc_log.dead_letters') is not null`).Scan(&exists) != nil || !exists {
-		return log // the exporter has not come so far
+		return log // the exporter has not yet created the tables
 	}
 	must(t, read(log, ctx, tx))
 	return log
@@ -65,7 +65,7 @@ func image(text *string) []byte {
 	return []byte(*text)
 }
 
-// withTombstone puts one behind a delete, for logs that have none.
+// withTombstone adds a tombstone after a delete, for logs that have none.
 func withTombstone(r Record) []Record {
 	if r.Op != "d" {
 		return []Record{r}
@@ -102,7 +102,7 @@ func eachBatch(ctx context.Context, from interface {
 	return err
 }
 
-// batchPositions is how far all batches in the tables were complete; none while there are no tables.
+// batchPositions returns the positions of all batches in the tables, or nil while there are no tables.
 func batchPositions(t testing.TB, url string) (all []change.Position) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -13,18 +13,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// trouble is something that breaks, how it must be named meanwhile, and how it is mended.
+// trouble is a fault, the name that it must get meanwhile, and how it is mended.
 type trouble struct {
 	name       string
 	make, mend func()
 	hint       string // what to do, in the log and in /readyz
 }
 
-// affected are exporters by the component that is in trouble: so /readyz names it, and kubecdc_errors_total its stage.
+// affected are exporters by the component that is in trouble. /readyz names the component, and kubecdc_errors_total its stage.
 type affected map[string]*Exporter
 
-// endure makes the trouble while changes are made, and demands that it is named, counted, and over when it is mended,
-// all in the same processes.
+// endure makes the trouble while changes are made. It demands that the trouble is named and counted, and that it ends when it is
+// mended, all in the same processes.
 func (who affected) endure(t *testing.T, writer *Writer, p trouble) {
 	t.Helper()
 	before := map[string]float64{}
@@ -52,8 +52,8 @@ func (e *Exporter) errors(t *testing.T, component string) float64 {
 	return e.Metric(t, "kubecdc_errors_total", `stage="`+component+`"`)
 }
 
-// awaitNamed makes changes until /readyz has a line of the component with the hint, the log too, and an error is counted: a probe
-// may find the trouble before a change does. New objects are among them: updates may need no room on a disk.
+// awaitNamed makes changes until /readyz has a line of the component with the hint, the log too, and an error is counted. A probe
+// may find the trouble before a change does. The changes include new objects, since updates may need no room on a disk.
 func (e *Exporter) awaitNamed(t *testing.T, writer *Writer, p trouble, component string, counted float64) {
 	t.Helper()
 	named := false
@@ -72,7 +72,8 @@ func (e *Exporter) awaitNamed(t *testing.T, writer *Writer, p trouble, component
 	})
 }
 
-// awaitWell waits until nothing is wrong and a batch has been committed: there is always one more, since the cluster's revision moves.
+// awaitWell waits until nothing is wrong and a batch has been committed. There is always another batch, since the cluster's
+// revision moves.
 func (e *Exporter) awaitWell(t *testing.T, after string) {
 	t.Helper()
 	batches := e.Metric(t, "kubecdc_batches_total", "")
@@ -86,7 +87,7 @@ func (e *Exporter) awaitWell(t *testing.T, after string) {
 	})
 }
 
-// flood makes n changes of some ConfigMaps as fast as it can, each of size bytes.
+// flood makes n changes of some ConfigMaps as fast as possible, each of size bytes.
 func flood(t *testing.T, config *rest.Config, n, size int) {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -115,7 +116,7 @@ func flood(t *testing.T, config *rest.Config, n, size int) {
 	wg.Wait()
 }
 
-// sessions is how many sessions the process has begun, at most.
+// sessions returns an upper bound for the sessions that the process has begun.
 func (e *Exporter) sessions() int {
 	return 1 + strings.Count(string(e.log.Bytes()), "the session failed")
 }

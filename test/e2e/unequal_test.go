@@ -7,9 +7,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Behind one address are two API servers of one cluster, and one of them does not serve a built-in resource, as in an upgrade that
-// drops or adds a version. Its 404 and its discovery say nothing of the objects: none is deleted in the log, the stream waits, and
-// /readyz says why. Where the other server answers again, it goes on from its position.
+// One address leads to two API servers of one cluster. One of them does not serve a built-in resource, as in an upgrade that drops
+// or adds a version. Its 404 and its discovery prove nothing about the objects. None is deleted in the log, the stream waits,
+// and /readyz says why. When the other server answers again, the stream goes on from its position.
 func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
@@ -36,7 +36,7 @@ func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) 
 	e.awaitWrong(t, "stream "+Budgets.ID()+": ", "is built in")
 	wantNoEnd(t, w, Budgets)
 
-	must(t, w.Kube.RestartAPIServer(t.Context())) // registers again what the other one has unregistered
+	must(t, w.Kube.RestartAPIServer(t.Context())) // registers again the APIs that the other server has unregistered
 	lead(w.Kube.Address)
 	w.AwaitComplete(t, writer, kinds)
 	stop(t, e)

@@ -36,7 +36,7 @@ func (w *World) awaitProof(t testing.TB, kind Kind, result change.ProofResult, a
 	})
 }
 
-// verified runs exporter verify and returns what differs, as "copy kind key".
+// verified runs exporter verify and returns the differences, as "copy kind key".
 func (w *World) verified(t testing.TB, want int, args ...string) map[string]bool {
 	t.Helper()
 	code, out := command(t, w.Env, append([]string{"verify", "-o", "json"}, args...)...)
@@ -71,32 +71,32 @@ func wantOnly(t testing.TB, got map[string]bool, want ...string) {
 	}
 }
 
-// liveIn returns keys of ConfigMaps whose last record is no delete.
+// liveIn returns the last records of those ConfigMaps that are not deleted.
 func liveIn(l *Log, w *World) (records []Record) {
 	for _, all := range l.ByKey(w.Prefix, ConfigMaps) {
-		if last := all[len(all)-1]; strings.Contains(string(last.After), `"pad"`) { // the others are the API server's own
+		if last := all[len(all)-1]; strings.Contains(string(last.After), `"pad"`) { // others are the API server's own ConfigMaps
 			records = append(records, last)
 		}
 	}
 	return records
 }
 
-// plant writes a record as the exporter would write it, by a plain producer.
-func (w *World) plant(t testing.TB, as Record, op, name string, version change.ResourceVersion) (key string) {
+// plant writes a record like the exporter's, with a plain producer.
+func (w *World) plant(t testing.TB, template Record, op, name string, version change.ResourceVersion) (key string) {
 	t.Helper()
-	return w.plantAt(t, as, op, name, version, -1, "", "")
+	return w.plantAt(t, template, op, name, version, -1, "", "")
 }
 
-// plantAt does what plant does, with a text of the value replaced, on a partition; -1: that of the key.
-func (w *World) plantAt(t testing.TB, as Record, op, name string, version change.ResourceVersion, partition int32, old, replaced string) (key string) {
+// plantAt is plant with a text of the value replaced, on a partition, or on the key's partition for -1.
+func (w *World) plantAt(t testing.TB, template Record, op, name string, version change.ResourceVersion, partition int32, old, replaced string) (key string) {
 	t.Helper()
-	raw := rawRecord(t, w, as)
-	namespace, _ := change.SplitKey(as.Key)
-	record := &kgo.Record{Topic: as.Topic, Key: raw.Key, Value: []byte(strings.Replace(string(raw.Value), `"op":"`+as.Op, `"op":"`+op, 1)), Partition: partition}
+	raw := rawRecord(t, w, template)
+	namespace, _ := change.SplitKey(template.Key)
+	record := &kgo.Record{Topic: template.Topic, Key: raw.Key, Value: []byte(strings.Replace(string(raw.Value), `"op":"`+template.Op, `"op":"`+op, 1)), Partition: partition}
 	record.Value = []byte(strings.Replace(string(record.Value), old, replaced, -1))
 	if name != "" {
-		record.Key = []byte(strings.Replace(string(raw.Key), strings.TrimPrefix(as.Key, namespace+"/"), name, 1))
-		as.Key = change.ObjectKey(namespace, name)
+		record.Key = []byte(strings.Replace(string(raw.Key), strings.TrimPrefix(template.Key, namespace+"/"), name, 1))
+		template.Key = change.ObjectKey(namespace, name)
 	}
 	for _, h := range raw.Headers {
 		switch h.Key {
@@ -107,7 +107,7 @@ func (w *World) plantAt(t testing.TB, as Record, op, name string, version change
 		}
 		record.Headers = append(record.Headers, h)
 	}
-	options := []kgo.Opt{kgo.SeedBrokers(w.Kafka.Brokers...)} // with Java's partitioner, as the exporter's
+	options := []kgo.Opt{kgo.SeedBrokers(w.Kafka.Brokers...)} // with Java's partitioner, like the exporter
 	if partition >= 0 {
 		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}
@@ -115,7 +115,7 @@ func (w *World) plantAt(t testing.TB, as Record, op, name string, version change
 	must(t, err)
 	defer client.Close()
 	must(t, client.ProduceSync(t.Context(), record).FirstErr())
-	return as.Key
+	return template.Key
 }
 
 func rawRecord(t testing.TB, w *World, r Record) *kgo.Record {
@@ -132,8 +132,8 @@ func rawRecord(t testing.TB, w *World, r Record) *kgo.Record {
 	}
 }
 
-// Records that a plain producer writes into a topic, and rows that are changed in the inventory, are found by verify and repaired,
-// while objects change and proofs find nothing wrong with what the exporter emits.
+// A plain producer writes records into a topic, and rows of the inventory are changed. Verify finds and repairs these differences,
+// while objects change. Proofs find no fault in what the exporter emits.
 func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -167,7 +167,7 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	wantOnly(t, w.verified(t, 0, "--repair"))
 	wantOnly(t, w.verified(t, 0))
 
-	e.Kill() // a running exporter holds in memory what it emitted
+	e.Kill() // a running exporter has its emitted objects in memory
 	sql := connect(t, w.Postgres.URL)
 	for _, statement := range []string{
 		`insert into kubecdc.inventory (stream, key, uid, resource_version) select stream, 'default/planted', uid, '3' from kubecdc.inventory where key = $1`,
@@ -190,13 +190,13 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 			t.Errorf("the repair %+v is not marked", r)
 		}
 	}
-	apart := w.plantAt(t, live[8], live[8].Op, "", live[8].Version, (live[8].Partition+1)%3, "", "")
-	wantOnly(t, w.verified(t, 1), "topic apart "+apart)
+	misplaced := w.plantAt(t, live[8], live[8].Op, "", live[8].Version, (live[8].Partition+1)%3, "", "")
+	wantOnly(t, w.verified(t, 1), "topic apart "+misplaced)
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t)
 }
 
-// Two commands that repair at the same time write what differs once.
+// Two commands that repair at the same time write each difference once.
 func TestTwoRepairsWriteOnce(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
@@ -240,8 +240,8 @@ func TestTwoRepairsWriteOnce(t *testing.T) {
 	}
 }
 
-// While objects are created, changed and deleted in a hurry, verify finds nothing wrong with a table, and what is wrong is found and
-// repaired then. When no exporter runs, it says how long ago the log was complete.
+// While objects are created, changed and deleted fast, verify finds no difference in a table. After one is made, verify finds and
+// repairs it. When no exporter runs, verify says how long ago the log was complete.
 func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -279,7 +279,7 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	}
 }
 
-// Rows of the tables objects and changes that anybody changes are found and repaired.
+// Changed rows of the tables objects and changes are found and repaired.
 func TestSlowVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
@@ -304,7 +304,7 @@ func TestSlowVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 		}
 		return live[object].Key
 	}
-	e.Signal(syscall.SIGSTOP) // else it notices by itself what is gone, and writes it again
+	e.Signal(syscall.SIGSTOP) // otherwise it would detect the lost rows by itself, and write them again
 	for i, statement := range []string{
 		`insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted', api_version, kind, uid, '3', time, stream, body
 			from kubecdc_log.objects where namespace = $1 and name = $2`,

@@ -19,15 +19,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// admission is a mutating webhook, as a service mesh or a policy engine has. It copies an annotation; and of some names it stamps each
-// request with a number, so that one which asks for nothing writes, or takes a change back, so that one which asks for something may not.
+// admission is a mutating webhook, like one of a service mesh or a policy engine. It copies an annotation. It stamps each request
+// for some names with a number, so that even an empty request writes. Or it takes a change back, so that even a request for a
+// change may not write.
 type admission struct {
 	*httptest.Server
 	asked, stamped atomic.Int64
-	reverted       sync.Map // the requests whose change it took back, by what they have written into it
+	reverted       sync.Map // the requests whose change it took back, by the text that they have written into it
 }
 
-// installAdmission also waits until the webhook is in force.
+// installAdmission installs the webhook, and waits until it is in force.
 func (w *whoWorld) installAdmission(t *testing.T) *admission {
 	t.Helper()
 	a := &admission{}
@@ -57,9 +58,9 @@ func (a *admission) review(answer http.ResponseWriter, r *http.Request) {
 		http.Error(answer, err.Error(), http.StatusBadRequest)
 		return
 	}
-	n, is, was := a.asked.Add(1), &unstructured.Unstructured{}, &unstructured.Unstructured{}
-	_ = is.UnmarshalJSON(review.Request.Object.Raw) // the API server has made it
-	wanted := maps.Clone(is.GetAnnotations())
+	n, written, was := a.asked.Add(1), &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	_ = written.UnmarshalJSON(review.Request.Object.Raw) // the API server has encoded it
+	wanted := maps.Clone(written.GetAnnotations())
 	if wanted == nil {
 		wanted = map[string]string{}
 	}

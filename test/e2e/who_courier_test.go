@@ -18,10 +18,10 @@ import (
 	"testing"
 )
 
-// courier stands between the API server's webhook and the exporters, as a bad network would: of the events a tenth is lost, a tenth comes
-// twice, a third comes by the webhook alone, a third by a file alone, and the others by both. Half of what comes by the webhook comes at
-// once, the rest after all changes and in any order. A tenth is late: it comes after all else, to readers that have read the rest. Its times
-// are as they were, so to a reader it is as late as one that has been under way for an hour.
+// courier brings audit events from the API server's webhook to the exporters, like a bad network. A tenth of the events is lost,
+// and a tenth comes twice. A third comes only by the webhook, a third only by a file, and the others by both. Half of the webhook's
+// events come at once, the rest after all changes and in any order. A tenth is late: these come after all others, to readers that
+// have read the rest. Their times are unchanged, so a reader takes them for events that needed an hour.
 type courier struct {
 	*httptest.Server
 	seed   uint64
@@ -30,24 +30,24 @@ type courier struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	to     []string        // the exporters' endpoints
-	seen   map[string]bool // the ids that the webhook has had
+	seen   map[string]bool // the ids of the webhook's events
 	held   []auditEvent
 }
 
-// auditEvent is an event as it is in the API server's audit log.
+// auditEvent is an event of the API server's audit log.
 type auditEvent struct {
-	id, name string
-	told     bool // the policy has told of it
-	raw      []byte
+	id, name  string
+	annotated bool // the policy has annotated it
+	raw       []byte
 }
 
 func newAuditEvent(raw []byte) auditEvent {
-	return auditEvent{at(raw, "auditID"), at(raw, "objectRef name"), bytes.Contains(raw, []byte("/kubecdc-object")), bytes.Clone(raw)}
+	return auditEvent{textAt(raw, "auditID"), textAt(raw, "objectRef name"), bytes.Contains(raw, []byte("/kubecdc-object")), bytes.Clone(raw)}
 }
 
-// way is how an event comes.
+// way is how an event is brought.
 type way struct {
-	webhook, file bool // neither: it is lost
+	webhook, file bool // it is lost if neither is set
 	times         int
 	late, soon    bool
 }
@@ -65,7 +65,7 @@ func (c *courier) bringTo(endpoint string) {
 	c.to = append(c.to, endpoint)
 }
 
-// way of an event follows from its id. The events of the test's own objects always come, and last.
+// way returns how an event is brought, which follows from its id. The events of the test's own objects always come, and last.
 func (c *courier) way(e auditEvent) way {
 	if c.honest || strings.HasPrefix(e.name, "test-") {
 		return way{file: true, times: 1}
@@ -73,15 +73,16 @@ func (c *courier) way(e auditEvent) way {
 	h := fnv.New64a()
 	fmt.Fprint(h, c.seed, e.id)
 	n := rand.New(rand.NewPCG(c.seed, h.Sum64()))
-	at := n.IntN(100)
-	w := way{webhook: at >= 10 && at < 40 || at >= 70, file: at >= 40, times: 1, late: n.IntN(10) == 0, soon: n.IntN(2) == 0}
+	percent := n.IntN(100)
+	w := way{webhook: percent >= 10 && percent < 40 || percent >= 70, file: percent >= 40, times: 1, late: n.IntN(10) == 0, soon: n.IntN(2) == 0}
 	if n.IntN(10) == 0 {
 		w.times = 2
 	}
 	return w
 }
 
-// take takes what the API server sends, and answers once the exporters have what is to come at once: else the API server sends it again.
+// take takes the API server's events, and answers when the exporters have the urgent ones. Otherwise the API server sends them
+// again.
 func (c *courier) take(answer http.ResponseWriter, r *http.Request) {
 	var list struct{ Items []json.RawMessage }
 	body, err := io.ReadAll(r.Body)
@@ -108,11 +109,11 @@ func (c *courier) take(answer http.ResponseWriter, r *http.Request) {
 	}
 	c.held = append(c.held, held...)
 	for _, raw := range list.Items {
-		c.seen[at(raw, "auditID")] = true
+		c.seen[textAt(raw, "auditID")] = true
 	}
 }
 
-// bring brings events to the exporters, each as often as it is to come, in any order.
+// bring brings events to the exporters in any order, each as often as its way says.
 func (c *courier) bring(events []auditEvent) error {
 	for _, to := range c.to {
 		for batch := range slices.Chunk(c.mixed(events), 300) {
@@ -156,8 +157,8 @@ func (w *whoWorld) read(t *testing.T) (events []auditEvent) {
 	return events
 }
 
-// deliver brings what was held, and what comes by file: the file is rotated half-way. With late it brings what comes late, too. It returns
-// once the logs have the events.
+// deliver brings the delayed events, and the file's events with a rotation in the middle. With late it brings the late events, too.
+// It returns when the logs have the events.
 func (w *whoWorld) deliver(t *testing.T, late bool) {
 	t.Helper()
 	last := w.probe(t)
@@ -173,7 +174,7 @@ func (w *whoWorld) deliver(t *testing.T, late bool) {
 	timely := func(e auditEvent) bool { return c.way(e).late == late }
 	must(t, c.bring(slices.DeleteFunc(slices.Clone(c.held), func(e auditEvent) bool { return !timely(e) })))
 	shipped := c.mixed(slices.DeleteFunc(slices.Clone(events), func(e auditEvent) bool { return !c.way(e).file || !timely(e) && e.name != last }))
-	end := slices.IndexFunc(shipped, func(raw []byte) bool { return at(raw, "objectRef name") == last })
+	end := slices.IndexFunc(shipped, func(raw []byte) bool { return textAt(raw, "objectRef name") == last })
 	shipped[end], shipped[len(shipped)-1] = shipped[len(shipped)-1], shipped[end]
 	file, old := filepath.Join(w.dir, "shipped.log"), filepath.Join(w.dir, "shipped-1.log")
 	for i, half := range [][][]byte{shipped[:len(shipped)/2], shipped[len(shipped)/2:]} {
@@ -189,7 +190,7 @@ func (w *whoWorld) deliver(t *testing.T, late bool) {
 	w.awaitRecord(t, last)
 }
 
-// arrived are the requests whose events were brought, and the acts of controllers all of whose events were.
+// arrived returns the requests whose events were brought, and the acts of controllers with all events.
 func (w *whoWorld) arrived(t *testing.T) map[string]bool {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -197,14 +198,14 @@ func (w *whoWorld) arrived(t *testing.T) map[string]bool {
 		way := w.courier.way(e)
 		came := way.webhook || way.file
 		arrived[e.id] = came
-		if code := at(e.raw, "responseStatus code"); !strings.HasPrefix(code, "2") {
+		if code := textAt(e.raw, "responseStatus code"); !strings.HasPrefix(code, "2") {
 			continue
 		}
-		resource := at(e.raw, "objectRef resource")
-		if group := at(e.raw, "objectRef apiGroup"); group != "" {
+		resource := textAt(e.raw, "objectRef resource")
+		if group := textAt(e.raw, "objectRef apiGroup"); group != "" {
 			resource += "." + group
 		}
-		key := act(at(e.raw, "user username"), at(e.raw, "verb"), resource, at(e.raw, "objectRef namespace"), e.name)
+		key := act(textAt(e.raw, "user username"), textAt(e.raw, "verb"), resource, textAt(e.raw, "objectRef namespace"), e.name)
 		if before, known := arrived[key]; known {
 			came = came && before
 		}

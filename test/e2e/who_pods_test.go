@@ -15,8 +15,9 @@ import (
 
 var serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 
-// pod is the life of a Pod: it is bound to a node or not, gets a status, ephemeral containers and tokens, and is deleted gracefully, by force
-// or by an eviction. Who has no node goes at once; else the node ends it, with a grace period of 0 seconds. One request then makes two versions.
+// pod is the life of a Pod. It is bound to a node or not, and gets a status, ephemeral containers and tokens. Then it is deleted
+// gracefully, by force or by an eviction. A Pod without a node is removed at once. Otherwise the node ends it, with a grace period
+// of 0 seconds, so that one request makes two versions.
 func (w *requester) pod(user string) {
 	o := w.create(user, Pods, w.unique("pod"), func(o *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(o.Object, "spec", "nodeName")
@@ -39,19 +40,19 @@ func (w *requester) pod(user string) {
 	if w.random.IntN(3) == 0 {
 		w.tolerate(w.deleteDry(anyone(), Pods, name))
 	}
-	at := w.random.IntN(3)
+	step := w.random.IntN(3)
 	var id string
 	switch {
-	case at == 0:
+	case step == 0:
 		id = w.post(anyone(), Pods.GVR, "eviction", map[string]any{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"name": name}})
 	default:
 		options := metav1.DeleteOptions{}
-		if now := int64(0); at == 1 {
+		if now := int64(0); step == 1 {
 			options.GracePeriodSeconds = &now
 		}
 		id = w.end(anyone(), name, options)
 	}
-	if w.known(w.deleted, uid, id); bound && at != 1 {
+	if w.known(w.deleted, uid, id); bound && step != 1 {
 		now := int64(0)
 		id = w.end(anyone(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	}
@@ -66,7 +67,7 @@ func (w *requester) end(user, name string, options metav1.DeleteOptions) string 
 	return fmt.Sprint("r", id)
 }
 
-// deleteDry asks for a dry run in the request's body, as kubectl does.
+// deleteDry sends a dry run in the request's body, like kubectl.
 func (w *requester) deleteDry(user string, kind Kind, name string) error {
 	ctx, _ := w.request(user)
 	_, err := w.deleteNow(ctx, user, kind, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
@@ -81,33 +82,33 @@ func (w *requester) post(user string, resource schema.GroupVersionResource, subr
 	return fmt.Sprint("r", id)
 }
 
-// known notes which request did something to an object.
-func (w *requester) known(by map[string]string, uid, id string) {
+// known records the request that changed an object, by the object's uid.
+func (w *requester) known(users map[string]string, uid, id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	by[uid] = id
+	users[uid] = id
 }
 
-// lie writes an object whose managedFields say that somebody else wrote it, and at another time.
+// lie writes an object with managedFields that name another author and another time.
 func (w *requester) lie(user string, kind Kind, name string) {
 	ctx, id := w.request(user)
-	o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
+	o, err := w.client(user, kind).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		w.tolerate(err)
 		return
 	}
 	fields := o.GetManagedFields()
 	for i := range fields {
-		at := metav1.NewTime(time.Now().Add([]time.Duration{3 * time.Second, -time.Hour, time.Hour}[w.random.IntN(3)]))
-		fields[i].Time, fields[i].Manager = &at, fmt.Sprint("invented-", w.random.IntN(3))
+		claimed := metav1.NewTime(time.Now().Add([]time.Duration{3 * time.Second, -time.Hour, time.Hour}[w.random.IntN(3)]))
+		fields[i].Time, fields[i].Manager = &claimed, fmt.Sprint("invented-", w.random.IntN(3))
 	}
 	o.SetManagedFields(fields)
 	o.SetAnnotations(map[string]string{"by": fmt.Sprint("r", id)})
-	o, err = w.on(user, kind).Update(ctx, o, metav1.UpdateOptions{})
+	o, err = w.client(user, kind).Update(ctx, o, metav1.UpdateOptions{})
 	w.answer(id, o, err)
 }
 
-// makeAccounts makes the ServiceAccounts that tokens are asked for.
+// makeAccounts creates the ServiceAccounts whose tokens are requested.
 func (r *requesters) makeAccounts() {
 	for _, namespace := range whoNamespaces {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "sa"}}}
@@ -116,13 +117,13 @@ func (r *requesters) makeAccounts() {
 	}
 }
 
-// ofPod is the request of the test that bound or evicted a Pod, or ended its grace period.
-func (r *requesters) ofPod(l *sinks.Logged) string {
-	grace := func(o []byte) string { return at(o, "metadata deletionGracePeriodSeconds") }
-	disrupted := func(o []byte) bool { return strings.Contains(at(o, "status conditions"), "DisruptionTarget") }
+// podRequest returns the test's request that bound or evicted a Pod, or ended its grace period.
+func (r *requesters) podRequest(l *sinks.Logged) string {
+	grace := func(o []byte) string { return textAt(o, "metadata deletionGracePeriodSeconds") }
+	disrupted := func(o []byte) bool { return strings.Contains(textAt(o, "status conditions"), "DisruptionTarget") }
 	switch {
 	case l.Stream.ID() != "pods" || l.Before == nil || l.After == nil:
-	case at(l.Before, "spec nodeName") != at(l.After, "spec nodeName"):
+	case textAt(l.Before, "spec nodeName") != textAt(l.After, "spec nodeName"):
 		return r.bound[l.UID]
 	case deleting(l.Before) && grace(l.Before) != "0" && grace(l.After) == "0":
 		return r.ended[l.UID]

@@ -30,7 +30,7 @@ const (
 	operator  = "system:serviceaccount:shop:operator"
 )
 
-// whoNamespaces are where they write.
+// whoNamespaces are the namespaces that the writers write.
 var whoNamespaces = []string{"default", "shop", "lab"}
 
 // writers are five people and two controllers.
@@ -43,30 +43,30 @@ func writerUsers() (users []servers.User) {
 	return append(users, servers.User{Name: "mallory", Token: "token-of-mallory"})
 }
 
-// requesters writes as several users at once. Each request has an audit id of its own, and what it writes has the id in it: as an
-// annotation, or where a subresource takes none, as a number. So a change tells which request it was; where it does not, because a webhook
-// has changed what was asked for, the version that the request was answered does.
+// requesters writes as several users at once. Each request has its own audit id, and writes it into the object as an annotation. If
+// a subresource takes no annotation, the id is a number. So a change names its request. If it does not, because a webhook has
+// changed the object, the version in the request's answer does.
 type requesters struct {
 	t          *testing.T
 	clients    map[string]dynamic.Interface
 	controlled bool // real controllers collect garbage and remove namespaces
-	lies       bool // some write managedFields that are wrong: events must have versions then
+	lies       bool // some write wrong managedFields, so events must have versions
 	admission  *admission
 
 	mu       sync.Mutex
 	made     int
-	by       map[string]string   // the user of each request, by its id
-	again    map[string]string   // of a request that sends what another one has sent: that one
-	answered map[string][]string // the requests whose answer had a version, by uid and version: all but one of them changed nothing
+	users    map[string]string   // the user of each request, by its id
+	again    map[string]string   // for a request that repeats another one: the other one
+	answered map[string][]string // the requests whose answer had a version, by uid and version. All but one of them changed nothing
 	deleted  map[string]string   // the request that began an object's deletion, by uid
-	ended    map[string]string   // the request that ended it, where that is another version
+	ended    map[string]string   // the request that ended it, if that is another version
 	bound    map[string]string   // the request that bound a Pod to a node
 	bulk     map[string]bool     // the requests that delete collections
 }
 
 type auditID struct{}
 
-// identified gives requests the audit id of their context.
+// identified gives each request the audit id of its context.
 type identified struct{ next http.RoundTripper }
 
 func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -78,12 +78,12 @@ func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func newRequesters(t *testing.T, kube *servers.Kubernetes) *requesters {
-	r := &requesters{t: t, clients: map[string]dynamic.Interface{}, by: map[string]string{}, again: map[string]string{}, answered: map[string][]string{},
+	r := &requesters{t: t, clients: map[string]dynamic.Interface{}, users: map[string]string{}, again: map[string]string{}, answered: map[string][]string{},
 		deleted: map[string]string{}, ended: map[string]string{}, bound: map[string]string{}, bulk: map[string]bool{}}
-	add := func(name, user, as string) {
+	add := func(name, user, impersonated string) {
 		config := kube.UserConfig(kube.Address, "token-of-"+strings.ReplaceAll(user, ":", "-"))
-		config.UserAgent, config.Impersonate.UserName = "writer/1", as
-		if as != "" {
+		config.UserAgent, config.Impersonate.UserName = "writer/1", impersonated
+		if impersonated != "" {
 			config.Impersonate.Groups = []string{"system:masters"}
 		}
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return identified{next} })
@@ -96,16 +96,16 @@ func newRequesters(t *testing.T, kube *servers.Kubernetes) *requesters {
 	return r
 }
 
-// request begins a request of a user: its context, and its number, which is also its audit id.
+// request begins a user's request, and returns its context and its number, which is also its audit id.
 func (r *requesters) request(user string) (context.Context, int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
-	r.by[fmt.Sprint("r", r.made)] = user
+	r.users[fmt.Sprint("r", r.made)] = user
 	return context.WithValue(context.Background(), auditID{}, fmt.Sprint("r", r.made)), r.made
 }
 
-// answer remembers to which request a version was answered.
+// answer records the request that was answered with a version.
 func (r *requesters) answer(id int, o *unstructured.Unstructured, err error) {
 	r.tolerate(err)
 	if err == nil {
@@ -123,7 +123,7 @@ func (r *requesters) tolerate(err error) {
 	}
 }
 
-// obscure reports whether several requests may have made a change: one that the webhook took back, but for managedFields.
+// obscure reports whether several requests may have made a change, because the webhook took back all of it except managedFields.
 func (r *requesters) obscure(l *sinks.Logged) bool {
 	return len(r.answered[l.UID+" "+string(l.ResourceVersion)]) > 1
 }
@@ -143,10 +143,10 @@ func (r *requesters) run(seed uint64, n int) {
 	all.Wait()
 }
 
-// writersAtOnce is how many write at once.
+// writersAtOnce is the number of concurrent writers.
 const writersAtOnce = 12
 
-// requester is one of several that write at once.
+// requester is one of the concurrent writers.
 type requester struct {
 	*requesters
 	random    *rand.Rand
@@ -155,57 +155,57 @@ type requester struct {
 	names     int
 }
 
-func (w *requester) on(user string, kind Kind) dynamic.ResourceInterface {
+func (w *requester) client(user string, kind Kind) dynamic.ResourceInterface {
 	return w.clients[user].Resource(kind.GVR).Namespace(w.namespace)
 }
 
-// unique is a name that nothing else has.
+// unique returns a name that no other object has.
 func (w *requester) unique(what string) string {
 	w.names++
 	return fmt.Sprint(what, "-", w.number, "-", w.names)
 }
 
-// one makes a random write, or a few that belong together.
+// one makes a random write, or several related ones.
 func (w *requester) one() {
 	user := append(slices.Clone(writers[:6]), "erin as root")[w.random.IntN(7)]
 	kind := []Kind{ConfigMaps, Deployments, Widgets}[w.random.IntN(3)]
 	name := fmt.Sprint("shared-", w.random.IntN(6))
-	switch at := w.random.IntN(100); {
-	case at < 3:
+	switch percent := w.random.IntN(100); {
+	case percent < 3:
 		w.pod(user)
-	case at < 8:
+	case percent < 8:
 		w.create(user, kind, name, nil)
-	case at < 10:
+	case percent < 10:
 		w.tolerate(w.delete(user, kind, name))
-	case at < 35:
+	case percent < 35:
 		w.patch(user, kind, name, `{"metadata":{"annotations":{"by":"r%d"}}}`)
-	case at < 50:
+	case percent < 50:
 		w.put(user, kind, name, false)
-	case at < 53 && w.lies:
+	case percent < 53 && w.lies:
 		w.lie(user, kind, name)
-	case at < 56:
+	case percent < 56:
 		w.put(user, kind, name, true)
-	case at < 64:
+	case percent < 64:
 		w.patch(user, kind, name, `{"metadata":{"labels":{"fixed":"yes"}}}`)
-	case at < 78:
+	case percent < 78:
 		w.apply(user, kind, name)
-	case at < 83:
+	case percent < 83:
 		w.patch(user, Deployments, name, `{"spec":{"replicas":%d}}`, "scale")
-	case at < 88:
+	case percent < 88:
 		w.patch(user, Deployments, name, `{"status":{"observedGeneration":%d}}`, "status")
-	case at < 89:
+	case percent < 89:
 		w.tolerate(w.deleteDry(user, kind, name))
-	case at < 90:
+	case percent < 90:
 		ctx, id := w.request(user)
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"by":"r%d"}}}`, id)
-		_, err := w.on(user, kind).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{"All"}})
+		_, err := w.client(user, kind).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{"All"}})
 		w.tolerate(err)
-	case at < 92:
+	case percent < 92:
 		ctx, _ := w.request("mallory")
-		if err := w.on("mallory", kind).Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		if err := w.client("mallory", kind).Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
 			w.t.Errorf("mallory may delete: %v", err)
 		}
-	case at < 96:
+	case percent < 96:
 		w.finalized(user, kind)
 	case w.random.IntN(10) > 0:
 		w.cascade(user)
@@ -216,7 +216,7 @@ func (w *requester) one() {
 	}
 }
 
-// create makes an object that has the request's id; the error is what it is refused for.
+// create creates an object that has the request's id, and returns the API server's answer.
 func (w *requester) create(user string, kind Kind, name string, more func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	ctx, id := w.request(user)
 	o := sample(kind, name, 0, 0)
@@ -229,7 +229,7 @@ func (w *requester) create(user string, kind Kind, name string, more func(*unstr
 	if more != nil {
 		more(o)
 	}
-	made, err := w.on(user, kind).Create(ctx, o, metav1.CreateOptions{})
+	made, err := w.client(user, kind).Create(ctx, o, metav1.CreateOptions{})
 	w.answer(id, made, err)
 	return made
 }
@@ -239,16 +239,16 @@ func (w *requester) patch(user string, kind Kind, name, patch string, subresourc
 	if strings.Contains(patch, "%d") {
 		patch = fmt.Sprintf(patch, id)
 	}
-	o, err := w.on(user, kind).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
+	o, err := w.client(user, kind).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
 	w.answer(id, o, err)
 }
 
-// put reads an object and writes it, changed or as it is; half of the writes insist on the version, and are tried again on a conflict, as
-// client-go does.
+// put reads an object and writes it, changed or unchanged. Half of the writes insist on the version, and are retried on a conflict,
+// like in client-go.
 func (w *requester) put(user string, kind Kind, name string, asItIs bool) {
 	for range 3 {
 		ctx, id := w.request(user)
-		o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
+		o, err := w.client(user, kind).Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil {
 			w.tolerate(err)
 			return
@@ -259,7 +259,7 @@ func (w *requester) put(user string, kind Kind, name string, asItIs bool) {
 				o.SetResourceVersion("")
 			}
 		}
-		o, err = w.on(user, kind).Update(ctx, o, metav1.UpdateOptions{})
+		o, err = w.client(user, kind).Update(ctx, o, metav1.UpdateOptions{})
 		w.answer(id, o, err)
 		if !apierrors.IsConflict(err) {
 			return
@@ -267,27 +267,27 @@ func (w *requester) put(user string, kind Kind, name string, asItIs bool) {
 	}
 }
 
-// apply applies an object, and once in three times applies it again, which mostly changes nothing.
+// apply applies an object. In one of three cases it applies it again, which mostly changes nothing.
 func (w *requester) apply(user string, kind Kind, name string) {
 	ctx, id := w.request(user)
 	o := sample(kind, name, 0, 0)
 	o.SetAnnotations(map[string]string{"by": fmt.Sprint("r", id)})
 	o.SetLabels(map[string]string{"fixed": "yes"})
-	unstructured.RemoveNestedField(o.Object, "spec", "replicas") // it is not the applier's
+	unstructured.RemoveNestedField(o.Object, "spec", "replicas") // not owned by the applier
 	options := metav1.ApplyOptions{FieldManager: "applier-" + strings.ReplaceAll(user, " ", "-"), Force: true}
-	got, err := w.on(user, kind).Apply(ctx, name, o, options)
+	got, err := w.client(user, kind).Apply(ctx, name, o, options)
 	w.answer(id, got, err)
 	if w.random.IntN(3) == 0 {
 		ctx, again := w.request(user)
 		w.mu.Lock()
 		w.again[fmt.Sprint("r", again)] = fmt.Sprint("r", id)
 		w.mu.Unlock()
-		got, err := w.on(user, kind).Apply(ctx, name, o, options)
+		got, err := w.client(user, kind).Apply(ctx, name, o, options)
 		w.answer(again, got, err)
 	}
 }
 
-// delete deletes an object that nobody else deletes with success.
+// delete deletes an object that no other request deletes with success.
 func (w *requester) delete(user string, kind Kind, name string, how ...metav1.DeletionPropagation) error {
 	ctx, id := w.request(user)
 	options := metav1.DeleteOptions{}
@@ -303,18 +303,18 @@ func (w *requester) delete(user string, kind Kind, name string, how ...metav1.De
 	return err
 }
 
-// deleteNow returns the uid of what was deleted.
+// deleteNow deletes an object, and returns its uid.
 func (w *requester) deleteNow(ctx context.Context, user string, kind Kind, name string, options metav1.DeleteOptions) (string, error) {
-	o, err := w.on(user, kind).Get(context.Background(), name, metav1.GetOptions{})
+	o, err := w.client(user, kind).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
 	uid := o.GetUID()
 	options.Preconditions = &metav1.Preconditions{UID: &uid}
-	return string(uid), w.on(user, kind).Delete(ctx, name, options)
+	return string(uid), w.client(user, kind).Delete(ctx, name, options)
 }
 
-// finalized is an object's life with a finalizer: deleted twice, by two users, and ended by a third one.
+// finalized is an object's life with a finalizer: two users delete it, and a third one ends it.
 func (w *requester) finalized(user string, kind Kind) {
 	o := w.create(user, kind, fmt.Sprint("own-", w.number), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"example.com/wait"}) })
 	if o == nil {
@@ -323,16 +323,17 @@ func (w *requester) finalized(user string, kind Kind) {
 	first, second, third := writers[w.random.IntN(5)], writers[w.random.IntN(5)], operator
 	w.tolerate(w.delete(first, kind, o.GetName()))
 	ctx, _ := w.request(second)
-	w.tolerate(w.on(second, kind).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
+	w.tolerate(w.client(second, kind).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
 	ctx, id := w.request(third)
-	_, err := w.on(third, kind).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err := w.client(third, kind).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	w.tolerate(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended[string(o.GetUID())] = fmt.Sprint("r", id)
 }
 
-// cascade is an owner that a user deletes, whose dependents the garbage collector deletes then, before it or after it, or sets free.
+// cascade creates an owner and dependents, and a user deletes the owner. The garbage collector deletes the dependents after it or
+// before it, or orphans them.
 func (w *requester) cascade(user string) {
 	name := w.unique("owner")
 	owner := w.create(user, Deployments, name, nil)
@@ -363,7 +364,7 @@ func ownedBy(owner *unstructured.Unstructured) func(*unstructured.Unstructured) 
 	}
 }
 
-// removal is a namespace that a user deletes, whose objects the namespace controller deletes then.
+// removal creates a namespace that a user deletes. The namespace controller then deletes its objects.
 func (w *requester) removal(user string) {
 	name := w.unique("gone")
 	spaces := w.clients[user].Resource(namespacesGVR)
@@ -381,7 +382,7 @@ func (w *requester) removal(user string) {
 
 var namespacesGVR = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// collection is a deletecollection of objects of its own.
+// collection is a deletecollection of its own objects.
 func (w *requester) collection(user string) {
 	var uids []string
 	label := fmt.Sprint("of-", w.number)
@@ -395,7 +396,7 @@ func (w *requester) collection(user string) {
 		}
 	}
 	ctx, id := w.request(user)
-	w.tolerate(w.on(user, ConfigMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "collection=" + label}))
+	w.tolerate(w.client(user, ConfigMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "collection=" + label}))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bulk[fmt.Sprint("r", id)] = true
@@ -404,7 +405,7 @@ func (w *requester) collection(user string) {
 	}
 }
 
-// awaitControllers waits until no object is being deleted or has an owner that is gone, and all namespaces are gone that were to go.
+// awaitControllers waits until no object is being deleted or has a deleted owner, and all deleted namespaces are gone.
 func (r *requesters) awaitControllers() {
 	admin := r.clients[writers[0]]
 	Await(r.t, "the controllers to be done", func() (bool, error) {
@@ -432,15 +433,17 @@ func (r *requesters) awaitControllers() {
 	})
 }
 
-// act names what a controller does to an object, or to all of a resource in a namespace: its requests have no ids of the test's.
+// act names a controller's action on an object, or on all objects of a resource in a namespace. A controller's requests have no ids
+// of the test.
 func act(user, verb, resource, namespace, name string) string {
 	return strings.Join([]string{user, verb, resource, namespace, name}, " ")
 }
 
-// truth is the request that made a change; empty: none of the test's. A controller's is its act.
+// truth returns the request that made a change, and its user. id is empty if the test did not send it. A controller's id is its
+// act.
 func (r *requesters) truth(l *sinks.Logged) (id, user string) {
 	if id = r.requested(l); id != "" {
-		return id, r.by[id]
+		return id, r.users[id]
 	}
 	resource := change.ResourceOf(l.Stream.ID()).ID()
 	switch {
@@ -448,7 +451,7 @@ func (r *requesters) truth(l *sinks.Logged) (id, user string) {
 		return "", ""
 	case l.Op == change.Delete && strings.HasPrefix(l.Namespace, "gone-"):
 		return act(remover, "deletecollection", resource, l.Namespace, ""), remover
-	case l.Op == change.Delete && deleting(l.Before), at(l.Before, "metadata ownerReferences") != "" && at(l.After, "metadata ownerReferences") == "" && l.After != nil:
+	case l.Op == change.Delete && deleting(l.Before), textAt(l.Before, "metadata ownerReferences") != "" && textAt(l.After, "metadata ownerReferences") == "" && l.After != nil:
 		return act(collector, "patch", resource, l.Namespace, l.Name), collector
 	case l.Op == change.Delete, deleting(l.After) && !deleting(l.Before):
 		return act(collector, "delete", resource, l.Namespace, l.Name), collector
@@ -456,9 +459,9 @@ func (r *requesters) truth(l *sinks.Logged) (id, user string) {
 	return "", ""
 }
 
-// requested is the request of the test that made a change.
+// requested returns the test's request that made a change, or "".
 func (r *requesters) requested(l *sinks.Logged) string {
-	if id := r.ofPod(l); id != "" {
+	if id := r.podRequest(l); id != "" {
 		return id
 	}
 	switch {
@@ -472,30 +475,30 @@ func (r *requesters) requested(l *sinks.Logged) string {
 		return answered[0]
 	}
 	for _, path := range []string{"metadata annotations by", "spec replicas", "status observedGeneration"} {
-		was, is := at(l.Before, path), at(l.After, path)
-		if id := "r" + strings.TrimPrefix(is, "r"); is != "" && was != is && r.by[id] != "" { // a deployment's first replicas are no id
+		was, value := textAt(l.Before, path), textAt(l.After, path)
+		if id := "r" + strings.TrimPrefix(value, "r"); value != "" && was != value && r.users[id] != "" { // the first replicas of a Deployment are no id
 			if len(answered) == 0 || slices.Contains(answered, id) {
 				return id
 			}
 			if i := slices.IndexFunc(answered, func(later string) bool { return r.again[later] == id }); i >= 0 {
 				return answered[i]
-			} // else somebody has written back what was there before
+			} // otherwise a request has restored an earlier state
 		}
 	}
 	answered = slices.DeleteFunc(slices.Clone(answered), func(id string) bool {
 		_, reverted := r.admission.reverted.Load(id)
 		return !reverted
 	})
-	if len(answered) == 1 { // it changed managedFields alone, and the others nothing
+	if len(answered) == 1 { // it changed only managedFields, and the others changed nothing
 		return answered[0]
 	}
 	return ""
 }
 
-func deleting(object []byte) bool { return at(object, "metadata deletionTimestamp") != "" }
+func deleting(object []byte) bool { return textAt(object, "metadata deletionTimestamp") != "" }
 
-// at is the text of what lies at a path.
-func at(object []byte, path string) string {
+// textAt returns the text at a path of an object.
+func textAt(object []byte, path string) string {
 	value := object
 	for name := range strings.FieldsSeq(path) {
 		if value == nil {

@@ -18,7 +18,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// whoSize is about how many writes each test makes, and to which logs; KUBECDC_WHO_WRITES=8000 for more.
+// whoSize returns the approximate number of writes of each test, and the kinds of logs. KUBECDC_WHO_WRITES=8000 makes more.
 func whoSize(t *testing.T) (writes int, logs []string) {
 	text := os.Getenv("KUBECDC_WHO_WRITES")
 	if text == "" {
@@ -29,15 +29,15 @@ func whoSize(t *testing.T) (writes int, logs []string) {
 	return writes, []string{"sqlite", "kafka", "postgres"}
 }
 
-// Five people and two controllers write at random, while a webhook changes what they send; of the audit events a tenth is lost, and the
-// others come twice, late and in any order. Who is said to have made a change for certain did, and that is most who made one.
+// Five people and two controllers write at random, while a webhook changes their objects. A tenth of the audit events is lost, and
+// the others come twice, late and in any order. Every author that is named as certain is right, and most authors are certain.
 func TestWhoMadeEachChange(t *testing.T) {
 	for name, test := range map[string]struct {
 		level  string
 		policy bool
-		least  float64 // of the changes whose events arrived: how many are exact
+		least  float64 // minimum share of exact answers among the changes whose events arrived
 	}{
-		"policy":          {"Metadata", true, 0.93}, // of most writes that the server tries again, and of deletecollections and evictions, nothing can be
+		"policy":          {"Metadata", true, 0.93}, // most retried writes, and deletecollections and evictions, can't be exact
 		"Metadata":        {"Metadata", false, 0},
 		"RequestResponse": {"RequestResponse", false, 0},
 	} {
@@ -56,7 +56,7 @@ func testWho(t *testing.T, level string, policy bool, least float64) {
 	t.Logf("seed %d", seed)
 	writes, logs := whoSize(t)
 	if writes < 5000 {
-		least -= 0.07 // few writes are a matter of chance
+		least -= 0.07 // chance has more influence on few writes
 	}
 	w := newWhoWorld(t, seed, level, logs...)
 	if policy {
@@ -82,7 +82,7 @@ func testWho(t *testing.T, level string, policy bool, least float64) {
 		asked[l.name], err = query.ReadRequests(t.Context(), l.open(t), &sinks.Objects{}, time.Time{})
 		must(t, err)
 	}
-	w.deliver(t, true) // what comes late is read by who has read the rest
+	w.deliver(t, true) // late events reach readers that have read the rest
 	arrived := w.arrived(t)
 	t.Logf("the webhook was asked %d times, and stamped %d requests", r.admission.asked.Load(), r.admission.stamped.Load())
 	for _, l := range w.logs {
@@ -92,29 +92,29 @@ func testWho(t *testing.T, level string, policy bool, least float64) {
 	}
 }
 
-// judge asks of each change who it was.
+// judge asks for the author of each change.
 func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *query.Requests) *whoVerdict {
 	t.Helper()
 	log := l.open(t)
 	must(t, q.Refresh(t.Context()))
 	_, err := log.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
-		kept := *r
-		v.records[strings.Clone(r.AuditID)] = &kept
+		copied := *r
+		v.records[strings.Clone(r.AuditID)] = &copied
 		return nil
 	})
 	must(t, err)
 	must(t, log.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
-		by := q.Who(l)
-		if by != nil && !strings.HasPrefix(l.Namespace, "kube-") && !strings.HasPrefix(l.Name, "mark") {
-			v.add(l, by)
+		answer := q.Who(l)
+		if answer != nil && !strings.HasPrefix(l.Namespace, "kube-") && !strings.HasPrefix(l.Name, "mark") {
+			v.add(l, answer)
 		}
 		return nil
 	}))
 	return v
 }
 
-// A user asks the command line who it was: in the history of objects, of all that somebody did, in what others caused, and between two
-// versions.
+// A user asks the command line who changed objects and who made a difference between two versions. Other questions are for all
+// changes of a user, and for their consequences.
 func TestTheCommandsSayWho(t *testing.T) {
 	t.Parallel()
 	w := newWhoWorld(t, 0, "Metadata", "sqlite")
@@ -135,11 +135,11 @@ func TestTheCommandsSayWho(t *testing.T) {
 	q.patch("alice", Deployments, "web", `{}`)
 	q.patch("erin as root", Deployments, "web", `{"spec":{"replicas":%d}}`, "scale")
 	q.awaitCached(Deployments, "web")
-	patched, err := q.on("bob", Deployments).Get(t.Context(), "web", metav1.GetOptions{})
+	patched, err := q.client("bob", Deployments).Get(t.Context(), "web", metav1.GetOptions{})
 	must(t, err)
 	part := sample(ConfigMaps, "web-part", 0, 0)
 	part.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: owner.GetUID()}})
-	_, err = q.on(operator, ConfigMaps).Create(t.Context(), part, metav1.CreateOptions{})
+	_, err = q.client(operator, ConfigMaps).Create(t.Context(), part, metav1.CreateOptions{})
 	must(t, err)
 	q.awaitCached(ConfigMaps, "web-part")
 	must(t, q.delete("alice", Deployments, "web"))
@@ -147,7 +147,7 @@ func TestTheCommandsSayWho(t *testing.T) {
 	w.awaitComplete(t)
 	w.deliver(t, false)
 
-	told := func(args ...string) (all []string) {
+	said := func(args ...string) (all []string) {
 		for line := range strings.Lines(succeeds(t, env, append(args, "-o", "json")...)) {
 			var e query.Event
 			must(t, json.Unmarshal([]byte(line), &e))
@@ -170,7 +170,7 @@ func TestTheCommandsSayWho(t *testing.T) {
 		{[]string{"tail", "--since", "1h", "--follow=false", "--where", `by == "bob"`}, []string{"u web exact bob"}},
 		{[]string{"tail", "-n", "20", "--follow=false", "--by", "bob"}, []string{"u web exact bob"}},
 	} {
-		if got := told(test.args...); !slices.Equal(got, test.want) {
+		if got := said(test.args...); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.args, got, test.want)
 		}
 	}
@@ -184,28 +184,29 @@ func TestTheCommandsSayWho(t *testing.T) {
 	log.viewSays(t, "default/web", "c alice, u bob, u erin as root, d alice")
 }
 
-// awaitCached waits until the API server's cache has an object's newest version: a write that finds another one there is tried again.
+// awaitCached waits until the API server's cache has an object's newest version. A write would be retried if it found an older one
+// there.
 func (w *requester) awaitCached(kind Kind, name string) {
 	Await(w.t, "the API server's cache", func() (bool, error) {
-		newest, err := w.on(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{})
+		newest, err := w.client(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		cached, err := w.on(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{ResourceVersion: "0"})
-		return err == nil && cached.GetResourceVersion() == newest.GetResourceVersion(), nil // it may not be there yet
+		cached, err := w.client(operator, kind).Get(w.t.Context(), name, metav1.GetOptions{ResourceVersion: "0"})
+		return err == nil && cached.GetResourceVersion() == newest.GetResourceVersion(), nil // the object may not be there yet
 	})
 }
 
-// viewSays compares what the view changes_by has of a deployment.
+// viewSays compares the view changes_by of a deployment with the wanted text.
 func (w *whoLog) viewSays(t *testing.T, key, want string) {
 	t.Helper()
 	file, err := sqlitefile.Share(t.Context(), w.File)
 	must(t, err)
 	defer file.Close()
 	var got string
-	const look = `select group_concat(op || ' ' || username || coalesce(' as ' || impersonated, ''), ', ' order by version) from changes_by
+	const question = `select group_concat(op || ' ' || username || coalesce(' as ' || impersonated, ''), ', ' order by version) from changes_by
 		where resource = 'deployments.apps' and namespace || '/' || name = ?`
-	must(t, file.DB().QueryRowContext(t.Context(), look, key).Scan(&got))
+	must(t, file.DB().QueryRowContext(t.Context(), question, key).Scan(&got))
 	if got != want {
 		t.Errorf("the view has %s, want %s", got, want)
 	}

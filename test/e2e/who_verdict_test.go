@@ -18,12 +18,12 @@ type whoVerdict struct {
 	arrived map[string]bool
 	records map[string]*audit.Record // by audit id
 
-	grades     map[query.Grade]int // of the changes whose events arrived
-	bulk       map[query.Grade]int // of these, those of deletecollections
-	lost       map[query.Grade]int // of the others
-	causes     map[string]int      // of those that arrived and are not exact, without bulk
-	wrong      map[bool]int        // probable and another user; true: though the event arrived
-	obscured   int                 // who it was is not known to the test
+	grades     map[query.Grade]int // for changes whose events arrived
+	bulk       map[query.Grade]int // the part of grades for changes by deletecollections
+	lost       map[query.Grade]int // for changes whose events did not arrive
+	causes     map[string]int      // for changes whose events arrived and that are not exact, without bulk
+	wrong      map[bool]int        // probable answers with a wrong user, by whether the event arrived
+	obscured   int                 // changes whose author the test does not know
 	complaints []string
 }
 
@@ -32,7 +32,7 @@ func newVerdict(r *requesters, arrived map[string]bool) *whoVerdict {
 		lost: map[query.Grade]int{}, causes: map[string]int{}, wrong: map[bool]int{}}
 }
 
-// add judges who is said to have made a change.
+// add judges the answer for a change.
 func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
 	id, user := v.truth(l)
 	what := fmt.Sprintf("%s %s %s/%s %s", l.Op, l.Stream.ID(), l.Namespace, l.Name, l.ResourceVersion)
@@ -59,10 +59,10 @@ func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
 		v.causes[v.cause(id, w)]++
 	}
 	named := w.Text(nil) == user
-	ours := v.by[id] != "" // a controller's requests have ids that the test does not know
+	ours := v.users[id] != "" // a controller's requests have ids that the test does not know
 	unnamed := came && (w.Grade == query.Unknown || w.Grade == query.Manager)
 	if r := v.records[id]; unnamed && r != nil && r.Retried {
-		unnamed = false // the policy does not tell of each attempt
+		unnamed = false // the policy does not annotate each attempt
 	}
 	switch {
 	case w.Grade == query.Exact && !named, w.Grade == query.OneOf && came && !slices.Contains(w.Users, user),
@@ -77,7 +77,7 @@ func (v *whoVerdict) complain(format string, args ...any) {
 	v.complaints = append(v.complaints, fmt.Sprintf(format, args...))
 }
 
-// cause is why the event of a request does not make its change exact.
+// cause returns why the event of a request does not make its change exact.
 func (v *whoVerdict) cause(id string, w *query.Who) string {
 	r := v.records[id]
 	switch {
@@ -91,7 +91,7 @@ func (v *whoVerdict) cause(id string, w *query.Who) string {
 	return fmt.Sprintf("its event has the effect %q (%s %s), %s", r.Effect, r.Verb, r.Subresource, w.Grade)
 }
 
-// share is how many of all are exact.
+// share returns the share of exact answers, and the number of all.
 func share(grades map[query.Grade]int, without map[query.Grade]int) (exact float64, all int) {
 	for grade, n := range grades {
 		all += n - without[grade]
@@ -99,13 +99,13 @@ func share(grades map[query.Grade]int, without map[query.Grade]int) (exact float
 	return float64(grades[query.Exact]-without[query.Exact]) / float64(max(1, all)), all
 }
 
-// report logs the counts, and fails the test where an answer is wrong, or fewer than least are exact.
+// report logs the counts. It fails the test if an answer is wrong, or if fewer than least are exact.
 func (v *whoVerdict) report(t *testing.T, least float64) {
 	t.Helper()
 	exact, all := share(v.grades, nil)
-	apart, some := share(v.grades, v.bulk)
+	withoutBulk, some := share(v.grades, v.bulk)
 	t.Logf("%d requests; of %d changes whose events arrived %.1f%% are exact: %v; without deletecollections %.1f%% of %d\ndeletecollections: %v, lost: %v, probable and wrong: %d, where the event was lost %d, obscure: %d",
-		v.made, all, 100*exact, v.grades, 100*apart, some, v.bulk, v.lost, v.wrong[true], v.wrong[false], v.obscured)
+		v.made, all, 100*exact, v.grades, 100*withoutBulk, some, v.bulk, v.lost, v.wrong[true], v.wrong[false], v.obscured)
 	for _, cause := range slices.Sorted(maps.Keys(v.causes)) {
 		t.Logf("  %4d: %s", v.causes[cause], cause)
 	}

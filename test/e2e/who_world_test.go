@@ -23,7 +23,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// whoWorld is an API server whose audit events go to a courier and to a file, and the logs that they are brought to.
+// whoWorld is an API server whose audit events go to a courier and to a file, and the logs that get them.
 type whoWorld struct {
 	kube    *servers.Kubernetes
 	dir     string
@@ -43,7 +43,7 @@ const auditToken = "the token of the webhook"
 
 var whoKinds = []Kind{ConfigMaps, Deployments, Widgets, Pods}
 
-// newWhoWorld has logs of these kinds: sqlite, postgres, kafka.
+// newWhoWorld returns a world with logs of these kinds: sqlite, postgres, kafka.
 func newWhoWorld(t *testing.T, seed uint64, level string, logs ...string) *whoWorld {
 	t.Helper()
 	w := &whoWorld{dir: t.TempDir()}
@@ -67,22 +67,22 @@ func newWhoWorld(t *testing.T, seed uint64, level string, logs ...string) *whoWo
 
 func (w *whoWorld) newLog(t *testing.T, name string) *whoLog {
 	t.Helper()
-	var on *World
+	var world *World
 	switch name {
 	case "sqlite":
-		on = &World{Prefix: "e2e", Kube: w.kube, File: filepath.Join(w.dir, "log.db"), Env: map[string]string{
+		world = &World{Prefix: "e2e", Kube: w.kube, File: filepath.Join(w.dir, "log.db"), Env: map[string]string{
 			"KUBECONFIG": w.kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_SINK": "sqlite", "KUBECDC_WATERMARK_INTERVAL": "1s"}}
-		on.Env["KUBECDC_CHECKPOINT"] = "sqlite:" + on.File
+		world.Env["KUBECDC_CHECKPOINT"] = "sqlite:" + world.File
 	default:
-		if on = postgresWorld(t, w.kube, servers.PostgresOptions{}); name == "kafka" {
-			on = on.on(servers.SharedKafka(t), servers.UniqueName())
+		if world = postgresWorld(t, w.kube, servers.PostgresOptions{}); name == "kafka" {
+			world = world.toTopics(servers.SharedKafka(t), servers.UniqueName())
 		}
 	}
 	token := filepath.Join(w.dir, "token")
 	must(t, os.WriteFile(token, []byte(auditToken), 0o600))
-	maps.Copy(on.Env, map[string]string{"KUBECDC_RESOURCES": Resources(whoKinds), "KUBECDC_AUDIT_TOKEN_FILE": token,
+	maps.Copy(world.Env, map[string]string{"KUBECDC_RESOURCES": Resources(whoKinds), "KUBECDC_AUDIT_TOKEN_FILE": token,
 		"KUBECDC_AUDIT_FILES": filepath.Join(w.dir, "shipped*.log")})
-	return &whoLog{name: name, World: on}
+	return &whoLog{name: name, World: world}
 }
 
 // start starts the exporters. From now on the courier brings them events.
@@ -138,7 +138,7 @@ func (w *whoWorld) awaitRecord(t *testing.T, name string) {
 	}
 }
 
-// installPolicy installs the policy that has the API server tell the object and its version, and waits until it is in force.
+// installPolicy installs the policy that annotates events with the object and its version, and waits until it is in force.
 func (w *whoWorld) installPolicy(t *testing.T) {
 	t.Helper()
 	must(t, auditpolicy.Create(t.Context(), w.kube.Config))
@@ -146,14 +146,14 @@ func (w *whoWorld) installPolicy(t *testing.T) {
 		name := w.probe(t)
 		for _, e := range w.read(t) {
 			if e.name == name {
-				return e.told, nil
+				return e.annotated, nil
 			}
 		}
 		return false, fmt.Errorf("the audit log has no event of %s", name)
 	})
 }
 
-// probe makes an object that nobody judges, and returns its name.
+// probe creates an object that is not judged, and returns its name.
 func (w *whoWorld) probe(t *testing.T) string {
 	t.Helper()
 	name := servers.UniqueName()
@@ -163,7 +163,7 @@ func (w *whoWorld) probe(t *testing.T) string {
 	return name
 }
 
-// startControllers runs controllers of kube-controller-manager, each as its own service account. The binary is that of test/controllers.
+// startControllers runs controllers of kube-controller-manager, each as its own service account. test/controllers has the binary.
 func startControllers(t *testing.T, kube *servers.Kubernetes, binary string, names ...string) {
 	t.Helper()
 	running, err := child.Start(exec.Command(binary, "--kubeconfig="+kube.Kubeconfig, "--controllers="+strings.Join(names, ","),

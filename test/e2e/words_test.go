@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// All commands name objects in kubectl's words, and without -n all of them mean all namespaces.
-// What names mean does not depend on the log.
+// All commands accept objects in kubectl's words, and without -n they use all namespaces. The meaning of names does not depend on
+// the log.
 func TestKubectlsWords(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -24,14 +24,14 @@ func TestKubectlsWords(t *testing.T) {
 	w.Env["KUBECDC_BEFORE"] = "full"
 	e := StartExporter(t, "of words", w.Env)
 	e.AwaitReady(t)
-	tellStory(t, w)
+	writeHistory(t, w)
 	w.AwaitComplete(t, w.Writer(t, kinds), kinds)
 	for _, s := range []spoken{
 		{"history cm app -n shop", 0, `.*Z  created  resourceVersion \d+  by story\n.*Z  updated  resourceVersion \d+.*\n` +
 			`  ~ data\.conf:\n        …\n        b\n      - c\n      \+ C\n        d\n        …\n.*Z  deleted  resourceVersion \d+\n  with its owner Deployment web\n`},
 		{"history configmap/app -n shop -o name", 0, `(configmaps/app\n){3}`},
 		{"history cm/app", 0, `.*configmaps default/app  created  .*\n.*configmaps shop/app  created  .*\n(.*\n)*.*configmaps shop/app  deleted  .*\n  with its .*\n`},
-		// Several streams have no order among each other.
+		// Several streams have no order relative to each other.
 		{"history cm,deploy web app -A -o name", 0, `((configmaps/app|deployments.apps/web)\n){7}`},
 		{"history -A -l app=web --since 2h -o name", 0, `((configmaps/app|deployments.apps/web)\n){6}`},
 		{"history -l app=nobody", 0, ``},
@@ -60,26 +60,26 @@ func TestKubectlsWords(t *testing.T) {
 		{"replay cm,deploy -l app=web --from 7d --incomplete --to-stdout --execute", 0, `(.*\n){8}`},
 	} {
 		stdout, stderr, code := offline(t, w.Env, strings.Fields(s.line)...)
-		told := stdout
+		printed := stdout
 		if s.code > 0 && !strings.HasPrefix(s.line, "diff") {
-			told = ".*" + stderr + ".*"
+			printed = ".*" + stderr + ".*"
 		}
 		pattern := "(?s)^" + strings.ReplaceAll(s.want, ".*", "[^\n]*") + "$"
 		if s.code > 0 && !strings.HasPrefix(s.line, "diff") {
 			pattern = s.want
 		}
-		if code != s.code || !regexp.MustCompile(pattern).MatchString(told) {
+		if code != s.code || !regexp.MustCompile(pattern).MatchString(printed) {
 			t.Errorf("exporter %s: exit code %d\n%.2000s\n%.2000s", s.line, code, stdout, stderr)
 		}
 	}
 	askInWords(t, w)
 }
 
-// spoken is a command line, its exit code, and patterns of what it prints: each line of stdout by one, or what stderr has.
+// spoken is a command line, its exit code, and patterns of its output. want matches each line of stdout, or stderr.
 type spoken struct {
 	line string
 	code int
-	want string // of stdout; of stderr if the code is that of an error
+	want string // matches stdout, or stderr if the code is an error's
 }
 
 // askInWords names streams, with an API server.
@@ -105,30 +105,30 @@ func askInWords(t *testing.T, w *World) {
 	}
 }
 
-// tellStory makes objects of one name in two namespaces. One of them goes with its owner: no garbage collector runs, so the test
-// does what it would do.
-func tellStory(t *testing.T, w *World) {
+// writeHistory creates objects of one name in two namespaces. One of them is deleted with its owner. No garbage collector runs, so
+// the test does its work.
+func writeHistory(t *testing.T, w *World) {
 	t.Helper()
-	ctx, as := context.Background(), metav1.CreateOptions{FieldManager: "story"}
+	ctx, options := context.Background(), metav1.CreateOptions{FieldManager: "story"}
 	client, err := kubernetes.NewForConfig(w.Kube.Config)
 	must(t, err)
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, as)
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, options)
 	must(t, err)
 	config := func(namespace, app string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: namespace, Labels: map[string]string{"app": app}},
 			Data: map[string]string{"conf": "a\nb\nc\nd\ne\n"}}
 	}
-	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, config("default", "db"), as)
+	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, config("default", "db"), options)
 	must(t, err)
 	web := sample(Deployments, "web", 1, 0)
 	web.SetLabels(map[string]string{"app": "web"})
 	deployments := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(Deployments.GVR).Namespace("shop")
-	web, err = deployments.Create(ctx, web, as)
+	web, err = deployments.Create(ctx, web, options)
 	must(t, err)
 	app := config("shop", "web")
 	app.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: web.GetUID()}}
 	configs := client.CoreV1().ConfigMaps("shop")
-	_, err = configs.Create(ctx, app, as)
+	_, err = configs.Create(ctx, app, options)
 	must(t, err)
 	patch := func(text string) []byte { return []byte(text) }
 	_, err = configs.Patch(ctx, "app", types.MergePatchType, patch(`{"data":{"conf":"a\nb\nC\nd\ne\n"}}`), metav1.PatchOptions{FieldManager: "story"})

@@ -24,8 +24,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Kinds are the five that most tests write: built-in ones of three groups, and a custom resource. Events are not among them: they have no
-// watch cache.
+// Kinds are the five kinds that most tests write: built-in ones of three groups, and a custom resource. Events are not among them,
+// since they have no watch cache.
 var (
 	ConfigMaps  = kindOf("", "v1", "configmaps")
 	Secrets     = kindOf("", "v1", "secrets")
@@ -48,7 +48,7 @@ func customKind(group, version, resource string) Kind {
 	return k
 }
 
-// Resources is KUBECDC_RESOURCES for the kinds.
+// Resources returns KUBECDC_RESOURCES for the kinds.
 func Resources(kinds []Kind) string {
 	var ids []string
 	for _, k := range kinds {
@@ -60,7 +60,7 @@ func Resources(kinds []Kind) string {
 // InstallWidgets installs the custom resource and waits until it can be written.
 func InstallWidgets(t testing.TB, config *rest.Config) { installCRD(t, config, Widgets) }
 
-// CRD defines widgets, in the kind's group, whose objects have a schema.
+// CRD returns a definition of widgets, in the kind's group, whose objects have a schema.
 func CRD(kind Kind, schema map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -78,7 +78,7 @@ func crds(config *rest.Config) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(config).Resource(kindOf("apiextensions.k8s.io", "v1", "customresourcedefinitions").GVR)
 }
 
-// installCRD installs one of widgets that may hold anything.
+// installCRD installs a definition of widgets that accepts any contents.
 func installCRD(t testing.TB, config *rest.Config, kind Kind) {
 	t.Helper()
 	crd := CRD(kind, map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true})
@@ -112,19 +112,19 @@ type Writer struct {
 	client dynamic.Interface
 	kinds  []Kind
 	user   string
-	Names  int // how many names a kind and namespace has
+	Names  int // number of names in a kind and namespace
 	Pad    int // bytes of padding in each object
 	alive  map[string]bool
 	Made   atomic.Int64
 }
 
-// NewWriter makes a writer whose choices follow from the seed.
+// NewWriter returns a writer whose choices follow from the seed.
 func NewWriter(t testing.TB, config *rest.Config, seed uint64, kinds []Kind) *Writer {
 	return &Writer{t: t, random: rand.New(rand.NewPCG(seed, 2)), config: config, client: dynamic.NewForConfigOrDie(config), kinds: kinds,
 		Names: 12, alive: map[string]bool{}}
 }
 
-// As has the next changes made by a user, who is in a label of the pods that they change.
+// As sets the user of the next changes. The pods that they change have the user in a label.
 func (w *Writer) As(user string) {
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
@@ -156,7 +156,7 @@ func (w *Writer) Start(perSecond int) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// atOnce deletes pods too, which no kubelet ends.
+// atOnce also deletes pods at once, since no kubelet ends them.
 var atOnce = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 
 var writeNamespaces = []string{"default", "kube-public", "kube-node-lease"}
@@ -166,12 +166,12 @@ func (w *Writer) one() {
 	ns, name := writeNamespaces[w.random.IntN(len(writeNamespaces))], fmt.Sprintf("n%d", w.random.IntN(w.Names))
 	key := kind.ID() + " " + ns + "/" + name
 	object := w.object(kind, name, int(w.Made.Add(1)), w.Pad)
-	if kind == Events { // it must be about something in its own namespace
+	if kind == Events { // its involvedObject must be in its own namespace
 		_ = unstructured.SetNestedField(object.Object, ns, "involvedObject", "namespace")
 	}
 	remove := w.alive[key] && w.random.IntN(4) == 0
 	var subresource []string
-	if kind == Pods && w.alive[key] { // its spec stays
+	if kind == Pods && w.alive[key] { // its spec is immutable
 		delete(object.Object, "spec")
 		subresource = []string{"status"}
 	}
@@ -194,12 +194,12 @@ func (w *Writer) one() {
 
 func ignore(err error, which func(error) bool) error {
 	if which(err) {
-		return nil // an attempt before this one was done after all
+		return nil // an earlier attempt succeeded after all
 	}
 	return err
 }
 
-// insist repeats a change while the API server is away; the judge asks etcd what was really done.
+// insist repeats a change while the API server is away. The judge asks etcd what was really done.
 func (w *Writer) insist(change func(context.Context) error) {
 	for clock := servers.StartClock(); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -228,7 +228,7 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 	switch kind {
 	case ConfigMaps:
 		o["apiVersion"], o["kind"], o["data"] = "v1", "ConfigMap", map[string]any{"n": strconv.Itoa(n), "html": "<a href=\"x\">&</a>\u2028",
-			"odd": "\"'`\\ \t\n größe 数 🐙", "null": "null"} // what careless parsers get wrong
+			"odd": "\"'`\\ \t\n größe 数 🐙", "null": "null"} // careless parsers get these wrong
 	case Pods:
 		o["apiVersion"], o["kind"], o["status"] = "v1", "Pod", map[string]any{"phase": []string{"Pending", "Running", "Succeeded"}[n%3]}
 		o["spec"] = map[string]any{"nodeName": fmt.Sprint("node-", n%7), "containers": []any{map[string]any{"name": "c", "image": "example.com/i:1"}}}
@@ -254,7 +254,7 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: o}
 }
 
-// object is a sample by the writer's user.
+// object returns a sample by the writer's user.
 func (w *Writer) object(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 	o := sample(kind, name, n, pad)
 	if kind == Pods {
@@ -263,7 +263,7 @@ func (w *Writer) object(kind Kind, name string, n, pad int) *unstructured.Unstru
 	return o
 }
 
-// mark creates an object of the kind and gives its resourceVersion.
+// mark creates an object of the kind and returns its resourceVersion.
 func (w *Writer) mark(kind Kind) (version change.ResourceVersion) {
 	api := w.client.Resource(kind.GVR).Namespace("default")
 	w.insist(func(ctx context.Context) error {
@@ -276,7 +276,7 @@ func (w *Writer) mark(kind Kind) (version change.ResourceVersion) {
 	return version
 }
 
-// Fill creates n objects of each kind beside those that are changed.
+// Fill creates n more objects of each kind, which the writer does not change.
 func (w *Writer) Fill(n int) {
 	for _, kind := range w.kinds {
 		for i := range n {

@@ -11,34 +11,34 @@ import (
 	"kubecdc/test/servers"
 )
 
-// World is the real servers of one test and how an exporter reaches them.
+// World is the real servers of one test, and the settings with which an exporter reaches them.
 type World struct {
 	Kube       *servers.Kubernetes
-	Kafka      *servers.Kafka // nil where the log is in Postgres
+	Kafka      *servers.Kafka // nil if the log is in Postgres
 	Postgres   *servers.Postgres
-	Checkpoint *servers.Postgres // Postgres, or a server of the checkpoint's own
-	File       string            // where the log is in a file; else empty
+	Checkpoint *servers.Postgres // Postgres, or a separate server of the checkpoint
+	File       string            // the log's file, or empty
 	Prefix     string
 	Env        map[string]string
 }
 
-// NewWorld starts an API server and a database for this test alone, which will break them. The broker is that of all tests: the topics, and
-// the lane to the broker that Proxied leads through, are the test's own.
+// NewWorld starts an API server and a database only for this test, which will break them. All tests share the broker. The topics
+// are the test's own, and so is Proxied's proxy to the broker.
 func NewWorld(t testing.TB) *World {
 	t.Helper()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
-	return w.on(servers.SharedKafka(t), servers.UniqueName())
+	return w.toTopics(servers.SharedKafka(t), servers.UniqueName())
 }
 
-// on has the log in topics of that prefix.
-func (w *World) on(broker *servers.Kafka, prefix string) *World {
+// toTopics puts the log into topics of that prefix.
+func (w *World) toTopics(broker *servers.Kafka, prefix string) *World {
 	w.Kafka, w.Prefix = broker, prefix
 	w.Env = w.With("KUBECDC_SINK", "kafka", "KUBECDC_KAFKA_BROKERS", strings.Join(broker.Brokers, ","),
 		"KUBECDC_KAFKA_TOPIC_PREFIX", prefix, "KUBECDC_KAFKA_PARTITIONS", "3")
 	return w
 }
 
-// NewPostgresWorld starts servers of the test's own, without Kafka: log and checkpoint are in one database.
+// NewPostgresWorld starts servers only for this test, without Kafka. The log and the checkpoint are in one database.
 func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 	t.Helper()
 	return postgresWorld(t, servers.Lend(t), postgres)
@@ -48,25 +48,25 @@ func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.Post
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: kube, Postgres: servers.OwnPostgres(t, postgres)}
 	w.Checkpoint = w.Postgres
-	w.Env = with(settingsFor(kube), "KUBECDC_SINK", "postgres", "KUBECDC_SINK_POSTGRES", w.Postgres.URL, "KUBECDC_CHECKPOINT", w.Postgres.URL)
+	w.Env = withSettings(settingsFor(kube), "KUBECDC_SINK", "postgres", "KUBECDC_SINK_POSTGRES", w.Postgres.URL, "KUBECDC_CHECKPOINT", w.Postgres.URL)
 	return w
 }
 
-// settingsFor are those of all exporters, whatever their log is.
+// settingsFor returns the settings that all exporters have, for any log.
 func settingsFor(kube *servers.Kubernetes) map[string]string {
 	return map[string]string{"KUBECONFIG": kube.Kubeconfig, "KUBECDC_CLUSTER": Cluster, "KUBECDC_RESOURCES": Resources(Kinds),
 		"KUBECDC_LEASE_DURATION": lease.String(), "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
-		"KUBECDC_SECRETS": "plain"} // the judge compares with what the cluster has
+		"KUBECDC_SECRETS": "plain"} // the judge compares with the cluster's objects
 }
 
-// Cluster is the name that the logs have it by.
+// Cluster is the cluster's name in the logs.
 const Cluster = "e2e"
 
-// lease is short enough that a test can wait for who follows a dead replica, and long enough that one which is alive renews it on a
-// busy machine.
+// lease is short enough for a test to wait until a dead replica is replaced. It is long enough for a live one to renew it on a busy
+// machine.
 const lease = 5 * time.Second
 
-// Writer makes random changes in the world's cluster; the test's log has the seed.
+// Writer returns a writer of random changes in the world's cluster. The test's log has the seed.
 func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {
 	t.Helper()
 	seed := rand.Uint64()
@@ -74,7 +74,7 @@ func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {
 	return NewWriter(t, w.Kube.Config, seed, kinds)
 }
 
-// Read reads the log from where the world keeps it.
+// Read reads the log, wherever the world has it.
 func (w *World) Read(t testing.TB) *Log {
 	t.Helper()
 	if w.File != "" {
@@ -86,10 +86,10 @@ func (w *World) Read(t testing.TB) *Log {
 	return ReadLog(t, w.Kafka.Brokers, w.Prefix)
 }
 
-// With is the environment with some settings changed.
-func (w *World) With(pairs ...string) map[string]string { return with(w.Env, pairs...) }
+// With returns the environment with some settings changed.
+func (w *World) With(pairs ...string) map[string]string { return withSettings(w.Env, pairs...) }
 
-func with(env map[string]string, pairs ...string) map[string]string {
+func withSettings(env map[string]string, pairs ...string) map[string]string {
 	env = maps.Clone(env)
 	for i := 0; i < len(pairs); i += 2 {
 		env[pairs[i]] = pairs[i+1]
@@ -97,8 +97,7 @@ func with(env map[string]string, pairs ...string) map[string]string {
 	return env
 }
 
-// AwaitComplete waits until the log is complete, for every kind, up to the cluster's present revision: a last
-// change of each kind is made, and must come out.
+// AwaitComplete makes a last change of each kind, and waits until the log is complete up to these changes.
 func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 	t.Helper()
 	return w.awaitMarks(t, writer.Marks(kinds))

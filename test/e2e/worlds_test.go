@@ -9,7 +9,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// NewBrokerWorld starts a broker for this test alone, too. It starts concurrently, since it takes long.
+// NewBrokerWorld also starts a broker only for this test. It starts concurrently, since that takes long.
 func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
 	var broker *servers.Kafka
@@ -27,32 +27,32 @@ func NewBrokerWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	<-started
 	must(t, failed)
-	return w.on(broker, w.Prefix)
+	return w.toTopics(broker, w.Prefix)
 }
 
 // NewFragileWorld is NewWorld with a broker that the test may kill.
 func NewFragileWorld(t testing.TB) *World {
 	t.Helper()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
-	return w.on(servers.LendKafka(t), servers.UniqueName())
+	return w.toTopics(servers.LendKafka(t), servers.UniqueName())
 }
 
-// NewFileWorld has a cluster of the test's own: log and checkpoint are in one file.
+// NewFileWorld starts a cluster only for this test. The log and the checkpoint are in one file.
 func NewFileWorld(t testing.TB) *World {
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: servers.Lend(t), File: filepath.Join(t.TempDir(), "log.db")}
-	w.Env = with(settingsFor(w.Kube), "KUBECDC_SINK", "sqlite", "KUBECDC_CHECKPOINT", "sqlite:"+w.File)
+	w.Env = withSettings(settingsFor(w.Kube), "KUBECDC_SINK", "sqlite", "KUBECDC_CHECKPOINT", "sqlite:"+w.File)
 	return w
 }
 
-// separateCheckpoint gives the checkpoint a server of its own.
+// separateCheckpoint gives the checkpoint its own server.
 func (w *World) separateCheckpoint(t testing.TB) {
 	t.Helper()
 	w.Checkpoint = servers.OwnPostgres(t, servers.PostgresOptions{})
 	w.Env["KUBECDC_CHECKPOINT"] = w.Checkpoint.URL
 }
 
-// anotherCluster starts a cluster that has the same certificates and tokens as the world's: whoever reads that one can read this one.
+// anotherCluster starts a cluster with the same certificates and tokens as the world's, so that the same clients can read it.
 func (w *World) anotherCluster(t testing.TB) *servers.Kubernetes {
 	t.Helper()
 	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{SameAccess: w.Kube})
@@ -61,8 +61,8 @@ func (w *World) anotherCluster(t testing.TB) *servers.Kubernetes {
 	return k
 }
 
-// Proxied puts proxies between an exporter and each of its servers: "api", "postgres", which has the checkpoint, and that of the
-// log: "kafka" or "sink".
+// Proxied puts proxies between an exporter and each of its servers. They are "api", "postgres" (the checkpoint), and "kafka" or
+// "sink" (the log).
 func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env map[string]string) {
 	t.Helper()
 	proxies = map[string]*servers.Proxy{}
@@ -82,9 +82,9 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
 	env = w.With("KUBECONFIG", kubeconfig, "KUBECDC_CHECKPOINT", w.Checkpoint.URLAt(proxies["postgres"].Address, "kubecdc"))
 	if w.Kafka != nil {
-		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", proxies["kafka"].Address)
+		return proxies, withSettings(env, "KUBECDC_KAFKA_BROKERS", proxies["kafka"].Address)
 	}
-	return proxies, with(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
+	return proxies, withSettings(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
 }
 
 func (w *World) controls(t testing.TB) []change.Control {
@@ -102,9 +102,9 @@ func (w *World) controls(t testing.TB) []change.Control {
 func (w *Writer) overtake(other, own *servers.Kubernetes) {
 	limit, err := other.Revision(context.Background())
 	must(w.t, err)
-	for at := int64(0); at <= limit; {
+	for revision := int64(0); revision <= limit; {
 		w.Run(20)
-		at, err = own.Revision(context.Background())
+		revision, err = own.Revision(context.Background())
 		must(w.t, err)
 	}
 }

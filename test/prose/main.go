@@ -3,10 +3,8 @@
 package main
 
 import (
-	_ "embed" // pending.txt
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -31,11 +29,6 @@ var (
 	item    = regexp.MustCompile(`^\s*([-*>]|\d+\.|#+)\s+`)
 	letter  = regexp.MustCompile(`[\pL\d]`)
 )
-
-// pending are the folders whose Go files are not yet in plain English. The list only shrinks.
-//
-//go:embed pending.txt
-var pending string
 
 // finding is a sentence that breaks a rule.
 type finding struct {
@@ -109,7 +102,7 @@ func blocks(page string) (all []block) {
 	return all
 }
 
-// checkFile returns what breaks a rule in a page, or in a Go file of a package that is not pending.
+// checkFile returns what breaks a rule in a page or a Go file.
 func checkFile(file string) ([]finding, error) {
 	if strings.HasSuffix(file, ".go") {
 		return checkSource(file)
@@ -119,30 +112,16 @@ func checkFile(file string) ([]finding, error) {
 }
 
 func main() {
-	code, isClean := 0, map[string]bool{}
-	for _, folder := range strings.Fields(pending) {
-		isClean[folder] = true
-	}
+	code := 0
 	for _, file := range os.Args[1:] {
 		all, err := checkFile(file)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
-		folder := filepath.Dir(file)
-		if _, isPending := isClean[folder]; isPending && strings.HasSuffix(file, ".go") {
-			isClean[folder] = isClean[folder] && len(all) == 0
-			continue
-		}
 		for _, f := range all {
 			code = 1
 			fmt.Printf("%s:%d: %s: %.150s\n", file, f.Line, f.Rule, f.Phrase)
-		}
-	}
-	for folder, clean := range isClean {
-		if clean {
-			code = 1
-			fmt.Printf("%s: nothing breaks a rule: remove the folder from test/prose/pending.txt\n", folder)
 		}
 	}
 	os.Exit(code)

@@ -47,7 +47,7 @@ func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 		plain.Fprintf(c.ErrOrStderr(), "# %s\n", warning)
 	}
 	if cluster.Cluster == "" {
-		step := dependency.Step{For: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
+		step := dependency.Step{Awaited: "the API server", Limit: setup.RequestLimit, Before: cluster.Before()}
 		err = dependency.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })
 	}
 	return settings, cluster.Cluster, err

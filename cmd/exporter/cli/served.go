@@ -24,7 +24,7 @@ func ServedNow(c *cobra.Command, limit time.Duration) (served discovery.Served, 
 	if err != nil {
 		return served, err
 	}
-	step := dependency.Step{For: "the API server", At: server.Host(), Limit: limit, Before: cluster.Before()}
+	step := dependency.Step{Awaited: "the API server", Address: server.Host(), Limit: limit, Before: cluster.Before()}
 	err = dependency.Once(c.Context(), step, func(ctx context.Context) (err error) {
 		served, err = server.Served(ctx)
 		return err

@@ -152,7 +152,7 @@ func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (foun
 	if err != nil {
 		return found, err
 	}
-	step := dependency.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Before: cluster.Before()}
+	step := dependency.Step{Awaited: "the API server", Address: server.Host(), Limit: setup.RequestLimit, Before: cluster.Before()}
 	err = dependency.Once(ctx, step, func(ctx context.Context) error {
 		served, err := server.Served(ctx)
 		if err != nil {

@@ -118,7 +118,7 @@ func (f *statusFlags) follow(c *cobra.Command, read func(context.Context) (*stat
 }
 
 func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
-	terminal := screen.Of(c.OutOrStdout())
+	terminal := screen.New(c.OutOrStdout())
 	if f.watch && terminal != nil && (f.Format == "table" || f.Format == "wide") {
 		plain.Fprintf(c.OutOrStdout(), "\x1b[H\x1b[2J") // clear the screen
 	}

@@ -185,7 +185,7 @@ func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *dif
 		if len(d.By) > 0 {
 			title += plain.Sprintf("  by %s", strings.Join(d.By, ", "))
 		}
-		text = plain.Own(colours.Of(sign[0]).Sprint(title)) + "\n" + differences(colours, d.lines, unlimited)
+		text = plain.Own(colours.Sign(sign[0]).Sprint(title)) + "\n" + differences(colours, d.lines, unlimited)
 	default:
 		text, err = p.Document(d)
 	}
@@ -197,7 +197,7 @@ func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *dif
 
 // entry returns the text of a difference for a terminal.
 func (p *differing) entry(colours *screen.Colours, sign string, d *difference) plain.Own {
-	parts := []screen.Part{{Text: sign + " ", Paint: colours.Of(sign[0])}, {Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
+	parts := []screen.Part{{Text: sign + " ", Paint: colours.Sign(sign[0])}, {Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
 	if d.Namespace != "" {
 		parts = append(parts, screen.Part{Text: " -n " + d.Namespace, Paint: colours.Dim})
 	}

@@ -15,7 +15,7 @@ const unlimited = 1 << 30
 func differences(c *screen.Colours, lines []query.Line, width int) plain.Own {
 	var text strings.Builder
 	for _, l := range lines {
-		begin := screen.Part{Text: string(l.Sign) + " " + l.Path + ":", Paint: c.Of(l.Sign)}
+		begin := screen.Part{Text: string(l.Sign) + " " + l.Path + ":", Paint: c.Sign(l.Sign)}
 		if l.Path == "" {
 			begin.Text = "    " + string(l.Sign)
 		}
@@ -32,10 +32,10 @@ func differences(c *screen.Colours, lines []query.Line, width int) plain.Own {
 }
 
 func part(c *screen.Colours, p query.Part, word bool) screen.Part {
-	switch paint := c.Of(p.Sign); {
+	switch paint := c.Sign(p.Sign); {
 	case paint == nil:
 		return screen.Part{Text: p.Text}
-	case c.On || !word:
+	case c.Enabled || !word:
 		return screen.Part{Text: p.Text, Paint: paint}
 	case p.Sign == '-':
 		return screen.Part{Text: "[-" + p.Text + "-]"}

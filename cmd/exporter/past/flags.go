@@ -114,7 +114,7 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 func (p *pastFlags) detectScreen(c *cobra.Command) {
 	p.folded = !c.Flags().Changed("output")
 	if p.folded || p.Format == "diff" {
-		p.screen = screen.Of(c.OutOrStdout())
+		p.screen = screen.New(c.OutOrStdout())
 	}
 }
 

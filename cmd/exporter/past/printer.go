@@ -116,21 +116,21 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 // entry returns the text of a change for a terminal: one line in a table, or a line with the differences below it.
 func (p *printer) entry(e *query.Event) (plain.Own, error) {
 	op, _ := change.ParseOp(e.Op)
-	line := screen.Change{At: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, By: e.By.Text(e.Managers)}
+	line := screen.Change{Time: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, Author: e.By.Text(e.Managers)}
 	if p.showsLogged {
-		line.At = e.Logged
+		line.Time = e.Logged
 	}
 	if op == change.Read {
-		line.Notes = append(line.Notes, "listed")
+		line.Remarks = append(line.Remarks, "listed")
 	}
 	if e.Gap != "" && e.TimeFrom == change.FromExporter {
-		line.Notes = append(line.Notes, "seen then; it may have happened earlier")
+		line.Remarks = append(line.Remarks, "seen then; it may have happened earlier")
 	}
 	if e.Inferred {
-		line.Notes = append(line.Notes, "inferred: it may stand for several changes")
+		line.Remarks = append(line.Remarks, "inferred: it may stand for several changes")
 	}
 	if e.Note != "" {
-		line.Notes = append(line.Notes, e.Note)
+		line.Remarks = append(line.Remarks, e.Note)
 	}
 	var lines []query.Line
 	var err error

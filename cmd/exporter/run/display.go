@@ -40,7 +40,7 @@ type display struct {
 
 // newDisplay returns the display of a terminal. It returns nil if people or a program read the log instead.
 func newDisplay(settings *config.Config) *display {
-	s := screen.Of(os.Stdout)
+	s := screen.New(os.Stdout)
 	if s == nil || !screen.IsTerminal(os.Stderr) || settings.Process.LogFormat != "auto" || settings.Process.LogLevel == "debug" {
 		return nil
 	}
@@ -50,7 +50,7 @@ func newDisplay(settings *config.Config) *display {
 // show returns which changes the sink shows.
 func (d *display) show(all bool) stdout.Show {
 	if d == nil {
-		return stdout.Show{Screen: screen.Of(os.Stdout), All: all}
+		return stdout.Show{Screen: screen.New(os.Stdout), All: all}
 	}
 	return stdout.Show{Screen: d.Screen, All: all, Named: func(resource string) bool {
 		return slices.ContainsFunc(d.settings.Source.Resources, func(name string) bool { return len(suggest.Like(name, []string{resource})) > 0 })

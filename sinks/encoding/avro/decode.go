@@ -136,7 +136,7 @@ func (d *decoder) extra(start int) {
 // remove removes members of the object that begins at start and has not ended yet.
 func (d *decoder) remove(start int, names map[string]bool) {
 	end := start + 1
-	c := rawjson.At(d.dst[start:])
+	c := rawjson.NewCursor(d.dst[start:])
 	c.Enter()
 	for {
 		from := c

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Metric adds up the values of a metric whose labels contain the text.
+// Metric returns the sum of a metric's values whose labels contain the text.
 func (e *Exporter) Metric(t testing.TB, name, labels string) (sum float64) {
 	t.Helper()
 	text, err := e.get("/metrics")
@@ -25,7 +25,7 @@ func (e *Exporter) Metric(t testing.TB, name, labels string) (sum float64) {
 	return sum
 }
 
-// awaitLogged waits for a line of the process's log that has all of the texts.
+// awaitLogged waits for a line of the process's log that has all texts.
 func (e *Exporter) awaitLogged(t testing.TB, texts ...string) {
 	t.Helper()
 	Await(t, fmt.Sprintf("a line of the log of %s with %q", e.name, texts), func() (bool, error) {
@@ -40,7 +40,7 @@ func (e *Exporter) awaitLogged(t testing.TB, texts ...string) {
 	})
 }
 
-// awaitWrong waits until /readyz has a line "component: problem" with all of the texts.
+// awaitWrong waits until /readyz has a line "component: problem" with all texts.
 func (e *Exporter) awaitWrong(t testing.TB, texts ...string) {
 	t.Helper()
 	Await(t, fmt.Sprintf("/readyz of %s to say %q", e.name, texts), func() (bool, error) { return hasLine(e.Wrong(), texts), nil })
@@ -52,7 +52,7 @@ func hasLine(lines string, texts []string) bool {
 	})
 }
 
-// PeakMemory is the most memory that the process had resident, in bytes (VmHWM).
+// PeakMemory returns the most memory that the process had resident, in bytes (VmHWM).
 func (e *Exporter) PeakMemory(t testing.TB) int64 {
 	t.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", e.Cmd.Process.Pid))
