@@ -78,8 +78,9 @@ type snapshotPage struct {
 	same     map[string]bodyHash // objects whose version is the log's, and after settle the hash of each stored body that differs
 }
 
-// Snapshot reads the snapshot until it is complete. It waits while the stream is not watching. If the list expires between two
-// pages, it begins another list, up to snapshotLists of them. It fails if a page can't be read, or the context ends.
+// Snapshot reads the snapshot until it is complete. It waits while the stream is not watching, or the API server is overloaded.
+// If the list expires between two pages, it begins another list, up to snapshotLists of them. It fails with any other error, or
+// when the context ends.
 func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	s := &snapshot{Reflector: r, Snapshot: what, seed: maphash.MakeSeed()}
 	r.snapshots.Add(1)
