@@ -181,21 +181,21 @@ var faults = map[string]func(*Chaos){
 	"slow a connection":    func(c *Chaos) { c.disturb(func(p *servers.Proxy) { p.Slow(20_000) }) },
 	"kill -9 at failpoint": (*Chaos).failpoint,
 
-	"Kafka away beyond its timeouts":       func(c *Chaos) { c.outlast("kafka", outlasting) },
-	"the checkpoint away beyond leases":    func(c *Chaos) { c.outlast("postgres", 3*chaosLease) },
-	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
-	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
-	"the checkpoint is lost":               (*Chaos).loseCheckpoint,
-	"the address of another cluster":       func(c *Chaos) { c.leadTo(c.other.Address) },
-	"an API server lacks a resource":       func(c *Chaos) { c.leadTo(c.unequal.Address) },
-	"a topic is deleted and made again":    (*Chaos).remakeTopic,
-	"the log loses its end":                (*Chaos).loseEnd,
+	"Kafka away for longer than its timeouts":       func(c *Chaos) { c.outlast("kafka", outlasting) },
+	"the checkpoint away for longer than leases":    func(c *Chaos) { c.outlast("postgres", 3*chaosLease) },
+	"an exporter paused for longer than timeouts":   func(c *Chaos) { c.pause(c.any()) },
+	"all exporters paused for longer than timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
+	"the checkpoint is lost":                        (*Chaos).loseCheckpoint,
+	"the address of another cluster":                func(c *Chaos) { c.leadTo(c.other.Address) },
+	"an API server lacks a resource":                func(c *Chaos) { c.leadTo(c.unequal.Address) },
+	"a topic is deleted and made again":             (*Chaos).remakeTopic,
+	"the log loses its end":                         (*Chaos).loseEnd,
 
-	"the sink away beyond etcd's history": (*Chaos).outlastHistory,
+	"the sink away for longer than etcd's history": (*Chaos).outlastHistory,
 
-	"kill -9 the sink's Postgres":       func(c *Chaos) { kill(c.t, c.world.Postgres) },
-	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", outlasting) },
-	"a failover to a standby behind":    (*Chaos).failOver,
+	"kill -9 the sink's Postgres":                func(c *Chaos) { kill(c.t, c.world.Postgres) },
+	"the sink away for longer than its timeouts": func(c *Chaos) { c.outlast("sink", outlasting) },
+	"a failover to a standby behind":             (*Chaos).failOver,
 }
 
 // kill kills a server and starts it again.
@@ -205,8 +205,8 @@ func kill(t testing.TB, server *servers.Postgres) {
 }
 
 // logs has the faults of only one kind of log: Kafka or Postgres.
-var logs = map[string]string{"kill -9 the broker": "kafka", "Kafka away beyond its timeouts": "kafka", "a topic is deleted and made again": "kafka",
-	"the log loses its end": "kafka", "kill -9 the sink's Postgres": "sink", "the sink away beyond its timeouts": "sink",
+var logs = map[string]string{"kill -9 the broker": "kafka", "Kafka away for longer than its timeouts": "kafka", "a topic is deleted and made again": "kafka",
+	"the log loses its end": "kafka", "kill -9 the sink's Postgres": "sink", "the sink away for longer than its timeouts": "sink",
 	"a failover to a standby behind": "sink"}
 
 // can reports whether a fault is possible in this world.
@@ -224,9 +224,9 @@ const (
 
 // long are the faults that outlast every timeout, and those that lead to another server. A run of more faults begins with one of
 // each.
-var long = []string{"the sink away beyond etcd's history", "Kafka away beyond its timeouts", "the sink away beyond its timeouts", "the log loses its end",
-	"a failover to a standby behind", "the checkpoint away beyond leases",
-	"an exporter paused beyond timeouts", "all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster",
+var long = []string{"the sink away for longer than etcd's history", "Kafka away for longer than its timeouts", "the sink away for longer than its timeouts", "the log loses its end",
+	"a failover to a standby behind", "the checkpoint away for longer than leases",
+	"an exporter paused for longer than timeouts", "all exporters paused for longer than timeouts", "the checkpoint is lost", "the address of another cluster",
 	"an API server lacks a resource"}
 
 // weights make the slow faults less frequent.
@@ -236,11 +236,11 @@ var weights = []struct {
 }{
 	{"kill -9 an exporter", 5}, {"SIGSTOP an exporter", 4}, {"kill -9 the broker", 2}, {"kill -9 Postgres", 3}, {"kill -9 the API server", 2},
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
-	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
-	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
+	{"Kafka away for longer than its timeouts", 1}, {"the checkpoint away for longer than leases", 1}, {"an exporter paused for longer than timeouts", 1},
+	{"all exporters paused for longer than timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
 	{"an API server lacks a resource", 3}, {"a topic is deleted and made again", 2}, {"the log loses its end", 4},
-	{"the sink away beyond etcd's history", 2},
-	{"kill -9 the sink's Postgres", 3}, {"the sink away beyond its timeouts", 1}, {"a failover to a standby behind", 6},
+	{"the sink away for longer than etcd's history", 2},
+	{"kill -9 the sink's Postgres", 3}, {"the sink away for longer than its timeouts", 1}, {"a failover to a standby behind", 6},
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
