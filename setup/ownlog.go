@@ -138,13 +138,16 @@ func (e *NoLogError) Error() string {
 }
 
 // RemoveOldLogs removes logs of earlier clusters to which nothing was written for the length of the history. It returns their
-// paths. It does not report files that it could not remove.
+// paths. A log that can't be removed remains as it is.
 func RemoveOldLogs(earlier []EmbeddedLog, c *config.Config) (removed []string) {
 	for _, l := range earlier {
 		if time.Since(l.Changed) < time.Duration(c.Sink.SQLiteHistory) {
 			continue
 		}
-		for _, end := range []string{"-wal", "-shm", ".lock", ""} {
+		if os.Remove(l.Path) != nil {
+			continue
+		}
+		for _, end := range []string{"-wal", "-shm", ".lock"} {
 			_ = os.Remove(l.Path + end)
 		}
 		removed = append(removed, l.Path)
