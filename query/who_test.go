@@ -70,6 +70,22 @@ func (c *whoCase) ask(t *testing.T) string {
 	return string(w.Grade) + " " + w.Text(nil)
 }
 
+const nobody = "unknown somebody unknown"
+
+func wantWho(t *testing.T, cases map[string]whoCase) {
+	t.Helper()
+	for name, c := range cases {
+		if got := c.ask(t); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// alice is her request for the pod alone.
+func alice(verb string, more func(*audit.Record)) []audit.Record {
+	return []audit.Record{request("alice", verb, more)}
+}
+
 func updated(before, after string) change.Change {
 	return change.Change{Op: change.Update, Before: podBody(5, before), After: podBody(6, after)}
 }
@@ -79,12 +95,8 @@ func gone(before string) change.Change {
 }
 
 // The grade exact is certain, whatever else happened without an event. Each doubt leads to another grade.
-func TestWhoMadeAChange(t *testing.T) {
+func TestWhoMadeAnUpdate(t *testing.T) {
 	wrote, maybe := request("alice", "patch", nil), request("bob", "patch", func(r *audit.Record) { r.Effect = "" })
-	setup := func(verb string, more func(*audit.Record)) []audit.Record {
-		return []audit.Record{request("alice", verb, more)}
-	}
-	created := func(r *audit.Record) { r.Created, r.VersionBefore, r.Effect = true, "", "" }
 	inferred, corrected := updated("", ""), updated("", "")
 	inferred.Inferred, corrected.ResourceVersion = true, "5"
 	late := updated("", "")
@@ -93,72 +105,76 @@ func TestWhoMadeAChange(t *testing.T) {
 	unimaged.Before = nil
 	alike := updated("", "") // versions 5 and 425 have the same remainder
 	alike.ResourceVersion, alike.After = "425", podBody(425, "")
+	binding := request("scheduler", "create", func(r *audit.Record) { r.Subresource, r.VersionBefore, r.Effect = "binding", "", "" })
+	bound := updated("", "")
+	bound.After = []byte(`{"metadata":{"resourceVersion":"6"},"spec":{"nodeName":"n"}}`)
+	wantWho(t, map[string]whoCase{
+		"the writer":                          {updated("", ""), alice("patch", nil), false, "exact alice"},
+		"beside one that changed nothing":     {updated("", ""), []audit.Record{maybe, wrote}, false, "exact alice"},
+		"one that may have changed nothing":   {updated("", ""), []audit.Record{maybe}, false, "probable probably bob"},
+		"two claim it":                        {updated("", ""), []audit.Record{wrote, request("carol", "patch", nil)}, false, "one of alice or carol"},
+		"one user, twice":                     {updated("", ""), []audit.Record{wrote, request("alice", "update", nil)}, false, "exact alice"},
+		"as another":                          {updated("", ""), alice("patch", func(r *audit.Record) { r.Impersonated = "root" }), false, "exact alice as root"},
+		"refused":                             {updated("", ""), alice("patch", func(r *audit.Record) { r.Code = 409 }), false, nobody},
+		"failed in the server":                {updated("", ""), alice("patch", func(r *audit.Record) { r.Code = 504 }), false, "probable probably alice"},
+		"a dry run":                           {updated("", ""), alice("patch", func(r *audit.Record) { r.Effect = audit.Nothing }), false, nobody},
+		"another object of that name":         {updated("", ""), alice("patch", func(r *audit.Record) { r.UID = "v" }), false, nobody},
+		"a newer version":                     {updated("", ""), alice("patch", func(r *audit.Record) { r.VersionBefore = "6" }), false, nobody},
+		"an older version":                    {updated("", ""), alice("patch", func(r *audit.Record) { r.VersionBefore = "4" }), false, nobody},
+		"an older version, since it retried":  {updated("", ""), alice("patch", func(r *audit.Record) { r.VersionBefore, r.Retried = "4", true }), false, nobody},
+		"perhaps tried again, untold":         {alike, alice("patch", nil), false, "probable probably alice"},
+		"tried again by the server":           {updated("", ""), alice("patch", func(r *audit.Record) { r.Retried = true }), false, "probable probably alice"},
+		"no policy":                           {updated("", ""), alice("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "probable probably alice"},
+		"a put without the policy":            {updated("", ""), alice("update", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
+		"a put whose answer is known":         {updated("", ""), alice("update", func(r *audit.Record) { r.Effect, r.VersionAfter = "", "6" }), false, "exact alice"},
+		"an answer with another version":      {updated("", ""), alice("patch", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "", "7" }), false, nobody},
+		"an inferred change":                  {inferred, alice("patch", nil), false, "probable probably alice"},
+		"updates may be left out":             {updated("", ""), alice("patch", nil), true, "probable probably alice"},
+		"a body that was corrected":           {corrected, alice("patch", nil), false, nobody},
+		"without the object before":           {unimaged, alice("patch", nil), false, "probable probably alice"},
+		"at another time, by another manager": {late, alice("patch", nil), false, "exact alice"},
+		"one that changed nothing":            {updated("", finalizing), alice("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, nobody},
+		"stored in another form":              {updated("", ""), alice("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, "probable probably alice"},
+		"one answered this version":           {late, alice("patch", func(r *audit.Record) { r.VersionBefore, r.VersionAfter, r.Effect = "", "6", "" }), false, "probable probably alice"},
+		"no version, at another time":         {late, alice("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "manager somebody unknown"},
+		"bound":                               {bound, []audit.Record{binding}, false, "exact scheduler"},
+		"a binding is no other update":        {updated("", ""), []audit.Record{binding}, false, nobody},
+	})
+}
+
+// Who created or deleted an object, began its deletion, or evicted it.
+func TestWhoMadeOrEndedAnObject(t *testing.T) {
+	wrote := request("alice", "patch", nil)
+	created := func(r *audit.Record) { r.Created, r.VersionBefore, r.Effect = true, "", "" }
 	twoSteps := func(began, before change.ResourceVersion) func(*audit.Record) {
 		return func(r *audit.Record) { r.VersionBegan, r.VersionBefore = began, before }
 	}
 	evicts := func(r *audit.Record) { r.Subresource, r.UID, r.VersionBefore, r.Effect = "eviction", "", "", "" }
-	binding := request("scheduler", "create", func(r *audit.Record) { r.Subresource, r.VersionBefore, r.Effect = "binding", "", "" })
-	bound, disrupted := updated("", ""), updated("", "")
-	bound.After = []byte(`{"metadata":{"resourceVersion":"6"},"spec":{"nodeName":"n"}}`)
+	disrupted := updated("", "")
 	disrupted.After = []byte(`{"metadata":{"resourceVersion":"6"},"status":{"conditions":[{"type":"DisruptionTarget"}]}}`)
-	const nobody = "unknown somebody unknown"
-	for name, c := range map[string]whoCase{
-		"the writer":                               {updated("", ""), []audit.Record{wrote}, false, "exact alice"},
-		"beside one that changed nothing":          {updated("", ""), []audit.Record{maybe, wrote}, false, "exact alice"},
-		"one that may have changed nothing":        {updated("", ""), []audit.Record{maybe}, false, "probable probably bob"},
-		"two claim it":                             {updated("", ""), []audit.Record{wrote, request("carol", "patch", nil)}, false, "one of alice or carol"},
-		"one user, twice":                          {updated("", ""), []audit.Record{wrote, request("alice", "update", nil)}, false, "exact alice"},
-		"as another":                               {updated("", ""), setup("patch", func(r *audit.Record) { r.Impersonated = "root" }), false, "exact alice as root"},
-		"refused":                                  {updated("", ""), setup("patch", func(r *audit.Record) { r.Code = 409 }), false, nobody},
-		"failed in the server":                     {updated("", ""), setup("patch", func(r *audit.Record) { r.Code = 504 }), false, "probable probably alice"},
-		"a dry run":                                {updated("", ""), setup("patch", func(r *audit.Record) { r.Effect = audit.Nothing }), false, nobody},
-		"another object of that name":              {updated("", ""), setup("patch", func(r *audit.Record) { r.UID = "v" }), false, nobody},
-		"a newer version":                          {updated("", ""), setup("patch", func(r *audit.Record) { r.VersionBefore = "6" }), false, nobody},
-		"an older version":                         {updated("", ""), setup("patch", func(r *audit.Record) { r.VersionBefore = "4" }), false, nobody},
-		"an older version, since it retried":       {updated("", ""), setup("patch", func(r *audit.Record) { r.VersionBefore, r.Retried = "4", true }), false, nobody},
-		"perhaps tried again, untold":              {alike, []audit.Record{wrote}, false, "probable probably alice"},
-		"tried again by the server":                {updated("", ""), setup("patch", func(r *audit.Record) { r.Retried = true }), false, "probable probably alice"},
-		"no policy":                                {updated("", ""), setup("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "probable probably alice"},
-		"a put without the policy":                 {updated("", ""), setup("update", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
-		"a put whose answer is known":              {updated("", ""), setup("update", func(r *audit.Record) { r.Effect, r.VersionAfter = "", "6" }), false, "exact alice"},
-		"an answer with another version":           {updated("", ""), setup("patch", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "", "7" }), false, nobody},
-		"created":                                  {change.Change{Op: change.Create, After: podBody(6, "")}, setup("create", created), false, "exact alice"},
-		"an update does not create":                {change.Change{Op: change.Create, After: podBody(6, "")}, []audit.Record{wrote}, false, nobody},
-		"created by an earlier life":               {change.Change{Op: change.Create, After: podBody(6, "")}, setup("create", func(r *audit.Record) { created(r); r.UID = "v" }), false, nobody},
-		"deleted":                                  {gone(""), setup("delete", nil), false, "exact alice"},
-		"a patch that takes it out of a selection": {gone(""), []audit.Record{wrote}, false, "exact alice"},
+	wantWho(t, map[string]whoCase{
+		"created":                    {change.Change{Op: change.Create, After: podBody(6, "")}, alice("create", created), false, "exact alice"},
+		"an update does not create":  {change.Change{Op: change.Create, After: podBody(6, "")}, alice("patch", nil), false, nobody},
+		"created by an earlier life": {change.Change{Op: change.Create, After: podBody(6, "")}, alice("create", func(r *audit.Record) { created(r); r.UID = "v" }), false, nobody},
+		"deleted":                    {gone(""), alice("delete", nil), false, "exact alice"},
+		"a patch that takes it out of a selection": {gone(""), alice("patch", nil), false, "exact alice"},
 		"its last finalizer removed":               {gone(ending + finalizing), []audit.Record{request("bob", "delete", func(r *audit.Record) { r.Effect = "" }), wrote}, false, "exact alice"},
-		"who deletes it again does not":            {gone(ending + finalizing), setup("delete", func(r *audit.Record) { r.Effect = "" }), false, nobody},
-		"its end, asked again":                     {gone(ending), setup("delete", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
-		"its end begins":                           {updated("", ending), setup("delete", nil), false, "exact alice"},
-		"a deletion that wrote":                    {updated("", ""), setup("delete", nil), false, "exact alice"},
-		"evicted":                                  {updated("", ending), setup("create", evicts), false, "probable probably alice"},
-		"a collection":                             {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=web" }), false, "probable probably alice"},
-		"a collection of others":                   {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=db" }), false, nobody},
-		"a collection by name":                     {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Fields = "", "", "metadata.name=b" }), false, nobody},
-		"a collection elsewhere":                   {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Namespace = "", "", "other" }), false, nobody},
-		"an inferred change":                       {inferred, []audit.Record{wrote}, false, "probable probably alice"},
-		"updates may be left out":                  {updated("", ""), []audit.Record{wrote}, true, "probable probably alice"},
-		"a body that was corrected":                {corrected, []audit.Record{wrote}, false, nobody},
-		"without the object before":                {unimaged, []audit.Record{wrote}, false, "probable probably alice"},
-		"at another time, by another manager":      {late, []audit.Record{wrote}, false, "exact alice"},
-		"one that changed nothing":                 {updated("", finalizing), setup("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, nobody},
-		"stored in another form":                   {updated("", ""), setup("patch", func(r *audit.Record) { r.Effect = audit.Idle }), false, "probable probably alice"},
-		"one answered this version":                {late, setup("patch", func(r *audit.Record) { r.VersionBefore, r.VersionAfter, r.Effect = "", "6", "" }), false, "probable probably alice"},
-		"no version, at another time":              {late, setup("patch", func(r *audit.Record) { r.UID, r.VersionBefore, r.Effect = "", "", "" }), false, "manager somebody unknown"},
-		"a deletion in two steps, the first":       {updated("", ending), setup("delete", twoSteps("5", "6")), false, "exact alice"},
-		"a deletion in two steps, the second":      {gone(ending), setup("delete", twoSteps("4", "5")), false, "exact alice"},
-		"steps on another version":                 {updated("", ending), setup("delete", twoSteps("4", "6")), false, nobody},
-		"bound":                                    {bound, []audit.Record{binding}, false, "exact scheduler"},
-		"a binding is no other update":             {updated("", ""), []audit.Record{binding}, false, nobody},
-		"an eviction says why":                     {disrupted, setup("create", evicts), false, "probable probably alice"},
-		"an eviction is no other update":           {updated("", ""), setup("create", evicts), false, nobody},
-		"a collection that came later":             {gone(""), setup("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Time = "", "", began.Add(3*time.Second) }), false, nobody},
-	} {
-		if got := c.ask(t); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
+		"who deletes it again does not":            {gone(ending + finalizing), alice("delete", func(r *audit.Record) { r.Effect = "" }), false, nobody},
+		"its end, asked again":                     {gone(ending), alice("delete", func(r *audit.Record) { r.Effect = "" }), false, "probable probably alice"},
+		"its end begins":                           {updated("", ending), alice("delete", nil), false, "exact alice"},
+		"a deletion that wrote":                    {updated("", ""), alice("delete", nil), false, "exact alice"},
+		"evicted":                                  {updated("", ending), alice("create", evicts), false, "probable probably alice"},
+		"a collection":                             {gone(""), alice("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=web" }), false, "probable probably alice"},
+		"a collection of others":                   {gone(""), alice("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Labels = "", "", "app=db" }), false, nobody},
+		"a collection by name":                     {gone(""), alice("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Fields = "", "", "metadata.name=b" }), false, nobody},
+		"a collection elsewhere":                   {gone(""), alice("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Namespace = "", "", "other" }), false, nobody},
+		"a deletion in two steps, the first":       {updated("", ending), alice("delete", twoSteps("5", "6")), false, "exact alice"},
+		"a deletion in two steps, the second":      {gone(ending), alice("delete", twoSteps("4", "5")), false, "exact alice"},
+		"steps on another version":                 {updated("", ending), alice("delete", twoSteps("4", "6")), false, nobody},
+		"an eviction says why":                     {disrupted, alice("create", evicts), false, "probable probably alice"},
+		"an eviction is no other update":           {updated("", ""), alice("create", evicts), false, nobody},
+		"a collection that came later":             {gone(""), alice("deletecollection", func(r *audit.Record) { r.UID, r.Name, r.Time = "", "", began.Add(3*time.Second) }), false, nobody},
+	})
 }
 
 // Each late event is read once, when it has arrived. In a log without before-images, the change before has the version before.

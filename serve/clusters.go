@@ -20,14 +20,14 @@ type Clusters struct {
 	*Server
 	open func(cluster string) (sinks.ReadCloser, error)
 	mu   sync.Mutex
-	logs map[string]sinks.ReadCloser
+	logs []sinks.ReadCloser // that are open
 	all  map[string]*Server
 }
 
 // NewClusters returns a server of a cluster's log, which opens the logs of other clusters at their first request. The caller closes
 // the server and the first log.
 func NewClusters(log sinks.Reader, access web.Access, logger *slog.Logger, open func(cluster string) (sinks.ReadCloser, error)) *Clusters {
-	return &Clusters{Server: New(log, access, logger), open: open, logs: map[string]sinks.ReadCloser{}, all: map[string]*Server{}}
+	return &Clusters{Server: New(log, access, logger), open: open, all: map[string]*Server{}}
 }
 
 // Close closes the logs that the server has opened.
@@ -96,6 +96,6 @@ func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.logs[name], c.all[name] = log, New(log, c.access, c.slog)
+	c.logs, c.all[name] = append(c.logs, log), New(log, c.access, c.slog)
 	return c.all[name], nil
 }

@@ -81,10 +81,11 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 	}
 	inOrder(changes)
 	for i := range changes {
-		if l := &changes[i]; i == len(changes)-1 && l.Op == change.Delete && end != nil {
+		l := &changes[i]
+		if i == len(changes)-1 && l.Op == change.Delete && end != nil {
 			w.version = end.To // so that a client with only a part of the deletions gets all again
 		}
-		if err := w.change(ctx, &changes[i]); err != nil {
+		if err := w.change(ctx, l); err != nil {
 			return err
 		}
 	}

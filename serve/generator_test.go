@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +48,21 @@ type schemaOf struct {
 var reserved = []string{"apiservices.apiregistration.k8s.io", crds, "flowschemas.flowcontrol.apiserver.k8s.io",
 	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "validatingwebhookconfigurations.admissionregistration.k8s.io",
 	"mutatingwebhookconfigurations.admissionregistration.k8s.io", "leases.coordination.k8s.io", "events.events.k8s.io"}
+
+// newGenerated returns a past with the generated CRDs, and a generator of objects whose seed is random (KUBECDC_TEST_SEED: another one).
+func newGenerated(t *testing.T) (*past, *generator) {
+	p := newPast(t, "KUBECDC_RESOURCES=*,secrets", "KUBECDC_SECRETS=plain")
+	seed := rand.Uint64()
+	if s, err := strconv.ParseUint(os.Getenv("KUBECDC_TEST_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("KUBECDC_TEST_SEED=%d", seed)
+	g := p.generator(t, seed)
+	for _, crd := range generatedCRDs {
+		p.define(crd)
+	}
+	return p, g
+}
 
 func (p *past) generator(t *testing.T, seed uint64) *generator {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, past: p, schemas: map[string]map[string]schemaOf{}, live: map[string][]string{}, uids: map[string]string{}}

@@ -2,12 +2,10 @@ package serve
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,16 +29,7 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	if text := os.Getenv("KUBECDC_TEST_INFORMERS"); text != "" {
 		lasts = must[time.Duration](t)(time.ParseDuration(text))
 	}
-	p := newPast(t, "KUBECDC_RESOURCES=*,secrets", "KUBECDC_SECRETS=plain")
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("KUBECDC_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("KUBECDC_TEST_SEED=%d", seed)
-	g := p.generator(t, seed)
-	for _, crd := range generatedCRDs {
-		p.define(crd)
-	}
+	p, g := newGenerated(t)
 	var lists, watches atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" || r.URL.Query().Get("sendInitialEvents") == "true" {

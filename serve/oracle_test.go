@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -113,16 +111,7 @@ func TestSlowKubectlSeesThePast(t *testing.T) {
 
 func kubectlSeesThePast(t *testing.T, changes, revisions, commands int) {
 	kubectl := servers.Kubectl(t)
-	p := newPast(t, "KUBECDC_RESOURCES=*,secrets", "KUBECDC_SECRETS=plain")
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("KUBECDC_TEST_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("KUBECDC_TEST_SEED=%d", seed)
-	g := p.generator(t, seed)
-	for _, crd := range generatedCRDs {
-		p.define(crd)
-	}
+	p, g := newGenerated(t)
 	var taken []int64
 	for i := range changes {
 		g.change()

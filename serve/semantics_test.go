@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,15 +57,23 @@ func (p *past) semantics(t *testing.T) {
 	servers.Await(t, "the log of all", func() (bool, error) {
 		return answered(p.ours(path, asObjects)) == answered(p.real(path, asObjects)), nil
 	})
-	table := semanticsHead
-	for _, q := range semantics {
-		real, ours := p.real(path+names.Replace(q), asObjects), p.ours(path+names.Replace(q), asObjects)
-		theirs, own := versions.Replace(answered(real)), versions.Replace(answered(ours))
-		if own == theirs {
-			own = "the same"
-		}
-		table += fmt.Sprintf("| %s | %s | %s |\n", cmp.Or(strings.TrimPrefix("`"+q+"`", "``"), "nothing"), theirs, own)
+	servers.Await(t, "the API server to notice the compaction", func() (bool, error) {
+		return p.real(path+names.Replace("resourceVersion=OLD&resourceVersionMatch=Exact"), asObjects).code == http.StatusGone, nil
+	})
+	rows := make([]string, len(semantics))
+	var asked sync.WaitGroup // each watch takes its two seconds
+	for i, q := range semantics {
+		asked.Go(func() {
+			real, ours := p.real(path+names.Replace(q), asObjects), p.ours(path+names.Replace(q), asObjects)
+			theirs, own := versions.Replace(answered(real)), versions.Replace(answered(ours))
+			if own == theirs {
+				own = "the same"
+			}
+			rows[i] = fmt.Sprintf("| %s | %s | %s |\n", cmp.Or(strings.TrimPrefix("`"+q+"`", "``"), "nothing"), theirs, own)
+		})
 	}
+	asked.Wait()
+	table := semanticsHead + strings.Join(rows, "")
 	page := string(must[[]byte](t)(os.ReadFile(semanticsPage)))
 	before, rest, found := strings.Cut(page, semanticsHead)
 	if !found {

@@ -108,7 +108,7 @@ type answer struct {
 }
 
 func (p *past) real(path, accept string) answer {
-	result := p.raw.Get().RequestURI(path).SetHeader("Accept", accept).Do(context.Background())
+	result := p.raw.Get().RequestURI(path).SetHeader("Accept", accept).MaxRetries(0).Do(context.Background())
 	code := 0
 	result.StatusCode(&code)
 	raw, _ := result.Raw()
