@@ -22,7 +22,6 @@ type stateReader struct {
 	start      *sinks.Cut               // at which objects are read first, or nil if every change must be read
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
-	isComplete bool // objects holds all that existed at a cut: others did not exist
 }
 
 func newStateReader(ctx context.Context, r sinks.Reader, q Question, retained map[string]sinks.Retained, moment Target) (*stateReader, *State, error) {
@@ -178,9 +177,6 @@ func (f *stateReader) object(l *sinks.Logged, st *timeline) *object {
 	o := f.objects[key]
 	if o == nil {
 		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name)}
-		if f.isComplete { // it did not exist at the cut
-			o.phase = seen
-		}
 		f.objects[key] = o
 	}
 	if era > 0 {

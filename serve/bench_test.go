@@ -14,15 +14,23 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
+	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/servers"
 )
 
 // BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods. It gets one Pod, all Pods, and the first
 // page of 500, at the end and in the middle of the log. Then it watches the last 10,000 changes.
 func BenchmarkServe(b *testing.B) {
+	b.Run("SQLite", func(b *testing.B) { benchmarkServe(b, sqliteLog) })
+	b.Run("Postgres", func(b *testing.B) { benchmarkServe(b, postgresLog) })
+}
+
+func benchmarkServe(b *testing.B, open func(*testing.B) (sinks.Log, sinks.Reader)) {
 	const objects = 10_000
+	log, reader := open(b)
 	p := &past{}
-	reader := benchLog(b, objects, b.N)
+	fill(b, log, objects, b.N)
 	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	took := func(what, path string) {
 		runtime.GC()
@@ -54,12 +62,30 @@ func BenchmarkServe(b *testing.B) {
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 
-func benchLog(b *testing.B, objects, updates int) sinks.Reader {
+func sqliteLog(b *testing.B) (sinks.Log, sinks.Reader) {
 	path := filepath.Join(b.TempDir(), "log")
 	file := must[*sqlitefile.File](b)(sqlitefile.Own(b.Context(), path))
 	sink := must[*sqlite.Sink](b)(sqlite.New(b.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u", BodyCacheBytes: 64 << 20}))
-	opened := must[*sinks.Opened](b)(sink.Open(b.Context(), 0, 1, sinks.Durable{New: true}))
-	b.Cleanup(func() { opened.Log.Close() })
+	return opened(b, sink), must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
+}
+
+func postgresLog(b *testing.B) (sinks.Log, sinks.Reader) { return postgresLogAt(b, servers.Database(b)) }
+
+func postgresLogAt(b *testing.B, url string) (sinks.Log, sinks.Reader) {
+	config := postgres.Config{URL: url, Cluster: cluster, ClusterUID: "u"}
+	sink := must[*postgres.Sink](b)(postgres.Open(b.Context(), config))
+	b.Cleanup(func() { sink.Close() })
+	return opened(b, sink), must[*postgres.Reader](b)(postgres.OpenReader(b.Context(), config))
+}
+
+func opened(b *testing.B, sink sinks.Sink) sinks.Log {
+	o := must[*sinks.Opened](b)(sink.Open(b.Context(), 0, 1, sinks.Durable{New: true}))
+	b.Cleanup(func() { o.Log.Close() })
+	return o.Log
+}
+
+// fill writes a log of objects and their updates.
+func fill(b *testing.B, log sinks.Log, objects, updates int) {
 	next, last, version := change.Batch{Epoch: 1}, make([][]byte, objects), 0
 	flush := func() {
 		next.Seq++
@@ -67,7 +93,7 @@ func benchLog(b *testing.B, objects, updates int) sinks.Reader {
 		if next.Controls = nil; next.Seq == 1 {
 			next.Controls = []change.Control{change.SnapshotBeginControl(pods.ID(), "")}
 		}
-		_, err := opened.Log.Write(b.Context(), &next)
+		_, err := log.Write(b.Context(), &next)
 		ok(b, err)
 		next.Changes = next.Changes[:0]
 	}
@@ -88,5 +114,4 @@ func benchLog(b *testing.B, objects, updates int) sinks.Reader {
 		}
 	}
 	flush()
-	return must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
 }

@@ -57,11 +57,8 @@ func (p *pending) stale() bool {
 	}
 }
 
-// These bound the cached views. The last one is cached in any case.
-const (
-	mostViews   = 200
-	mostObjects = 200_000 // counted only for logs that do not find objects in order
-)
+// mostViews is how many views are cached.
+const mostViews = 200
 
 // viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
 // grows.
@@ -139,7 +136,7 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 		v.drop(p)
 	}
 	p := &pending{read: time.Now(), id: id, done: make(chan struct{})}
-	v.recent = append(v.recent, p)
+	v.recent = append(v.recent[max(0, len(v.recent)+1-mostViews):], p)
 	v.mu.Unlock()
 	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, objects)
 	if p.view != nil {
@@ -150,33 +147,13 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 	defer v.mu.Unlock()
 	if p.err != nil {
 		v.drop(p)
-		return nil, p.err
 	}
-	v.forget()
-	return p.view, nil
+	return p.view, p.err
 }
 
 // drop removes one view. Its caller holds the lock.
 func (v *views) drop(p *pending) {
 	v.recent = slices.DeleteFunc(v.recent, func(other *pending) bool { return other == p })
-}
-
-// forget removes the views that were not used for longest.
-func (v *views) forget() {
-	views, objects := 0, 0
-	for i, p := range slices.Backward(v.recent) {
-		select {
-		case <-p.done:
-		default:
-			continue
-		}
-		if p.view != nil {
-			views, objects = views+1, objects+p.view.pages.Held()
-		}
-		if views > 1 && (views > mostViews || objects > mostObjects) {
-			v.recent = slices.Delete(v.recent, i, i+1)
-		}
-	}
 }
 
 func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, objects sinks.Objects) (*view, error) {
