@@ -118,7 +118,7 @@ func (n *names) args() []any {
 
 // inOrder finds the objects of a resource that lived at a place or after it, some at a time.
 func (s *scan) inOrder(ctx context.Context, resource string, p place, visit func(context.Context, *names) error) error {
-	const key = `((namespace || '/' || name) collate "C")`
+	const key = `((cluster || '/' || resource || '/' || namespace || '/' || name) collate "C")`
 	const within = ` where cluster = $1 and resource = $2 and api_group = $3 and ` + key + ` > $4 and ` + key + ` <= $5 and ($6 = '' or name = $6)`
 	const query = `(select ` + key + ` as key, namespace, name from kubecdc_log.objects` + within + ` order by key limit $7)
 		union (select distinct on (` + key + `) ` + key + `, namespace, name from kubecdc_log.changes` + within + ` and op = 'd' and written >= $8
@@ -126,8 +126,8 @@ func (s *scan) inOrder(ctx context.Context, resource string, p place, visit func
 		union (select distinct on (` + key + `) ` + key + `, namespace, name from kubecdc_log.changes` + within + ` and op = 'd'
 			and (inferred or gap is not null) order by ` + key + ` limit $7)
 		order by key limit $7`
-	low, high := s.span()
 	plural, group, _ := strings.Cut(resource, ".")
+	low, high := s.span(s.reader.cluster + "/" + plural + "/")
 	for more := true; more && low < high; {
 		n := &names{place: p, cluster: s.reader.cluster, plural: plural, group: group}
 		if s.Name != "" && s.Namespace != "" {
@@ -152,23 +152,23 @@ func (s *scan) inOrder(ctx context.Context, resource string, p place, visit func
 	return ctx.Err()
 }
 
-// span returns the keys between which a query selects objects: after the first one, and up to the last one. Keys of objects without a
-// namespace begin with a slash.
-func (s *scan) span() (low, high string) {
+// span returns the keys between which a query selects objects: after the first one, and up to the last one. The keys of a resource begin
+// with a prefix. Those of objects without a namespace then have a slash.
+func (s *scan) span(prefix string) (low, high string) {
+	low, high = prefix, prefix+lastKey
 	stored := func(key string) string {
-		if key != "" && !strings.Contains(key, "/") {
-			return "/" + key
+		if !strings.Contains(key, "/") {
+			return prefix + "/" + key
 		}
-		return key
+		return prefix + key
 	}
-	high = lastKey
-	if s.Keys != nil {
+	if s.Keys != nil && s.Keys.After != "" {
 		low = stored(s.Keys.After)
-		if s.Keys.UpTo != "" {
-			high = stored(s.Keys.UpTo)
-		}
 	}
-	switch only := s.Namespace + "/" + s.Name; {
+	if s.Keys != nil && s.Keys.UpTo != "" {
+		high = stored(s.Keys.UpTo)
+	}
+	switch only := prefix + s.Namespace + "/" + s.Name; {
 	case s.Namespace == "":
 	case s.Name == "":
 		low, high = max(low, only), min(high, only+lastKey)
