@@ -19,6 +19,7 @@ import (
 type Reader struct {
 	db      *pgdb.DB
 	cluster string
+	counted sinks.RecentlyRemoved
 }
 
 var _ sinks.ReadCloser = (*Reader)(nil)
@@ -30,7 +31,7 @@ func OpenReader(ctx context.Context, c Config) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{db, c.Cluster}, nil
+	return &Reader{db: db, cluster: c.Cluster}, nil
 }
 
 func (r *Reader) Close() error {
@@ -101,7 +102,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	if err != nil {
 		return nil, err
 	}
-	removed, err := r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...)
+	removed, err := r.counted.Find("", func() (sinks.Removed, error) { return r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...) })
 	return removed.Retained(known, resources, since), r.db.Fail("find out whether the log has lost anything", err)
 }
 
