@@ -35,7 +35,15 @@ func OpenPages(ctx context.Context, r sinks.Reader, q Question, moment Target) (
 	if err != nil {
 		return nil, err
 	}
-	f, state, err := newStateReader(ctx, r, q, retained, moment)
+	s, err := timelinesAt(ctx, r, q, retained, moment)
+	if err != nil {
+		return nil, err
+	}
+	return s.openPages(ctx, r, q, moment)
+}
+
+func (s *timelines) openPages(ctx context.Context, r sinks.Reader, q Question, moment Target) (*Pages, error) {
+	f, state, err := s.stateReader(ctx, r, q, moment)
 	if err != nil {
 		return nil, err
 	}

@@ -24,20 +24,22 @@ type stateReader struct {
 	objects    map[string]*object
 }
 
-func newStateReader(ctx context.Context, r sinks.Reader, q Question, retained map[string]sinks.Retained, moment Target) (*stateReader, *State, error) {
+// timelinesAt reads the control records for a question about a moment.
+func timelinesAt(ctx context.Context, r sinks.Reader, q Question, retained map[string]sinks.Retained, moment Target) (*timelines, error) {
 	target, err := resolve(ctx, r, moment)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cut, err := cutOf(ctx, r, target)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := readTimelines(ctx, r, q.Resources, retained, target, cut)
-	if err != nil {
-		return nil, nil, err
-	}
-	f := &stateReader{timelines: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
+	return readTimelines(ctx, r, q.Resources, retained, target, cut)
+}
+
+// stateReader returns a reader of the state at the target, and what the log can tell of it.
+func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, q Question, moment Target) (*stateReader, *State, error) {
+	f := &stateReader{timelines: s, cut: s.cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
 		unrecorded: map[change.StreamID]bool{}}
 	state := &State{Moment: moment, objects: f.objects}
 	f.cover(state, q.Namespace)

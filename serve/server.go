@@ -28,14 +28,14 @@ import (
 type Server struct {
 	log    sinks.Reader
 	access web.Access // or nil for everybody
-	views  views
+	views  *views
 	slog   *slog.Logger
 	now    func() time.Time
 }
 
 // New returns a server of a log. access decides who may read it, or is nil for everybody. The caller closes the log.
 func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
-	return &Server{log: log, access: access, slog: logger, now: time.Now, views: views{log: log}}
+	return &Server{log: log, access: access, slog: logger, now: time.Now, views: newViews(log)}
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -30,10 +30,13 @@ type view struct {
 
 // views caches the last views, which many requests share: pages of a list, and the catalog.
 type views struct {
-	log    sinks.Reader
-	mu     sync.Mutex
-	recent []*pending // in the order of their last use
+	log     sinks.Reader
+	present *query.Present
+	mu      sync.Mutex
+	recent  []*pending // in the order of their last use
 }
+
+func newViews(log sinks.Reader) *views { return &views{log: log, present: query.NewPresent(log)} }
 
 // pending is a view that is read once, by the first of several requests.
 type pending struct {
@@ -72,17 +75,17 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 	if name := q.only(); name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
 		objects.Names, rest = []string{resource + "/" + name}, rest+"/"+name
 	}
-	id, cut := target.String()+rest, (*sinks.Cut)(nil)
+	id, end := target.String()+rest, (*query.End)(nil)
 	if target == (query.Target{}) {
-		end, err := v.log.CutAt(ctx, time.Time{})
+		var err error
+		if end, err = v.present.End(ctx); err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(end.Cut)
 		if err != nil {
 			return nil, err
 		}
-		text, err := json.Marshal(end)
-		if err != nil {
-			return nil, err
-		}
-		id, cut = string(text)+rest, &end
+		id = string(text) + rest
 	}
 	if q.from != "" {
 		token, err := parseToken(q.from)
@@ -92,11 +95,11 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 		if found := v.find(token.View); found != nil {
 			return found.wait(ctx)
 		}
-		if cut != nil && token.View != id {
+		if end != nil && token.View != id {
 			return nil, apierrors.NewResourceExpired("the list of this continue token is not cached any more: begin it again")
 		}
 	}
-	return v.read(ctx, id, cut, target, objects)
+	return v.read(ctx, id, end, target, query.Question{Objects: objects})
 }
 
 func (p *pending) wait(ctx context.Context) (*view, error) {
@@ -127,7 +130,7 @@ func (v *views) use(id string) *pending {
 }
 
 // read returns a view, and reads it unless it is cached or being read.
-func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, objects sinks.Objects) (*view, error) {
+func (v *views) read(ctx context.Context, id string, end *query.End, target query.Target, q query.Question) (*view, error) {
 	v.mu.Lock()
 	if p := v.use(id); p != nil && !p.stale() {
 		v.mu.Unlock()
@@ -138,10 +141,7 @@ func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target quer
 	p := &pending{read: time.Now(), id: id, done: make(chan struct{})}
 	v.recent = append(v.recent[max(0, len(v.recent)+1-mostViews):], p)
 	v.mu.Unlock()
-	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, objects)
-	if p.view != nil {
-		p.view.cut = cut
-	}
+	p.view, p.err = v.newView(context.WithoutCancel(ctx), id, end, target, q)
 	close(p.done)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -156,12 +156,18 @@ func (v *views) drop(p *pending) {
 	v.recent = slices.DeleteFunc(v.recent, func(other *pending) bool { return other == p })
 }
 
-func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, objects sinks.Objects) (*view, error) {
-	pages, err := query.OpenPages(ctx, log, query.Question{Objects: objects}, target)
+func (all *views) newView(ctx context.Context, id string, end *query.End, target query.Target, q query.Question) (v *view, err error) {
+	v = &view{id: id}
+	if end != nil {
+		v.cut = end.Cut
+		v.pages, err = end.OpenPages(ctx, all.log, q)
+	} else {
+		v.pages, err = query.OpenPages(ctx, all.log, q, target)
+	}
 	if err != nil {
 		return nil, unlessRetained(err)
 	}
-	v := &view{id: id, pages: pages}
+	pages := v.pages
 	v.custom = sync.OnceValues(v.customResources)
 	unlisted := len(pages.Coverage) > 0
 	for _, c := range pages.Coverage {
