@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -496,6 +497,38 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 	}
 	if t.Logf("%d of %d questions were answered by states", quick, asked); quick < asked/2 {
 		t.Error("most are not")
+	}
+}
+
+// A log that is followed tells as much of its end as one that is read from its start, whatever happened in between.
+func TestAFollowedLogAnswersAlike(t *testing.T) {
+	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
+	for seed := range uint64(200) {
+		m := newModel(seed)
+		present := query.NewPresent(m.log)
+		for range 4 {
+			for _, step := range []func(){func() { m.watch(1 + m.IntN(5)) }, m.outage, m.behind, m.lag} {
+				step()
+				end, err := present.End(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := end.OpenPages(t.Context(), m.log, question)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := query.OpenPages(t.Context(), m.log, question, query.Target{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(got.Coverage, want.Coverage) || !slices.Equal(got.Missing, want.Missing) {
+					t.Fatalf("seed %d: %+v lacks %q, want %+v, which lacks %q", seed, got.Coverage, got.Missing, want.Coverage, want.Missing)
+				}
+				if cut, err := m.log.CutAt(t.Context(), time.Time{}); err != nil || cut.Batches[0] != end.Cut.Batches[0] {
+					t.Fatalf("seed %d: the end is at batch %d, want %d; %v", seed, end.Cut.Batches[0], cut.Batches[0], err)
+				}
+			}
+		}
 	}
 }
 
