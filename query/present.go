@@ -17,7 +17,7 @@ import (
 type Present struct {
 	log    sinks.Reader
 	mu     sync.Mutex
-	all    *timelines    // of all resources, up to the last record that was read
+	all    *timelines    // has all resources, up to the last record that was read
 	epochs map[int]int64 // the newest owner of each slot
 }
 

@@ -56,7 +56,7 @@ type RecentlyRemoved struct {
 
 // countedRemoved is the result of a count of rows, with its time.
 type countedRemoved struct {
-	at      time.Time
+	time    time.Time
 	removed Removed
 }
 
@@ -68,7 +68,7 @@ func (r *RecentlyRemoved) Find(key string, count func() (Removed, error)) (Remov
 	r.mu.Lock()
 	known, found := r.found[key]
 	r.mu.Unlock()
-	if found && time.Since(known.at) < countAgain {
+	if found && time.Since(known.time) < countAgain {
 		return known.removed, nil
 	}
 	removed, err := count()

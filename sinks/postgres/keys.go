@@ -14,7 +14,7 @@ import (
 
 // place is a cut, as statements need it.
 type place struct {
-	batches []int64   // by slot; -1 for a slot whose batches are all after the cut
+	batches []int64   // the last batch of each slot, or -1 if all are after the cut
 	last    time.Time // no batch before the cut was written later
 	next    time.Time // no batch after the cut was written earlier
 }
@@ -48,8 +48,8 @@ const (
 	afterCut  = ` and c.written >= p.next and coalesce(c.batch > p.batches[c.slot + 1], true)`
 )
 
-// These select rows for each object o: its last change before a cut, its first one after it, or its row in the table objects if all of its
-// changes were dropped.
+// These select rows for each object o. A row is the object's last change before a cut, or its first one after it. If all of its changes were
+// dropped, it is the object's row in the table objects.
 const (
 	lastChange  = `(select 1 as rank, c.* from kubecdc_log.changes c` + ofName + beforeCut + ` order by c.written desc, c.epoch desc, c.batch desc, c.n desc limit 1)`
 	firstChange = `(select 2 as rank, c.* from kubecdc_log.changes c` + ofName + afterCut + ` order by c.written, c.epoch, c.batch, c.n limit 1)`
@@ -153,7 +153,7 @@ func (s *scan) inOrder(ctx context.Context, resource string, p place, visit func
 }
 
 // span returns the keys between which a query selects objects: after the first one, and up to the last one. The keys of a resource begin
-// with a prefix. Those of objects without a namespace then have a slash.
+// with a prefix. If an object has no namespace, its key then has a slash.
 func (s *scan) span(prefix string) (low, high string) {
 	low, high = prefix, prefix+lastKey
 	stored := func(key string) string {
@@ -226,9 +226,9 @@ func (s *scan) restOf(ctx context.Context, n *names) error {
 
 func (s *scan) restOfName(ctx context.Context, n *names) error {
 	ended := false
-	for at, more := 0, changesAhead; !ended; at, more = at+more, 2*more {
+	for skipped, more := 0, changesAhead; !ended; skipped, more = skipped+more, 2*more {
 		read := 0
-		selection := `select c.* from kubecdc_log.changes c` + ofName + afterCut + ` order by c.written, c.epoch, c.batch, c.n` + fmt.Sprintf(" limit %d offset %d", more, at)
+		selection := `select c.* from kubecdc_log.changes c` + ofName + afterCut + ` order by c.written, c.epoch, c.batch, c.n` + fmt.Sprintf(" limit %d offset %d", more, skipped)
 		page := *s
 		page.Wanted = nil
 		page.visit = func(l *sinks.Logged) error {

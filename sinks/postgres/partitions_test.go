@@ -196,7 +196,8 @@ func wantPastRead(t *testing.T, url string) {
 	}
 }
 
-// The state at a cut has the objects whose last change before it was dropped: as their next change found them, or as they still are.
+// A partition is dropped with the last changes of some objects before a cut. The state at the cut has these objects, as their next change
+// found them, or as they still are.
 func TestAStateOutlivesItsChanges(t *testing.T) {
 	e := newEra(t, servers.Database)
 	sink := e.sink(t, "prod", threeDays)
