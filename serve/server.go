@@ -46,13 +46,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	isReview := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, reviewPath)
+	if !isReview && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return readOnly(r)
 	}
 	q, err := s.parse(r)
 	switch {
 	case err != nil:
 		return err
+	case isReview:
+		return s.review(w, r, q)
 	case q.path == "/healthz" || q.path == "/livez" || q.path == "/readyz":
 		_, err := w.Write([]byte("ok"))
 		return err
