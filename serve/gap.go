@@ -132,8 +132,8 @@ func (g *heldGap) follow(ctx context.Context, log sinks.Reader) error {
 		for _, p := range c.Positions {
 			g.hasAll = g.hasAll || g.end != nil && p.Stream == g.stream && p.ResourceVersion.Compare(g.end.To) >= 0
 		}
-		if at := time.UnixMilli(c.TimeMs).Add(-outOfOrder); c.Type == change.ControlBatch && at.After(g.read) {
-			g.read = at
+		if known := time.UnixMilli(c.TimeMs).Add(-outOfOrder); c.Type == change.ControlBatch && known.After(g.read) {
+			g.read = known
 		}
 		return nil
 	})
