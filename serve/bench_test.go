@@ -27,7 +27,7 @@ func BenchmarkServe(b *testing.B) {
 	b.Run("Postgres", func(b *testing.B) { benchmarkServe(b, postgresLog) })
 }
 
-func benchmarkServe(b *testing.B, open func(*testing.B) (sinks.Log, sinks.Reader)) {
+func benchmarkServe(b *testing.B, open func(testing.TB) (sinks.Log, sinks.Reader)) {
 	const objects = 10_000
 	log, reader := open(b)
 	p := &past{}
@@ -43,7 +43,7 @@ func benchmarkServe(b *testing.B, open func(*testing.B) (sinks.Log, sinks.Reader
 		}
 	}
 	middle := fmt.Sprintf("/at/%d", objects+b.N/2)
-	forget := func() { p.server.views = &views{log: reader, present: p.server.views.present} }
+	forget := p.server.views.recent.Purge
 	took("first-get", "/api/v1/namespaces/default/pods/web-77")
 	for where, moment := range map[string]string{"end": "", "middle": middle} {
 		forget()
@@ -65,25 +65,21 @@ func benchmarkServe(b *testing.B, open func(*testing.B) (sinks.Log, sinks.Reader
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 
-func sqliteLog(b *testing.B) (sinks.Log, sinks.Reader) {
+func sqliteLog(b testing.TB) (sinks.Log, sinks.Reader) {
 	path := filepath.Join(b.TempDir(), "log")
 	file := must[*sqlitefile.File](b)(sqlitefile.Own(b.Context(), path))
 	sink := must[*sqlite.Sink](b)(sqlite.New(b.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u", BodyCacheBytes: 64 << 20}))
 	return opened(b, sink), must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
 }
 
-func postgresLog(b *testing.B) (sinks.Log, sinks.Reader) {
-	return postgresLogAt(b, servers.Database(b))
-}
-
-func postgresLogAt(b *testing.B, url string) (sinks.Log, sinks.Reader) {
-	config := postgres.Config{URL: url, Cluster: cluster, ClusterUID: "u"}
+func postgresLog(b testing.TB) (sinks.Log, sinks.Reader) {
+	config := postgres.Config{URL: servers.Database(b), Cluster: cluster, ClusterUID: "u"}
 	sink := must[*postgres.Sink](b)(postgres.Open(b.Context(), config))
 	b.Cleanup(func() { sink.Close() })
 	return opened(b, sink), must[*postgres.Reader](b)(postgres.OpenReader(b.Context(), config))
 }
 
-func opened(b *testing.B, sink sinks.Sink) sinks.Log {
+func opened(b testing.TB, sink sinks.Sink) sinks.Log {
 	o := must[*sinks.Opened](b)(sink.Open(b.Context(), 0, 1, sinks.Durable{New: true}))
 	b.Cleanup(func() { o.Log.Close() })
 	return o.Log
