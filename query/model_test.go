@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -497,6 +498,45 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 	}
 	if t.Logf("%d of %d questions were answered by states", quick, asked); quick < asked/2 {
 		t.Error("most are not")
+	}
+}
+
+// A log loses its end. New batches have the numbers of the lost ones, and a follower reads them. It returns the error of a read that fails.
+func TestAFollowedLogLosesItsEnd(t *testing.T) {
+	l := &log{}
+	present := query.NewPresent(l)
+	end := func() string {
+		end, err := present.End(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, err := end.OpenPages(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pages.Coverage[0].UpTo)
+	}
+	numbered := func(epoch int64, batch uint64, version string) *change.Control {
+		c := change.BatchControl("", change.BatchEnd{Positions: []change.Position{{Stream: "pods", ResourceVersion: change.ResourceVersion(version), Time: minute(int(batch))}}})
+		c.Epoch, c.Batch, c.TimeMs = epoch, batch, minute(int(batch)).UnixMilli()
+		return &c
+	}
+	for _, step := range []struct {
+		controls []*change.Control
+		want     string
+	}{{[]*change.Control{numbered(1, 1, "10"), numbered(1, 2, "20")}, "20"}, {[]*change.Control{numbered(1, 1, "10"), numbered(2, 2, "15")}, "15"},
+		{[]*change.Control{numbered(1, 1, "10"), numbered(2, 2, "15"), numbered(2, 3, "30")}, "30"}} {
+		l.controls = step.controls
+		if got := end(); got != step.want {
+			t.Errorf("the log is complete up to %s, want %s", got, step.want)
+		}
+	}
+	l.failed = errors.New("the disk")
+	if _, err := present.End(t.Context()); !errors.Is(err, l.failed) {
+		t.Errorf("a read that fails: %v", err)
+	}
+	if l.failed = nil; end() != "30" {
+		t.Errorf("after it the log is complete up to %s", end())
 	}
 }
 

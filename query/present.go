@@ -47,7 +47,7 @@ func (p *Present) End(ctx context.Context) (*End, error) {
 	if p.all != nil && !maps.EqualFunc(p.all.retained, retained, func(a, b sinks.Retained) bool { return a.Since.Equal(b.Since) }) {
 		p.all = nil
 	}
-	if err := p.follow(ctx, retained); errors.Is(err, errRenumbered) {
+	if err = p.follow(ctx, retained); errors.Is(err, errRenumbered) {
 		p.all = nil
 		err = p.follow(ctx, retained)
 	}
