@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 
 // BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods. It gets one Pod, all Pods, and the first
 // page of 500, at the end and in the middle of the log. Each view is read anew, but the server has followed the log, except for the first
-// question. Then it watches the last 10,000 changes.
+// question. Then it watches the last 10,000 changes, and 5,000 new ones of 5 seconds.
 func BenchmarkServe(b *testing.B) {
 	b.Run("SQLite", func(b *testing.B) { benchmarkServe(b, sqliteLog) })
 	b.Run("Postgres", func(b *testing.B) { benchmarkServe(b, postgresLog) })
@@ -31,7 +32,7 @@ func benchmarkServe(b *testing.B, open func(testing.TB) (sinks.Log, sinks.Reader
 	const objects = 10_000
 	log, reader := open(b)
 	p := &past{}
-	fill(b, log, objects, b.N)
+	more := fill(b, log, objects, b.N)
 	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	took := func(what, path string) {
 		runtime.GC()
@@ -58,6 +59,18 @@ func benchmarkServe(b *testing.B, open func(testing.TB) (sinks.Log, sinks.Reader
 	a := p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=5&resourceVersion=%d", b.N), asObjects)
 	b.ReportMetric(float64(strings.Count(string(a.body), `"type":"MODIFIED"`)), "watched")
 	b.ReportMetric(time.Since(began).Seconds(), "watch-s")
+	var lasts atomic.Int64
+	go func() {
+		for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(time.Until(began.Add(time.Duration(lasts.Load()) * time.Millisecond))) {
+			more(100)
+			lasts.Add(100)
+		}
+	}()
+	a = p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=7&resourceVersion=%d", objects+b.N), asObjects)
+	if n := strings.Count(string(a.body), `"type":"MODIFIED"`); n != int(lasts.Load()) {
+		b.Errorf("a watch of %d new changes has %d", lasts.Load(), n)
+	}
+	b.ReportMetric(float64(lasts.Load())/5, "live/s")
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	b.ReportMetric(float64(m.Sys)/1e6, "MB")
@@ -85,8 +98,8 @@ func opened(b testing.TB, sink sinks.Sink) sinks.Log {
 	return o.Log
 }
 
-// fill writes a log of objects and their updates.
-func fill(b *testing.B, log sinks.Log, objects, updates int) {
+// fill writes a log of objects and their updates. It returns a function that writes more updates.
+func fill(b *testing.B, log sinks.Log, objects, updates int) (more func(updates int)) {
 	next, last, version := change.Batch{Epoch: 1}, make([][]byte, objects), 0
 	flush := func() {
 		next.Seq++
@@ -98,11 +111,7 @@ func fill(b *testing.B, log sinks.Log, objects, updates int) {
 		ok(b, err)
 		next.Changes = next.Changes[:0]
 	}
-	for i := range objects + updates {
-		name, op := i, change.Create
-		if i >= objects {
-			name, op = rand.N(objects), change.Update
-		}
+	write := func(name int, op change.Op) {
 		version++
 		before := last[name]
 		last[name] = fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","namespace":"default","uid":"u%d","resourceVersion":"%d",`+
@@ -114,5 +123,15 @@ func fill(b *testing.B, log sinks.Log, objects, updates int) {
 			flush()
 		}
 	}
-	flush()
+	for i := range objects {
+		write(i, change.Create)
+	}
+	more = func(updates int) {
+		for range updates {
+			write(rand.N(objects), change.Update)
+		}
+		flush()
+	}
+	more(updates)
+	return more
 }
