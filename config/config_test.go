@@ -411,7 +411,7 @@ func parsed(t *testing.T, args ...string) *pflag.FlagSet {
 
 func TestASwitchNeedsNoValue(t *testing.T) {
 	alone(t)
-	c, _, err := Load(nil, parsed(t, "--sink", "kafka", "--kafka-brokers", "h:1", "--checkpoint", "sqlite:/tmp/none", "--kafka-tls"))
+	c, _, err := Load(nil, parsed(t, "--sink", "kafka", "--kafka-brokers", "h:1", "--checkpoint", "sqlite:"+filepath.Join(t.TempDir(), "c"), "--kafka-tls"))
 	if err != nil || !c.Kafka.TLS {
 		t.Errorf("--kafka-tls alone: %v", err)
 	}
