@@ -329,7 +329,7 @@ func TestStatesAfterRetention(t *testing.T) {
 			t.Errorf("with before-images %t: %s, want %s; missing %s", before, got, want, said)
 		}
 		if said := strings.Join(states[1].Missing, "\n"); !strings.Contains(said, "every change since resourceVersion 200") {
-			t.Errorf("before what is kept: %s", said)
+			t.Errorf("before what the log retains: %s", said)
 		}
 	}
 }

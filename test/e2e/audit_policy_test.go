@@ -164,10 +164,10 @@ func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 	r.deployment(t)
 	got := map[string]string{}
 	Await(t, "all events", func() (bool, error) {
-		for _, of := range w.records(t) {
-			key := cmp.Or(of.Manager, of.Verb)
+		for _, record := range w.records(t) {
+			key := cmp.Or(record.Manager, record.Verb)
 			if _, wanted := r.want[key]; wanted || key == "dry" {
-				got[key] = fmt.Sprint(of.Name, " ", of.UID, " ", of.VersionBefore, " ", of.Created)
+				got[key] = fmt.Sprint(record.Name, " ", record.UID, " ", record.VersionBefore, " ", record.Created)
 			}
 		}
 		return got["delete"] != "", nil
