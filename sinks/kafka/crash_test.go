@@ -31,7 +31,9 @@ func TestKilledInATransaction(t *testing.T) {
 				return func() error { return kafka.Publish(servers.Context(t), log) }
 			},
 		} {
-			t.Run(name+", "+step, func(t *testing.T) { killedInATransaction(t, delivery(newConfig(t, servers.SharedKafka(t).Brokers)), die) })
+			t.Run(name+", "+step, func(t *testing.T) {
+				killedInATransaction(t, delivery(newConfig(t, servers.SharedKafka(t).Brokers)), die)
+			})
 		}
 	}
 }
