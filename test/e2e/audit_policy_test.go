@@ -19,6 +19,7 @@ import (
 	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/test/auditpolicy"
+	"kubecdc/test/servers"
 )
 
 // applyPolicy applies the policy, and waits until it is in force: create is a request whose event then has an annotation.
@@ -184,7 +185,8 @@ func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 
 // If many clients write one object at once, the API server retries a write upon a newer version. It retains the first value of
 // each annotation. Each event with only one version has the right one, and most others have it too.
-func TestThePolicyTellsTheLastAttempt(t *testing.T) {
+func TestSlowThePolicyTellsTheLastAttempt(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := newAuditWorld(t)
 	w.start(t, "the exporter")
