@@ -166,7 +166,7 @@ func BenchmarkCompleteness(b *testing.B) {
 	}
 	took := func(what string, r sinks.Reader) {
 		began := processor(b)
-		if _, missing, err := query.Covered(b.Context(), r, &sinks.Objects{Resources: []string{"r7"}}); err != nil || missing != nil {
+		if _, missing, err := query.Covered(b.Context(), r, &sinks.Objects{Resources: []string{"r7"}}, time.Time{}); err != nil || missing != nil {
 			b.Fatal(missing, err)
 		}
 		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)
