@@ -28,17 +28,17 @@ func TestATokenContinuesItsOwnListAlone(t *testing.T) {
 	_, err := log.Write(t.Context(), &b)
 	ok(t, err)
 	p := &past{server: New(reader, nil, slog.New(slog.DiscardHandler))}
-	for _, of := range []string{"/api/v1/pods", "/api/v1/namespaces/default/pods", "/at/9/api/v1/pods"} {
-		first := p.ours(of+"?limit=1", asObjects)
+	for _, listed := range []string{"/api/v1/pods", "/api/v1/namespaces/default/pods", "/at/9/api/v1/pods"} {
+		first := p.ours(listed+"?limit=1", asObjects)
 		_, token, _ := strings.Cut(string(first.body), `"continue":"`)
 		token, _, _ = strings.Cut(token, `"`)
 		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/default/pods", "/api/v1/secrets", "/api/v1/namespaces/default/secrets"} {
 			want := http.StatusBadRequest
-			if strings.HasSuffix(of, path) {
+			if strings.HasSuffix(listed, path) {
 				want = http.StatusOK
 			}
 			if a := p.ours(path+"?continue="+token, asObjects); a.code != want {
-				t.Errorf("%s with the token of %s: %d %s", path, of, a.code, a.body)
+				t.Errorf("%s with the token of %s: %d %s", path, listed, a.code, a.body)
 			}
 		}
 	}
