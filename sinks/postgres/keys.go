@@ -49,11 +49,14 @@ const (
 )
 
 // These select rows for each object o. A row is the object's last change before a cut, or its first one after it. If all of its changes were
-// dropped, it is the object's row in the table objects.
+// dropped, it is the object's row in the table objects. The index has the order of written. Without the inner selection Postgres may read and
+// sort all changes of the object.
 const (
-	lastChange  = `(select 1 as rank, c.* from kubecdc_log.changes c` + ofName + beforeCut + ` order by c.written desc, c.epoch desc, c.batch desc, c.n desc limit 1)`
-	firstChange = `(select 2 as rank, c.* from kubecdc_log.changes c` + ofName + afterCut + ` order by c.written, c.epoch, c.batch, c.n limit 1)`
-	neverSince  = `(select 3 as rank, c.cluster, 0, 0, 0, 0, c.time, 'r', c.api_version, c.api_group, c.kind, c.resource, c.namespace, c.name, c.uid,
+	lastChange = `(select 1 as rank, c.* from kubecdc_log.changes c` + ofName + beforeCut + ` and c.written = (
+		select c.written from kubecdc_log.changes c` + ofName + beforeCut + ` order by c.written desc limit 1) order by c.epoch desc, c.batch desc, c.n desc limit 1)`
+	firstChange = `(select 2 as rank, c.* from kubecdc_log.changes c` + ofName + afterCut + ` and c.written = (
+		select c.written from kubecdc_log.changes c` + ofName + afterCut + ` order by c.written limit 1) order by c.epoch, c.batch, c.n limit 1)`
+	neverSince = `(select 3 as rank, c.cluster, 0, 0, 0, 0, c.time, 'r', c.api_version, c.api_group, c.kind, c.resource, c.namespace, c.name, c.uid,
 		c.resource_version, false, null, c.stream, null::json, c.body, c.time, 'exporter', null, null, c.time from kubecdc_log.objects c` + ofName + `
 		and not exists (select from kubecdc_log.changes c` + ofName + `))`
 )
