@@ -73,6 +73,9 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 				servers.Await(t, fmt.Sprintf("the %s of %s to have what etcd has, in round %d", client, resource.ID(), rounds), func() (bool, error) {
 					got, want := objects(resource), g.inEtcd(resource)
 					differ = fmt.Sprintf("; the %s of %s has\n%v, and etcd\n%v", client, resource.ID(), got, want)
+					if !slices.Equal(got, want) {
+						differ += fmt.Sprintf(", and the server\n%.3000s", p.ours(pathOf(resource, ""), asMetadata).body)
+					}
 					return slices.Equal(got, want), nil
 				})
 				differ = ""
