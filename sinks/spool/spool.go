@@ -77,8 +77,9 @@ type Spool struct {
 	sink   *sqlite.Sink
 }
 
-// Create makes the file of a slot, whose streams have these positions in the log.
-func (f *Folder) Create(ctx context.Context, slot int, log string, start []change.Position) (*Spool, error) {
+// Create makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. It is 0 if
+// the log may have that batch, so that the file can't be used without it.
+func (f *Folder) Create(ctx context.Context, slot int, log string, first uint64, start []change.Position) (*Spool, error) {
 	s, err := f.open(ctx, slot)
 	if err != nil {
 		return nil, err
@@ -86,9 +87,9 @@ func (f *Folder) Create(ctx context.Context, slot int, log string, start []chang
 	s.Log, s.Since = log, time.Now()
 	positions, err := json.Marshal(start)
 	if err == nil {
-		const make = `create table spool_of (log text not null, positions text not null, left_out text not null) strict;
-			insert into spool_of values (?, ?, '[]')`
-		_, err = s.file.DB().ExecContext(ctx, make, log, string(positions))
+		const make = `begin; create table spool_of (log text not null, first integer not null, positions text not null, left_out text not null) strict;
+			insert into spool_of values (?, ?, ?, '[]'); commit`
+		_, err = s.file.DB().ExecContext(ctx, make, log, int64(first), string(positions))
 	}
 	if err == nil {
 		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
@@ -158,7 +159,7 @@ func (f *Folder) openFile(ctx context.Context, slot int) (*Spool, error) {
 	return s, nil
 }
 
-// read reads what the file is of, and where it begins. A file that its process has not finished making has no batch.
+// read reads what the file is of, and where it begins: with no batch if its process has not finished making it.
 func (s *Spool) read(ctx context.Context) error {
 	db := s.file.DB()
 	var sound string
@@ -167,18 +168,22 @@ func (s *Spool) read(ctx context.Context) error {
 	}
 	var first, written int64
 	err := db.QueryRowContext(ctx, `select coalesce(min(seq), 0), coalesce(min(written), 0) from log_batches`).Scan(&first, &written)
-	if err != nil || first == 0 {
+	if err != nil {
 		return s.file.Fail("find the first batch of the spool", err)
 	}
-	s.First, s.Since = uint64(first), time.UnixMilli(written)
-	if err := db.QueryRowContext(ctx, `select seq from log_slots`).Scan(&s.Last); err != nil {
-		return s.file.Fail("find the last batch of the spool", err)
-	}
+	var from int64
 	var positions, leftOut []byte
-	if err = db.QueryRowContext(ctx, `select log, positions, left_out from spool_of`).Scan(&s.Log, &positions, &leftOut); err == nil {
-		err = errors.Join(json.Unmarshal(positions, &s.start), json.Unmarshal(leftOut, &s.LeftOut))
+	err = db.QueryRowContext(ctx, `select log, first, positions, left_out from spool_of`).Scan(&s.Log, &from, &positions, &leftOut)
+	switch {
+	case first > 0:
+		s.First, s.Since = uint64(first), time.UnixMilli(written)
+		err = errors.Join(err, db.QueryRowContext(ctx, `select seq from log_slots`).Scan(&s.Last))
+	case err != nil || from == 0:
+		return nil
+	default:
+		s.First, s.Last, s.Since = uint64(from), uint64(from)-1, time.Now()
 	}
-	return s.file.Fail("find out what the spool goes on from", err)
+	return s.file.Fail("find out what the spool goes on from", errors.Join(err, json.Unmarshal(positions, &s.start), json.Unmarshal(leftOut, &s.LeftOut)))
 }
 
 // Writer opens the spool for the batches after a number. A spool that is not new has the batches up to that number.

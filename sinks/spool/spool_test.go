@@ -53,7 +53,7 @@ func folder(path string) *spool.Folder {
 // filled has the batches in the file of slot 3.
 func filled(t *testing.T, f *spool.Folder, all []*change.Batch) {
 	t.Helper()
-	s, err := f.Create(t.Context(), 3, "kafka:x", []change.Position{{Stream: "nodes", ResourceVersion: "7"}, {Stream: pods.ID(), ResourceVersion: "99"}})
+	s, err := f.Create(t.Context(), 3, "kafka:x", 0, []change.Position{{Stream: "nodes", ResourceVersion: "7"}, {Stream: pods.ID(), ResourceVersion: "99"}})
 	must(t, err)
 	opened, err := s.Writer(t.Context(), 7, 40)
 	must(t, err)

@@ -3,7 +3,10 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -86,6 +89,92 @@ func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (boo
 		}
 	}
 	return read == len(want), nil
+}
+
+// The sink goes away while nothing is written, or at any step of a batch. It is cut off, or killed. The exporter reads on into a spool
+// each time, also if something else ends its session meanwhile.
+func TestSlowASpoolBeginsAtAnyTime(t *testing.T) {
+	servers.Slow(t)
+	steps := []string{"", failpoint.Collected, failpoint.Prepared, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written}
+	t.Run("Kafka", func(t *testing.T) {
+		t.Parallel()
+		w := NewFragileWorld(t)
+		proxies, env := w.Proxied(t)
+		lane, writer := proxies["kafka"], beginOutages(t, w)
+		env = ownSpool(t, withSettings(env, "KUBECDC_RESOURCES", Resources(writer.kinds)))
+		for _, step := range append(steps, failpoint.TxnAdded) {
+			w.goesAway(t, writer, env, step, lane.Cut, lane.Restore)
+			w.goesAway(t, writer, env, step, w.Kafka.Kill, func() error { return w.Kafka.Start(t.Context()) })
+		}
+		e := StartExporter(t, "whose lease ends", env)
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, writer.kinds)
+		lane.Cut()
+		proxies["postgres"].Cut()
+		e.awaitLogged(t, "could not be renewed in time")
+		must(t, proxies["postgres"].Restore())
+		w.outlastHistory(t, writer, e, lane.Restore)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
+		w := NewPostgresWorld(t, servers.PostgresOptions{Fsync: true})
+		w.separateCheckpoint(t)
+		proxies, env := w.Proxied(t)
+		sink, writer := proxies["sink"], beginOutages(t, w)
+		env = ownSpool(t, withSettings(env, "KUBECDC_RESOURCES", Resources(writer.kinds)+",*."+Widgets.GVR.Group))
+		for _, step := range []string{"", failpoint.Collected, failpoint.Prepared, failpoint.Written} {
+			w.goesAway(t, writer, env, step, sink.Cut, sink.Restore)
+			w.goesAway(t, writer, env, step, w.Postgres.Kill, func() error { return w.Postgres.Start(t.Context()) })
+		}
+		e := StartExporter(t, "that meets a new resource", env)
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, writer.kinds)
+		sink.Cut()
+		InstallWidgets(t, w.Kube.Config)
+		e.awaitLogged(t, "the session failed")
+		w.outlastHistory(t, writer, e, sink.Restore)
+		writer.kinds = Kinds
+		writer.Run(50)
+		Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	})
+}
+
+func beginOutages(t *testing.T, w *World) *Writer {
+	t.Helper()
+	writer := w.Writer(t, slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k == Widgets }))
+	writer.Fill(20)
+	return writer
+}
+
+// goesAway starts a process, takes the sink away at a step or between two batches, and mends it.
+func (w *World) goesAway(t *testing.T, writer *Writer, env map[string]string, step string, away func(), mend func() error) {
+	t.Helper()
+	began := time.Now()
+	e := StartExporter(t, "meets an outage at "+step, withSettings(env, "KUBECDC_FAILPOINT", step+":3:stop"))
+	if step == "" {
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, writer.kinds)
+		away()
+	} else {
+		stop := writer.Start(20)
+		e.awaitSuspended(t, step)
+		away()
+		e.Signal(syscall.SIGCONT)
+		stop()
+	}
+	w.outlastHistory(t, writer, e, mend)
+	e.stop(t)
+	t.Logf("away at %q: mended after %s", step, time.Since(began).Round(time.Second))
+}
+
+// outlastHistory makes changes while the sink is away, lets etcd forget them, and mends the sink.
+func (w *World) outlastHistory(t *testing.T, writer *Writer, e *Exporter, mend func() error) {
+	t.Helper()
+	writer.Run(50)
+	e.awaitSpooled(t, writer.Marks(writer.kinds))
+	must(t, w.Kube.Compact(context.Background(), 0))
+	must(t, mend())
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, writer.kinds), w.Prefix, writer.kinds).Demand(t, 0)
 }
 
 // ownSpool gives an exporter its own spool, as on another machine.
