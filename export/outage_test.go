@@ -28,7 +28,7 @@ type outage struct {
 	parts *watchedParts
 	sink  *servers.Proxy
 	log   *watched
-	url   string // of the sink, past the proxy
+	url   string // the sink's, without the proxy
 	slot  *slot
 	state checkpoint.SlotState
 }
@@ -113,8 +113,8 @@ func (o *outage) names() (all []string) {
 
 var errOther = errors.New("something that has nothing to do with the sink")
 
-// A session that ends while the sink is away is followed by one that reads on into a spool, whatever has ended it, as long as the
-// process knows what the log has. In the end the log has each change once.
+// A session ends while the sink is away, for any reason. The next one reads on into a spool, if the process knows what the log has. In the
+// end the log has each change once.
 func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 	for _, test := range []struct {
 		name  string

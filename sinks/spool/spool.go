@@ -4,6 +4,7 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
@@ -88,6 +90,7 @@ func (f *Folder) Create(ctx context.Context, slot int, log string, first uint64,
 	positions, err := json.Marshal(start)
 	if err == nil {
 		const make = `begin; create table spool_of (log text not null, first integer not null, positions text not null, left_out text not null) strict;
+			create table spool_sums (seq integer primary key, sum integer not null) strict;
 			insert into spool_of values (?, ?, ?, '[]'); commit`
 		_, err = s.file.DB().ExecContext(ctx, make, log, int64(first), string(positions))
 	}
@@ -105,7 +108,7 @@ func (f *Folder) Create(ctx context.Context, slot int, log string, first uint64,
 func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
 	s, err := f.open(ctx, slot)
 	if err != nil {
-		return nil, unusable(err)
+		return nil, unusable(ctx, err)
 	}
 	if err = s.read(ctx); err == nil {
 		err = s.sink.VerifyCluster(ctx, slot, sinks.Durable{})
@@ -113,19 +116,19 @@ func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
 	switch {
 	case err != nil:
 		s.Close()
-		return nil, unusable(err)
+		return nil, unusable(ctx, err)
 	case s.First == 0:
 		return nil, s.Remove()
 	}
 	return s, nil
 }
 
-// unusable marks the error of a file that is damaged.
-func unusable(err error) error {
-	if sqlitefile.IsDamaged(err) || sqlitefile.IsNone(err) || errors.Is(err, sqlite.ErrDamaged) {
-		return fmt.Errorf("%w: %w", ErrUnusable, err)
+// unusable marks an error as ErrUnusable, unless another attempt may succeed.
+func unusable(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrUnusable) || sqlitefile.IsOutside(err) || fault.Is[*sinks.OtherClusterError](err) {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrUnusable, err)
 }
 
 // roomBytes are reserved on the disk, since a file can't be opened without some room.
@@ -188,7 +191,11 @@ func (s *Spool) read(ctx context.Context) error {
 
 // Writer opens the spool for the batches after a number. A spool that is not new has the batches up to that number.
 func (s *Spool) Writer(ctx context.Context, epoch int64, after uint64) (*sinks.Opened, error) {
-	return s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
+	opened, err := s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
+	if err == nil {
+		opened.Log = &summed{opened.Log, s}
+	}
+	return opened, err
 }
 
 // LeaveOut makes Forward omit the streams of the spool that the sink refuses. It removes nothing. The streams remain omitted
@@ -214,13 +221,19 @@ func (s *Spool) leavesOut(id change.StreamID) bool { return slices.Contains(s.Le
 
 // Forward visits the batches after one, as sqlite.Memory does, without the streams that are left out.
 func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Batch) error) error {
-	return unusable(s.Memory.Forward(ctx, s.slot, after, func(b *change.Batch) error {
+	var visited error
+	err := s.Memory.Forward(ctx, s.slot, after, func(b *change.Batch) error {
+		if err := s.verify(ctx, b); err != nil {
+			return err
+		}
 		b.Changes = slices.DeleteFunc(b.Changes, func(c change.Change) bool { return s.leavesOut(c.Stream.ID()) })
 		b.Controls = slices.DeleteFunc(b.Controls, func(c change.Control) bool { return s.leavesOut(c.Stream) })
 		b.Malformed = slices.DeleteFunc(b.Malformed, func(m change.Malformed) bool { return s.leavesOut(m.Stream) })
 		b.Positions = slices.DeleteFunc(b.Positions, func(p change.Position) bool { return s.leavesOut(p.Stream) })
-		return visit(b)
-	}))
+		visited = visit(b)
+		return visited
+	})
+	return cmp.Or(visited, unusable(ctx, err))
 }
 
 // PositionsAt are the positions of the slot's streams after a batch, its own or the one before its first, without those that are left out.
