@@ -84,12 +84,13 @@ func mayBeAway(err error) bool {
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
 // Without a spool, the session waits for the sink if this process does not know the end of the log.
 func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
+	if s.parts.Spools == nil {
+		return s.openRaisingEpoch(ctx, state, s.open)
+	}
 	defer func() { s.spool = nil }()
-	if s.parts.Spools != nil {
-		s.spool, err = whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*spool.Spool, error) { return s.openSpool(ctx, state) })
-		if err != nil {
-			return nil, err
-		}
+	s.spool, err = whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*spool.Spool, error) { return s.openSpool(ctx, state) })
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case s.spool == nil && s.end == nil:
@@ -115,40 +116,20 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 // beginSpool makes a spool that continues the log.
 func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, cause error) (*spool.Spool, error) {
 	end := s.end
-	s.end = nil
-	err := s.createSpool(ctx, end)
-	if err != nil {
-		return nil, fmt.Errorf("begin a spool, since the sink does not take batches (%v): %w", cause, err)
-	}
-	return s.openSpool(ctx, state)
-}
-
-func (s *slot) createSpool(ctx context.Context, end *logEnd) error {
+	end.away = nil // so that the next session asks the sink if this fails
 	positions, err := s.positionsOf(ctx, nil)
-	if err != nil {
-		return dependency.Tag(dependency.Checkpoint, err)
+	if err == nil {
+		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, end.seq+1, end.next)
 	}
-	first := end.seq + 1
-	if end.next != nil {
-		first = 0
+	var sp *spool.Spool
+	if err == nil {
+		sp, err = s.openSpool(ctx, state)
 	}
-	sp, err := s.parts.Spools.Create(ctx, s.number, s.parts.log, first, positions)
-	if err != nil {
-		return err
+	if sp == nil {
+		return nil, fmt.Errorf("begin a spool, since the sink does not take batches (%v): %w", cause, cmp.Or(err, spool.ErrUnusable))
 	}
-	defer sp.Close()
-	if end.next == nil {
-		return nil
-	}
-	opened, err := sp.Writer(ctx, end.next.Epoch, end.seq)
-	if err != nil {
-		return err
-	}
-	defer opened.Log.Close()
-	failpoint.Hit(failpoint.Spooling)
-	_, err = opened.Log.Write(ctx, end.next)
-	failpoint.Hit(failpoint.Spooled)
-	return err
+	s.end = nil
+	return sp, nil
 }
 
 // openSpool opens the spool of a slot. It returns nil if there is none that can be used. An unusable one is set aside.
@@ -157,10 +138,7 @@ func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spo
 		return nil, nil
 	}
 	sp, err := s.parts.Spools.Open(ctx, s.number)
-	if fault.Is[*fault.InUseError](err) { // by another exporter on this machine that has lost the slot
-		return nil, nil
-	}
-	if err == nil && sp == nil {
+	if fault.Is[*fault.InUseError](err) || err == nil && sp == nil { // in use by another exporter on this machine that has lost the slot
 		return nil, nil
 	}
 	if err == nil {

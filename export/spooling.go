@@ -43,7 +43,7 @@ const spoolLinger = 500 * time.Millisecond
 func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *opened, why error) (*opened, error) {
 	if s.spool == nil {
 		var err error
-		if s.spool, err = s.beginSpool(ctx, state, why); s.spool == nil {
+		if s.spool, err = s.beginSpool(ctx, state, why); err != nil {
 			return nil, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
@@ -79,29 +80,45 @@ type Spool struct {
 	sink   *sqlite.Sink
 }
 
-// Create makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. It is 0 if
-// the log may have that batch, so that the file can't be used without it.
-func (f *Folder) Create(ctx context.Context, slot int, log string, first uint64, start []change.Position) (*Spool, error) {
+// Begin makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. If the log may
+// have that batch, it is next, without which the file can't be used. Otherwise next is nil.
+func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change.Position, first uint64, next *change.Batch) error {
 	s, err := f.open(ctx, slot)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.Log, s.Since = log, time.Now()
+	defer s.Close()
 	positions, err := json.Marshal(start)
 	if err == nil {
+		empty := int64(first)
+		if next != nil {
+			empty = 0
+		}
 		const make = `begin; create table spool_of (log text not null, first integer not null, positions text not null, left_out text not null) strict;
 			create table spool_sums (seq integer primary key, sum integer not null) strict;
 			insert into spool_of values (?, ?, ?, '[]'); commit`
-		_, err = s.file.DB().ExecContext(ctx, make, log, int64(first), string(positions))
+		_, err = s.file.DB().ExecContext(ctx, make, log, empty, string(positions))
 	}
 	if err == nil {
 		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
 	}
-	if err != nil {
-		s.Close()
-		return nil, s.file.Fail("make the spool", err)
+	if err == nil && next != nil {
+		err = s.write(ctx, next)
 	}
-	return s, nil
+	return s.file.Fail("make the spool", err)
+}
+
+// write writes the first batch.
+func (s *Spool) write(ctx context.Context, b *change.Batch) error {
+	opened, err := s.Writer(ctx, b.Epoch, b.Seq-1)
+	if err != nil {
+		return err
+	}
+	defer opened.Log.Close()
+	failpoint.Hit(failpoint.Spooling)
+	_, err = opened.Log.Write(ctx, b)
+	failpoint.Hit(failpoint.Spooled)
+	return err
 }
 
 // Open opens the file of a slot. *sinks.OtherClusterError, and ErrUnusable if it is damaged. nil: it has no batch, and is removed.

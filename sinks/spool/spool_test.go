@@ -56,11 +56,13 @@ func folder(path string) *spool.Folder {
 // filled has the batches in the file of slot 3.
 func filled(t *testing.T, f *spool.Folder, all []*change.Batch) {
 	t.Helper()
-	s, err := f.Create(t.Context(), 3, "kafka:x", 0, []change.Position{{Stream: "nodes", ResourceVersion: "7"}, {Stream: pods.ID(), ResourceVersion: "99"}})
+	start := []change.Position{{Stream: "nodes", ResourceVersion: "7"}, {Stream: pods.ID(), ResourceVersion: "99"}}
+	must(t, f.Begin(t.Context(), 3, "kafka:x", start, 41, all[0]))
+	s, err := f.Open(t.Context(), 3)
 	must(t, err)
-	opened, err := s.Writer(t.Context(), 7, 40)
+	opened, err := s.Writer(t.Context(), 8, s.Last)
 	must(t, err)
-	for _, b := range all {
+	for _, b := range all[1:] {
 		_, err := opened.Log.Write(t.Context(), b)
 		must(t, err)
 	}
@@ -150,9 +152,13 @@ func same(t *testing.T, got, want *change.Batch) {
 // A copy of the file, or of SQLite's log of it, is torn or damaged at any byte. It gives the first batches as they were, or is refused.
 func TestADamagedFileGivesNothingWrong(t *testing.T) {
 	f, all := folder(t.TempDir()), batches(60)
-	s, err := f.Create(t.Context(), 3, "kafka:x", 0, []change.Position{{Stream: pods.ID(), ResourceVersion: "99"}})
+	must(t, f.Begin(t.Context(), 3, "kafka:x", []change.Position{{Stream: pods.ID(), ResourceVersion: "99"}}, 41, nil))
+	s, err := f.Open(t.Context(), 3)
 	must(t, err)
-	opened, err := s.Writer(t.Context(), 7, 40)
+	if s.First != 41 || s.Last != 40 {
+		t.Errorf("without a batch, it has %d to %d", s.First, s.Last)
+	}
+	opened, err := s.Writer(t.Context(), 7, s.Last)
 	must(t, err)
 	killed := map[string]map[string][]byte{} // the files as a process leaves them that is killed early, late, and that ends
 	for i, b := range all {
@@ -196,7 +202,7 @@ func TestADamagedFileGivesNothingWrong(t *testing.T) {
 	}
 }
 
-const damages = 100
+const damages = 60
 
 // files returns the files of the folder.
 func files(t *testing.T, f *spool.Folder) map[string][]byte {

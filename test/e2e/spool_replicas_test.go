@@ -32,7 +32,7 @@ func TestSlowATakeoverFromAReplicaThatSpools(t *testing.T) {
 	first.awaitLogged(t, "stepping down: the slots are released to the other replicas")
 	awaitMade(t, writer, writer.Made.Load()+50)
 	must(t, lane.Restore())
-	first.awaitWell(t, "the first has the sink again")
+	Await(t, "nothing to be wrong", func() (bool, error) { return first.Wrong() == "", nil })
 	second.Kill()
 	slots.await("the other is killed", 1, first)
 	first.awaitLogged(t, "the spool can't be forwarded: it is put aside")
@@ -76,7 +76,7 @@ func TestSlowNoTakeoverWithoutTheSink(t *testing.T) {
 	must(t, w.Kube.Compact(t.Context(), 0))
 	must(t, lane.Restore())
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
-	second.awaitWell(t, "the sink is back")
+	Await(t, "nothing to be wrong", func() (bool, error) { return second.Wrong() == "", nil })
 }
 
 // Of three brokers two are killed, so that no write has enough replicas. They come back one by one.

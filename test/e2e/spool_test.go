@@ -233,6 +233,38 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	e.AwaitReady(t)
 }
 
+// With at-least-once delivery the process is killed at each step while it forwards. The log lacks nothing.
+func TestSlowAtLeastOnceWithASpool(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	w := NewWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	lane := w.Kafka.Lane(t)
+	env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_KAFKA_DELIVERY", "at-least-once"))
+	writer := w.Writer(t, Kinds)
+	writer.Fill(20)
+	e := StartExporter(t, "the first", env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, Kinds)
+	lane.Cut()
+	stop := writer.Start(20)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	e.awaitMetric(t, "kubecdc_spool_batches", "", 10)
+	stop()
+	e.awaitSpooled(t, writer.Marks(Kinds))
+	must(t, w.Kube.Compact(context.Background(), 0))
+	e.Kill()
+	must(t, lane.Restore())
+	stop = writer.Start(20)
+	for _, step := range []string{failpoint.Forwarding, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.Forwarded,
+		failpoint.Committed, failpoint.Emptied, failpoint.Removed} {
+		killedAt(t, env, step+":1")
+	}
+	StartExporter(t, "the last", env).AwaitReady(t)
+	stop()
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, int(writer.Made.Load()))
+}
+
 // The sink answers, and takes longer for a batch than the limit after which it counts as away. It gets all of the spool while
 // changes are read.
 func TestSlowTheSinkIsTooSlow(t *testing.T) {
