@@ -9,7 +9,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A replica that spools is cut off from the sink, and another one is not. The first one does not count for the other any more, which
+// A replica that spools is cut off from the sink, and another one is not. The first one does not count for the other any more. The other
 // takes over its slot, and reads what the first one has in its spool. That spool is put aside later.
 func TestSlowATakeoverFromAReplicaThatSpools(t *testing.T) {
 	servers.Slow(t)
@@ -79,7 +79,7 @@ func TestSlowNoTakeoverWithoutTheSink(t *testing.T) {
 	Await(t, "nothing to be wrong", func() (bool, error) { return second.Wrong() == "", nil })
 }
 
-// Of three brokers two are killed, so that no write has enough replicas. They come back one by one.
+// Two of three brokers are killed, so that no write has enough replicas. They come back one by one.
 func TestSlowBrokersComeBackOneByOne(t *testing.T) {
 	servers.Slow(t)
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})

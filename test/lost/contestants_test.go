@@ -55,7 +55,9 @@ func exporter(name string, log func(*run) *e2e.Log, settings ...string) contesta
 
 func (r *run) checkpoint() string { return filepath.Join(r.dir, "checkpoint.db") }
 
-func inFile(r *run) *e2e.Log { return (&e2e.World{File: r.checkpoint(), Prefix: r.id}).ReadFile(r.t) }
+func inFile(r *run) *e2e.Log {
+	return (&e2e.World{File: r.checkpoint(), Prefix: e2e.Cluster}).ReadFile(r.t)
+}
 
 func inTopics(r *run) *e2e.Log { return e2e.ReadLog(r.t, r.kafka.Brokers, r.id) }
 
