@@ -230,7 +230,7 @@ func TestHidden(t *testing.T) {
 	text, _ := json.Marshal(got[0])
 	for _, name := range []string{"alice", "root", "ops", "10.0.0.7"} {
 		if strings.Contains(string(text), name) {
-			t.Errorf("%s is told: %s", name, text)
+			t.Errorf("%s is in the error: %s", name, text)
 		}
 	}
 	if r := got[0]; r.Who() != "users#4" || r.Groups[0] != "groups#3" || r.Addresses[0] != "addresses#8" {

@@ -111,8 +111,8 @@ func (p *progress) record(fetches kgo.Fetches) {
 func (p *progress) reached(version uint64) (streams int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, at := range p.versions {
-		if at >= version {
+	for _, exported := range p.versions {
+		if exported >= version {
 			streams++
 		}
 	}

@@ -271,7 +271,7 @@ func TestThePageIsForThisMachineOutsideAPod(t *testing.T) {
 		t.Errorf("outside a Pod it listens at %s", got)
 	}
 	if got := listen("KUBECDC_LISTEN=:9090"); got != ":9090" {
-		t.Errorf("it was told :9090, and listens at %s", got)
+		t.Errorf("the setting is :9090, and it listens at %s", got)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 	if got := listen(); got != ":8080" {
@@ -395,7 +395,7 @@ func TestPasswordFile(t *testing.T) {
 	delete(values, "KUBECDC_SECRETS_KEY")
 	c, _, err := Load(environ(values), nil)
 	if err != nil || c.Kafka.SASLPassword != "" || c.Records.SecretsKey.Reveal() != "hunter2hunter2hunter2" {
-		t.Errorf("a password from a file, which is read at each login and not kept, and a key from a file: %v", err)
+		t.Errorf("a password from a file, which is read at each login and not stored, and a key from a file: %v", err)
 	}
 }
 
@@ -411,7 +411,7 @@ func parsed(t *testing.T, args ...string) *pflag.FlagSet {
 
 func TestASwitchNeedsNoValue(t *testing.T) {
 	alone(t)
-	c, _, err := Load(nil, parsed(t, "--sink", "kafka", "--kafka-brokers", "h:1", "--checkpoint", "sqlite:/tmp/none", "--kafka-tls"))
+	c, _, err := Load(nil, parsed(t, "--sink", "kafka", "--kafka-brokers", "h:1", "--checkpoint", "sqlite:"+filepath.Join(t.TempDir(), "c"), "--kafka-tls"))
 	if err != nil || !c.Kafka.TLS {
 		t.Errorf("--kafka-tls alone: %v", err)
 	}
@@ -457,15 +457,15 @@ func TestWarnings(t *testing.T) {
 // A variable may be meant for another command, but whoever gives a flag wants what it says.
 func TestAFlagWithoutEffectIsRefused(t *testing.T) {
 	alone(t)
-	for _, with := range []string{"", "sink"} {
+	for _, command := range []string{"", "sink"} {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		AddFlags(flags, func(s *Setting) bool { return s.Flag == "kafka-brokers" || s.Flag == with })
+		AddFlags(flags, func(s *Setting) bool { return s.Flag == "kafka-brokers" || s.Flag == command })
 		if err := flags.Parse([]string{"--kafka-brokers", "h:1"}); err != nil {
 			t.Fatal(err)
 		}
 		_, warnings, err := Load(nil, flags)
-		if refused := err != nil && strings.Contains(err.Error(), "add --sink kafka, or leave --kafka-brokers out"); refused != (with != "") || refused == (err == nil) {
-			t.Errorf("with the flag %q: %q, %v", with, warnings, err)
+		if refused := err != nil && strings.Contains(err.Error(), "add --sink kafka, or leave --kafka-brokers out"); refused != (command != "") || refused == (err == nil) {
+			t.Errorf("with the flag %q: %q, %v", command, warnings, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	for _, want := range []string{"to stdout", "kubectl -n helm rollout status deployment/cdc-kubecdc",
 		"services/cdc-kubecdc:http/proxy/readyz"} {
 		if !strings.Contains(output, want) {
-			t.Errorf("the notes lack %q:\n%s", want, output)
+			t.Errorf("the text after the installation lacks %q:\n%s", want, output)
 		}
 	}
 	first := deployment(t, admin, ns, name)

@@ -50,7 +50,7 @@ func (g *gauges) registerProcess(r *registry) {
 		g.add(r, name, help, func(s *live.Snapshot, emit func(float64, ...string)) { emit(value(s)) })
 	}
 	one("ready", "1 while /readyz answers 200.", func(s *live.Snapshot) float64 { return boolValue(status.ReportOf(s).Ready) })
-	g.add(r, "dependency_up", "0 while the dependency (apiserver, sink, checkpoint) does not answer, or fails, or the start waits for it.",
+	g.add(r, "dependency_up", "0 while the dependency (apiserver, sink, checkpoint) fails or does not answer.",
 		func(s *live.Snapshot, emit func(float64, ...string)) {
 			for _, d := range dependency.All {
 				emit(boolValue(!s.Down[d] && (d != dependency.APIServer || !g.unanswered.Load())), d)
@@ -59,9 +59,9 @@ func (g *gauges) registerProcess(r *registry) {
 	one("replicas", "Live replicas, as this one sees it.", func(s *live.Snapshot) float64 { return float64(s.Replica.Replicas) })
 	one("standby", "1 while this replica holds no slot because others hold them all.",
 		func(s *live.Snapshot) float64 { return boolValue(s.Replica.Standby != "") })
-	one("slots_share", "Slots that this replica should hold. kubecdc_slot_held says which it holds.",
+	one("slots_share", "Slots that this replica should hold.",
 		func(s *live.Snapshot) float64 { return float64(s.Replica.Share) })
-	one("checkpoint_size_bytes", "Size of the checkpoint's tables, or of its file, with those of other clusters in them.",
+	one("checkpoint_size_bytes", "Size of the checkpoint's tables or file, of all clusters in them.",
 		func(s *live.Snapshot) float64 { return float64(s.CheckpointBytes) })
 }
 
@@ -74,28 +74,29 @@ func (g *gauges) registerSlots(r *registry) {
 		}, "slot")
 	}
 	slot("slot_held", "1 while this replica owns the slot.", func(s *live.Slot) float64 { return boolValue(s.Held) })
-	slot("slot_epoch", "Epoch of the slot when this replica held it last. It grows with each change of owner.",
+	slot("slot_epoch", "Epoch of the slot when this replica held it last.",
 		func(s *live.Slot) float64 { return float64(s.Epoch) })
-	slot("slot_last_commit_timestamp_seconds", "When this replica last wrote a batch of the slot to the sink; 0: never.",
+	slot("slot_last_commit_timestamp_seconds", "When this replica last wrote a batch to the sink; 0: never.",
 		func(s *live.Slot) float64 { return seconds(s.LastCommit) })
-	slot("buffer_changes", "Changes and control records that were read and are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Changes) })
-	slot("buffer_bytes", "Bytes of the changes that were read and are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Bytes) })
-	slot("buffer_limit_changes", "So many changes and control records the slot may have read that are not durable yet.",
+	slot("buffer_changes", "Changes and control records that are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Changes) })
+	slot("buffer_bytes", "Bytes of the changes that are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Bytes) })
+	slot("buffer_limit_changes", "Limit of kubecdc_buffer_changes.",
 		func(s *live.Slot) float64 { return float64(s.Fill.MaxChanges) })
-	slot("buffer_limit_bytes", "So many bytes the slot may have read that are not durable yet. Then its streams wait.",
+	slot("buffer_limit_bytes", "Limit of kubecdc_buffer_bytes. At a limit the streams wait.",
 		func(s *live.Slot) float64 { return float64(s.Fill.MaxBytes) })
-	slot("spool_bytes", "Size of the slot's spool: what was read while the sink did not answer.", func(s *live.Slot) float64 { return float64(s.Fill.Spool.Bytes) })
-	slot("spool_limit_bytes", "So many bytes the spool may have. Then nothing is read. 0: there is no spool now.",
+	slot("spool_bytes", "Size of the slot's spool.", func(s *live.Slot) float64 { return float64(s.Fill.Spool.Bytes) })
+	slot("spool_limit_bytes", "Limit of kubecdc_spool_bytes. At the limit nothing is read; 0: there is no spool.",
 		func(s *live.Slot) float64 { return float64(s.Fill.Spool.MaxBytes) })
-	slot("spool_batches", "Batches in the slot's spool that the sink does not have.", func(s *live.Slot) float64 { return float64(s.Fill.Spool.Batches) })
-	slot("spool_oldest_timestamp_seconds", "When the oldest of them was read; 0: there is none.", func(s *live.Slot) float64 { return seconds(s.Fill.Spool.Oldest) })
-	slot("checkpoint_pending_objects", "Objects whose last state is in the log and not yet in the checkpoint.",
+	slot("spool_batches", "Batches in the slot's spool.", func(s *live.Slot) float64 { return float64(s.Fill.Spool.Batches) })
+	slot("spool_oldest_timestamp_seconds", "When the spool's oldest batch was read; 0: there is none.",
+		func(s *live.Slot) float64 { return seconds(s.Fill.Spool.Oldest) })
+	slot("checkpoint_pending_objects", "Objects whose last state is not yet in the checkpoint.",
 		func(s *live.Slot) float64 { return float64(s.Fill.Pending) })
 }
 
 // registerStreams registers the gauges of streams. A stream whose log has its end has its state alone.
 func (g *gauges) registerStreams(r *registry) {
-	g.add(r, "streams", "Streams that this replica works on, by state.", countStates, "state")
+	g.add(r, "streams", "Streams that this replica works on.", countStates, "state")
 	g.add(r, "stream_state", "1 for the current state of the stream.", func(s *live.Snapshot, emit func(float64, ...string)) {
 		for id, v := range s.Streams {
 			if isShown(&v) {
@@ -113,20 +114,20 @@ func (g *gauges) registerStreams(r *registry) {
 		}, "stream")
 	}
 	stream("stream_confirmed_timestamp_seconds",
-		"Up to when the stream is known to be complete in the log. A quiet stream is confirmed by bookmarks, about once a minute.",
+		"Up to when the log is known to be complete. Bookmarks confirm a quiet stream about once a minute.",
 		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return seconds(v.Confirmed), true })
 	stream("stream_lag_seconds",
-		"How far the log is behind: age of the oldest change that was read and is not durable, or the time since the stream followed its watch; else 0.",
+		"Age of the oldest change that was read and is not durable, or the time since the stream followed its watch; else 0.",
 		func(s *live.Snapshot, v *live.Stream) (float64, bool) {
 			return max(s.Time.Sub(v.CompleteUntil).Seconds(), 0), true
 		})
 	stream("stream_objects", "Objects of the stream that the exporter knows.",
 		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return float64(v.Objects), v.Objects >= 0 })
-	stream("stream_refused", "1 while the API server or the sink refuses the stream, or it can't be exported. /readyz has the reason.",
+	stream("stream_refused", "1 while the API server or the sink refuses the stream, or it can't be exported.",
 		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return boolValue(v.Refused), true })
 	stream("proof_timestamp_seconds", "When the stream's objects were last compared with the API server.",
 		func(_ *live.Snapshot, v *live.Stream) (float64, bool) { return seconds(v.Proven), !v.Proven.IsZero() })
-	stream("proof_differences", "Objects that differed from the API server in the stream's last proof.",
+	stream("proof_differences", "Objects that differed in the stream's last proof.",
 		func(_ *live.Snapshot, v *live.Stream) (float64, bool) {
 			return float64(v.Differing), !v.Proven.IsZero()
 		})

@@ -75,32 +75,32 @@ func NewMetrics(version string, exporter *live.Exporter) *Metrics {
 }
 
 func (m *Metrics) registerProcess(r *registry) {
-	m.errors = r.counters("errors_total", "Errors that were retried, by stage: source (lists and watches), sink, checkpoint, commit (all others).",
+	m.errors = r.counters("errors_total", "Errors that were retried; stage: source (lists and watches), sink, checkpoint, commit (all others).",
 		"stage")
-	m.requests = r.counters("apiserver_requests_total", "Requests to the API server, by verb and by the answer's HTTP status; error: there was no answer.",
+	m.requests = r.counters("apiserver_requests_total", "Requests to the API server, by HTTP status; error: there was no answer.",
 		"verb", "code")
 }
 
 func (m *Metrics) registerSlots(r *registry) {
-	m.sessions = r.counters("session_failures_total", "Sessions of the slot that an error has ended. The next one starts from what is durable.", "slot")
+	m.sessions = r.counters("session_failures_total", "Sessions that an error has ended.", "slot")
 	m.batches = r.counters("batches_total", "Batches written to the sink.", "slot")
 	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
 	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
-	m.commit = r.histograms("commit_seconds", "Duration of a stage of a commit: collect (from the batch's first record), before-images, prepare, "+
-		"sink, checkpoint (which may be of several batches).", prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
+	m.commit = r.histograms("commit_seconds", "Duration of a commit's stage: collect, before-images, prepare, sink, checkpoint (may be of several batches).",
+		prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
 }
 
 func (m *Metrics) registerStreams(r *registry) {
-	m.relists = r.counters("relists_total", "Lists that were needed because a watch could not resume.", "reason")
-	m.gaps = r.counters("gaps_total", "Gaps in watches, by cause; complete: all of its changes were recovered.", "cause", "complete")
-	m.watchRestarts = r.counter("watch_restarts_total", "Watches that were resumed from their position, without a list.")
+	m.relists = r.counters("relists_total", "Lists because a watch could not resume.", "reason")
+	m.gaps = r.counters("gaps_total", "Gaps in watches; complete: all changes were recovered.", "cause", "complete")
+	m.watchRestarts = r.counter("watch_restarts_total", "Watches that were resumed without a list.")
 	m.proofs = r.counters("proofs_total", "Comparisons of a stream's objects with the API server.", "result")
 	m.changes = r.counters("changes_total", "Changes written to the sink; op: c (created), u, d, r (read by a snapshot).", "resource", "op")
-	m.ignored = r.counters("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource")
-	m.audit = r.counters("audit_events_total", "Audit events taken in, by what became of them: kept, skipped (they changed no object that is exported), "+
-		"broken (they could not be read).", "result")
+	m.ignored = r.counters("ignored_updates_total", "Updates not written (KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).", "resource")
+	m.audit = r.counters("audit_events_total", "Audit events taken in; result: kept, skipped (no exported object was changed), broken (not readable).",
+		"result")
 	m.lastAudit = r.gauge("audit_last_event_timestamp_seconds", "When this replica last took audit events in; 0: never.")
-	m.deadLetters = r.counters("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource")
+	m.deadLetters = r.counters("dead_letters_total", "Records sent to the dead-letter topic.", "resource")
 }
 
 // startAtZero creates all counters whose labels are known, so that an alert sees the first increase.

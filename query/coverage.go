@@ -28,6 +28,12 @@ type Coverage struct {
 	Unlisted bool `json:"unlisted,omitempty"` // the stream had no complete list by then
 
 	unlisted string // why the stream is unlisted; else empty
+	lates    []span
+}
+
+// ReadLate reports whether a change that was seen at a time may have happened long before, since nobody read the stream then.
+func (c *Coverage) ReadLate(seen time.Time) bool {
+	return slices.ContainsFunc(c.lates, func(s span) bool { return seen.After(s.from) && !seen.After(s.to) })
 }
 
 // GapTime is a time whose changes may be missing.
@@ -71,7 +77,7 @@ func (s *timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Ti
 
 // coverage returns within which versions the answer is complete for one stream.
 func (s *timelines) coverage(st *timeline) Coverage {
-	c := Coverage{Stream: st.stream, At: s.target.Version}
+	c := Coverage{Stream: st.stream, At: s.target.Version, lates: st.lates}
 	c.Known = st.beforeTarget.Time
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time

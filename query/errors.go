@@ -11,7 +11,7 @@ type IncompleteError struct{ Missing []string }
 func (e *IncompleteError) Error() string {
 	text := "the log does not have all of it:"
 	for i, m := range e.Missing {
-		if i == 20 {
+		if i == 100 {
 			return text + fmt.Sprintf("\n  and %d more", len(e.Missing)-i)
 		}
 		text += "\n  " + m

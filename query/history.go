@@ -30,6 +30,7 @@ type Event struct {
 	Managers []string          `json:"managers,omitempty"` // the field managers that made the change; empty: not known
 	By       *Who              `json:"by,omitempty"`       // nil: the question asks for no requesters
 	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
+	Late     bool              `json:"late,omitempty"`     // Time is when the exporter saw it, and it may have happened long before
 	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the object after it.
 	Patch         []Operation `json:"patch,omitempty"`
@@ -39,8 +40,9 @@ type Event struct {
 
 // EventMaker makes events of changes.
 type EventMaker struct {
-	NoPatch  bool // make no patches
-	Remember bool // remember each object's last state, which replaces a before-image that the log lacks
+	NoPatch  bool                     // make no patches
+	ReadLate func(*sinks.Logged) bool // reports whether a change may have happened long before it was seen, or is nil
+	Remember bool                     // remember each object's last state, which replaces a before-image that the log lacks
 	last     map[string]state
 }
 
@@ -56,6 +58,7 @@ func (t *EventMaker) Event(l *sinks.Logged) (*Event, error) {
 		Before: l.Before, After: l.After}
 	e.Time, e.TimeFrom = l.Happened()
 	e.Time = e.Time.UTC()
+	e.Late = e.TimeFrom == change.FromExporter && (l.Gap != "" || t.ReadLate != nil && t.ReadLate(l))
 	key := e.Resource + "\x00" + l.Change.Key()
 	if last := t.last[key]; e.Before == nil && last.uid == l.UID {
 		e.Before = last.body
@@ -106,8 +109,9 @@ func managersOf(c *change.Change) []string {
 	return names
 }
 
-// Covered returns how far the log has every change of the objects, for each stream, and what may be missing there.
-func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects) (all []Coverage, missing []string, err error) {
+// Covered returns how far the log has every change of the objects, for each stream, and what may be missing there. It leaves out gaps
+// that ended before a time.
+func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string, err error) {
 	retained, err := r.Retained(ctx, objects.Resources)
 	if err != nil {
 		return nil, nil, err
@@ -126,8 +130,10 @@ func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects) (all [
 		}
 		missing = append(missing, c.Missing...)
 		for _, g := range s.streams[id].gaps {
-			missing = append(missing, string(id)+": "+g.lacks())
-			c.Gaps = append(c.Gaps, g.times())
+			if g.open || !g.until.Before(since) {
+				missing = append(missing, string(id)+": "+g.lacks())
+				c.Gaps = append(c.Gaps, g.times())
+			}
 		}
 		all = append(all, c)
 	}

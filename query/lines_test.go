@@ -47,10 +47,10 @@ func TestLinesTellWhatDiffers(t *testing.T) {
 // Whatever an object contains, there are lines if it differs, and none if it does not.
 func TestLinesOfHostileContents(t *testing.T) {
 	for _, was := range hostile.Contents() {
-		for _, is := range hostile.Contents() {
-			lines, err := query.Lines(content(t, was), content(t, is), true)
-			if err != nil || (len(lines) > 0) != (was.Text != is.Text) {
-				t.Errorf("from %s to %s: %d lines, %v", was.What, is.What, len(lines), err)
+		for _, becomes := range hostile.Contents() {
+			lines, err := query.Lines(content(t, was), content(t, becomes), true)
+			if err != nil || (len(lines) > 0) != (was.Text != becomes.Text) {
+				t.Errorf("from %s to %s: %d lines, %v", was.What, becomes.What, len(lines), err)
 			}
 		}
 	}

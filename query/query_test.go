@@ -329,7 +329,7 @@ func TestStatesAfterRetention(t *testing.T) {
 			t.Errorf("with before-images %t: %s, want %s; missing %s", before, got, want, said)
 		}
 		if said := strings.Join(states[1].Missing, "\n"); !strings.Contains(said, "every change since resourceVersion 200") {
-			t.Errorf("before what is kept: %s", said)
+			t.Errorf("before what the log retains: %s", said)
 		}
 	}
 }
@@ -397,7 +397,7 @@ func TestNoStreamIsNoAnswer(t *testing.T) {
 	if err != nil || len(states[0].Missing) != 1 || !strings.HasPrefix(states[0].Missing[0], want) {
 		t.Fatalf("the state of a namespace that was not exported: %d states, %v", len(states), err)
 	}
-	if _, missing, err := query.Covered(t.Context(), l, &other); err != nil || len(missing) != 1 || !strings.HasPrefix(missing[0], want) {
+	if _, missing, err := query.Covered(t.Context(), l, &other, time.Time{}); err != nil || len(missing) != 1 || !strings.HasPrefix(missing[0], want) {
 		t.Errorf("the history lacks %q, %v", missing, err)
 	}
 }
@@ -472,10 +472,47 @@ func TestALossIsMissingUntilItIsRecorded(t *testing.T) {
 	if err != nil || len(states[0].Missing) != 1 || !strings.Contains(states[0].Missing[0], "pods: records of pods were removed") {
 		t.Errorf("the state lacks %q, %v", states[0].Missing, err)
 	}
-	if _, missing, err := query.Covered(t.Context(), l, &sinks.Objects{}); err != nil || !strings.Contains(strings.Join(missing, "\n"), "removed") {
+	if _, missing, err := query.Covered(t.Context(), l, &sinks.Objects{}, time.Time{}); err != nil || !strings.Contains(strings.Join(missing, "\n"), "removed") {
 		t.Errorf("the history lacks %q, %v", missing, err)
 	}
 	if _, missing, err := query.TailStart(t.Context(), l, nil, query.Target{Logged: minute(1)}); err != nil || len(missing) != 1 {
 		t.Errorf("the tail lacks %q, %v", missing, err)
+	}
+}
+
+// A change that waited until its stream was read again is late, unless the object has its time.
+func TestAChangeThatWasReadLate(t *testing.T) {
+	l := newLog()
+	behind := change.BehindControl("pods", "", minute(2), minute(3))
+	l.controls = append(l.controls, &behind)
+	coverage, _, err := query.Covered(t.Context(), l, &sinks.Objects{Resources: []string{"pods"}}, time.Time{})
+	if err != nil || len(coverage) != 1 {
+		t.Fatalf("%d streams, %v", len(coverage), err)
+	}
+	events := query.EventMaker{ReadLate: func(l *sinks.Logged) bool { return coverage[0].ReadLate(l.Time) }}
+	for seen, want := range map[time.Time]bool{minute(2): false, minute(2).Add(time.Second): true, minute(3): true, minute(4): false} {
+		for _, isDated := range []bool{false, true} {
+			c := changed(change.Delete, "a", 9, 8)
+			if c.Time = seen; isDated {
+				c.Op, c.Provenance = change.Create, change.Provenance{Time: minute(2), Source: change.FromCreationTimestamp}
+			}
+			if e, err := events.Event(&c); err != nil || e.Late != (want && !isDated) {
+				t.Errorf("a change that was seen at %s, dated: %t, is late: %t, %v", seen, isDated, e.Late, err)
+			}
+		}
+	}
+}
+
+// A question about the time since a gap ended is not answered with that gap.
+func TestAGapBeforeTheQuestion(t *testing.T) {
+	l := newLog()
+	gap := change.GapControl("pods", "2", change.Gap{ID: "g", From: "1", To: "2", Reason: "compacted"}, "")
+	gap.TimeMs = minute(2).UnixMilli()
+	l.controls = append(l.controls, &gap)
+	for since, want := range map[time.Time]int{{}: 2, minute(2): 2, minute(3): 1} { // the log has another gap, later
+		coverage, missing, err := query.Covered(t.Context(), l, &sinks.Objects{Resources: []string{"pods"}}, since)
+		if err != nil || len(missing) != want || len(coverage) != 1 || len(coverage[0].Gaps) != want {
+			t.Errorf("since %s: %q, %v", since, missing, err)
+		}
 	}
 }

@@ -26,6 +26,7 @@ type timeline struct {
 	gaps           []gap // not recovered completely
 	delays         delays
 	late           time.Time // since when this batch was behind; zero: it was not
+	lates          []span    // when batches that were behind waited, and were read
 	hasEnded       bool
 	last           Mark
 	retained       Mark // the last position from before the time since which all is retained

@@ -161,7 +161,9 @@ func (s *timelines) addControl(c *change.Control) error {
 		}
 	case change.ControlBehind:
 		st.late = time.UnixMilli(c.SinceMs)
-		st.delays.addLate(span{st.late, time.UnixMilli(c.TimeMs + 1)})
+		waited := span{st.late, time.UnixMilli(c.TimeMs + 1)}
+		st.lates = append(st.lates, waited)
+		st.delays.addLate(waited)
 	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamReselected, change.ControlStreamEnd,
 		change.ControlStreamError, change.ControlStreamRecovered:
 		st.delays.stopped = true

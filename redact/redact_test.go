@@ -127,7 +127,7 @@ func TestAgainKeepsHashes(t *testing.T) {
 		t.Errorf("%v\n got %s\nwant %s", err, twice, once)
 	}
 	if again := apply(t, r, "ns/a", once); again == once {
-		t.Error("Apply takes what looks like a hash for one")
+		t.Error("Apply takes a text in the form of a hash for one")
 	}
 	if got, err := redactorOf(t, Metadata).Again("ns/a", []byte(once)); err != nil || strings.Contains(string(got), "data\":{\"a") {
 		t.Errorf("%v %s", err, got)

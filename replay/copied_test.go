@@ -118,7 +118,7 @@ func describe(t *testing.T, r sinks.Reader, resource string) (state, history str
 		state += " " + o.Name + "@" + string(o.ResourceVersion)
 		return nil
 	}))
-	_, missing, err := query.Covered(t.Context(), r, &objects)
+	_, missing, err := query.Covered(t.Context(), r, &objects, time.Time{})
 	check(t, err)
 	return state + " " + strings.Join(states[0].Missing, "; "), strings.Join(missing, "; ")
 }

@@ -119,8 +119,8 @@ func (r *Run) open(ctx context.Context, id string) (others []string, plan json.R
 		case c.Type == change.ControlReplayEnd:
 			r.ended = true
 		}
-		for place, at := range c.Replay.Done {
-			r.done[place] = at
+		for place, position := range c.Replay.Done {
+			r.done[place] = position
 		}
 		r.written = max(r.written, c.Replay.Records)
 		return nil

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"kubecdc/config"
@@ -52,7 +53,10 @@ func OpenKafka(ctx context.Context, settings *config.Config, cluster string) (*k
 	if err != nil {
 		return nil, err
 	}
-	return sink, sink.Ping(ctx)
+	if err := sink.Ping(ctx); err != nil {
+		return nil, errors.Join(err, sink.Close())
+	}
+	return sink, nil
 }
 
 // LogIdentity returns the identity of the log that the settings name. It asks Kafka for it. For other sinks it is the address

@@ -108,7 +108,7 @@ func TestThePageSaysAllWithoutAScript(t *testing.T) {
 		}
 	}
 	if !strings.Contains(page, `<noscript><meta http-equiv="refresh"`) {
-		t.Error("without a script the page stays as it is")
+		t.Error("without a script the page never changes")
 	}
 	if first, other := strings.Index(page, ">secrets<"), strings.Index(page, ">kind0.<wbr>example.<wbr>com<"); first > other {
 		t.Error("streams with a problem do not come first")

@@ -111,11 +111,11 @@ func (p pod) append(dst []byte, id int) []byte {
 // stamp writes the version into a rendered object, and the times that change with it. It also writes the texts of a version, unless that
 // is 0. Every hole has the same width in each object, so it is at the same offset in all objects of the deployment.
 func (p pod) stamp(body []byte, version, texts uint64) {
-	for _, at := range p.versions {
-		strconv.AppendUint(body[at:at:at+8], version, 10)
+	for _, place := range p.versions {
+		strconv.AppendUint(body[place:place:place+8], version, 10)
 	}
-	for _, at := range p.times {
-		body[at], body[at+1] = '0'+byte(version/10%6), '0'+byte(version%10)
+	for _, place := range p.times {
+		body[place], body[place+1] = '0'+byte(version/10%6), '0'+byte(version%10)
 	}
 	for _, t := range p.texts {
 		if texts != 0 {

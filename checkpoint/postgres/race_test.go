@@ -42,7 +42,7 @@ func TestOfManyOwnersAtOnceOneGetsTheSlot(t *testing.T) {
 	}
 	all.Wait()
 	if got.Load() != 1 || held.Load() != 5 {
-		t.Fatalf("%d got it, %d were told that it is held", got.Load(), held.Load())
+		t.Fatalf("%d acquired it, %d got the error that it is held", got.Load(), held.Load())
 	}
 }
 

@@ -62,7 +62,7 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 		shared := share(t, path)
 		must(t, shared.Find(t.Context(), "prod"))
 		if last := batchOf(t, shared); last < said { // before an owner has cleaned up after the killed one
-			t.Fatalf("batch %d was committed, and beside is read %d", said, last)
+			t.Fatalf("batch %d was committed, and another reader finds %d", said, last)
 		}
 		if round%2 == 0 { // else the shared memory file is there when the next owner comes
 			shared.Close()
@@ -98,7 +98,7 @@ func TestSignalsWhileAnOwnerCommits(t *testing.T) {
 		must(t, err)
 		longest, last = max(longest, time.Since(asked)), batchOf(t, shared)
 	}
-	t.Logf("%d signals in %v, the longest in %v, beside %d commits", signals, time.Since(began), longest, last-first)
+	t.Logf("%d signals in %v, the longest in %v, during %d commits", signals, time.Since(began), longest, last-first)
 	must(t, child.Process.Kill())
 	_ = child.Wait()
 	store := open(t, path)

@@ -36,7 +36,7 @@ func TestALossOfPowerKeepsWhatWasAcknowledged(t *testing.T) {
 		crashes++
 		begun[have > crash.Acknowledged]++
 	}
-	t.Logf("%d crashes, of which %d kept a commit that was not acknowledged yet", crashes, begun[true])
+	t.Logf("%d crashes, of which %d preserved a commit that was not acknowledged yet", crashes, begun[true])
 	if crashes < 200 || begun[true] == 0 {
 		t.Errorf("%d crashes, of which %d after a commit was on the disk: the recording lacks them", crashes, begun[true])
 	}

@@ -118,8 +118,8 @@ func (s *started) wantFailure(t *testing.T, says string) {
 type processes map[string]func(*testing.T)
 
 func (p processes) run(t *testing.T) {
-	for name, look := range p {
-		t.Run(name, look)
+	for name, probe := range p {
+		t.Run(name, probe)
 	}
 }
 

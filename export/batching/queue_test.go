@@ -64,7 +64,7 @@ func TestPositionsAloneAreDueOncePerInterval(t *testing.T) {
 			}
 			for i := range popped[:len(popped)-2] { // the last batch is due because the queue is stopped
 				if pause := popped[i+1].Sub(popped[i]); pause < test.want {
-					t.Errorf("batches %d and %d of positions alone come %s apart", i, i+1, pause)
+					t.Errorf("batches %d and %d of positions alone come within %s", i, i+1, pause)
 				}
 			}
 			for n := range streams {
@@ -156,7 +156,7 @@ func TestAChangeLargerThanTheQueuePassesAlone(t *testing.T) {
 		}
 		waits := blocked(t, q, created(2, 0))
 		if !waits() {
-			t.Error("a second change passes beside it")
+			t.Error("a second change does not wait for it")
 		}
 		q.Done(q.Next(t.Context(), nil))
 		if waits() {

@@ -161,7 +161,7 @@ func TestAReadOnlyFolder(t *testing.T) {
 	must(t, err)
 	const hint = "may this user write to the file and its folder?"
 	if out := under(t, "read-only folder", path); !strings.HasPrefix(out, "1 rows\n") || !strings.Contains(out, hint) {
-		t.Errorf("beside its owner: %s", out)
+		t.Errorf("while its owner runs: %s", out)
 	}
 	f.Close()
 	if out := under(t, "read-only folder", path); !strings.Contains(out, hint) {

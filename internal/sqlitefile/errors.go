@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -63,7 +64,8 @@ var hints = map[int]string{
 	codes.SQLITE_CANTOPEN: mayWrite,
 	codes.SQLITE_READONLY: mayWrite,
 	codes.SQLITE_PERM:     mayWrite,
-	codes.SQLITE_CORRUPT:  "the file is damaged: run puts it aside, and rebuilds it from the log; where that can't be read back, move it away",
+	codes.SQLITE_CORRUPT:  "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore a log from its backup, " +
+		"or move the file away, and a new log begins",
 	codes.SQLITE_NOTADB:   "the file is not an SQLite database: correct the path, or move the file away",
 }
 
@@ -74,7 +76,7 @@ func hint(err error) string {
 		return noSharing
 	case ok && e.Code() == codes.SQLITE_IOERR_GETTEMPPATH:
 		return "SQLite has no folder for its temporary files: may this user write to the file's folder, or to /tmp?"
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return mayWrite
 	}
 	return hints[primaryCode(err)]

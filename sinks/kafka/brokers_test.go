@@ -35,9 +35,9 @@ func TestSlowABrokerOfTwoDies(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	_, second, seeds := twoBrokers(t)
-	for name, by := range inTransactions {
+	for name, delivery := range inTransactions {
 		t.Run(name, func(t *testing.T) {
-			brokerDies(t, by(newConfig(t, seeds)), func(await func(n int)) {
+			brokerDies(t, delivery(newConfig(t, seeds)), func(await func(n int)) {
 				second.Kill()
 				await(9)
 				mustDo(t, second.Start(servers.Context(t)))

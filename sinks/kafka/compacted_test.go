@@ -121,16 +121,16 @@ func TestCompactedRecordsRemainKnown(t *testing.T) {
 	next(3)
 	retained, found := 0, left() // counted before the question, since a running compaction may still end
 	since := retainedSince(t, openReader(t, cfg))
-	for version, at := range written {
+	for version, offset := range written {
 		switch {
-		case !at.Before(since) && !found[version]:
-			t.Errorf("the log is retained since %s, and lacks the change at %s of %s", since, version, at)
-		case !at.Before(since):
+		case !offset.Before(since) && !found[version]:
+			t.Errorf("the log is retained since %s, and lacks the change at %s of %s", since, version, offset)
+		case !offset.Before(since):
 			retained++
 		}
 	}
 	if retained < 3 {
-		t.Errorf("of %d changes, of which %d are left, %d count as kept, since %s", len(written), len(found), retained, since)
+		t.Errorf("of %d changes, of which %d are left, %d count as retained, since %s", len(written), len(found), retained, since)
 	}
 }
 

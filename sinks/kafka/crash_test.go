@@ -16,7 +16,7 @@ import (
 // A process that dies in a transaction leaves no record that read_committed consumers or the next owner see. A process that was
 // only suspended can't commit the transaction after a newer owner has come. The newer owner's records are in the log once.
 func TestKilledInATransaction(t *testing.T) {
-	for name, by := range inTransactions {
+	for name, delivery := range inTransactions {
 		for step, die := range map[string]func(*testing.T, sinks.Log) (wakes func() error){
 			"before the control record": func(t *testing.T, log sinks.Log) func() error {
 				mustDo(t, kafka.WriteDataOnly(servers.Context(t), log, lives(2, 10, 4)))
@@ -31,7 +31,9 @@ func TestKilledInATransaction(t *testing.T) {
 				return func() error { return kafka.Publish(servers.Context(t), log) }
 			},
 		} {
-			t.Run(name+", "+step, func(t *testing.T) { killedInATransaction(t, by(newConfig(t, servers.SharedKafka(t).Brokers)), die) })
+			t.Run(name+", "+step, func(t *testing.T) {
+				killedInATransaction(t, delivery(newConfig(t, servers.SharedKafka(t).Brokers)), die)
+			})
 		}
 	}
 }

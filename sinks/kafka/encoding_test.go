@@ -177,7 +177,7 @@ func TestTooLargeInEachEncoding(t *testing.T) {
 			letters := deadLetters(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter"))
 			envelope := change.Envelope{Cluster: cfg.Cluster, Prefix: cfg.TopicPrefix, Version: cfg.Version}
 			if want := envelope.AppendValue(nil, &big); len(letters) != 1 || !bytes.Equal(letters[big.ID()], want) {
-				t.Errorf("%d dead letters, that of the record is %.300s\nwant %.300s", len(letters), letters[big.ID()], want)
+				t.Errorf("%d dead letters, and the dead letter of the record is %.300s\nwant %.300s", len(letters), letters[big.ID()], want)
 			}
 			stub, err := change.Stub(big.After)
 			mustDo(t, err)

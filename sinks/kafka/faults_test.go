@@ -129,9 +129,9 @@ func await(t *testing.T, written func() int, n int) {
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	broker := servers.LendKafka(t)
-	for name, by := range deliveries {
+	for name, delivery := range deliveries {
 		t.Run(name, func(t *testing.T) {
-			cfg := by(newConfig(t, broker.ProxiedBrokers))
+			cfg := delivery(newConfig(t, broker.ProxiedBrokers))
 			underFaults(t, cfg, broker.Brokers, time.Minute, func(written func() int) {
 				await(t, written, 3)
 				for range 20 {
@@ -154,11 +154,11 @@ func TestBrokenConnections(t *testing.T) {
 func TestSlowBrokerRestarts(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
-	for name, by := range inTransactions {
+	for name, delivery := range inTransactions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			broker := servers.LendKafka(t)
-			cfg := by(newConfig(t, broker.Brokers))
+			cfg := delivery(newConfig(t, broker.Brokers))
 			cfg.RequestTimeout = 2 * time.Second
 			underFaults(t, cfg, broker.Brokers, 3*time.Second, func(written func() int) {
 				await(t, written, 6)

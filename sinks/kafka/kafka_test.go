@@ -57,11 +57,11 @@ var deliveries = map[string]delivery{
 // By protocol 1 the complete suite runs on several brokers. Here protocol 1 only writes, and a reader finds the same records as
 // by protocol 2.
 func TestContract(t *testing.T) {
-	for name, by := range deliveries {
+	for name, delivery := range deliveries {
 		t.Run(name, func(t *testing.T) {
 			broker := servers.SharedKafka(t)
 			sinktest.Run(t, func(t *testing.T) sinktest.Place {
-				p := place(by(newConfig(t, broker.Brokers)))
+				p := place(delivery(newConfig(t, broker.Brokers)))
 				if name == "exactly-once" {
 					p.Brief, p.Reader = true, nil
 				}

@@ -51,7 +51,7 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 			}
 			lost := opened.Lost
 			if lost == nil || lost.Gone == nil || !lost.Gone("pods") {
-				t.Fatalf("the loss is not told: %v", lost)
+				t.Fatalf("the loss is not reported: %v", lost)
 			}
 			o.log, o.epoch = opened.Log, 2
 			o.record(t, lost)
@@ -131,7 +131,7 @@ func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 			_ = dies.open(t)
 			state, err := dies.log.(sinks.Content).State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 			if err != nil || state.Lost == nil || !state.Lost.Gone("pods") {
-				t.Errorf("the loss of the last batch is not told: %v, %v", state.Lost, err)
+				t.Errorf("the loss of the last batch is not reported: %v, %v", state.Lost, err)
 			}
 		})
 	}
@@ -191,7 +191,7 @@ func TestRecordsAreRemovedFromTheBeginning(t *testing.T) {
 		mustDo(t, err)
 		state, err := opened.Content.State(servers.Context(t), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 		if mustDo(t, err); (state.Lost == nil) != recorded {
-			t.Errorf("recorded: %v; a lost checkpoint is told %v", recorded, state.Lost)
+			t.Errorf("recorded: %v; a lost checkpoint gets the losses %v", recorded, state.Lost)
 		}
 		o.epoch += 10
 	}

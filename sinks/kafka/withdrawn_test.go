@@ -21,10 +21,10 @@ func rightsWithdrawn(t *testing.T, broker *servers.Kafka) {
 		{Topic: ".control", Operations: ops(kadm.OpWrite)}, {Topic: ".control", Operations: ops(kadm.OpRead)}, {Topic: ".control", Operations: all},
 		{Topic: ".dead-letter", Operations: ops(kadm.OpWrite)}, {Topic: ".dead-letter", Operations: all},
 	}
-	for by, checked := range map[string]int{"exactly-once": 2, "exactly-once by protocol 2": len(rules)} { // the protocols differ in the first two
-		configured := inTransactions[by]
+	for name, checked := range map[string]int{"exactly-once": 2, "exactly-once by protocol 2": len(rules)} { // the protocols differ in the first two
+		configured := inTransactions[name]
 		for _, gone := range rules[:checked] {
-			t.Run(fmt.Sprintf("%s, %s%s %v", by, gone.Topic, gone.Transactional, gone.Operations), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %s%s %v", name, gone.Topic, gone.Transactional, gone.Operations), func(t *testing.T) {
 				cfg := configured(newConfig(t, broker.SASLBrokers))
 				cfg.SASL.Mechanism, cfg.SASL.Username, cfg.SASL.Password = "PLAIN", servers.KafkaUser, servers.KafkaPassword
 				for _, topic := range []string{".pods", ".control", ".dead-letter"} {

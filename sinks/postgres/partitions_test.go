@@ -191,7 +191,7 @@ func wantPastRead(t *testing.T, url string) {
 	for _, name := range []string{"", "p-6"} {
 		q := sinks.Query{After: &sinks.Cut{Batches: map[int]uint64{0: 1}}, Name: name}
 		if err := r.Changes(t.Context(), q, func(*sinks.Logged) error { return nil }); !errors.Is(err, sinks.ErrNotRetained) {
-			t.Errorf("changes of %q after a batch that is not kept: %v", name, err)
+			t.Errorf("changes of %q after a batch that is not retained: %v", name, err)
 		}
 	}
 }

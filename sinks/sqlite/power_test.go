@@ -36,7 +36,7 @@ func TestALossOfPowerKeepsWhatWasAcknowledged(t *testing.T) {
 			further++
 		}
 	}
-	t.Logf("%d crashes, of which %d kept a batch that was not acknowledged yet", crashes, further)
+	t.Logf("%d crashes, of which %d preserved a batch that was not acknowledged yet", crashes, further)
 	if crashes < 150 || further == 0 {
 		t.Error("the recording lacks moments")
 	}

@@ -229,7 +229,7 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 				}
 				h.check(r)
 				if retained, err := r.Retained(t.Context(), nil); err != nil || retained["pods"].Since.IsZero() {
-					t.Fatalf("kept: %v, %v", retained, err)
+					t.Fatalf("retained: %v, %v", retained, err)
 				}
 			}
 			if err := sink.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil {
@@ -349,7 +349,7 @@ func TestChangesAfterABatchThatIsGone(t *testing.T) {
 		})
 		if errors.Is(err, sinks.ErrNotRetained) {
 			if refused++; refused != batch+1 {
-				t.Errorf("the changes after batch %d are gone, but not those of an earlier one", batch)
+				t.Errorf("the changes after batch %d are gone, but the changes of an earlier one are not", batch)
 			}
 		} else if err != nil || got != want {
 			t.Errorf("after batch %d there are %d changes, want %d: %v", batch, got, want, err)
@@ -381,9 +381,9 @@ func TestAClockThatGoesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[time.Time]uint64{time.Now(): 10, last: 40, time.Now().Add(-time.Hour): 0} {
-		if cut, err := r.CutAt(t.Context(), at); err != nil || cut.Batches[0] != want {
-			t.Errorf("at %s the log was at batch %d, want %d: %v", at, cut.Batches[0], want, err)
+	for moment, want := range map[time.Time]uint64{time.Now(): 10, last: 40, time.Now().Add(-time.Hour): 0} {
+		if cut, err := r.CutAt(t.Context(), moment); err != nil || cut.Batches[0] != want {
+			t.Errorf("at %s the log was at batch %d, want %d: %v", moment, cut.Batches[0], want, err)
 		}
 	}
 	h.check(r)
@@ -412,7 +412,7 @@ func TestTheFileKeepsToItsSize(t *testing.T) {
 			}
 			h.check(r)
 			if retained, err := r.Retained(t.Context(), nil); err != nil || retained["pods"].Since.IsZero() {
-				t.Errorf("kept: %v, %v", retained, err)
+				t.Errorf("retained: %v, %v", retained, err)
 			}
 			if size := fileSize(t, file); (size < 2*limit) != (mode == "incremental") {
 				t.Errorf("the file has %d bytes", size)
@@ -512,7 +512,7 @@ func TestAuditRecordsArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if records != 2500 || requesters != 1 {
-		t.Errorf("%d records of %d requesters are kept since %d, want the last 2500 of one", records, requesters, since)
+		t.Errorf("%d records of %d requesters are retained since %d, want the last 2500 of one", records, requesters, since)
 	}
 }
 

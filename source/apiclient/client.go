@@ -220,7 +220,10 @@ func (c *Client) Fresh() (*Client, error) {
 // freshFor is how long new connections count as fresh for others.
 const freshFor = time.Second
 
-// Read returns the JSON answer to a GET of the path. It reads up to 64 MiB, and drops the rest without an error.
+// maxDocument is the largest answer in bytes that is read as one document.
+const maxDocument = 64 << 20
+
+// Read returns the JSON answer to a GET of the path. An answer above maxDocument is an error.
 func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {
 	return c.readAs(ctx, path, acceptJSON)
 }
@@ -231,7 +234,11 @@ func (c *Client) readAs(ctx context.Context, path, accept string) ([]byte, error
 		return nil, err
 	}
 	defer body.Close()
-	return io.ReadAll(io.LimitReader(body, 64<<20))
+	text, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
+	if len(text) > maxDocument {
+		return nil, fmt.Errorf("read %s: the answer has more than %d MiB", path, maxDocument>>20)
+	}
+	return text, err
 }
 
 // ReadJSON reads one document and decodes it. accept is the Accept header, or "" for plain JSON.

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -45,5 +46,21 @@ func TestAProxysPageIsAnErrorThatPasses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "an HTML page, as a proxy answers: <html> sign in") || IsUnreadable(err) || IsRefused(err) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A document that is too large is an error. Its beginning is never used as the document.
+func TestADocumentThatNeverEnds(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.Copy(w, endless(' '))
+	}))
+	defer server.Close()
+	client, err := New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := client.Read(t.Context(), "/version"); text != nil || err == nil || err.Error() != "read /version: the answer has more than 64 MiB" {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }

@@ -19,8 +19,8 @@ func packUUID(s string, out *[16]byte) bool {
 		return false
 	}
 	wrong := byte(0)
-	for i, at := range [16]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
-		high, low := hexDigit[s[at]], hexDigit[s[at+1]]
+	for i, place := range [16]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
+		high, low := hexDigit[s[place]], hexDigit[s[place+1]]
 		wrong |= high | low
 		out[i] = high<<4 | low
 	}

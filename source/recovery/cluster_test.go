@@ -33,7 +33,7 @@ func (c *inCluster) Size(_ context.Context, revision uint64) (int64, error) {
 
 func (c *inCluster) requests() int { return c.sizeReads + c.objects + c.pages + c.full }
 
-// seconds is what the reads take one after another, by the costs of performance.md.
+// seconds is what the reads take one after another, by the costs that were measured.
 func (c *inCluster) seconds() float64 {
 	f := firstCosts
 	return float64(c.requests())*1e-3 + f.counted*float64(c.sizeReads)*float64(len(c.keys)) + f.named*float64(c.named) + f.bodied*float64(c.listed)

@@ -51,7 +51,7 @@ func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
 		}
 		if err := h.Objects(t.Context(), "", 20, 15, func(o apiclient.Object) error {
 			if o.Raw != nil {
-				t.Error("the body of an object that is not newer is kept")
+				t.Error("the body of an object that is not newer is retained")
 			}
 			return nil
 		}); err != nil {

@@ -237,8 +237,8 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 // that is deleted in the span. With bodies it saves another one for each object that has changed twice. u revisions are unexplained.
 func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bodies bool) float64 {
 	deleted := 0
-	for at, n2 := range ends {
-		if at >= n.from && at < n.to {
+	for revision, n2 := range ends {
+		if revision >= n.from && revision < n.to {
 			deleted += n2
 		}
 	}

@@ -168,9 +168,9 @@ func (s *search) findWriter(ctx context.Context, w *shared, r uint64) error {
 		return nil
 	}
 	changed, err := map[string]bool{}, error(nil)
-	for _, at := range []uint64{r - 1, r} {
+	for _, revision := range []uint64{r - 1, r} {
 		if err == nil {
-			err = s.AllNamespaces.Names(ctx, "", at, func(o apiclient.Object) error {
+			err = s.AllNamespaces.Names(ctx, "", revision, func(o apiclient.Object) error {
 				if changed[o.Key()] = !changed[o.Key()]; !changed[o.Key()] {
 					delete(changed, o.Key())
 				}

@@ -57,7 +57,7 @@ func measureGaps(t *testing.T, objects int) {
 		}
 		l.awaitPosition(t, last)
 		gap := gaps(l.controls)[i]
-		t.Logf("%6d objects, gap of %6d changes (%s to %s): complete %v, %d recovered, %d requests, found in %.1f s, told in %.1f s; %s",
+		t.Logf("%6d objects, gap of %6d changes (%s to %s): complete %v, %d recovered, %d requests, found in %.1f s, written in %.1f s; %s",
 			objects, changes, gap.From, gap.To, gap.Complete, gap.Recovered, gap.Requests, float64(gap.ElapsedMs)/1000, time.Since(started).Seconds(), gap.Reason)
 	}
 }

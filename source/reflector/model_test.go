@@ -115,7 +115,7 @@ func (s *modelStream) judge(m *modelServer) {
 			happened = true
 		}
 		if !c.Inferred && c.Op != change.Read && (!happened || recorded[line]) {
-			s.t.Errorf("the log says %q: it never happened, or is told twice", line)
+			s.t.Errorf("the log says %q: it never happened, or is there twice", line)
 		}
 		if c.ResourceVersion.Compare(newest[c.Key()]) < 0 || c.Op != change.Delete && c.ResourceVersion == newest[c.Key()] {
 			s.t.Errorf("the log says %q after %s", line, newest[c.Key()])
@@ -254,7 +254,7 @@ func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
 				followed, reported = restores.allFollowed()
 			}
 			if !followed || reported > round+1 {
-				t.Fatalf("restore %d: streams told each other of %d, and all have followed: %t", round+1, reported, followed)
+				t.Fatalf("restore %d: streams reported %d to each other, and all have followed: %t", round+1, reported, followed)
 			}
 		}
 	})

@@ -126,7 +126,7 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	}
 	refusal := l.refusals()[2]
 	if !strings.Contains(refusal.Cause, "forbidden") || string(refusal.ResourceVersion) != fmt.Sprint(position(l)) || refusal.SinceMs == 0 {
-		t.Errorf("the refusal is told as %+v", refusal)
+		t.Errorf("the refusal is reported as %+v", refusal)
 	}
 	o.forget()
 	for range 3 { // more of them are not told

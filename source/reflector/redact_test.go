@@ -114,7 +114,7 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 			t.Errorf("dead letters: %+v", l.raws)
 		}
 		if text := o.all(l); strings.Contains(text, canary) {
-			t.Errorf("it is told:\n%s", text)
+			t.Errorf("the value is in the text:\n%s", text)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode, s
 	text := o.all(l)
 	for _, hidden := range []string{canary, "Y2FuYXJ5MDEyMzQ1Njc4", "\"" + corev1.LastAppliedConfigAnnotation} {
 		if strings.Contains(text, hidden) {
-			t.Errorf("%s is told", hidden)
+			t.Errorf("%s is reported", hidden)
 		}
 	}
 	wantHashes(t, l, mode)

@@ -22,7 +22,7 @@ func TestARefusalIsReportedOnceAtItsStartAndEnd(t *testing.T) {
 		l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered)
 		for _, c := range l.refusals() {
 			if c.Stream != "configmaps" || c.ResourceVersion != "100" || c.SinceMs == 0 || c.Cause == "" {
-				t.Errorf("a refusal is told as %+v", c)
+				t.Errorf("a refusal is reported as %+v", c)
 			}
 		}
 	})
@@ -34,7 +34,7 @@ func TestARefusalThatPassesIsNotReported(t *testing.T) {
 	play(t, l, plain(), []step{{want: "list limit=2", status: 404, body: failure(404, "NotFound")},
 		{want: "list limit=2", body: listed("100", "", "a a 10")}, {want: "watch rv=100", hang: true}}, func(t *testing.T, _ *script) {
 		if all := l.refusals(); len(all) > 0 {
-			t.Errorf("told: %+v", all)
+			t.Errorf("reported: %+v", all)
 		}
 	})
 }

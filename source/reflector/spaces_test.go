@@ -72,7 +72,7 @@ func TestGapsOverTwoEtcdsAreEachEtcdsOwnHistory(t *testing.T) {
 		must[*corev1.Event](t)(events.Create(ctx, event("default", fmt.Sprint("e", i)), metav1.CreateOptions{}))
 	}
 	if a, b := rev(inFirst), rev(inSecond); max(a-b, b-a) > 20 {
-		t.Fatalf("the etcds are at revisions %d and %d: too far apart to be taken for one another", a, b)
+		t.Fatalf("the etcds are at revisions %d and %d: too different to be taken for one another", a, b)
 	}
 	for _, kind := range kinds {
 		to := rev(kind.prefix)

@@ -57,7 +57,7 @@ func TestSlowARecoveryLeavesRoomForOthers(t *testing.T) {
 		float64(requests)/took.Seconds())
 	t.Logf("reads of a size: %s; all else at the start, which is not paced: %s", reads, rest)
 	t.Logf("the other client without the exporter: %s", without)
-	t.Logf("the other client beside it: %s", withGaps)
+	t.Logf("the other client meanwhile: %s", withGaps)
 	if share := reads.share(); share > 0.05 {
 		t.Errorf("%.1f%% of the reads were answered with 429", 100*share)
 	}

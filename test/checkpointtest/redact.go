@@ -112,6 +112,6 @@ func (s *suite) wantRedacted(want map[change.StreamID]string) {
 	got, err := s.store.Redacted(s.ctx)
 	s.must(err)
 	if !reflect.DeepEqual(got, want) {
-		s.t.Errorf("the rules noted are %v, want %v", got, want)
+		s.t.Errorf("the recorded rules are %v, want %v", got, want)
 	}
 }

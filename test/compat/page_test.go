@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -38,6 +39,23 @@ type clientRow struct {
 	Date, Version         string
 	Cells, Codecs         []string
 }
+
+// states are the states of the topics that a consumer reads, in the order of its cells. The last cell is of a reading that was resumed.
+var states = []topics{plain, compacted, forgetful}
+
+// Reads returns ✓, or each state of the topics that was not read right.
+func (c clientRow) Reads() string {
+	var failed []string
+	for i, state := range states {
+		if cell := c.Cells[i]; cell != "✓" && cell != "–" {
+			failed = append(failed, state.State+": "+cell)
+		}
+	}
+	return cmp.Or(strings.Join(failed, "; "), "✓")
+}
+
+// Resumed returns how the topics were read by a program that had been stopped.
+func (c clientRow) Resumed() string { return c.Cells[len(states)] }
 
 // count adds a log's records to the page.
 func (t *trial) count(ctx context.Context, log topics) error {
@@ -105,7 +123,7 @@ func (t *trial) writePage(ctx context.Context, page, file string) error {
 
 func (t *trial) rowOf(c *consumer) clientRow {
 	row := clientRow{Date: t.began.Format(time.DateOnly), Version: t.versions[c.name]}
-	for _, log := range []topics{plain, compacted, forgetful} {
+	for _, log := range states {
 		row.Cells = append(row.Cells, t.cell(c, log, false))
 	}
 	row.Cells = append(row.Cells, t.cell(c, resumption, true))

@@ -26,7 +26,8 @@ var (
 // The APIService of an aggregated API server is deleted while no exporter runs. Its objects still exist there, so the log has no
 // deletion. A selected group whose API server is away from the first start on is reported as missing, and everything else is
 // exported.
-func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
+func TestSlowAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	client := dynamic.NewForConfigOrDie(w.Kube.Config)

@@ -19,6 +19,7 @@ import (
 	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/test/auditpolicy"
+	"kubecdc/test/servers"
 )
 
 // applyPolicy applies the policy, and waits until it is in force: create is a request whose event then has an annotation.
@@ -164,10 +165,10 @@ func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 	r.deployment(t)
 	got := map[string]string{}
 	Await(t, "all events", func() (bool, error) {
-		for _, of := range w.records(t) {
-			key := cmp.Or(of.Manager, of.Verb)
+		for _, record := range w.records(t) {
+			key := cmp.Or(record.Manager, record.Verb)
 			if _, wanted := r.want[key]; wanted || key == "dry" {
-				got[key] = fmt.Sprint(of.Name, " ", of.UID, " ", of.VersionBefore, " ", of.Created)
+				got[key] = fmt.Sprint(record.Name, " ", record.UID, " ", record.VersionBefore, " ", record.Created)
 			}
 		}
 		return got["delete"] != "", nil
@@ -184,7 +185,8 @@ func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 
 // If many clients write one object at once, the API server retries a write upon a newer version. It retains the first value of
 // each annotation. Each event with only one version has the right one, and most others have it too.
-func TestThePolicyTellsTheLastAttempt(t *testing.T) {
+func TestSlowThePolicyTellsTheLastAttempt(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := newAuditWorld(t)
 	w.start(t, "the exporter")

@@ -215,7 +215,8 @@ func auditWrittenOnce(t *testing.T, w *auditWorld, replicas bool) {
 
 // While the sink is away, the webhook gets an error as its answer, and changes go into the spool. Events in a file wait for the
 // sink.
-func TestAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
+func TestSlowAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	lane := w.Kafka.Lane(t)

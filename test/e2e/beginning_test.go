@@ -149,7 +149,8 @@ func execute(t *testing.T, w *World, statement string) {
 
 // A stream is forgotten, one of its objects is deleted, and the stream is selected again. The log then has the deletion, even if it
 // has lost its control records meanwhile.
-func TestAForgottenStreamIsSelectedAgain(t *testing.T) {
+func TestSlowAForgottenStreamIsSelectedAgain(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	for name, start := range map[string]func(t testing.TB) *World{"kafka": NewWorld, "file": NewFileWorld,
 		"postgres": func(t testing.TB) *World { return NewPostgresWorld(t, servers.PostgresOptions{}) }} {

@@ -251,9 +251,9 @@ func wantGroupMoved(t *testing.T, w *World, before listedCheckpoint) {
 	if len(got) != len(want) {
 		t.Fatalf("the group gets %d records, not the %d after the checkpoint", len(got), len(want))
 	}
-	for at := range want {
-		if got[at] == "" {
-			t.Errorf("the group does not get %s", at)
+	for moment := range want {
+		if got[moment] == "" {
+			t.Errorf("the group does not get %s", moment)
 		}
 	}
 	must(t, deleteAll(admin, topics[0], 0))

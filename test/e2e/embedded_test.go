@@ -35,7 +35,8 @@ func TestTheEmbeddedLogKeepsEveryChangeOnce(t *testing.T) {
 
 // The log in the file has etcd's history once and in order. At random moments the exporter dies, at a step or anywhere, is
 // suspended, or cut off from the API server, which dies too.
-func TestChaosWithAnEmbeddedLog(t *testing.T) {
+func TestSlowChaosWithAnEmbeddedLog(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewFileWorld(t)
 	InstallWidgets(t, w.Kube.Config)

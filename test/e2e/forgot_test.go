@@ -5,12 +5,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kubecdc/test/servers"
 )
 
 // Postgres goes back to an earlier state under a live exporter, as in a failover to a standby that was behind. The log has the
 // forgotten changes, from the position to which Postgres goes back. No before-image comes from the forgotten state. In the second
 // round the watches are cut off as well, and are too old for a new API server, so that each stream lists.
-func TestPostgresForgets(t *testing.T) {
+func TestSlowPostgresForgets(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	InstallWidgets(t, w.Kube.Config)

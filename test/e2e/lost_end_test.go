@@ -91,7 +91,8 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 // Without transactions a topic also has the records of an unfinished batch. If it has lost its end in another partition, a list
 // follows the records that consumers have read, unfinished ones too. No older record follows them, and no deleted object is deleted
 // again.
-func TestATopicThatLosesItsEndWithAnUnfinishedBatch(t *testing.T) {
+func TestSlowATopicThatLosesItsEndWithAnUnfinishedBatch(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewFragileWorld(t)
 	kinds := []Kind{ConfigMaps}

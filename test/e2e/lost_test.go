@@ -118,7 +118,8 @@ func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 
 // A name that is too long for Kafka is cut, and marked with a hash, so that the resource can't be read from it. The loss of the
 // topic is reported all the same, and all objects are written again.
-func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
+func TestSlowADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	long := strings.Repeat("l"+strings.Repeat("o", 50)+"ng.", 3) + "example.com"

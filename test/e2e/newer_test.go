@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // storeAs writes an object into etcd, bypassing the API server.
@@ -80,7 +81,8 @@ func TestAnObjectThatCantBeDecoded(t *testing.T) {
 
 // A StorageVersionMigration writes each object again, unchanged. The log has one update of each object, in which only the
 // resourceVersion differs.
-func TestAStorageVersionMigrationChangesNothing(t *testing.T) {
+func TestSlowAStorageVersionMigrationChangesNothing(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w, _, api := newerWorld(t)
 	o, err := api.Get(t.Context(), "good", metav1.GetOptions{})

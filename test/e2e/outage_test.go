@@ -136,7 +136,7 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 	env = withSettings(withSettings(env, "KUBECDC_KAFKA_TOPIC_PREFIX", servers.UniqueName()), "KUBECDC_CLUSTER", "early")
 	delete(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT") // a busy machine may take longer for the batch that SIGTERM waits for
 	e, stopped := StartExporter(t, "started before its servers", env), StartExporter(t, "stopped before its servers are there", env)
-	for _, of := range []struct {
+	for _, outage := range []struct {
 		waits string
 		start func() error
 	}{
@@ -144,8 +144,8 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 		{"the checkpoint (postgres://", func() error { return w.Postgres.Start(context.Background()) }},
 		{"the sink to say which log it is (kafka ", kafka.Restore},
 	} {
-		Await(t, "/readyz to name what is waited for: "+of.waits, func() (bool, error) {
-			says := "start: waiting for " + of.waits
+		Await(t, "/readyz to name what is waited for: "+outage.waits, func() (bool, error) {
+			says := "start: waiting for " + outage.waits
 			return strings.Contains(e.Wrong(), says) && (stopped == nil || strings.Contains(stopped.Wrong(), says)), nil
 		})
 		if stopped != nil {
@@ -155,7 +155,7 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 			}
 			stopped = nil
 		}
-		must(t, of.start())
+		must(t, outage.start())
 	}
 	e.AwaitReady(t)
 	stop(t, e)

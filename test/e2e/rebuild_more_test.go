@@ -15,7 +15,8 @@ import (
 
 // The checkpoint's tables are emptied, and then dropped, under a running exporter. It creates them again, and rebuilds their
 // contents.
-func TestACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
+func TestSlowACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	w.Env["KUBECDC_SLOTS"] = "2"
@@ -93,7 +94,8 @@ func saysUnknown(log *Log, kind Kind) bool {
 
 // Two clusters of one name start at the same moment, with an empty Kafka, so that neither can see the other's log before it writes.
 // One of them is refused, and the other goes on, also after a restart.
-func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
+func TestSlowTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	other := servers.Lend(t)
@@ -123,7 +125,8 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 
 // A cluster's log began under its CA, since its uid could not be read. The right is granted, and the checkpoint lost: it is the
 // same cluster. If both the right and the checkpoint are lost, the identity can't be decided, and the error says so.
-func TestTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
+func TestSlowTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	a := newAccount(t, w.Kube)

@@ -182,7 +182,8 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 
 // A topic that refuses the records' times ends the replay with an error that says what to set. None of these records is reported as
 // written.
-func TestAReplayThatATopicRefuses(t *testing.T) {
+func TestSlowAReplayThatATopicRefuses(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	l := newReplayLog(t)
 	l.write(t, replayPods, 100)

@@ -272,7 +272,8 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 
 // The same holds with an SQLite file and a pipe. After the change nothing in the file has the content, not even the place of
 // deleted rows.
-func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
+func TestSlowSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	k := servers.Lend(t)
 	v := newVault(t, k)
@@ -359,7 +360,8 @@ func (e *Exporter) awaitLine(t testing.TB, version string) {
 }
 
 // The Postgres sink's tables hold hashes, and an unreadable object is stored as its size.
-func TestSecretsAreNotInThePostgresSink(t *testing.T) {
+func TestSlowSecretsAreNotInThePostgresSink(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	v := newVault(t, w.Kube)

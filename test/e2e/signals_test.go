@@ -341,7 +341,8 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 
 // Without the topic of a snapshot nothing else is lost: the live topics go on, and answers about the past are the same. The next
 // snapshot creates the topic again.
-func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
+func TestSlowADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}

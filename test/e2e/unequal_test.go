@@ -10,7 +10,8 @@ import (
 // One address leads to two API servers of one cluster. One of them does not serve a built-in resource, as in an upgrade that drops
 // or adds a version. Its 404 and its discovery prove nothing about the objects. None is deleted in the log, the stream waits,
 // and /readyz says why. When the other server answers again, the stream goes on from its position.
-func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) {
+func TestSlowABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Budgets}

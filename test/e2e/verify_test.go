@@ -197,7 +197,8 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 }
 
 // Two commands that repair at the same time write each difference once.
-func TestTwoRepairsWriteOnce(t *testing.T) {
+func TestSlowTwoRepairsWriteOnce(t *testing.T) {
+	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}

@@ -23,6 +23,7 @@ var (
 	verb        = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`)
 	logs        = map[string]bool{"Debug": true, "Info": true, "Warn": true, "Error": true,
 		"DebugContext": true, "InfoContext": true, "WarnContext": true, "ErrorContext": true}
+	failures = map[string]bool{"Error": true, "Errorf": true, "Fatal": true, "Fatalf": true, "Log": true, "Logf": true, "Skip": true, "Skipf": true}
 )
 
 // source is a Go file whose texts and names are checked.
@@ -49,7 +50,9 @@ func checkSource(file string) ([]finding, error) {
 		case *ast.Field:
 			s.field(n)
 		case *ast.AssignStmt:
-			s.variables(n)
+			s.variables(n.Tok, n.Lhs...)
+		case *ast.RangeStmt:
+			s.variables(n.Tok, n.Key, n.Value)
 		case *ast.CallExpr:
 			s.call(n)
 		case *ast.KeyValueExpr:
@@ -114,18 +117,18 @@ func (s *source) field(f *ast.Field) {
 	}
 }
 
-func (s *source) variables(a *ast.AssignStmt) {
-	if a.Tok != token.DEFINE {
+func (s *source) variables(assigned token.Token, left ...ast.Expr) {
+	if assigned != token.DEFINE {
 		return
 	}
-	for _, left := range a.Lhs {
-		if name, ok := left.(*ast.Ident); ok {
+	for _, e := range left {
+		if name, ok := e.(*ast.Ident); ok {
 			s.name(name)
 		}
 	}
 }
 
-// call checks the message of an error, or of a log's line. Messages of tests are not checked.
+// call checks the message of an error, of a log's line, or of a test.
 func (s *source) call(c *ast.CallExpr) {
 	f, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -133,8 +136,7 @@ func (s *source) call(c *ast.CallExpr) {
 	}
 	from, _ := f.X.(*ast.Ident)
 	isError := from != nil && (from.Name == "fmt" && f.Sel.Name == "Errorf" || from.Name == "errors" && f.Sel.Name == "New")
-	isTest := from != nil && len(from.Name) == 1 && from.Name != "l" // t.Error
-	if !isError && (isTest || !logs[f.Sel.Name]) {
+	if !isError && !logs[f.Sel.Name] && !failures[f.Sel.Name] {
 		return
 	}
 	for _, arg := range c.Args[:min(2, len(c.Args))] {

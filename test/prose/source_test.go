@@ -26,7 +26,9 @@ func TestGoSources(t *testing.T) {
 		"func f() { fmt.Errorf(\"read %s: it is \"+\"kept: %w\", s, err) }\n":               "the word kept",
 		"func f() { fmt.Errorf(\"read %s; then write\", s) }\n":                             "",
 		"func f() { log.Warn(\"those of each are gone\") }\n":                               "a noun is missing",
-		"func f() { t.Error(\"it is kept\") }\n":                                            "",
+		"func f() { t.Error(\"it is kept\") }\n":                                            "the word kept",
+		"func f() { t.Fatalf(\"%s: those of each\", s) }\n":                                 "a noun is missing",
+		"func f() { for _, kept := range all { b(kept) } }\n":                               "the word kept in a name",
 		"var c = cobra.Command{Short: \"List what is kept\"}\n":                             "the word kept",
 		"//go:generate kept those of each and more and more and more and more\nvar a int\n": "",
 	} {

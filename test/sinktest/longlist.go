@@ -108,7 +108,7 @@ func askLongList(t *testing.T, r sinks.Reader, batches []*change.Batch) {
 		t.Errorf("%d batch records, want %d; %v", ends, len(batches), err)
 	}
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	coverage, missing, err := query.Covered(t.Context(), r, &question.Objects)
+	coverage, missing, err := query.Covered(t.Context(), r, &question.Objects, time.Time{})
 	if err != nil || len(missing) > 0 || len(coverage) != 1 || coverage[0].Since != change.VersionOf(listed) {
 		t.Errorf("a history is complete by %+v, lacks %q, %v", coverage, missing, err)
 	}

@@ -28,7 +28,7 @@ func removed(t *testing.T, w *world) {
 	proved := next()
 	proved.Controls = []change.Control{change.ProofControl("nodes", "15", &change.Proof{}), change.ProofControl("pods", "15", &change.Proof{})}
 	if _, err := log.Write(t.Context(), proved); err == nil {
-		t.Error("a write with a proof is told nothing")
+		t.Error("a write with a proof gets no error")
 	}
 	opened := w.opened(t, slot, 2, from)
 	recovered, lost, err := Tail(t.Context(), opened)

@@ -31,7 +31,7 @@ func brokenOff(t *testing.T, w *world) {
 			return enough
 		})
 		if !errors.Is(err, enough) {
-			t.Errorf("epoch %d: error %v, want that of the visit", epoch, err)
+			t.Errorf("epoch %d: error %v, want the error of the visit", epoch, err)
 		}
 	}
 	wantBatches(t, got, want...)

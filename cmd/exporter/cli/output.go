@@ -140,8 +140,8 @@ func harmless(value any) any {
 		}
 	case map[string]any:
 		all := make(map[string]any, len(v))
-		for name, of := range v {
-			all[plain.Escape(name)] = harmless(of)
+		for name, value := range v {
+			all[plain.Escape(name)] = harmless(value)
 		}
 		return all
 	}

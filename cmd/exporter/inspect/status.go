@@ -129,8 +129,8 @@ func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
 	} else if err := f.Print(c.OutOrStdout(), s, s.WriteTable); err != nil {
 		return err
 	}
-	for _, note := range s.Notes {
-		plain.Fprintln(c.ErrOrStderr(), "# "+note)
+	for _, remark := range s.Notes {
+		plain.Fprintln(c.ErrOrStderr(), "# "+remark)
 	}
 	return nil
 }

@@ -15,9 +15,10 @@ import (
 // completeness says in words how far an answer is complete, for its last line.
 func completeness(coverage []query.Coverage, missing []string, now time.Time) string {
 	if len(missing) > 0 {
-		text := "⚠ " + doubt(coverage, missing, now)
-		if n := len(missing) - 1; n > 0 {
-			text += fmt.Sprintf("; and %d more: -o json has them all on stderr", n)
+		text, named := doubt(coverage, missing, now)
+		text = "⚠ " + text
+		if n := len(missing) - named; n > 0 {
+			text += fmt.Sprintf("; and %d more: -o json names them on stderr", n)
 		}
 		return text
 	}
@@ -43,19 +44,33 @@ func completeness(coverage []query.Coverage, missing []string, now time.Time) st
 	return text
 }
 
-// doubt names the first thing that may be missing.
-func doubt(coverage []query.Coverage, missing []string, now time.Time) string {
+// doubt names the gaps whose changes may be missing, or else the first of the other reasons. It returns how many of the reasons it names.
+func doubt(coverage []query.Coverage, missing []string, now time.Time) (text string, named int) {
+	var all []query.GapTime
+	var resources []string
 	for _, c := range coverage {
-		if len(c.Gaps) > 0 {
-			g := c.Gaps[len(c.Gaps)-1]
-			span := "before " + screen.Clock(g.To, now)
-			if !g.From.IsZero() {
-				span = "between " + screen.Clock(g.From, now) + " and " + screen.Clock(g.To, now)
-			}
-			return "changes of " + suggest.Short(change.ResourceOf(c.Stream).ID()) + " " + span + " may be missing: " + g.Reason
+		if all = append(all, c.Gaps...); len(c.Gaps) > 0 {
+			resources = append(resources, suggest.Short(change.ResourceOf(c.Stream).ID()))
 		}
 	}
-	return strings.Join(strings.Fields(missing[0]), " ")
+	if len(all) == 0 {
+		return strings.Join(strings.Fields(missing[0]), " "), 1
+	}
+	resources = slices.Compact(slices.Sorted(slices.Values(resources)))
+	from := slices.MinFunc(all, func(a, b query.GapTime) int { return a.From.Compare(b.From) }).From
+	last := slices.MaxFunc(all, func(a, b query.GapTime) int { return a.To.Compare(b.To) })
+	span := "before " + screen.Clock(last.To, now)
+	if !from.IsZero() {
+		span = "between " + screen.Clock(from, now) + " and " + screen.Clock(last.To, now)
+	}
+	what := resources[0]
+	switch more := len(resources) - 1; {
+	case more == 1:
+		what += " and " + resources[1]
+	case more > 1:
+		what += fmt.Sprintf(" and %d more resources", more)
+	}
+	return "changes of " + what + " " + span + " may be missing: " + last.Reason, len(all)
 }
 
 // unlisted returns the first resource whose first list is not complete, or "".

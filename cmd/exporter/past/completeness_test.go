@@ -26,7 +26,13 @@ func TestCompletenessInWords(t *testing.T) {
 			[]query.Coverage{{Stream: "a", SinceTime: hour(-1)}, {Stream: "b", SinceTime: hour(-2)}, {Stream: "c", SinceTime: hour(-24)}}, nil},
 		{"⚠ changes of deploy between 12:00:00 and 13:00:00 may be missing: etcd was compacted",
 			[]query.Coverage{{Stream: "deployments.apps", Gaps: []query.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}}}, []string{"x"}},
-		{"⚠ pods: no list; and 1 more: -o json has them all on stderr", []query.Coverage{{Stream: "pods"}}, []string{"pods: no\n list", "y"}},
+		{"⚠ changes of deploy and 2 more resources between 11:00:00 and 13:00:00 may be missing: etcd was compacted; and 1 more: -o json names them on stderr",
+			[]query.Coverage{
+				{Stream: "deployments.apps", Gaps: []query.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}},
+				{Stream: "nodes", Gaps: []query.GapTime{{From: hour(-3), To: hour(-2), Reason: "etcd was compacted"}}},
+				{Stream: "pods", Gaps: []query.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}},
+			}, []string{"x", "y", "z", "pods: no list"}},
+		{"⚠ pods: no list; and 1 more: -o json names them on stderr", []query.Coverage{{Stream: "pods"}}, []string{"pods: no\n list", "y"}},
 		{"", []query.Coverage{{Stream: "pods", Unserved: true}}, nil},
 	} {
 		if got := completeness(c.coverage, c.missing, now); got != c.want {

@@ -101,7 +101,7 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	if found, err = p.Select(ctx, c, r, args); err != nil {
 		defer r.Close()
 		if len(args) == 1 && fault.Is[fault.Usage](err) { // a single name is usually an object's
-			if question := suggestion(ctx, r, nil, args[0]); question != "" {
+			if question := suggestion(ctx, r, &sinks.Objects{}, args[0]); question != "" {
 				err = fault.Usagef("there is no TYPE %q: %s", args[0], question)
 			}
 		}
@@ -186,7 +186,11 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment query.Target, coverage 
 		if !c.AtTime.IsZero() {
 			plain.Fprintf(errs, ", watermark of %s", c.AtTime.UTC().Format(time.RFC3339))
 		}
-		plain.Fprintf(errs, "; the log is complete from %s to %s\n", cmp.Or(string(c.Since), "nothing"), cmp.Or(string(c.UpTo), "nothing"))
+		but := ""
+		if len(c.Gaps) > 0 {
+			but = " but for its gaps"
+		}
+		plain.Fprintf(errs, "; the log is complete%s from %s to %s\n", but, cmp.Or(string(c.Since), "nothing"), cmp.Or(string(c.UpTo), "nothing"))
 	}
 	if len(missing) == 0 {
 		return nil
@@ -194,9 +198,18 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment query.Target, coverage 
 	if !p.incomplete {
 		return refusal(moment, missing)
 	}
+	p.remarkMissing(errs, coverage, missing)
+	return nil
+}
+
+// remarkMissing writes what may be missing in an answer.
+func (p *pastFlags) remarkMissing(errs io.Writer, coverage []query.Coverage, missing []string) {
+	if p.screen != nil {
+		p.addRemark(errs, completeness(coverage, missing, time.Now()))
+		return
+	}
 	incomplete := &query.IncompleteError{Missing: missing}
 	plain.Fprintf(errs, "# %s\n", plain.Own(strings.ReplaceAll(plain.Lines(incomplete.Error()), "\n", "\n# ")))
-	return nil
 }
 
 // remarkCoverage is printCoverage for a terminal, where the text comes below the answer.

@@ -58,7 +58,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.readRequests(ctx, c, r, &objects, t.begin.Time); err != nil {
 		return err
 	}
-	coverage, missing, err := query.Covered(ctx, r, &objects)
+	coverage, missing, err := t.cover(ctx, r, &objects)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 		title += plain.Sprintf("%s %s  ", e.Resource, change.ObjectKey(e.Namespace, e.Name))
 	}
 	title += plain.Sprintf("%s  resourceVersion %s", op.Past(), e.ResourceVersion)
-	if e.Gap != "" && e.TimeFrom == change.FromExporter {
+	if e.Late {
 		title += "  (seen then; it may have happened earlier)"
 	}
 	if text := e.By.Text(e.Managers); text != "" {
@@ -123,7 +123,7 @@ func (p *printer) entry(e *query.Event) (plain.Own, error) {
 	if op == change.Read {
 		line.Remarks = append(line.Remarks, "listed")
 	}
-	if e.Gap != "" && e.TimeFrom == change.FromExporter {
+	if e.Late {
 		line.Remarks = append(line.Remarks, "seen then; it may have happened earlier")
 	}
 	if e.Inferred {

@@ -89,19 +89,26 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	}
 	q := objects.Query()
 	q.To = &end
-	past, err := t.past(ctx, c, r, q)
+	past, err := t.past(ctx, c, r, &objects, q)
 	if err != nil {
 		return err
 	}
 	return t.print(ctx, c, r, q, past)
 }
 
-// past returns the changes that the tail begins with.
-func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (past []line, err error) {
+// past returns the changes that the tail begins with, and prints what may be missing among them.
+func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) (past []line, err error) {
 	switch {
 	case t.begin != moment.Moment{}:
 		if q.After, err = t.start(ctx, c, r, q.Resources); err != nil {
 			return nil, err
+		}
+		coverage, missing, err := t.cover(ctx, r, objects)
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 {
+			t.remarkMissing(c.ErrOrStderr(), coverage, missing)
 		}
 		return t.lines(ctx, c, r, q)
 	case t.last > 0 && t.since == "":

@@ -40,7 +40,7 @@ func TestTheLastLinesOfMany(t *testing.T) {
 			most.add(now)
 		}
 		if len(most.all) > 200 || len(most.last) > 200 {
-			t.Fatalf("%d lines are kept", len(most.all))
+			t.Fatalf("%d lines are retained", len(most.all))
 		}
 	}
 	all := most.sorted()

@@ -98,8 +98,8 @@ func printList(o *cli.Output, out io.Writer, rows []checkpoint.Checkpoint) error
 	for i := range rows {
 		r := &rows[i]
 		partitions := 0
-		for _, of := range r.Offsets {
-			partitions += len(of)
+		for _, offsets := range r.Offsets {
+			partitions += len(offsets)
 		}
 		list[i] = listed{replay.Name(r), r.Time, r.Slot, r.Epoch, r.Seq, r.Positions, partitions}
 	}

@@ -299,8 +299,8 @@ func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {
 
 func (h terminalLog) Handle(ctx context.Context, r slog.Record) error {
 	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap", "discovery failed; the selection is unchanged"}, r.Message)
-	for _, about := range []string{"stopping", "stopped", "no longer waiting"} {
-		said = said || strings.HasPrefix(r.Message, about)
+	for _, phrase := range []string{"stopping", "stopped", "no longer waiting"} {
+		said = said || strings.HasPrefix(r.Message, phrase)
 	}
 	if !said {
 		return nil

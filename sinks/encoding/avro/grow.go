@@ -66,9 +66,9 @@ func each(n *avro.SchemaNode, visit func(*avro.SchemaNode)) {
 	for i := range n.Fields {
 		visit(&n.Fields[i].Type)
 	}
-	for _, of := range []*avro.SchemaNode{n.Items, n.Values} {
-		if of != nil {
-			visit(of)
+	for _, inner := range []*avro.SchemaNode{n.Items, n.Values} {
+		if inner != nil {
+			visit(inner)
 		}
 	}
 }

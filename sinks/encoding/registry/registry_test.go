@@ -138,13 +138,13 @@ func TestAKeyInTheURLIsNotShown(t *testing.T) {
 	}))
 	silent := httptest.NewServer(nil)
 	silent.Close()
-	for _, at := range []string{answers.URL, silent.URL} {
-		r, err := registry.New(registry.Options{URLs: []string{strings.Replace(at, "://", "://me:s3cr3t@", 1) + "/path?apikey=s3cr3t%2F%2B"}})
+	for _, url := range []string{answers.URL, silent.URL} {
+		r, err := registry.New(registry.Options{URLs: []string{strings.Replace(url, "://", "://me:s3cr3t@", 1) + "/path?apikey=s3cr3t%2F%2B"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _, err = r.Latest(t.Context(), "a")
-		if err == nil || strings.Contains(err.Error(), "s3cr3t") || !strings.Contains(err.Error(), strings.TrimPrefix(at, "http://")) {
+		if err == nil || strings.Contains(err.Error(), "s3cr3t") || !strings.Contains(err.Error(), strings.TrimPrefix(url, "http://")) {
 			t.Errorf("error %v", err)
 		}
 	}
