@@ -64,9 +64,9 @@ var hints = map[int]string{
 	codes.SQLITE_CANTOPEN: mayWrite,
 	codes.SQLITE_READONLY: mayWrite,
 	codes.SQLITE_PERM:     mayWrite,
-	codes.SQLITE_CORRUPT:  "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore a log from its backup, " +
+	codes.SQLITE_CORRUPT: "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore a log from its backup, " +
 		"or move the file away, and a new log begins",
-	codes.SQLITE_NOTADB:   "the file is not an SQLite database: correct the path, or move the file away",
+	codes.SQLITE_NOTADB: "the file is not an SQLite database: correct the path, or move the file away",
 }
 
 func hint(err error) string {
