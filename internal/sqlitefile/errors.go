@@ -30,6 +30,15 @@ func IsNone(err error) bool { return primaryCode(err) == codes.SQLITE_NOTADB }
 // IsFull reports that the disk has no room for what was to be written.
 func IsFull(err error) bool { return primaryCode(err) == codes.SQLITE_FULL }
 
+// IsOutside reports that the disk, the file system or another process has caused an error. Then the file's bytes may be in order.
+func IsOutside(err error) bool {
+	switch primaryCode(err) {
+	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_CANTOPEN, codes.SQLITE_READONLY, codes.SQLITE_PERM, codes.SQLITE_NOMEM, codes.SQLITE_INTERRUPT:
+		return true
+	}
+	return isBusy(err) || fault.Is[*fs.PathError](err) || fault.Is[*fault.InUseError](err)
+}
+
 // PutAside renames a file that can't be used and SQLite's log of it, and returns the new name, which says why.
 func PutAside(path, why string) (aside string, err error) {
 	aside = path + "." + why + "-" + time.Now().UTC().Format("20060102T150405.000")
@@ -55,9 +64,9 @@ var hints = map[int]string{
 	codes.SQLITE_CANTOPEN: mayWrite,
 	codes.SQLITE_READONLY: mayWrite,
 	codes.SQLITE_PERM:     mayWrite,
-	codes.SQLITE_CORRUPT:  "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore a log from its backup, " +
+	codes.SQLITE_CORRUPT: "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore a log from its backup, " +
 		"or move the file away, and a new log begins",
-	codes.SQLITE_NOTADB:   "the file is not an SQLite database: correct the path, or move the file away",
+	codes.SQLITE_NOTADB: "the file is not an SQLite database: correct the path, or move the file away",
 }
 
 func hint(err error) string {
