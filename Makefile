@@ -16,7 +16,7 @@ ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help man demo test slow unit bare race chaos soak model who prove kine registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
+.PHONY: help man demo test slow unit bare race chaos soak model who prove kine clients registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,11 @@ prove: servers ## proofs while objects change, for an hour (PROOFS=1000 for fewe
 kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on SQLite (the first time builds kine: minutes)
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
+
+clients: servers ## k9s and kube-rs read what `exporter serve` serves (FOR=20m; k9s and a Rust program are built, which takes minutes; needs tmux and cargo)
+	GOBIN=$(CURDIR)/$(BIN) $(GO) install github.com/derailed/k9s@v0.50.16
+	KUBECDC_TEST_SLOW=all KUBECDC_TEST_K9S=$(CURDIR)/$(BIN)/k9s KUBECDC_TEST_KUBE_RS=on KUBECDC_TEST_INFORMERS=$(or $(FOR),3m) \
+		$(GO) test -count=1 -v -timeout 0 -run 'K9s|Informers' ./serve
 
 registry: servers ## Avro with a real schema registry, Apicurio (the first time: 200 MB)
 	$(GO) run ./test/servers/cmd/servers install registry

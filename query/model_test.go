@@ -1,9 +1,11 @@
 package query_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -496,6 +498,77 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 	}
 	if t.Logf("%d of %d questions were answered by states", quick, asked); quick < asked/2 {
 		t.Error("most are not")
+	}
+}
+
+// A log loses its end. New batches have the numbers of the lost ones, and a follower reads them. It returns the error of a read that fails.
+func TestAFollowedLogLosesItsEnd(t *testing.T) {
+	l := &log{}
+	present := query.NewPresent(l)
+	end := func() string {
+		end, err := present.End(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, err := end.OpenPages(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pages.Coverage[0].UpTo)
+	}
+	numbered := func(epoch int64, batch uint64, version string) *change.Control {
+		c := change.BatchControl("", change.BatchEnd{Positions: []change.Position{{Stream: "pods", ResourceVersion: change.ResourceVersion(version), Time: minute(int(batch))}}})
+		c.Epoch, c.Batch, c.TimeMs = epoch, batch, minute(int(batch)).UnixMilli()
+		return &c
+	}
+	for _, step := range []struct {
+		controls []*change.Control
+		want     string
+	}{{[]*change.Control{numbered(1, 1, "10"), numbered(1, 2, "20")}, "20"}, {[]*change.Control{numbered(1, 1, "10"), numbered(2, 2, "15")}, "15"},
+		{[]*change.Control{numbered(1, 1, "10"), numbered(2, 2, "15"), numbered(2, 3, "30")}, "30"}} {
+		l.controls = step.controls
+		if got := end(); got != step.want {
+			t.Errorf("the log is complete up to %s, want %s", got, step.want)
+		}
+	}
+	l.failed = errors.New("the disk")
+	if _, err := present.End(t.Context()); !errors.Is(err, l.failed) {
+		t.Errorf("a read that fails: %v", err)
+	}
+	if l.failed = nil; end() != "30" {
+		t.Errorf("after it the log is complete up to %s", end())
+	}
+}
+
+// A log that is followed tells as much of its end as one that is read from its start, whatever happened in between.
+func TestAFollowedLogAnswersAlike(t *testing.T) {
+	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
+	for seed := range uint64(200) {
+		m := newModel(seed)
+		present := query.NewPresent(m.log)
+		for range 4 {
+			for _, step := range []func(){func() { m.watch(1 + m.IntN(5)) }, m.outage, m.behind, m.lag} {
+				step()
+				end, err := present.End(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := end.OpenPages(t.Context(), m.log, question)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := query.OpenPages(t.Context(), m.log, question, query.Target{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(got.Coverage, want.Coverage) || !slices.Equal(got.Missing, want.Missing) {
+					t.Fatalf("seed %d: %+v lacks %q, want %+v, which lacks %q", seed, got.Coverage, got.Missing, want.Coverage, want.Missing)
+				}
+				if cut, err := m.log.CutAt(t.Context(), time.Time{}); err != nil || cut.Batches[0] != end.Cut.Batches[0] {
+					t.Fatalf("seed %d: the end is at batch %d, want %d; %v", seed, end.Cut.Batches[0], cut.Batches[0], err)
+				}
+			}
+		}
 	}
 }
 

@@ -7,24 +7,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
 
-// Pages reads the state of one resource at a moment. OpenPages reads what the log can tell of all of it, Page reads objects. If a log does
-// not find objects in the order of their keys, it is read once, and the state is held in memory. Pages is safe for concurrent use.
+// Pages reads the state of one resource at a moment. OpenPages reads what the log can tell of all of it, Page reads objects. The log must
+// find objects in the order of their keys. Pages is safe for concurrent use.
 type Pages struct {
-	*State     // without objects
-	log        sinks.Reader
-	query      sinks.Query
-	namespace  string
-	found      *stateReader // without objects
-	unsortable atomic.Bool  // the log does not find them in order
-	mu         sync.Mutex
-	all        *stateReader // the state that is held
+	*State    // without objects
+	log       sinks.Reader
+	query     sinks.Query
+	namespace string
+	found     *stateReader // without objects
 }
 
 // Page is some objects of a state, in the order of their keys.
@@ -40,7 +35,15 @@ func OpenPages(ctx context.Context, r sinks.Reader, q Question, moment Target) (
 	if err != nil {
 		return nil, err
 	}
-	f, state, err := newStateReader(ctx, r, q, retained, moment)
+	s, err := timelinesAt(ctx, r, q, retained, moment)
+	if err != nil {
+		return nil, err
+	}
+	return s.openPages(ctx, r, q, moment)
+}
+
+func (s *timelines) openPages(ctx context.Context, r sinks.Reader, q Question, moment Target) (*Pages, error) {
+	f, state, err := s.stateReader(ctx, r, q, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +73,7 @@ func (p *Pages) Page(ctx context.Context, part Within, n int) (*Page, error) {
 	q := p.query
 	q.Namespace, q.Name, q.Keys = cmp.Or(part.Namespace, q.Namespace), cmp.Or(part.Name, q.Name), &sinks.Keys{After: part.After}
 	f, upTo := p.found.withoutObjects(), &limit{n: n}
-	err := errors.ErrUnsupported
-	if !p.unsortable.Load() {
-		err = f.fillPage(ctx, p.log, q, upTo)
-	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		p.unsortable.Store(true)
-		if f, err = p.hold(ctx); err == nil {
-			f, upTo = f.part(part, n)
-		}
-	}
-	if err != nil {
+	if err := f.fillPage(ctx, p.log, q, upTo); err != nil {
 		return nil, err
 	}
 	page := &Page{Next: upTo.next, Missing: p.doubts(f)}
@@ -97,52 +90,11 @@ func (p *Pages) Page(ctx context.Context, part Within, n int) (*Page, error) {
 	return page, nil
 }
 
-// hold reads all objects, once.
-func (p *Pages) hold(ctx context.Context) (*stateReader, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all == nil {
-		all := p.found.withoutObjects()
-		if err := fill(ctx, p.log, p.query, all); err != nil {
-			return nil, err
-		}
-		p.all = all
-	}
-	return p.all, nil
-}
-
-// Held is how many objects are held.
-func (p *Pages) Held() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all == nil {
-		return 0
-	}
-	return len(p.all.objects)
-}
-
 // withoutObjects is a reader of the same moment.
 func (f *stateReader) withoutObjects() *stateReader {
 	other := *f
 	other.objects, other.unrecorded = map[string]*object{}, map[change.StreamID]bool{}
 	return &other
-}
-
-// part is the first n objects of a part.
-func (f *stateReader) part(within Within, n int) (*stateReader, *limit) {
-	part, upTo := f.withoutObjects(), &limit{n: n}
-	part.unrecorded = f.unrecorded
-	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
-		o := f.objects[key]
-		if _, key, _ := strings.Cut(key, "\x00"); o.live() == nil || key <= within.After || within.Namespace != "" && within.Namespace != o.namespace ||
-			within.Name != "" && within.Name != o.name {
-			continue
-		} else if upTo.isOver(key) {
-			break
-		}
-		part.objects[key] = o
-	}
-	return part, upTo
 }
 
 // limit ends a reading in the order of keys before the name that is one too many.

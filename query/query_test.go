@@ -31,6 +31,7 @@ type log struct {
 	retained time.Time
 	custom   []string // resources other than pods
 	lost     string
+	failed   error // the error of reading control records
 }
 
 func (l *log) Resources(context.Context) ([]string, error) { return append(l.custom, "pods"), nil }
@@ -186,7 +187,7 @@ func (l *log) Controls(_ context.Context, _ time.Time, _ func(*sinks.Span) bool,
 			return err
 		}
 	}
-	return nil
+	return l.failed
 }
 
 // batch writes a batch that happened at a minute. It is logged a minute later.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"kubecdc/change"
 	"kubecdc/sinks"
 )
 
@@ -81,7 +82,6 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 		err := upTo.first(ctx, r, last, f.visit)
 		return err == nil, unlessScan(err)
 	}
-	f.isComplete = true
 	err = upTo.first(ctx, r, last, f.visitBase)
 	if err == nil {
 		if q.Keys != nil {
@@ -92,7 +92,6 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 		return true, r.Changes(ctx, q, f.visit)
 	}
 	clear(f.objects)
-	f.isComplete = false
 	return false, unlessScan(err)
 }
 
@@ -102,7 +101,7 @@ func (f *stateReader) visitBase(l *sinks.Logged) error {
 	switch {
 	case st != nil && st.beforeTarget.Version == "" && st.afterTarget.Version != "": // it began after the moment
 		return nil
-	case st == nil || f.timelines.compareEra(st, l) > 0 || f.orderOf(l, st) != before:
+	case f.start.Has(l) && (st == nil || f.timelines.compareEra(st, l) > 0 || f.orderOf(l, st) != before):
 		return errStop
 	}
 	return f.visit(l)
@@ -154,9 +153,9 @@ func (f *stateReader) wants(l *sinks.Logged) bool {
 	if o.phase == decided {
 		return false
 	}
-	if f.orderOf(l, st) == before {
+	if f.orderOf(l, st) == before || o.phase == unread && (l.Op == change.Update || l.Op == change.Delete) {
 		return true
 	}
-	f.addRecord(&record{Logged: l}) // the object is already known, so the images are not needed
+	f.addRecord(&record{Logged: l}) // the object is already known, or did not exist, so the images are not needed
 	return false
 }

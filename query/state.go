@@ -54,7 +54,11 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 		return nil, err
 	}
 	for _, moment := range moments {
-		f, state, err := newStateReader(ctx, r, q, retained, moment)
+		s, err := timelinesAt(ctx, r, q, retained, moment)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", moment, err)
+		}
+		f, state, err := s.stateReader(ctx, r, q, moment)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", moment, err)
 		}

@@ -22,23 +22,24 @@ type stateReader struct {
 	start      *sinks.Cut               // at which objects are read first, or nil if every change must be read
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
-	isComplete bool // objects holds all that existed at a cut: others did not exist
 }
 
-func newStateReader(ctx context.Context, r sinks.Reader, q Question, retained map[string]sinks.Retained, moment Target) (*stateReader, *State, error) {
+// timelinesAt reads the control records for a question about a moment.
+func timelinesAt(ctx context.Context, r sinks.Reader, q Question, retained map[string]sinks.Retained, moment Target) (*timelines, error) {
 	target, err := resolve(ctx, r, moment)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cut, err := cutOf(ctx, r, target)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := readTimelines(ctx, r, q.Resources, retained, target, cut)
-	if err != nil {
-		return nil, nil, err
-	}
-	f := &stateReader{timelines: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
+	return readTimelines(ctx, r, q.Resources, retained, target, cut)
+}
+
+// stateReader returns a reader of the state at the target, and what the log can tell of it.
+func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, q Question, moment Target) (*stateReader, *State, error) {
+	f := &stateReader{timelines: s, cut: s.cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
 		unrecorded: map[change.StreamID]bool{}}
 	state := &State{Moment: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
@@ -178,9 +179,6 @@ func (f *stateReader) object(l *sinks.Logged, st *timeline) *object {
 	o := f.objects[key]
 	if o == nil {
 		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name)}
-		if f.isComplete { // it did not exist at the cut
-			o.phase = seen
-		}
 		f.objects[key] = o
 	}
 	if era > 0 {

@@ -53,7 +53,12 @@ func readTimelines(
 	if err := r.Controls(ctx, time.Time{}, s.needsAll, s.addControl); err != nil {
 		return nil, err
 	}
-	for _, id := range resources {
+	return s, s.verify(ctx, r)
+}
+
+// verify returns an error if the log has nothing of a resource.
+func (s *timelines) verify(ctx context.Context, r sinks.Reader) error {
+	for _, id := range s.resources {
 		_, found := s.retained[id]
 		for stream := range s.streams {
 			found = found || change.ResourceOf(stream).ID() == id
@@ -61,12 +66,12 @@ func readTimelines(
 		if !found {
 			known, err := r.Resources(ctx)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			return nil, fault.Usagef("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
+			return fault.Usagef("the log has no changes of %s: it has %s", id, strings.Join(known, ", "))
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // pointBefore returns the point before the batch of a control record.

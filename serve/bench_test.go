@@ -8,21 +8,31 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
+	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/servers"
 )
 
 // BenchmarkServe asks a server of a log of b.N updates (-benchtime=1000000x) of 10,000 Pods. It gets one Pod, all Pods, and the first
-// page of 500, at the end and in the middle of the log. Then it watches the last 10,000 changes.
+// page of 500, at the end and in the middle of the log. Each view is read anew, but the server has followed the log, except for the first
+// question. Then it watches the last 10,000 changes, and 5,000 new ones of 5 seconds.
 func BenchmarkServe(b *testing.B) {
+	b.Run("SQLite", func(b *testing.B) { benchmarkServe(b, sqliteLog) })
+	b.Run("Postgres", func(b *testing.B) { benchmarkServe(b, postgresLog) })
+}
+
+func benchmarkServe(b *testing.B, open func(testing.TB) (sinks.Log, sinks.Reader)) {
 	const objects = 10_000
+	log, reader := open(b)
 	p := &past{}
-	reader := benchLog(b, objects, b.N)
+	more := fill(b, log, objects, b.N)
 	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	took := func(what, path string) {
 		runtime.GC()
@@ -34,19 +44,33 @@ func BenchmarkServe(b *testing.B) {
 		}
 	}
 	middle := fmt.Sprintf("/at/%d", objects+b.N/2)
+	forget := p.server.views.recent.Purge
+	took("first-get", "/api/v1/namespaces/default/pods/web-77")
 	for where, moment := range map[string]string{"end": "", "middle": middle} {
-		p.server.views = views{log: reader}
+		forget()
 		took(where+"-get", moment+"/api/v1/namespaces/default/pods/web-77")
-		p.server.views = views{log: reader}
+		forget()
 		took(where+"-page", moment+"/api/v1/pods?limit=500")
 		took(where+"-again", moment+"/api/v1/pods?limit=500")
-		p.server.views = views{log: reader}
+		forget()
 		took(where+"-list", moment+"/api/v1/pods")
 	}
 	began := time.Now()
 	a := p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=5&resourceVersion=%d", b.N), asObjects)
 	b.ReportMetric(float64(strings.Count(string(a.body), `"type":"MODIFIED"`)), "watched")
 	b.ReportMetric(time.Since(began).Seconds(), "watch-s")
+	var lasts atomic.Int64
+	go func() {
+		for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(time.Until(began.Add(time.Duration(lasts.Load()) * time.Millisecond))) {
+			more(100)
+			lasts.Add(100)
+		}
+	}()
+	a = p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=7&resourceVersion=%d", objects+b.N), asObjects)
+	if n := strings.Count(string(a.body), `"type":"MODIFIED"`); n != int(lasts.Load()) {
+		b.Errorf("a watch of %d new changes has %d", lasts.Load(), n)
+	}
+	b.ReportMetric(float64(lasts.Load())/5, "live/s")
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	b.ReportMetric(float64(m.Sys)/1e6, "MB")
@@ -54,12 +78,28 @@ func BenchmarkServe(b *testing.B) {
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 
-func benchLog(b *testing.B, objects, updates int) sinks.Reader {
+func sqliteLog(b testing.TB) (sinks.Log, sinks.Reader) {
 	path := filepath.Join(b.TempDir(), "log")
 	file := must[*sqlitefile.File](b)(sqlitefile.Own(b.Context(), path))
 	sink := must[*sqlite.Sink](b)(sqlite.New(b.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u", BodyCacheBytes: 64 << 20}))
-	opened := must[*sinks.Opened](b)(sink.Open(b.Context(), 0, 1, sinks.Durable{New: true}))
-	b.Cleanup(func() { opened.Log.Close() })
+	return opened(b, sink), must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
+}
+
+func postgresLog(b testing.TB) (sinks.Log, sinks.Reader) {
+	config := postgres.Config{URL: servers.Database(b), Cluster: cluster, ClusterUID: "u"}
+	sink := must[*postgres.Sink](b)(postgres.Open(b.Context(), config))
+	b.Cleanup(func() { sink.Close() })
+	return opened(b, sink), must[*postgres.Reader](b)(postgres.OpenReader(b.Context(), config))
+}
+
+func opened(b testing.TB, sink sinks.Sink) sinks.Log {
+	o := must[*sinks.Opened](b)(sink.Open(b.Context(), 0, 1, sinks.Durable{New: true}))
+	b.Cleanup(func() { o.Log.Close() })
+	return o.Log
+}
+
+// fill writes a log of objects and their updates. It returns a function that writes more updates.
+func fill(b *testing.B, log sinks.Log, objects, updates int) (more func(updates int)) {
 	next, last, version := change.Batch{Epoch: 1}, make([][]byte, objects), 0
 	flush := func() {
 		next.Seq++
@@ -67,15 +107,11 @@ func benchLog(b *testing.B, objects, updates int) sinks.Reader {
 		if next.Controls = nil; next.Seq == 1 {
 			next.Controls = []change.Control{change.SnapshotBeginControl(pods.ID(), "")}
 		}
-		_, err := opened.Log.Write(b.Context(), &next)
+		_, err := log.Write(b.Context(), &next)
 		ok(b, err)
 		next.Changes = next.Changes[:0]
 	}
-	for i := range objects + updates {
-		name, op := i, change.Create
-		if i >= objects {
-			name, op = rand.N(objects), change.Update
-		}
+	write := func(name int, op change.Op) {
 		version++
 		before := last[name]
 		last[name] = fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","namespace":"default","uid":"u%d","resourceVersion":"%d",`+
@@ -87,6 +123,15 @@ func benchLog(b *testing.B, objects, updates int) sinks.Reader {
 			flush()
 		}
 	}
-	flush()
-	return must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
+	for i := range objects {
+		write(i, change.Create)
+	}
+	more = func(updates int) {
+		for range updates {
+			write(rand.N(objects), change.Update)
+		}
+		flush()
+	}
+	more(updates)
+	return more
 }

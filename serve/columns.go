@@ -11,183 +11,18 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// tables has the cells of the built-in resources after the name, as kube-apiserver's printers compute them
-// (k8s.io/kubernetes/pkg/printers/internalversion).
-var tables = map[string][]cell{
-	"persistentvolumeclaims": {phase, text("spec.volumeName"), claimed(or("status.capacity.storage", "0")), claimed(modes("status.accessModes")), class, or("spec.volumeAttributesClassName", "<unset>"), age, or("spec.volumeMode", "<unset>")},
-	"persistentvolumes":      {or("spec.capacity.storage", "0"), modes("spec.accessModes"), text("spec.persistentVolumeReclaimPolicy"), phase, claim, class, or("spec.volumeAttributesClassName", "<unset>"), text("status.reason"), age, or("spec.volumeMode", "<unset>")},
-	"serviceaccounts":        {age},
-	"limitranges":            {created},
-	"endpoints":              {endpoints, age},
-	"events":                 event("involvedObject", "firstTimestamp", "lastTimestamp", "count", "source", "message"),
-	"secrets":                {text("type"), count("data"), age},
-	"resourcequotas":         {quota(false), quota(true), age},
-	"configmaps":             {count("data", "binaryData"), age},
-	"nodes":                  {nodeStatus, nodeRoles, age, text("status.nodeInfo.kubeletVersion"), nodeAddress("InternalIP"), nodeAddress("ExternalIP"), or("status.nodeInfo.osImage", "<unknown>"), kernel, or("status.nodeInfo.containerRuntimeVersion", "<unknown>")},
-	"namespaces":             {text("status.phase"), age},
-	"services":               {text("spec.type"), clusterIP, externalIP, servicePorts, age, labelled("spec.selector")},
-	"replicationcontrollers": {number("spec.replicas"), number("status.replicas"), number("status.readyReplicas"), age, containers("spec.template"), images("spec.template"), labelled("spec.selector")},
-	"pods":                   {podReady, podStatus, podRestarts, age, podIP, or("spec.nodeName", "<none>"), or("status.nominatedNodeName", "<none>"), readinessGates},
-	"podtemplates":           {containers("template"), images("template"), labelled("template.metadata.labels")},
-
-	"apiservices.apiregistration.k8s.io":   {apiService, apiServiceAvailable, age},
-	"controllerrevisions.apps":             {controller, number("revision"), age},
-	"statefulsets.apps":                    {ratio("status.readyReplicas", "spec.replicas"), age, containers("spec.template"), images("spec.template")},
-	"daemonsets.apps":                      {number("status.desiredNumberScheduled"), number("status.currentNumberScheduled"), number("status.numberReady"), number("status.updatedNumberScheduled"), number("status.numberAvailable"), labelled("spec.template.spec.nodeSelector"), age, containers("spec.template"), images("spec.template"), selector("spec.selector")},
-	"replicasets.apps":                     {number("spec.replicas"), number("status.replicas"), number("status.readyReplicas"), age, containers("spec.template"), images("spec.template"), selector("spec.selector")},
-	"deployments.apps":                     {ratio("status.readyReplicas", "spec.replicas"), number("status.updatedReplicas"), number("status.availableReplicas"), age, containers("spec.template"), images("spec.template"), asSelector("spec.selector")},
-	"events.events.k8s.io":                 event("regarding", "deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount", "deprecatedSource", "note"),
-	"horizontalpodautoscalers.autoscaling": {join("/", "spec.scaleTargetRef.kind", "spec.scaleTargetRef.name"), metrics, or("spec.minReplicas", "<unset>"), number("spec.maxReplicas"), number("status.currentReplicas"), age},
-	"cronjobs.batch":                       {text("spec.schedule"), or("spec.timeZone", "<none>"), capital("spec.suspend"), count("status.active"), ago("status.lastScheduleTime", "<none>"), age, containers("spec.jobTemplate.spec.template"), images("spec.jobTemplate.spec.template"), selector("spec.jobTemplate.spec.selector")},
-	"jobs.batch":                           {jobStatus, completions, jobDuration, age, containers("spec.template"), images("spec.template"), selector("spec.selector")},
-
-	"clustertrustbundles.certificates.k8s.io":        {or("spec.signerName", "<none>")},
-	"podcertificaterequests.certificates.k8s.io":     {text("spec.podName"), text("spec.serviceAccountName"), text("spec.nodeName"), text("spec.signerName"), condition("Pending", "Issued", "Denied", "Failed"), labelled("spec.unverifiedUserAnnotations")},
-	"certificatesigningrequests.certificates.k8s.io": {age, or("spec.signerName", "<none>"), text("spec.username"), requestedDuration, csrStatus},
-	"ingressclasses.networking.k8s.io":               {text("spec.controller"), ingressParameters, age},
-	"servicecidrs.networking.k8s.io":                 {joined("spec.cidrs"), age},
-	"ipaddresses.networking.k8s.io":                  {parentRef, age},
-	"ingresses.networking.k8s.io":                    {or("spec.ingressClassName", "<none>"), hosts, func(r *row) any { return loadBalancer(r) }, ingressPorts, age},
-	"networkpolicies.networking.k8s.io":              {selector("spec.podSelector"), age},
-	"poddisruptionbudgets.policy":                    {or("spec.minAvailable", "N/A"), or("spec.maxUnavailable", "N/A"), number("status.disruptionsAllowed"), age},
-
-	"clusterroles.rbac.authorization.k8s.io":        {created},
-	"roles.rbac.authorization.k8s.io":               {created},
-	"rolebindings.rbac.authorization.k8s.io":        {join("/", "roleRef.kind", "roleRef.name"), age, subjects("User"), subjects("Group"), subjects("ServiceAccount")},
-	"clusterrolebindings.rbac.authorization.k8s.io": {join("/", "roleRef.kind", "roleRef.name"), age, subjects("User"), subjects("Group"), subjects("ServiceAccount")},
-
-	"csidrivers.storage.k8s.io":              {boolean("spec.attachRequired", true), boolean("spec.podInfoOnMount", false), boolean("spec.storageCapacity", false), tokenRequests, boolean("spec.requiresRepublish", false), func(r *row) any { return orNone(strings.Join(r.texts("spec.volumeLifecycleModes"), ",")) }, age},
-	"csinodes.storage.k8s.io":                {count("spec.drivers"), age},
-	"volumeattachments.storage.k8s.io":       {text("spec.attacher"), text("spec.source.persistentVolumeName"), text("spec.nodeName"), boolean("status.attached", false), age},
-	"volumeattributesclasses.storage.k8s.io": {text("driverName"), age},
-	"csistoragecapacities.storage.k8s.io":    {created},
-	"storageclasses.storage.k8s.io":          {text("provisioner"), or("reclaimPolicy", "Delete"), or("volumeBindingMode", "Immediate"), boolean("allowVolumeExpansion", false), age},
-
-	"validatingadmissionpolicies.admissionregistration.k8s.io":       {count("spec.validations"), paramKind, age},
-	"mutatingadmissionpolicies.admissionregistration.k8s.io":         {count("spec.mutations"), paramKind, age},
-	"validatingadmissionpolicybindings.admissionregistration.k8s.io": {text("spec.policyName"), paramRef, age},
-	"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   {text("spec.policyName"), paramRef, age},
-	"validatingwebhookconfigurations.admissionregistration.k8s.io":   {count("webhooks"), age},
-	"mutatingwebhookconfigurations.admissionregistration.k8s.io":     {count("webhooks"), age},
-
-	"customresourcedefinitions.apiextensions.k8s.io":           {text("spec.scope"), crdVersions, created, text("spec.group"), text("spec.names.kind"), joined("spec.names.shortNames"), established},
-	"priorityclasses.scheduling.k8s.io":                        {number("value"), boolean("globalDefault", false), age, text("preemptionPolicy")},
-	"leases.coordination.k8s.io":                               {text("spec.holderIdentity"), age},
-	"runtimeclasses.node.k8s.io":                               {text("handler"), age},
-	"endpointslices.discovery.k8s.io":                          {text("addressType"), slicePorts, sliceEndpoints, age},
-	"resourceslices.resource.k8s.io":                           {text("spec.nodeName"), text("spec.driver"), text("spec.pool.name"), age},
-	"resourceclaimtemplates.resource.k8s.io":                   {age},
-	"deviceclasses.resource.k8s.io":                            {age},
-	"devicetaintrules.resource.k8s.io":                         {text("spec.taint.key"), text("spec.taint.value"), text("spec.taint.effect"), ago("spec.taint.timeAdded", ""), age},
-	"storageversionmigrations.storagemigration.k8s.io":         {migrated, trueCondition("Unknown", "Running", "Failed", "Succeeded")},
-	"resourceclaims.resource.k8s.io":                           {claimState, age},
-	"flowschemas.flowcontrol.apiserver.k8s.io":                 {text("spec.priorityLevelConfiguration.name"), number("spec.matchingPrecedence"), or("spec.distinguisherMethod.type", "<none>"), age, dangling},
-	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": {text("spec.type"), orNoneNumber("spec.limited.nominalConcurrencyShares"), orNoneNumber("spec.limited.limitResponse.queuing.queues"), orNoneNumber("spec.limited.limitResponse.queuing.handSize"), orNoneNumber("spec.limited.limitResponse.queuing.queueLengthLimit"), age},
-}
-
-func text(path string) cell     { return func(r *row) any { return r.text(path) } }
-func number(path string) cell   { return func(r *row) any { return r.number(path) } }
-func joined(path string) cell   { return func(r *row) any { return strings.Join(r.texts(path), ",") } }
 func age(r *row) any            { return r.since(r.text("metadata.creationTimestamp"), "<invalid>") }
-func created(r *row) any        { return r.text("metadata.creationTimestamp") }
 func orNone(text string) string { return orText(text, "<none>") }
-func labelled(path string) cell {
-	return func(r *row) any { return labels.FormatLabels(r.labels(path)) }
-}
-func containers(path string) cell  { return members(path+".spec.containers", "name") }
-func images(path string) cell      { return members(path+".spec.containers", "image") }
-func or(path, without string) cell { return func(r *row) any { return orText(r.text(path), without) } }
 
 func orText(text, without string) string {
 	if text == "" {
 		return without
 	}
 	return text
-}
-
-func orNoneNumber(path string) cell {
-	return func(r *row) any {
-		if r.member(path) == nil {
-			return "<none>"
-		}
-		return r.number(path)
-	}
-}
-
-func boolean(path string, without bool) cell {
-	return func(r *row) any {
-		if b, known := r.member(path).(bool); known {
-			return b
-		}
-		return without
-	}
-}
-
-func capital(path string) cell {
-	return func(r *row) any {
-		b, known := r.member(path).(bool)
-		switch {
-		case !known:
-			return "<unset>"
-		case b:
-			return "True"
-		}
-		return "False"
-	}
-}
-
-func ago(path, without string) cell {
-	return func(r *row) any {
-		if r.member(path) == nil {
-			return without
-		}
-		return r.since(r.text(path), "<invalid>")
-	}
-}
-
-func count(paths ...string) cell {
-	return func(r *row) any {
-		n := 0
-		for _, path := range paths {
-			switch v := r.member(path).(type) {
-			case []any:
-				n += len(v)
-			case map[string]any:
-				n += len(v)
-			}
-		}
-		return int64(n)
-	}
-}
-
-func ratio(path, total string) cell {
-	return func(r *row) any { return fmt.Sprintf("%d/%d", r.number(path), r.number(total)) }
-}
-
-func join(separator string, paths ...string) cell {
-	return func(r *row) any {
-		var all []string
-		for _, path := range paths {
-			all = append(all, r.text(path))
-		}
-		return strings.Join(all, separator)
-	}
-}
-
-// members joins a member of all items of a list.
-func members(path, member string) cell {
-	return func(r *row) any {
-		var all []string
-		for _, item := range r.list(path) {
-			all = append(all, textOf(memberAt(item, member)))
-		}
-		return strings.Join(all, ",")
-	}
 }
 
 func (r *row) labels(path string) map[string]string {
@@ -208,43 +43,17 @@ func (r *row) selector(path string) *metav1.LabelSelector {
 	return s
 }
 
-func selector(path string) cell {
-	return func(r *row) any { return metav1.FormatLabelSelector(r.selector(path)) }
+func selector(args []string) cell {
+	return func(r *row) any { return metav1.FormatLabelSelector(r.selector(args[0])) }
 }
 
-func asSelector(path string) cell {
+func asSelector(args []string) cell {
 	return func(r *row) any {
-		s, err := metav1.LabelSelectorAsSelector(r.selector(path))
+		s, err := metav1.LabelSelectorAsSelector(r.selector(args[0]))
 		if err != nil {
 			return "<invalid>"
 		}
 		return s.String()
-	}
-}
-
-// condition returns a cell with the type of the last condition that has one of these types, or with the text without if none has.
-func condition(without string, types ...string) cell {
-	return func(r *row) any {
-		state := without
-		for _, c := range r.list("status.conditions") {
-			if t := textOf(memberAt(c, "type")); slices.Contains(types, t) {
-				state = t
-			}
-		}
-		return state
-	}
-}
-
-// trueCondition returns the cell of condition for conditions that are true.
-func trueCondition(without string, types ...string) cell {
-	return func(r *row) any {
-		state := without
-		for _, c := range r.list("status.conditions") {
-			if t := textOf(memberAt(c, "type")); slices.Contains(types, t) && textOf(memberAt(c, "status")) == "True" {
-				state = t
-			}
-		}
-		return state
 	}
 }
 
@@ -253,9 +62,7 @@ func migrated(r *row) any {
 }
 
 func (r *row) isCondition(kind string) bool {
-	return slices.ContainsFunc(r.list("status.conditions"), func(c any) bool {
-		return textOf(memberAt(c, "type")) == kind && textOf(memberAt(c, "status")) == "True"
-	})
+	return r.has("status.conditions[type=" + kind + ",status=True]")
 }
 
 func (r *row) deleted() bool { return r.member("metadata.deletionTimestamp") != nil }
@@ -275,27 +82,10 @@ func class(r *row) any {
 	return r.text("spec.storageClassName")
 }
 
-func claim(r *row) any {
-	if r.member("spec.claimRef") == nil {
-		return ""
-	}
-	return join("/", "spec.claimRef.namespace", "spec.claimRef.name")(r)
-}
-
-// claimed returns a cell that is empty unless the claim has a volume.
-func claimed(c cell) cell {
-	return func(r *row) any {
-		if r.text("spec.volumeName") == "" {
-			return ""
-		}
-		return c(r)
-	}
-}
-
-func modes(path string) cell {
+func modes(args []string) cell {
 	return func(r *row) any {
 		var short []string
-		has := r.texts(path)
+		has := r.texts(args[0] + "[*]")
 		for _, mode := range [][2]string{{"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"}, {"ReadWriteMany", "RWX"}, {"ReadWriteOncePod", "RWOP"}} {
 			if slices.Contains(has, mode[0]) {
 				short = append(short, mode[1])
@@ -352,64 +142,60 @@ func slicePorts(r *row) any {
 	return some(all, "<unset>")
 }
 
-func sliceEndpoints(r *row) any {
-	var all []string
-	for _, e := range r.list("endpoints") {
-		for _, a := range listOf(memberAt(e, "addresses")) {
-			all = append(all, textOf(a))
+// The cells of an Event have the names of its members as arguments, which differ between its two groups.
+
+func (r *row) firstSeen(first string) string {
+	return r.since(orText(r.text(first), r.text("eventTime")), "<invalid>")
+}
+
+func eventLast(args []string) cell {
+	return func(r *row) any {
+		switch {
+		case r.has("series"):
+			return r.since(r.text("series.lastObservedTime"), "<invalid>")
+		case r.text(args[0]) == "":
+			return r.firstSeen(args[1])
 		}
-	}
-	return some(all, "<unset>")
-}
-
-// event returns the cells of an Event, for either of its two groups.
-func event(subject, first, last, count, source, message string) []cell {
-	firstSeen := func(r *row) any { return r.since(orText(r.text(first), r.text("eventTime")), "<invalid>") }
-	return []cell{
-		func(r *row) any {
-			if r.member("series") != nil {
-				return r.since(r.text("series.lastObservedTime"), "<invalid>")
-			}
-			if r.text(last) == "" {
-				return firstSeen(r)
-			}
-			return r.since(r.text(last), "<invalid>")
-		},
-		text("type"), text("reason"),
-		func(r *row) any {
-			kind := strings.ToLower(r.text(subject + ".kind"))
-			if name := r.text(subject + ".name"); name != "" {
-				return kind + "/" + name
-			}
-			return kind
-		},
-		text(subject + ".fieldPath"),
-		func(r *row) any {
-			component := orText(orText(r.text(source+".component"), r.text("reportingComponent")), r.text("reportingController"))
-			if instance := orText(r.text(source+".host"), r.text("reportingInstance")); instance != "" {
-				return component + ", " + instance
-			}
-			return component
-		},
-		func(r *row) any { return strings.TrimSpace(r.text(message)) },
-		firstSeen,
-		func(r *row) any {
-			if r.member("series") != nil {
-				return r.number("series.count")
-			}
-			return max(1, r.number(count))
-		},
-		text("metadata.name"),
+		return r.since(r.text(args[0]), "<invalid>")
 	}
 }
 
-func quota(limits bool) cell {
+func eventSubject(args []string) cell {
+	return func(r *row) any {
+		kind, name := strings.ToLower(r.text(args[0]+".kind")), r.text(args[0]+".name")
+		if name != "" {
+			return kind + "/" + name
+		}
+		return kind
+	}
+}
+
+func eventSource(args []string) cell {
+	return func(r *row) any {
+		component := orText(orText(r.text(args[0]+".component"), r.text("reportingComponent")), r.text("reportingController"))
+		if instance := orText(r.text(args[0]+".host"), r.text("reportingInstance")); instance != "" {
+			return component + ", " + instance
+		}
+		return component
+	}
+}
+
+func eventCount(args []string) cell {
+	return func(r *row) any {
+		if r.has("series") {
+			return r.number("series.count")
+		}
+		return max(1, r.number(args[0]))
+	}
+}
+
+func quota(args []string) cell {
 	return func(r *row) any {
 		hard, _ := r.member("status.hard").(map[string]any)
 		used, _ := r.member("status.used").(map[string]any)
 		var all []string
 		for _, name := range slices.Sorted(maps.Keys(hard)) {
-			if strings.HasPrefix(name, "limits.") == limits {
+			if strings.HasPrefix(name, "limits.") == (args[0] == "limits") {
 				all = append(all, fmt.Sprintf("%s: %s/%s", name, orText(textOf(used[name]), "0"), textOf(hard[name])))
 			}
 		}
@@ -419,12 +205,9 @@ func quota(limits bool) cell {
 
 func nodeStatus(r *row) any {
 	status := "Unknown"
-	for _, c := range r.list("status.conditions") {
-		if textOf(memberAt(c, "type")) == "Ready" {
-			status = "NotReady"
-			if textOf(memberAt(c, "status")) == "True" {
-				status = "Ready"
-			}
+	for _, ready := range r.texts("status.conditions[type=Ready].status") {
+		if status = "NotReady"; ready == "True" {
+			status = "Ready"
 		}
 	}
 	if disabled, _ := r.member("spec.unschedulable").(bool); disabled {
@@ -445,30 +228,12 @@ func nodeRoles(r *row) any {
 	return orNone(strings.Join(slices.Sorted(maps.Keys(roles)), ","))
 }
 
-func nodeAddress(kind string) cell {
-	return func(r *row) any {
-		for _, a := range r.list("status.addresses") {
-			if textOf(memberAt(a, "type")) == kind {
-				return textOf(memberAt(a, "address"))
-			}
-		}
-		return "<none>"
-	}
-}
-
 func kernel(r *row) any {
 	version := orText(r.text("status.nodeInfo.kernelVersion"), "<unknown>")
 	if architecture := r.text("status.nodeInfo.architecture"); architecture != "" {
 		return version + " (" + architecture + ")"
 	}
 	return version
-}
-
-func clusterIP(r *row) any {
-	if ips := r.texts("spec.clusterIPs"); len(ips) > 0 {
-		return ips[0]
-	}
-	return "<none>"
 }
 
 // loadBalancer returns the addresses of a load balancer.
@@ -483,7 +248,7 @@ func loadBalancer(r *row) string {
 }
 
 func externalIP(r *row) any {
-	ips := r.texts("spec.externalIPs")
+	ips := r.texts("spec.externalIPs[*]")
 	switch r.text("spec.type") {
 	case "ClusterIP", "NodePort":
 		return orNone(strings.Join(ips, ","))
@@ -510,24 +275,15 @@ func servicePorts(r *row) any {
 	return orNone(strings.Join(all, ","))
 }
 
-func apiService(r *row) any {
-	if r.member("spec.service") == nil {
-		return "Local"
-	}
-	return join("/", "spec.service.namespace", "spec.service.name")(r)
-}
-
 func apiServiceAvailable(r *row) any {
-	for _, c := range r.list("status.conditions") {
-		if textOf(memberAt(c, "type")) != "Available" {
-			continue
-		}
-		if status := textOf(memberAt(c, "status")); status != "True" {
-			return fmt.Sprintf("%s (%s)", status, textOf(memberAt(c, "reason")))
-		}
-		return "True"
+	const available = "status.conditions[type=Available]"
+	switch status := r.text(available + ".status"); {
+	case !r.has(available):
+		return "Unknown"
+	case status != "True":
+		return fmt.Sprintf("%s (%s)", status, r.text(available+".reason"))
 	}
-	return "Unknown"
+	return "True"
 }
 
 func controller(r *row) any {
@@ -589,8 +345,8 @@ func requestedDuration(r *row) any {
 
 func csrStatus(r *row) any {
 	has := map[string]bool{}
-	for _, c := range r.list("status.conditions") {
-		has[textOf(memberAt(c, "type"))] = true
+	for _, kind := range r.texts("status.conditions[*].type") {
+		has[kind] = true
 	}
 	status := "Pending"
 	if has["Denied"] {
@@ -631,9 +387,9 @@ func parentRef(r *row) any {
 
 func hosts(r *row) any {
 	rules, list, more := r.list("spec.rules"), []string{}, false
-	for _, rule := range rules {
+	for _, host := range r.texts("spec.rules[*].host") {
 		more = more || len(list) == 3
-		if host := textOf(memberAt(rule, "host")); !more && host != "" {
+		if !more && host != "" {
 			list = append(list, host)
 		}
 	}
@@ -653,35 +409,12 @@ func ingressPorts(r *row) any {
 	return "80"
 }
 
-func subjects(kind string) cell {
-	return func(r *row) any {
-		var all []string
-		for _, s := range r.list("subjects") {
-			if textOf(memberAt(s, "kind")) != kind {
-				continue
-			}
-			name := textOf(memberAt(s, "name"))
-			if kind == "ServiceAccount" {
-				name = textOf(memberAt(s, "namespace")) + "/" + name
-			}
-			all = append(all, name)
-		}
-		return strings.Join(all, ", ")
+func serviceAccounts(r *row) any {
+	var all []string
+	for _, s := range valuesAt(r.object, "subjects[kind=ServiceAccount]") {
+		all = append(all, textOf(memberAt(s, "namespace"))+"/"+textOf(memberAt(s, "name")))
 	}
-}
-
-func tokenRequests(r *row) any {
-	if r.member("spec.tokenRequests") == nil {
-		return "<unset>"
-	}
-	return members("spec.tokenRequests", "audience")(r)
-}
-
-func paramKind(r *row) any {
-	if r.member("spec.paramKind") == nil {
-		return "<unset>"
-	}
-	return join("/", "spec.paramKind.apiVersion", "spec.paramKind.kind")(r)
+	return strings.Join(all, ", ")
 }
 
 func paramRef(r *row) any {
@@ -709,8 +442,6 @@ func crdVersions(r *row) any {
 	return strings.Join(all, ",")
 }
 
-func established(r *row) any { return r.isCondition("Established") }
-
 func claimState(r *row) any {
 	var states []string
 	if r.deleted() {
@@ -726,13 +457,4 @@ func claimState(r *row) any {
 		states = append(states, "pending")
 	}
 	return strings.Join(states, ",")
-}
-
-func dangling(r *row) any {
-	for _, c := range r.list("status.conditions") {
-		if textOf(memberAt(c, "type")) == "Dangling" {
-			return textOf(memberAt(c, "status"))
-		}
-	}
-	return "?"
 }

@@ -19,7 +19,10 @@ type heldGap struct {
 	complete bool // its changes are in order, and not held
 	changes  []sinks.Logged
 	began    time.Time
-	hasAll   bool // the log has its last change, which may not yet have been read
+	end      *change.Gap // its record, or nil if the log does not have that yet
+	hasAll   bool        // the log has its last change, which may not yet have been read
+	asked    bool        // the log already had it at the last call of release, and no change came since
+	read     time.Time   // time up to which the control records were read
 }
 
 const (
@@ -27,6 +30,7 @@ const (
 	mostHeld    = 20_000      // maximum number of changes
 	longestHeld = time.Minute // maximum time without the end of the gap
 	gapRecorded = time.Hour   // maximum time from a gap's record to its changes
+	outOfOrder  = time.Minute // maximum time by which a batch is visible after a later one of another slot
 )
 
 // hold holds a change of a gap until the gap has ended. It reports false for a change that can be written now.
@@ -41,19 +45,18 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 		return false, nil
 	}
 	if l.Gap != g.id {
-		end, _, err := w.endOf(ctx, l.Gap, l)
-		if err != nil {
+		*g = heldGap{id: l.Gap, stream: l.Stream.ID(), began: time.Now(), read: l.Logged.Add(-gapRecorded)}
+		if err := g.follow(ctx, w.log); err != nil {
 			return false, err
 		}
-		*g = heldGap{id: l.Gap, stream: l.Stream.ID(), complete: end != nil && end.Complete, began: time.Now()}
-		if g.complete {
+		if g.complete = g.end != nil && g.end.Complete; g.complete {
 			return false, nil
 		}
 	}
 	if len(g.changes) == mostHeld {
 		return false, expired(errors.New("a gap has too many changes to be watched: list again"))
 	}
-	g.changes, g.hasAll = append(g.changes, *l), false
+	g.changes, g.asked = append(g.changes, *l), false
 	return true, nil
 }
 
@@ -63,19 +66,20 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 	if len(w.held.changes) == 0 {
 		return nil
 	}
-	changes, before := w.held.changes, w.held.hasAll
-	end, hasAll, err := w.endOf(ctx, w.held.id, &changes[0])
-	switch w.held.hasAll = hasAll; {
+	g := &w.held
+	asked, err := g.asked, g.follow(ctx, w.log)
+	switch g.asked = g.hasAll; {
 	case err != nil || ended:
-	case time.Since(w.held.began) > longestHeld && !hasAll:
+	case time.Since(g.began) > longestHeld && !g.hasAll:
 		err = expired(errors.New("a gap does not end: list again"))
-	case !hasAll || !before:
+	case !g.hasAll || !asked:
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	w.held = heldGap{}
+	changes, end := g.changes, g.end
+	*g = heldGap{}
 	if end != nil && end.To.Compare(w.from) <= 0 {
 		return nil // the client has all of it
 	}
@@ -118,24 +122,19 @@ func place(l *sinks.Logged, next map[string]change.ResourceVersion) (version cha
 	return l.ResourceVersion, 1
 }
 
-var errFound = errors.New("found")
-
-// endOf returns the record that ends a gap, or nil if the log does not have it yet. The record is before the gap's changes or after
-// them. The log has all changes once the stream's position has reached the record's.
-func (w *watcher) endOf(ctx context.Context, id string, l *sinks.Logged) (end *change.Gap, hasAll bool, err error) {
-	err = w.log.Controls(ctx, l.Logged.Add(-gapRecorded), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
-		if c.Type == change.ControlGap && c.Gap.ID == id {
-			end = c.Gap
+// follow reads the control records that were logged since the last call. The gap's record is before its changes or after them. The log has
+// all changes once the stream's position has reached the record's.
+func (g *heldGap) follow(ctx context.Context, log sinks.Reader) error {
+	return log.Controls(ctx, g.read, func(*sinks.Span) bool { return false }, func(c *change.Control) error {
+		if c.Type == change.ControlGap && c.Gap.ID == g.id {
+			g.end = c.Gap
 		}
 		for _, p := range c.Positions {
-			if hasAll = end != nil && p.Stream == l.Stream.ID() && p.ResourceVersion.Compare(end.To) >= 0; hasAll {
-				return errFound
-			}
+			g.hasAll = g.hasAll || g.end != nil && p.Stream == g.stream && p.ResourceVersion.Compare(g.end.To) >= 0
+		}
+		if known := time.UnixMilli(c.TimeMs).Add(-outOfOrder); c.Type == change.ControlBatch && known.After(g.read) {
+			g.read = known
 		}
 		return nil
 	})
-	if errors.Is(err, errFound) {
-		err = nil
-	}
-	return end, hasAll, err
 }

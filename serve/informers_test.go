@@ -1,10 +1,14 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,12 +21,16 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"kubecdc/test/child"
 	"kubecdc/test/servers"
 )
 
-// client-go's informers of each kind follow the log for three minutes (KUBECDC_TEST_INFORMERS: another time). Meanwhile their connections
-// end, the API server restarts, the exporter dies, and etcd is compacted. After each round the informers have etcd's objects.
+// client-go's informers of each kind follow the log for three minutes (KUBECDC_TEST_INFORMERS: another time). With
+// KUBECDC_TEST_KUBE_RS=1 kube-rs' watchers follow it, too (testdata/kube-rs, which needs cargo). Meanwhile their connections end, the API
+// server restarts, the exporter dies, and etcd is compacted. After each round all of them have etcd's objects.
 func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 	servers.Slow(t)
 	lasts := 3 * time.Minute
@@ -48,6 +56,10 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 		stores[resource] = factory.ForResource(schema.GroupVersionResource{Group: resource.Group, Version: resource.Version, Resource: resource.Plural}).Informer().GetStore()
 	}
 	factory.Start(t.Context().Done())
+	clients := map[string]func(*served) []string{"informer": func(r *served) []string { return stored(stores[r]) }}
+	if os.Getenv("KUBECDC_TEST_KUBE_RS") != "" {
+		clients["kube-rs"] = kubeRS(t, web.URL, g.kinds)
+	}
 	rounds, changes, differ := 0, 0, ""
 	defer func() {
 		t.Logf("%d rounds, %d changes, %d informers, %d lists, %d watches%s", rounds, changes, len(stores), lists.Load(), watches.Load(), differ)
@@ -56,15 +68,60 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 		for range 3 {
 			changes += g.disturb(web)
 		}
-		for resource, store := range stores {
-			servers.Await(t, fmt.Sprintf("the informer of %s to have what etcd has, in round %d", resource.ID(), rounds), func() (bool, error) {
-				got, want := stored(store), g.inEtcd(resource)
-				differ = fmt.Sprintf("; the informer of %s has\n%v, and etcd\n%v", resource.ID(), got, want)
-				return slices.Equal(got, want), nil
-			})
-			differ = ""
+		for resource := range stores {
+			for client, objects := range clients {
+				servers.Await(t, fmt.Sprintf("the %s of %s to have what etcd has, in round %d", client, resource.ID(), rounds), func() (bool, error) {
+					got, want := objects(resource), g.inEtcd(resource)
+					differ = fmt.Sprintf("; the %s of %s has\n%v, and etcd\n%v", client, resource.ID(), got, want)
+					if !slices.Equal(got, want) {
+						differ += fmt.Sprintf(", and the server\n%.3000s", p.ours(pathOf(resource, ""), asMetadata).body)
+					}
+					return slices.Equal(got, want), nil
+				})
+				differ = ""
+			}
 		}
 	}
+}
+
+// kubeRS builds and starts a program that follows resources with kube-rs, and returns what its stores have.
+func kubeRS(t *testing.T, url string, resources []*served) func(*served) []string {
+	target := must[string](t)(filepath.Abs("../bin/kube-rs"))
+	build := exec.CommandContext(t.Context(), "cargo", "build", "--quiet", "--locked", "--release", "--target-dir", target, "--manifest-path",
+		"testdata/kube-rs/Cargo.toml")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build testdata/kube-rs: %v\n%s", err, out)
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["log"], config.Contexts["log"] = &clientcmdapi.Cluster{Server: url}, &clientcmdapi.Context{Cluster: "log"}
+	config.CurrentContext = "log"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	ok(t, clientcmd.WriteToFile(*config, file))
+	names := map[*served]string{}
+	c := exec.Command(filepath.Join(target, "release", "kube-rs-stores"))
+	for _, r := range resources {
+		names[r] = strings.Join([]string{r.Group, r.Version, r.Kind, r.Plural}, "/")
+		c.Args = append(c.Args, names[r])
+	}
+	c.Env, c.Stderr = append(child.Environ(), "KUBECONFIG="+file), os.Stderr
+	out := must[io.ReadCloser](t)(c.StdoutPipe())
+	process := must[*child.Child](t)(child.Start(c))
+	t.Cleanup(process.Kill)
+	var last atomic.Pointer[map[string][]string]
+	last.Store(&map[string][]string{})
+	go func() {
+		for d := json.NewDecoder(out); ; {
+			stores := map[string][]string{}
+			if d.Decode(&stores) != nil {
+				return
+			}
+			for _, objects := range stores {
+				slices.Sort(objects)
+			}
+			last.Store(&stores)
+		}
+	}()
+	return func(r *served) []string { return (*last.Load())[names[r]] }
 }
 
 // disturb changes objects during a fault that a client does not notice. It returns the number of changes.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,9 +105,14 @@ func (e *exact) only(q *request, a answer) answer {
 // log as from the API server.
 func TestKubectlSeesThePast(t *testing.T) { kubectlSeesThePast(t, 400, 4, 8) }
 
+// KUBECDC_TEST_REVISIONS is another number of revisions.
 func TestSlowKubectlSeesThePast(t *testing.T) {
 	servers.Slow(t)
-	kubectlSeesThePast(t, 4000, 100, 6)
+	revisions := 100
+	if text := os.Getenv("KUBECDC_TEST_REVISIONS"); text != "" {
+		revisions = must[int](t)(strconv.Atoi(text))
+	}
+	kubectlSeesThePast(t, 4000, revisions, 600/revisions)
 }
 
 func kubectlSeesThePast(t *testing.T, changes, revisions, commands int) {

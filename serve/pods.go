@@ -25,16 +25,12 @@ func (p *podSummary) restart(container any) {
 func summary(r *row) *podSummary {
 	p := &podSummary{total: int64(len(r.list("spec.containers"))), reason: orText(r.text("status.reason"), r.text("status.phase"))}
 	sidecars := map[string]bool{} // init containers that always restart, and so run together with the others
-	for _, c := range r.list("spec.initContainers") {
-		if textOf(memberAt(c, "restartPolicy")) == "Always" {
-			sidecars[textOf(memberAt(c, "name"))] = true
-			p.total++
-		}
+	for _, name := range r.texts("spec.initContainers[restartPolicy=Always].name") {
+		sidecars[name] = true
+		p.total++
 	}
-	for _, c := range r.list("status.conditions") {
-		if textOf(memberAt(c, "type")) == "PodScheduled" && textOf(memberAt(c, "reason")) == "SchedulingGated" {
-			p.reason = "SchedulingGated"
-		}
+	if r.has("status.conditions[type=PodScheduled,reason=SchedulingGated]") {
+		p.reason = "SchedulingGated"
 	}
 	sidecarRuns := &podSummary{}
 	initializing := p.initialize(r, sidecars, sidecarRuns)
@@ -137,20 +133,13 @@ func podRestarts(r *row) any {
 	return fmt.Sprintf("%d (%s ago)", p.restarts, r.since(p.restarted, "<invalid>"))
 }
 
-func podIP(r *row) any {
-	if ips := r.list("status.podIPs"); len(ips) > 0 {
-		return orNone(textOf(memberAt(ips[0], "ip")))
-	}
-	return "<none>"
-}
-
 func readinessGates(r *row) any {
-	gates, passed := r.list("spec.readinessGates"), 0
+	gates, passed := r.texts("spec.readinessGates[*].conditionType"), 0
 	if len(gates) == 0 {
 		return "<none>"
 	}
 	for _, gate := range gates {
-		if r.isCondition(textOf(memberAt(gate, "conditionType"))) {
+		if r.isCondition(gate) {
 			passed++
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	authorization "k8s.io/api/authorization/v1"
 	rbac "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,7 +92,27 @@ func (p *past) rights(t *testing.T) {
 	if err := list(client("wrong", ""), "default"); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a wrong token: %v", err)
 	}
+	for what, c := range map[string]kubernetes.Interface{"reader": reader, "impersonated": impersonated} {
+		if got, want := reviewed(t, c), "list configmaps default"; got != want {
+			t.Errorf("a review says that the %s may %s, want %s", what, got, want)
+		}
+	}
 	p.open(t)
+}
+
+// reviewed returns what a client may do, by reviews as k9s asks for them.
+func reviewed(t *testing.T, c kubernetes.Interface) string {
+	var allowed []string
+	for _, asked := range []authorization.ResourceAttributes{{Verb: "list", Resource: "configmaps", Namespace: "default"}, {Verb: "list", Resource: "configmaps"},
+		{Verb: "get", Resource: "pods", Namespace: "default"}, {Verb: "delete", Resource: "configmaps", Namespace: "default"},
+		{Verb: "get", Resource: "pods", Subresource: "log", Namespace: "default"}} {
+		review := must[*authorization.SelfSubjectAccessReview](t)(c.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(),
+			&authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked}}, metav1.CreateOptions{}))
+		if review.Status.Allowed {
+			allowed = append(allowed, strings.TrimSpace(asked.Verb+" "+asked.Resource+" "+asked.Namespace))
+		}
+	}
+	return strings.Join(allowed, ", ")
 }
 
 // open tests a server without a login. Nobody can impersonate, a page in a browser gets nothing, and other machines can't reach it.
@@ -104,6 +125,12 @@ func (p *past) open(t *testing.T) {
 		answer.Body.Close()
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[name == ""]; answer.StatusCode != want {
 			t.Errorf("with a header %s: %s", name, answer.Status)
+		}
+	}
+	for _, form := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
+		all := kubernetes.NewForConfigOrDie(&rest.Config{Host: address.String(), ContentConfig: rest.ContentConfig{ContentType: form}})
+		if got, want := reviewed(t, all), "list configmaps default, list configmaps, get pods default"; got != want {
+			t.Errorf("a review as %s says that everybody may %s, want %s", form, got, want)
 		}
 	}
 	c := exec.Command(p.binary, "serve", "--address", "0.0.0.0:0")
@@ -124,6 +151,8 @@ var attacks = map[string]string{
 	"a body after a 100":        "POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 250000\r\n\r\n",
 	"a watch that gets a 401":   "GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n",
 	"a request that gets an ok": "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+	"a review":                  "POST " + reviewPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n{",
+	"half a request after one":  "GET /version HTTP/1.1\r\nHost: x\r\n\r\nGET /version HTTP/1.1\r\nHost",
 	"a moment that gets a 401":  "GET /at/1000h/api/v1/pods HTTP/1.1\r\nHost: x\r\n\r\n",
 }
 

@@ -28,14 +28,14 @@ import (
 type Server struct {
 	log    sinks.Reader
 	access web.Access // or nil for everybody
-	views  views
+	views  *views
 	slog   *slog.Logger
 	now    func() time.Time
 }
 
 // New returns a server of a log. access decides who may read it, or is nil for everybody. The caller closes the log.
 func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
-	return &Server{log: log, access: access, slog: logger, now: time.Now, views: views{log: log}}
+	return &Server{log: log, access: access, slog: logger, now: time.Now, views: newViews(log)}
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,13 +46,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	isReview := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, reviewPath)
+	if !isReview && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return readOnly(r)
 	}
 	q, err := s.parse(r)
 	switch {
 	case err != nil:
 		return err
+	case isReview:
+		return s.review(w, r, q)
 	case q.path == "/healthz" || q.path == "/livez" || q.path == "/readyz":
 		_, err := w.Write([]byte("ok"))
 		return err

@@ -86,7 +86,7 @@ var podConditions = map[string][]metav1.TableRowCondition{
 
 // cells returns the cells of a row, without the name.
 func (r *served) cells() []cell {
-	if known := tables[r.ID()]; known != nil {
+	if known := tables()[r.ID()]; known != nil {
 		return known
 	}
 	var cells []cell
@@ -146,7 +146,11 @@ func compact(v any) string {
 	return string(text)
 }
 
-func (r *row) member(path string) any { return memberAt(r.object, path) }
+// member returns the first member at a path, or nil if there is none.
+func (r *row) member(path string) any { return append(valuesAt(r.object, path), nil)[0] }
+
+// has reports whether there is a member at a path.
+func (r *row) has(path string) bool { return r.member(path) != nil }
 
 // text returns a member as text, or "" if there is none.
 func (r *row) text(path string) string { return textOf(r.member(path)) }
@@ -177,7 +181,7 @@ func listOf(v any) []any {
 }
 
 func (r *row) texts(path string) (all []string) {
-	for _, v := range r.list(path) {
+	for _, v := range valuesAt(r.object, path) {
 		all = append(all, textOf(v))
 	}
 	return all

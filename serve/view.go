@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,43 +27,28 @@ type view struct {
 	version change.ResourceVersion
 	upTo    change.ResourceVersion // the last version that the log has
 	time    time.Time
+	read    time.Time
 	custom  func() (map[string]*served, error) // the resources of a view of CRDs
 }
 
-// views caches the last views, which many requests share: pages of a list, and the catalog.
+// views caches the last views, which many requests share: pages of a list, and the catalog. Several requests read a view once.
 type views struct {
-	log    sinks.Reader
-	mu     sync.Mutex
-	recent []*pending // in the order of their last use
+	log     sinks.Reader
+	present *query.Present
+	recent  *lru.Cache[string, *view]
+	reading singleflight.Group
 }
 
-// pending is a view that is read once, by the first of several requests.
-type pending struct {
-	id   string
-	done chan struct{}
-	view *view
-	err  error
-	read time.Time
+func newViews(log sinks.Reader) *views {
+	recent, _ := lru.New[string, *view](mostViews) // fails only for a size of 0
+	return &views{log: log, present: query.NewPresent(log), recent: recent}
 }
 
 // lacking is how long an incomplete view is cached, since the log may get the missing changes.
 const lacking = 2 * time.Second
 
-// stale reports whether a view must be read again.
-func (p *pending) stale() bool {
-	select {
-	case <-p.done:
-		return p.view != nil && len(p.view.pages.Missing) > 0 && time.Since(p.read) > lacking
-	default:
-		return false
-	}
-}
-
-// These bound the cached views. The last one is cached in any case.
-const (
-	mostViews   = 200
-	mostObjects = 200_000 // counted only for logs that do not find objects in order
-)
+// mostViews is how many views are cached.
+const mostViews = 200
 
 // viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
 // grows.
@@ -75,116 +62,66 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 	if name := q.only(); name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
 		objects.Names, rest = []string{resource + "/" + name}, rest+"/"+name
 	}
-	id, cut := target.String()+rest, (*sinks.Cut)(nil)
+	id, end := target.String()+rest, (*query.End)(nil)
 	if target == (query.Target{}) {
-		end, err := v.log.CutAt(ctx, time.Time{})
+		var err error
+		if end, err = v.present.End(ctx); err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(end.Cut)
 		if err != nil {
 			return nil, err
 		}
-		text, err := json.Marshal(end)
-		if err != nil {
-			return nil, err
-		}
-		id, cut = string(text)+rest, &end
+		id = string(text) + rest
 	}
 	if q.from != "" {
 		token, err := parseToken(q.from)
 		if err != nil {
 			return nil, err
 		}
-		if found := v.find(token.View); found != nil {
-			return found.wait(ctx)
+		if !strings.HasSuffix(token.View, rest) { // it would be a way around the rights to another resource
+			return nil, apierrors.NewBadRequest("continue: it is the token of another list")
 		}
-		if cut != nil && token.View != id {
+		if found, isCached := v.recent.Get(token.View); isCached {
+			return found, nil
+		}
+		if end != nil && token.View != id {
 			return nil, apierrors.NewResourceExpired("the list of this continue token is not cached any more: begin it again")
 		}
 	}
-	return v.read(ctx, id, cut, target, objects)
-}
-
-func (p *pending) wait(ctx context.Context) (*view, error) {
+	if found, isCached := v.recent.Get(id); isCached && (len(found.pages.Missing) == 0 || time.Since(found.read) < lacking) {
+		return found, nil
+	}
+	done := v.reading.DoChan(id, func() (any, error) {
+		read, err := v.newView(context.WithoutCancel(ctx), id, end, target, query.Question{Objects: objects})
+		if err == nil {
+			v.recent.Add(id, read)
+		}
+		return read, err
+	})
 	select {
-	case <-p.done:
-		return p.view, p.err
+	case result := <-done:
+		if result.Err != nil {
+			return nil, result.Err
+		}
+		return result.Val.(*view), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// find returns a cached view, and makes it the last used one.
-func (v *views) find(id string) *pending {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.use(id)
-}
-
-// use is find for a caller that holds the lock.
-func (v *views) use(id string) *pending {
-	i := slices.IndexFunc(v.recent, func(p *pending) bool { return p.id == id })
-	if i < 0 {
-		return nil
+func (all *views) newView(ctx context.Context, id string, end *query.End, target query.Target, q query.Question) (v *view, err error) {
+	v = &view{id: id, read: time.Now()}
+	if end != nil {
+		v.cut = end.Cut
+		v.pages, err = end.OpenPages(ctx, all.log, q)
+	} else {
+		v.pages, err = query.OpenPages(ctx, all.log, q, target)
 	}
-	p := v.recent[i]
-	v.recent = append(slices.Delete(v.recent, i, i+1), p)
-	return p
-}
-
-// read returns a view, and reads it unless it is cached or being read.
-func (v *views) read(ctx context.Context, id string, cut *sinks.Cut, target query.Target, objects sinks.Objects) (*view, error) {
-	v.mu.Lock()
-	if p := v.use(id); p != nil && !p.stale() {
-		v.mu.Unlock()
-		return p.wait(ctx)
-	} else if p != nil {
-		v.drop(p)
-	}
-	p := &pending{read: time.Now(), id: id, done: make(chan struct{})}
-	v.recent = append(v.recent, p)
-	v.mu.Unlock()
-	p.view, p.err = newView(context.WithoutCancel(ctx), v.log, id, target, objects)
-	if p.view != nil {
-		p.view.cut = cut
-	}
-	close(p.done)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if p.err != nil {
-		v.drop(p)
-		return nil, p.err
-	}
-	v.forget()
-	return p.view, nil
-}
-
-// drop removes one view. Its caller holds the lock.
-func (v *views) drop(p *pending) {
-	v.recent = slices.DeleteFunc(v.recent, func(other *pending) bool { return other == p })
-}
-
-// forget removes the views that were not used for longest.
-func (v *views) forget() {
-	views, objects := 0, 0
-	for i, p := range slices.Backward(v.recent) {
-		select {
-		case <-p.done:
-		default:
-			continue
-		}
-		if p.view != nil {
-			views, objects = views+1, objects+p.view.pages.Held()
-		}
-		if views > 1 && (views > mostViews || objects > mostObjects) {
-			v.recent = slices.Delete(v.recent, i, i+1)
-		}
-	}
-}
-
-func newView(ctx context.Context, log sinks.Reader, id string, target query.Target, objects sinks.Objects) (*view, error) {
-	pages, err := query.OpenPages(ctx, log, query.Question{Objects: objects}, target)
 	if err != nil {
 		return nil, unlessRetained(err)
 	}
-	v := &view{id: id, pages: pages}
+	pages := v.pages
 	v.custom = sync.OnceValues(v.customResources)
 	unlisted := len(pages.Coverage) > 0
 	for _, c := range pages.Coverage {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -45,6 +46,41 @@ func (r *Removed) Retained(resources, some []string, since time.Time) map[string
 		all[id] = k
 	}
 	return all
+}
+
+// RecentlyRemoved caches what others have removed, by a key. It is safe for concurrent use.
+type RecentlyRemoved struct {
+	mu    sync.Mutex
+	found map[string]countedRemoved
+}
+
+// countedRemoved is the result of a count of rows, with its time.
+type countedRemoved struct {
+	time    time.Time
+	removed Removed
+}
+
+// countAgain is how long a count is used, since counting a million objects takes a tenth of a second or more.
+const countAgain = 30 * time.Second
+
+// Find returns the result of count, which may be as old as countAgain.
+func (r *RecentlyRemoved) Find(key string, count func() (Removed, error)) (Removed, error) {
+	r.mu.Lock()
+	known, found := r.found[key]
+	r.mu.Unlock()
+	if found && time.Since(known.time) < countAgain {
+		return known.removed, nil
+	}
+	removed, err := count()
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.found == nil {
+			r.found = map[string]countedRemoved{}
+		}
+		r.found[key] = countedRemoved{time.Now(), removed}
+	}
+	return removed, err
 }
 
 // Proved returns the resources for which a batch has proofs.

@@ -106,7 +106,8 @@ type Each int
 const (
 	All Each = iota
 	// Last is the last change up to Query.To, or more, with After as the only image. Deletions are included only if no event has
-	// reported them: inferred ones, and deletions of a gap.
+	// reported them: inferred ones, and deletions of a gap. If retention has removed an object's last change, it is the first change after
+	// Query.To, with Before.
 	Last
 	// Rest is the changes of each name after Query.After, in their order, up to the first one that is not wanted. Wanted is
 	// called right before visit, or several times before it.

@@ -25,7 +25,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	log := &slotLog{sink: s, reader: &Reader{s.db, s.cluster}, slot: slot, epoch: epoch, opened: end, rows: newBatchRows()}
+	log := &slotLog{sink: s, reader: &Reader{db: s.db, cluster: s.cluster}, slot: slot, epoch: epoch, opened: end, rows: newBatchRows()}
 	opened := &sinks.Opened{Log: log, Content: log, Tail: sinks.NoTail}
 	switch {
 	case end.seq < from.Seq: // also if the checkpoint is new, because its rebuild after such a loss was interrupted

@@ -196,6 +196,62 @@ func wantPastRead(t *testing.T, url string) {
 	}
 }
 
+// A partition is dropped with the last changes of some objects before a cut. The state at the cut has these objects, as their next change
+// found them, or as they still are.
+func TestAStateOutlivesItsChanges(t *testing.T) {
+	e := newEra(t, servers.Database)
+	sink := e.sink(t, "prod", threeDays)
+	day := 1
+	e.day(t, 0)
+	log := openLog(t, sink, 1)
+	created := func(name string) change.Change { return event(pods, change.Create, name, "u-"+name, "1") }
+	write(t, log, numberedOn(pods, 1, created("a"), created("b"), created("c"), created("d")))
+	passTo := func(last int) {
+		for ; day <= last; day++ {
+			e.day(t, day)
+			e.await(t, `select max(upper) - clock() >= interval '1 day' from partitions`, "t")
+		}
+	}
+	passTo(3)
+	write(t, log, numberedOn(pods, 2, event(pods, change.Update, "d", "u-d", "2")))
+	passTo(5)
+	write(t, log, numberedOn(pods, 3, event(pods, change.Update, "b", "u-b", "3"), event(pods, change.Delete, "c", "u-c", "3"), created("n")))
+	e.await(t, `select string_agg(distinct batch::text, ' ') from changes`, "2 3")
+	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: e.url, Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cut := &sinks.Cut{Batches: map[int]uint64{0: 2}}
+	for _, c := range []struct {
+		q    sinks.Query
+		want string
+	}{
+		{sinks.Query{Each: sinks.Last, To: cut}, "a:r::1 b:u:was:3 c:d:was: d:u::2"},
+		{sinks.Query{Each: sinks.Last, To: cut, Keys: &sinks.Keys{After: "default/a", UpTo: "default/c"}}, "b:u:was:3 c:d:was:"},
+		{sinks.Query{Each: sinks.Last, To: cut, Name: "c"}, "c:d:was:"},
+		{sinks.Query{Each: sinks.Rest, After: cut}, "b:u:was:3 c:d:was: n:c::1"},
+		{sinks.Query{Keys: &sinks.Keys{}}, "a:r::1 b:u:was:3 c:d:was: d:u:was:2 n:c::1"},
+		{sinks.Query{Keys: &sinks.Keys{}, To: cut}, "a:r::1 d:u:was:2"},
+	} {
+		var got []string
+		err := r.Changes(t.Context(), c.q, func(l *sinks.Logged) error {
+			before, after := "", ""
+			if l.Before != nil {
+				before = "was"
+			}
+			if _, text, found := strings.Cut(string(l.After), `"v":"`); found {
+				after = strings.TrimSuffix(text, `"}`)
+			}
+			got = append(got, strings.Join([]string{l.Name, l.Op.String(), before, after}, ":"))
+			return nil
+		})
+		if text := strings.Join(got, " "); err != nil || text != c.want {
+			t.Errorf("%+v: %s, want %s; %v", c.q, text, c.want, err)
+		}
+	}
+}
+
 // The oldest changes are dropped during a read. The reader gets the rest completely, or an error that says that it can't.
 func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
 	const each = 30

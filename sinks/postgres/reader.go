@@ -19,6 +19,7 @@ import (
 type Reader struct {
 	db      *pgdb.DB
 	cluster string
+	counted sinks.RecentlyRemoved
 }
 
 var _ sinks.ReadCloser = (*Reader)(nil)
@@ -30,7 +31,7 @@ func OpenReader(ctx context.Context, c Config) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{db, c.Cluster}, nil
+	return &Reader{db: db, cluster: c.Cluster}, nil
 }
 
 func (r *Reader) Close() error {
@@ -41,21 +42,13 @@ func (r *Reader) Close() error {
 // resourceID is the id that sinks has for a row's resource.
 const resourceID = `c.resource || case when c.api_group = '' then '' else '.' || c.api_group end`
 
-// Resources goes from one resource to the next in the index of the changes. It finds streams without changes by the record of their
-// beginning, by their position if that record was dropped, or in the table counts.
+// Resources finds streams in the table counts. It finds streams that never had an object by the record of their beginning, or by their
+// position if that record was dropped.
 func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
-	const query = `with recursive c as (
-			(select resource from kubecdc_log.changes where cluster = $1 order by resource limit 1)
-			union all
-			select (select n.resource from kubecdc_log.changes n where n.cluster = $1 and n.resource > c.resource
-				order by n.resource limit 1) from c where c.resource is not null)
-		select distinct r.resource || case when g.api_group = '' then '' else '.' || g.api_group end as id
-		from c r cross join lateral (select distinct api_group from kubecdc_log.changes
-			where cluster = $1 and resource = r.resource) g where r.resource is not null
-		union select split_part(split_part(stream, '?', 1), '@', 1) from (
-			select stream from kubecdc_log.control where cluster = $1 and type = '` + string(change.ControlSnapshotBegin) + `'
-			union select stream from kubecdc_log.positions where cluster = $1
-			union select stream from kubecdc_log.counts where cluster = $1) as s order by id`
+	const query = `select distinct split_part(split_part(stream, '?', 1), '@', 1) as id from (
+			select stream from kubecdc_log.counts where cluster = $1
+			union select stream from kubecdc_log.control where cluster = $1 and type = '` + string(change.ControlSnapshotBegin) + `'
+			union select stream from kubecdc_log.positions where cluster = $1) as s order by id`
 	var id string
 	err = r.db.Each(ctx, "list the resources of the log", query, []any{r.cluster}, []any{&id}, func() error {
 		ids = append(ids, id)
@@ -109,7 +102,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	if err != nil {
 		return nil, err
 	}
-	removed, err := r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...)
+	removed, err := r.counted.Find("", func() (sinks.Removed, error) { return r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...) })
 	return removed.Retained(known, resources, since), r.db.Fail("find out whether the log has lost anything", err)
 }
 
@@ -153,19 +146,18 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Sp
 // followEvery is how often new batches are polled for.
 const followEvery = 200 * time.Millisecond
 
-// Changes first visits what is left of partitions that were dropped. It reads one object by its index, and anything else batch by
-// batch, in the order in which they were written.
+// Changes finds objects in the order of their keys if the query needs that, or only some changes of each. Otherwise it first visits what is
+// left of partitions that were dropped. It then reads one name by its index, and anything else batch by batch, in the order in which they
+// were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := r.scan(q, visit)
 	switch {
-	case q.Keys != nil:
-		return errors.ErrUnsupported
 	case q.Each == sinks.Table:
 		return s.objects(ctx, "")
 	case q.Each == sinks.Last && q.To == nil:
 		return s.last(ctx)
-	case q.Each != sinks.All:
-		return errors.ErrUnsupported
+	case q.Keys != nil && !q.Follow || q.Each != sinks.All:
+		return s.byObject(ctx)
 	}
 	if q.After == nil {
 		if err := s.unchanged(ctx); err != nil {

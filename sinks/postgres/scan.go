@@ -39,7 +39,7 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 	first := len(s.lastRead) == 0
 	all, err := s.pending(ctx, to)
 	if err == nil && first {
-		err = s.still(ctx)
+		err = s.still(ctx, s.After)
 	}
 	if err != nil {
 		return err
@@ -99,10 +99,10 @@ func (s *scan) has(ctx context.Context, b storedBatch) error {
 	return s.holds(ctx, query, s.reader.cluster, b.slot, b.epoch, int64(b.seq), b.written)
 }
 
-// still returns an error if batches after the query's first cut were dropped. For a query from the start, it returns one if
-// batches were dropped since what is left of them was read.
-func (s *scan) still(ctx context.Context) error {
-	if s.After == nil {
+// still returns an error if batches after a cut were dropped. If the cut is nil, it returns one if batches were dropped since what is left
+// of them was read.
+func (s *scan) still(ctx context.Context, cut *sinks.Cut) error {
+	if cut == nil {
 		since, err := s.reader.retainedSince(ctx)
 		if err == nil && !since.Equal(s.since) {
 			err = errDropped
@@ -113,7 +113,7 @@ func (s *scan) still(ctx context.Context) error {
 		where s.cluster = $1 and s.seq > a.seq and a.seq > 0
 			and not exists (select from kubecdc_log.batches where cluster = $1 and slot = a.slot and seq <= a.seq + 1))`
 	slots, seqs := []int{}, []int64{}
-	for slot, seq := range s.After.Batches {
+	for slot, seq := range cut.Batches {
 		slots, seqs = append(slots, slot), append(seqs, int64(seq))
 	}
 	return s.holds(ctx, query, s.reader.cluster, slots, seqs)
@@ -137,7 +137,7 @@ func (s *scan) object(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.still(ctx)
+	return s.still(ctx, s.After)
 }
 
 // unchanged visits the objects all of whose changes were dropped, from their rows in the table objects.

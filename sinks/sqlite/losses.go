@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -26,33 +25,6 @@ func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed
 		return nil
 	})
 	return sinks.Removed{Objects: lost}, r.fail("count the objects of the log", err)
-}
-
-// counted is the result of a count of rows, with its time.
-type counted struct {
-	number  time.Time
-	removed sinks.Removed
-}
-
-// countAgain is how long a count is used, since counting a million objects takes a tenth of a second.
-const countAgain = 30 * time.Second
-
-// recentlyRemoved returns the result of removed, which may be as old as countAgain.
-func (r *Reader) recentlyRemoved(ctx context.Context, resources []string) (sinks.Removed, error) {
-	streams := list(resources)
-	r.mu.Lock()
-	known, found := r.counted[streams]
-	r.mu.Unlock()
-	if found && time.Since(known.number) < countAgain {
-		return known.removed, nil
-	}
-	removed, err := r.removed(ctx, resources)
-	if err == nil {
-		r.mu.Lock()
-		r.counted[streams] = counted{time.Now(), removed}
-		r.mu.Unlock()
-	}
-	return removed, err
 }
 
 // prove finds losses when a batch has proofs.

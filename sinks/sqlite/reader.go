@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"kubecdc/internal/sqlitefile"
@@ -17,8 +16,7 @@ type Reader struct {
 	file    *sqlitefile.File
 	db      *prepared
 	cluster string
-	mu      sync.Mutex
-	counted map[string]counted // by the resources
+	counted sinks.RecentlyRemoved // by the resources
 }
 
 var _ sinks.ReadCloser = (*Reader)(nil)
@@ -32,7 +30,7 @@ func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Rea
 }
 
 func newReader(file *sqlitefile.File, cluster string) *Reader {
-	return &Reader{file: file, db: &prepared{db: file.DB(), texts: map[string]*sql.Stmt{}}, cluster: cluster, counted: map[string]counted{}}
+	return &Reader{file: file, db: &prepared{db: file.DB(), texts: map[string]*sql.Stmt{}}, cluster: cluster}
 }
 
 // Close closes the file.
@@ -163,7 +161,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	if len(resources) == 0 {
 		resources = nil
 	}
-	removed, err := r.recentlyRemoved(ctx, resources)
+	removed, err := r.counted.Find(list(resources), func() (sinks.Removed, error) { return r.removed(ctx, resources) })
 	return removed.Retained(known, resources, timeOf(since)), err
 }
 

@@ -115,9 +115,10 @@ func padded(name string, rv, size int) change.Change {
 	if strings.HasPrefix(name, "b") {
 		c.Stream, c.Namespace = nodes, ""
 	}
-	c.After = fmt.Appendf(nil,
+	body := fmt.Sprintf(
 		`{"kind":%q,"apiVersion":"v1", "metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","annotations":{"note":"<é>\u2028 %s"}}}`,
 		c.Stream.Resource.Kind, name, c.Namespace, c.UID, rv, strings.Repeat("ä", size/2))
+	c.After = []byte(strings.ReplaceAll(body, `\x00`, `\u0000`)) // as JSON has it
 	return c
 }
 

@@ -1,0 +1,175 @@
+package serve
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// columnsText has the cells of built-in resources. An expression is a template, or a function with its arguments. A template has texts of
+// paths in braces, which may name a text in place of an empty one. A path such as status.conditions[type=Ready].status selects items of a
+// list, and [*] selects all.
+//
+//go:embed columns.txt
+var columnsText string
+
+// tables has the cells of the built-in resources after the name.
+var tables = sync.OnceValue(func() map[string][]cell {
+	all, resource := map[string][]cell{}, ""
+	for line := range strings.Lines(columnsText) {
+		switch _, expression, isCell := strings.Cut(line, ": "); {
+		case strings.HasPrefix(line, "#"):
+		case isCell:
+			all[resource] = append(all[resource], cellOf(strings.TrimSpace(expression)))
+		default:
+			resource = strings.TrimSpace(line)
+		}
+	}
+	return all
+})
+
+// cellOf returns the cell of an expression.
+func cellOf(expression string) cell {
+	name, rest, _ := strings.Cut(expression, " ")
+	switch makes, computes := functions[name], computed[name]; {
+	case makes != nil:
+		return makes(strings.Fields(rest))
+	case computes != nil:
+		return computes
+	case strings.HasPrefix(expression, "{"):
+		return func(r *row) any {
+			return pathInBraces.ReplaceAllStringFunc(expression, func(found string) string {
+				path, without, _ := strings.Cut(found[1:len(found)-1], "|")
+				return orText(r.text(path), without)
+			})
+		}
+	}
+	panic("columns.txt: " + expression) // it is part of the program
+}
+
+var pathInBraces = regexp.MustCompile(`\{[^}]*\}`)
+
+// functions make a cell of arguments. The first one is a path in most cases.
+var functions map[string]func(args []string) cell
+
+func init() { // when has cells in its arguments
+	functions = map[string]func(args []string) cell{
+		"when": func(args []string) cell { // the expression after a path and another text, which stands for it if the path has nothing
+			some := cellOf(strings.Join(args[2:], " "))
+			return func(r *row) any {
+				if r.text(args[0]) == "" {
+					return strings.Trim(args[1], "'")
+				}
+				return some(r)
+			}
+		},
+		"number": func(args []string) cell {
+			return func(r *row) any {
+				if len(args) > 1 && r.member(args[0]) == nil {
+					return args[1]
+				}
+				return r.number(args[0])
+			}
+		},
+		"boolean": func(args []string) cell {
+			return func(r *row) any {
+				if b, known := r.member(args[0]).(bool); known {
+					return b
+				}
+				return len(args) > 1
+			}
+		},
+		"capital": func(args []string) cell {
+			return func(r *row) any {
+				if b, known := r.member(args[0]).(bool); known {
+					return map[bool]string{true: "True", false: "False"}[b]
+				}
+				return "<unset>"
+			}
+		},
+		"ago": func(args []string) cell {
+			return func(r *row) any {
+				if r.member(args[0]) == nil {
+					return strings.Join(args[1:], "")
+				}
+				return r.since(r.text(args[0]), "<invalid>")
+			}
+		},
+		"count": func(args []string) cell {
+			return func(r *row) any {
+				n := 0
+				for _, path := range args {
+					m, _ := r.member(path).(map[string]any)
+					n += len(m) + len(r.list(path))
+				}
+				return int64(n)
+			}
+		},
+		"join": func(args []string) cell {
+			return func(r *row) any { return orText(strings.Join(r.texts(args[0]), ","), strings.Join(args[1:], "")) }
+		},
+		"list": func(args []string) cell { return func(r *row) any { return strings.Join(r.texts(args[0]), ", ") } },
+		"some": func(args []string) cell { return func(r *row) any { return some(r.texts(args[0]), "<unset>") } },
+		"has":  func(args []string) cell { return func(r *row) any { return r.has(args[0]) } },
+		"lastOf": func(args []string) cell { // the last text that is one of several, or the one after the path
+			return func(r *row) any {
+				found := slices.DeleteFunc(r.texts(args[0]), func(text string) bool { return !slices.Contains(args[2:], text) })
+				return append([]string{args[1]}, found...)[len(found)]
+			}
+		},
+		"labels":       func(args []string) cell { return func(r *row) any { return labels.FormatLabels(r.labels(args[0])) } },
+		"selector":     selector,
+		"asSelector":   asSelector,
+		"modes":        modes,
+		"quota":        quota,
+		"trimmed":      func(args []string) cell { return func(r *row) any { return strings.TrimSpace(r.text(args[0])) } },
+		"eventFirst":   func(args []string) cell { return func(r *row) any { return r.firstSeen(args[0]) } },
+		"eventLast":    eventLast,
+		"eventSubject": eventSubject,
+		"eventSource":  eventSource,
+		"eventCount":   eventCount,
+	}
+}
+
+// computed has the cells without arguments.
+var computed = map[string]cell{
+	"age": age, "phase": phase, "class": class, "endpoints": endpoints, "controller": controller, "metrics": metrics, "hosts": hosts,
+	"nodeStatus": nodeStatus, "nodeRoles": nodeRoles, "kernel": kernel, "externalIP": externalIP, "servicePorts": servicePorts,
+	"podReady": podReady, "podStatus": podStatus, "podRestarts": podRestarts, "readinessGates": readinessGates,
+	"apiServiceAvailable": apiServiceAvailable, "jobStatus": jobStatus, "completions": completions, "jobDuration": jobDuration,
+	"requestedDuration": requestedDuration, "csrStatus": csrStatus, "ingressParameters": ingressParameters, "ingressPorts": ingressPorts,
+	"loadBalancer": func(r *row) any { return loadBalancer(r) }, "parentRef": parentRef, "serviceAccounts": serviceAccounts, "paramRef": paramRef,
+	"crdVersions": crdVersions, "slicePorts": slicePorts, "migrated": migrated, "claimState": claimState,
+}
+
+// valuesAt returns the members of an object at a path, of which a list may have several. An item without the member is nil.
+func valuesAt(v any, path string) (all []any) {
+	name, rest, more := strings.Cut(path, ".")
+	name, condition, isList := strings.Cut(name, "[")
+	m, _ := v.(map[string]any)
+	values := []any{m[name]}
+	if isList {
+		values = slices.DeleteFunc(slices.Clone(listOf(m[name])), func(item any) bool { return !satisfies(item, strings.TrimSuffix(condition, "]")) })
+	}
+	if !more {
+		return values
+	}
+	for _, value := range values {
+		all = append(all, valuesAt(value, rest)...)
+	}
+	return all
+}
+
+// satisfies reports whether an item has all members of a condition, such as type=Ready,status=True.
+func satisfies(item any, condition string) bool {
+	for pair := range strings.SplitSeq(condition, ",") {
+		if name, value, _ := strings.Cut(pair, "="); name != "*" && textOf(memberAt(item, name)) != value {
+			return false
+		}
+	}
+	return true
+}
