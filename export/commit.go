@@ -33,7 +33,6 @@ type committer struct {
 	provenance *provenance.Reader // nil if the sink does not write it
 	invariants *invariants        // in builds that verify them
 	written    func(live.Committed)
-	rescue     func(ctx context.Context, b *change.Batch, cause error) error // takes a batch that was not written, or is nil without a spool
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -55,11 +54,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
 	waited := b.Waited()
 	c.complete(b)
-	err := c.write(ctx, &b.Batch, live.Committed{Collect: waited})
-	if err != nil && c.rescue != nil {
-		err = c.rescue(ctx, &b.Batch, err)
-	}
-	return err
+	return c.write(ctx, &b.Batch, live.Committed{Collect: waited})
 }
 
 // write numbers a batch that has its positions and control records, prepares and writes it.

@@ -196,6 +196,12 @@ func (s *slot) writeTo(log sinks.Log) inventory.Write {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
 			defer cancel()
+			s.end = &logEnd{epoch: b.Epoch, seq: b.Seq - 1, next: b}
+			defer func() {
+				if err == nil {
+					s.end = &logEnd{epoch: b.Epoch, seq: b.Seq}
+				}
+			}()
 		}
 		err = s.parts.watchdog.Do(dependency.Sink, what, func() error {
 			return s.parts.sinkReach.Call(s.number, func() (err error) {

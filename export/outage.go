@@ -17,11 +17,12 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// A sink may be away for longer than the API server remembers. So if it does not accept a batch, this and later batches go into the
+// A sink may be away for longer than the API server remembers. If it does not take a batch, or can't be opened, batches go into the
 // slot's spool. They have the numbers that they would have had in the log. Invariants:
 //
 //  1. A session writes either to the sink or to a spool. With a spool, the sink gets batches only from there (forward.go).
-//  2. A spool begins with the batch whose outcome is unknown. The inventory has all batches before that.
+//  2. A spool begins right after what the sink has acknowledged, which the inventory has. If the outcome of the next batch is
+//     unknown, that is the spool's first batch.
 //  3. A spool is used only while it continues the inventory (spoolFits). It is removed once the inventory has all its batches.
 //  4. If the sink refuses a resource, its streams are left out of the spool until the spool is removed. Then they go on from the
 //     inventory.
@@ -29,17 +30,48 @@ import (
 // awayAfter is how long the sink may take for a batch, or to be opened, before a spool is used.
 const awayAfter = 10 * time.Second
 
+// logEnd is the end of the slot's log, as far as this process has written or read it. Another owner may have written since.
+type logEnd struct {
+	epoch int64
+	seq   uint64        // the last batch that the sink has acknowledged
+	next  *change.Batch // the batch after it, if its outcome is unknown
+	away  error         // why the sink has not taken next, or nil if it may take it at once
+}
+
+// knowsEnd reports whether the checkpoint has all that the log has, except perhaps for one batch that this process has.
+func (s *slot) knowsEnd(state *checkpoint.SlotState) bool {
+	if s.end != nil && s.end.next != nil && s.end.next.Seq == state.Seq { // the sink had it
+		s.end.seq, s.end.next, s.end.away = state.Seq, nil, nil
+	}
+	return s.end != nil && s.end.seq == state.Seq
+}
+
+// acquired forgets the end of the log if another process may have written to it since.
+func (s *slot) acquired(state *checkpoint.SlotState) {
+	if s.end != nil && s.end.epoch == state.Epoch-1 && s.knowsEnd(state) {
+		s.end.epoch = state.Epoch
+	} else {
+		s.end = nil
+	}
+}
+
+// isAway reports whether a session has failed because the sink did not take a batch. Then the next one uses a spool.
+func (s *slot) isAway(err error) bool {
+	if s.end == nil || s.end.next == nil || !mayBeAway(err) {
+		return false
+	}
+	s.end.away = err
+	return true
+}
+
 // These errors end a session, and the next one starts at once.
 var (
-	errSpooled     = errors.New("the sink does not take the batch: it is in the spool, and so are those that follow")
 	errForwarded   = errors.New("the sink has what was in the spool")
 	errSinkAnswers = errors.New("the sink answers again: the spool is forwarded")
 )
 
-// goesOn reports whether a session has ended only because the next one uses a spool, or no longer uses it.
-func goesOn(err error) bool {
-	return errors.Is(err, errSpooled) || errors.Is(err, errForwarded) || errors.Is(err, errSinkAnswers)
-}
+// goesOn reports whether a session has ended only because the next one can forward more of a spool.
+func goesOn(err error) bool { return errors.Is(err, errForwarded) || errors.Is(err, errSinkAnswers) }
 
 var errSinkSilent = errors.New("the sink does not answer")
 
@@ -49,85 +81,64 @@ func mayBeAway(err error) bool {
 		!fault.Is[*sinks.RefusedError](err) && !fault.Is[*sinks.LostTailError](err) && !fault.Is[*sinks.NewerEpochError](err)
 }
 
-// beginSpool puts the batch of a failed write into a new spool. It returns cause if that can't be done.
-func (s *slot) beginSpool(ctx context.Context, m Memory, b *change.Batch, cause error) error {
-	if ctx.Err() != nil || !mayBeAway(cause) {
-		return cause
-	}
-	if err := s.createSpool(ctx, m, b); err != nil {
-		return errors.Join(cause, fmt.Errorf("begin a spool: %w", err))
-	}
-	s.logger.Warn("the sink does not take batches: they go into the spool", "batch", b.Seq, "folder", s.parts.Spools.Path, "reason", cause)
-	return errors.Join(errSpooled, cause)
-}
-
-func (s *slot) createSpool(ctx context.Context, m Memory, b *change.Batch) error {
-	base, err := s.before(ctx, m, b)
-	if err != nil {
-		return err
-	}
-	sp, err := s.parts.Spools.Create(ctx, s.number, s.parts.log, base)
-	if err != nil {
-		return err
-	}
-	defer sp.Close()
-	opened, err := sp.Writer(ctx, b.Epoch, b.Seq-1)
-	if err != nil {
-		return err
-	}
-	defer opened.Log.Close()
-	failpoint.Hit(failpoint.Spooling)
-	_, err = opened.Log.Write(ctx, b)
-	failpoint.Hit(failpoint.Spooled)
-	return err
-}
-
-// before returns the positions before a batch, once the inventory has all batches before it.
-func (s *slot) before(ctx context.Context, m Memory, b *change.Batch) ([]change.Position, error) {
-	ctx, cancel := context.WithTimeout(ctx, awayAfter)
-	defer cancel()
-	if err := m.Flush(ctx); err != nil {
-		return nil, err
-	}
-	if m.Seq()+1 != b.Seq {
-		return nil, fmt.Errorf("the checkpoint is at batch %d, and not before batch %d", m.Seq(), b.Seq)
-	}
-	return s.positionsOf(ctx, nil)
-}
-
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
+// Without a spool, the session waits for the sink if this process does not know the end of the log.
 func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
-	if s.parts.Spools != nil && s.parts.Spools.Has(s.number) {
-		s.spool, err = whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*spool.Spool, error) { return s.openSpool(ctx, state) })
-		if err != nil {
-			return nil, err
-		}
-	}
-	if s.spool == nil {
+	if s.parts.Spools == nil {
 		return s.openRaisingEpoch(ctx, state, s.open)
 	}
 	defer func() { s.spool = nil }()
-	sp := s.spool
-	o, err = s.forwardFirst(ctx, state)
+	s.spool, err = whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*spool.Spool, error) { return s.openSpool(ctx, state) })
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.spool == nil && s.end == nil:
+		o, err = s.openRaisingEpoch(ctx, state, s.open)
+	case s.spool == nil && s.end.away != nil:
+		err = s.end.away
+	default:
+		o, err = s.forwardFirst(ctx, state)
+	}
+	continues := s.spool == nil && s.knowsEnd(state) || s.spool != nil && state.Seq+1 >= s.spool.First
 	switch {
 	case err == nil:
+		s.end, s.slow = &logEnd{epoch: state.Epoch, seq: o.Seq()}, 0
 		return o, nil
-	case errors.Is(err, errMoreLeft), ctx.Err() == nil && mayBeAway(err) && state.Seq+1 >= sp.First:
+	case errors.Is(err, errMoreLeft), ctx.Err() == nil && mayBeAway(err) && continues:
 		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.spoolOn(ctx, state, o, err) })
-	case errors.Is(err, spool.ErrUnusable):
-		return nil, errors.Join(err, s.putAside(sp, err))
+	case s.spool != nil:
+		s.spool.Close()
 	}
-	sp.Close()
 	return nil, err
+}
+
+// beginSpool makes a spool that continues the log.
+func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, cause error) (*spool.Spool, error) {
+	end := s.end
+	end.away = nil // so that the next session asks the sink if this fails
+	positions, err := s.positionsOf(ctx, nil)
+	if err == nil {
+		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, end.seq+1, end.next)
+	}
+	var sp *spool.Spool
+	if err == nil {
+		sp, err = s.openSpool(ctx, state)
+	}
+	if sp == nil {
+		return nil, fmt.Errorf("begin a spool, since the sink does not take batches (%v): %w", cause, cmp.Or(err, spool.ErrUnusable))
+	}
+	s.end = nil
+	return sp, nil
 }
 
 // openSpool opens the spool of a slot. It returns nil if there is none that can be used. An unusable one is set aside.
 func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spool.Spool, error) {
-	sp, err := s.parts.Spools.Open(ctx, s.number)
-	if fault.Is[*fault.InUseError](err) { // by another exporter on this machine that has lost the slot
+	if !s.parts.Spools.Has(s.number) {
 		return nil, nil
 	}
-	if err == nil && sp == nil {
+	sp, err := s.parts.Spools.Open(ctx, s.number)
+	if fault.Is[*fault.InUseError](err) || err == nil && sp == nil { // in use by another exporter on this machine that has lost the slot
 		return nil, nil
 	}
 	if err == nil {
@@ -149,7 +160,7 @@ func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spo
 // then written to the log.
 func (s *slot) spoolFits(ctx context.Context, sp *spool.Spool, seq uint64) error {
 	switch {
-	case s.parts.log != "" && s.parts.log != sp.Log:
+	case s.parts.log != sp.Log:
 		return fmt.Errorf("%w: it is of %s, and the sink's is %s", spool.ErrUnusable, sp.Log, s.parts.log)
 	case seq > sp.Last:
 		return fmt.Errorf("%w: the log is at batch %d, and the spool ends with %d", spool.ErrUnusable, seq, sp.Last)
@@ -198,14 +209,14 @@ func (s *slot) putAside(sp *spool.Spool, why error) error {
 	return err
 }
 
-// giveUpSpool sets the spool aside if the log has lost records, since its next batch is the record of that.
-func (s *slot) giveUpSpool(loss *sinks.LostTailError) error {
+// giveUpSpool sets aside the spool of the session, if it has one.
+func (s *slot) giveUpSpool(why error) error {
 	if s.spool == nil {
 		return nil
 	}
 	sp := s.spool
 	s.spool = nil
-	return s.putAside(sp, loss)
+	return s.putAside(sp, why)
 }
 
 // forwardFirst opens the sink, and forwards the spool for some seconds. If that was all, it removes the spool, and the session
@@ -217,46 +228,50 @@ func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o
 	return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.forwardTo(ctx, state, o) })
 }
 
-// forwardTo forwards for some seconds to an open log, and removes the spool if that was all.
+// forwardTo forwards for some seconds to an open log, and removes the spool if that was all, or if it can't be used.
 func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *opened) (*opened, error) {
 	err := s.spoolFits(ctx, s.spool, state.Seq)
-	if err == nil && state.Seq+1 < s.spool.First {
-		err = fmt.Errorf("%w: the log ends with batch %d, and the spool begins with %d", spool.ErrUnusable, state.Seq, s.spool.First)
-	}
-	if errors.Is(err, spool.ErrUnusable) {
-		return o, s.putAside(s.spool, err)
-	}
 	if err == nil {
 		until := time.Now().Add(awayAfter)
-		if s.slow {
+		if s.slow > 0 {
 			until = time.Now() // the session that reads on forwards the spool, without a limit
 		}
 		err = s.newForwarder(s.spool, o, state.Epoch).run(ctx, until)
-		s.slow = s.slow || mayBeAway(err)
 	}
-	if err == nil {
-		s.slow = false
-		s.logger.Info("the sink has all that was in the spool", "last_batch", o.Seq(), "since", s.spool.Since.UTC().Format(time.RFC3339))
-		failpoint.Hit(failpoint.Emptied)
-		err = s.spool.Remove()
-		failpoint.Hit(failpoint.Removed)
+	switch {
+	case errors.Is(err, errMoreLeft):
+		return o, err
+	case errors.Is(err, spool.ErrUnusable):
+		err = s.giveUpSpool(err)
+	case mayBeAway(err):
+		s.slow++
+	case err == nil:
+		err = s.removeSpool(o.Seq())
 	}
-	if err != nil && !errors.Is(err, errMoreLeft) {
+	if err != nil {
 		o.log.Close()
 		return nil, err
 	}
-	return o, err
+	return o, nil
 }
 
-// openWithin opens the sink within some seconds, during which nothing is read. It takes more time if the sink is slow. If the
-// inventory lacks batches before the spool, it has no limit.
+// removeSpool removes the session's spool, of which the sink and the checkpoint have all batches.
+func (s *slot) removeSpool(last uint64) error {
+	sp := s.spool
+	s.spool = nil
+	s.logger.Info("the sink has all that was in the spool", "last_batch", last, "since", sp.Since.UTC().Format(time.RFC3339))
+	failpoint.Hit(failpoint.Emptied)
+	err := sp.Remove()
+	failpoint.Hit(failpoint.Removed)
+	return err
+}
+
+// openWithin opens the sink within some seconds, during which nothing is read. It takes twice as long each time that the sink answers,
+// and is not open in time. If the inventory lacks batches before the spool, it has no limit.
 func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
-	limit := awayAfter
-	switch {
-	case state.Seq+1 < s.spool.First:
+	limit := awayAfter << min(s.slow, 10)
+	if s.spool != nil && state.Seq+1 < s.spool.First {
 		limit = math.MaxInt64
-	case s.slow:
-		limit = 3 * awayAfter
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSinkSilent)
 	defer cancel()
@@ -268,8 +283,8 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*op
 		return s.parts.Sink.Identity(ctx)
 	})
 	stop()
-	if err == nil && identity != s.spool.Log {
-		other := fmt.Errorf("the spool is of %s, and the sink is %s", s.spool.Log, identity)
+	if err == nil && identity != s.parts.log {
+		other := fmt.Errorf("the log was %s, and the sink is %s", s.parts.log, identity)
 		return nil, cmp.Or(s.parts.Store.BindLog(ctx, identity), other)
 	}
 	if err != nil {
@@ -277,7 +292,7 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*op
 	}
 	o, err := s.openRaisingEpoch(ctx, state, s.open)
 	if err != nil && ctx.Err() != nil {
-		s.slow = true
+		s.slow++
 		return nil, dependency.Tag(dependency.Sink, errors.Join(errSinkSilent, errors.New(err.Error())))
 	}
 	return o, err

@@ -16,6 +16,9 @@ func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected 
 		Leases: parts.Store, Sink: parts.sinkReach, APIServer: parts.apiReach,
 		Watchdog: parts.watchdog, Observer: parts.State, Logger: parts.Logger,
 		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selected).run(ctx) }}
+	if parts.Spools != nil {
+		replica.Keeps = parts.Spools.Has
+	}
 	for ctx.Err() == nil {
 		if err := newResharder(config, parts).Run(ctx); err != nil {
 			return err

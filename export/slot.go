@@ -43,7 +43,8 @@ type carriedOver struct {
 	epochRaises []time.Time
 	refusals    refusals // by the sink
 	inventory   inventory.Slot
-	slow        bool                        // the sink has answered, and has not taken a batch of the spool in time
+	end         *logEnd                     // nil: it is not known
+	slow        int                         // how often in a row the sink has answered, and was not open or took no batch in time
 	reopen      *backoff.ExponentialBackOff // until the sink is opened again, while batches go into a spool
 }
 
@@ -78,10 +79,11 @@ func (s *slot) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		}
-		if errors.Is(err, errSpooled) {
+		isAway := s.isAway(err)
+		if isAway {
 			s.parts.State.Problem(s.number, err)
 		}
-		if s.recordRefusals(err) || s.inventory.Learn(err) || goesOn(err) {
+		if s.recordRefusals(err) || s.inventory.Learn(err) || goesOn(err) || isAway {
 			continue
 		}
 		if time.Since(started) > time.Minute {
@@ -103,6 +105,7 @@ func (s *slot) session(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.release(state.Epoch) }()
+	s.acquired(&state)
 	s.reportStreams(ctx)
 	memory, err := s.openMemory(ctx, &state)
 	if err != nil {
@@ -207,7 +210,11 @@ func (s *slot) finish(ctx context.Context, memory Memory, err error) error {
 	if err == nil {
 		return memory.Flush(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	limit := 2 * time.Second
+	if mayBeAway(err) {
+		limit = awayAfter // a spool can begin only after that
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	if flushErr := memory.Flush(ctx); flushErr != nil {
 		s.logger.Debug("failed to commit what was pending for the checkpoint; the next session reads it back", "error", flushErr)
@@ -222,9 +229,6 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 func (s *slot) commitAll(ctx context.Context, epoch int64, memory Memory, q *batching.Queue, stopped <-chan struct{}) error {
 	c := s.newCommitter(memory, epoch)
 	c.filter = s.filter()
-	if _, spools := memory.(*inventory.Inventory); spools && s.parts.Spools != nil {
-		c.rescue = func(ctx context.Context, b *change.Batch, err error) error { return s.beginSpool(ctx, memory, b, err) }
-	}
 	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {
 			return errors.Join(context.Cause(ctx), err)

@@ -41,6 +41,12 @@ const spoolLinger = 500 * time.Millisecond
 
 // spoolOn returns a memory that writes to the spool. to is the sink's log, or nil if it is not open.
 func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *opened, why error) (*opened, error) {
+	if s.spool == nil {
+		var err error
+		if s.spool, err = s.beginSpool(ctx, state, why); err != nil {
+			return nil, err
+		}
+	}
 	m := &spooling{slot: s, spool: s.spool, to: to}
 	log, err := s.spool.Writer(ctx, state.Epoch, s.spool.Last)
 	if err == nil {
@@ -57,7 +63,7 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *ope
 	m.oldest.Store(s.spool.Since.UnixMilli())
 	if to == nil {
 		m.why.Store(&why)
-		s.logger.Warn("the sink does not answer: batches go into the spool", "next_batch", log.Last+1, "reason", why)
+		s.logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder", s.parts.Spools.Path, "reason", why)
 		return &opened{Memory: m, log: m}, nil
 	}
 	m.forwarder = s.newForwarder(s.spool, to, state.Epoch)
@@ -125,7 +131,7 @@ func (m *spooling) forwardAll(writing context.Context) error {
 	switch {
 	case err == nil:
 		m.slot.reopen.Reset()
-		m.slot.slow = false
+		m.slot.slow = 0
 		return errForwarded
 	case errors.Is(err, spool.ErrUnusable), dependency.NameOf(err) == dependency.Checkpoint, fault.Is[*sinks.RefusedError](err):
 		return err

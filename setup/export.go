@@ -29,7 +29,10 @@ func ExportConfig(c *config.Config) (export.Config, error) {
 	if err != nil {
 		return export.Config{}, err
 	}
-	if path, _ := c.SQLitePath(""); SinkOf(c).InCheckpoint && path == "" {
+	if path, err := c.SQLitePath(""); SinkOf(c).InCheckpoint && path == "" {
+		if err != nil {
+			return export.Config{}, err
+		}
 		return export.Config{}, errTwoPlaces
 	}
 	cache, commit := checkpointMemory(c, SinkOf(c).Kind)

@@ -59,6 +59,7 @@ type SinkHelp struct {
 	Version  string           // the program's version
 	Store    checkpoint.Store // nil if it is not open
 	Show     stdout.Show      // which changes are shown on a terminal
+	Spooled  bool             // there is a spool, so that nothing waits for the sink
 }
 
 // OpenSink opens the sink that the settings name, as a step of a start.
@@ -129,7 +130,7 @@ func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Re
 
 func openPostgres(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
 	return postgres.Open(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
-		ClusterUID: cluster.Binding.ID, ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.Log})
+		ClusterUID: cluster.Binding.ID, ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.Log, Later: help.Spooled})
 }
 
 func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error) {

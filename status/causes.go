@@ -158,17 +158,26 @@ type advice struct{ help, see string }
 var byComponent = map[string]advice{
 	dependency.APIServer:  {"check that the API server runs and can be reached from here; what changes meanwhile is read afterwards", "docs/operations.md#the-cluster"},
 	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", "docs/operations.md#kafka"},
-	dependency.Checkpoint: {"exporter check tries the checkpoint's database; a lost one is rebuilt from the log", "docs/operations.md#the-checkpoint"},
+	dependency.Checkpoint: {"exporter check tries the checkpoint's database or file", "docs/operations.md#the-checkpoint"},
 	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
 	"selection":           {"repair the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
 	"slots":               {"start an exporter", "docs/operations.md#the-start"},
 }
 
-// byText is the advice for problems of streams and slots, by a part of their text.
-var byText = []struct {
+// textAdvice is the advice for problems with a part in their text.
+type textAdvice struct {
 	part string
 	advice
-}{
+}
+
+// first is the advice for problems that may be a server's, too.
+var first = []textAdvice{
+	{"spooling, ", advice{"restore the sink: it gets what the spool has, in order", "docs/operations.md#spooling"}},
+	{"the disk is full", advice{"make room on the disk: it goes on by itself", "docs/operations.md#the-file"}},
+}
+
+// byText is the advice for problems of streams and slots.
+var byText = []textAdvice{
 	{pausedBy, advice{"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"}},
 	{"forbidden", advice{"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"}},
 	{"nauthorized", advice{"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"}},
@@ -182,6 +191,12 @@ var byText = []struct {
 }
 
 func (p *Problem) advise() {
+	for _, a := range first {
+		if strings.Contains(p.Text, a.part) {
+			p.Help, p.See = a.help, a.see
+			return
+		}
+	}
 	if a, ok := byComponent[p.Component]; ok {
 		p.Help, p.See = a.help, a.see
 		return

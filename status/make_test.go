@@ -229,7 +229,7 @@ func TestAnErrorDoesNotControlTheTerminal(t *testing.T) {
 	process := running(Problem{Component: "sink", Text: "a proxy answers:\n\x1b]0;owned\a\tnö"})
 	var table strings.Builder
 	Make(options, nil, process).WriteTable(&table)
-	if want := `✕ sink: a proxy answers:\n\u001b]0;owned\u0007\tnö` + "\n"; !strings.Contains(table.String(), want) {
+	if want := `✕ sink: a proxy answers: \u001b]0;owned\u0007\tnö` + "\n"; !strings.Contains(table.String(), want) {
 		t.Errorf("it is written as %q", table.String())
 	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -95,6 +97,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	code := cli.ExitCodeOf(c, err)
 	if err == nil || code == cli.ExitKilled {
 		return code
+	}
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && c.Name() == "kubectl" && e.ExitCode() > 0 { // kubectl has said why
+		return e.ExitCode()
 	}
 	text := err.Error()
 	if !config.IsError(err) { // config's errors show no password, but have URLs with the words USER and PASSWORD

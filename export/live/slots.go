@@ -112,6 +112,18 @@ func (e *Exporter) StreamsKnown(number int) {
 	e.slot(number).StreamsKnown = true
 }
 
+// HasProblem reports whether a slot's last session failed.
+func (e *Exporter) HasProblem() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.slots {
+		if s.Problem != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // HasHeld reports whether this process has held a slot. Before that nothing is in flight.
 func (e *Exporter) HasHeld() bool {
 	e.mu.Lock()

@@ -70,9 +70,9 @@ func (v view) claims() (mine []int) {
 	return mine
 }
 
-// surplus returns a slot to hand over, if this replica holds more than its share and another one less. No slot is handed over
-// while one is free: the previous one may not have been claimed yet.
-func (v view) surplus() (slot int, ok bool) {
+// surplus returns a slot to hand over, if this replica holds more than its share and another one less. It returns no slot that keeps
+// selects, and none while one is free: the previous one may not have been claimed yet.
+func (v view) surplus(keeps func(slot int) bool) (slot int, ok bool) {
 	shares, held := v.shares(), v.held()
 	if held[v.self] <= shares[v.self] || len(v.free()) > 0 {
 		return 0, false
@@ -81,7 +81,7 @@ func (v view) surplus() (slot int, ok bool) {
 		return 0, false
 	}
 	for _, slot := range slices.Backward(slices.Sorted(maps.Keys(v.owners))) {
-		if v.owners[slot] == v.self && slot < v.slots {
+		if v.owners[slot] == v.self && slot < v.slots && !keeps(slot) {
 			return slot, true
 		}
 	}

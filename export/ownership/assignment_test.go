@@ -23,7 +23,7 @@ func (g *group) round(random *rand.Rand) (acted bool) {
 			g.owners[slot] = v.self
 			acted = true
 		}
-		if slot, ok := v.surplus(); ok {
+		if slot, ok := v.surplus(func(int) bool { return false }); ok {
 			delete(g.owners, slot)
 			g.moves++
 			acted = true

@@ -97,16 +97,21 @@ func (b *balancer) round(ctx, slots context.Context) error {
 	}
 	b.isolation.checkOthers(false, b.Lease)
 	b.claim(slots, v)
-	if slot, ok := v.surplus(); ok {
+	if slot, ok := v.surplus(b.keeps); ok {
 		b.handOver(slot)
 	}
 	b.report(v)
 	return nil
 }
 
+func (b *balancer) keeps(slot int) bool { return b.Keeps != nil && b.Keeps(slot) }
+
 // claim starts to work on this replica's part of the free slots.
 func (b *balancer) claim(ctx context.Context, v view) {
 	for _, slot := range v.claims() {
+		if b.Keeps != nil && !b.Keeps(slot) && !b.Sink.answers() {
+			continue // another replica may keep its changes
+		}
 		w := &worker{slot: slot}
 		ctx, stop := context.WithCancelCause(ctx)
 		w.stop, b.workers[slot], v.owners[slot] = stop, w, b.Name

@@ -27,6 +27,7 @@ type fleet struct {
 	owners map[int]string       // leases do not expire while their owner runs
 	cut    map[string]bool
 	talks  map[string]bool // a watch of the replica is alive
+	spools map[string]int  // the slot that a replica keeps; nil: none can
 	moves  int
 }
 
@@ -58,7 +59,16 @@ func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	sink, source := NewReachability(fleetLease, dependency.Sink, watchdog), NewReachability(fleetLease, dependency.APIServer, watchdog)
 	go sink.Probe(ctx, &fleetServer{f, dependency.Sink, name})
 	go source.Probe(ctx, &fleetTalker{fleetServer{f, dependency.APIServer, name}})
-	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, Sink: sink, APIServer: source,
+	var keeps func(int) bool
+	if f.spools != nil {
+		keeps = func(slot int) bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			spooled, keeps := f.spools[name]
+			return keeps && spooled == slot
+		}
+	}
+	go Replica{Keeps: keeps, Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, Sink: sink, APIServer: source,
 		Watchdog: watchdog, Observer: quiet{}, Logger: log,
 		Work: func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }}.Run(ctx)
 	return kill
@@ -151,6 +161,42 @@ type quiet struct{}
 func (quiet) Stalled(string, error) {}
 func (quiet) ReplicaStatus(Status)  {}
 func (quiet) Problem(int, error)    {}
+
+// A slot whose changes wait on a machine is not handed over. While the sink answers nobody, only the replica on that machine claims it.
+func TestASlotRemainsWhereItsChangesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(2, dependency.Sink)
+		f.spools = map[string]int{}
+		killA := f.start(t, "a")
+		f.after(t, 2*fleetLease, 2, map[string]int{"a": 2})
+		f.set(true, "a", "b")
+		time.Sleep(2 * fleetLease)
+		f.mu.Lock()
+		f.spools["a"] = 1
+		f.mu.Unlock()
+		f.start(t, "b")
+		f.after(t, 5*fleetLease, 0, map[string]int{"a": 2})
+		killA()
+		f.after(t, time.Hour, 0, map[string]int{})
+		killA = f.start(t, "a")
+		f.after(t, time.Hour, 2, map[string]int{"a": 2}) // it has not waited for the sink yet
+		f.set(false, "a", "b")
+		f.after(t, 5*fleetLease, 1, map[string]int{"a": 1, "b": 1})
+		killA()
+		f.after(t, 5*fleetLease, 1, map[string]int{"b": 2})
+		f.mu.Lock()
+		f.spools["b"] = 1
+		f.mu.Unlock()
+		f.start(t, "a")
+		f.after(t, time.Hour, 1, map[string]int{"a": 1, "b": 1})
+		f.mu.Lock()
+		owner := f.owners[1]
+		f.mu.Unlock()
+		if owner != "b" {
+			t.Errorf("slot 1 was handed over to %q", owner)
+		}
+	})
+}
 
 // Slots move to the replicas that the server answers, be it the sink or the API server. If it answers no replica, no slot moves.
 func TestSlotsFollowTheServersAnswers(t *testing.T) {

@@ -50,6 +50,8 @@ type Talker interface {
 // probeInterval is how often a server is probed, unless leases are short.
 const probeInterval = 5 * time.Second
 
+func (r *Reachability) interval() time.Duration { return min(r.lease/2, probeInterval) }
+
 func (r *Reachability) Probe(ctx context.Context, server Prober) {
 	r.mu.Lock()
 	if talker, ok := server.(Talker); ok {
@@ -57,7 +59,7 @@ func (r *Reachability) Probe(ctx context.Context, server Prober) {
 	}
 	r.probed = time.Now()
 	r.mu.Unlock()
-	interval := min(r.lease/2, probeInterval)
+	interval := r.interval()
 	for ctx.Err() == nil {
 		r.mu.Lock()
 		silent := time.Since(r.lastAnswer())
@@ -117,6 +119,13 @@ func (r *Reachability) Forget(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting, slot)
+}
+
+// answers reports whether a probe was answered as lately as the last one can be. Before the first one it returns true.
+func (r *Reachability) answers() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastAnswer().IsZero() || time.Since(r.probed) < r.interval()+dependency.StalledAfter
 }
 
 // unreachable reports whether the server has been unreachable for a lease, and when it last answered. No probe was answered for a

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +34,7 @@ type Options struct {
 	ReadOnly     bool   // the schema is taken as it is, unless a newer release has made it
 	Setting      string // the name of the setting that URL was given in, for error texts. The file's is SETTING_PASSWORD_FILE
 	MaxConns     int32  // unless the URL says pool_max_conns
+	Later        bool   // Open does not connect: the first connection brings the schema up to date
 }
 
 // Open connects and brings the schema up to date. The password is in none of its errors.
@@ -43,7 +45,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	db := &DB{where: where(config.ConnConfig, o.Schema), database: pgx.Identifier{config.ConnConfig.Database}.Sanitize(),
 		user: pgx.Identifier{config.ConnConfig.User}.Sanitize()}
-	if err := db.prepare(ctx, config.ConnConfig, o); err != nil {
+	if o.Later {
+		config.BeforeConnect = db.preparing(config.ConnConfig, o)
+	} else if err := db.prepare(ctx, config.ConnConfig, o); err != nil {
 		return nil, db.Fail(o.step(), err)
 	}
 	if db.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
@@ -84,6 +88,29 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 	}
 	return err
 }
+
+// preparing returns a function that is called before each connection, and prepares the database once. Its time limit is not the caller's,
+// since it may take longer than one statement.
+func (db *DB) preparing(config *pgx.ConnConfig, o Options) func(context.Context, *pgx.ConnConfig) error {
+	var mu sync.Mutex
+	isPrepared := false
+	return func(ctx context.Context, c *pgx.ConnConfig) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if !isPrepared {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), prepareTimeout)
+			defer cancel()
+			if err := db.prepare(limited, config, o); err != nil {
+				return err
+			}
+			isPrepared = true
+		}
+		c.DefaultQueryExecMode = config.DefaultQueryExecMode
+		return o.renew(ctx, c)
+	}
+}
+
+const prepareTimeout = 30 * time.Second
 
 // Where names the database and the schema, without the password.
 func (db *DB) Where() string { return db.where }

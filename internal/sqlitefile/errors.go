@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -28,6 +29,15 @@ func IsNone(err error) bool { return primaryCode(err) == codes.SQLITE_NOTADB }
 
 // IsFull reports that the disk has no room for what was to be written.
 func IsFull(err error) bool { return primaryCode(err) == codes.SQLITE_FULL }
+
+// IsOutside reports that the disk, the file system or another process has caused an error. Then the file's bytes may be in order.
+func IsOutside(err error) bool {
+	switch primaryCode(err) {
+	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_CANTOPEN, codes.SQLITE_READONLY, codes.SQLITE_PERM, codes.SQLITE_NOMEM, codes.SQLITE_INTERRUPT:
+		return true
+	}
+	return isBusy(err) || fault.Is[*fs.PathError](err) || fault.Is[*fault.InUseError](err)
+}
 
 // PutAside renames a file that can't be used and SQLite's log of it, and returns the new name, which says why.
 func PutAside(path, why string) (aside string, err error) {
@@ -54,8 +64,9 @@ var hints = map[int]string{
 	codes.SQLITE_CANTOPEN: mayWrite,
 	codes.SQLITE_READONLY: mayWrite,
 	codes.SQLITE_PERM:     mayWrite,
-	codes.SQLITE_CORRUPT:  "the file is damaged: run puts it aside, and rebuilds it from the log; where that can't be read back, move it away",
-	codes.SQLITE_NOTADB:   "the file is not an SQLite database: correct the path, or move the file away",
+	codes.SQLITE_CORRUPT: "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore a log from its backup, " +
+		"or move the file away, and a new log begins",
+	codes.SQLITE_NOTADB: "the file is not an SQLite database: correct the path, or move the file away",
 }
 
 func hint(err error) string {
@@ -65,7 +76,7 @@ func hint(err error) string {
 		return noSharing
 	case ok && e.Code() == codes.SQLITE_IOERR_GETTEMPPATH:
 		return "SQLite has no folder for its temporary files: may this user write to the file's folder, or to /tmp?"
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return mayWrite
 	}
 	return hints[primaryCode(err)]

@@ -57,6 +57,8 @@ func (f *File) sameRelease(ctx context.Context, files fs.FS, table string) error
 	switch {
 	case err != nil:
 		return err
+	case tables == 0:
+		return errors.New("the file has no tables of a checkpoint: a copy of a log (replay --to-sqlite) has none, and exporter run makes them in a new file")
 	case current > known:
 		return fault.NewerTables(int(current), int(known))
 	case current < known:

@@ -41,6 +41,7 @@ type Config struct {
 	History time.Duration
 	Upkeep  time.Duration // how often partitions are made ahead and old ones dropped, by default every hour
 	Logger  *slog.Logger  // by default slog.Default()
+	Later   bool          // Open does not wait for the server, since a spool takes the batches
 }
 
 type Sink struct {
@@ -57,10 +58,10 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// Open connects, and updates the schema.
+// Open connects, and updates the schema, unless that is left to the first call.
 func Open(ctx context.Context, c Config) (*Sink, error) {
 	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile,
-		Schema: schema, Migrations: migrations, Setting: "KUBECDC_SINK_POSTGRES", MaxConns: maxConns})
+		Schema: schema, Migrations: migrations, Setting: "KUBECDC_SINK_POSTGRES", MaxConns: maxConns, Later: c.Later})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
@@ -77,34 +80,52 @@ type Spool struct {
 	sink   *sqlite.Sink
 }
 
-// Create makes the file of a slot, whose streams have these positions in the log.
-func (f *Folder) Create(ctx context.Context, slot int, log string, start []change.Position) (*Spool, error) {
+// Begin makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. If the log may
+// have that batch, it is next, without which the file can't be used. Otherwise next is nil.
+func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change.Position, first uint64, next *change.Batch) error {
 	s, err := f.open(ctx, slot)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.Log, s.Since = log, time.Now()
+	defer s.Close()
 	positions, err := json.Marshal(start)
 	if err == nil {
-		const make = `create table spool_of (log text not null, positions text not null, left_out text not null) strict;
-			insert into spool_of values (?, ?, '[]')`
-		_, err = s.file.DB().ExecContext(ctx, make, log, string(positions))
+		empty := int64(first)
+		if next != nil {
+			empty = 0
+		}
+		const make = `begin; create table spool_of (log text not null, first integer not null, positions text not null, left_out text not null) strict;
+			create table spool_sums (seq integer primary key, sum integer not null) strict;
+			insert into spool_of values (?, ?, ?, '[]'); commit`
+		_, err = s.file.DB().ExecContext(ctx, make, log, empty, string(positions))
 	}
 	if err == nil {
 		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
 	}
-	if err != nil {
-		s.Close()
-		return nil, s.file.Fail("make the spool", err)
+	if err == nil && next != nil {
+		err = s.write(ctx, next)
 	}
-	return s, nil
+	return s.file.Fail("make the spool", err)
+}
+
+// write writes the first batch.
+func (s *Spool) write(ctx context.Context, b *change.Batch) error {
+	opened, err := s.Writer(ctx, b.Epoch, b.Seq-1)
+	if err != nil {
+		return err
+	}
+	defer opened.Log.Close()
+	failpoint.Hit(failpoint.Spooling)
+	_, err = opened.Log.Write(ctx, b)
+	failpoint.Hit(failpoint.Spooled)
+	return err
 }
 
 // Open opens the file of a slot. *sinks.OtherClusterError, and ErrUnusable if it is damaged. nil: it has no batch, and is removed.
 func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
 	s, err := f.open(ctx, slot)
 	if err != nil {
-		return nil, unusable(err)
+		return nil, unusable(ctx, err)
 	}
 	if err = s.read(ctx); err == nil {
 		err = s.sink.VerifyCluster(ctx, slot, sinks.Durable{})
@@ -112,19 +133,19 @@ func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
 	switch {
 	case err != nil:
 		s.Close()
-		return nil, unusable(err)
+		return nil, unusable(ctx, err)
 	case s.First == 0:
 		return nil, s.Remove()
 	}
 	return s, nil
 }
 
-// unusable marks the error of a file that is damaged.
-func unusable(err error) error {
-	if sqlitefile.IsDamaged(err) || sqlitefile.IsNone(err) || errors.Is(err, sqlite.ErrDamaged) {
-		return fmt.Errorf("%w: %w", ErrUnusable, err)
+// unusable marks an error as ErrUnusable, unless another attempt may succeed.
+func unusable(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrUnusable) || sqlitefile.IsOutside(err) || fault.Is[*sinks.OtherClusterError](err) {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", ErrUnusable, err)
 }
 
 // roomBytes are reserved on the disk, since a file can't be opened without some room.
@@ -158,7 +179,7 @@ func (f *Folder) openFile(ctx context.Context, slot int) (*Spool, error) {
 	return s, nil
 }
 
-// read reads what the file is of, and where it begins. A file that its process has not finished making has no batch.
+// read reads what the file is of, and where it begins: with no batch if its process has not finished making it.
 func (s *Spool) read(ctx context.Context) error {
 	db := s.file.DB()
 	var sound string
@@ -167,23 +188,31 @@ func (s *Spool) read(ctx context.Context) error {
 	}
 	var first, written int64
 	err := db.QueryRowContext(ctx, `select coalesce(min(seq), 0), coalesce(min(written), 0) from log_batches`).Scan(&first, &written)
-	if err != nil || first == 0 {
+	if err != nil {
 		return s.file.Fail("find the first batch of the spool", err)
 	}
-	s.First, s.Since = uint64(first), time.UnixMilli(written)
-	if err := db.QueryRowContext(ctx, `select seq from log_slots`).Scan(&s.Last); err != nil {
-		return s.file.Fail("find the last batch of the spool", err)
-	}
+	var from int64
 	var positions, leftOut []byte
-	if err = db.QueryRowContext(ctx, `select log, positions, left_out from spool_of`).Scan(&s.Log, &positions, &leftOut); err == nil {
-		err = errors.Join(json.Unmarshal(positions, &s.start), json.Unmarshal(leftOut, &s.LeftOut))
+	err = db.QueryRowContext(ctx, `select log, first, positions, left_out from spool_of`).Scan(&s.Log, &from, &positions, &leftOut)
+	switch {
+	case first > 0:
+		s.First, s.Since = uint64(first), time.UnixMilli(written)
+		err = errors.Join(err, db.QueryRowContext(ctx, `select seq from log_slots`).Scan(&s.Last))
+	case err != nil || from == 0:
+		return nil
+	default:
+		s.First, s.Last, s.Since = uint64(from), uint64(from)-1, time.Now()
 	}
-	return s.file.Fail("find out what the spool goes on from", err)
+	return s.file.Fail("find out what the spool goes on from", errors.Join(err, json.Unmarshal(positions, &s.start), json.Unmarshal(leftOut, &s.LeftOut)))
 }
 
 // Writer opens the spool for the batches after a number. A spool that is not new has the batches up to that number.
 func (s *Spool) Writer(ctx context.Context, epoch int64, after uint64) (*sinks.Opened, error) {
-	return s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
+	opened, err := s.sink.Open(ctx, s.slot, epoch, sinks.Durable{Seq: after})
+	if err == nil {
+		opened.Log = &summed{opened.Log, s}
+	}
+	return opened, err
 }
 
 // LeaveOut makes Forward omit the streams of the spool that the sink refuses. It removes nothing. The streams remain omitted
@@ -209,13 +238,19 @@ func (s *Spool) leavesOut(id change.StreamID) bool { return slices.Contains(s.Le
 
 // Forward visits the batches after one, as sqlite.Memory does, without the streams that are left out.
 func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Batch) error) error {
-	return unusable(s.Memory.Forward(ctx, s.slot, after, func(b *change.Batch) error {
+	var visited error
+	err := s.Memory.Forward(ctx, s.slot, after, func(b *change.Batch) error {
+		if err := s.verify(ctx, b); err != nil {
+			return err
+		}
 		b.Changes = slices.DeleteFunc(b.Changes, func(c change.Change) bool { return s.leavesOut(c.Stream.ID()) })
 		b.Controls = slices.DeleteFunc(b.Controls, func(c change.Control) bool { return s.leavesOut(c.Stream) })
 		b.Malformed = slices.DeleteFunc(b.Malformed, func(m change.Malformed) bool { return s.leavesOut(m.Stream) })
 		b.Positions = slices.DeleteFunc(b.Positions, func(p change.Position) bool { return s.leavesOut(p.Stream) })
-		return visit(b)
-	}))
+		visited = visit(b)
+		return visited
+	})
+	return cmp.Or(visited, unusable(ctx, err))
 }
 
 // PositionsAt are the positions of the slot's streams after a batch, its own or the one before its first, without those that are left out.

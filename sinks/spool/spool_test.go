@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,11 +56,13 @@ func folder(path string) *spool.Folder {
 // filled has the batches in the file of slot 3.
 func filled(t *testing.T, f *spool.Folder, all []*change.Batch) {
 	t.Helper()
-	s, err := f.Create(t.Context(), 3, "kafka:x", []change.Position{{Stream: "nodes", ResourceVersion: "7"}, {Stream: pods.ID(), ResourceVersion: "99"}})
+	start := []change.Position{{Stream: "nodes", ResourceVersion: "7"}, {Stream: pods.ID(), ResourceVersion: "99"}}
+	must(t, f.Begin(t.Context(), 3, "kafka:x", start, 41, all[0]))
+	s, err := f.Open(t.Context(), 3)
 	must(t, err)
-	opened, err := s.Writer(t.Context(), 7, 40)
+	opened, err := s.Writer(t.Context(), 8, s.Last)
 	must(t, err)
-	for _, b := range all {
+	for _, b := range all[1:] {
 		_, err := opened.Log.Write(t.Context(), b)
 		must(t, err)
 	}
@@ -144,41 +149,115 @@ func same(t *testing.T, got, want *change.Batch) {
 	}
 }
 
-// A copy of the file that ends anywhere gives the first batches as they were, or is refused.
-func TestATornFileGivesNothingWrong(t *testing.T) {
+// A copy of the file, or of SQLite's log of it, is torn or damaged at any byte. It gives the first batches as they were, or is refused.
+func TestADamagedFileGivesNothingWrong(t *testing.T) {
 	f, all := folder(t.TempDir()), batches(60)
-	filled(t, f, all)
-	text, err := os.ReadFile(filepath.Join(f.Path, "slot-3.db"))
+	must(t, f.Begin(t.Context(), 3, "kafka:x", []change.Position{{Stream: pods.ID(), ResourceVersion: "99"}}, 41, nil))
+	s, err := f.Open(t.Context(), 3)
 	must(t, err)
-	refused := 0
-	for size := len(text) - 1; size > 0; size -= len(text)/40 + 7 {
+	if s.First != 41 || s.Last != 40 {
+		t.Errorf("without a batch, it has %d to %d", s.First, s.Last)
+	}
+	opened, err := s.Writer(t.Context(), 7, s.Last)
+	must(t, err)
+	killed := map[string]map[string][]byte{} // the files as a process leaves them that is killed early, late, and that ends
+	for i, b := range all {
+		if i == 5 {
+			killed["early"] = files(t, f)
+		}
+		_, err := opened.Log.Write(t.Context(), b)
+		must(t, err)
+	}
+	killed["late"] = files(t, f)
+	must(t, opened.Log.Close())
+	s.Close()
+	killed["closed"] = files(t, f)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random, refused, used := rand.New(rand.NewPCG(seed, 1)), 0, 0
+	for range damages {
+		moment := []string{"early", "late", "closed"}[random.IntN(3)]
+		damaged, what := damage(random, killed[moment])
 		torn := folder(t.TempDir())
-		must(t, os.WriteFile(filepath.Join(torn.Path, "slot-3.db"), text[:size], 0o600))
-		if err := readAll(t, torn, all); errors.Is(err, spool.ErrUnusable) {
+		for name, text := range damaged {
+			must(t, os.WriteFile(filepath.Join(torn.Path, name), text, 0o600))
+		}
+		n, err := readAll(t, torn, all)
+		switch {
+		case errors.Is(err, spool.ErrUnusable):
 			refused++
 			_, err := torn.PutAside(3)
 			must(t, err)
 			if torn.Has(3) {
 				t.Error("what was put aside is still there")
 			}
-		} else if err != nil {
-			t.Errorf("torn at %d of %d bytes: %v", size, len(text), err)
+		case err != nil:
+			t.Errorf("%s, %s: %v", moment, what, err)
+		case n > 0:
+			used++
 		}
 	}
-	if refused == 0 {
-		t.Error("no torn file was refused")
+	if t.Logf("%d refused, %d used", refused, used); refused == 0 || used == 0 {
+		t.Error("the damages prove nothing")
 	}
 }
 
-func readAll(t *testing.T, f *spool.Folder, all []*change.Batch) error {
+const damages = 60
+
+// files returns the files of the folder.
+func files(t *testing.T, f *spool.Folder) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for _, name := range []string{"slot-3.db", "slot-3.db-wal"} {
+		text, err := os.ReadFile(filepath.Join(f.Path, name))
+		if !errors.Is(err, os.ErrNotExist) {
+			must(t, err)
+			all[name] = text
+		}
+	}
+	return all
+}
+
+// damage truncates one of the files, changes bits in it, or overwrites a block with zeros.
+func damage(random *rand.Rand, files map[string][]byte) (damaged map[string][]byte, what string) {
+	damaged = maps.Clone(files)
+	names := slices.Sorted(maps.Keys(files))
+	name := names[random.IntN(len(names))]
+	text := slices.Clone(files[name])
+	if len(text) == 0 {
+		return damaged, "nothing"
+	}
+	place := random.IntN(len(text))
+	switch random.IntN(3) {
+	case 0:
+		text, what = text[:place], fmt.Sprintf("%s ends at %d of %d", name, place, len(files[name]))
+	case 1:
+		text[place] ^= 1 << random.IntN(8)
+		what = fmt.Sprintf("%s has another bit at %d of %d", name, place, len(text))
+	default:
+		place &^= 511
+		clear(text[place:min(place+512, len(text))])
+		what = fmt.Sprintf("%s has zeros at %d of %d", name, place, len(text))
+	}
+	damaged[name] = text
+	return damaged, what
+}
+
+// readAll compares what is forwarded with what was written.
+func readAll(t *testing.T, f *spool.Folder, all []*change.Batch) (n int, err error) {
 	t.Helper()
 	s, err := f.Open(context.Background(), 3)
 	if err != nil || s == nil {
-		return err
+		return 0, err
 	}
 	defer s.Close()
-	return s.Forward(context.Background(), 40, func(b *change.Batch) error {
-		same(t, b, all[b.Seq-41])
+	return n, s.Forward(context.Background(), 40, func(b *change.Batch) error {
+		if b.Seq != uint64(41+n) {
+			t.Errorf("batch %d comes after %d", b.Seq, 40+n)
+			return errors.New("out of order")
+		}
+		same(t, b, all[n])
+		n++
 		return nil
 	})
 }

@@ -36,6 +36,7 @@ func (k *stack) settings() []string {
 		"KUBECDC_CHECKPOINT=" + k.checkpointURL(),
 		"KUBECDC_BATCH_MAX_CHANGES=100", // so that the progress bar has something to show
 		"KUBECDC_LEASE_DURATION=3s",     // so that nobody waits long for the one that is killed
+		"KUBECDC_SPOOL_DIR=" + filepath.Join(k.folder(), "spool"),
 	}
 }
 

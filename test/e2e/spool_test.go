@@ -3,7 +3,10 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -13,28 +16,25 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The sink is away while etcd is compacted. The exporter reads on, and writes everything once the sink is back.
+// The sink is away while etcd is compacted. The exporter reads on, also after a kill, and writes everything once the sink is back.
 func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
-	t.Run("Kafka, and the exporter is killed", func(t *testing.T) {
+	t.Run("Kafka", func(t *testing.T) {
 		t.Parallel()
 		w := NewWorld(t)
 		lane := w.Kafka.Lane(t)
 		env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
-		outlasted(t, w, lane, env, func(e *Exporter) *Exporter {
-			e.Kill()
-			return StartExporter(t, "the next", env)
-		})
+		outlasted(t, w, lane, env)
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		t.Parallel()
 		w := NewPostgresWorld(t, servers.PostgresOptions{})
 		w.separateCheckpoint(t)
 		proxies, env := w.Proxied(t)
-		outlasted(t, w, proxies["sink"], ownSpool(t, env), func(e *Exporter) *Exporter { return e })
+		outlasted(t, w, proxies["sink"], ownSpool(t, env))
 	})
 }
 
-func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]string, next func(*Exporter) *Exporter) {
+func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
@@ -52,7 +52,8 @@ func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]strin
 	}
 	e.awaitWrong(t, "sink: slot 0: the sink does not take batches: spooling, ", "0% full: ")
 	e.AwaitReady(t)
-	e = next(e)
+	e.Kill()
+	e = StartExporter(t, "the next", env)
 	writer.Run(100)
 	e.awaitSpooled(t, writer.Marks(Kinds))
 	must(t, w.Kube.Compact(context.Background(), 0))
@@ -86,6 +87,93 @@ func (e *Exporter) hasRead(want map[change.StreamID]change.ResourceVersion) (boo
 		}
 	}
 	return read == len(want), nil
+}
+
+// The sink goes away while nothing is written, or at any step of a batch. It is cut off, or killed. The exporter reads on into a spool
+// each time, also if something else ends its session meanwhile.
+func TestSlowASpoolBeginsAtAnyTime(t *testing.T) {
+	servers.Slow(t)
+	steps := []string{"", failpoint.Collected, failpoint.Prepared, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written}
+	t.Run("Kafka", func(t *testing.T) {
+		t.Parallel()
+		w := NewFragileWorld(t)
+		proxies, env := w.Proxied(t)
+		lane, writer := proxies["kafka"], beginOutages(t, w)
+		env = ownSpool(t, withSettings(env, "KUBECDC_RESOURCES", Resources(writer.kinds)))
+		for _, step := range append(steps, failpoint.TxnAdded) {
+			w.goesAway(t, writer, env, step, lane.Cut, lane.Restore)
+			w.goesAway(t, writer, env, step, w.Kafka.Kill, func() error { return w.Kafka.Start(t.Context()) })
+		}
+		e := StartExporter(t, "whose lease ends", env)
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, writer.kinds)
+		lane.Cut()
+		e.awaitWrong(t, "sink: no answer since") // by then the checkpoint has all that the sink has
+		proxies["postgres"].Cut()
+		e.awaitWrong(t, "checkpoint: slot 0: ", "acquire slot 0") // its lease has ended
+		must(t, proxies["postgres"].Restore())
+		w.outlastHistory(t, writer, e, lane.Restore)
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
+		w := NewPostgresWorld(t, servers.PostgresOptions{Fsync: true})
+		w.separateCheckpoint(t)
+		proxies, env := w.Proxied(t)
+		sink, writer := proxies["sink"], beginOutages(t, w)
+		env = ownSpool(t, withSettings(env, "KUBECDC_RESOURCES", Resources(writer.kinds)+",*."+Widgets.GVR.Group))
+		for _, step := range []string{"", failpoint.Collected, failpoint.Prepared, failpoint.Written} {
+			w.goesAway(t, writer, env, step, sink.Cut, sink.Restore)
+			w.goesAway(t, writer, env, step, w.Postgres.Kill, func() error { return w.Postgres.Start(t.Context()) })
+		}
+		e := StartExporter(t, "that meets a new resource", env)
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, writer.kinds)
+		sink.Cut()
+		InstallWidgets(t, w.Kube.Config)
+		e.awaitLogged(t, "the session failed")
+		w.outlastHistory(t, writer, e, sink.Restore)
+		writer.kinds = Kinds
+		writer.Run(50)
+		Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	})
+}
+
+func beginOutages(t *testing.T, w *World) *Writer {
+	t.Helper()
+	writer := w.Writer(t, slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k == Widgets }))
+	writer.Fill(20)
+	return writer
+}
+
+// goesAway starts a process, takes the sink away at a step or between two batches, and mends it.
+func (w *World) goesAway(t *testing.T, writer *Writer, env map[string]string, step string, away func(), mend func() error) {
+	t.Helper()
+	began := time.Now()
+	e := StartExporter(t, "meets an outage at "+step, withSettings(env, "KUBECDC_FAILPOINT", step+":3:stop"))
+	if step == "" {
+		e.AwaitReady(t)
+		w.AwaitComplete(t, writer, writer.kinds)
+		away()
+	} else {
+		stop := writer.Start(20)
+		e.awaitSuspended(t, step)
+		away()
+		e.Signal(syscall.SIGCONT)
+		stop()
+	}
+	w.outlastHistory(t, writer, e, mend)
+	e.stop(t)
+	t.Logf("away at %q: mended after %s", step, time.Since(began).Round(time.Second))
+}
+
+// outlastHistory makes changes while the sink is away, lets etcd forget them, and mends the sink.
+func (w *World) outlastHistory(t *testing.T, writer *Writer, e *Exporter, mend func() error) {
+	t.Helper()
+	writer.Run(50)
+	e.awaitSpooled(t, writer.Marks(writer.kinds))
+	must(t, w.Kube.Compact(context.Background(), 0))
+	must(t, mend())
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, writer.kinds), w.Prefix, writer.kinds).Demand(t, 0)
 }
 
 // ownSpool gives an exporter its own spool, as on another machine.
@@ -141,6 +229,38 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	e := StartExporter(t, "the last", env)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	e.AwaitReady(t)
+}
+
+// With at-least-once delivery the process is killed at each step while it forwards. The log lacks nothing.
+func TestSlowAtLeastOnceWithASpool(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	w := NewWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	lane := w.Kafka.Lane(t)
+	env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_KAFKA_DELIVERY", "at-least-once"))
+	writer := w.Writer(t, Kinds)
+	writer.Fill(20)
+	e := StartExporter(t, "the first", env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, Kinds)
+	lane.Cut()
+	stop := writer.Start(20)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	e.awaitMetric(t, "kubecdc_spool_batches", "", 10)
+	stop()
+	e.awaitSpooled(t, writer.Marks(Kinds))
+	must(t, w.Kube.Compact(context.Background(), 0))
+	e.Kill()
+	must(t, lane.Restore())
+	stop = writer.Start(20)
+	for _, step := range []string{failpoint.Forwarding, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.Forwarded,
+		failpoint.Committed, failpoint.Emptied, failpoint.Removed} {
+		killedAt(t, env, step+":1")
+	}
+	StartExporter(t, "the last", env).AwaitReady(t)
+	stop()
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, int(writer.Made.Load()))
 }
 
 // The sink answers, and takes longer for a batch than the limit after which it counts as away. It gets all of the spool while

@@ -46,11 +46,8 @@ func exporter(name string, log func(*run) *e2e.Log, settings ...string) contesta
 		cmd := e2e.Command(r.t, map[string]string{"KUBECONFIG": r.kube.Kubeconfig, "KUBECDC_CLUSTER": e2e.Cluster, "KUBECDC_LISTEN": "off",
 			"KUBECDC_RESOURCES": r.kind.ID(), "KUBECDC_CHECKPOINT": "sqlite:" + r.checkpoint(),
 			"KUBECDC_LEASE_DURATION": "5s", "KUBECDC_KAFKA_BROKERS": r.broker(), "KUBECDC_KAFKA_TOPIC_PREFIX": r.id,
-			"KUBECDC_SINK_POSTGRES": r.postgres.URL}, "run")
+			"KUBECDC_SINK_POSTGRES": r.postgres.URL, "KUBECDC_SPOOL_DIR": filepath.Join(r.dir, "spool")}, "run")
 		cmd.Env = append(cmd.Env, settings...)
-		if r.name == "kubecdc, Postgres" {
-			cmd.Env = append(cmd.Env, "KUBECDC_CHECKPOINT="+r.postgres.URL)
-		}
 		return cmd
 	}
 	return contestant{name: name, command: command, log: log}
@@ -58,7 +55,9 @@ func exporter(name string, log func(*run) *e2e.Log, settings ...string) contesta
 
 func (r *run) checkpoint() string { return filepath.Join(r.dir, "checkpoint.db") }
 
-func inFile(r *run) *e2e.Log { return (&e2e.World{File: r.checkpoint(), Prefix: r.id}).ReadFile(r.t) }
+func inFile(r *run) *e2e.Log {
+	return (&e2e.World{File: r.checkpoint(), Prefix: e2e.Cluster}).ReadFile(r.t)
+}
 
 func inTopics(r *run) *e2e.Log { return e2e.ReadLog(r.t, r.kafka.Brokers, r.id) }
 

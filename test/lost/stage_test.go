@@ -104,7 +104,7 @@ func (s *stage) createTopic(name string) {
 }
 
 // settle creates one object after another, until each contestant tells such ones, and tells nothing else any more. One that has ended is
-// started again, as a Deployment does.
+// started again.
 func (s *stage) settle() {
 	fresh, before := map[string]bool{}, []int(nil)
 	servers.Await(s.t, "all contestants to tell what happens", func() (bool, error) {
@@ -112,9 +112,7 @@ func (s *stage) settle() {
 		var counts []int
 		alive := true
 		for _, r := range s.runs {
-			if !r.last().Running() {
-				r.start()
-			}
+			r.startAgain()
 			reports := r.reports()
 			others := slices.DeleteFunc(slices.Clone(reports), func(t report) bool { return fresh[t.key] })
 			counts, alive = append(counts, len(others)), alive && len(others) < len(reports)
@@ -145,6 +143,13 @@ func (r *run) start() {
 	p.Child, err = child.Start(p.cmd)
 	must(r.t, err)
 	r.processes = append(r.processes, p)
+}
+
+// startAgain starts a program that has ended, as a Deployment does.
+func (r *run) startAgain() {
+	if !r.last().Running() {
+		r.start()
+	}
 }
 
 func (r *run) kill() { r.last().Kill() }

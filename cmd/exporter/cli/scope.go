@@ -17,14 +17,14 @@ type scope []string
 
 // These are the scopes. Commands that need all settings of exporter run have none.
 var (
-	// OfLog is where the log is, and its cluster.
-	OfLog = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_CLUSTER", "KUBECDC_SINK", "KUBECDC_SINK_POSTGRES",
+	// OfLog is where the log is, and its cluster. With SQLite the log is in the checkpoint's file.
+	OfLog = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_CLUSTER", "KUBECDC_CHECKPOINT", "KUBECDC_SINK", "KUBECDC_SINK_POSTGRES",
 		"KUBECDC_SINK_POSTGRES_PASSWORD_FILE", "KUBECDC_KAFKA_BROKERS", "KUBECDC_KAFKA_TOPIC_PREFIX", "KUBECDC_KAFKA_TLS*",
 		"KUBECDC_KAFKA_SASL_*", "KUBECDC_KAFKA_OAUTH_*", "KUBECDC_KAFKA_AWS_REGION", "KUBECDC_SCHEMA_REGISTRY_*", "KUBECDC_ENCODING"}
 	// OfServe adds who may read from the server of a log.
 	OfServe = OfLog.and("KUBECDC_HTTP_*")
 	// OfCheckpoint adds where the checkpoint is. The default file depends on where the log is.
-	OfCheckpoint = OfLog.and("KUBECDC_CHECKPOINT", "KUBECDC_CHECKPOINT_PASSWORD_FILE")
+	OfCheckpoint = OfLog.and("KUBECDC_CHECKPOINT_PASSWORD_FILE")
 	// OfStatus adds the maximal age of a confirmation.
 	OfStatus = OfCheckpoint.and("KUBECDC_WATERMARK_INTERVAL")
 	// OfRequests adds who owns the slots, and which slot has a stream.

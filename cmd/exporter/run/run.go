@@ -188,7 +188,9 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	if streams, err := store.Streams(ctx); err == nil {
 		watch.StreamsFound(streams)
 	}
-	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Show: watch.show, Observer: watch, Pin: store.PinPartitions, Version: cli.Version, Store: store})
+	spools := setup.Spools(settings, cluster, log)
+	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Show: watch.show, Observer: watch, Pin: store.PinPartitions, Version: cli.Version, Store: store,
+		Spooled: spools != nil && spools.Log(ctx) != ""})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}
@@ -210,9 +212,11 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: setup.Spools(settings, cluster, log), State: watch.Exporter,
+	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: spools, State: watch.Exporter,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
-	if err == nil {
+	if err == nil && watch.HasProblem() {
+		log.Warn("stopped while a slot had a problem: the next start goes on from what is durable")
+	} else if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
 	}
 	return err

@@ -1,0 +1,262 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
+	"kubecdc/sinks"
+	"kubecdc/sinks/spool"
+	"kubecdc/test/servers"
+)
+
+// outage is a slot with a spool, a checkpoint in a file, and a real sink behind a proxy.
+type outage struct {
+	t     *testing.T
+	parts *watchedParts
+	sink  *servers.Proxy
+	log   *watched
+	url   string // the sink's, without the proxy
+	slot  *slot
+	state checkpoint.SlotState
+}
+
+func newOutage(t *testing.T) *outage {
+	t.Helper()
+	url := servers.Database(t)
+	config, err := pgx.ParseConfig(url)
+	mustDo(t, err)
+	address := fmt.Sprintf("%s:%d", config.Host, config.Port)
+	proxy, err := servers.NewProxy(address)
+	mustDo(t, err)
+	t.Cleanup(func() { proxy.Close() })
+	o := &outage{t: t, parts: partsIn(t, strings.Replace(url, address, proxy.Address, 1), 1), sink: proxy, url: url}
+	o.parts.Spools = &spool.Folder{Path: t.TempDir(), MaxBytes: 1 << 30, Cluster: "prod", ClusterUID: "uid", ClusterIDs: []string{"uid"}, Logger: o.parts.Logger}
+	o.log = &watched{Sink: o.parts.Sink}
+	o.parts.Sink = o.log
+	o.parts.log, err = o.parts.Sink.Identity(t.Context())
+	mustDo(t, err)
+	o.restart()
+	return o
+}
+
+// restart forgets what the process knows.
+func (o *outage) restart() { o.slot = newSlot(0, configFor(1), o.parts, nil) }
+
+// begin begins a session.
+func (o *outage) begin(ctx context.Context) (*opened, error) {
+	var err error
+	o.state, err = o.slot.acquire(ctx)
+	mustDo(o.t, err)
+	o.slot.acquired(&o.state)
+	return o.slot.openMemory(ctx, &o.state)
+}
+
+// awaitSink begins sessions until one writes to the sink. Connections that were cut fail once more.
+func (o *outage) awaitSink() (m *opened) {
+	servers.Await(o.t, "a session with the sink", func() (bool, error) {
+		var err error
+		if m, err = o.begin(o.t.Context()); err != nil {
+			return false, err
+		}
+		_, spools := m.Memory.(*spooling)
+		if spools {
+			o.end(m, errOther)
+		}
+		return !spools, nil
+	})
+	return m
+}
+
+// write commits a batch with one change.
+func (o *outage) write(m Memory, version int) error {
+	text := fmt.Sprint(version)
+	c := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "p" + text, UID: "u" + text, ResourceVersion: change.ResourceVersion(text),
+		After: []byte("{}"), Time: time.Now()}
+	p := change.Position{Stream: pods.ID(), ResourceVersion: c.ResourceVersion, Time: time.Now().UTC()}
+	return o.slot.newCommitter(m, o.state.Epoch).commit(o.t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{c}},
+		Newest: map[change.StreamID]change.Position{pods.ID(): p}})
+}
+
+// end ends a session with an error.
+func (o *outage) end(m *opened, err error) {
+	_ = o.slot.finish(o.t.Context(), m.Memory, err)
+	o.slot.isAway(err)
+	o.slot.release(o.state.Epoch)
+	m.log.Close()
+}
+
+// names returns the objects of the log's changes, in their order.
+func (o *outage) names() (all []string) {
+	o.t.Helper()
+	db, err := pgx.Connect(o.t.Context(), o.url)
+	mustDo(o.t, err)
+	defer db.Close(context.Background())
+	rows, err := db.Query(o.t.Context(), `select name from kubecdc_log.changes order by batch, n`)
+	mustDo(o.t, err)
+	all, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	mustDo(o.t, err)
+	return all
+}
+
+var errOther = errors.New("something that has nothing to do with the sink")
+
+// A session ends while the sink is away, for any reason. The next one reads on into a spool, if the process knows what the log has. In the
+// end the log has each change once.
+func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		end   func(o *outage, m *opened) error // ends the session
+		known bool
+		log   string // in the end
+	}{
+		{"another error", func(o *outage, _ *opened) error { o.sink.Cut(); return errOther }, true, "p1 p3 p4"},
+		{"a batch that does not arrive", func(o *outage, m *opened) error { o.sink.Cut(); return o.write(m, 2) }, true, "p1 p2 p3 p4"},
+		{"a batch that is fenced", func(o *outage, m *opened) error {
+			defer o.sink.Cut()
+			o.exec(`update kubecdc_log.slots set epoch = epoch + 1`)
+			err := o.write(m, 2)
+			o.exec(`update kubecdc_log.slots set epoch = epoch - 1`)
+			return err
+		}, true, "p1 p2 p3 p4"},
+		{"a batch whose answer is lost", func(o *outage, m *opened) error {
+			o.log.written = func() error { o.sink.Cut(); o.log.written = nil; return io.ErrUnexpectedEOF }
+			return o.write(m, 2)
+		}, true, "p1 p2 p3 p4"},
+		{"a kill", func(o *outage, _ *opened) error { o.sink.Cut(); o.restart(); return errOther }, false, ""},
+		{"another owner", func(o *outage, _ *opened) error {
+			o.sink.Cut()
+			o.slot.release(o.state.Epoch)
+			_, err := o.parts.Store.Acquire(o.t.Context(), 0, "b", 0)
+			return err
+		}, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := newOutage(t)
+			m, err := o.begin(t.Context())
+			mustDo(t, err)
+			mustDo(t, o.write(m, 1))
+			o.end(m, test.end(o, m))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			m, err = o.begin(ctx)
+			if !test.known {
+				if err == nil || o.parts.Spools.Has(0) {
+					t.Errorf("a spool has begun, and nobody knows after which batch")
+				}
+				return
+			}
+			mustDo(t, err)
+			mustDo(t, o.write(m, 3))
+			o.end(m, errOther)
+			mustDo(t, o.sink.Restore())
+			m = o.awaitSink()
+			mustDo(t, o.write(m, 4))
+			o.end(m, errOther)
+			if got := strings.Join(o.names(), " "); got != test.log {
+				t.Errorf("the log has %s, want %s", got, test.log)
+			}
+		})
+	}
+}
+
+func (o *outage) exec(statement string) {
+	o.t.Helper()
+	db, err := pgx.Connect(o.t.Context(), o.url)
+	mustDo(o.t, err)
+	defer db.Close(context.Background())
+	_, err = db.Exec(o.t.Context(), statement)
+	mustDo(o.t, err)
+}
+
+// watched is a sink that a test watches and disturbs.
+type watched struct {
+	sinks.Sink
+	opened       func() error // after Open; may be nil
+	written      func() error // after Write; may be nil
+	open, closed int          // number of logs
+}
+
+func (w *watched) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
+	o, err := w.Sink.Open(ctx, slot, epoch, from)
+	if err != nil {
+		return nil, err
+	}
+	w.open++
+	o.Log = &watchedLog{o.Log, w}
+	if w.opened != nil {
+		err = w.opened()
+	}
+	return o, err
+}
+
+type watchedLog struct {
+	sinks.Log
+	*watched
+}
+
+func (l *watchedLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	offsets, err := l.Log.Write(ctx, b)
+	if err == nil && l.written != nil {
+		err = l.written()
+	}
+	return offsets, err
+}
+
+func (l *watchedLog) Close() error {
+	l.closed++
+	return l.Log.Close()
+}
+
+// The log is closed if a spool that can't be forwarded can't be renamed.
+func TestTheLogIsClosedIfASpoolCantBePutAside(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	m, err := o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 1))
+	o.sink.Cut()
+	o.end(m, o.write(m, 2))
+	m, err = o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 3))
+	o.end(m, errOther)
+	mustDo(t, o.sink.Restore())
+	other, err := o.parts.Store.Acquire(t.Context(), 0, "b", 0)
+	mustDo(t, err)
+	found, err := o.parts.Sink.Open(t.Context(), 0, other.Epoch, sinks.Durable{Seq: other.Seq})
+	mustDo(t, err)
+	_, err = found.Log.Write(t.Context(), &change.Batch{Epoch: other.Epoch, Seq: other.Seq + 1,
+		Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: "7", Time: time.Now()}}})
+	mustDo(t, err)
+	mustDo(t, found.Log.Close())
+	o.log.opened = func() error { // a file takes the place of the spool's folder
+		return errors.Join(os.Rename(o.parts.Spools.Path, filepath.Join(t.TempDir(), "away")), os.WriteFile(o.parts.Spools.Path, nil, 0o600))
+	}
+	if _, err = o.begin(t.Context()); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("the error is %v", err)
+	}
+	if o.log.open != 3 || o.log.closed != 3 {
+		t.Errorf("%d logs were opened, and %d closed", o.log.open, o.log.closed)
+	}
+}
+
+func mustDo(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
