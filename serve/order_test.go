@@ -12,6 +12,7 @@ import (
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/servers"
 )
 
 // The record of a gap is in a batch before the gap's changes, with them, or after them. A watch shows the changes, the deletion last.
@@ -79,5 +80,35 @@ func TestAWatchHasWhatIsNewerThanThePosition(t *testing.T) {
 	a := p.ours("/api/v1/pods?watch=1&timeoutSeconds=2&resourceVersion=6", asObjects)
 	if got := events(a.body); !slices.Equal(got, []string{"ADDED v15 15"}) {
 		t.Errorf("%d %q", a.code, got)
+	}
+}
+
+// While a watch lasts, an object is replaced by another one of its name, whose deletion is found in a gap. The watch shows that deletion.
+func TestAWatchHasTheDeletionOfAReplacement(t *testing.T) {
+	log, reader := sqliteLog(t)
+	object := func(op change.Op, uid, version, gap string) change.Change {
+		c := change.Change{Stream: pods, Op: op, Namespace: "default", Name: "a", UID: uid, ResourceVersion: change.ResourceVersion(version), Time: time.Now(), Gap: gap, Inferred: gap != ""}
+		body := []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"default","resourceVersion":"` + version + `"}}`)
+		if c.After = body; op == change.Delete {
+			c.Before, c.After = body, nil
+		}
+		return c
+	}
+	seq := uint64(0)
+	write := func(version string, controls []change.Control, changes ...change.Change) {
+		seq++
+		_, err := log.Write(t.Context(), &change.Batch{Epoch: 1, Seq: seq, Changes: changes, Controls: controls,
+			Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: change.ResourceVersion(version), Time: time.Now()}}})
+		ok(t, err)
+	}
+	write("6", []change.Control{change.SnapshotBeginControl(pods.ID(), "")}, object(change.Create, "first", "5", ""))
+	p := &past{server: New(reader, nil, slog.New(slog.DiscardHandler))}
+	watched := make(chan answer)
+	go func() { watched <- p.ours("/api/v1/pods?watch=1&timeoutSeconds=6&resourceVersion=6", asObjects) }()
+	servers.Await(t, "the watch to begin", func() (bool, error) { return p.server.views.recent.Len() > 0, nil })
+	write("8", nil, object(change.Delete, "first", "7", ""), object(change.Create, "second", "8", ""))
+	write("20", []change.Control{change.GapControl(pods.ID(), "20", change.Gap{ID: "g", From: "8", To: "20", Deleted: 1}, "")}, object(change.Delete, "second", "8", "g"))
+	if got, want := events((<-watched).body), []string{"DELETED a 7", "ADDED a 8", "DELETED a 20"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

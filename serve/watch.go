@@ -199,14 +199,14 @@ func (w *watcher) change(ctx context.Context, l *sinks.Logged) error {
 	return w.event("MODIFIED", after)
 }
 
-// replaced reports whether the client may already have another object of that name.
+// replaced reports whether the client may already have a newer object of that name.
 func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
 	found, err := w.view.pages.Page(ctx, query.Within{Namespace: l.Namespace, Name: l.Name}, 1)
 	if err != nil || len(found.Objects) == 0 {
 		return false, err
 	}
 	o := found.Objects[0]
-	return o.UID != l.UID && o.ResourceVersion.Compare(w.from) <= 0, nil
+	return o.UID != l.UID && o.ResourceVersion.Compare(l.ResourceVersion) > 0 && o.ResourceVersion.Compare(w.from) <= 0, nil
 }
 
 // withVersion returns a body with another resourceVersion.
