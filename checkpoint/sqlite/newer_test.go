@@ -38,7 +38,7 @@ func TestAFileOfAnOlderReleaseIsLeftAsItIs(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Share(t.Context(), path); err == nil || !strings.Contains(err.Error(), "exporter run of this release brings them up to date") {
+	if _, err := sqlite.Share(t.Context(), path); err == nil || !strings.Contains(err.Error(), "exporter run makes them in a new file") {
 		t.Errorf("error is %v", err)
 	}
 	if file, err := os.ReadFile(path); err != nil || len(file) > 0 {
