@@ -47,8 +47,8 @@ func TestSlowInformersHaveWhatEtcdHas(t *testing.T) {
 		}
 		p.server.ServeHTTP(w, r)
 	}))
-	defer web.Close()
-	defer web.CloseClientConnections()
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
 	config := &rest.Config{Host: web.URL, QPS: 1000, Burst: 1000}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0)
 	stores := map[*served]cache.Store{}
