@@ -30,8 +30,8 @@ type End struct {
 	timelines *timelines
 }
 
-// outOfOrder is how long after a later batch of another slot a batch may become visible.
-const outOfOrder = time.Minute
+// OutOfOrder is how long after a later batch of another slot a batch may become visible.
+const OutOfOrder = time.Minute
 
 // errRenumbered says that a slot's log lost its end, and that new batches have the numbers of lost ones.
 var errRenumbered = errors.New("batches have the numbers of lost ones")
@@ -70,7 +70,7 @@ func (p *Present) follow(ctx context.Context, retained map[string]sinks.Retained
 	if p.all == nil {
 		p.all, p.epochs = newTimelines(nil, retained, Target{}, nil), map[int]int64{}
 	} else {
-		since = p.all.ends.Add(-outOfOrder)
+		since = p.all.ends.Add(-OutOfOrder)
 	}
 	return p.log.Controls(ctx, since, p.all.needsAll, func(c *change.Control) error {
 		epoch := p.epochs[c.Slot]

@@ -36,6 +36,8 @@ var tables = sync.OnceValue(func() map[string][]cell {
 func cellOf(expression string) cell {
 	name, rest, _ := strings.Cut(expression, " ")
 	switch makes, computes := functions[name], computed[name]; {
+	case name == "when":
+		return when(strings.Fields(rest))
 	case makes != nil:
 		return makes(strings.Fields(rest))
 	case computes != nil:
@@ -54,84 +56,82 @@ func cellOf(expression string) cell {
 var pathInBraces = regexp.MustCompile(`\{[^}]*\}`)
 
 // functions make a cell of arguments. The first one is a path in most cases.
-var functions map[string]func(args []string) cell
+var functions = map[string]func(args []string) cell{
+	"number": func(args []string) cell {
+		return func(r *row) any {
+			if len(args) > 1 && r.member(args[0]) == nil {
+				return args[1]
+			}
+			return r.number(args[0])
+		}
+	},
+	"boolean": func(args []string) cell {
+		return func(r *row) any {
+			if b, known := r.member(args[0]).(bool); known {
+				return b
+			}
+			return len(args) > 1
+		}
+	},
+	"capital": func(args []string) cell {
+		return func(r *row) any {
+			if b, known := r.member(args[0]).(bool); known {
+				return map[bool]string{true: "True", false: "False"}[b]
+			}
+			return "<unset>"
+		}
+	},
+	"ago": func(args []string) cell {
+		return func(r *row) any {
+			if r.member(args[0]) == nil {
+				return strings.Join(args[1:], "")
+			}
+			return r.since(r.text(args[0]), "<invalid>")
+		}
+	},
+	"count": func(args []string) cell {
+		return func(r *row) any {
+			n := 0
+			for _, path := range args {
+				m, _ := r.member(path).(map[string]any)
+				n += len(m) + len(r.list(path))
+			}
+			return int64(n)
+		}
+	},
+	"join": func(args []string) cell {
+		return func(r *row) any { return orText(strings.Join(r.texts(args[0]), ","), strings.Join(args[1:], "")) }
+	},
+	"list": func(args []string) cell { return func(r *row) any { return strings.Join(r.texts(args[0]), ", ") } },
+	"some": func(args []string) cell { return func(r *row) any { return some(r.texts(args[0]), "<unset>") } },
+	"has":  func(args []string) cell { return func(r *row) any { return r.has(args[0]) } },
+	"lastOf": func(args []string) cell { // the last text that is one of several, or the one after the path
+		return func(r *row) any {
+			found := slices.DeleteFunc(r.texts(args[0]), func(text string) bool { return !slices.Contains(args[2:], text) })
+			return append([]string{args[1]}, found...)[len(found)]
+		}
+	},
+	"labels":       func(args []string) cell { return func(r *row) any { return labels.FormatLabels(r.labels(args[0])) } },
+	"selector":     selector,
+	"asSelector":   asSelector,
+	"modes":        modes,
+	"quota":        quota,
+	"trimmed":      func(args []string) cell { return func(r *row) any { return strings.TrimSpace(r.text(args[0])) } },
+	"eventFirst":   func(args []string) cell { return func(r *row) any { return r.firstSeen(args[0]) } },
+	"eventLast":    eventLast,
+	"eventSubject": eventSubject,
+	"eventSource":  eventSource,
+	"eventCount":   eventCount,
+}
 
-func init() { // when has cells in its arguments
-	functions = map[string]func(args []string) cell{
-		"when": func(args []string) cell { // the expression after a path and another text, which stands for it if the path has nothing
-			some := cellOf(strings.Join(args[2:], " "))
-			return func(r *row) any {
-				if r.text(args[0]) == "" {
-					return strings.Trim(args[1], "'")
-				}
-				return some(r)
-			}
-		},
-		"number": func(args []string) cell {
-			return func(r *row) any {
-				if len(args) > 1 && r.member(args[0]) == nil {
-					return args[1]
-				}
-				return r.number(args[0])
-			}
-		},
-		"boolean": func(args []string) cell {
-			return func(r *row) any {
-				if b, known := r.member(args[0]).(bool); known {
-					return b
-				}
-				return len(args) > 1
-			}
-		},
-		"capital": func(args []string) cell {
-			return func(r *row) any {
-				if b, known := r.member(args[0]).(bool); known {
-					return map[bool]string{true: "True", false: "False"}[b]
-				}
-				return "<unset>"
-			}
-		},
-		"ago": func(args []string) cell {
-			return func(r *row) any {
-				if r.member(args[0]) == nil {
-					return strings.Join(args[1:], "")
-				}
-				return r.since(r.text(args[0]), "<invalid>")
-			}
-		},
-		"count": func(args []string) cell {
-			return func(r *row) any {
-				n := 0
-				for _, path := range args {
-					m, _ := r.member(path).(map[string]any)
-					n += len(m) + len(r.list(path))
-				}
-				return int64(n)
-			}
-		},
-		"join": func(args []string) cell {
-			return func(r *row) any { return orText(strings.Join(r.texts(args[0]), ","), strings.Join(args[1:], "")) }
-		},
-		"list": func(args []string) cell { return func(r *row) any { return strings.Join(r.texts(args[0]), ", ") } },
-		"some": func(args []string) cell { return func(r *row) any { return some(r.texts(args[0]), "<unset>") } },
-		"has":  func(args []string) cell { return func(r *row) any { return r.has(args[0]) } },
-		"lastOf": func(args []string) cell { // the last text that is one of several, or the one after the path
-			return func(r *row) any {
-				found := slices.DeleteFunc(r.texts(args[0]), func(text string) bool { return !slices.Contains(args[2:], text) })
-				return append([]string{args[1]}, found...)[len(found)]
-			}
-		},
-		"labels":       func(args []string) cell { return func(r *row) any { return labels.FormatLabels(r.labels(args[0])) } },
-		"selector":     selector,
-		"asSelector":   asSelector,
-		"modes":        modes,
-		"quota":        quota,
-		"trimmed":      func(args []string) cell { return func(r *row) any { return strings.TrimSpace(r.text(args[0])) } },
-		"eventFirst":   func(args []string) cell { return func(r *row) any { return r.firstSeen(args[0]) } },
-		"eventLast":    eventLast,
-		"eventSubject": eventSubject,
-		"eventSource":  eventSource,
-		"eventCount":   eventCount,
+// when returns the cell of the expression after a path and another text, which stands for it if the path has nothing.
+func when(args []string) cell {
+	some := cellOf(strings.Join(args[2:], " "))
+	return func(r *row) any {
+		if r.text(args[0]) == "" {
+			return strings.Trim(args[1], "'")
+		}
+		return some(r)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/query"
 	"kubecdc/sinks"
 )
 
@@ -30,7 +31,6 @@ const (
 	mostHeld    = 20_000      // maximum number of changes
 	longestHeld = time.Minute // maximum time without the end of the gap
 	gapRecorded = time.Hour   // maximum time from a gap's record to its changes
-	outOfOrder  = time.Minute // maximum time by which a batch is visible after a later one of another slot
 )
 
 // hold holds a change of a gap until the gap has ended. It reports false for a change that can be written now.
@@ -132,7 +132,7 @@ func (g *heldGap) follow(ctx context.Context, log sinks.Reader) error {
 		for _, p := range c.Positions {
 			g.hasAll = g.hasAll || g.end != nil && p.Stream == g.stream && p.ResourceVersion.Compare(g.end.To) >= 0
 		}
-		if known := time.UnixMilli(c.TimeMs).Add(-outOfOrder); c.Type == change.ControlBatch && known.After(g.read) {
+		if known := time.UnixMilli(c.TimeMs).Add(-query.OutOfOrder); c.Type == change.ControlBatch && known.After(g.read) {
 			g.read = known
 		}
 		return nil
