@@ -57,7 +57,13 @@ func Open(ctx context.Context, settings *config.Config, connection *config.Conne
 // OpenStore opens the checkpoint of a cluster that has one, with its leases. Only exporter run makes a checkpoint for a new
 // cluster.
 func (a *Requester) OpenStore(ctx context.Context) error {
-	store, where, err := setup.ShareStore(ctx, a.Settings, a.Cluster)
+	var store checkpoint.Store
+	var where string
+	step := dependency.Step{Awaited: "the checkpoint", Address: a.Settings.Checkpoint.Location.String(), Limit: setup.OpenLimit}
+	err := dependency.Once(ctx, step, func(ctx context.Context) (err error) {
+		store, where, err = setup.ShareStore(ctx, a.Settings, a.Cluster)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}

@@ -86,19 +86,22 @@ func (r *report) step(step dependency.Step, run func(*report, context.Context) (
 	if !fault.Is[*dependency.SilentError](err) && r.ctx.Err() == nil {
 		r.findings, r.selected = append(r.findings, part.findings...), part.selected
 	}
+	state := OK
 	if err != nil {
-		r.line(step.Awaited, Failed, plain.Redact(err.Error()))
-		return err
+		state, text = Failed, plain.Redact(err.Error())
 	}
-	r.line(step.Awaited, OK, text)
-	return nil
+	if fault.Is[*fault.OlderTablesError](err) {
+		state, text = Warning, text+". It is not checked further"
+	}
+	r.line(step.Awaited, state, text)
+	return err
 }
 
 // checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
 func (r *report) checkCluster() {
 	cluster := r.cluster
 	step := dependency.Step{Awaited: "API server", Address: cluster.REST.Host, Before: cluster.Before()}
-	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster, r.settings) })
+	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
 	if fault.Is[*dependency.SilentError](err) {
 		r.cluster = setup.NewCluster(cluster.Connection)
 		r.line("resources", Failed, "not checked: the API server does not answer")
@@ -114,11 +117,8 @@ func (r *report) checkCluster() {
 	_ = r.step(step, (*report).checkResources)
 }
 
-func checkServer(ctx context.Context, cluster *setup.Cluster, settings *config.Config) (string, error) {
+func checkServer(ctx context.Context, cluster *setup.Cluster) (string, error) {
 	if err := cluster.Identify(ctx, nil); err != nil {
-		return "", err
-	}
-	if _, err := cluster.ChooseLog(ctx, settings); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.Identity), nil
@@ -131,6 +131,9 @@ var errNameless = errors.New("not checked: the name of the cluster is unknown; i
 func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
 		return "", errNameless
+	}
+	if _, err := r.cluster.ChooseLog(ctx, r.settings); err != nil {
+		return "", err
 	}
 	store, where, err := r.openStore(ctx)
 	if err != nil {

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/internal/fault"
 )
 
 // Step is one request to one server at the start.
@@ -19,6 +22,7 @@ type Step struct {
 	Address    string        // the server's address, without passwords
 	Limit      time.Duration // time limit of one attempt, or 0
 	Before     string        // what has to end before the server can answer, or empty
+	Upgrades   bool          // tables of an older release are brought up to date
 }
 
 func (s Step) what() string {
@@ -35,6 +39,25 @@ func (s Step) silence() string {
 	}
 	return "no answer yet"
 }
+
+// Upgrade is called before the tables of an older release are brought up to date, from one version to another. That takes long, and
+// must not begin again. So it returns the context of the attempt without the step's limit. A step that does not upgrade gets an error,
+// because the older release may still run.
+func Upgrade(ctx context.Context, from, to int) (context.Context, error) {
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	switch {
+	case !ok:
+		return ctx, nil
+	case !a.step.Upgrades:
+		return nil, &fault.OlderTablesError{Current: from, Known: to}
+	}
+	a.upgrades.Store(true)
+	return a.outer, nil
+}
+
+type attemptKey struct{}
+
+const upgrading = "its tables are brought up to date, which takes minutes if they are large"
 
 // SilentError is the error of an attempt that did not end within its limit.
 type SilentError struct {
@@ -56,27 +79,30 @@ func (e *SilentError) Unwrap() error { return context.DeadlineExceeded }
 
 // attempt is one call in its own goroutine, since client-go runs credential plugins without a context.
 type attempt struct {
-	step   Step
-	ctx    context.Context
-	cancel context.CancelFunc
-	ended  chan error
+	step     Step
+	outer    context.Context // without the limit
+	ctx      context.Context
+	cancel   context.CancelFunc
+	ended    chan error
+	upgrades atomic.Bool // it has no limit
 }
 
 func (s Step) begin(ctx context.Context, do func(context.Context) error) *attempt {
-	a := &attempt{step: s, ended: make(chan error, 1)}
+	a := &attempt{step: s, outer: ctx, ended: make(chan error, 1)}
 	if s.Limit > 0 {
 		a.ctx, a.cancel = context.WithTimeout(ctx, s.Limit)
 	} else {
 		a.ctx, a.cancel = context.WithCancel(ctx)
 	}
-	go func() { a.ended <- do(a.ctx) }()
+	go func() { a.ended <- do(context.WithValue(a.ctx, attemptKey{}, a)) }()
 	return a
 }
 
 // slack is the time that an attempt has to return after its limit.
 const slack = 200 * time.Millisecond
 
-// Once makes one attempt, and returns at its limit, or when ctx ends, even if the attempt does not.
+// Once makes one attempt, and returns at its limit, or when ctx ends, even if the attempt does not. It waits
+// longer for an Upgrade.
 func Once(ctx context.Context, step Step, do func(context.Context) error) error {
 	a := step.begin(ctx, do)
 	defer a.cancel()
@@ -84,13 +110,18 @@ func Once(ctx context.Context, step Step, do func(context.Context) error) error 
 	if step.Limit > 0 {
 		late = time.After(step.Limit + slack)
 	}
-	select {
-	case err := <-a.ended:
-		return a.judge(ctx, err)
-	case <-late:
-		return &SilentError{Step: step, After: step.Limit}
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for {
+		select {
+		case err := <-a.ended:
+			return a.judge(ctx, err)
+		case <-late:
+			if !a.upgrades.Load() {
+				return &SilentError{Step: step, After: step.Limit}
+			}
+			late = nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -119,6 +150,7 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 	if s == nil {
 		return do(ctx)
 	}
+	step.Upgrades = true
 	w := &waiting{Steps: s, step: step}
 	s.notify(&waitError{step: step, reason: "just begun"})
 	defer s.notify(nil)
@@ -172,7 +204,9 @@ func (w *waiting) answer(ctx context.Context, do func(context.Context) error) er
 		case err := <-a.ended:
 			return a.judge(ctx, err)
 		case <-ticker.C:
-			if !w.failed || time.Since(w.logged) >= logEvery {
+			if a.upgrades.Load() {
+				w.report(upgrading)
+			} else if !w.failed || time.Since(w.logged) >= logEvery {
 				w.report(w.step.silence())
 			}
 		case <-ctx.Done():

@@ -81,6 +81,73 @@ func TestAnAttemptThatHangsIsNotRepeated(t *testing.T) {
 	})
 }
 
+// An upgrade of tables takes longer than the step's limit, is said, and does not begin again.
+func TestAnUpgradeIsWaitedFor(t *testing.T) {
+	for name, long := range map[string]time.Duration{"short": time.Second, "longer than the limit": 5 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, log, _ := waiting()
+				asked := 0
+				upgrade := func(ctx context.Context) error {
+					asked++
+					ctx, err := dependency.Upgrade(ctx, 1, 2)
+					if err != nil {
+						return err
+					}
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(long):
+						return nil
+					}
+				}
+				began, copied := time.Now(), step
+				copied.Upgrades = true
+				err := errors.Join(s.Do(t.Context(), step, upgrade), dependency.Once(t.Context(), copied, upgrade))
+				if err != nil || asked != 2 || time.Since(began) != 2*long {
+					t.Errorf("asked %d times in %s: %v", asked, time.Since(began), err)
+				}
+				if said := strings.Contains(log.String(), "brought up to date"); said != (long > time.Minute) || strings.Contains(log.String(), "no answer") {
+					t.Errorf("the log is\n%s", log)
+				}
+			})
+		})
+	}
+}
+
+func TestAnUpgradeEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error, 1)
+		copied := step
+		copied.Upgrades = true
+		err := dependency.Once(ctx, copied, func(ctx context.Context) error {
+			ctx, err := dependency.Upgrade(ctx, 1, 2)
+			if err == nil {
+				<-ctx.Done()
+				err = ctx.Err()
+			}
+			ended <- err
+			return err
+		})
+		if inner := <-ended; !errors.Is(err, context.DeadlineExceeded) || !errors.Is(inner, context.DeadlineExceeded) {
+			t.Errorf("%v, within: %v", err, inner)
+		}
+	})
+}
+
+// A command of a new release leaves the tables of a running older exporter as they are.
+func TestACommandDoesNotUpgrade(t *testing.T) {
+	err := dependency.Once(t.Context(), step, func(ctx context.Context) error {
+		_, err := dependency.Upgrade(ctx, 1, 2)
+		return err
+	})
+	if !fault.Is[*fault.OlderTablesError](err) {
+		t.Errorf("it upgrades: %v", err)
+	}
+}
+
 // An attempt that ends at its limit is followed by another.
 func TestAnAttemptThatEndsAtItsLimitIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,6 +40,14 @@ func NewerTables(current, known int) error {
 		"run the newer release", current, known)
 }
 
+// OlderTablesError is about tables that were made by a release that knows fewer migrations than this one, or not yet.
+type OlderTablesError struct{ Current, Known int }
+
+func (e *OlderTablesError) Error() string {
+	return fmt.Sprintf("the tables are of version %d, made by an older release or not yet, and this one has version %d: "+
+		"exporter run of this release brings them up to date", e.Current, e.Known)
+}
+
 // InUseError means that another process owns the file.
 type InUseError struct{ Path string }
 

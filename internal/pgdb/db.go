@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"kubecdc/internal/dependency"
 )
 
 // connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
@@ -74,43 +76,77 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 	if err := verifyPinned(ctx, conn); err != nil {
 		return err
 	}
-	if o.ReadOnly {
-		err = refuseNewer(ctx, conn, o)
-	} else {
-		err = migrate(ctx, conn, o)
-	}
+	hasPooler, err := pooled(ctx, conn)
 	if err != nil {
 		return err
 	}
-	hasPooler, err := pooled(ctx, conn)
 	if hasPooler && config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
-	return err
+	if o.ReadOnly {
+		return refuseNewer(ctx, conn, o)
+	}
+	return migrate(ctx, conn, o)
 }
 
-// preparing returns a function that is called before each connection, and prepares the database once. Its time limit is not the caller's,
-// since it may take longer than one statement.
+// preparing returns a function that is called before each connection, and prepares the database once. If that takes long, the function
+// returns an error meanwhile.
 func (db *DB) preparing(config *pgx.ConnConfig, o Options) func(context.Context, *pgx.ConnConfig) error {
 	var mu sync.Mutex
-	isPrepared := false
+	var last *preparation
 	return func(ctx context.Context, c *pgx.ConnConfig) error {
 		mu.Lock()
-		defer mu.Unlock()
-		if !isPrepared {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), prepareTimeout)
-			defer cancel()
-			if err := db.prepare(limited, config, o); err != nil {
-				return err
-			}
-			isPrepared = true
+		if last == nil || last.failed() {
+			last = db.beginToPrepare(context.WithoutCancel(ctx), config, o)
+		}
+		p := last
+		mu.Unlock()
+		select {
+		case <-p.ended:
+		case <-time.After(prepareSlow):
+			return fmt.Errorf("connecting, and bringing the tables up to date if an older release has made them, takes long: it began at %s",
+				p.began.UTC().Format(time.RFC3339))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if p.err != nil {
+			return p.err
 		}
 		c.DefaultQueryExecMode = config.DefaultQueryExecMode
 		return o.renew(ctx, c)
 	}
 }
 
-const prepareTimeout = 30 * time.Second
+// preparation prepares a database.
+type preparation struct {
+	began time.Time
+	ended chan struct{}
+	err   error // once it has ended
+}
+
+func (db *DB) beginToPrepare(ctx context.Context, config *pgx.ConnConfig, o Options) *preparation {
+	p := &preparation{began: time.Now(), ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		step := dependency.Step{Awaited: "the database", Limit: prepareTimeout, Upgrades: true}
+		p.err = dependency.Once(ctx, step, func(ctx context.Context) error { return db.prepare(ctx, config, o) })
+	}()
+	return p
+}
+
+func (p *preparation) failed() bool {
+	select {
+	case <-p.ended:
+		return p.err != nil
+	default:
+		return false
+	}
+}
+
+const (
+	prepareTimeout = 30 * time.Second // without the time to bring tables up to date
+	prepareSlow    = 5 * time.Second
+)
 
 // Where names the database and the schema, without the password.
 func (db *DB) Where() string { return db.where }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 )
 
@@ -28,6 +29,15 @@ type migration struct {
 // migrate makes the schema and its tables, or brings them up to date, one process at a time. Whatever the server's default is, each statement sees
 // what another process has made while this one waited for the lock.
 func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
+	has, known, err := o.versions(ctx, conn)
+	if err != nil || has == known {
+		return err
+	}
+	if 0 < has && has < known {
+		if ctx, err = dependency.Upgrade(ctx, has, known); err != nil {
+			return err
+		}
+	}
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
 			return err
@@ -43,21 +53,25 @@ func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
 
 // refuseNewer is for those who only read. A schema without the table, or whose table they may not read, is taken as it is.
 func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
-	var version int
-	m := migration{Options: o}
-	err := conn.QueryRow(ctx, "select coalesce(max(version), 0) from "+m.table()).Scan(&version)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
-		return nil
-	}
-	files, failed := fs.Glob(o.Migrations, "migrations/*.sql")
-	if err = cmp.Or(err, failed); err == nil && version > len(files) {
-		err = fault.NewerTables(version, len(files))
+	has, known, err := o.versions(ctx, conn)
+	if err == nil && has > known {
+		err = fault.NewerTables(has, known)
 	}
 	return err
 }
 
+// versions returns the version of the schema and that of this release. Without a table of migrations that may be read, has is 0.
+func (o *Options) versions(ctx context.Context, conn *pgx.Conn) (has, known int, err error) {
+	err = conn.QueryRow(ctx, "select coalesce(max(version), 0) from "+o.table()).Scan(&has)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
+		err = nil
+	}
+	files, failed := fs.Glob(o.Migrations, "migrations/*.sql")
+	return has, len(files), cmp.Or(err, failed)
+}
+
 // table names the table of the files that were run.
-func (m *migration) table() string { return pgx.Identifier{m.Schema, "migrations"}.Sanitize() }
+func (o *Options) table() string { return pgx.Identifier{o.Schema, "migrations"}.Sanitize() }
 
 // version is 0 for a schema that was just made. Each step first checks whether a thing exists, since "if not exists" needs the right to
 // create it even then.
@@ -109,8 +123,8 @@ func (m *migration) run(ctx context.Context, file string, version int) error {
 	if err != nil {
 		return err
 	}
-	here := "set local search_path = " + pgx.Identifier{m.Schema}.Sanitize() + ";\n"
-	if _, err := m.tx.Conn().PgConn().Exec(ctx, here+string(text)+fixFunctions).ReadAll(); err != nil { // many statements
+	here := "set local statement_timeout = 0; set local search_path = " + pgx.Identifier{m.Schema}.Sanitize() + ";\n" // an index may take long
+	if _, err := m.tx.Conn().PgConn().Exec(ctx, here+string(text)+fixFunctions).ReadAll(); err != nil {               // many statements
 		return err
 	}
 	_, err = m.tx.Exec(ctx, "insert into "+m.table()+" (version) values ($1)", version)

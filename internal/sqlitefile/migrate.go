@@ -3,11 +3,11 @@ package sqlitefile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
 
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 )
 
@@ -36,6 +36,11 @@ func (f *File) migrate(ctx context.Context, files fs.FS, table string) error {
 	if current > known {
 		return fault.NewerTables(int(current), int(known))
 	}
+	if 0 < current && current < known {
+		if ctx, err = dependency.Upgrade(ctx, int(current), int(known)); err != nil {
+			return err
+		}
+	}
 	_, err = p.Up(ctx)
 	return err
 }
@@ -62,8 +67,7 @@ func (f *File) sameRelease(ctx context.Context, files fs.FS, table string) error
 	case current > known:
 		return fault.NewerTables(int(current), int(known))
 	case current < known:
-		return fmt.Errorf("the tables are of version %d, made by an older release or not yet, and this one reads version %d: "+
-			"exporter run of this release brings them up to date", current, known)
+		return &fault.OlderTablesError{Current: int(current), Known: int(known)}
 	}
 	return nil
 }

@@ -41,7 +41,11 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 
 	old := start(t, places, last.binary, "the last release")
 	writer.Run(300)
-	for _, e := range old {
+	for i, e := range old {
+		places[i].check(t, last)
+		e.Kill()
+	}
+	for _, e := range start(t, places, last.binary, "the last release after a check by this commit") {
 		e.Kill()
 	}
 	writer.Run(200)
@@ -57,6 +61,15 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 	}
 	writer.Run(50)
 	downgrade(t, places, last, writer)
+}
+
+// check runs exporter check of this commit, which leaves older tables as they are.
+func (p *place) check(t *testing.T, last *release) {
+	t.Helper()
+	out, err := e2e.Command(t, p.Env, "check").CombinedOutput()
+	if says := strings.Contains(string(out), "made by an older release"); says != p.upgraded(t, last) {
+		t.Errorf("%s: check says (%v)\n%s", p.name, err, out)
+	}
 }
 
 // downgrade starts the last release on what this commit has left. If this commit has given the tables a newer version, it is refused.

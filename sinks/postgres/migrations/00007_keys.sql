@@ -9,6 +9,7 @@ create index changes_deleted on changes (((cluster || '/' || resource || '/' || 
 create index changes_found on changes (((cluster || '/' || resource || '/' || namespace || '/' || name) collate "C"))
   where op = 'd' and (inferred or gap is not null);
 
--- An object's last change by a time is found without reading its other changes.
-drop index changes_by_object;
+-- An object's last change by a time is found without reading its other changes. Until the end the table can be read.
+alter index changes_by_object rename to changes_by_object_;
 create index changes_by_object on changes (cluster, resource, namespace, name, written);
+drop index changes_by_object_;
