@@ -89,11 +89,11 @@ func (r *report) compareClocks(whose string, date, asked time.Time) {
 // reported before.
 func (r *report) checkDatabases() {
 	if location := r.settings.Checkpoint.Location; location.IsPostgres() {
-		r.checkDatabase("checkpoint", pgdb.Options{URL: location.Reveal(), PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT"})
+		r.checkDatabase("checkpoint", pgdb.Options{URL: location.Reveal(), PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT", ReadOnly: true})
 	}
 	if r.settings.Sink.Kind == postgres.Kind.Name {
 		r.checkDatabase("sink", pgdb.Options{URL: r.settings.Sink.Postgres.Reveal(), PasswordFile: r.settings.Sink.PasswordFile,
-			Setting: "KUBECDC_SINK_POSTGRES"})
+			Setting: "KUBECDC_SINK_POSTGRES", ReadOnly: true})
 	}
 }
 

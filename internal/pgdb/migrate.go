@@ -62,6 +62,9 @@ func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 
 // versions returns the version of the schema and that of this release. Without a table of migrations that may be read, has is 0.
 func (o *Options) versions(ctx context.Context, conn *pgx.Conn) (has, known int, err error) {
+	if o.Migrations == nil { // the database alone is of interest
+		return 0, 0, nil
+	}
 	err = conn.QueryRow(ctx, "select coalesce(max(version), 0) from "+o.table()).Scan(&has)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
 		err = nil
