@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,10 +72,14 @@ func TestAnObjectThatCantBeDecoded(t *testing.T) {
 	if r := w.logged(t, "good", "u"); string(r.Version) != patched.GetResourceVersion() || !strings.Contains(string(r.After), `"while":"bad"`) {
 		t.Errorf("the update is %+v", r)
 	}
-	for _, c := range w.fileControls(t) {
-		if c.Type == change.ControlGap && (c.Gap.Complete || !strings.Contains(c.Gap.Reason, "corrupt object")) {
-			t.Errorf("the gap is %+v", c.Gap)
+	gaps := slices.DeleteFunc(w.fileControls(t), func(c change.Control) bool { return c.Type != change.ControlGap })
+	for i, c := range gaps { // the API server begins its watch cache anew, which may cause another gap
+		if isFirst := i == 0; c.Gap.Complete == isFirst || strings.Contains(c.Gap.Reason, "corrupt object") != isFirst {
+			t.Errorf("gap %d is %+v", i, c.Gap)
 		}
+	}
+	if len(gaps) == 0 {
+		t.Error("the log has no gap")
 	}
 	e.awaitWell(t, "the object was deleted")
 }
