@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -472,13 +474,7 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 		}
 		m.watch(3)
 		for range 40 {
-			moment := query.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
-			switch m.IntN(5) {
-			case 0:
-				moment = query.Target{Logged: moment.Happened}
-			case 1, 2:
-				moment = query.Target{Version: change.VersionOf(uint64(100 + m.IntN(m.revision-90)))}
-			}
+			moment := m.moment()
 			want, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 			if err != nil {
 				t.Fatal(err)
@@ -504,13 +500,9 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 // A log loses its end. New batches have the numbers of the lost ones, and a follower reads them. It returns the error of a read that fails.
 func TestAFollowedLogLosesItsEnd(t *testing.T) {
 	l := &log{}
-	present := query.NewPresent(l)
+	follower := query.NewFollower(l)
 	end := func() string {
-		end, err := present.End(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages, err := end.OpenPages(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}})
+		pages, err := opened(t, follower, query.Target{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -532,7 +524,7 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 		}
 	}
 	l.failed = errors.New("the disk")
-	if _, err := present.End(t.Context()); !errors.Is(err, l.failed) {
+	if _, err := opened(t, follower, query.Target{}); !errors.Is(err, l.failed) {
 		t.Errorf("a read that fails: %v", err)
 	}
 	if l.failed = nil; end() != "30" {
@@ -540,34 +532,122 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 	}
 }
 
-// A log that is followed tells as much of its end as one that is read from its start, whatever happened in between.
-func TestAFollowedLogAnswersAlike(t *testing.T) {
+// opened returns the pages of a followed log's pods.
+func opened(t *testing.T, f *query.Follower, moment query.Target) (*query.Pages, error) {
+	t.Helper()
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	for seed := range uint64(200) {
-		m := newModel(seed)
-		present := query.NewPresent(m.log)
+	at, err := f.At(t.Context(), question.Resources, moment)
+	if err != nil {
+		return nil, err
+	}
+	return at.OpenPages(t.Context(), question)
+}
+
+// counted counts the control records that are read.
+type counted struct {
+	sinks.Reader
+	controls *int
+}
+
+func (l counted) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	return l.Reader.Controls(ctx, since, inFull, func(c *change.Control) error {
+		*l.controls++
+		return visit(c)
+	})
+}
+
+// wantAlike wants the same answer about a moment from a followed log as from one that is read from its start.
+func (m *model) wantAlike(t *testing.T, seed uint64, f *query.Follower, l sinks.Reader, moment query.Target) {
+	t.Helper()
+	states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := opened(t, f, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := pages.Page(t.Context(), query.Within{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := names(t, states[0]), ""
+	for _, o := range page.Objects {
+		got = strings.TrimSpace(got + " " + o.Name + "@" + string(o.ResourceVersion))
+	}
+	for i, c := range states[0].Coverage {
+		c.Missing = pages.Coverage[i].Missing // page.Missing has all
+		if !reflect.DeepEqual(pages.Coverage[i], c) {
+			t.Fatalf("seed %d, %s: %+v, want %+v", seed, moment, pages.Coverage[i], c)
+		}
+	}
+	if got != want || !slices.Equal(page.Missing, states[0].Missing) {
+		t.Fatalf("seed %d, %s: %s lacks %q, want %s, which lacks %q", seed, moment, got, page.Missing, want, states[0].Missing)
+	}
+}
+
+// moment returns a random moment of the log.
+func (m *model) moment() query.Target {
+	target := query.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
+	switch m.IntN(6) {
+	case 0:
+		return query.Target{Logged: target.Happened}
+	case 5:
+		return query.Target{Batch: &moment.Batch{Number: 1 + m.Uint64N(m.number)}}
+	case 1, 2:
+		return query.Target{Version: change.VersionOf(uint64(100 + m.IntN(m.revision-90)))}
+	}
+	return target
+}
+
+// A log that is followed tells as much of its end, and of each earlier moment, as one that is read from its start. That holds whatever
+// happened in between, and if it is read by spans.
+func TestAFollowedLogAnswersAlike(t *testing.T) {
+	for seed := range uint64(100) {
+		m, quick := newModel(seed), 0
+		l := stateLog{m.log, &quick}
+		f := query.NewFollower(l)
 		for range 4 {
 			for _, step := range []func(){func() { m.watch(1 + m.IntN(5)) }, m.outage, m.behind, m.lag} {
 				step()
-				end, err := present.End(t.Context())
+				m.wantAlike(t, seed, f, l, query.Target{})
+				for range 3 {
+					m.wantAlike(t, seed, f, l, m.moment())
+				}
+				end, err := f.At(t.Context(), []string{"pods"}, query.Target{})
 				if err != nil {
 					t.Fatal(err)
-				}
-				got, err := end.OpenPages(t.Context(), m.log, question)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, err := query.OpenPages(t.Context(), m.log, question, query.Target{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !reflect.DeepEqual(got.Coverage, want.Coverage) || !slices.Equal(got.Missing, want.Missing) {
-					t.Fatalf("seed %d: %+v lacks %q, want %+v, which lacks %q", seed, got.Coverage, got.Missing, want.Coverage, want.Missing)
 				}
 				if cut, err := m.log.CutAt(t.Context(), time.Time{}); err != nil || cut.Batches[0] != end.Cut.Batches[0] {
 					t.Fatalf("seed %d: the end is at batch %d, want %d; %v", seed, end.Cut.Batches[0], cut.Batches[0], err)
 				}
 			}
+		}
+		fresh := query.NewFollower(l) // which has read more by spans
+		for range 20 {
+			m.wantAlike(t, seed, fresh, l, m.moment())
+		}
+	}
+}
+
+// A question about a moment reads the control records near it, and not those of the log's other days.
+func TestAMomentReadsFewRecords(t *testing.T) {
+	for seed := range uint64(2) {
+		m, quick, all, few := newModel(seed), 0, 0, 0
+		for range 20 {
+			m.watch(100)
+			m.outage()
+		}
+		l := stateLog{m.log, &quick}
+		f := query.NewFollower(counted{l, &few})
+		m.wantAlike(t, seed, f, l, query.Target{})
+		first, asked := few, 100
+		for few = 0; asked > 0; asked-- {
+			m.wantAlike(t, seed, f, counted{l, &all}, m.moment())
+		}
+		t.Logf("the first question reads %d of %d records, each one about a moment %d, and %d without a follower", first, len(m.log.controls), few/100, all/100)
+		if few > all/5 {
+			t.Error("a moment reads too many")
 		}
 	}
 }

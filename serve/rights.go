@@ -43,7 +43,7 @@ func (q *request) asked() web.Asked {
 	if q.name == "" {
 		a.Verb = "list"
 	}
-	if q.watch {
+	if q.Watch {
 		a.Verb = "watch"
 	}
 	if a.Group == "" && a.Resource == "namespaces" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
 	"kubecdc/query"
@@ -33,15 +31,14 @@ type view struct {
 
 // views caches the last views, which many requests share: pages of a list, and the catalog. Several requests read a view once.
 type views struct {
-	log     sinks.Reader
-	present *query.Present
-	recent  *lru.Cache[string, *view]
-	reading singleflight.Group
+	follower *query.Follower
+	recent   *lru.Cache[string, *view]
+	reading  singleflight.Group
 }
 
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[string, *view](mostViews) // fails only for a size of 0
-	return &views{log: log, present: query.NewPresent(log), recent: recent}
+	return &views{follower: query.NewFollower(log), recent: recent}
 }
 
 // lacking is how long an incomplete view is cached, since the log may get the missing changes.
@@ -54,18 +51,18 @@ const mostViews = 200
 // grows.
 func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view, error) {
 	target := q.target
-	if q.resourceVersion.Valid() && q.match == string(metav1.ResourceVersionMatchExact) {
-		target = query.Target{Version: q.resourceVersion}
+	if q.isExact() && q.askedVersion() != "" {
+		target = query.Target{Version: q.askedVersion()}
 	}
 	objects := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
 	rest := " " + q.namespace + "/" + resource
 	if name := q.only(); name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
 		objects.Names, rest = []string{resource + "/" + name}, rest+"/"+name
 	}
-	id, end := target.String()+rest, (*query.End)(nil)
+	id, end := target.String()+rest, (*query.Moment)(nil)
 	if target == (query.Target{}) {
 		var err error
-		if end, err = v.present.End(ctx); err != nil {
+		if end, err = v.follower.At(ctx, objects.Resources, target); err != nil {
 			return nil, err
 		}
 		text, err := json.Marshal(end.Cut)
@@ -74,8 +71,8 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 		}
 		id = string(text) + rest
 	}
-	if q.from != "" {
-		token, err := parseToken(q.from)
+	if q.Continue != "" {
+		token, err := parseToken(q.Continue)
 		if err != nil {
 			return nil, err
 		}
@@ -110,15 +107,15 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 	}
 }
 
-func (all *views) newView(ctx context.Context, id string, end *query.End, target query.Target, q query.Question) (v *view, err error) {
+func (all *views) newView(ctx context.Context, id string, end *query.Moment, target query.Target, q query.Question) (v *view, err error) {
 	v = &view{id: id, read: time.Now()}
+	moment := end
 	if end != nil {
 		v.cut = end.Cut
-		v.pages, err = end.OpenPages(ctx, all.log, q)
-	} else {
-		v.pages, err = query.OpenPages(ctx, all.log, q, target)
+	} else if moment, err = all.follower.At(ctx, q.Resources, target); err != nil {
+		return nil, unlessRetained(err)
 	}
-	if err != nil {
+	if v.pages, err = moment.OpenPages(ctx, q); err != nil {
 		return nil, unlessRetained(err)
 	}
 	pages := v.pages
@@ -163,11 +160,4 @@ func (v *view) since() (since change.ResourceVersion, known bool) {
 		}
 	}
 	return since, since != ""
-}
-
-// expired returns the API server's error 410, with the reason.
-func expired(err error) error {
-	status := apierrors.NewResourceExpired("the log can't tell: " + err.Error()).ErrStatus
-	status.Code = http.StatusGone
-	return &apierrors.StatusError{ErrStatus: status}
 }
