@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
+
 	"kubecdc/internal/web"
 	"kubecdc/sinks"
 )
@@ -19,6 +21,7 @@ import (
 type Clusters struct {
 	*Server
 	open func(cluster string) (sinks.ReadCloser, error)
+	once singleflight.Group
 	mu   sync.Mutex
 	logs []sinks.ReadCloser // that are open
 	all  map[string]*Server
@@ -84,18 +87,33 @@ func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.all[name]; s != nil {
-		return s, nil
+	if strings.ContainsRune(name, 0) { // a database refuses such a text
+		return nil, notFound("no cluster has such a name")
 	}
-	log, err := c.open(name)
+	opened, err, _ := c.once.Do(name, func() (any, error) { return c.opened(name) })
 	if errors.Is(err, sinks.ErrNoCluster) {
 		return nil, notFound(fmt.Sprintf("the log has nothing of cluster %q", name))
 	}
 	if err != nil {
 		return nil, err
 	}
+	return opened.(*Server), nil
+}
+
+// opened returns the server of a cluster. Nobody waits while another cluster's log is opened.
+func (c *Clusters) opened(name string) (*Server, error) {
+	c.mu.Lock()
+	s := c.all[name]
+	c.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	log, err := c.open(name)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.logs, c.all[name] = append(c.logs, log), New(log, c.access, c.slog)
 	return c.all[name], nil
 }

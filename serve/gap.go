@@ -18,6 +18,7 @@ type heldGap struct {
 	stream   change.StreamID
 	complete bool // its changes are in order, and not held
 	changes  []sinks.Logged
+	bytes    int
 	began    time.Time
 	end      *change.Gap // its record, or nil if the log does not have that yet
 	hasAll   bool        // the log has its last change, which may not yet have been read
@@ -27,6 +28,7 @@ type heldGap struct {
 const (
 	retryGap    = time.Second // time after the last change until the log is searched for the end of a gap
 	mostHeld    = 20_000      // maximum number of changes
+	mostBytes   = 64 << 20    // maximum size of the held objects
 	longestHeld = time.Minute // maximum time without the end of the gap
 )
 
@@ -50,7 +52,7 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 			return false, nil
 		}
 	}
-	if len(g.changes) == mostHeld {
+	if g.bytes += len(l.Before) + len(l.After); len(g.changes) == mostHeld || g.bytes > mostBytes {
 		return false, expired(errors.New("a gap has too many changes to be watched: list again"))
 	}
 	g.changes, g.asked = append(g.changes, *l), false

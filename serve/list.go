@@ -7,9 +7,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +25,7 @@ import (
 
 // token is a continue token: it says where a page of a list begins.
 type token struct {
-	View  string // the view's id
+	viewID
 	After string // the last key of the previous page
 }
 
@@ -32,14 +34,14 @@ func parseToken(text string) (t token, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &t)
 	}
-	if err != nil {
+	if err != nil || strings.ContainsRune(t.After, 0) {
 		return t, apierrors.NewBadRequest("continue: " + text + " is no token of this server")
 	}
 	return t, nil
 }
 
 func (t token) String() string {
-	raw, _ := json.Marshal(t) // can't fail: it has two texts
+	raw, _ := json.Marshal(t) // can't fail: it has only texts
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
@@ -129,7 +131,7 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 			case matches != nil && !matches(o):
 				continue
 			case limit > 0 && len(p.objects) == limit:
-				p.next = token{v.id, last}.String()
+				p.next = token{v.viewID, last}.String()
 				return p, nil
 			}
 			p.objects, last = append(p.objects, o), change.ObjectKey(o.Namespace, o.Name)
@@ -148,8 +150,14 @@ func unlessRetained(err error) error {
 	return err
 }
 
+// mostWarnings is how many reasons an answer has at most, since clients bound the size of its header.
+const mostWarnings = 100
+
 // warn adds a Warning header for each reason why an answer may be incomplete.
 func warn(w http.ResponseWriter, missing []string) {
+	if more := len(missing) - mostWarnings; more > 0 {
+		missing = append(slices.Clone(missing[:mostWarnings]), fmt.Sprint("and ", more, " more"))
+	}
 	for _, m := range missing {
 		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(m)))
 	}

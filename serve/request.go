@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -64,7 +66,13 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	if q.resource(strings.Split(strings.Trim(q.path, "/"), "/")); strings.Contains(q.plural+q.name, "/") {
 		return nil, notFound("no such path: " + q.path)
 	}
-	return q, q.options(r.URL.Query())
+	if err := q.options(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	if text := q.path + q.only(); strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // a database refuses such a text
+		return nil, notFound("no such path or name: " + strconv.Quote(text))
+	}
+	return q, nil
 }
 
 // resource reads group, version and resource from a path (kubernetes.io/docs/reference/using-api/api-concepts).

@@ -81,7 +81,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		return s.discover(w, q, c)
 	}
 	served := c.find(q.group, q.version, q.plural)
-	if served == nil {
+	if served == nil || served.Namespaced && q.namespace == "" && q.name != "" || !served.Namespaced && q.namespace != "" {
 		return notFound("the server could not find the requested resource: the log has no " + q.plural + " of " + schema.GroupVersion{Group: q.group, Version: q.version}.String())
 	}
 	return s.objects(w, r, q, served)

@@ -36,7 +36,7 @@ func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Ob
 		return nil // like the API server, for types without special columns
 	}
 	cells, now := resource.cells(), v.time
-	if now.IsZero() || v.cut != nil {
+	if now.IsZero() || v.end != nil {
 		now = s.now()
 	}
 	rows, decodedRows := make([]metav1.TableRow, 0, len(objects)), make([]*row, 0, len(objects))

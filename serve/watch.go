@@ -119,8 +119,8 @@ func (w *watcher) rest(ctx context.Context) error {
 // follow writes the changes after a version, past ones first.
 func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, listed bool) error {
 	q := sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
-	if listed && w.view.cut != nil {
-		q.After = w.view.cut // the view has all changes up to it
+	if listed && w.view.end != nil {
+		q.After = w.view.end // the view has all changes up to it
 	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
 		return expired(errors.New("it has every change since resourceVersion " + string(since)))
 	} else if cut, err := w.views.follower.CutBefore(ctx, w.resource.ID(), from); err != nil {
