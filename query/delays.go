@@ -34,8 +34,8 @@ type activity map[int64]bool
 
 // addActivity records activity from one time to another, as far as it is near the target.
 func (s *timelines) addActivity(slot int, from, to time.Time) {
-	s.note(from)
-	s.note(to)
+	s.include(from)
+	s.include(to)
 	t := s.target.Happened
 	if t.IsZero() || to.Before(t.Add(-around)) || from.After(t.Add(around)) {
 		return
@@ -48,8 +48,8 @@ func (s *timelines) addActivity(slot int, from, to time.Time) {
 	}
 }
 
-// note records that a record is about a time.
-func (s *timelines) note(t time.Time) {
+// include extends the times of the records by one.
+func (s *timelines) include(t time.Time) {
 	if s.earliest.IsZero() || t.Before(s.earliest) {
 		s.earliest = t
 	}

@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Follower follows the control records of a log. So a question about the end of the log reads only the records that are new, and a question
-// about an earlier moment reads those near it. It is safe for concurrent use.
+// Follower follows the control records of a log. So a question about the end of the log reads only the records that are new. A question about
+// an earlier moment reads those near it. It is safe for concurrent use.
 type Follower struct {
 	log    sinks.Reader
 	mu     sync.Mutex
@@ -93,8 +93,8 @@ func (f *Follower) stop() {
 		fewer := make([]*timelines, 0, mostStops)
 		for pair := range slices.Chunk(f.stops, 2) {
 			both := *pair[1]
-			both.note(pair[0].earliest)
-			both.note(pair[0].latest)
+			both.include(pair[0].earliest)
+			both.include(pair[0].latest)
 			fewer = append(fewer, &both)
 		}
 		f.stops, f.every = fewer, 2*f.every
@@ -108,8 +108,8 @@ func (f *Follower) stop() {
 	f.all.earliest, f.all.latest = time.Time{}, time.Time{}
 }
 
-// at returns what the control records tell of some resources at a moment. It reads the new ones, and those near the moment.
-func (f *Follower) at(ctx context.Context, resources []string, moment Target) (*timelines, error) {
+// timelinesAt returns what the control records tell of some resources at a moment. It reads the new ones, and those near the moment.
+func (f *Follower) timelinesAt(ctx context.Context, resources []string, moment Target) (*timelines, error) {
 	end, stops, err := f.follow(ctx, resources)
 	if err == nil {
 		err = end.verify(ctx, f.log)
@@ -271,9 +271,9 @@ type Moment struct {
 	target    Target
 }
 
-// At returns what the log tells of some resources at a moment.
-func (f *Follower) At(ctx context.Context, resources []string, moment Target) (*Moment, error) {
-	s, err := f.at(ctx, resources, moment)
+// Moment returns what the log tells of some resources at a moment.
+func (f *Follower) Moment(ctx context.Context, resources []string, moment Target) (*Moment, error) {
+	s, err := f.timelinesAt(ctx, resources, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (f *Follower) At(ctx context.Context, resources []string, moment Target) (*
 // CutBefore finds a cut after which the log has every change of a resource that is newer than a version. The log may have older
 // changes after it, too. It returns nil if all changes must be read.
 func (f *Follower) CutBefore(ctx context.Context, resource string, version change.ResourceVersion) (*sinks.Cut, error) {
-	s, err := f.at(ctx, []string{resource}, Target{Version: version})
+	s, err := f.timelinesAt(ctx, []string{resource}, Target{Version: version})
 	if err != nil {
 		return nil, err
 	}

@@ -536,11 +536,11 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 func opened(t *testing.T, f *query.Follower, moment query.Target) (*query.Pages, error) {
 	t.Helper()
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	at, err := f.At(t.Context(), question.Resources, moment)
+	found, err := f.Moment(t.Context(), question.Resources, moment)
 	if err != nil {
 		return nil, err
 	}
-	return at.OpenPages(t.Context(), question)
+	return found.OpenPages(t.Context(), question)
 }
 
 // counted counts the control records that are read.
@@ -614,7 +614,7 @@ func TestAFollowedLogAnswersAlike(t *testing.T) {
 				for range 3 {
 					m.wantAlike(t, seed, f, l, m.moment())
 				}
-				end, err := f.At(t.Context(), []string{"pods"}, query.Target{})
+				end, err := f.Moment(t.Context(), []string{"pods"}, query.Target{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -630,7 +630,7 @@ func TestAFollowedLogAnswersAlike(t *testing.T) {
 	}
 }
 
-// A question about a moment reads the control records near it, and not those of the log's other days.
+// A question about a moment reads few control records of a long log: those near the moment.
 func TestAMomentReadsFewRecords(t *testing.T) {
 	for seed := range uint64(2) {
 		m, quick, all, few := newModel(seed), 0, 0, 0

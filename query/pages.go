@@ -32,7 +32,7 @@ type Page struct {
 // OpenPages finds out what a log can tell of one resource at a moment. The moment's resources are the resource.
 func (m *Moment) OpenPages(ctx context.Context, q Question) (*Pages, error) {
 	log := m.follower.log
-	f, state, err := m.timelines.stateReader(ctx, log, m.follower.at, q, m.target)
+	f, state, err := m.timelines.stateReader(ctx, log, m.follower.timelinesAt, q, m.target)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ type timeline struct {
 	hasEnded       bool
 	recorded       []*change.Gap // all gaps
 	last           Mark
-	highest        change.ResourceVersion // of all positions
+	highest        change.ResourceVersion // the highest version of all positions
 	retained       Mark                   // the last position from before the time since which all is retained
 	atTarget       Mark                   // the last position by the target
 	afterTarget    Mark                   // the first position after the target's version or time

@@ -134,7 +134,7 @@ func (s *timelines) pointBefore(c *change.Control) *point {
 // endBatch records the end of a batch.
 func (s *timelines) endBatch(c *change.Control) {
 	logged, n := time.UnixMilli(c.TimeMs), s.batchesBefore(c)
-	if s.note(logged); logged.Before(s.ends) {
+	if s.include(logged); logged.Before(s.ends) {
 		s.addStep(step{n, logged})
 	} else {
 		s.ends = logged
@@ -164,7 +164,7 @@ func (s *timelines) timeBefore(m Mark) time.Time {
 // needsAll reports whether each position of a span of batches is needed. That is so near the target, for a stream's first
 // position, and for a position that ends a gap. In other spans the last position of each stream is enough.
 func (s *timelines) needsAll(span *sinks.Span) bool {
-	s.note(span.Earliest)
+	s.include(span.Earliest)
 	t := s.target
 	_, known := s.read.last[span.Slot]
 	switch {

@@ -206,7 +206,7 @@ func (s *Server) discover(w http.ResponseWriter, q *request, c catalog) error {
 
 var verbs = []string{"get", "list", "watch"}
 
-// aggregated returns the resources by group and version: those of the core group, and others.
+// aggregated returns the core group and the other groups, with their versions and resources.
 func (c catalog) aggregated() (core, named []apidiscovery.APIGroupDiscovery) {
 	core, named = []apidiscovery.APIGroupDiscovery{}, []apidiscovery.APIGroupDiscovery{}
 	for _, r := range c {

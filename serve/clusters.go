@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/singleflight"
-
 	"kubecdc/internal/web"
 	"kubecdc/sinks"
 )
@@ -21,7 +19,6 @@ import (
 type Clusters struct {
 	*Server
 	open func(cluster string) (sinks.ReadCloser, error)
-	once singleflight.Group
 	mu   sync.Mutex
 	logs []sinks.ReadCloser // that are open
 	all  map[string]*Server
@@ -82,7 +79,7 @@ func clusterOf(path string) (name, rest string, named bool) {
 func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	q, err := c.parse(r)
 	if err == nil {
-		err = c.allow(r, q)
+		err = c.may(r, q, q.asked())
 	}
 	if err != nil {
 		return nil, err
@@ -90,30 +87,18 @@ func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	if strings.ContainsRune(name, 0) { // a database refuses such a text
 		return nil, notFound("no cluster has such a name")
 	}
-	opened, err, _ := c.once.Do(name, func() (any, error) { return c.opened(name) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.all[name]; s != nil {
+		return s, nil
+	}
+	log, err := c.open(name)
 	if errors.Is(err, sinks.ErrNoCluster) {
 		return nil, notFound(fmt.Sprintf("the log has nothing of cluster %q", name))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return opened.(*Server), nil
-}
-
-// opened returns the server of a cluster. Nobody waits while another cluster's log is opened.
-func (c *Clusters) opened(name string) (*Server, error) {
-	c.mu.Lock()
-	s := c.all[name]
-	c.mu.Unlock()
-	if s != nil {
-		return s, nil
-	}
-	log, err := c.open(name)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.logs, c.all[name] = append(c.logs, log), New(log, c.access, c.slog)
 	return c.all[name], nil
 }

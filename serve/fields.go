@@ -67,12 +67,3 @@ func decoded(body []byte) (object map[string]any) {
 	_ = d.Decode(&object) // can't fail: the API server has sent it
 	return object
 }
-
-// memberAt returns the member of an object at a path such as spec.nodeName, or nil if there is none.
-func memberAt(v any, path string) any {
-	for name := range strings.SplitSeq(path, ".") {
-		m, _ := v.(map[string]any)
-		v = m[name]
-	}
-	return v
-}

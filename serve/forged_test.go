@@ -65,12 +65,12 @@ func TestForgedRequests(t *testing.T) {
 		"/api/v1/pods/a": 404, "/api/v1/namespaces/default/nodes": 404, "/api/v1/namespaces/default/nodes/a": 404, "/api/v1/namespaces/default/pods/a": 200,
 		"/api/v1/pods?fieldSelector=metadata.name%3Da%2Cmetadata.name%3Db": 200, `/api/v1/pods?fieldSelector=metadata.name%3Da%5C%2Cb`: 200,
 		"/api/v1/pods?resourceVersion=00": 400, "/api/v1/pods?resourceVersion=6%00": 400, "/api/v1/pods?limit=99999999999999999999": 400, "/api/v1/pods?limit=9223372036854775807": 200,
-		"/api/v1/pods?watch=1&timeoutSeconds=x":                                                                     400,
-		"/api/v1/pods?continue=" + token(`{"Resource":"pods","Moment":"resourceVersion 5"}`):                        410,
-		"/at/6/api/v1/pods?continue=" + token(`{"Resource":"pods","Moment":"the end of time"}`):                     410,
+		"/api/v1/pods?watch=1&timeoutSeconds=x":                                                                    400,
+		"/api/v1/pods?continue=" + token(`{"Resource":"pods","Moment":"resourceVersion 5"}`):                       410,
+		"/at/6/api/v1/pods?continue=" + token(`{"Resource":"pods","Moment":"the end of time"}`):                    410,
 		"/at/6/api/v1/pods?continue=" + token(`{"Resource":"pods","Moment":"resourceVersion 6","After":"\u0000"}`): 400,
-		"/at/6/api/v1/pods?continue=" + token(`{"Resource":"pods","Moment":"resourceVersion 6","After":"zz"}`):      200,
-		"/at/6/api/v1/pods?continue=" + token(`[]`):                                                                 400,
+		"/at/6/api/v1/pods?continue=" + token(`{"Resource":"pods","Moment":"resourceVersion 6","After":"zz"}`):     200,
+		"/at/6/api/v1/pods?continue=" + token(`[]`):                                                                400,
 	} {
 		if a := p.ours(path, asObjects); a.code != want {
 			t.Errorf("%s: %d, want %d: %.300s", path, a.code, want, a.body)

@@ -61,7 +61,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write([]byte("ok"))
 		return err
 	}
-	if err := s.allow(r, q); err != nil {
+	if err := s.may(r, q, q.asked()); err != nil {
 		return err
 	}
 	switch {

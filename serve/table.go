@@ -140,8 +140,10 @@ func compact(v any) string {
 	return string(text)
 }
 
-// member returns the first member at a path, or nil if there is none.
-func (r *row) member(path string) any { return append(valuesAt(r.object, path), nil)[0] }
+// memberAt returns the first member of an object at a path such as spec.nodeName, or nil if there is none.
+func memberAt(object any, path string) any { return append(valuesAt(object, path), nil)[0] }
+
+func (r *row) member(path string) any { return memberAt(r.object, path) }
 
 // has reports whether there is a member at a path.
 func (r *row) has(path string) bool { return r.member(path) != nil }

@@ -74,7 +74,7 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 	}
 	if target == (query.Target{}) {
 		var err error
-		if end, err = v.follower.At(ctx, objects.Resources, target); err != nil {
+		if end, err = v.follower.Moment(ctx, objects.Resources, target); err != nil {
 			return nil, err
 		}
 		text, err := json.Marshal(end.Cut)
@@ -136,7 +136,7 @@ func (all *views) newView(ctx context.Context, id viewID, end *query.Moment, tar
 	moment := end
 	if end != nil {
 		v.end = end.Cut
-	} else if moment, err = all.follower.At(ctx, q.Resources, target); err != nil {
+	} else if moment, err = all.follower.Moment(ctx, q.Resources, target); err != nil {
 		return nil, unlessRetained(err)
 	}
 	if v.pages, err = moment.OpenPages(ctx, q); err != nil {

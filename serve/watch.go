@@ -73,10 +73,24 @@ func (w *watcher) run(ctx context.Context) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if w.q.pinned {
-		return w.rest(ctx)
+	changes, done := make(chan sinks.Logged), make(chan error, 1)
+	if !w.q.pinned { // at a moment nothing changes
+		q, err := w.following(ctx, from, listed)
+		if err != nil {
+			return err
+		}
+		go func() {
+			done <- w.log.Changes(ctx, q, func(l *sinks.Logged) error {
+				select {
+				case changes <- l.Clone():
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+		}()
 	}
-	return w.follow(ctx, from, listed)
+	return w.writeAll(ctx, changes, done)
 }
 
 // initial writes the existing objects. The bookmark after them has an annotation (KEP-3157).
@@ -100,56 +114,33 @@ func (w *watcher) initial(ctx context.Context) error {
 	return nil
 }
 
-// rest writes bookmarks until the watch ends.
-func (w *watcher) rest(ctx context.Context) error {
-	tick := time.NewTicker(bookmarkInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := w.bookmark(nil); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// follow writes the changes after a version, past ones first.
-func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, listed bool) error {
-	q := sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
+// following returns the query for the changes after a version, past ones first.
+func (w *watcher) following(ctx context.Context, from change.ResourceVersion, listed bool) (q sinks.Query, err error) {
+	q = sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
+	w.from, w.version = from, from
 	if listed && w.view.end != nil {
 		q.After = w.view.end // the view has all changes up to it
-	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
-		return expired(errors.New("it has every change since resourceVersion " + string(since)))
-	} else if cut, err := w.views.follower.CutBefore(ctx, w.resource.ID(), from); err != nil {
-		return err
-	} else {
-		q.After = cut
+		return q, nil
 	}
-	w.from = from
-	w.version = from
-	changes, done := make(chan sinks.Logged), make(chan error, 1)
-	go func() {
-		done <- w.log.Changes(ctx, q, func(l *sinks.Logged) error {
-			select {
-			case changes <- l.Clone():
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}()
+	if since, known := w.view.since(); !known || from.Compare(since) < 0 {
+		return q, expired(errors.New("it has every change since resourceVersion " + string(since)))
+	}
+	q.After, err = w.views.follower.CutBefore(ctx, w.resource.ID(), from)
+	return q, err
+}
+
+// writeAll writes changes and bookmarks until the watch ends, or the reading of changes is done.
+func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, done <-chan error) (err error) {
 	tick := time.NewTicker(bookmarkInterval)
 	defer tick.Stop()
-	for {
+	for err == nil {
 		var retry <-chan time.Time
 		if len(w.held.changes) > 0 {
 			retry = time.After(retryGap)
 		}
-		var err error
 		select {
+		case <-ctx.Done():
+			return nil
 		case err := <-done:
 			return err
 		case <-retry:
@@ -162,10 +153,8 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, liste
 				err = w.change(ctx, &l)
 			}
 		}
-		if err != nil {
-			return err
-		}
 	}
+	return err
 }
 
 // change writes the event of a change. An object that begins or ceases to be selected is added or deleted.
