@@ -99,12 +99,14 @@ func (f *Follower) stop() {
 		}
 		f.stops, f.every = fewer, 2*f.every
 	}
-	s := f.all.copyOf(nil)
-	for _, st := range s.streams { // no time before the stop is asked of it
-		n := len(st.delays.tenures)
-		st.delays.unread, st.delays.tenures = nil, slices.Clone(st.delays.tenures[max(0, n-1):])
+	lean := *f.all
+	lean.streams = map[change.StreamID]*timeline{}
+	for id, st := range f.all.streams { // no time before the stop is asked of it
+		own := *st
+		own.delays.unread, own.delays.tenures = nil, st.delays.tenures[max(0, len(st.delays.tenures)-1):]
+		lean.streams[id] = &own
 	}
-	f.stops, f.read = append(f.stops, s), 0
+	f.stops, f.read = append(f.stops, lean.copyOf(nil)), 0
 	f.all.earliest, f.all.latest = time.Time{}, time.Time{}
 }
 

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -462,7 +463,7 @@ func (m *model) truth(belongs func(past) bool) string {
 
 // A log that finds states answers like a log in which all is read, however late changes were seen.
 func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
-	asked, quick := 0, 0
+	asked, quick := int64(0), &atomic.Int64{}
 	for seed := range uint64(60) {
 		m := newModel(seed)
 		for range 3 {
@@ -480,7 +481,7 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 				t.Fatal(err)
 			}
 			asked++
-			got, err := query.ReadStates(t.Context(), stateLog{m.log, &quick}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
+			got, err := query.ReadStates(t.Context(), stateLog{m.log, quick}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -492,7 +493,7 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d of %d questions were answered by states", quick, asked); quick < asked/2 {
+	if t.Logf("%d of %d questions were answered by states", quick.Load(), asked); quick.Load() < asked/2 {
 		t.Error("most are not")
 	}
 }
@@ -604,8 +605,8 @@ func (m *model) moment() query.Target {
 // happened in between, and if it is read by spans.
 func TestAFollowedLogAnswersAlike(t *testing.T) {
 	for seed := range uint64(100) {
-		m, quick := newModel(seed), 0
-		l := stateLog{m.log, &quick}
+		m, quick := newModel(seed), &atomic.Int64{}
+		l := stateLog{m.log, quick}
 		f := query.NewFollower(l)
 		for range 4 {
 			for _, step := range []func(){func() { m.watch(1 + m.IntN(5)) }, m.outage, m.behind, m.lag} {
@@ -633,12 +634,12 @@ func TestAFollowedLogAnswersAlike(t *testing.T) {
 // A question about a moment reads few control records of a long log: those near the moment.
 func TestAMomentReadsFewRecords(t *testing.T) {
 	for seed := range uint64(2) {
-		m, quick, all, few := newModel(seed), 0, 0, 0
+		m, quick, all, few := newModel(seed), &atomic.Int64{}, 0, 0
 		for range 20 {
 			m.watch(100)
 			m.outage()
 		}
-		l := stateLog{m.log, &quick}
+		l := stateLog{m.log, quick}
 		f := query.NewFollower(counted{l, &few})
 		m.wantAlike(t, seed, f, l, query.Target{})
 		first, asked := few, 100
@@ -649,6 +650,26 @@ func TestAMomentReadsFewRecords(t *testing.T) {
 		if few > all/5 {
 			t.Error("a moment reads too many")
 		}
+	}
+}
+
+// Many clients ask at once about a log that nobody has followed yet.
+func TestManyAskAFollowedLog(t *testing.T) {
+	m, l := newModel(1), stateLog{rests: &atomic.Int64{}}
+	for range 10 {
+		m.watch(20)
+		m.outage()
+	}
+	l.log = m.log
+	f := query.NewFollower(l)
+	for range 8 {
+		moments := []query.Target{m.moment(), {}, m.moment(), m.moment()}
+		t.Run("client", func(t *testing.T) {
+			t.Parallel()
+			for _, moment := range moments {
+				m.wantAlike(t, 1, f, l, moment)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,7 +87,7 @@ func (l *log) Audits(context.Context, audit.Query, func(*audit.Record) error) (a
 // stateLog is a log that finds the changes of objects.
 type stateLog struct {
 	*log
-	rests *int // how often the rest of the changes was read
+	rests *atomic.Int64 // how often the rest of the changes was read
 }
 
 func (l stateLog) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
@@ -129,7 +130,7 @@ func (l stateLog) last(ctx context.Context, q sinks.Query, visit func(*sinks.Log
 
 func (l stateLog) rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	done := map[string]bool{}
-	*l.rests++
+	l.rests.Add(1)
 	return l.log.Changes(ctx, sinks.Query{After: q.After}, func(c *sinks.Logged) error {
 		if done[c.Name] = done[c.Name] || !q.Selects(c); done[c.Name] {
 			return nil

@@ -154,7 +154,8 @@ func (st *timeline) first() (m Mark) {
 // copy returns a copy, which other records do not change.
 func (st *timeline) copy() *timeline {
 	own := *st
-	own.gaps, own.eras, own.delays.unread, own.delays.tenures = slices.Clone(st.gaps), slices.Clone(st.eras), slices.Clone(st.delays.unread), slices.Clone(st.delays.tenures)
+	own.gaps, own.eras, own.recorded, own.delays.lates = slices.Clone(st.gaps), slices.Clone(st.eras), slices.Clip(st.recorded), slices.Clip(st.delays.lates)
+	own.delays.unread, own.delays.tenures = slices.Clone(st.delays.unread), slices.Clone(st.delays.tenures)
 	for i, e := range own.eras {
 		era := *e
 		own.eras[i] = &era
