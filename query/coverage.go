@@ -77,7 +77,7 @@ func (s *timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Ti
 
 // coverage returns within which versions the answer is complete for one stream.
 func (s *timelines) coverage(st *timeline) Coverage {
-	c := Coverage{Stream: st.stream, At: s.target.Version, lates: st.lates}
+	c := Coverage{Stream: st.stream, At: s.target.Version, lates: st.delays.lates}
 	c.Known = st.beforeTarget.Time
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time

@@ -34,6 +34,8 @@ type activity map[int64]bool
 
 // addActivity records activity from one time to another, as far as it is near the target.
 func (s *timelines) addActivity(slot int, from, to time.Time) {
+	s.include(from)
+	s.include(to)
 	t := s.target.Happened
 	if t.IsZero() || to.Before(t.Add(-around)) || from.After(t.Add(around)) {
 		return
@@ -43,6 +45,16 @@ func (s *timelines) addActivity(slot int, from, to time.Time) {
 	}
 	for second := max(from.Unix(), t.Add(-around).Unix()); second <= min(to.Unix(), t.Add(around).Unix()); second++ {
 		s.activity[slot][second] = true
+	}
+}
+
+// include extends the times of the records by one.
+func (s *timelines) include(t time.Time) {
+	if s.earliest.IsZero() || t.Before(s.earliest) {
+		s.earliest = t
+	}
+	if t.After(s.latest) {
+		s.latest = t
 	}
 }
 
@@ -63,8 +75,9 @@ type span struct{ from, to time.Time }
 
 // delays are the times in which a stream's changes may have been seen late, at the latest at the end of each time.
 type delays struct {
-	spans   []span
-	tenures []*tenure
+	unread  []span // the stream was not read, and then caught up
+	lates   []span // the log has recorded that batches waited, and when they were read
+	tenures []tenure
 	stopped bool                   // after the last position
 	until   change.ResourceVersion // the end of the gap that is being recovered, or empty
 }
@@ -81,11 +94,11 @@ func (d *delays) startGap(to change.ResourceVersion) { d.stopped, d.until = true
 
 // addMark records the stream's next position in a slot.
 func (d *delays) addMark(m Mark, epoch int64) {
-	i := slices.IndexFunc(d.tenures, func(s *tenure) bool { return s.slot == m.slot && s.epoch == epoch })
+	i := slices.IndexFunc(d.tenures, func(s tenure) bool { return s.slot == m.slot && s.epoch == epoch })
 	if i < 0 {
-		d.tenures, i = append(d.tenures, &tenure{m.slot, epoch, m, m}), len(d.tenures)
+		d.tenures, i = append(d.tenures, tenure{m.slot, epoch, m, m}), len(d.tenures)
 	}
-	s := d.tenures[i]
+	s := &d.tenures[i]
 	if d.stopped || d.until != "" || m.Time.Sub(s.last.Time) > silence {
 		d.addUnread(span{s.last.Time, m.Time})
 	}
@@ -95,29 +108,52 @@ func (d *delays) addMark(m Mark, epoch int64) {
 	s.last = m
 }
 
+// addNear replaces what is known of the times up to a position by what was read near the target.
+func (d *delays) addNear(near *delays, last Mark) {
+	unread, tenures := slices.Clone(near.unread), slices.Clone(near.tenures)
+	for _, s := range d.unread {
+		if s.to.Add(-catchUp).After(last.Time) {
+			if from := last.Time.Add(-latency); s.from.Before(from) {
+				s.from = from
+			}
+			unread = append(unread, s)
+		}
+	}
+	for _, t := range d.tenures {
+		i := slices.IndexFunc(tenures, func(o tenure) bool { return o.slot == t.slot && o.epoch == t.epoch })
+		switch {
+		case i >= 0:
+			tenures[i].last = later(tenures[i].last, t.last)
+		case t.first.n > last.n:
+			tenures = append(tenures, t)
+		}
+	}
+	d.unread, d.tenures = unread, tenures
+}
+
 // addUnread adds a time in which the stream was not read, and the time that it needs to catch up.
 func (d *delays) addUnread(s span) {
 	s = span{s.from.Add(-latency), s.to.Add(catchUp)}
-	if n := len(d.spans); n > 0 && !s.from.Before(d.spans[n-1].from) && !s.from.After(d.spans[n-1].to) {
-		d.spans[n-1].to = s.to
+	if n := len(d.unread); n > 0 && !s.from.Before(d.unread[n-1].from) && !s.from.After(d.unread[n-1].to) {
+		d.unread[n-1].to = s.to
 		return
 	}
-	d.spans = append(d.spans, s)
+	d.unread = append(d.unread, s)
 }
-
-// addLate adds a time at whose end all its changes were seen, as the log has recorded.
-func (d *delays) addLate(s span) { d.spans = append(d.spans, span{s.from.Add(-latency), s.to}) }
 
 // seenBy returns by when a change that happened by t was seen.
 func (d *delays) seenBy(t time.Time) time.Time {
-	all := delays{spans: slices.Clone(d.spans)}
-	tenures := slices.SortedFunc(slices.Values(d.tenures), func(a, b *tenure) int { return cmp.Compare(a.first.n, b.first.n) })
+	all := delays{unread: slices.Clone(d.unread)}
+	tenures := slices.SortedFunc(slices.Values(d.tenures), func(a, b tenure) int { return cmp.Compare(a.first.n, b.first.n) })
 	for i := range tenures[min(1, len(tenures)):] {
 		all.addUnread(span{tenures[i].last.Time, tenures[i+1].first.Time})
 	}
-	slices.SortFunc(all.spans, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+	for _, s := range d.lates {
+		all.unread = append(all.unread, span{s.from.Add(-latency), s.to})
+	}
+	slices.SortFunc(all.unread, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
 	latest := t
-	for _, s := range all.spans {
+	for _, s := range all.unread {
 		if !s.from.After(latest) && s.to.After(latest) {
 			latest = s.to
 		}

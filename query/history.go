@@ -112,11 +112,7 @@ func managersOf(c *change.Change) []string {
 // Covered returns how far the log has every change of the objects, for each stream, and what may be missing there. It leaves out gaps
 // that ended before a time.
 func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string, err error) {
-	retained, err := r.Retained(ctx, objects.Resources)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := readTimelines(ctx, r, objects.Resources, retained, Target{}, nil)
+	s, err := readTimelines(ctx, r, objects.Resources, Target{}, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,10 +9,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -460,7 +463,7 @@ func (m *model) truth(belongs func(past) bool) string {
 
 // A log that finds states answers like a log in which all is read, however late changes were seen.
 func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
-	asked, quick := 0, 0
+	asked, quick := int64(0), &atomic.Int64{}
 	for seed := range uint64(60) {
 		m := newModel(seed)
 		for range 3 {
@@ -472,19 +475,13 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 		}
 		m.watch(3)
 		for range 40 {
-			moment := query.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
-			switch m.IntN(5) {
-			case 0:
-				moment = query.Target{Logged: moment.Happened}
-			case 1, 2:
-				moment = query.Target{Version: change.VersionOf(uint64(100 + m.IntN(m.revision-90)))}
-			}
+			moment := m.moment()
 			want, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 			if err != nil {
 				t.Fatal(err)
 			}
 			asked++
-			got, err := query.ReadStates(t.Context(), stateLog{m.log, &quick}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
+			got, err := query.ReadStates(t.Context(), stateLog{m.log, quick}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -496,7 +493,7 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("%d of %d questions were answered by states", quick, asked); quick < asked/2 {
+	if t.Logf("%d of %d questions were answered by states", quick.Load(), asked); quick.Load() < asked/2 {
 		t.Error("most are not")
 	}
 }
@@ -504,13 +501,9 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 // A log loses its end. New batches have the numbers of the lost ones, and a follower reads them. It returns the error of a read that fails.
 func TestAFollowedLogLosesItsEnd(t *testing.T) {
 	l := &log{}
-	present := query.NewPresent(l)
+	follower := query.NewFollower(l)
 	end := func() string {
-		end, err := present.End(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages, err := end.OpenPages(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}})
+		pages, err := opened(t, follower, query.Target{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -532,7 +525,7 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 		}
 	}
 	l.failed = errors.New("the disk")
-	if _, err := present.End(t.Context()); !errors.Is(err, l.failed) {
+	if _, err := opened(t, follower, query.Target{}); !errors.Is(err, l.failed) {
 		t.Errorf("a read that fails: %v", err)
 	}
 	if l.failed = nil; end() != "30" {
@@ -540,35 +533,143 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 	}
 }
 
-// A log that is followed tells as much of its end as one that is read from its start, whatever happened in between.
-func TestAFollowedLogAnswersAlike(t *testing.T) {
+// opened returns the pages of a followed log's pods.
+func opened(t *testing.T, f *query.Follower, moment query.Target) (*query.Pages, error) {
+	t.Helper()
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	for seed := range uint64(200) {
-		m := newModel(seed)
-		present := query.NewPresent(m.log)
+	found, err := f.Moment(t.Context(), question.Resources, moment)
+	if err != nil {
+		return nil, err
+	}
+	return found.OpenPages(t.Context(), question)
+}
+
+// counted counts the control records that are read.
+type counted struct {
+	sinks.Reader
+	controls *int
+}
+
+func (l counted) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	return l.Reader.Controls(ctx, since, inFull, func(c *change.Control) error {
+		*l.controls++
+		return visit(c)
+	})
+}
+
+// wantAlike wants the same answer about a moment from a followed log as from one that is read from its start.
+func (m *model) wantAlike(t *testing.T, seed uint64, f *query.Follower, l sinks.Reader, moment query.Target) {
+	t.Helper()
+	states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := opened(t, f, moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := pages.Page(t.Context(), query.Within{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := names(t, states[0]), ""
+	for _, o := range page.Objects {
+		got = strings.TrimSpace(got + " " + o.Name + "@" + string(o.ResourceVersion))
+	}
+	for i, c := range states[0].Coverage {
+		c.Missing = pages.Coverage[i].Missing // page.Missing has all
+		if !reflect.DeepEqual(pages.Coverage[i], c) {
+			t.Fatalf("seed %d, %s: %+v, want %+v", seed, moment, pages.Coverage[i], c)
+		}
+	}
+	if got != want || !slices.Equal(page.Missing, states[0].Missing) {
+		t.Fatalf("seed %d, %s: %s lacks %q, want %s, which lacks %q", seed, moment, got, page.Missing, want, states[0].Missing)
+	}
+}
+
+// moment returns a random moment of the log.
+func (m *model) moment() query.Target {
+	target := query.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
+	switch m.IntN(6) {
+	case 0:
+		return query.Target{Logged: target.Happened}
+	case 5:
+		return query.Target{Batch: &moment.Batch{Number: 1 + m.Uint64N(m.number)}}
+	case 1, 2:
+		return query.Target{Version: change.VersionOf(uint64(100 + m.IntN(m.revision-90)))}
+	}
+	return target
+}
+
+// A log that is followed tells as much of its end, and of each earlier moment, as one that is read from its start. That holds whatever
+// happened in between, and if it is read by spans.
+func TestAFollowedLogAnswersAlike(t *testing.T) {
+	for seed := range uint64(100) {
+		m, quick := newModel(seed), &atomic.Int64{}
+		l := stateLog{m.log, quick}
+		f := query.NewFollower(l)
 		for range 4 {
 			for _, step := range []func(){func() { m.watch(1 + m.IntN(5)) }, m.outage, m.behind, m.lag} {
 				step()
-				end, err := present.End(t.Context())
+				m.wantAlike(t, seed, f, l, query.Target{})
+				for range 3 {
+					m.wantAlike(t, seed, f, l, m.moment())
+				}
+				end, err := f.Moment(t.Context(), []string{"pods"}, query.Target{})
 				if err != nil {
 					t.Fatal(err)
-				}
-				got, err := end.OpenPages(t.Context(), m.log, question)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, err := query.OpenPages(t.Context(), m.log, question, query.Target{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !reflect.DeepEqual(got.Coverage, want.Coverage) || !slices.Equal(got.Missing, want.Missing) {
-					t.Fatalf("seed %d: %+v lacks %q, want %+v, which lacks %q", seed, got.Coverage, got.Missing, want.Coverage, want.Missing)
 				}
 				if cut, err := m.log.CutAt(t.Context(), time.Time{}); err != nil || cut.Batches[0] != end.Cut.Batches[0] {
 					t.Fatalf("seed %d: the end is at batch %d, want %d; %v", seed, end.Cut.Batches[0], cut.Batches[0], err)
 				}
 			}
 		}
+		fresh := query.NewFollower(l) // which has read more by spans
+		for range 20 {
+			m.wantAlike(t, seed, fresh, l, m.moment())
+		}
+	}
+}
+
+// A question about a moment reads few control records of a long log: those near the moment.
+func TestAMomentReadsFewRecords(t *testing.T) {
+	for seed := range uint64(2) {
+		m, quick, all, few := newModel(seed), &atomic.Int64{}, 0, 0
+		for range 20 {
+			m.watch(100)
+			m.outage()
+		}
+		l := stateLog{m.log, quick}
+		f := query.NewFollower(counted{l, &few})
+		m.wantAlike(t, seed, f, l, query.Target{})
+		first, asked := few, 100
+		for few = 0; asked > 0; asked-- {
+			m.wantAlike(t, seed, f, counted{l, &all}, m.moment())
+		}
+		t.Logf("the first question reads %d of %d records, each one about a moment %d, and %d without a follower", first, len(m.log.controls), few/100, all/100)
+		if few > all/5 {
+			t.Error("a moment reads too many")
+		}
+	}
+}
+
+// Many clients ask at once about a log that nobody has followed yet.
+func TestManyAskAFollowedLog(t *testing.T) {
+	m, l := newModel(1), stateLog{rests: &atomic.Int64{}}
+	for range 10 {
+		m.watch(20)
+		m.outage()
+	}
+	l.log = m.log
+	f := query.NewFollower(l)
+	for range 8 {
+		moments := []query.Target{m.moment(), {}, m.moment(), m.moment()}
+		t.Run("client", func(t *testing.T) {
+			t.Parallel()
+			for _, moment := range moments {
+				m.wantAlike(t, 1, f, l, moment)
+			}
+		})
 	}
 }
 

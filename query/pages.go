@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Pages reads the state of one resource at a moment. OpenPages reads what the log can tell of all of it, Page reads objects. The log must
+// Pages reads the state of one resource at a moment. Moment.OpenPages reads what the log can tell of all of it, Page reads objects. The log must
 // find objects in the order of their keys. Pages is safe for concurrent use.
 type Pages struct {
 	*State    // without objects
@@ -29,21 +29,10 @@ type Page struct {
 	Missing []string // all that the page may lack, or empty if it is complete
 }
 
-// OpenPages finds out what a log can tell of one resource at a moment.
-func OpenPages(ctx context.Context, r sinks.Reader, q Question, moment Target) (*Pages, error) {
-	retained, err := r.Retained(ctx, q.Resources)
-	if err != nil {
-		return nil, err
-	}
-	s, err := timelinesAt(ctx, r, q, retained, moment)
-	if err != nil {
-		return nil, err
-	}
-	return s.openPages(ctx, r, q, moment)
-}
-
-func (s *timelines) openPages(ctx context.Context, r sinks.Reader, q Question, moment Target) (*Pages, error) {
-	f, state, err := s.stateReader(ctx, r, q, moment)
+// OpenPages finds out what a log can tell of one resource at a moment. The moment's resources are the resource.
+func (m *Moment) OpenPages(ctx context.Context, q Question) (*Pages, error) {
+	log := m.follower.log
+	f, state, err := m.timelines.stateReader(ctx, log, m.follower.timelinesAt, q, m.target)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +42,7 @@ func (s *timelines) openPages(ctx context.Context, r sinks.Reader, q Question, m
 	for i := range state.Coverage {
 		state.Coverage[i].Missing = slices.Clip(state.Coverage[i].Missing)
 	}
-	p := &Pages{State: state, log: r, query: q.Query(), namespace: q.Namespace, found: f}
+	p := &Pages{State: state, log: log, query: q.Query(), namespace: q.Namespace, found: f}
 	p.Missing = p.doubts(f)
 	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,10 +87,15 @@ func (l *log) Audits(context.Context, audit.Query, func(*audit.Record) error) (a
 // stateLog is a log that finds the changes of objects.
 type stateLog struct {
 	*log
-	rests *int // how often the rest of the changes was read
+	rests *atomic.Int64 // how often the rest of the changes was read
 }
 
 func (l stateLog) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	if q.Keys != nil {
+		byKey := *l.log
+		byKey.changes = slices.SortedStableFunc(slices.Values(l.changes), func(a, b *sinks.Logged) int { return strings.Compare(a.Change.Key(), b.Change.Key()) })
+		l.log, q.Keys = &byKey, nil
+	}
 	switch {
 	case q.Each == sinks.Rest:
 		return l.rest(ctx, q, visit)
@@ -108,7 +114,8 @@ func (l stateLog) last(ctx context.Context, q sinks.Query, visit func(*sinks.Log
 		last[c.UID] = &own
 		return nil
 	})
-	for _, c := range last {
+	for _, uid := range slices.Sorted(maps.Keys(last)) {
+		c := last[uid]
 		if c.Op == change.Delete && !c.Inferred && c.Gap == "" || !q.Selects(c) {
 			continue
 		}
@@ -123,7 +130,7 @@ func (l stateLog) last(ctx context.Context, q sinks.Query, visit func(*sinks.Log
 
 func (l stateLog) rest(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	done := map[string]bool{}
-	*l.rests++
+	l.rests.Add(1)
 	return l.log.Changes(ctx, sinks.Query{After: q.After}, func(c *sinks.Logged) error {
 		if done[c.Name] = done[c.Name] || !q.Selects(c); done[c.Name] {
 			return nil
@@ -163,9 +170,9 @@ func (l stateLog) Controls(ctx context.Context, since time.Time, inFull func(*si
 		}
 		return nil
 	}
-	epoch := int64(0)
-	for i, c := range l.controls {
-		hasOthers := i > 0 && l.controls[i-1].Batch == c.Batch
+	epoch, controls := int64(0), l.since(since)
+	for i, c := range controls {
+		hasOthers := i > 0 && controls[i-1].Batch == c.Batch
 		plain := c.Slot == 0 && c.Type == change.ControlBatch && c.Epoch == epoch && !hasOthers && len(c.Positions) > 0 && c.Positions[0].Ended == ""
 		if epoch = c.Epoch; !plain || len(batches) > 0 && c.TimeMs-batches[0].TimeMs >= 30_000 {
 			if err := flush(); err != nil {
@@ -181,8 +188,18 @@ func (l stateLog) Controls(ctx context.Context, since time.Time, inFull func(*si
 	return flush()
 }
 
-func (l *log) Controls(_ context.Context, _ time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
-	for _, c := range l.controls {
+// since returns the control records from the first one on that was logged at a time or later.
+func (l *log) since(t time.Time) []*change.Control {
+	for i, c := range l.controls {
+		if c.TimeMs >= t.UnixMilli() {
+			return l.controls[i:]
+		}
+	}
+	return nil
+}
+
+func (l *log) Controls(_ context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	for _, c := range l.since(since) {
 		if err := visit(c); err != nil {
 			return err
 		}

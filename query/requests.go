@@ -19,6 +19,8 @@ type Requests struct {
 	Coverage audit.Coverage
 	// Ignores reports whether the settings may leave updates of a resource out of the log. Then a change may stand for several.
 	Ignores func(resource string) bool
+	// ReadLate reports whether a change may have happened long before it was seen (EventMaker.ReadLate).
+	ReadLate func(*sinks.Logged) bool
 
 	reader          sinks.Reader
 	query           audit.Query
@@ -144,6 +146,7 @@ func (q *Requests) transition(l *sinks.Logged) *transition {
 	if q.Ignores != nil && q.Ignores(o.resource) && l.Op != change.Create {
 		t.several = true
 	}
+	t.late = t.late || q.ReadLate != nil && q.ReadLate(l)
 	happened, _ := l.Happened()
 	q.last[o] = last{t.uid, t.version, happened, t.now}
 	return t

@@ -43,22 +43,22 @@ type Object struct {
 // ReadStates reads the records of the resources once, and returns their state at each moment. If an object's last record by a
 // moment is pruned, its state is the before-image of the next record.
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
+	return readStates(ctx, r, readsAll(r), q, moments...)
+}
+
+func readStates(ctx context.Context, r sinks.Reader, all controls, q Question, moments ...Target) ([]*State, error) {
 	var states []*State
 	var readers []*stateReader
-	retained, err := r.Retained(ctx, q.Resources)
-	if err != nil {
-		return nil, err
-	}
 	labelled, err := q.Labelled()
 	if err != nil {
 		return nil, err
 	}
 	for _, moment := range moments {
-		s, err := timelinesAt(ctx, r, q, retained, moment)
+		s, err := all(ctx, q.Resources, moment)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", moment, err)
 		}
-		f, state, err := s.stateReader(ctx, r, q, moment)
+		f, state, err := s.stateReader(ctx, r, all, q, moment)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", moment, err)
 		}

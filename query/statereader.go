@@ -24,26 +24,13 @@ type stateReader struct {
 	objects    map[string]*object
 }
 
-// timelinesAt reads the control records for a question about a moment.
-func timelinesAt(ctx context.Context, r sinks.Reader, q Question, retained map[string]sinks.Retained, moment Target) (*timelines, error) {
-	target, err := resolve(ctx, r, moment)
-	if err != nil {
-		return nil, err
-	}
-	cut, err := cutOf(ctx, r, target)
-	if err != nil {
-		return nil, err
-	}
-	return readTimelines(ctx, r, q.Resources, retained, target, cut)
-}
-
 // stateReader returns a reader of the state at the target, and what the log can tell of it.
-func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, q Question, moment Target) (*stateReader, *State, error) {
+func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, all controls, q Question, moment Target) (*stateReader, *State, error) {
 	f := &stateReader{timelines: s, cut: s.cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
 		unrecorded: map[change.StreamID]bool{}}
 	state := &State{Moment: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
-	if err := f.unserved(ctx, r, moment, state); err != nil {
+	if err := f.unserved(ctx, r, all, moment, state); err != nil {
 		return nil, nil, err
 	}
 	if err := f.date(ctx, r, q, state); err != nil {

@@ -15,7 +15,7 @@ import (
 // log does not go back that far.
 func TailStart(ctx context.Context, r sinks.Reader, resources []string, from Target) (after *sinks.Cut, missing []string, err error) {
 	asked := from
-	if from, err = resolve(ctx, r, from); err != nil {
+	if from, err = resolve(ctx, r, from, time.Time{}); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", asked, err)
 	}
 	if from != (Target{}) && from.Logged.IsZero() {

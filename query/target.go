@@ -47,8 +47,8 @@ func (t Target) String() string {
 	return "the end of the log"
 }
 
-// resolve replaces the batch of a target by the time at which it was logged.
-func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
+// resolve replaces the batch of a target by the time at which it was logged. The batch is searched from a time on.
+func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Target, error) {
 	if t.Batch == nil {
 		return t, nil
 	}
@@ -56,7 +56,7 @@ func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 	has := func(span *sinks.Span) bool {
 		return span.Slot == t.Batch.Slot && span.First <= t.Batch.Number && t.Batch.Number <= span.Batch
 	}
-	err := r.Controls(ctx, time.Time{}, has, func(c *change.Control) error {
+	err := r.Controls(ctx, since, has, func(c *change.Control) error {
 		if c.Type != change.ControlBatch || c.Slot != t.Batch.Slot || c.Batch != t.Batch.Number {
 			return nil
 		}

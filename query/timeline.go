@@ -19,6 +19,14 @@ type Mark struct {
 	*point  // the point before its batch
 }
 
+// later returns the mark that is later in the log.
+func later(a, b Mark) Mark {
+	if b.Version == "" || a.Version != "" && a.n >= b.n {
+		return a
+	}
+	return b
+}
+
 // timeline is what the control records say about one stream.
 type timeline struct {
 	stream         change.StreamID
@@ -26,15 +34,16 @@ type timeline struct {
 	gaps           []gap // not recovered completely
 	delays         delays
 	late           time.Time // since when this batch was behind; zero: it was not
-	lates          []span    // when batches that were behind waited, and were read
 	hasEnded       bool
+	recorded       []*change.Gap // all gaps
 	last           Mark
-	retained       Mark // the last position from before the time since which all is retained
-	atTarget       Mark // the last position by the target
-	afterTarget    Mark // the first position after the target's version or time
-	beforeTarget   Mark // the last position before afterTarget
-	firstOfVersion Mark // the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may follow
-	regressed      Mark // the last position below the one before it: the API server's history went back
+	highest        change.ResourceVersion // the highest version of all positions
+	retained       Mark                   // the last position from before the time since which all is retained
+	atTarget       Mark                   // the last position by the target
+	afterTarget    Mark                   // the first position after the target's version or time
+	beforeTarget   Mark                   // the last position before afterTarget
+	firstOfVersion Mark                   // the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may follow
+	regressed      Mark                   // the last position below the one before it: the API server's history went back
 }
 
 // era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
@@ -132,6 +141,28 @@ func (st *timeline) currentEra() *era {
 	return st.eras[len(st.eras)-1]
 }
 
+// first returns the stream's first position.
+func (st *timeline) first() (m Mark) {
+	for _, e := range slices.Backward(st.eras) {
+		if e.first.Version != "" {
+			m = e.first
+		}
+	}
+	return m
+}
+
+// copy returns a copy, which other records do not change.
+func (st *timeline) copy() *timeline {
+	own := *st
+	own.gaps, own.eras, own.recorded, own.delays.lates = slices.Clone(st.gaps), slices.Clone(st.eras), slices.Clip(st.recorded), slices.Clip(st.delays.lates)
+	own.delays.unread, own.delays.tenures = slices.Clone(st.delays.unread), slices.Clone(st.delays.tenures)
+	for i, e := range own.eras {
+		era := *e
+		own.eras[i] = &era
+	}
+	return &own
+}
+
 // addMark adds a position to the stream and to its era.
 func (st *timeline) addMark(m Mark) {
 	e := st.currentEra()
@@ -140,6 +171,9 @@ func (st *timeline) addMark(m Mark) {
 	}
 	if e.first.Version == "" {
 		e.first = m
+	}
+	if m.Version.Compare(st.highest) > 0 {
+		st.highest = m.Version
 	}
 	st.last, e.last = m, m
 	st.closeGaps(m)

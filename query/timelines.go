@@ -25,6 +25,8 @@ type timelines struct {
 	read      point  // up to where the log was read
 	here      *point // a copy of read; nil after the next batch
 	steps     []step
+	// The times of all batches, positions and reports are between earliest and latest. Zero: there are none.
+	earliest, latest time.Time
 }
 
 // current is which streams of a slot its owner read live, by its last record.
@@ -46,14 +48,51 @@ func newTimelines(resources []string, retained map[string]sinks.Retained, target
 		streams: map[change.StreamID]*timeline{}, read: point{last: map[int]uint64{}}}
 }
 
-func readTimelines(
-	ctx context.Context, r sinks.Reader, resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut,
-) (*timelines, error) {
+// controls finds what the control records of a log tell of some resources at a moment.
+type controls func(ctx context.Context, resources []string, moment Target) (*timelines, error)
+
+// readsAll reads all control records of a log for each moment.
+func readsAll(r sinks.Reader) controls {
+	return func(ctx context.Context, resources []string, moment Target) (*timelines, error) {
+		target, err := resolve(ctx, r, moment, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		cut, err := cutOf(ctx, r, target)
+		if err != nil {
+			return nil, err
+		}
+		return readTimelines(ctx, r, resources, target, cut)
+	}
+}
+
+func readTimelines(ctx context.Context, r sinks.Reader, resources []string, target Target, cut *sinks.Cut) (*timelines, error) {
+	retained, err := r.Retained(ctx, resources)
+	if err != nil {
+		return nil, err
+	}
 	s := newTimelines(resources, retained, target, cut)
 	if err := r.Controls(ctx, time.Time{}, s.needsAll, s.addControl); err != nil {
 		return nil, err
 	}
 	return s, s.verify(ctx, r)
+}
+
+// copyOf returns a copy for some resources, which other records do not change.
+func (s *timelines) copyOf(resources []string) *timelines {
+	own := *s
+	own.resources, own.steps, own.read.last = resources, slices.Clone(s.steps), maps.Clone(s.read.last)
+	own.activity, own.currents, own.streams = map[int]activity{}, map[int]*current{}, map[change.StreamID]*timeline{}
+	for slot, c := range s.currents {
+		known := *c
+		own.currents[slot] = &known
+	}
+	for id, st := range s.streams {
+		if own.selects(change.ResourceOf(id).ID()) {
+			own.streams[id] = st.copy()
+		}
+	}
+	return &own
 }
 
 // verify returns an error if the log has nothing of a resource.
@@ -74,11 +113,19 @@ func (s *timelines) verify(ctx context.Context, r sinks.Reader) error {
 	return nil
 }
 
+// batchesBefore returns the number of batches before the one of a control record. The record of a span stands for several batches.
+func (s *timelines) batchesBefore(c *change.Control) int {
+	if last, known := s.read.last[c.Slot]; known && c.Batch > last {
+		return s.read.n + int(c.Batch-last-1)
+	}
+	return s.read.n
+}
+
 // pointBefore returns the point before the batch of a control record.
 func (s *timelines) pointBefore(c *change.Control) *point {
 	last := max(c.Batch, 1) - 1
 	if s.here == nil || s.here.last[c.Slot] != last {
-		s.here = &point{s.read.n, maps.Clone(s.read.last), time.UnixMilli(c.TimeMs)}
+		s.here = &point{s.batchesBefore(c), maps.Clone(s.read.last), time.UnixMilli(c.TimeMs)}
 		s.here.last[c.Slot] = last
 	}
 	return s.here
@@ -86,18 +133,23 @@ func (s *timelines) pointBefore(c *change.Control) *point {
 
 // endBatch records the end of a batch.
 func (s *timelines) endBatch(c *change.Control) {
-	logged := time.UnixMilli(c.TimeMs)
-	if logged.Before(s.ends) {
-		for n := len(s.steps); n > 0 && !s.steps[n-1].logged.Before(logged); n-- {
-			s.steps = s.steps[:n-1]
-		}
-		s.steps = append(s.steps, step{s.read.n, logged})
+	logged, n := time.UnixMilli(c.TimeMs), s.batchesBefore(c)
+	if s.include(logged); logged.Before(s.ends) {
+		s.addStep(step{n, logged})
 	} else {
 		s.ends = logged
 	}
 	s.read.last[c.Slot] = c.Batch
-	s.read.n++
+	s.read.n = n + 1
 	s.here = nil
+}
+
+// addStep adds a step. Earlier steps to a later time do not matter any more.
+func (s *timelines) addStep(x step) {
+	for n := len(s.steps); n > 0 && !s.steps[n-1].logged.Before(x.logged); n-- {
+		s.steps = s.steps[:n-1]
+	}
+	s.steps = append(s.steps, x)
 }
 
 // timeBefore returns a time by which the log had neither the batch of a mark nor a later one, even if clocks stepped.
@@ -112,8 +164,12 @@ func (s *timelines) timeBefore(m Mark) time.Time {
 // needsAll reports whether each position of a span of batches is needed. That is so near the target, for a stream's first
 // position, and for a position that ends a gap. In other spans the last position of each stream is enough.
 func (s *timelines) needsAll(span *sinks.Span) bool {
+	s.include(span.Earliest)
 	t := s.target
+	_, known := s.read.last[span.Slot]
 	switch {
+	case !known:
+		return true
 	case !t.Happened.IsZero() && !t.Happened.After(time.UnixMilli(span.TimeMs).Add(around)) && !t.Happened.Before(span.Earliest.Add(-around)):
 		return true
 	case s.cut != nil && span.First <= s.cut.Batches[span.Slot] && s.cut.Batches[span.Slot] < span.Batch:
@@ -161,14 +217,13 @@ func (s *timelines) addControl(c *change.Control) error {
 		if c.Gap == nil {
 			break
 		}
+		st.recorded = append(st.recorded, c.Gap)
 		if st.delays.startGap(c.Gap.To); !c.Gap.Complete {
 			st.addGap(c)
 		}
 	case change.ControlBehind:
 		st.late = time.UnixMilli(c.SinceMs)
-		waited := span{st.late, time.UnixMilli(c.TimeMs + 1)}
-		st.lates = append(st.lates, waited)
-		st.delays.addLate(waited)
+		st.delays.lates = append(st.delays.lates, span{st.late, time.UnixMilli(c.TimeMs + 1)})
 	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamReselected, change.ControlStreamEnd,
 		change.ControlStreamError, change.ControlStreamRecovered:
 		st.delays.stopped = true

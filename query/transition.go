@@ -29,7 +29,7 @@ type transition struct {
 	managers        []string
 	happened, seen  time.Time // happened is the second in which it happened, or zero if the object does not record it
 	since           time.Time // when the change before it happened; zero: not known
-	late            bool      // found in a gap
+	late            bool      // it may have happened long before it was seen
 	same            bool      // only the version differs
 	several         bool      // it may stand for several changes
 	selected        bool      // the stream has selectors: updates move objects into and out of it

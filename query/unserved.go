@@ -15,7 +15,7 @@ const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 // unserved finds the streams without a list whose resource no CRD served at the moment, as the log shows. No objects existed
 // then, so the answer is complete. For a moment that is a resourceVersion it does nothing, since versions of two resources can't
 // be compared.
-func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, moment Target, state *State) error {
+func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, all controls, moment Target, state *State) error {
 	known, err := r.Resources(ctx)
 	if err != nil || moment.Version != "" || !slices.Contains(known, definitions) {
 		return err
@@ -38,7 +38,7 @@ func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, moment Targe
 	if err != nil {
 		return err
 	}
-	then, err := ReadStates(ctx, r, Question{Objects: objects}, moment)
+	then, err := readStates(ctx, r, all, Question{Objects: objects}, moment)
 	if err != nil || len(then[0].Missing) > 0 {
 		return err
 	}

@@ -232,3 +232,22 @@ func TestChangesThatNoRecordFits(t *testing.T) {
 		t.Errorf("%s, want %s", &u, want)
 	}
 }
+
+// An exporter that was stopped reads a deletion ten minutes late, without a gap. Who requested it is searched in all of that time.
+func TestWhoMadeAChangeThatWasReadLate(t *testing.T) {
+	deletion := gone("")
+	deletion.Stream, deletion.Namespace, deletion.Name, deletion.UID, deletion.ResourceVersion = change.ParseStream("pods"), "shop", "a", "u", "6"
+	deletion.Time = minute(10)
+	for isLate, want := range map[bool]string{false: nobody, true: "exact alice"} {
+		l := &auditedLog{records: alice("delete", func(r *audit.Record) { r.VersionBefore, r.Effect = "", "" })}
+		q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.ReadLate = func(*sinks.Logged) bool { return isLate }
+		w := q.Who(&sinks.Logged{Change: deletion})
+		if got := string(w.Grade) + " " + w.Text(nil); got != want {
+			t.Errorf("late: %t: %s, want %s", isLate, got, want)
+		}
+	}
+}

@@ -79,10 +79,13 @@ func clusterOf(path string) (name, rest string, named bool) {
 func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	q, err := c.parse(r)
 	if err == nil {
-		err = c.allow(r, q)
+		err = c.may(r, q, q.asked())
 	}
 	if err != nil {
 		return nil, err
+	}
+	if strings.ContainsRune(name, 0) { // a database refuses such a text
+		return nil, notFound("no cluster has such a name")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -57,6 +57,12 @@ func TestClustersOfALog(t *testing.T) {
 		t.Errorf("a cluster that the log does not have: %d %s", code, text)
 	}
 	opened = 0
+	for _, path := range []string{"/clusters/one%00", "/clusters/%00/at/7", "/clusters//", "/clusters"} {
+		if code, text := ask(s, path+"/api/v1/pods"); code != http.StatusNotFound || strings.Contains(text, "InternalError") {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
+	opened = 0
 	closed := NewClusters(reader, web.FileToken{Path: "none"}, slog.New(slog.DiscardHandler), open)
 	if code, text := ask(closed, "/clusters/one/api/v1/pods"); code != http.StatusUnauthorized || opened > 0 {
 		t.Errorf("without a token: %d, %d logs were opened: %s", code, opened, text)

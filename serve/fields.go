@@ -25,27 +25,27 @@ var (
 
 // matcher returns a function that reports whether the selectors select an object, or nil without selectors.
 func (q *request) matcher(resource *served) (func(o *query.Object) bool, error) {
-	if q.labels.Empty() && q.fields.Empty() {
+	if q.LabelSelector.Empty() && q.FieldSelector.Empty() {
 		return nil, nil
 	}
-	for _, r := range q.fields.Requirements() {
+	for _, r := range q.FieldSelector.Requirements() {
 		if !slices.Contains(resource.Fields, r.Field) {
 			return nil, apierrors.NewBadRequest("Unable to find \"" + resource.APIVersion() + ", Resource=" + resource.Plural +
-				"\" that match label selector \"\", field selector \"" + q.fields.String() + "\": field label not supported: " + r.Field)
+				"\" that match label selector \"\", field selector \"" + q.FieldSelector.String() + "\": field label not supported: " + r.Field)
 		}
 	}
 	return func(o *query.Object) bool {
-		if !q.labels.Matches(sinks.LabelsOf(o.Body)) {
+		if !q.LabelSelector.Matches(sinks.LabelsOf(o.Body)) {
 			return false
 		}
-		if q.fields.Empty() {
+		if q.FieldSelector.Empty() {
 			return true
 		}
 		body, set := decoded(o.Body), fields.Set{}
-		for _, r := range q.fields.Requirements() {
+		for _, r := range q.FieldSelector.Requirements() {
 			set[r.Field] = fieldText(r.Field, memberAt(body, cmp.Or(fieldPaths[r.Field], r.Field)))
 		}
-		return q.fields.Matches(set)
+		return q.FieldSelector.Matches(set)
 	}, nil
 }
 
@@ -66,13 +66,4 @@ func decoded(body []byte) (object map[string]any) {
 	d.UseNumber()
 	_ = d.Decode(&object) // can't fail: the API server has sent it
 	return object
-}
-
-// memberAt returns the member of an object at a path such as spec.nodeName, or nil if there is none.
-func memberAt(v any, path string) any {
-	for name := range strings.SplitSeq(path, ".") {
-		m, _ := v.(map[string]any)
-		v = m[name]
-	}
-	return v
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/query"
 	"kubecdc/sinks"
 )
 
@@ -19,18 +18,18 @@ type heldGap struct {
 	stream   change.StreamID
 	complete bool // its changes are in order, and not held
 	changes  []sinks.Logged
+	bytes    int
 	began    time.Time
 	end      *change.Gap // its record, or nil if the log does not have that yet
 	hasAll   bool        // the log has its last change, which may not yet have been read
 	asked    bool        // the log already had it at the last call of release, and no change came since
-	read     time.Time   // time up to which the control records were read
 }
 
 const (
 	retryGap    = time.Second // time after the last change until the log is searched for the end of a gap
 	mostHeld    = 20_000      // maximum number of changes
+	mostBytes   = 64 << 20    // maximum size of the held objects
 	longestHeld = time.Minute // maximum time without the end of the gap
-	gapRecorded = time.Hour   // maximum time from a gap's record to its changes
 )
 
 // hold holds a change of a gap until the gap has ended. It reports false for a change that can be written now.
@@ -45,15 +44,15 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 		return false, nil
 	}
 	if l.Gap != g.id {
-		*g = heldGap{id: l.Gap, stream: l.Stream.ID(), began: time.Now(), read: l.Logged.Add(-gapRecorded)}
-		if err := g.follow(ctx, w.log); err != nil {
+		*g = heldGap{id: l.Gap, stream: l.Stream.ID(), began: time.Now()}
+		if err := w.findEnd(ctx); err != nil {
 			return false, err
 		}
 		if g.complete = g.end != nil && g.end.Complete; g.complete {
 			return false, nil
 		}
 	}
-	if len(g.changes) == mostHeld {
+	if g.bytes += len(l.Before) + len(l.After); len(g.changes) == mostHeld || g.bytes > mostBytes {
 		return false, expired(errors.New("a gap has too many changes to be watched: list again"))
 	}
 	g.changes, g.asked = append(g.changes, *l), false
@@ -67,7 +66,7 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 		return nil
 	}
 	g := &w.held
-	asked, err := g.asked, g.follow(ctx, w.log)
+	asked, err := g.asked, w.findEnd(ctx)
 	switch g.asked = g.hasAll; {
 	case err != nil || ended:
 	case time.Since(g.began) > longestHeld && !g.hasAll:
@@ -122,19 +121,8 @@ func place(l *sinks.Logged, next map[string]change.ResourceVersion) (version cha
 	return l.ResourceVersion, 1
 }
 
-// follow reads the control records that were logged since the last call. The gap's record is before its changes or after them. The log has
-// all changes once the stream's position has reached the record's.
-func (g *heldGap) follow(ctx context.Context, log sinks.Reader) error {
-	return log.Controls(ctx, g.read, func(*sinks.Span) bool { return false }, func(c *change.Control) error {
-		if c.Type == change.ControlGap && c.Gap.ID == g.id {
-			g.end = c.Gap
-		}
-		for _, p := range c.Positions {
-			g.hasAll = g.hasAll || g.end != nil && p.Stream == g.stream && p.ResourceVersion.Compare(g.end.To) >= 0
-		}
-		if known := time.UnixMilli(c.TimeMs).Add(-query.OutOfOrder); c.Type == change.ControlBatch && known.After(g.read) {
-			g.read = known
-		}
-		return nil
-	})
+// findEnd finds the record of the held gap, which is before its changes or after them.
+func (w *watcher) findEnd(ctx context.Context) (err error) {
+	w.held.end, w.held.hasAll, err = w.views.follower.Gap(ctx, w.held.stream, w.held.id)
+	return err
 }

@@ -7,9 +7,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +25,7 @@ import (
 
 // token is a continue token: it says where a page of a list begins.
 type token struct {
-	View  string // the view's id
+	viewID
 	After string // the last key of the previous page
 }
 
@@ -32,20 +34,20 @@ func parseToken(text string) (t token, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &t)
 	}
-	if err != nil {
+	if err != nil || strings.ContainsRune(t.After, 0) {
 		return t, apierrors.NewBadRequest("continue: " + text + " is no token of this server")
 	}
 	return t, nil
 }
 
 func (t token) String() string {
-	raw, _ := json.Marshal(t) // can't fail: it has two texts
+	raw, _ := json.Marshal(t) // can't fail: it has only texts
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // get answers with one object.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
-	if err := v.has(q.resourceVersion, q.match); err != nil {
+	if err := v.has(q.askedVersion(), q.isExact()); err != nil {
 		return err
 	}
 	found, err := v.pages.Page(r.Context(), query.Within{Namespace: q.namespace, Name: q.name}, 1)
@@ -55,26 +57,32 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	if warn(w, found.Missing); len(found.Objects) == 0 {
 		return apierrors.NewNotFound(schema.GroupResource{Group: resource.Group, Resource: resource.Plural}, q.name)
 	}
-	o := found.Objects[0]
-	switch q.form.kind {
-	case "Table":
-		return s.table(w, q, resource, v, found.Objects, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)})
-	case "PartialObjectMetadata":
-		return reply(w, http.StatusOK, partial(resource, o))
+	body, err := s.formOf(q, resource, v, found.Objects[0])
+	if err != nil {
+		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(append(o.Body, '\n'))
-	return err
+	return write(w, http.StatusOK, body)
+}
+
+// formOf returns one object in the form that the client wants.
+func (s *Server) formOf(q *request, resource *served, v *view, o *query.Object) ([]byte, error) {
+	switch q.form {
+	case "Table":
+		return json.Marshal(s.table(q, resource, v, []*query.Object{o}, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}))
+	case "PartialObjectMetadata":
+		return json.Marshal(partial(resource, o))
+	}
+	return o.Body, nil
 }
 
 // has returns an error unless the view answers for a version.
-func (v *view) has(version change.ResourceVersion, match string) error {
+func (v *view) has(version change.ResourceVersion, exact bool) error {
 	switch {
-	case version == "" || version == "0":
+	case version == "":
 		return nil
-	case version.Compare(v.version) > 0 || match == string(metav1.ResourceVersionMatchExact) && version.Compare(v.upTo) > 0:
+	case version.Compare(v.version) > 0 || exact && version.Compare(v.upTo) > 0:
 		return apierrors.NewTimeoutError("Too large resource version: "+string(version)+", current: "+string(v.upTo), 1)
-	case match == string(metav1.ResourceVersionMatchExact) && version != v.version:
+	case exact && version != v.version:
 		return apierrors.NewResourceExpired("the resourceVersion " + string(version) + " is not the one of this moment: " + string(v.version))
 	}
 	return nil
@@ -97,16 +105,16 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 		return p, err
 	}
 	part := query.Within{Namespace: q.namespace, Name: q.only()}
-	if q.from != "" {
-		t, err := parseToken(q.from)
+	if q.Continue != "" {
+		t, err := parseToken(q.Continue)
 		if err != nil {
 			return p, err
 		}
 		part.After = t.After
 	}
-	n := objectsAtOnce
-	if q.limit > 0 && q.limit < n && matches == nil {
-		n = q.limit + 1
+	n, limit := objectsAtOnce, int(q.Limit)
+	if limit > 0 && limit < n && matches == nil {
+		n = limit + 1
 	}
 	for last := ""; ; {
 		found, err := v.pages.Page(ctx, part, n)
@@ -122,8 +130,8 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 			switch {
 			case matches != nil && !matches(o):
 				continue
-			case q.limit > 0 && len(p.objects) == q.limit:
-				p.next = token{v.id, last}.String()
+			case limit > 0 && len(p.objects) == limit:
+				p.next = token{v.viewID, last}.String()
 				return p, nil
 			}
 			p.objects, last = append(p.objects, o), change.ObjectKey(o.Namespace, o.Name)
@@ -142,8 +150,14 @@ func unlessRetained(err error) error {
 	return err
 }
 
+// mostWarnings is how many reasons an answer has at most, since clients bound the size of its header.
+const mostWarnings = 100
+
 // warn adds a Warning header for each reason why an answer may be incomplete.
 func warn(w http.ResponseWriter, missing []string) {
+	if more := len(missing) - mostWarnings; more > 0 {
+		missing = append(slices.Clone(missing[:mostWarnings]), fmt.Sprint("and ", more, " more"))
+	}
 	for _, m := range missing {
 		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(m)))
 	}
@@ -151,7 +165,7 @@ func warn(w http.ResponseWriter, missing []string) {
 
 // list answers with the objects of a namespace, or of all namespaces.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
-	if err := v.has(q.resourceVersion, q.match); err != nil {
+	if err := v.has(q.askedVersion(), q.isExact()); err != nil {
 		return err
 	}
 	p, err := v.page(r.Context(), q, resource)
@@ -160,9 +174,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	}
 	warn(w, p.missing)
 	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
-	switch q.form.kind {
+	switch q.form {
 	case "Table":
-		return s.table(w, q, resource, v, p.objects, meta)
+		return reply(w, http.StatusOK, s.table(q, resource, v, p.objects, meta))
 	case "PartialObjectMetadataList":
 		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
 		for _, o := range p.objects {

@@ -39,10 +39,10 @@ func (e *exact) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		accept = asObjects
 	}
 	switch {
-	case q.initial: // the client lists, then
+	case q.wantsInitial(): // the client lists, then
 		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`, http.StatusUnprocessableEntity)
 		return
-	case q.watch:
+	case q.Watch:
 		w.Header().Set("Content-Type", "application/json")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done() // nothing happens at a revision

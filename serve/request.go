@@ -1,14 +1,17 @@
 package serve
 
 import (
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	internalscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -29,30 +32,17 @@ type request struct {
 	group, version, plural string // plural is empty for discovery
 	namespace, name        string
 
-	labels          labels.Selector
-	fields          fields.Selector
-	limit           int
-	from            string // a page's continue token
-	resourceVersion change.ResourceVersion
-	match           string
-	watch           bool
-	bookmarks       bool
-	initial         bool // sendInitialEvents
-	form            form
-	include         string // the part of an object in a row of a table: None, Metadata, Object
-}
-
-// form is how a client wants an answer.
-type form struct {
-	kind    string // Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList, or empty for objects
-	version string // the kind's version
+	internalversion.ListOptions
+	form    string // how the client wants an answer: Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList, or empty for objects
+	include string // the part of an object in a row of a table: None, Metadata, Object
 }
 
 // momentForms are the moments that a path may name.
 const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 
 func (s *Server) parse(r *http.Request) (*request, error) {
-	q := &request{path: r.URL.Path, form: acceptedForm(r.Header.Get("Accept"))}
+	q := everything()
+	q.path, q.form = r.URL.Path, acceptedForm(r.Header.Get("Accept"))
 	if text, isPinned := strings.CutPrefix(r.URL.EscapedPath(), "/at/"); isPinned {
 		text, rest, _ := strings.Cut(text, "/")
 		if text == "checkpoint" {
@@ -76,7 +66,13 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	if q.resource(strings.Split(strings.Trim(q.path, "/"), "/")); strings.Contains(q.plural+q.name, "/") {
 		return nil, notFound("no such path: " + q.path)
 	}
-	return q, q.options(r.URL.Query())
+	if err := q.options(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	if text := q.path + q.only(); strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // a database refuses such a text
+		return nil, notFound("no such path or name: " + strconv.Quote(text))
+	}
+	return q, nil
 }
 
 // resource reads group, version and resource from a path (kubernetes.io/docs/reference/using-api/api-concepts).
@@ -103,66 +99,57 @@ func (q *request) resource(parts []string) {
 	}
 }
 
+// everything returns a request that selects all objects at the end of the log.
+func everything() *request {
+	return &request{ListOptions: internalversion.ListOptions{LabelSelector: labels.Everything(), FieldSelector: fields.Everything()}}
+}
+
 // only returns the name of the objects that a request selects, or "" if it selects all names.
 func (q *request) only() string {
 	if q.name != "" {
 		return q.name
 	}
-	name, _ := q.fields.RequiresExactMatch("metadata.name")
+	name, _ := q.FieldSelector.RequiresExactMatch("metadata.name")
 	return name
 }
 
-func (q *request) options(v url.Values) (err error) {
-	if q.labels, err = labels.Parse(v.Get("labelSelector")); err != nil {
-		return apierrors.NewBadRequest("labelSelector: " + err.Error())
+// askedVersion returns the version in a request, or "" if it has none.
+func (q *request) askedVersion() change.ResourceVersion {
+	if q.ResourceVersion == "0" {
+		return ""
 	}
-	if q.fields, err = fields.ParseSelector(v.Get("fieldSelector")); err != nil {
-		return apierrors.NewBadRequest("fieldSelector: " + err.Error())
-	}
-	if text := v.Get("limit"); text != "" {
-		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 0 {
-			return apierrors.NewBadRequest("limit: " + text + " is no number of objects")
-		}
-	}
-	q.resourceVersion, q.match, q.from = change.ResourceVersion(v.Get("resourceVersion")), v.Get("resourceVersionMatch"), v.Get("continue")
-	if q.resourceVersion != "" && q.resourceVersion != "0" && !q.resourceVersion.Valid() {
-		return apierrors.NewBadRequest("resourceVersion: " + string(q.resourceVersion) + " is none")
-	}
-	q.include = v.Get("includeObject")
-	isSet := func(name string) bool { value, _ := strconv.ParseBool(v.Get(name)); return value }
-	q.watch, q.bookmarks, q.initial = isSet("watch"), isSet("allowWatchBookmarks"), isSet("sendInitialEvents")
-	return q.validate(v.Has("sendInitialEvents"))
+	return change.ResourceVersion(q.ResourceVersion)
 }
 
-// validate returns the API server's error for options that do not fit together.
-func (q *request) validate(initial bool) error {
-	o := &internalversion.ListOptions{Watch: q.watch, AllowWatchBookmarks: q.bookmarks, ResourceVersion: string(q.resourceVersion),
-		ResourceVersionMatch: metav1.ResourceVersionMatch(q.match), Limit: int64(q.limit), Continue: q.from}
-	if initial {
-		o.SendInitialEvents = &q.initial
+// wantsInitial reports whether a watch begins with the existing objects, and a bookmark after them (KEP-3157).
+func (q *request) wantsInitial() bool { return q.SendInitialEvents != nil && *q.SendInitialEvents }
+
+// isExact reports whether a request is for the state at its version.
+func (q *request) isExact() bool { return q.ResourceVersionMatch == metav1.ResourceVersionMatchExact }
+
+// options reads the parameters as an API server does, and returns its errors.
+func (q *request) options(v url.Values) error {
+	q.include = v.Get("includeObject")
+	if err := internalscheme.ParameterCodec.DecodeParameters(v, metav1.SchemeGroupVersion, &q.ListOptions); err != nil {
+		return apierrors.NewBadRequest(err.Error())
 	}
-	if wrong := validation.ValidateListOptions(o, true); len(wrong) > 0 && q.plural != "" && q.name == "" {
+	if version := q.askedVersion(); version != "" && !version.Valid() {
+		return apierrors.NewBadRequest("resourceVersion: " + q.ResourceVersion + " is none")
+	}
+	if wrong := validation.ValidateListOptions(&q.ListOptions, true); len(wrong) > 0 && q.plural != "" && q.name == "" {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", wrong)
 	}
 	return nil
 }
 
 // acceptedForm returns the first form in an Accept header that can be served: application/json;as=Table;v=v1;g=meta.k8s.io.
-func acceptedForm(accept string) (f form) {
+func acceptedForm(accept string) string {
 	for media := range strings.SplitSeq(accept, ",") {
-		parameters := map[string]string{}
-		parts := strings.Split(media, ";")
-		for _, p := range parts[1:] {
-			name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-			parameters[name] = value
-		}
-		if kind := strings.TrimSpace(parts[0]); kind != "application/json" && kind != "*/*" {
-			continue
-		}
-		wanted := parameters["as"]
-		if slices.Contains([]string{"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"}, wanted) {
-			return form{wanted, parameters["v"]}
+		kind, parameters, err := mime.ParseMediaType(media)
+		isServed := slices.Contains([]string{"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"}, parameters["as"])
+		if err == nil && isServed && (kind == "application/json" || kind == "*/*") {
+			return parameters["as"]
 		}
 	}
-	return f
+	return ""
 }

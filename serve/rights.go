@@ -17,9 +17,7 @@ import (
 	"kubecdc/internal/web"
 )
 
-// allow returns an error unless the sender of a request may read the requested objects.
-func (s *Server) allow(r *http.Request, q *request) error { return s.may(r, q, q.asked()) }
-
+// may returns an error unless the sender of a request has a right.
 func (s *Server) may(r *http.Request, q *request, asked web.Asked) error {
 	err := web.May(s.access, r, asked)
 	switch {
@@ -43,7 +41,7 @@ func (q *request) asked() web.Asked {
 	if q.name == "" {
 		a.Verb = "list"
 	}
-	if q.watch {
+	if q.Watch {
 		a.Verb = "watch"
 	}
 	if a.Group == "" && a.Resource == "namespaces" {

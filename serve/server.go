@@ -48,7 +48,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	isReview := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, reviewPath)
 	if !isReview && r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return readOnly(r)
+		return refusal(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			r.Method+" is not possible: this is the log of a cluster, which can only be read")
 	}
 	q, err := s.parse(r)
 	switch {
@@ -60,7 +61,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write([]byte("ok"))
 		return err
 	}
-	if err := s.allow(r, q); err != nil {
+	if err := s.may(r, q, q.asked()); err != nil {
 		return err
 	}
 	switch {
@@ -77,10 +78,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		return c.schemas(w, strings.Trim(path, "/"))
 	}
 	if q.plural == "" {
-		return s.discover(w, r, q, c)
+		return s.discover(w, q, c)
 	}
 	served := c.find(q.group, q.version, q.plural)
-	if served == nil {
+	if served == nil || served.Namespaced && q.namespace == "" && q.name != "" || !served.Namespaced && q.namespace != "" {
 		return notFound("the server could not find the requested resource: the log has no " + q.plural + " of " + schema.GroupVersion{Group: q.group, Version: q.version}.String())
 	}
 	return s.objects(w, r, q, served)
@@ -92,7 +93,7 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, res
 		return err
 	}
 	switch {
-	case q.watch:
+	case q.Watch:
 		return s.watch(w, r, q, resource, v)
 	case q.name != "":
 		return s.get(w, r, q, resource, v)
@@ -105,14 +106,17 @@ func (s *Server) version(w http.ResponseWriter) error {
 	return reply(w, http.StatusOK, map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.0-kubecdc", "platform": "a log"})
 }
 
-func readOnly(r *http.Request) error {
-	return apierrors.FromObject(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-		Message: r.Method + " is not possible: this is the log of a cluster, which can only be read"})
+func notFound(message string) error {
+	return refusal(http.StatusNotFound, metav1.StatusReasonNotFound, message)
 }
 
-func notFound(message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound,
-		Reason: metav1.StatusReasonNotFound, Message: message}}
+// expired returns the API server's error 410, with the reason.
+func expired(err error) error {
+	return refusal(http.StatusGone, metav1.StatusReasonExpired, "the log can't tell: "+err.Error())
+}
+
+func refusal(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
 // refuse answers with the Status of an error.
@@ -141,8 +145,12 @@ func reply(w http.ResponseWriter, code int, v any) error {
 	if err != nil {
 		return err
 	}
+	return write(w, code, body)
+}
+
+func write(w http.ResponseWriter, code int, body []byte) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, err = w.Write(append(body, '\n'))
+	_, err := w.Write(append(body, '\n'))
 	return err
 }

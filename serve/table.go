@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -26,23 +25,18 @@ type row struct {
 // cell computes one cell of a row.
 type cell func(r *row) any
 
-// table answers with a table of objects, which kubectl get prints.
-func (s *Server) table(w http.ResponseWriter, q *request, resource *served, v *view, objects []*query.Object, meta metav1.ListMeta) error {
-	rows, err := s.rows(q, resource, v, objects)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, &metav1.Table{TypeMeta: tableType, ListMeta: meta, ColumnDefinitions: resource.Columns, Rows: rows})
+// table returns a table of objects, which kubectl get prints.
+func (s *Server) table(q *request, resource *served, v *view, objects []*query.Object, meta metav1.ListMeta) *metav1.Table {
+	return &metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta, ColumnDefinitions: resource.Columns,
+		Rows: s.rows(q, resource, v, objects)}
 }
 
-var tableType = metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}
-
-func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Object) ([]metav1.TableRow, error) {
+func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Object) []metav1.TableRow {
 	if len(objects) == 0 && len(resource.Columns) == 2 && resource.Columns[1].Name == "Created At" {
-		return nil, nil // like the API server, for types without special columns
+		return nil // like the API server, for types without special columns
 	}
 	cells, now := resource.cells(), v.time
-	if now.IsZero() || v.cut != nil {
+	if now.IsZero() || v.end != nil {
 		now = s.now()
 	}
 	rows, decodedRows := make([]metav1.TableRow, 0, len(objects)), make([]*row, 0, len(objects))
@@ -61,12 +55,12 @@ func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Ob
 		rows, decodedRows = append(rows, out), append(decodedRows, r)
 	}
 	if defaultAnnotations[resource.ID()] != nil {
-		markDefault(resource, q.name == "" && !q.watch, decodedRows, rows)
+		markDefault(resource, q.name == "" && !q.Watch, decodedRows, rows)
 	}
 	if resource.Plural == "flowschemas" { // in the order in which the API server uses them
 		slices.SortStableFunc(rows, func(a, b metav1.TableRow) int { return cmp.Compare(a.Cells[2].(int64), b.Cells[2].(int64)) })
 	}
-	return rows, nil
+	return rows
 }
 
 func included(what string, resource *served, o *query.Object) runtime.RawExtension {
@@ -146,8 +140,10 @@ func compact(v any) string {
 	return string(text)
 }
 
-// member returns the first member at a path, or nil if there is none.
-func (r *row) member(path string) any { return append(valuesAt(r.object, path), nil)[0] }
+// memberAt returns the first member of an object at a path such as spec.nodeName, or nil if there is none.
+func memberAt(object any, path string) any { return append(valuesAt(object, path), nil)[0] }
+
+func (r *row) member(path string) any { return memberAt(r.object, path) }
 
 // has reports whether there is a member at a path.
 func (r *row) has(path string) bool { return r.member(path) != nil }

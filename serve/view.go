@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"strings"
+	"fmt"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
 	"kubecdc/query"
@@ -21,8 +19,8 @@ import (
 
 // view is one resource at a moment, in one namespace or in all. Objects are read when they are needed.
 type view struct {
-	id      string // identifies the moment and the objects
-	cut     *sinks.Cut
+	viewID
+	end     *sinks.Cut // the end of the log, or nil for a moment of the past
 	pages   *query.Pages
 	version change.ResourceVersion
 	upTo    change.ResourceVersion // the last version that the log has
@@ -31,69 +29,90 @@ type view struct {
 	custom  func() (map[string]*served, error) // the resources of a view of CRDs
 }
 
+// viewID identifies a view.
+type viewID struct {
+	Moment string
+	collection
+}
+
+// collection is the objects of a view. A client that may read one may not read another.
+type collection struct{ Resource, Namespace, Name string }
+
 // views caches the last views, which many requests share: pages of a list, and the catalog. Several requests read a view once.
 type views struct {
-	log     sinks.Reader
-	present *query.Present
-	recent  *lru.Cache[string, *view]
-	reading singleflight.Group
+	follower *query.Follower
+	recent   *lru.Cache[viewID, *view]
+	reading  singleflight.Group
+	places   chan struct{} // has an element for each request that waits for a view
 }
 
 func newViews(log sinks.Reader) *views {
-	recent, _ := lru.New[string, *view](mostViews) // fails only for a size of 0
-	return &views{log: log, present: query.NewPresent(log), recent: recent}
+	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
+	return &views{follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads)}
 }
 
-// lacking is how long an incomplete view is cached, since the log may get the missing changes.
-const lacking = 2 * time.Second
-
-// mostViews is how many views are cached.
-const mostViews = 200
+const (
+	// lacking is how long an incomplete view is cached, since the log may get the missing changes.
+	lacking   = 2 * time.Second
+	mostViews = 200 // that are cached
+	mostReads = 32  // views that are read at once. A client that leaves does not end the reading
+)
 
 // viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
 // grows.
 func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view, error) {
 	target := q.target
-	if q.resourceVersion.Valid() && q.match == string(metav1.ResourceVersionMatchExact) {
-		target = query.Target{Version: q.resourceVersion}
+	if q.isExact() && q.askedVersion() != "" {
+		target = query.Target{Version: q.askedVersion()}
 	}
 	objects := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
-	rest := " " + q.namespace + "/" + resource
-	if name := q.only(); name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
-		objects.Names, rest = []string{resource + "/" + name}, rest+"/"+name
+	id, end := viewID{target.String(), collection{Resource: resource, Namespace: q.namespace}}, (*query.Moment)(nil)
+	if id.Name = q.only(); id.Name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
+		objects.Names = []string{resource + "/" + id.Name}
+	} else {
+		id.Name = ""
 	}
-	id, end := target.String()+rest, (*query.End)(nil)
 	if target == (query.Target{}) {
 		var err error
-		if end, err = v.present.End(ctx); err != nil {
+		if end, err = v.follower.Moment(ctx, objects.Resources, target); err != nil {
 			return nil, err
 		}
 		text, err := json.Marshal(end.Cut)
 		if err != nil {
 			return nil, err
 		}
-		id = string(text) + rest
+		id.Moment = string(text)
 	}
-	if q.from != "" {
-		token, err := parseToken(q.from)
-		if err != nil {
+	if q.Continue != "" {
+		token, err := parseToken(q.Continue)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if !strings.HasSuffix(token.View, rest) { // it would be a way around the rights to another resource
+		case token.collection != id.collection: // it would be a way around the rights to another resource
 			return nil, apierrors.NewBadRequest("continue: it is the token of another list")
 		}
-		if found, isCached := v.recent.Get(token.View); isCached {
+		if found, isCached := v.recent.Get(token.viewID); isCached {
 			return found, nil
 		}
-		if end != nil && token.View != id {
+		if token.viewID != id {
 			return nil, apierrors.NewResourceExpired("the list of this continue token is not cached any more: begin it again")
 		}
 	}
 	if found, isCached := v.recent.Get(id); isCached && (len(found.pages.Missing) == 0 || time.Since(found.read) < lacking) {
 		return found, nil
 	}
-	done := v.reading.DoChan(id, func() (any, error) {
-		read, err := v.newView(context.WithoutCancel(ctx), id, end, target, query.Question{Objects: objects})
+	return v.readOnce(ctx, id, end, target, query.Question{Objects: objects})
+}
+
+// readOnce reads a view. Requests that need the same view wait for one reading.
+func (v *views) readOnce(ctx context.Context, id viewID, end *query.Moment, target query.Target, q query.Question) (*view, error) {
+	select {
+	case v.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	done := v.reading.DoChan(fmt.Sprintf("%q", id), func() (any, error) {
+		read, err := v.newView(context.WithoutCancel(ctx), id, end, target, q)
 		if err == nil {
 			v.recent.Add(id, read)
 		}
@@ -101,24 +120,26 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 	})
 	select {
 	case result := <-done:
+		<-v.places
 		if result.Err != nil {
 			return nil, result.Err
 		}
 		return result.Val.(*view), nil
 	case <-ctx.Done():
+		go func() { <-done; <-v.places }()
 		return nil, ctx.Err()
 	}
 }
 
-func (all *views) newView(ctx context.Context, id string, end *query.End, target query.Target, q query.Question) (v *view, err error) {
-	v = &view{id: id, read: time.Now()}
+func (all *views) newView(ctx context.Context, id viewID, end *query.Moment, target query.Target, q query.Question) (v *view, err error) {
+	v = &view{viewID: id, read: time.Now()}
+	moment := end
 	if end != nil {
-		v.cut = end.Cut
-		v.pages, err = end.OpenPages(ctx, all.log, q)
-	} else {
-		v.pages, err = query.OpenPages(ctx, all.log, q, target)
+		v.end = end.Cut
+	} else if moment, err = all.follower.Moment(ctx, q.Resources, target); err != nil {
+		return nil, unlessRetained(err)
 	}
-	if err != nil {
+	if v.pages, err = moment.OpenPages(ctx, q); err != nil {
 		return nil, unlessRetained(err)
 	}
 	pages := v.pages
@@ -163,11 +184,4 @@ func (v *view) since() (since change.ResourceVersion, known bool) {
 		}
 	}
 	return since, since != ""
-}
-
-// expired returns the API server's error 410, with the reason.
-func expired(err error) error {
-	status := apierrors.NewResourceExpired("the log can't tell: " + err.Error()).ErrStatus
-	status.Code = http.StatusGone
-	return &apierrors.StatusError{ErrStatus: status}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,13 +42,13 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 		return err
 	}
 	if q.pinned {
-		if err := v.has(q.resourceVersion, ""); err != nil {
+		if err := v.has(q.askedVersion(), false); err != nil {
 			return err
 		}
 	}
 	limit := mostWatched
-	if seconds, err := strconv.Atoi(r.URL.Query().Get("timeoutSeconds")); err == nil && seconds > 0 {
-		limit = min(limit, time.Duration(seconds)*time.Second)
+	if seconds := q.TimeoutSeconds; seconds != nil && *seconds > 0 && *seconds < int64(limit.Seconds()) {
+		limit = time.Duration(*seconds) * time.Second
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
@@ -62,8 +61,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 }
 
 func (w *watcher) run(ctx context.Context) error {
-	from, listed := w.q.resourceVersion, false
-	if w.q.initial || from == "" || from == "0" {
+	from, listed := w.q.askedVersion(), false
+	if w.q.wantsInitial() || from == "" {
 		if err := w.initial(ctx); err != nil {
 			return err
 		}
@@ -74,16 +73,30 @@ func (w *watcher) run(ctx context.Context) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if w.q.pinned {
-		return w.rest(ctx)
+	changes, done := make(chan sinks.Logged), make(chan error, 1)
+	if !w.q.pinned { // at a moment nothing changes
+		q, err := w.following(ctx, from, listed)
+		if err != nil {
+			return err
+		}
+		go func() {
+			done <- w.log.Changes(ctx, q, func(l *sinks.Logged) error {
+				select {
+				case changes <- l.Clone():
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+		}()
 	}
-	return w.follow(ctx, from, listed)
+	return w.writeAll(ctx, changes, done)
 }
 
 // initial writes the existing objects. The bookmark after them has an annotation (KEP-3157).
 func (w *watcher) initial(ctx context.Context) error {
 	all := *w.q
-	all.limit, all.from = 0, ""
+	all.Limit, all.Continue = 0, ""
 	p, err := w.view.page(ctx, &all, w.resource)
 	if err != nil {
 		return err
@@ -95,62 +108,39 @@ func (w *watcher) initial(ctx context.Context) error {
 		}
 	}
 	w.version = w.view.version
-	if w.q.initial && w.q.bookmarks {
+	if w.q.wantsInitial() && w.q.AllowWatchBookmarks {
 		return w.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
 	return nil
 }
 
-// rest writes bookmarks until the watch ends.
-func (w *watcher) rest(ctx context.Context) error {
-	tick := time.NewTicker(bookmarkInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := w.bookmark(nil); err != nil {
-				return err
-			}
-		}
+// following returns the query for the changes after a version, past ones first.
+func (w *watcher) following(ctx context.Context, from change.ResourceVersion, listed bool) (q sinks.Query, err error) {
+	q = sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
+	w.from, w.version = from, from
+	if listed && w.view.end != nil {
+		q.After = w.view.end // the view has all changes up to it
+		return q, nil
 	}
+	if since, known := w.view.since(); !known || from.Compare(since) < 0 {
+		return q, expired(errors.New("it has every change since resourceVersion " + string(since)))
+	}
+	q.After, err = w.views.follower.CutBefore(ctx, w.resource.ID(), from)
+	return q, err
 }
 
-// follow writes the changes after a version, past ones first.
-func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, listed bool) error {
-	q := sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
-	if listed && w.view.cut != nil {
-		q.After = w.view.cut // the view has all changes up to it
-	} else if since, known := w.view.since(); !known || from.Compare(since) < 0 {
-		return expired(errors.New("it has every change since resourceVersion " + string(since)))
-	} else if cut, err := query.CutBefore(ctx, w.log, w.resource.ID(), from); err != nil {
-		return err
-	} else {
-		q.After = cut
-	}
-	w.from = from
-	w.version = from
-	changes, done := make(chan sinks.Logged), make(chan error, 1)
-	go func() {
-		done <- w.log.Changes(ctx, q, func(l *sinks.Logged) error {
-			select {
-			case changes <- l.Clone():
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}()
+// writeAll writes changes and bookmarks until the watch ends, or the reading of changes is done.
+func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, done <-chan error) (err error) {
 	tick := time.NewTicker(bookmarkInterval)
 	defer tick.Stop()
-	for {
+	for err == nil {
 		var retry <-chan time.Time
 		if len(w.held.changes) > 0 {
 			retry = time.After(retryGap)
 		}
-		var err error
 		select {
+		case <-ctx.Done():
+			return nil
 		case err := <-done:
 			return err
 		case <-retry:
@@ -163,10 +153,8 @@ func (w *watcher) follow(ctx context.Context, from change.ResourceVersion, liste
 				err = w.change(ctx, &l)
 			}
 		}
-		if err != nil {
-			return err
-		}
 	}
+	return err
 }
 
 // change writes the event of a change. An object that begins or ceases to be selected is added or deleted.
@@ -228,18 +216,7 @@ func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
 }
 
 func (w *watcher) event(kind string, o *query.Object) error {
-	body := json.RawMessage(o.Body)
-	var err error
-	switch w.q.form.kind {
-	case "Table":
-		rows, wrong := w.rows(w.q, w.resource, w.view, []*query.Object{o})
-		if wrong != nil {
-			return wrong
-		}
-		body, err = json.Marshal(&metav1.Table{TypeMeta: tableType, ListMeta: metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}, ColumnDefinitions: w.resource.Columns, Rows: rows})
-	case "PartialObjectMetadata":
-		body, err = json.Marshal(partial(w.resource, o))
-	}
+	body, err := w.formOf(w.q, w.resource, w.view, o)
 	if err != nil {
 		return err
 	}
@@ -247,12 +224,12 @@ func (w *watcher) event(kind string, o *query.Object) error {
 }
 
 func (w *watcher) bookmark(annotations map[string]string) error {
-	if !w.q.bookmarks {
+	if !w.q.AllowWatchBookmarks {
 		return w.flush()
 	}
 	kind, version := w.resource.Kind, w.resource.APIVersion()
-	if w.q.form.kind != "" {
-		kind, version = w.q.form.kind, "meta.k8s.io/v1"
+	if w.q.form != "" {
+		kind, version = w.q.form, "meta.k8s.io/v1"
 	}
 	meta := map[string]any{"resourceVersion": w.version, "creationTimestamp": nil}
 	if annotations != nil {

@@ -112,6 +112,9 @@ func read(text string, now time.Time) (Moment, Form, error) {
 	case t.After(now):
 		return Moment{}, Times, fmt.Errorf("%s has not come yet: now is the end of the log", text)
 	}
+	if t.IsZero() { // which would be the end of the log
+		t = t.Add(1)
+	}
 	return Moment{Time: t}, Times, nil
 }
 

@@ -48,6 +48,7 @@ func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 		"2026-05-25T10:30+02:00":   {moment.Times, isAt("2026-05-25T08:30:00Z")},
 		"2026-05-25T10:30Z":        {moment.Times, isAt("2026-05-25T10:30:00Z")},
 		"10:30 +0300":              {moment.Times, isAt("2026-06-01T07:30:00Z")},
+		"0001-01-01T00:00:00Z":     {moment.Times, func(m moment.Moment) bool { return m != moment.Moment{} && m.Time.Year() == 1 }},
 		"yesterday 10:30:00 -0100": {moment.Times, isAt("2026-05-31T11:30:00Z")},
 	} {
 		m, err := want.form.Parse(text, noon)

@@ -119,6 +119,7 @@ func (t *changes) cover(ctx context.Context, r sinks.Reader, objects *sinks.Obje
 		s := streams[l.Stream.ID()]
 		return s != nil && s.ReadLate(l.Time)
 	}
+	t.requests.ReadLate = t.events.ReadLate
 	return coverage, missing, err
 }
 

@@ -1,0 +1,316 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Follower follows the control records of a log. So a question about the end of the log reads only the records that are new. A question about
+// an earlier moment reads those near it. It is safe for concurrent use.
+type Follower struct {
+	log    sinks.Reader
+	mu     sync.Mutex
+	all    *timelines    // has all resources, up to the last record that was read
+	epochs map[int]int64 // the newest owner of each slot
+	stops  []*timelines  // copies of all as it was after some batches, each with the times since the stop before
+	read   int           // records since the last stop
+	every  int           // records between two stops
+}
+
+const (
+	mostStops  = 64 // a stop has about 1.5 KB for each stream
+	firstEvery = 16 // records between two stops of a short log
+)
+
+// NewFollower returns a follower of a log, which has read nothing.
+func NewFollower(r sinks.Reader) *Follower { return &Follower{log: r} }
+
+// outOfOrder is how long after a later batch of another slot a batch may become visible.
+const outOfOrder = time.Minute
+
+// errRenumbered says that a slot's log lost its end, and that new batches have the numbers of lost ones.
+var errRenumbered = errors.New("batches have the numbers of lost ones")
+
+// follow reads the control records that are new. It returns what the log tells of some resources at its end, and the stops before.
+func (f *Follower) follow(ctx context.Context, resources []string) (end *timelines, stops []*timelines, err error) {
+	retained, err := f.log.Retained(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ctx = context.WithoutCancel(ctx) // or the next client would begin again
+	if f.all != nil && !maps.EqualFunc(f.all.retained, retained, func(a, b sinks.Retained) bool { return a.Since.Equal(b.Since) }) {
+		f.all = nil
+	}
+	if err = f.readNew(ctx, retained); errors.Is(err, errRenumbered) {
+		f.all = nil
+		err = f.readNew(ctx, retained)
+	}
+	if err != nil {
+		f.all = nil // a part of a batch may have been read
+		return nil, nil, err
+	}
+	end = f.all.copyOf(resources)
+	end.retained = retained
+	return end, slices.Clone(f.stops), nil
+}
+
+func (f *Follower) readNew(ctx context.Context, retained map[string]sinks.Retained) error {
+	var since time.Time
+	if f.all == nil {
+		f.all, f.epochs, f.stops, f.read, f.every = newTimelines(nil, retained, Target{}, nil), map[int]int64{}, nil, 0, firstEvery
+	} else {
+		since = f.all.ends.Add(-outOfOrder)
+	}
+	return f.log.Controls(ctx, since, f.all.needsAll, func(c *change.Control) error {
+		epoch := f.epochs[c.Slot]
+		f.epochs[c.Slot] = max(epoch, c.Epoch)
+		switch last, known := f.all.read.last[c.Slot]; {
+		case known && c.Batch <= last && c.Epoch > epoch:
+			return errRenumbered
+		case known && c.Batch <= last:
+			return nil
+		}
+		err := f.all.addControl(c)
+		if f.read++; c.Type == change.ControlBatch && f.read >= f.every {
+			f.stop()
+		}
+		return err
+	})
+}
+
+// stop copies what is known so far. If there are too many stops, it drops every second one.
+func (f *Follower) stop() {
+	if len(f.stops) == mostStops {
+		fewer := make([]*timelines, 0, mostStops)
+		for pair := range slices.Chunk(f.stops, 2) {
+			both := *pair[1]
+			both.include(pair[0].earliest)
+			both.include(pair[0].latest)
+			fewer = append(fewer, &both)
+		}
+		f.stops, f.every = fewer, 2*f.every
+	}
+	lean := *f.all
+	lean.streams = map[change.StreamID]*timeline{}
+	for id, st := range f.all.streams { // no time before the stop is asked of it
+		own := *st
+		own.delays.unread, own.delays.tenures = nil, st.delays.tenures[max(0, len(st.delays.tenures)-1):]
+		lean.streams[id] = &own
+	}
+	f.stops, f.read = append(f.stops, lean.copyOf(nil)), 0
+	f.all.earliest, f.all.latest = time.Time{}, time.Time{}
+}
+
+// timelinesAt returns what the control records tell of some resources at a moment. It reads the new ones, and those near the moment.
+func (f *Follower) timelinesAt(ctx context.Context, resources []string, moment Target) (*timelines, error) {
+	end, stops, err := f.follow(ctx, resources)
+	if err == nil {
+		err = end.verify(ctx, f.log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if moment == (Target{}) {
+		end.cut = &sinks.Cut{Batches: maps.Clone(end.read.last)}
+		return end, nil
+	}
+	since := time.Time{}
+	for _, stop := range stops {
+		if b := moment.Batch; b != nil && stop.read.last[b.Slot] < b.Number {
+			since = stop.ends.Add(-outOfOrder)
+		}
+	}
+	target, err := resolve(ctx, f.log, moment, since)
+	if err != nil {
+		return nil, err
+	}
+	cut, err := cutOf(ctx, f.log, target)
+	if err != nil {
+		return nil, err
+	}
+	near, err := f.near(ctx, end, stops, target, cut)
+	if err != nil {
+		return nil, err
+	}
+	end.addNear(near)
+	return end, nil
+}
+
+// near reads the control records near a target. It begins at the last stop before them.
+func (f *Follower) near(ctx context.Context, end *timelines, stops []*timelines, target Target, cut *sinks.Cut) (*timelines, error) {
+	s, since, until := newTimelines(end.resources, end.retained, target, cut), time.Time{}, 0
+	for _, stop := range stops {
+		own := stop.copyOf(end.resources)
+		if !own.isBefore(target, cut) {
+			break
+		}
+		s, since = own, stop.ends.Add(-outOfOrder)
+	}
+	if s.target, s.cut = target, cut; target.Version != "" {
+		for _, st := range s.streams {
+			st.atTarget = Mark{}
+		}
+	}
+	for _, stop := range append(stops, end) {
+		if !target.Happened.IsZero() && !stop.earliest.IsZero() && !stop.earliest.After(target.Happened.Add(around)) {
+			until = stop.read.n
+		}
+	}
+	err := f.log.Controls(ctx, since, s.needsAll, func(c *change.Control) error {
+		if last, known := s.read.last[c.Slot]; known && c.Batch <= last || c.Batch > end.read.last[c.Slot] {
+			return nil
+		}
+		if err := s.addControl(c); err != nil || c.Type != change.ControlBatch || s.read.n < until || !s.isPast(end) {
+			return err
+		}
+		return errStop
+	})
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return s, err
+}
+
+// isBefore reports whether all records up to a stop are before a target, and none since the stop before is near it.
+func (s *timelines) isBefore(target Target, cut *sinks.Cut) bool {
+	switch {
+	case cut != nil:
+		for slot, last := range s.read.last {
+			if upTo, known := cut.Batches[slot]; !known || last > upTo {
+				return false
+			}
+		}
+		return true
+	case target.Version == "":
+		return s.latest.Before(target.Happened.Add(-around))
+	}
+	for _, st := range s.streams {
+		if st.highest.Compare(target.Version) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// isPast reports whether the records that follow, up to the end, can't tell more about the target. So each stream has a position after it, or
+// no more positions.
+func (s *timelines) isPast(end *timelines) bool {
+	isAfter := s.isAfterTarget
+	if s.cut != nil {
+		for slot, last := range s.cut.Batches {
+			if s.read.last[slot] < last {
+				return false
+			}
+		}
+		isAfter = func(m Mark) bool { return !s.hasReached(m) }
+	}
+	for id, known := range end.streams {
+		st := s.streams[id]
+		switch {
+		case known.last.Version == "" || st != nil && (st.afterTarget.Version != "" || s.cut != nil && st.last.Version != "" && isAfter(st.last)):
+		case st == nil || st.last.Version == "":
+			if !isAfter(known.first()) {
+				return false
+			}
+		case known.last.n > st.last.n:
+			return false
+		}
+	}
+	return true
+}
+
+// addNear adds what the records near a target tell.
+func (s *timelines) addNear(near *timelines) {
+	s.target, s.cut, s.activity = near.target, near.cut, near.activity
+	for _, x := range s.steps {
+		if x.n >= near.read.n {
+			near.addStep(x)
+		}
+	}
+	if s.steps = near.steps; near.ends.After(s.ends) {
+		s.ends = near.ends
+	}
+	for id, st := range s.streams {
+		found := near.streams[id]
+		if found == nil {
+			found = &timeline{}
+		}
+		for i, e := range found.eras {
+			st.eras[i].last = later(e.last, st.eras[i].last)
+		}
+		st.atTarget, st.regressed = found.atTarget, later(found.regressed, st.regressed)
+		if s.cut != nil {
+			continue
+		}
+		st.afterTarget, st.beforeTarget, st.firstOfVersion = found.afterTarget, found.beforeTarget, found.firstOfVersion
+		if found.last.Version == "" {
+			if first := st.first(); s.isAfterTarget(first) {
+				st.afterTarget = first
+			}
+			continue
+		}
+		for i := range found.gaps {
+			st.gaps[i].since = found.gaps[i].since
+		}
+		st.delays.addNear(&found.delays, found.last)
+	}
+}
+
+// Moment is what the control records of a log tell of some resources at a moment.
+type Moment struct {
+	Cut       *sinks.Cut // after the last batch of the moment. It is nil if the moment is a version, or a time in the cluster
+	follower  *Follower
+	timelines *timelines
+	target    Target
+}
+
+// Moment returns what the log tells of some resources at a moment.
+func (f *Follower) Moment(ctx context.Context, resources []string, moment Target) (*Moment, error) {
+	s, err := f.timelinesAt(ctx, resources, moment)
+	if err != nil {
+		return nil, err
+	}
+	return &Moment{s.cut, f, s, moment}, nil
+}
+
+// CutBefore finds a cut after which the log has every change of a resource that is newer than a version. The log may have older
+// changes after it, too. It returns nil if all changes must be read.
+func (f *Follower) CutBefore(ctx context.Context, resource string, version change.ResourceVersion) (*sinks.Cut, error) {
+	s, err := f.timelinesAt(ctx, []string{resource}, Target{Version: version})
+	if err != nil {
+		return nil, err
+	}
+	position := (&stateReader{timelines: s}).safePosition()
+	if position.Version == "" {
+		return nil, nil
+	}
+	cut, err := f.log.CutAt(ctx, s.timeBefore(position))
+	if err != nil {
+		return nil, unlessScan(err)
+	}
+	return &cut, nil
+}
+
+// Gap returns the record of a stream's gap, or nil if the log has none, and whether the log has all changes up to the gap's end.
+func (f *Follower) Gap(ctx context.Context, stream change.StreamID, id string) (gap *change.Gap, hasAll bool, err error) {
+	end, _, err := f.follow(ctx, []string{change.ResourceOf(stream).ID()})
+	if err != nil || end.streams[stream] == nil {
+		return nil, false, err
+	}
+	st := end.streams[stream]
+	for _, g := range st.recorded {
+		if g.ID == id {
+			gap, hasAll = g, st.last.Version.Compare(g.To) >= 0
+		}
+	}
+	return gap, hasAll, nil
+}
