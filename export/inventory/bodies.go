@@ -94,7 +94,7 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 
 // find sets the before-image of an object in the batch from its stored or pending body.
 func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) error {
-	_, state, err := stored.UnpackIn(b.blocks.Memory)
+	state, err := stored.UnpackIn(b.blocks.Memory)
 	p.Changes[p.All[n].First].Before = state
 	b.found[n] = &body{state: state, base: append(b.blocks.Memory(len(stored.Base)), stored.Base...)}
 	return err
