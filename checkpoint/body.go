@@ -63,24 +63,30 @@ func (b Body) Len() int { return len(b.Base) + len(b.Delta) }
 
 // Unpack returns the body in its own memory. It fails with ErrDamaged.
 func (b Body) Unpack() ([]byte, error) {
-	_, body, err := b.UnpackIn(func(int) []byte { return nil })
-	return body, err
+	return b.UnpackIn(func(int) []byte { return nil })
 }
 
-// UnpackIn returns the base and the body, in memory from the function memory if that has the capacity, else in new memory. It
-// fails with ErrDamaged.
-func (b Body) UnpackIn(memory func(n int) []byte) (base, body []byte, err error) {
+// UnpackIn returns the body, in memory from the function memory if that has the capacity, else in new memory. It fails with
+// ErrDamaged.
+func (b Body) UnpackIn(memory func(n int) []byte) (body []byte, err error) {
 	if b.KeepsBase() {
-		return nil, nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)
-	}
-	if base, err = decompress(memory(decompressedLen(b.Base)), b.Base); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)
 	}
 	if b.Delta == nil {
-		return base, base, nil
+		if body, err = decompress(memory(decompressedLen(b.Base)), b.Base); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return body, nil
 	}
+	buffer := packBuffers.Get().(*[]byte)
+	defer packBuffers.Put(buffer)
+	base, err := decompress((*buffer)[:cap(*buffer)], b.Base)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	*buffer = base
 	if body, err = delta.Apply(memory(delta.Len(b.Delta)), base, b.Delta); err != nil {
-		return nil, nil, fmt.Errorf("%w: apply the delta of a body: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: apply the delta of a body: %w", ErrDamaged, err)
 	}
-	return base, body, nil
+	return body, nil
 }

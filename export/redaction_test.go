@@ -154,7 +154,9 @@ func TestAForgottenRedactionIsNoBase(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := store.Bodies(t.Context(), secrets.ID(), []string{"ns/a"}, func(_ string, b checkpoint.Body) error {
-			base, body, err := b.UnpackIn(func(int) []byte { return nil })
+			base, err := checkpoint.Body{Base: b.Base}.Unpack()
+			mustDo(t, err)
+			body, err := b.Unpack()
 			if strings.Contains(string(base), "Y2FuYXJ5") || !strings.Contains(string(body), state) || (b.Delta != nil) != (n > 1) {
 				t.Errorf("the base is %s, the body %s, by a delta of %d bytes", base, body, len(b.Delta))
 			}

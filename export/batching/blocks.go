@@ -1,6 +1,10 @@
 package batching
 
-import "sync"
+import (
+	"sync"
+
+	"kubecdc/internal/invariant"
+)
 
 // Blocks is memory for the before-images of a batch, which the next batch reuses.
 type Blocks struct {
@@ -18,6 +22,9 @@ var blockPool = sync.Pool{New: func() any { return new(block) }}
 // Release gives the blocks back.
 func (u *Blocks) Release() {
 	for _, b := range u.blocks {
+		if invariant.Verified {
+			clear(b[:]) // so that a test fails if something still uses it
+		}
 		blockPool.Put(b)
 	}
 	u.blocks, u.left = u.blocks[:0], nil

@@ -34,7 +34,7 @@ func newBodies(v *Inventory) *bodies {
 	return b
 }
 
-// attach sets the before-image of each object's first update or delete in the batch. It is valid until written is called. Other
+// attach sets the before-image of each object's first update or delete in the batch. It is valid until its blocks are released. Other
 // before-images come from the batch itself (batching.Prepared.LeaveOut).
 func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
 	b.found = slices.Grow(b.found[:0], len(p.All))[:len(p.All)]
@@ -94,14 +94,14 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 
 // find sets the before-image of an object in the batch from its stored or pending body.
 func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) error {
-	_, state, err := stored.UnpackIn(b.blocks.Memory)
+	state, err := stored.UnpackIn(b.blocks.Memory)
 	p.Changes[p.All[n].First].Before = state
 	b.found[n] = &body{state: state, base: append(b.blocks.Memory(len(stored.Base)), stored.Base...)}
 	return err
 }
 
-// written takes the last states of a durable batch's objects, and releases its before-images. It caches objects that change
-// often. Other states are packed.
+// written takes the last states of a durable batch's objects. It caches objects that change often. Other states are packed. If all
+// updates of an object were left out, its state is its before-image.
 func (b *bodies) written(objects []objectState) {
 	for i := range objects {
 		o, id := &objects[i], objects[i].id()
@@ -125,7 +125,6 @@ func (b *bodies) written(objects []objectState) {
 		}
 	}
 	b.found = b.found[:0]
-	b.blocks.Release()
 }
 
 // often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by another

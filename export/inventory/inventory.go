@@ -142,6 +142,7 @@ func (v *Inventory) Write(ctx context.Context, p *batching.Prepared) error {
 	}
 	e := effectOf(p, true, v.bodies.found)
 	v.bodies.written(e.objects)
+	defer v.bodies.blocks.Release() // add copies states that may be before-images
 	return v.checkpoints.add(ctx, e)
 }
 
