@@ -14,9 +14,7 @@ import (
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/discovery"
 
 	"kubecdc/change"
 )
@@ -168,66 +166,88 @@ func customResource(crd []byte) *served {
 	return r
 }
 
-// discover answers a discovery request. The forms of earlier clients are made of the aggregated one.
+// discover answers a discovery request.
 func (s *Server) discover(w http.ResponseWriter, q *request, c catalog) error {
-	core, named := c.aggregated()
-	groups, resources, _ := discovery.SplitGroupsAndResources(apidiscovery.APIGroupDiscoveryList{Items: slices.Concat(core, named)})
-	groups.TypeMeta = metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}
-	groups.Groups = groups.Groups[len(core):]
-	gv := schema.GroupVersion{Group: q.group, Version: q.version}
+	groups := c.groups()
 	switch {
 	case q.path == "/api" && q.form == "":
 		return reply(w, http.StatusOK, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
 	case q.path == "/apis" && q.form == "":
-		return reply(w, http.StatusOK, groups)
-	case q.path == "/api" || q.path == "/apis":
-		list := &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"}, Items: named}
-		if q.path == "/api" {
-			list.Items = core
+		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+		for _, g := range groups {
+			if g.Name != "" {
+				list.Groups = append(list.Groups, g)
+			}
 		}
-		w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
-		return json.NewEncoder(w).Encode(list)
+		return reply(w, http.StatusOK, list)
+	case q.path == "/api" || q.path == "/apis":
+		return c.aggregated(w, groups, q.path == "/api")
 	case q.version == "":
-		for _, g := range groups.Groups {
-			if g.Name == q.group {
+		for _, g := range groups {
+			if g.Name == q.group && q.group != "" {
 				g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 				return reply(w, http.StatusOK, &g)
 			}
 		}
 		return notFound("the log has no API group " + q.group)
-	case resources[gv] == nil:
-		return notFound("the log has no resource of " + gv.String())
 	}
-	list := resources[gv]
-	list.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: (&served{Resource: change.Resource{Group: q.group, Version: q.version}}).APIVersion()}
+	for _, r := range c {
+		if r.Group == q.group && r.Version == q.version {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,
+				Kind: r.Kind, Verbs: verbs, ShortNames: r.Short, Categories: r.Categories})
+		}
+	}
+	if list.APIResources == nil {
+		return notFound("the log has no resource of " + list.GroupVersion)
+	}
 	return reply(w, http.StatusOK, list)
 }
 
 var verbs = []string{"get", "list", "watch"}
 
-// aggregated returns the core group and the other groups, with their versions and resources.
-func (c catalog) aggregated() (core, named []apidiscovery.APIGroupDiscovery) {
-	core, named = []apidiscovery.APIGroupDiscovery{}, []apidiscovery.APIGroupDiscovery{}
+func (c catalog) groups() (groups []metav1.APIGroup) {
 	for _, r := range c {
-		groups := &named
-		if r.Group == "" {
-			groups = &core
+		v := metav1.GroupVersionForDiscovery{GroupVersion: r.APIVersion(), Version: r.Version}
+		if n := len(groups); n == 0 || groups[n-1].Name != r.Group {
+			groups = append(groups, metav1.APIGroup{Name: r.Group, PreferredVersion: v})
 		}
-		if n := len(*groups); n == 0 || (*groups)[n-1].Name != r.Group {
-			*groups = append(*groups, apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: r.Group}})
+		if g := &groups[len(groups)-1]; !slices.Contains(g.Versions, v) {
+			g.Versions = append(g.Versions, v)
 		}
-		group := &(*groups)[len(*groups)-1]
-		if n := len(group.Versions); n == 0 || group.Versions[n-1].Version != r.Version {
-			group.Versions = append(group.Versions, apidiscovery.APIVersionDiscovery{Version: r.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent})
-		}
-		version := &group.Versions[len(group.Versions)-1]
-		scope := apidiscovery.ScopeCluster
-		if r.Namespaced {
-			scope = apidiscovery.ScopeNamespace
-		}
-		version.Resources = append(version.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
-			ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}})
 	}
-	return core, named
+	return groups
+}
+
+// aggregated answers all groups and resources at once.
+func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, core bool) error {
+	list := &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+		Items: []apidiscovery.APIGroupDiscovery{}}
+	for _, g := range groups {
+		if core != (g.Name == "") {
+			continue
+		}
+		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
+		for _, v := range g.Versions {
+			discovery := apidiscovery.APIVersionDiscovery{Version: v.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+			for _, r := range c {
+				if r.Group != g.Name || r.Version != v.Version {
+					continue
+				}
+				scope := apidiscovery.ScopeCluster
+				if r.Namespaced {
+					scope = apidiscovery.ScopeNamespace
+				}
+				discovery.Resources = append(discovery.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
+					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}})
+			}
+			item.Versions = append(item.Versions, discovery)
+		}
+		list.Items = append(list.Items, item)
+	}
+	w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	w.WriteHeader(http.StatusOK)
+	return json.NewEncoder(w).Encode(list)
 }
