@@ -9,11 +9,12 @@ import (
 	"io/fs"
 	"net"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/singleflight"
 
 	"kubecdc/internal/dependency"
 )
@@ -92,54 +93,34 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 // preparing returns a function that is called before each connection, and prepares the database once. If that takes long, the function
 // returns an error meanwhile.
 func (db *DB) preparing(config *pgx.ConnConfig, o Options) func(context.Context, *pgx.ConnConfig) error {
-	var mu sync.Mutex
-	var last *preparation
-	return func(ctx context.Context, c *pgx.ConnConfig) error {
-		mu.Lock()
-		if last == nil || last.failed() {
-			last = db.beginToPrepare(context.WithoutCancel(ctx), config, o)
+	var attempts singleflight.Group
+	var began atomic.Int64 // Unix time of the last attempt
+	var isPrepared atomic.Bool
+	prepare := func() (any, error) {
+		if isPrepared.Load() { // by an earlier connection
+			return nil, nil
 		}
-		p := last
-		mu.Unlock()
+		began.Store(time.Now().Unix())
+		step := dependency.Step{Awaited: "the database", Limit: prepareTimeout, Upgrades: true}
+		err := dependency.Once(context.Background(), step, func(ctx context.Context) error { return db.prepare(ctx, config, o) })
+		isPrepared.Store(err == nil)
+		return nil, err
+	}
+	began.Store(time.Now().Unix())
+	return func(ctx context.Context, c *pgx.ConnConfig) error {
 		select {
-		case <-p.ended:
+		case attempt := <-attempts.DoChan("", prepare):
+			if attempt.Err != nil {
+				return attempt.Err
+			}
 		case <-time.After(prepareSlow):
 			return fmt.Errorf("connecting, and bringing the tables up to date if an older release has made them, takes long: it began at %s",
-				p.began.UTC().Format(time.RFC3339))
+				time.Unix(began.Load(), 0).UTC().Format(time.RFC3339))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if p.err != nil {
-			return p.err
-		}
 		c.DefaultQueryExecMode = config.DefaultQueryExecMode
 		return o.renew(ctx, c)
-	}
-}
-
-// preparation prepares a database.
-type preparation struct {
-	began time.Time
-	ended chan struct{}
-	err   error // once it has ended
-}
-
-func (db *DB) beginToPrepare(ctx context.Context, config *pgx.ConnConfig, o Options) *preparation {
-	p := &preparation{began: time.Now(), ended: make(chan struct{})}
-	go func() {
-		defer close(p.ended)
-		step := dependency.Step{Awaited: "the database", Limit: prepareTimeout, Upgrades: true}
-		p.err = dependency.Once(ctx, step, func(ctx context.Context) error { return db.prepare(ctx, config, o) })
-	}()
-	return p
-}
-
-func (p *preparation) failed() bool {
-	select {
-	case <-p.ended:
-		return p.err != nil
-	default:
-		return false
 	}
 }
 
