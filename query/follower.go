@@ -129,11 +129,7 @@ func (f *Follower) timelinesAt(ctx context.Context, resources []string, moment T
 			since = stop.ends.Add(-outOfOrder)
 		}
 	}
-	target, err := resolve(ctx, f.log, moment, since)
-	if err != nil {
-		return nil, err
-	}
-	cut, err := cutOf(ctx, f.log, target)
+	target, cut, err := resolveWithCut(ctx, f.log, moment, since)
 	if err != nil {
 		return nil, err
 	}

@@ -52,13 +52,14 @@ func (f *stateReader) cover(state *State, namespace string) {
 	}
 }
 
-// cutOf returns the cut of a target that is a point of the log. It returns nil for other targets.
-func cutOf(ctx context.Context, r sinks.Reader, target Target) (*sinks.Cut, error) {
-	if target.Version != "" || !target.Happened.IsZero() {
-		return nil, nil
+// resolveWithCut resolves a target, and returns the cut if that is a point of the log, or nil if it is not.
+func resolveWithCut(ctx context.Context, r sinks.Reader, moment Target, since time.Time) (Target, *sinks.Cut, error) {
+	target, err := resolve(ctx, r, moment, since)
+	if err != nil || target.Version != "" || !target.Happened.IsZero() {
+		return target, nil, err
 	}
 	cut, err := r.CutAt(ctx, target.Logged)
-	return &cut, err
+	return target, &cut, err
 }
 
 // addDoubts adds what a state may lack. Streams without a list come last.

@@ -54,11 +54,7 @@ type controls func(ctx context.Context, resources []string, moment Target) (*tim
 // readsAll reads all control records of a log for each moment.
 func readsAll(r sinks.Reader) controls {
 	return func(ctx context.Context, resources []string, moment Target) (*timelines, error) {
-		target, err := resolve(ctx, r, moment, time.Time{})
-		if err != nil {
-			return nil, err
-		}
-		cut, err := cutOf(ctx, r, target)
+		target, cut, err := resolveWithCut(ctx, r, moment, time.Time{})
 		if err != nil {
 			return nil, err
 		}
