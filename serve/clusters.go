@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
+
 	"kubecdc/internal/web"
 	"kubecdc/sinks"
 )
@@ -18,10 +20,11 @@ import (
 // cluster.
 type Clusters struct {
 	*Server
-	open func(cluster string) (sinks.ReadCloser, error)
-	mu   sync.Mutex
-	logs []sinks.ReadCloser // that are open
-	all  map[string]*Server
+	open    func(cluster string) (sinks.ReadCloser, error)
+	opening singleflight.Group // by cluster. One that takes long does not hold up the others
+	mu      sync.Mutex
+	logs    []sinks.ReadCloser // that are open
+	all     map[string]*Server
 }
 
 // NewClusters returns a server of a cluster's log, which opens the logs of other clusters at their first request. The caller closes
@@ -87,9 +90,19 @@ func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	if strings.ContainsRune(name, 0) { // a database refuses such a text
 		return nil, notFound("no cluster has such a name")
 	}
+	opened, err, _ := c.opening.Do(name, func() (any, error) { return c.opened(name) })
+	if err != nil {
+		return nil, err
+	}
+	return opened.(*Server), nil
+}
+
+// opened returns the server of a cluster, whose log it opens the first time.
+func (c *Clusters) opened(name string) (*Server, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.all[name]; s != nil {
+	s := c.all[name]
+	c.mu.Unlock()
+	if s != nil {
 		return s, nil
 	}
 	log, err := c.open(name)
@@ -99,6 +112,9 @@ func (c *Clusters) server(r *http.Request, name string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.logs, c.all[name] = append(c.logs, log), New(log, c.access, c.slog)
-	return c.all[name], nil
+	s = New(log, c.access, c.slog)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.logs, c.all[name] = append(c.logs, log), s
+	return s, nil
 }

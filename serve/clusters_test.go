@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 )
 
 // One log has several clusters, and one of them has a name with slashes. Each is served under its name to bearers with rights, and an
-// unknown cluster is refused.
+// unknown cluster is refused. While one log takes long to open, the others answer.
 func TestClustersOfALog(t *testing.T) {
 	const arn = "arn:aws:eks:eu-west-1:1:cluster/shop"
 	file := must[*sqlitefile.File](t)(sqlitefile.Own(t.Context(), filepath.Join(t.TempDir(), "log")))
@@ -32,8 +33,12 @@ func TestClustersOfALog(t *testing.T) {
 				After: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","labels":{"of":"` + name + `"}}}`)}}})
 		ok(t, err)
 	}
-	opened := 0
+	opened, opening, proceed := 0, make(chan bool), make(chan bool)
 	open := func(name string) (sinks.ReadCloser, error) {
+		if name == "slow" {
+			opening <- true
+			<-proceed
+		}
 		if opened++; name != "one" && name != arn {
 			return nil, sinks.ErrNoCluster
 		}
@@ -47,12 +52,17 @@ func TestClustersOfALog(t *testing.T) {
 	}
 	s := NewClusters(reader, nil, slog.New(slog.DiscardHandler), open)
 	defer s.Close()
+	var slow sync.WaitGroup
+	slow.Go(func() { ask(s, "/clusters/slow/api/v1/pods") })
+	<-opening
 	for path, want := range map[string]string{"": "one", "/clusters/one": "one", "/clusters/" + arn: arn, "/clusters/" + url.PathEscape(arn): arn,
 		"/clusters/" + arn + "/at/7": arn} {
 		if code, text := ask(s, path+"/api/v1/namespaces/default/pods/web"); code != http.StatusOK || !strings.Contains(text, `"of":"`+want+`"`) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
+	close(proceed)
+	slow.Wait()
 	if code, text := ask(s, "/clusters/none/api/v1/pods"); code != http.StatusNotFound || !strings.Contains(text, `"kind":"Status"`) || !strings.Contains(text, `none`) {
 		t.Errorf("a cluster that the log does not have: %d %s", code, text)
 	}
