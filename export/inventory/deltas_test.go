@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,7 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 				settings.CacheBytes, settings.Interval, settings.CommitBytes = cache, time.Hour, 1<<30
 				c := writerWith(store, seq, settings)
 				c.leftOut = l.leftOut
+				var flushing sync.WaitGroup
 				for range 1 + l.random.IntN(60) {
 					b, before := l.batch()
 					if err := c.commit(t.Context(), b); err != nil {
@@ -111,10 +113,16 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 							t.Fatalf("batch %d, change %d: before is %.80q, not %.80q", seq, i, written.Before, before[i])
 						}
 					}
-					if l.random.IntN(4) == 0 {
-						go c.Flush(t.Context()) // the next batches are prepared meanwhile
+					flushing.Wait()
+					if l.random.IntN(4) == 0 { // the next batch is prepared meanwhile
+						flushing.Go(func() {
+							if err := c.Flush(t.Context()); err != nil {
+								t.Error(err)
+							}
+						})
 					}
 				}
+				flushing.Wait()
 				if err := c.Flush(t.Context()); err != nil {
 					t.Fatal(err)
 				}

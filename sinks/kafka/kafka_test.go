@@ -14,10 +14,7 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-func TestMain(m *testing.M) {
-	servers.AtOnce(8)
-	servers.Main(m)
-}
+func TestMain(m *testing.M) { servers.Main(m) }
 
 var prefixes atomic.Int64
 

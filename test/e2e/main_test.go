@@ -1,12 +1,5 @@
 package e2e
 
-import (
-	"testing"
+import "testing"
 
-	"kubecdc/test/servers"
-)
-
-func TestMain(m *testing.M) {
-	servers.AtOnce(8)
-	Main(m)
-}
+func TestMain(m *testing.M) { Main(m) }

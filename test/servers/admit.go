@@ -34,8 +34,8 @@ type admission struct {
 
 // admit waits until the machine has room for one more test that uses servers. There is room if fewer than atLeast run in all processes,
 // or if the processors have time to spare. So tests hardly take more than the machine has, and go on where others load it. Much time is
-// to spare while tests only wait. Some may even wait for one another, since go test lets few tests of a package run in parallel. Then
-// the subtests of an admitted test wait for those that wait here.
+// to spare while tests only wait. go test must let all tests of a package run in parallel (-parallel). Otherwise tests that wait here would
+// keep the subtests of an admitted test from running, and it would keep its place.
 func admit(t testing.TB) {
 	t.Helper()
 	root, _, _ := strings.Cut(t.Name(), "/")

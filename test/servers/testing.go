@@ -3,12 +3,10 @@ package servers
 import (
 	"context"
 	"crypto/rand"
-	"flag"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,13 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
-
-// AtOnce has so many parallel tests run at once, for a package whose tests mostly wait. go test -parallel overrides it.
-func AtOnce(tests int) {
-	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
-		panic(err)
-	}
-}
 
 // Main is for TestMain: it runs the tests, then stops every server, also on Ctrl-C.
 //
