@@ -95,7 +95,7 @@ func (l *listing) readOnce(ctx context.Context) (state, *apiclient.Watch, error)
 		v.gap = l.gap
 		return l.enter(v, err.Error()), nil, err
 	case err != nil:
-		return l, nil, fmt.Errorf("list %s: %w", l.ID(), err)
+		return l, nil, l.failed(err, "list %s", l.ID())
 	case l.until != "":
 		l.cursor = l.version
 		return l.enter(l.watch(l), fmt.Sprintf("the list ran from resourceVersion %s to %s: catching up", l.version, l.until)), nil, nil

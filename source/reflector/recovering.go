@@ -62,7 +62,7 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 	case apiclient.IsGone(err):
 		return r.enter(r, "the list expired between two pages: "+apiclient.Reason(err)), nil
 	case err != nil:
-		return r, fmt.Errorf("recover %s from resourceVersion %s: %w", r.ID(), r.position, err)
+		return r, r.failed(err, "recover %s from resourceVersion %s", r.ID(), r.position)
 	case f.history == nil:
 		return r.enter(r.watch(nil), "nothing was missed: the server is at the log's position"), r.confirm(ctx, to(f.version))
 	}

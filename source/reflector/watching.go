@@ -124,7 +124,7 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 		return w.enter(w.verify(w), "the server ended the watch"), nil
 	}
 	w.observer.WatchRestarted(w.ID())
-	err := fmt.Errorf("watch %s from resourceVersion %s: %w", w.ID(), w.cursor, run.err)
+	err := w.failed(run.err, "watch %s from resourceVersion %s", w.ID(), w.cursor)
 	return w.enter(w.verify(w), "the watch failed: "+apiclient.Reason(run.err)), err
 }
 
