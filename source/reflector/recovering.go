@@ -108,7 +108,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	if err != nil || gap == nil {
 		return f, err
 	}
-	gap.Aggregated = aggregated
+	gap.Kind.Aggregated = aggregated
 	f.history = r.history(aggregated)
 	f.history.Failed = r.participant.Failed
 	gap.Report = func(done, total int) {
@@ -223,9 +223,9 @@ func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version ch
 // compareAt compares the log with the collection as it was at a revision, or as it is now if revision is 0.
 func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion,
 	err error) {
-	gap = &recovery.Gap{ListedIn: map[string]int64{}, Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
-		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
-		Participant: r.participant}
+	gap = &recovery.Gap{ListedIn: map[string]int64{}, Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
+		Parallel: r.options.Recovery.Parallel, Participant: r.participant,
+		Kind: recovery.Kind{Several: leased(r.stream.Resource), Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != ""}}
 	back := false
 	visit := func(o apiclient.Object) {
 		gap.Listed++
