@@ -293,7 +293,7 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		o.Raw = append(l.room(o, len(raw)), raw...)
 	}
 	if l.snapshot() && d == known.Absent {
-		return l.send(ctx, l.newChange(change.Read, o), noProgress)
+		return l.send(ctx, l.newChange(change.Read, o), move{})
 	}
 	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
 }
@@ -325,7 +325,7 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 		record = nil
 	}
 	for i, key := range unseen {
-		moves := noProgress
+		moves := move{}
 		if !l.snapshot() && i == len(unseen)-1 {
 			moves = to(version)
 		}

@@ -27,8 +27,11 @@ func (l *loading) step(ctx context.Context) (state, error) {
 	}
 	l.known = objects
 	l.objects.Store(int64(objects.Len()))
-	if p.Ended != "" {
-		l.ended = &p
+	if p.Ended != "" && l.wanted() != nil { // it was deselected, and goes on
+		p.Stream, p.Ended = l.ID(), ""
+		if err := l.sendEnd(ctx, change.StreamReselectedControl(p), p); err != nil {
+			return l, err
+		}
 	}
 	version := p.ResourceVersion
 	if _, newest, any := objects.Newest(); any && newest.Version.Compare(version) > 0 {

@@ -336,7 +336,7 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 	namespace, name := change.SplitKey(c.Key)
 	o := apiclient.Object{Namespace: namespace, Name: name, UID: c.UID, Version: version, Raw: c.Body}
 	if c.Op == change.Delete && c.Inferred && !apiclient.IsUnloggable(&o, o.Check()) {
-		return r.sendDelete(ctx, c.Key, r.gap.ID, noProgress)
+		return r.sendDelete(ctx, c.Key, r.gap.ID, move{})
 	}
 	if c.Op != change.Delete && c.Body == nil {
 		read, exists, err := history.Object(ctx, c.Key, c.Version)
