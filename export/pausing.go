@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/fault"
 )
 
 // A user can pause a stream by a signal. The signal remains open, in the state paused, until another signal resumes the stream,
@@ -15,7 +16,7 @@ import (
 
 // pausedBy is what /readyz says about a paused stream.
 func pausedBy(g checkpoint.Signal) error {
-	return fmt.Errorf("paused by %s: exporter resume %s resumes it", nameOf(g), g.Stream)
+	return fault.WithPublic(fmt.Errorf("paused by %s: exporter resume %s resumes it", nameOf(g), g.Stream), "paused by a signal")
 }
 
 // loadPaused finds the streams that are paused, before any stream is read.

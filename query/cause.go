@@ -167,6 +167,11 @@ func readLives(
 		if requests, err = ReadRequests(ctx, r, &objects, time.Time{}); err != nil {
 			return err
 		}
+		coverage, _, err := Covered(ctx, r, &objects, time.Time{})
+		if err != nil {
+			return err
+		}
+		requests.ReadLate = LateAmong(coverage)
 	}
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		key, requester := resource+"/"+l.Name, requests.Who(l)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -45,6 +46,39 @@ func TestWhatCausedADeletion(t *testing.T) {
 			t.Errorf("%+v: %q, %v", tc, d.Cause, err)
 		}
 	}
+}
+
+// An owner's deletion that was read late began the cascade when it was requested.
+func TestACascadeThatWasReadLate(t *testing.T) {
+	for isLate, want := range map[bool]string{false: "with its owner ReplicaSet web",
+		true: "with its owner ReplicaSet web, because of replicasets.apps web, deleted by probably alice"} {
+		l := &auditedOwners{records: &auditedLog{records: alice("delete", func(r *audit.Record) {
+			r.Resource, r.Namespace, r.Name, r.UID, r.VersionBefore, r.Effect = "replicasets.apps", "", "web", "rs-1", "", ""
+		})}}
+		l.add("replicasets.apps", "web", "rs-1", change.Delete, 10, `{}`)
+		if behind := change.BehindControl("replicasets.apps", "", minute(0), minute(10)); isLate {
+			l.controls = append(l.controls, &behind)
+		}
+		d := query.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop", Name: "web-1",
+			Before: []byte(`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"rs-1"}]}}`),
+			Time:   minute(12)}}, &query.Who{})
+		if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != want {
+			t.Errorf("late: %t: %q, %v", isLate, d.Cause, err)
+		}
+	}
+}
+
+type auditedOwners struct {
+	ownersLog
+	records *auditedLog
+}
+
+func (l *auditedOwners) Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error) {
+	return l.records.Audits(ctx, q, visit)
+}
+
+func (l *auditedOwners) Retained(_ context.Context, resources []string) (map[string]sinks.Retained, error) {
+	return map[string]sinks.Retained{resources[0]: {}}, nil
 }
 
 type ownersLog struct{ log }

@@ -36,6 +36,18 @@ func (c *Coverage) ReadLate(seen time.Time) bool {
 	return slices.ContainsFunc(c.lates, func(s span) bool { return seen.After(s.from) && !seen.After(s.to) })
 }
 
+// LateAmong returns a function that reports ReadLate for a change of one of the streams.
+func LateAmong(coverage []Coverage) func(*sinks.Logged) bool {
+	streams := map[change.StreamID]*Coverage{}
+	for i := range coverage {
+		streams[coverage[i].Stream] = &coverage[i]
+	}
+	return func(l *sinks.Logged) bool {
+		s := streams[l.Stream.ID()]
+		return s != nil && s.ReadLate(l.Time)
+	}
+}
+
 // GapTime is a time whose changes may be missing.
 type GapTime struct {
 	From   time.Time `json:"from,omitzero"` // zero: not known

@@ -36,7 +36,7 @@ func openStore(
 	}
 	step := dependency.Step{Awaited: "the checkpoint", Dependency: dependency.Checkpoint, Address: c.Checkpoint.Location.String(), Limit: OpenLimit}
 	if path != "" {
-		step.Address, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release may take long
+		step.Address, step.Limit = "sqlite:"+path, 0 // taking over the checkpoint of an older release may take long
 	}
 	var store checkpoint.Store // not used after an error: an attempt may outlive Do
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {

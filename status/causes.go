@@ -2,65 +2,17 @@ package status
 
 import (
 	"cmp"
-	"fmt"
-	"iter"
-	"regexp"
+	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 )
 
-// One cause can affect many streams: if the API server is gone, each stream's request fails. So streams whose errors differ only
-// in the request are one problem. A server's own problem comes before the streams' problems with it.
-
-// requestPart matches the parts of an error that describe the request, not the cause: the URL, the local end of the connection,
-// the object.
-var requestPart = regexp.MustCompile(`^(?:list|watch) \S+: |(?:Get|Post|Put|Delete) "[^"]*": |\S+:\d+->|[^\s:]+ is forbidden: | resource "[^"]*" in API group "[^"]*"` +
-	`| in the namespace "[^"]*"|resourceVersions? \d+(?: and \d+)?|signal \d+|^\d+ of its`)
-
-// recoveryPart matches the progress of a recovery.
-var recoveryPart = regexp.MustCompile(`: (\d+) of (\d+) revisions accounted for, (\d+) requests`)
-
-// progress is the sum of the progress of several recoveries.
-type progress [3]int
-
-func (p *progress) add(text string) {
-	for i, number := range recoveryPart.FindStringSubmatch(text) {
-		if n, err := strconv.Atoi(number); err == nil && i > 0 {
-			p[i-1] += n
-		}
-	}
-}
-
-func (p *progress) String() string {
-	if p[1] == 0 {
-		return ""
-	}
-	return fmt.Sprintf(": %d of %d revisions accounted for, %d requests", p[0], p[1], p[2])
-}
-
-// cause returns an error without its request, and without the progress of a recovery.
-func cause(text string) string {
-	text = recoveryPart.ReplaceAllString(text, "")
-	return strings.Join(strings.Fields(requestPart.ReplaceAllStringFunc(text, func(match string) string {
-		switch {
-		case strings.HasSuffix(match, " is forbidden: "):
-			return "forbidden: "
-		case strings.HasPrefix(match, "resourceVersion"):
-			return "its resourceVersion"
-		case strings.HasPrefix(match, "signal"):
-			return "a signal"
-		case strings.HasSuffix(match, "of its"):
-			return "some of its"
-		}
-		return " "
-	})), " ")
-}
+// One cause can affect many streams: if the API server is gone, each stream's request fails. So streams whose errors have one public
+// form (fault.Public) are one problem. A server's own problem comes before the streams' problems with it.
 
 // mostNames is how many streams a problem names.
 const mostNames = 5
@@ -71,11 +23,11 @@ func (m *maker) addStreamProblems() {
 	var groups byCause
 	for i := range m.status.Streams {
 		if s := &m.status.Streams[i]; s.Problem != "" {
-			groups.add(s.id, s.Problem, s.Since)
+			groups.add(Problem{Problem: s.wrong, Stream: s.id})
 		}
 	}
-	for why, group := range groups.all() {
-		if server := m.serverWith(why); server != nil {
+	for _, group := range groups {
+		if server := m.serverWith(group.why()); server != nil {
 			server.Count, server.Names = group.Count, group.Names
 			continue
 		}
@@ -83,42 +35,40 @@ func (m *maker) addStreamProblems() {
 	}
 }
 
-// byCause is the problems of streams by cause.
-type byCause struct {
-	groups map[string]*Problem
-	order  []string
-}
+// byCause is problems by component and cause. Several streams are one component.
+type byCause []*Problem
 
-func (b *byCause) add(id change.StreamID, text string, since time.Time) {
-	why := cause(text)
-	p := b.groups[why]
-	if p == nil {
-		if b.groups == nil {
-			b.groups = map[string]*Problem{}
-		}
-		p = &Problem{Component: "stream " + Label(id), Text: text, Since: since, Stream: id}
-		b.groups[why], b.order = p, append(b.order, why)
+func (all *byCause) add(p Problem) {
+	if p.Stream != "" {
+		p.Component = "stream " + Label(p.Stream)
 	}
-	p.recovery.add(text)
-	if p.Count++; p.Count <= mostNames {
-		p.Names = append(p.Names, Label(id))
+	group := &p
+	if i := slices.IndexFunc(*all, func(q *Problem) bool {
+		return q.why() == p.why() && (q.Component == p.Component || q.Count > 0 && p.Stream != "")
+	}); i >= 0 {
+		group = (*all)[i]
+		group.Recovery = group.Recovery.Plus(p.Recovery)
+	} else {
+		group.streams = map[change.StreamID]bool{}
+		*all = append(*all, group)
 	}
-	if since.Before(p.Since) {
-		p.Since = since
+	if p.Since.Before(group.Since) {
+		group.Since = p.Since
 	}
-}
-
-// all returns the groups by cause, in the order of their first streams.
-func (b *byCause) all() iter.Seq2[string, *Problem] {
-	return func(yield func(string, *Problem) bool) {
-		for _, why := range b.order {
-			p := b.groups[why]
-			if p.Count > 1 {
-				p.Component, p.Text, p.Stream = "streams", why+p.recovery.String(), ""
-			}
-			if !yield(why, p) {
-				return
-			}
+	if p.Until.After(group.Until) {
+		group.Until = p.Until
+	}
+	if p.Stream == "" || group.streams[p.Stream] {
+		return
+	}
+	group.streams[p.Stream] = true
+	if group.Count++; group.Count <= mostNames {
+		group.Names = append(group.Names, Label(p.Stream))
+	}
+	if group.Count > 1 {
+		group.Component, group.Text, group.Stream = "streams", group.why(), ""
+		if group.Recovery.Revisions > 0 {
+			group.Text = group.Recovery.String()
 		}
 	}
 }
@@ -126,7 +76,7 @@ func (b *byCause) all() iter.Seq2[string, *Problem] {
 // serverWith returns the server's own problem that has the cause, or nil.
 func (m *maker) serverWith(why string) *Problem {
 	for i := range m.status.Problems {
-		if p := &m.status.Problems[i]; slices.Contains(dependency.All, p.Component) && strings.Contains(cause(p.Text), why) {
+		if p := &m.status.Problems[i]; slices.Contains(dependency.All, p.Component) && strings.Contains(p.why(), why) {
 			return p
 		}
 	}
@@ -176,11 +126,15 @@ var first = []textAdvice{
 	{"the disk is full", advice{"make room on the disk: it goes on by itself", "docs/operations.md#the-file"}},
 }
 
+// byStatus is the advice for the API server's answers.
+var byStatus = map[int32]advice{
+	http.StatusForbidden:    {"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"},
+	http.StatusUnauthorized: {"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"},
+}
+
 // byText is the advice for problems of streams and slots.
 var byText = []textAdvice{
 	{pausedBy, advice{"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"}},
-	{"forbidden", advice{"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"}},
-	{"nauthorized", advice{"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"}},
 	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair corrects them", "docs/monitoring.md#kubecdcprooffailed"}},
 	{"changes may be missing", advice{"the state of the objects is right; the gap record says what is missing", "docs/monitoring.md#kubecdcincompletegap"}},
 	{"not confirmed to be complete", advice{"check the state of the streams and the speed of the sink", "docs/monitoring.md#kubecdcstreamnotconfirmed"}},
@@ -197,7 +151,11 @@ func (p *Problem) advise() {
 			return
 		}
 	}
-	if a, ok := byComponent[p.Component]; ok {
+	a, ok := byComponent[p.Component]
+	if !ok {
+		a, ok = byStatus[p.Status]
+	}
+	if ok {
 		p.Help, p.See = a.help, a.see
 		return
 	}
@@ -213,58 +171,20 @@ func (p *Problem) advise() {
 // unrecorded begins the problem of a slot whose streams are not recorded.
 const unrecorded = "the checkpoint does not say which streams it has"
 
-// pausedBy begins the problem of a stream that a user has paused.
-const pausedBy = "paused by signal"
+// pausedBy begins the problem of streams that a user has paused.
+const pausedBy = "paused by "
 
 // mostPast is how many past problems are shown.
 const mostPast = 5
 
-// Past is a problem that has ended.
-type Past struct {
-	Component string    `json:"component"`
-	Text      string    `json:"problem"`
-	Since     time.Time `json:"since"`
-	Until     time.Time `json:"until"`
-	Count     int       `json:"streams,omitempty"` // number of streams with the problem
-
-	stream change.StreamID
-}
-
-// addPast groups past problems by cause, the latest first.
+// addPast groups past problems, the latest first.
 func (m *maker) addPast(all []live.Past) {
-	groups := map[string]*Past{}
-	for _, gone := range all {
-		p := Past{Component: gone.Component, Text: m.hide(gone.Text, gone.Stream), Since: gone.Since, Until: gone.Until, stream: gone.Stream}
-		if p.stream != "" {
-			p.Component, p.Count = "stream "+Label(p.stream), 1
-		}
-		key := p.Component
-		if p.stream != "" {
-			key = "stream"
-		}
-		key += cause(p.Text)
-		if g := groups[key]; g == nil {
-			groups[key] = &p
-		} else {
-			g.join(p)
-		}
+	var groups byCause
+	for _, p := range all {
+		groups.add(Problem{Component: p.Component, Problem: m.hidden(p.Problem, p.Stream), Until: p.Until.UTC(), Stream: p.Stream})
 	}
-	for _, g := range groups {
-		m.status.Past = append(m.status.Past, *g)
-	}
-	slices.SortFunc(m.status.Past, func(a, b Past) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Component, b.Component)) })
-	m.status.Past = m.status.Past[:min(len(m.status.Past), mostPast)]
-}
-
-func (p *Past) join(other Past) {
-	if p.stream != "" && p.stream != other.stream {
-		p.Component, p.Text = "streams", cause(p.Text)
-		p.Count++
-	}
-	if other.Since.Before(p.Since) {
-		p.Since = other.Since
-	}
-	if other.Until.After(p.Until) {
-		p.Until = other.Until
+	slices.SortStableFunc(groups, func(a, b *Problem) int { return b.Until.Compare(a.Until) })
+	for _, p := range groups[:min(len(groups), mostPast)] {
+		m.status.Past = append(m.status.Past, *p)
 	}
 }

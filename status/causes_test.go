@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -12,56 +14,63 @@ import (
 	"kubecdc/export/live"
 )
 
-// failing returns a status of streams that each have an error. The text may contain the stream's number.
-func failing(streams int, servers []Problem, text string) *Status {
+// failing returns a status of streams that each have an error of one cause. The text may contain the stream's number.
+func failing(streams int, servers []Problem, text, cause string) *Status {
 	all := servers
 	for i := range streams {
-		id := change.StreamID(fmt.Sprintf("kind%d.example.com", i))
-		all = append(all, Problem{Stream: id, Text: strings.ReplaceAll(text, "#", fmt.Sprint(i)), Since: now.Add(time.Duration(-i) * time.Second)})
+		p := wrongStream(change.StreamID(fmt.Sprintf("kind%d.example.com", i)), strings.ReplaceAll(text, "#", fmt.Sprint(i)), cause)
+		p.Since = now.Add(time.Duration(-i) * time.Second)
+		all = append(all, p)
 	}
 	return Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, running(all...))
 }
 
 // Streams that fail for one reason are one problem, whatever each requested.
 func TestOneCauseOfManyStreamsIsOneProblem(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"a connection": {`Get "https://10.0.0.1:6443/apis/example.com/v1/kind#?watch=1": dial tcp 10.0.0.1:6443: connect: connection refused`,
-			"dial tcp 10.0.0.1:6443: connect: connection refused"},
-		"an open connection": {"read tcp 10.1.0.7:4#->10.0.0.1:6443: read: connection reset by peer", "read tcp 10.0.0.1:6443: read: connection reset by peer"},
-		"rights": {`list kind#.example.com: kind#.example.com is forbidden: User "a" cannot list resource "kind#" in API group "example.com" at the cluster scope`,
-			`forbidden: User "a" cannot list at the cluster scope`},
-		"a pause": {"paused by signal 1#", "paused by a signal"},
-	} {
-		s := failing(200, nil, c.text)
-		if len(s.Problems) != 1 || s.Problems[0].Text != c.want || s.Problems[0].Count != 200 || len(s.Problems[0].Names) != mostNames {
-			t.Errorf("%s: it says %+v", name, s.Problems[:min(len(s.Problems), 3)])
+	for text, cause := range map[string]string{"list kind#: no": "no", "paused by signal 1#": "paused by a signal", "EOF": ""} {
+		s, want := failing(200, nil, text, cause), cmp.Or(cause, text)
+		if len(s.Problems) != 1 || s.Problems[0].Text != want || s.Problems[0].Count != 200 || len(s.Problems[0].Names) != mostNames {
+			t.Errorf("%s: it says %+v", text, s.Problems[:min(len(s.Problems), 3)])
 			continue
 		}
 		if p := s.Problems[0]; p.Component != "streams" || p.Since != now.Add(-199*time.Second).UTC() || p.Help == "" || p.See == "" {
-			t.Errorf("%s: it says %+v", name, p)
+			t.Errorf("%s: it says %+v", text, p)
 		}
 		var table strings.Builder
 		s.WriteTable(&table)
 		if !strings.Contains(table.String(), "200 streams: kind0.example.com") || !strings.Contains(table.String(), "and 195 more") {
-			t.Errorf("%s: the table has\n%s", name, table.String()[:500])
+			t.Errorf("%s: the table has\n%s", text, table.String()[:500])
 		}
 	}
-	if s := failing(1, nil, "kind# is forbidden: no"); s.Problems[0].Text != "kind0 is forbidden: no" || s.Problems[0].Component != "stream kind0.example.com" {
+	if s := failing(1, nil, "kind# is forbidden: no", "forbidden: no"); s.Problems[0].Text != "kind0 is forbidden: no" || s.Problems[0].Component != "stream kind0.example.com" {
 		t.Errorf("one stream's problem is %+v", s.Problems)
+	}
+	paused, other := failing(3, nil, "paused by signal #", "paused by a signal").Problems[0], failing(1, nil, "paused by signal 7", "paused by a signal").Problems[0]
+	if paused.Help != other.Help || !strings.Contains(paused.Help, "resume") {
+		t.Errorf("to pauses it says %q and %q", paused.Help, other.Help)
+	}
+}
+
+// The API server's answer decides what is advised, whatever its text.
+func TestTheAnswerDecidesOnTheAdvice(t *testing.T) {
+	for status, want := range map[int32]string{401: "credentials", 403: "rights", 0: "search"} {
+		p := wrongStream("pods", "no")
+		p.Status = status
+		if s := Make(options, nil, running(p)); !strings.Contains(s.Problems[0].Help, want) {
+			t.Errorf("to %d it says %q", status, s.Problems[0].Help)
+		}
 	}
 }
 
 // A server's own problem comes first, and lists the streams that fail for the same reason.
 func TestTheServerComesBeforeItsVictims(t *testing.T) {
 	refused := "dial tcp 10.0.0.1:6443: connect: connection refused"
-	servers := []Problem{{Component: "slot 3", Text: "not held yet"},
-		{Component: "apiserver", Text: `no answer since 12:00; last error: Get "https://10.0.0.1:6443/version": ` + refused}}
-	s := failing(20, servers, `Get "https://10.0.0.1:6443/api/v1/kind#": `+refused)
+	s := failing(20, []Problem{wrong("slot 3", "not held yet"), wrong("apiserver", "no answer since 12:00; last error: "+refused)},
+		`Get "https://10.0.0.1:6443/api/v1/kind#": `+refused, refused)
 	if len(s.Problems) != 2 || s.Problems[0].Component != "apiserver" || s.Problems[0].Count != 20 || s.Problems[1].Component != "slot 3" {
 		t.Errorf("it says %+v", s.Problems)
 	}
-	one := Problem{Component: "stream", Stream: "pods", Text: "etcd is compacted", Since: now}
-	s = failing(3, []Problem{one, {Component: "sink", Text: "no leader"}}, "x# is forbidden: no")
+	s = failing(3, []Problem{wrongStream("pods", "etcd is compacted"), wrong("sink", "no leader")}, "x# is forbidden: no", "forbidden: no")
 	if got := problems(s); got != "sink: no leader\nstreams: forbidden: no\nstream pods: etcd is compacted" {
 		t.Errorf("the order is\n%s", got)
 	}
@@ -69,9 +78,15 @@ func TestTheServerComesBeforeItsVictims(t *testing.T) {
 
 // A gap of many streams is one problem with one progress.
 func TestTheRecoveryOfManyStreamsIsOneProblem(t *testing.T) {
-	s := failing(36, nil, "recovers what its watch missed: # of 100 revisions accounted for, 2 requests")
-	if got := problems(s); got != "streams: recovers what its watch missed: 630 of 3600 revisions accounted for, 72 requests" {
-		t.Error(got)
+	e := live.New(slog.New(slog.DiscardHandler), 1)
+	for i := range 36 {
+		id := change.StreamID(fmt.Sprintf("kind%d.example.com", i))
+		e.StreamAdded(0, id, nil)
+		e.RecoveryProgress(id, i, 100, 2)
+	}
+	report := ReportOf(e.Snapshot()).Short()
+	if got := report.Problems[1]; got.Count != 36 || got.Text != "recovers what its watch missed: 630 of 3600 revisions accounted for, 72 requests" {
+		t.Errorf("%+v", report.Problems)
 	}
 }
 
@@ -79,12 +94,13 @@ func TestTheRecoveryOfManyStreamsIsOneProblem(t *testing.T) {
 func TestWhatWasWrong(t *testing.T) {
 	process := &live.Snapshot{}
 	for i := range 300 {
-		process.Past = append(process.Past, live.Past{Stream: change.StreamID(fmt.Sprintf("kind%d", i)), Component: "stream ",
-			Text: fmt.Sprintf(`Get "https://k/kind%d": EOF`, i), Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)})
+		past := live.Past{Stream: change.StreamID(fmt.Sprintf("kind%d", i)), Until: now.Add(-time.Minute),
+			Problem: live.Problem{Text: fmt.Sprintf(`Get "https://k/kind%d": EOF`, i), Cause: "EOF", Since: now.Add(-time.Hour)}}
+		process.Past = append(process.Past, past, past)
 	}
 	for i := range 8 {
-		process.Past = append(process.Past, live.Past{Component: "sink", Text: fmt.Sprint("no leader of topic t", i), Since: now.Add(-time.Hour),
-			Until: now.Add(time.Duration(-10-i) * time.Minute)})
+		process.Past = append(process.Past, live.Past{Component: "sink", Until: now.Add(time.Duration(-10-i) * time.Minute),
+			Problem: live.Problem{Text: fmt.Sprint("no leader of topic t", i), Since: now.Add(-time.Hour)}})
 	}
 	s := Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, process)
 	if len(s.Past) != mostPast || s.Past[0].Count != 300 || s.Past[0].Text != "EOF" || s.Past[1].Text != "no leader of topic t0" || !s.Healthy {
@@ -99,6 +115,9 @@ func TestWhatWasWrong(t *testing.T) {
 func TestAdviceLeadsToASection(t *testing.T) {
 	all := []advice{{see: "docs/operations.md#errors-from-a-to-z"}}
 	for _, a := range byComponent {
+		all = append(all, a)
+	}
+	for _, a := range byStatus {
 		all = append(all, a)
 	}
 	for _, a := range byText {
@@ -124,12 +143,12 @@ func TestAdviceLeadsToASection(t *testing.T) {
 // A failure of the API server is one problem of all streams, also in /readyz. Only streams that can't start block readiness.
 func TestReadinessGroupsStreamsByCause(t *testing.T) {
 	since := time.Unix(1_000, 0)
-	var r Report
+	r := Report{Problems: []Reported{{Problem: wrong("slot 0", "not held yet")}}}
 	for i := range 60 {
 		id := change.StreamID(fmt.Sprintf("r%02d.example.com", i))
-		r.Problems = append(r.Problems, Reported{Problem{Text: fmt.Sprintf("watch r%02d.example.com: Unauthorized", i), Stream: id, Since: since.Add(-time.Duration(i))}, i%2 == 0})
+		r.Problems = append(r.Problems, Reported{wrongStream(id, fmt.Sprintf("watch r%02d.example.com: Unauthorized", i), "Unauthorized"), i%2 == 0})
+		r.Problems[i+1].Since = since.Add(-time.Duration(i))
 	}
-	r.Problems = append(r.Problems, Reported{Problem: Problem{Component: "slot 0", Text: "not held yet"}})
 	short := r.Short().Problems
 	if len(short) != 3 || !short[0].Blocks || short[0].Count != 30 || len(short[0].Names) != mostNames || short[1].Component != "slot 0" || short[2].Count != 30 ||
 		!short[2].Since.Equal(since.Add(-59)) {

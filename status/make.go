@@ -138,7 +138,7 @@ func (m *maker) addStored(stored *Stored) {
 	for _, g := range stored.Signals {
 		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
 			s.State, s.StateSince = change.StatePaused, m.localTime(g.Answered)
-			m.blame(s, fmt.Sprintf(pausedBy+" %d", g.ID), s.StateSince)
+			m.blame(s, live.Problem{Text: fmt.Sprintf(pausedBy+"signal %d", g.ID), Cause: pausedBy + "a signal", Since: s.StateSince})
 		}
 	}
 	for _, o := range stored.Owners {
@@ -171,10 +171,8 @@ func (m *maker) addProcess(p *live.Snapshot) {
 		}
 	}
 	for _, p := range report.Problems {
-		p.Text = m.hide(p.Text, p.Stream)
-		if p.Stream != "" {
-			s := m.stream(p.Stream)
-			s.Problem, s.Since = p.Text, p.Since
+		if p.Problem.Problem = m.hidden(p.Problem.Problem, p.Stream); p.Stream != "" {
+			m.blame(m.stream(p.Stream), p.Problem.Problem)
 			continue
 		}
 		m.status.Problems = append(m.status.Problems, p.Problem)
@@ -210,6 +208,11 @@ func (m *maker) addStream(s *Stream, v *live.Stream, spooling bool) {
 	}
 }
 
+func (m *maker) hidden(p live.Problem, stream change.StreamID) live.Problem {
+	p.Text, p.Cause, p.Since = m.hide(p.Text, stream), m.hide(p.Cause, stream), p.Since.UTC()
+	return p
+}
+
 // hide hides the selectors of streams, and the names of objects, in an error. stream is the stream of the error, or "".
 func (m *maker) hide(text string, stream change.StreamID) string {
 	text = hideSelectors(text, stream)
@@ -228,8 +231,8 @@ func (m *maker) judge() {
 		named[p.Component] = true
 	}
 	if len(m.status.Slots) == 0 && m.status.Process == nil {
-		m.status.Problems = append(m.status.Problems, Problem{Component: "slots", Text: "nobody has ever owned one, so nothing is " +
-			"exported: /readyz and the log of exporter run say what its start waits for"})
+		m.status.Problems = append(m.status.Problems, Problem{Component: "slots", Problem: live.Problem{
+			Text: "nobody has ever owned one, so nothing is exported: /readyz and the log of exporter run say what its start waits for"}})
 	}
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]
@@ -263,14 +266,14 @@ func order(a, b bool) int {
 }
 
 func (m *maker) slotProblem(s *Slot) *Problem {
+	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number)}
+	p.Text = "nobody owns it, so its streams are not read"
 	switch {
-	case s.Held && s.unrecorded && !s.Mine:
-		return &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: unrecorded + ": " + s.Owner + " has not come so far, or is of an earlier release"}
-	case s.Held:
+	case s.Held && (!s.unrecorded || s.Mine):
 		return nil
-	}
-	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: "nobody owns it, so its streams are not read"}
-	if s.Owner != "" {
+	case s.Held:
+		p.Text = unrecorded + ": " + s.Owner + " has not come so far, or is of an earlier release"
+	case s.Owner != "":
 		p.Text += ": the lease of " + s.Owner + " has ended"
 	}
 	return p
@@ -288,17 +291,20 @@ func (m *maker) judgeStream(s *Stream) {
 	switch gap := s.Gap; {
 	case s.Problem != "" || s.State == change.StateDeselected:
 	case s.Proof != nil && s.Proof.Result == change.ProofDifferent:
-		m.blame(s, fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
-			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), s.Proof.Time)
+		m.blame(s, live.Problem{Text: fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
+			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), Cause: live.Differs, Since: s.Proof.Time})
 	case s.Position == "" && !m.reported[s.id]:
-		m.blame(s, "its first list is not complete", time.Time{})
+		m.blame(s, live.Problem{Text: "its first list is not complete"})
 	case s.Position != "" && m.Now.Sub(s.Confirmed) > m.StaleAfter:
-		m.blame(s, "not confirmed to be complete beyond resourceVersion "+string(s.Position), s.Confirmed)
+		m.blame(s, live.Problem{Text: "not confirmed to be complete beyond resourceVersion " + string(s.Position),
+			Cause: "not confirmed to be complete", Since: s.Confirmed})
 	case gap != nil && !gap.Complete && m.Now.Sub(gap.Time) < recent:
-		m.blame(s, fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From, gap.To, gap.Reason), gap.Time)
+		m.blame(s, live.Problem{Text: fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From, gap.To, gap.Reason),
+			Cause: "changes may be missing: " + gap.Reason, Since: gap.Time})
 	}
 }
 
-func (m *maker) blame(s *Stream, text string, since time.Time) {
-	s.Problem, s.Since = text, since.UTC()
+func (m *maker) blame(s *Stream, p live.Problem) {
+	p.Since = p.Since.UTC()
+	s.Problem, s.Since, s.wrong = p.Text, p.Since, p
 }

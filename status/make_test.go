@@ -34,11 +34,21 @@ func proofAt(stream change.StreamID, ago time.Duration, result change.ProofResul
 	return change.Control{Type: change.ControlProof, Stream: stream, ResourceVersion: "9", TimeMs: now.Add(-ago).UnixMilli(), Proof: p}
 }
 
+// wrong returns a problem of a component.
+func wrong(component, text string) Problem {
+	return Problem{Component: component, Problem: live.Problem{Text: text, Since: now}}
+}
+
+// wrongStream returns a problem of a stream. Its cause is the text, or the text given.
+func wrongStream(id change.StreamID, text string, cause ...string) Problem {
+	return Problem{Stream: id, Problem: live.Problem{Text: text, Cause: strings.Join(cause, ""), Since: now}}
+}
+
 // running returns a process with problems of components or streams.
 func running(problems ...Problem) *live.Snapshot {
 	s := &live.Snapshot{Problems: map[string]*live.Problem{}, Stalls: map[string]*live.Problem{}, Streams: map[change.StreamID]live.Stream{}}
 	for _, p := range problems {
-		v := &live.Problem{Text: p.Text, Since: p.Since}
+		v := &p.Problem
 		switch {
 		case p.Stream != "":
 			s.Streams[p.Stream] = live.Stream{Session: live.Session{Added: true, State: "waiting", Problem: v}}
@@ -101,28 +111,27 @@ func TestWhatIsWrong(t *testing.T) {
 			{ID: 7, Kind: change.SignalPause, Stream: "pods", SignalAnswer: checkpoint.SignalAnswer{State: change.SignalPaused}}}}, nil,
 			"stream pods: paused by signal 7"},
 		{"the process says what is wrong with its stream", Stored{Positions: []change.Position{confirmed("pods", time.Hour)}},
-			running(Problem{Text: "403", Stream: "pods"}),
+			running(wrongStream("pods", "403")),
 			"stream pods: 403"},
 		{"the process has confirmed it since", Stored{Positions: []change.Position{confirmed("pods", time.Hour)}},
 			watching(confirmed("pods", 0)), ""},
-		{"the sink is down", Stored{}, running(Problem{Component: "sink", Text: "no answer"}), "sink: no answer"},
-		{"a request names an object", Stored{}, running(Problem{Component: "start", Text: `Get "https://k/x?fieldSelector=metadata.name%3Dhunter2&limit=1": EOF`}),
+		{"the sink is down", Stored{}, running(wrong("sink", "no answer")), "sink: no answer"},
+		{"a request names an object", Stored{}, running(wrong("start", `Get "https://k/x?fieldSelector=metadata.name%3Dhunter2&limit=1": EOF`)),
 			`start: Get "https://k/x?fieldSelector=…&limit=1": EOF`},
 		{"an error has selectors", Stored{}, running(
-			Problem{Component: "sink", Text: "write pods?labels=app=hunter2&fields=metadata.name!=hunter2: no leader"},
-			Problem{Stream: "pods?labels=app=hunter2&fields=metadata.name!=hunter2", Text: "compare " +
-				"pods?labels=app=hunter2&fields=metadata.name!=hunter2: " +
-				`Get "https://k/x?fieldSelector=metadata.name%21%3Dhunter2&labelSelector=app%3Dhunter2&limit=1": EOF`}),
+			wrong("sink", "write pods?labels=app=hunter2&fields=metadata.name!=hunter2: no leader"),
+			wrongStream("pods?labels=app=hunter2&fields=metadata.name!=hunter2", "compare "+
+				"pods?labels=app=hunter2&fields=metadata.name!=hunter2: "+
+				`Get "https://k/x?fieldSelector=metadata.name%21%3Dhunter2&labelSelector=app%3Dhunter2&limit=1": EOF`)),
 			"sink: write pods (by selectors): no leader\nstream pods (by selectors): compare pods (by selectors): " +
 				`Get "https://k/x?fieldSelector=…&labelSelector=…&limit=1": EOF`},
-		{"an object lacks its uid", Stored{}, running(Problem{Component: "start",
-			Text: `its metadata lacks name, uid or a numeric resourceVersion (name "hunter2", uid "")`}),
+		{"an object lacks its uid", Stored{}, running(wrong("start", `its metadata lacks name, uid or a numeric resourceVersion (name "hunter2", uid "")`)),
 			`start: its metadata lacks name, uid or a numeric resourceVersion (name "…", uid "")`},
-		{"an object can't be repaired", Stored{}, running(Problem{Component: "slot 0", Text: `repair "shop/hunter2": commit batch 7 to "pg-1": EOF`}),
+		{"an object can't be repaired", Stored{}, running(wrong("slot 0", `repair "shop/hunter2": commit batch 7 to "pg-1": EOF`)),
 			`slot 0: repair "…": commit batch 7 to "pg-1": EOF`},
 		{"a record is not the exporter's", Stored{}, running(
-			Problem{Component: "sink", Text: fmt.Sprintf("read topic %q: offset 7: decode record key %.80q: not a key of kubecdc's", "kubecdc.pods", `{"name":"hunter2"}`)},
-			Problem{Component: "sink", Text: fmt.Sprintf("%.40q is not in the wire format of a schema registry", "\x00hunter2")}),
+			wrong("sink", fmt.Sprintf("read topic %q: offset 7: decode record key %.80q: not a key of kubecdc's", "kubecdc.pods", `{"name":"hunter2"}`)),
+			wrong("sink", fmt.Sprintf("%.40q is not in the wire format of a schema registry", "\x00hunter2"))),
 			`sink: read topic "kubecdc.pods": offset 7: decode record key "…": not a key of kubecdc's` + "\n" +
 				`sink: "…" is not in the wire format of a schema registry`},
 	} {
@@ -226,10 +235,10 @@ func TestASlowAnswerIsNoWrongClock(t *testing.T) {
 }
 
 func TestAnErrorDoesNotControlTheTerminal(t *testing.T) {
-	process := running(Problem{Component: "sink", Text: "a proxy answers:\n\x1b]0;owned\a\tnö"})
+	process := running(wrong("sink", "a proxy answers:\n\x1b]0;owned\a\tnö"))
 	var table strings.Builder
 	Make(options, nil, process).WriteTable(&table)
-	if want := `✕ sink: a proxy answers: \u001b]0;owned\u0007\tnö` + "\n"; !strings.Contains(table.String(), want) {
+	if want := `✕ sink: a proxy answers: \u001b]0;owned\u0007\tnö (for 0 s)` + "\n"; !strings.Contains(table.String(), want) {
 		t.Errorf("it is written as %q", table.String())
 	}
 }

@@ -30,7 +30,7 @@ func manyStreams() *Status {
 	stored.Positions = append(stored.Positions, confirmed("secrets@shop?labels=app=hunter2&fields=metadata.name=hunter2", time.Hour))
 	stored.Controls = []change.Control{gapAt("kind1.example.com@ns-1", time.Hour, true), proofAt("kind1.example.com@ns-1", time.Minute, change.ProofEqual),
 		proofAt("kind2.example.com@ns-2", time.Minute, change.ProofDifferent)}
-	process := running(Problem{Component: "checkpoint", Text: `dial <script>alert("x")</script>`, Since: now})
+	process := running(wrong("checkpoint", `dial <script>alert("x")</script>`))
 	process.Started, process.Servers = now, map[string]live.Server{"sink": {Up: true, Since: now}, "checkpoint": {Since: now}}
 	shown := options
 	shown.Version = "v1"
@@ -67,7 +67,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 			gap := gapAt("pods", time.Hour, false)
 			gap.Gap.Reason = "lost " + c.Text
 			return Make(options, &Stored{Positions: []change.Position{confirmed("pods", time.Second)}, Controls: []change.Control{gap}},
-				running(Problem{Stream: "pods", Text: c.Text, Since: now}))
+				running(wrongStream("pods", c.Text)))
 		}
 		s := serve(t, made)
 		_, page := get(t, s.URL+"/")

@@ -50,25 +50,16 @@ func ReportOf(s *live.Snapshot) Report {
 
 // Short returns the report with the streams' problems grouped by cause.
 func (r Report) Short() Report {
-	short := []Reported{}
-	var groups [2]byCause // problems that block readiness first
+	var groups [2]byCause // by rank
 	for _, p := range r.Problems {
-		switch {
-		case p.Stream == "":
-			short = append(short, p)
-		case p.Blocks:
-			groups[0].add(p.Stream, p.Text, p.Since)
-		default:
-			groups[1].add(p.Stream, p.Text, p.Since)
+		groups[rank(p)].add(p.Problem)
+	}
+	r.Problems = []Reported{}
+	for i, group := range groups {
+		for _, p := range group {
+			r.Problems = append(r.Problems, Reported{*p, i == 0})
 		}
 	}
-	for i := range groups {
-		for _, p := range groups[i].all() {
-			short = append(short, Reported{*p, i == 0})
-		}
-	}
-	slices.SortStableFunc(short, func(a, b Reported) int { return cmp.Compare(rank(a), rank(b)) })
-	r.Problems = short
 	return r
 }
 
@@ -91,9 +82,9 @@ func (r *Report) addSlots(s *live.Snapshot) {
 		p := Reported{Problem{Component: fmt.Sprintf("slot %d", number)}, r.Slots.OK == 0 && r.Standby == ""}
 		switch {
 		case v.Problem != nil:
-			p.Text, p.Since = v.Problem.Text, v.Problem.Since
-			if v.Server != "" {
-				p.Component, p.Text = v.Server, p.Component+": "+p.Text
+			slot := p.Component + ": "
+			if p.Problem.Problem = *v.Problem; v.Server != "" {
+				p.Component, p.Text, p.Cause = v.Server, slot+p.Text, slot+p.Cause
 			}
 		case v.Held && v.StreamsKnown && v.Fill.Spool != (live.Spool{}):
 			p.Text, p.Since, p.Blocks = spooling(&v.Fill.Spool, s.Time), v.Fill.Spool.Since, v.Fill.Spool.Full
@@ -152,7 +143,7 @@ func (r *Report) addComponents(s *live.Snapshot) {
 	for _, problems := range []map[string]*live.Problem{s.Problems, s.Stalls} {
 		for _, name := range slices.Sorted(maps.Keys(problems)) {
 			p := problems[name]
-			r.Problems = append(r.Problems, Reported{Problem{Component: name, Text: p.Text, Since: p.Since},
+			r.Problems = append(r.Problems, Reported{Problem{Component: name, Problem: *p},
 				name != live.Selection && !(name == dependency.Sink && spooling)})
 		}
 	}
@@ -166,23 +157,22 @@ func (r *Report) addStreams(s *live.Snapshot) {
 			continue
 		}
 		r.Streams.All++
-		add := func(text string, since time.Time, blocks bool) {
-			p := Problem{Component: "stream " + string(id), Text: text, Since: since, Stream: id}
-			r.Problems = append(r.Problems, Reported{p, blocks})
+		add := func(p *live.Problem, blocks bool) {
+			r.Problems = append(r.Problems, Reported{Problem{Component: "stream " + string(id), Problem: *p, Stream: id}, blocks})
 		}
 		if v.RemovalUnknown != nil {
-			add(v.RemovalUnknown.Text, v.RemovalUnknown.Since, false)
+			add(v.RemovalUnknown, false)
 		}
 		switch {
 		case !v.Added:
 		case v.Problem != nil:
-			add(v.Problem.Text, v.Problem.Since, false)
-		case v.Recovering != "":
-			add(v.Recovering, v.Since, !v.Settled)
+			add(v.Problem, false)
+		case v.Recovering != nil:
+			add(v.Recovering, !v.Settled)
 		case !v.Settled:
-			add("no position yet: "+string(v.State), v.Since, true)
+			add(&live.Problem{Text: "no position yet: " + string(v.State), Since: v.Since}, true)
 		case v.Differs != nil:
-			add(v.Differs.Text, v.Differs.Since, false)
+			add(v.Differs, false)
 		case v.RemovalUnknown == nil:
 			r.Streams.OK++
 		}

@@ -4,10 +4,12 @@
 package status
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/live"
 	"kubecdc/internal/plain"
 )
 
@@ -17,7 +19,7 @@ type Status struct {
 	Time     time.Time `json:"time"`
 	Healthy  bool      `json:"healthy"`        // there are no problems
 	Problems []Problem `json:"problems"`       // the worst first
-	Past     []Past    `json:"past,omitempty"` // past problems of the process, the latest first
+	Past     []Problem `json:"past,omitempty"` // past problems of the process, the latest first
 	Process  *Process  `json:"process,omitempty"`
 	Servers  []Server  `json:"servers,omitempty"` // as the process sees them
 	Slots    []Slot    `json:"slots"`
@@ -27,17 +29,19 @@ type Status struct {
 
 // Problem is something that is wrong.
 type Problem struct {
-	Component string          `json:"component"` // "sink", "slot 0", "stream pods in shop", "streams"
-	Text      string          `json:"problem"`
-	Since     time.Time       `json:"since,omitzero"`
-	Count     int             `json:"streams,omitempty"` // number of streams with the problem
-	Names     []string        `json:"names,omitempty"`   // names of the first of these streams
-	Help      string          `json:"help,omitempty"`    // what to do
-	See       string          `json:"see,omitempty"`     // the page about it, such as docs/operations.md#kafka
-	Stream    change.StreamID `json:"-"`                 // empty: not about one stream
+	Component string `json:"component"` // "sink", "slot 0", "stream pods in shop", "streams"
+	live.Problem
+	Count  int             `json:"streams,omitempty"` // number of streams with the problem
+	Names  []string        `json:"names,omitempty"`   // names of the first of these streams
+	Help   string          `json:"help,omitempty"`    // what to do
+	See    string          `json:"see,omitempty"`     // the page about it, such as docs/operations.md#kafka
+	Stream change.StreamID `json:"-"`                 // empty: not about one stream
+	Until  time.Time       `json:"until,omitzero"`    // when it ended, if it has
 
-	recovery progress // sum over all streams with the problem
+	streams map[change.StreamID]bool // that have it
 }
+
+func (p *Problem) why() string { return cmp.Or(p.Cause, p.Text) }
 
 // Process is the process that answered.
 type Process struct {
@@ -89,7 +93,8 @@ type Stream struct {
 	Problem    string                 `json:"problem,omitempty"`
 	Since      time.Time              `json:"problemSince,omitzero"`
 
-	id change.StreamID
+	id    change.StreamID
+	wrong live.Problem // what Problem and Since are of
 }
 
 // Gap is the last closed gap of a stream.

@@ -110,7 +110,7 @@ func (s *Status) past() g.Node {
 	if len(s.Past) == 0 {
 		return g.Group(nil)
 	}
-	return h.Details(h.Summary(g.Textf("What was wrong before (%d)", len(s.Past))), h.Ul(g.Map(s.Past, func(p Past) g.Node {
+	return h.Details(h.Summary(g.Textf("What was wrong before (%d)", len(s.Past))), h.Ul(g.Map(s.Past, func(p Problem) g.Node {
 		return h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text),
 			h.Span(h.Class("quiet"), g.Textf(" – for %s, until ", Age(p.Until.Sub(p.Since))), since(p.Until, " ago"),
 				g.If(p.Count > 1, g.Textf(", %d streams", p.Count))))

@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/source/reflector"
 )
 
@@ -79,6 +80,9 @@ func (s *stream) cause(g *change.Gap) string {
 	return string(s.relist)
 }
 
+// Differs is the cause of a problem that a proof has found.
+const Differs = "objects in the log differ from the API server's (exporter verify names them)"
+
 // proven records whether the stream's objects differed from the API server's at a resourceVersion.
 func (e *Exporter) proven(s *stream, p *change.Proof, version change.ResourceVersion) {
 	if p.Result != change.ProofUnsupported {
@@ -88,8 +92,8 @@ func (e *Exporter) proven(s *stream, p *change.Proof, version change.ResourceVer
 		s.Differs = nil
 		return
 	}
-	s.Differs = e.problem(s.Differs, fmt.Errorf("its objects in the log differ from the API server's at resourceVersion %s: %s "+
-		"(exporter verify names them)", version, p))
+	s.Differs = e.problem(s.Differs, fault.WithPublic(fmt.Errorf("its objects in the log differ from the API server's at resourceVersion "+
+		"%s: %s (exporter verify names them)", version, p), Differs))
 }
 
 // Checkpointed records a commit of the checkpoint, which may have several batches, and how long it took.

@@ -6,21 +6,26 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
+	"kubecdc/source/reflector"
 )
 
 // Problem is something that does not work now.
 type Problem struct {
-	Text  string // without passwords and names of objects
-	Since time.Time
+	Text     string    `json:"problem"` // without passwords and names of objects
+	Since    time.Time `json:"since,omitzero"`
+	Cause    string    `json:"-"` // the text without what differs between streams that have one cause, or empty: it is the text
+	Status   int32     `json:"-"` // the HTTP status with which the API server has answered, or 0
+	Recovery Recovery  `json:"-"` // its progress, if it is one
 }
 
 // Past is an ended problem.
 type Past struct {
-	Component    string
-	Text         string
-	Since, Until time.Time
-	Stream       change.StreamID // empty: it was not a stream's
+	Component string
+	Problem
+	Until  time.Time
+	Stream change.StreamID // empty: it was not a stream's
 }
 
 // Server is a server that is up or down, and since when.
@@ -77,7 +82,8 @@ func (e *Exporter) setProblem(all map[string]*Problem, component string, err err
 
 // problem returns the problem for an error. While only its text changes, it has the time of the one before.
 func (e *Exporter) problem(before *Problem, err error) *Problem {
-	p := &Problem{plain.HideNames(plain.Redact(err.Error())), e.Now()}
+	hide := func(text string) string { return plain.HideNames(plain.Redact(text)) }
+	p := &Problem{Text: hide(err.Error()), Cause: hide(fault.Public(err)), Status: reflector.StatusCode(err), Since: e.Now()}
 	if before != nil {
 		p.Since = before.Since
 	}
@@ -95,7 +101,7 @@ func (e *Exporter) over(component string, stream change.StreamID, p *Problem) {
 	if len(e.past) == mostPast {
 		e.past = slices.Delete(e.past, 0, 1)
 	}
-	e.past = append(e.past, Past{component, p.Text, p.Since.UTC(), e.Now().UTC(), stream})
+	e.past = append(e.past, Past{component, *p, e.Now(), stream})
 }
 
 // used records that a server works, unless it has a problem.

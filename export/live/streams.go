@@ -30,11 +30,26 @@ type Session struct {
 	State          change.StreamState
 	Since          time.Time // when it entered the state
 	Settled        bool      // it has had a position or an error
-	Recovering     string    // progress of its recovery, or empty
+	Recovering     *Problem  // its recovery, which is no error, or nil
 	Problem        *Problem  // remains until the stream is current again
 	Refused        bool      // the API server or the sink refuses it, or it can't be exported
 	RemovalUnknown *Problem
 	Position       change.Position
+}
+
+// Recovery is the progress of a recovery, or the sum of several.
+type Recovery struct{ Done, Revisions, Requests int }
+
+// Recovers is the cause of a problem that is a recovery.
+const Recovers = "recovers what its watch missed"
+
+// Plus returns the sum of two.
+func (r Recovery) Plus(s Recovery) Recovery {
+	return Recovery{r.Done + s.Done, r.Revisions + s.Revisions, r.Requests + s.Requests}
+}
+
+func (r Recovery) String() string {
+	return fmt.Sprintf("%s: %d of %d revisions accounted for, %d requests", Recovers, r.Done, r.Revisions, r.Requests)
 }
 
 // StateNew is the state of a stream that is not started yet.
@@ -192,7 +207,7 @@ func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, err
 		s.left = e.Now()
 	}
 	if state != change.StateBackfilling && state != change.StateWaiting && state != change.StateRefused {
-		s.Recovering = ""
+		s.Recovering = nil
 	}
 	switch {
 	case err != nil:
@@ -213,7 +228,7 @@ func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, err
 func (e *Exporter) countError(state change.StreamState, err error) {
 	switch {
 	case state == change.StatePaused:
-	case state == change.StateRefused && !reflector.IsRefused(err):
+	case state == change.StateRefused && reflector.StatusCode(err) == 0:
 		e.Count.Error(dependency.Sink)
 	default:
 		e.Count.Error(StageSource)
@@ -224,7 +239,8 @@ func (e *Exporter) countError(state change.StreamState, err error) {
 func (e *Exporter) RecoveryProgress(id change.StreamID, done, total, requests int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.stream(id).Recovering = fmt.Sprintf("recovers what its watch missed: %d of %d revisions accounted for, %d requests", done, total, requests)
+	s, r := e.stream(id), Recovery{done, total, requests}
+	s.Recovering = &Problem{Text: r.String(), Cause: Recovers, Recovery: r, Since: s.Since}
 }
 
 // RemovalUnknown reports why it is unknown whether a stream's resource was removed, or nil when it is known. If the stream is not

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -57,7 +56,7 @@ func Upgrade(ctx context.Context, from, to int) (context.Context, error) {
 
 type attemptKey struct{}
 
-const upgrading = "its tables are brought up to date, which takes minutes if they are large"
+var errUpgrading = errors.New("its tables are brought up to date, which takes minutes if they are large")
 
 // SilentError is the error of an attempt that did not end within its limit.
 type SilentError struct {
@@ -152,7 +151,7 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 	}
 	step.Upgrades = true
 	w := &waiting{Steps: s, step: step}
-	s.notify(&waitError{step: step, reason: "just begun"})
+	s.notify(&waitError{step: step, reason: errors.New("just begun")})
 	defer s.notify(nil)
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = 200*time.Millisecond, 10*time.Second
@@ -168,8 +167,8 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 type waiting struct {
 	*Steps
 	step   Step
-	reason string
-	failed bool // an attempt failed, so the reason is more than silence
+	reason string // its public form
+	failed bool   // an attempt failed, so the reason is more than silence
 	logged time.Time
 }
 
@@ -186,7 +185,7 @@ func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) e
 		return backoff.Permanent(err)
 	}
 	w.failed = true
-	w.report(err.Error())
+	w.report(err)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		return backoff.RetryAfter(seconds)
 	}
@@ -205,9 +204,9 @@ func (w *waiting) answer(ctx context.Context, do func(context.Context) error) er
 			return a.judge(ctx, err)
 		case <-ticker.C:
 			if a.upgrades.Load() {
-				w.report(upgrading)
+				w.report(errUpgrading)
 			} else if !w.failed || time.Since(w.logged) >= logEvery {
-				w.report(w.step.silence())
+				w.report(errors.New(w.step.silence()))
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -215,13 +214,11 @@ func (w *waiting) answer(ctx context.Context, do func(context.Context) error) er
 	}
 }
 
-// ownPort matches this side's address of a connection, which differs each time.
-var ownPort = regexp.MustCompile(`\S+->`)
-
 // report calls notify, and logs the wait when its reason changes, and each minute.
-func (w *waiting) report(reason string) {
-	known := ownPort.ReplaceAllString(reason, "") == ownPort.ReplaceAllString(w.reason, "")
-	w.reason = reason
+func (w *waiting) report(reason error) {
+	public := fault.Public(reason)
+	known := public == w.reason
+	w.reason = public
 	w.notify(&waitError{step: w.step, reason: reason})
 	if known && time.Since(w.logged) < logEvery {
 		return
@@ -241,7 +238,7 @@ func WaitsOn(err error) string {
 // waitError is the reason of a wait, as /readyz shows it.
 type waitError struct {
 	step   Step
-	reason string
+	reason error
 }
 
-func (e *waitError) Error() string { return "waiting for " + e.step.what() + ": " + e.reason }
+func (e *waitError) Error() string { return "waiting for " + e.step.what() + ": " + e.reason.Error() }

@@ -101,6 +101,9 @@ func (c *Call) End() {
 	c.logger.Info("no longer waiting for an answer", "dependency", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
 }
 
+// Unwrap returns the last error, or nil. The caller holds Watchdog.mu.
+func (c *Call) Unwrap() error { return c.err }
+
 // Error returns the call, the time of its begin, and its last error. The caller holds Watchdog.mu.
 func (c *Call) Error() string {
 	text := fmt.Sprintf("no answer since %s; waiting for: %s", c.since.UTC().Format(time.RFC3339), c.what)

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"kubecdc/internal/wait"
 )
 
@@ -213,8 +211,8 @@ func (c *Client) checkAnswer(ctx context.Context, multiplexed bool, answer error
 // saysNothing reports an error from which nothing follows: there was no answer, or the server has no time, or it does not know who
 // asks.
 func saysNothing(answer error) bool {
-	var status apierrors.APIStatus
-	return answer != nil && (!errors.As(answer, &status) || IsOverload(answer) || apierrors.IsUnauthorized(answer))
+	code := StatusCode(answer)
+	return answer != nil && (code == 0 || code == http.StatusUnauthorized || IsOverload(answer))
 }
 
 // KubeSystem is the path of the namespace whose uid identifies the cluster.
@@ -261,16 +259,21 @@ func (c *Client) compareWith(raw []byte) error {
 	return c.cluster.compare(c.Host(), o.UID)
 }
 
-// notChecked returns the error of a check that failed. A refusal is none of what was asked for, so it does not pass for one.
+// notCheckedError is a refused check. It is no refusal of what was asked for.
+type notCheckedError struct {
+	error
+	code int32
+}
+
+// notChecked returns the error of a check that failed.
 func (c *Client) notChecked(err error) error {
 	const tried = "make sure that the API server at %s is still that of the exported cluster (GET %s)"
-	var status apierrors.APIStatus
-	if IsRefused(err) && errors.As(err, &status) {
+	if code := StatusCode(err); code != 0 && IsRefused(err) {
 		hint := ""
-		if status.Status().Code != http.StatusUnauthorized {
+		if code != http.StatusUnauthorized {
 			hint = "; grant get on namespace kube-system again, or start again: the cluster is then known by its CA"
 		}
-		return fmt.Errorf(tried+": %s%s", c.Host(), KubeSystem, Reason(err), hint)
+		return notCheckedError{fmt.Errorf(tried+": %s%s", c.Host(), KubeSystem, Reason(err), hint), code}
 	}
 	return fmt.Errorf(tried+": %w", c.Host(), KubeSystem, err)
 }

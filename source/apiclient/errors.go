@@ -66,20 +66,24 @@ func IsUnreadable(err error) bool {
 		fault.Is[*TooLargeError](err)
 }
 
+// StatusCode returns the HTTP status of an answer that is an error, or of a refused check of the cluster. It returns 0 for other errors.
+func StatusCode(err error) int32 {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Code
+	}
+	check, _ := errors.AsType[notCheckedError](err)
+	return check.code
+}
+
 // IsInternal reports that the server failed: 500. It may fail at this one request each time, for every client. An example is a list of
 // objects that were stored in a version that it does not know any more.
-func IsInternal(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
-}
+func IsInternal(err error) bool { return StatusCode(err) == http.StatusInternalServerError }
 
 // IsOverload reports that the server is overloaded or cut the response. The client should send fewer requests.
 func IsOverload(err error) bool {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return status.Status().Code == http.StatusTooManyRequests || status.Status().Code >= http.StatusInternalServerError
-	}
-	return IsConnectionEnd(err)
+	code := StatusCode(err)
+	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError || code == 0 && IsConnectionEnd(err)
 }
 
 // maxRetryAfter is the longest wait that a server can ask for. A proxy that says a day means no stream in particular.

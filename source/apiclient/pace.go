@@ -1,12 +1,9 @@
 package apiclient
 
 import (
-	"errors"
 	"net/http"
 	"sync"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Pace decides how many objects the pages of a collection's lists ask for. It asks for fewer objects if a page takes long, since they
@@ -48,6 +45,6 @@ func (p *Pace) record(limit, objects int, took time.Duration, err error) {
 // isCut reports whether a page may have been ended by a server, or by a proxy, because it took too long. That is any error except an
 // answer that refuses the page.
 func isCut(err error) bool {
-	var status apierrors.APIStatus
-	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+	code := StatusCode(err)
+	return code == 0 || code >= http.StatusInternalServerError
 }

@@ -125,7 +125,7 @@ func minuteOf(t *testing.T, nodes float64, leftOut string, readable bool) (m cos
 			_, _ = c.Overrides(t.Context(), func(context.Context) (int, error) { return 0, nil })
 			p.SetStore(true, false)
 			log, g := one.gap(clusterFrom, to)
-			g.Leased, g.Participant, g.Parallel = one.Leased, p, 8
+			g.Kind.Several, g.Participant, g.Parallel = one.Leased, p, 8
 			g.Witnesses = func() []Witness { return witnesses }
 			p.Listed(to, len(g.Changed)+len(g.Missing))
 			begun.Done()

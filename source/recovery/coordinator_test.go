@@ -144,7 +144,7 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 		k, _ := log.Get(key)
 		p.participant.Wrote(k.Version)
 	}
-	g.Leased, g.Selected, g.Namespaced, g.Parallel, g.Participant = p.leased, p.selected, true, 2, p.participant
+	g.Kind.Several, g.Kind.Selected, g.Namespaced, g.Parallel, g.Participant = p.leased, p.selected, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
 	if p.allSpaces != nil {
 		g.AllNamespaces = p.allSpaces

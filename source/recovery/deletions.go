@@ -65,15 +65,12 @@ func (s *search) recordDeletion(l *incarnation, revision uint64) {
 	s.sizes.deletion(revision)
 }
 
-// oneKey reports whether a revision deletes one object of the collection, as far as is known.
-func (s *search) oneKey() bool { return !s.Leased && !s.Aggregated }
-
 // walkDeleted walks a deleted incarnation back. It first reads the revision before the deletion, even if that revision is explained. If
 // the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 	last := l.deleted - 1
 	revision := s.before(l, last)
-	if s.oneKey() {
+	if s.Kind.deletesOne() {
 		revision = last
 	}
 	return s.walkBack(ctx, l, revision, last)
@@ -92,7 +89,7 @@ func (s *search) walkDated(ctx context.Context, l *incarnation) error {
 // left takes the only revision that is left for the deletion of an incarnation that is missing at hi. What is between them is
 // explained: if the incarnation exists after all, it was deleted there, together with another object.
 func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) (uint64, error) {
-	if !s.oneKey() || hi == revision {
+	if !s.Kind.deletesOne() || hi == revision {
 		return revision, nil
 	}
 	exists, err := s.exists(ctx, l, revision)
@@ -165,7 +162,7 @@ func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uin
 		}
 		s.contradiction(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
 			l.key, lo, hi))
-	} else if !s.unbounded() {
+	} else if s.Kind.isBounded() {
 		if deleted, err := s.deletionAmong(ctx, l, lo, hi, s.explained.upTo); err != nil || deleted != 0 {
 			return deleted, err
 		}
@@ -225,7 +222,7 @@ func (s *search) exists(ctx context.Context, l *incarnation, revision uint64) (b
 		return false, err
 	}
 	version, err := o.Version.Revision()
-	if err == nil && version > max(s.From, l.version) && (l.logged || len(l.seen) > 0) && !s.unbounded() {
+	if err == nil && version > max(s.From, l.version) && (l.logged || len(l.seen) > 0) && s.Kind.isBounded() {
 		l.seen = saw(slices.Clip(l.seen), version, revision, s.keep(o.Raw))
 		s.explain(version)
 	}
@@ -236,7 +233,7 @@ func (s *search) exists(ctx context.Context, l *incarnation, revision uint64) (b
 // collection costs more than several reads of one object, and each deletion that is found saves a size. The oldest deletions come first,
 // since compaction takes them first.
 func (s *search) dateDeletions(ctx context.Context) error {
-	if s.unbounded() {
+	if !s.Kind.isBounded() {
 		return nil
 	}
 	spans, costs := map[span][]*incarnation{}, s.meter.now()

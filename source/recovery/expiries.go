@@ -19,7 +19,7 @@ const severalExpire = 8
 
 // findExpiries finds the incarnations that ended with the lease of many objects. It returns the other ones.
 func (s *search) findExpiries(ctx context.Context, ended []*incarnation) (others []*incarnation, err error) {
-	if !s.Leased || s.Selected || s.Aggregated || s.sizes == nil {
+	if !s.Kind.expires() || s.sizes == nil {
 		return ended, nil
 	}
 	var logged []*incarnation

@@ -223,7 +223,7 @@ func TestScripts(t *testing.T) {
 				d.ScanArgs(t, "compacts", &s.then, &s.after)
 			}
 			log, g := s.gap(from, to)
-			g.Leased, g.Aggregated, g.Selected = d.HasArg("leased"), d.HasArg("aggregated"), d.HasArg("selected")
+			g.Kind.Several, g.Kind.Aggregated, g.Kind.Selected = d.HasArg("leased"), d.HasArg("aggregated"), d.HasArg("selected")
 			plan, incomplete, err := Recover(t.Context(), s, log, g)
 			if err != nil {
 				return "error: " + err.Error() + "\n"
@@ -306,7 +306,7 @@ func randomGap(random *rand.Rand, s *server, from, to uint64) (*known.Set, Gap) 
 		clear(g.ListedIn)
 		g.ListedIn["ns-0"], g.ListedIn["ns-1"] = 0, 0
 	}
-	g.Namespaced, g.Parallel, g.Aggregated, g.Leased = random.IntN(2) == 0, 1+random.IntN(3), random.IntN(4) == 0, random.IntN(4) == 0
+	g.Namespaced, g.Parallel, g.Kind.Aggregated, g.Kind.Several = random.IntN(2) == 0, 1+random.IntN(3), random.IntN(4) == 0, random.IntN(4) == 0
 	return log, g
 }
 

@@ -88,9 +88,9 @@ func (m *modelled) left(key string) bool {
 // though everything could be read, or nothing is lacking.
 func (m *modelled) recover(t *testing.T) (needless bool, err error) {
 	log, g := randomGap(m.random, m.server, m.from, m.to)
-	g.Selected, g.Leased = m.selected, m.leased
+	g.Kind.Selected, g.Kind.Several = m.selected, m.leased
 	if m.purged {
-		g.Aggregated = false
+		g.Kind.Aggregated = false
 	}
 	plan, incomplete, err := Recover(t.Context(), m.server, log, g)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *modelled) recover(t *testing.T) (needless bool, err error) {
 	}
 	if err := m.check(plan, incomplete); err != nil {
 		return false, fmt.Errorf("%w\nselected %v leased %v purged %v, aggregated %v, compacts %d after %d reads\nfrom %d to %d: %s\nof %v",
-			err, m.selected, m.leased, m.purged, g.Aggregated, m.then, m.after, m.from, m.to, describe(plan, incomplete), m.writes)
+			err, m.selected, m.leased, m.purged, g.Kind.Aggregated, m.then, m.after, m.from, m.to, describe(plan, incomplete), m.writes)
 	}
 	return incomplete != "" && !m.uncounted && (m.then == 0 || slices.Equal(changesOf(plan), m.writesBetween(m.from, m.to))), nil
 }

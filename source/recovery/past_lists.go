@@ -67,7 +67,7 @@ type pastList struct {
 
 // readPastLists reads the past lists that save more than they cost.
 func (s *search) readPastLists(ctx context.Context) error {
-	if s.unbounded() {
+	if !s.Kind.isBounded() {
 		return nil
 	}
 	for _, key := range s.Missing {
@@ -132,10 +132,6 @@ func (s *search) letOthersWalk(ctx context.Context) error {
 
 // listsAtOnce bounds the lists of the past that are read at once, since each holds a page in memory.
 const listsAtOnce = 4
-
-// unbounded reports that lists do not bound where an object was deleted. Several objects may change at a revision, or an object can
-// leave the collection and come back under one uid.
-func (s *search) unbounded() bool { return s.Aggregated || s.Leased || s.Selected }
 
 // halve reads past lists of a namespace, or of all, in the middle of spans, then of their halves.
 func (s *search) halve(ctx context.Context, namespace string, level []span) error {

@@ -52,7 +52,7 @@ func (s *search) planOf(l *incarnation, p Plan) Plan {
 			c.Op = change.Create
 			c.Inferred = l.created == 0 // only the oldest state that can be read is known, not the creation itself
 		case oldest:
-			c.Inferred = l.truncated && s.Selected // it may have left the selection before, and come back
+			c.Inferred = l.truncated && s.Kind.Selected // it may have left the selection before, and come back
 		}
 		p, last = append(p, c), r.version
 	}

@@ -72,10 +72,8 @@ type Gap struct {
 	Changed  []apiclient.Object // objects that the log does not have, or has at an older version
 	Missing  []string           // keys that the log has and the list does not have
 
+	Kind       Kind
 	Namespaced bool // the collection spans several namespaces
-	Leased     bool // objects expire, several at one revision
-	Aggregated bool // another API server keeps the objects: a revision may write several keys, and sizes are estimates
-	Selected   bool // a selector decides what belongs to the collection: objects leave it and come back
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
@@ -92,6 +90,23 @@ type Gap struct {
 	tuning *tuning // nil: that of production
 }
 
+// Kind is what can happen to the objects of a collection. Its methods are what may be concluded from that.
+type Kind struct {
+	Several    bool // a revision may delete several objects: they expire together, as Events, or somebody deletes a prefix in etcd
+	Aggregated bool // another API server keeps the objects: a revision may write several, and sizes are estimates
+	Selected   bool // a selector decides what belongs to the collection: objects leave it and come back
+}
+
+// deletesOne reports that a revision deletes one object of the collection, as far as is known.
+func (k Kind) deletesOne() bool { return !k.Aggregated && !k.Several }
+
+// isBounded reports that lists bound where an object was deleted. Otherwise several objects may change at a revision, or an object can leave
+// the collection and come back under one uid.
+func (k Kind) isBounded() bool { return k.deletesOne() && !k.Selected }
+
+// expires reports that many objects may be deleted at a revision, in the order in which they were written.
+func (k Kind) expires() bool { return k.Several && !k.Aggregated && !k.Selected }
+
 // Recover finds every change of the collection after revision gap.From and up to gap.To. log has the objects as of gap.From.
 // incompleteReason says what the plan lacks, and is empty if the plan is complete. After an error the plan is invalid. The
 // error may be ErrNotPossible, or satisfy IsLost.
@@ -101,7 +116,7 @@ func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (pla
 		if gap.Participant != nil {
 			gap.Participant.Failed() // nobody waits for the second search
 		}
-		gap.Leased, gap.Participant = true, nil
+		gap.Kind.Several, gap.Participant = true, nil
 		plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	}
 	return plan, incompleteReason, err
@@ -113,7 +128,7 @@ func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (pla
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
 func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
-	if gap.Aggregated {
+	if gap.Kind.Aggregated {
 		gap.Participant = nil
 	}
 	if gap.tuning == nil {
@@ -219,7 +234,7 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.dateByGrowth(ctx); err != nil {
 		return err
 	}
-	if s.oneKey() { // otherwise a revision has many deletions
+	if s.Kind.deletesOne() { // otherwise a revision has many deletions
 		s.Participant.Gains(float64(len(s.ended)) / s.meter.now().size)
 	}
 	if err := s.readSizes(ctx); err != nil {
@@ -229,7 +244,7 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	s.checkSizes()
-	if s.contradicted && (s.oneKey() || s.Participant != nil) {
+	if s.contradicted && (s.Kind.deletesOne() || s.Participant != nil) {
 		return errSeveralKeys
 	}
 	s.tellDeletions()
@@ -382,7 +397,7 @@ func (s *search) recordEnd(l *incarnation, lastSeen, firstMissing uint64) {
 // explain records that an object was written at the revision, for other streams too. A revision that writes one writes no other one,
 // whatever expires.
 func (s *search) explain(revision uint64) {
-	if !s.Aggregated {
+	if !s.Kind.Aggregated {
 		s.explained.own.add(revision)
 	}
 	s.wrote(revision)
@@ -390,7 +405,7 @@ func (s *search) explain(revision uint64) {
 
 // explainDeletion records a deletion that may turn out to be another: this search ends then, but others would go on with it.
 func (s *search) explainDeletion(revision uint64) {
-	if s.oneKey() {
+	if s.Kind.deletesOne() {
 		s.explained.own.add(revision)
 	}
 }

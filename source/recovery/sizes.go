@@ -155,7 +155,7 @@ func (s *search) findUnexplained(c *sizes) error {
 			}
 			steps = steps[1:]
 		}
-		if off < -1 && s.oneKey() {
+		if off < -1 && s.Kind.deletesOne() {
 			return errSeveralKeys
 		}
 		if off > 0 {

@@ -49,7 +49,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, first, last uint6
 		if oldest := s.oldest.Load(); first < oldest {
 			if last < oldest {
 				l.truncated = true
-				l.doubtful = last+1 == l.deleted && s.oneKey()
+				l.doubtful = last+1 == l.deleted && s.Kind.deletesOne()
 				return nil
 			}
 			first = oldest // the object is in the same state there
@@ -69,7 +69,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, first, last uint6
 				return err
 			}
 			if !exists || o.UID != l.uid {
-				if l.deleted != 0 && last == l.deleted-1 && s.oneKey() {
+				if l.deleted != 0 && last == l.deleted-1 && s.Kind.deletesOne() {
 					return errSeveralKeys
 				}
 				return s.recordCreation(l, first)
@@ -83,7 +83,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, first, last uint6
 			body = s.keep(o.Raw)
 		}
 		s.recordRevision(l, version, body)
-		if !s.Aggregated && s.sizes.creation(version) {
+		if !s.Kind.Aggregated && s.sizes.creation(version) {
 			return s.recordCreation(l, version-1)
 		}
 		first, last = s.before(l, version-1), version-1
@@ -124,9 +124,7 @@ func (s *search) recordRevision(l *incarnation, version uint64, body []byte) {
 func (s *search) recordCreation(l *incarnation, absent uint64) error {
 	if n := len(l.revisions); n > 0 {
 		l.created = l.revisions[n-1].version
-		if s.Aggregated {
-			s.sizes.creation(l.created)
-		}
+		s.sizes.creation(l.created)
 	}
 	if l.logged {
 		if len(s.pastLists) > 0 { // they were read as if this could not be, without selectors

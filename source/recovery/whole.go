@@ -64,7 +64,7 @@ func (w *shared) knows(revision uint64) bool {
 
 // shares returns the resource in all namespaces, or nil if the stream may not use its sizes.
 func (s *search) shares() *shared {
-	if s.AllNamespaces == nil || s.unbounded() {
+	if s.AllNamespaces == nil || !s.Kind.isBounded() {
 		return nil
 	}
 	return s.Participant.allNamespaces()

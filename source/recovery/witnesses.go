@@ -19,7 +19,7 @@ import (
 // events.events.k8s.io. Both are leased. So a leased witness is not asked if a leased stream has joined the coordinator.
 type Witness struct {
 	Stream  *change.Stream // the whole resource
-	Leased  bool           // as Gap.Leased
+	Leased  bool           // as Coordinator.Join
 	History History        // metadata is enough; a refusal is an error at once
 	// Store finds out where the resource is stored, with the results that Participant.SetStore takes.
 	Store func(context.Context) (local, otherEtcd bool, err error)
@@ -94,7 +94,7 @@ func (s *search) ask(ctx context.Context, w Witness, from uint64, saves float64)
 	if costs := s.meter.now(); err != nil || costs.listCost(listed, false) > saves*costs.read {
 		return err
 	}
-	gap := Gap{From: from, To: s.To, Listed: listed, ListedIn: map[string]int64{}, Leased: w.Leased, Parallel: s.Parallel,
+	gap := Gap{From: from, To: s.To, Listed: listed, ListedIn: map[string]int64{}, Kind: Kind{Several: w.Leased}, Parallel: s.Parallel,
 		Participant: p, tuning: s.tuning}
 	err = w.History.Names(ctx, "", s.To, func(o apiclient.Object) error {
 		version, err := o.Version.Revision()

@@ -165,7 +165,7 @@ func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from
 		}
 		c := r.newChange(change.Update, o)
 		c.Logged = true
-		return r.send(ctx, c, noProgress)
+		return r.send(ctx, c, move{})
 	})
 	return err
 }

@@ -18,33 +18,22 @@ type outputError struct{ err error }
 func (e *outputError) Error() string { return e.err.Error() }
 func (e *outputError) Unwrap() error { return e.err }
 
-// progress says how far an item moves the stream. An empty version changes nothing.
-type progress struct {
-	position change.ResourceVersion // everything up to it was emitted
-	cursor   change.ResourceVersion // where the watch goes on
-}
-
-var noProgress = progress{}
-
 // prompt is the longest time between an event and its reading that counts as no delay. Clocks may differ by a second, so a caller who
 // asks for a time accepts that difference.
 const prompt = time.Second
 
-func to(version change.ResourceVersion) progress { return progress{position: version, cursor: version} }
-
 // emit sends an item to the output and then moves the stream.
-func (r *Reflector) emit(ctx context.Context, item change.Item, p progress) error {
+func (r *Reflector) emit(ctx context.Context, item change.Item, m move) error {
 	item.Stream = r.ID()
 	if item.Change != nil {
 		item.Time = item.Change.Time
 	} else {
 		item.Time = time.Now()
 	}
-	if item.Version = p.position; !r.since.IsZero() && item.Time.Sub(r.since) > prompt {
+	if item.Version = m.position; !r.since.IsZero() && item.Time.Sub(r.since) > prompt {
 		item.Behind = r.since
 	}
-	if r.following > 0 && p.position != "" && p.position != change.UnknownVersion {
-		following := r.following
+	if following := r.following; following > 0 && m.position != "" && m.position != change.UnknownVersion {
 		item.Durable = func(ctx context.Context) error { return r.options.Restores.Followed(ctx, r.ID(), following) }
 	}
 	if err := r.out.Send(ctx, item); err != nil {
@@ -53,16 +42,7 @@ func (r *Reflector) emit(ctx context.Context, item change.Item, p progress) erro
 		}
 		return &outputError{err}
 	}
-	if p.cursor != "" {
-		r.cursor = p.cursor
-		if r.heldBack.Compare(p.cursor) <= 0 {
-			r.heldBack = ""
-		}
-	}
-	if p.position != "" {
-		r.position = p.position
-	}
-	if item.Durable != nil {
+	if r.apply(m, item.Change); item.Durable != nil {
 		r.following = 0
 	}
 	return nil
@@ -70,18 +50,18 @@ func (r *Reflector) emit(ctx context.Context, item change.Item, p progress) erro
 
 // confirm takes a bookmark. One that does not move the position is emitted too: it says that the stream is complete at a
 // later time.
-func (r *Reflector) confirm(ctx context.Context, p progress) error {
-	if p.cursor.Compare(r.cursor) < 0 {
+func (r *Reflector) confirm(ctx context.Context, m move) error {
+	if m.cursor.Compare(r.cursor) < 0 {
 		return nil
 	}
-	return r.emit(ctx, change.Item{}, p)
+	return r.emit(ctx, change.Item{}, m)
 }
 
-func (r *Reflector) advance(ctx context.Context, p progress) error {
-	if p.cursor.Compare(r.cursor) <= 0 {
+func (r *Reflector) advance(ctx context.Context, m move) error {
+	if m.cursor.Compare(r.cursor) <= 0 {
 		return nil
 	}
-	return r.emit(ctx, change.Item{}, p)
+	return r.emit(ctx, change.Item{}, m)
 }
 
 // newChange fills r.current and returns it. The result is valid until it is sent.
@@ -97,21 +77,15 @@ func (r *Reflector) newChange(op change.Op, o *apiclient.Object) *change.Change 
 
 // send emits r.current, which is c, and records it among the known objects. It clears r.current, so that a quiet stream does not
 // hold the bytes of its last object.
-func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) error {
+func (r *Reflector) send(ctx context.Context, c *change.Change, m move) error {
 	defer func() { r.current = change.Change{} }()
-	if err := r.emit(ctx, change.Item{Change: c}, p); err != nil {
+	if err := r.emit(ctx, change.Item{Change: c}, m); err != nil {
 		return err
-	}
-	if c.Inferred {
-		r.inferred++
 	}
 	if c.Op == change.Delete {
 		r.known.Remove(c.Key())
 	} else {
 		r.known.Put(c.Key(), c.UID, c.ResourceVersion)
-		if p.position == "" && c.ResourceVersion.Compare(r.newestEmitted()) > 0 {
-			r.ahead = c.ResourceVersion
-		}
 	}
 	if c.Op != change.Update {
 		r.objects.Store(int64(r.known.Len()))
@@ -121,7 +95,7 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 
 // sendDelete emits the deletion of a known object whose revision is not known, so the record has the object's last known version. gap
 // names the gap in which the object was found missing, or is empty.
-func (r *Reflector) sendDelete(ctx context.Context, key, gap string, p progress) error {
+func (r *Reflector) sendDelete(ctx context.Context, key, gap string, m move) error {
 	old, ok := r.known.Get(key)
 	if !ok {
 		return nil
@@ -129,7 +103,7 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string, p progress)
 	namespace, name := change.SplitKey(key)
 	c := r.newChange(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Version})
 	c.Inferred, c.Gap = true, gap
-	return r.send(ctx, c, p)
+	return r.send(ctx, c, m)
 }
 
 type missed struct{ created, updated, deleted int }
@@ -139,7 +113,7 @@ func (m *missed) all() int { return m.created + m.updated + m.deleted }
 // sendMissed emits how an object differs from the log: a creation, an update, or another object under a known key.
 func (r *Reflector) sendMissed(ctx context.Context, o *apiclient.Object, d known.Difference, gap string, n *missed) error {
 	if d.Replaces() {
-		if err := r.sendDelete(ctx, o.Key(), gap, noProgress); err != nil {
+		if err := r.sendDelete(ctx, o.Key(), gap, move{}); err != nil {
 			return err
 		}
 		n.deleted++
@@ -150,7 +124,7 @@ func (r *Reflector) sendMissed(ctx context.Context, o *apiclient.Object, d known
 	}
 	c := r.newChange(op, o)
 	c.Inferred, c.Gap = true, gap
-	if err := r.send(ctx, c, noProgress); err != nil {
+	if err := r.send(ctx, c, move{}); err != nil {
 		return err
 	}
 	*count++
@@ -169,7 +143,7 @@ func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error)
 		}
 	}
 	r.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
-	return r.emit(ctx, change.Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, noProgress)
+	return r.emit(ctx, change.Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, move{})
 }
 
 // sendUnloggable emits a recovered state of an object whose name no record takes, or its deletion, as a watch would have delivered it.
@@ -186,5 +160,5 @@ var errWithheld = errors.New("it can't be read, and is withheld since objects of
 
 // sendControl emits a control record that moves nothing.
 func (r *Reflector) sendControl(ctx context.Context, c change.Control) error {
-	return r.emit(ctx, change.Item{Control: &c}, noProgress)
+	return r.emit(ctx, change.Item{Control: &c}, move{})
 }

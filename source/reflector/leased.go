@@ -29,17 +29,6 @@ func (r *Reflector) positionAfter(op change.Op, version change.ResourceVersion) 
 	return before
 }
 
-// newestEmitted returns the newest revision of which something is in the log.
-func (r *Reflector) newestEmitted() change.ResourceVersion {
-	newest := r.position
-	for _, v := range []change.ResourceVersion{r.heldBack, r.ahead} {
-		if v.Compare(newest) > 0 {
-			newest = v
-		}
-	}
-	return newest
-}
-
 func (r *Reflector) isRepeatedDelete(e *apiclient.Event) bool {
 	if r.heldBack == "" || e.Type != "DELETED" || e.Object.Version.Compare(r.heldBack) > 0 {
 		return false

@@ -95,7 +95,7 @@ func (l *listing) readOnce(ctx context.Context) (state, *apiclient.Watch, error)
 		v.gap = l.gap
 		return l.enter(v, err.Error()), nil, err
 	case err != nil:
-		return l, nil, fmt.Errorf("list %s: %w", l.ID(), err)
+		return l, nil, l.failed(err, "list %s", l.ID())
 	case l.until != "":
 		l.cursor = l.version
 		return l.enter(l.watch(l), fmt.Sprintf("the list ran from resourceVersion %s to %s: catching up", l.version, l.until)), nil, nil
@@ -293,7 +293,7 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		o.Raw = append(l.room(o, len(raw)), raw...)
 	}
 	if l.snapshot() && d == known.Absent {
-		return l.send(ctx, l.newChange(change.Read, o), noProgress)
+		return l.send(ctx, l.newChange(change.Read, o), move{})
 	}
 	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
 }
@@ -325,7 +325,7 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 		record = nil
 	}
 	for i, key := range unseen {
-		moves := noProgress
+		moves := move{}
 		if !l.snapshot() && i == len(unseen)-1 {
 			moves = to(version)
 		}

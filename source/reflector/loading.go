@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"context"
-	"fmt"
 
 	"kubecdc/change"
 	"kubecdc/source/known"
@@ -16,7 +15,7 @@ func (l *loading) name() change.StreamState { return change.StateLoading }
 func (l *loading) step(ctx context.Context) (state, error) {
 	p, ok, err := l.inventory.Position(ctx, l.ID())
 	if err != nil {
-		return l, fmt.Errorf("load the position of %s: %w", l.ID(), err)
+		return l, l.failed(err, "load the position of %s", l.ID())
 	}
 	objects := known.New()
 	err = l.inventory.Objects(ctx, l.ID(), func(key, uid string, version change.ResourceVersion) error {
@@ -24,12 +23,15 @@ func (l *loading) step(ctx context.Context) (state, error) {
 		return nil
 	})
 	if err != nil {
-		return l, fmt.Errorf("load the inventory of %s: %w", l.ID(), err)
+		return l, l.failed(err, "load the inventory of %s", l.ID())
 	}
 	l.known = objects
 	l.objects.Store(int64(objects.Len()))
-	if p.Ended != "" {
-		l.ended = &p
+	if p.Ended != "" && l.wanted() != nil { // it was deselected, and goes on
+		p.Stream, p.Ended = l.ID(), ""
+		if err := l.sendEnd(ctx, change.StreamReselectedControl(p), p); err != nil {
+			return l, err
+		}
 	}
 	version := p.ResourceVersion
 	if _, newest, any := objects.Newest(); any && newest.Version.Compare(version) > 0 {

@@ -62,7 +62,7 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 	case apiclient.IsGone(err):
 		return r.enter(r, "the list expired between two pages: "+apiclient.Reason(err)), nil
 	case err != nil:
-		return r, fmt.Errorf("recover %s from resourceVersion %s: %w", r.ID(), r.position, err)
+		return r, r.failed(err, "recover %s from resourceVersion %s", r.ID(), r.position)
 	case f.history == nil:
 		return r.enter(r.watch(nil), "nothing was missed: the server is at the log's position"), r.confirm(ctx, to(f.version))
 	}
@@ -108,7 +108,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	if err != nil || gap == nil {
 		return f, err
 	}
-	gap.Aggregated = aggregated
+	gap.Kind.Aggregated = aggregated
 	f.history = r.history(aggregated)
 	f.history.Failed = r.participant.Failed
 	gap.Report = func(done, total int) {
@@ -223,9 +223,9 @@ func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version ch
 // compareAt compares the log with the collection as it was at a revision, or as it is now if revision is 0.
 func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion,
 	err error) {
-	gap = &recovery.Gap{ListedIn: map[string]int64{}, Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
-		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
-		Participant: r.participant}
+	gap = &recovery.Gap{ListedIn: map[string]int64{}, Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
+		Parallel: r.options.Recovery.Parallel, Participant: r.participant,
+		Kind: recovery.Kind{Several: leased(r.stream.Resource), Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != ""}}
 	back := false
 	visit := func(o apiclient.Object) {
 		gap.Listed++
@@ -336,7 +336,7 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 	namespace, name := change.SplitKey(c.Key)
 	o := apiclient.Object{Namespace: namespace, Name: name, UID: c.UID, Version: version, Raw: c.Body}
 	if c.Op == change.Delete && c.Inferred && !apiclient.IsUnloggable(&o, o.Check()) {
-		return r.sendDelete(ctx, c.Key, r.gap.ID, noProgress)
+		return r.sendDelete(ctx, c.Key, r.gap.ID, move{})
 	}
 	if c.Op != change.Delete && c.Body == nil {
 		read, exists, err := history.Object(ctx, c.Key, c.Version)

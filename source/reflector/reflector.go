@@ -67,26 +67,16 @@ type Reflector struct {
 
 	// turn has an element while somebody uses the stream's data: Run, except while it waits for an event of an open watch. Then
 	// others may, for a moment (turn.go).
-	turn     chan struct{}
-	known    *known.Set
-	objects  atomic.Int64           // how many are known, for Objects
-	position change.ResourceVersion // everything up to it was emitted. It is empty until the first list has ended.
-	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
-	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
-	ahead    change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
-	current  change.Change          // the change that is being emitted
-	upToDate time.Time              // when all that had happened was last known to be read, if that is known
-	since    time.Time              // the event that is handled happened after it, if that is known
+	turn    chan struct{}
+	known   *known.Set
+	objects atomic.Int64  // how many are known, for Objects
+	current change.Change // the change that is being emitted
+	progress
+	lately    lately // what was watched of custom resources (schema.go)
+	following int64  // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
 
-	connection atomic.Pointer[apiclient.Connection] // the watch's connection, or nil if no watch is open or nothing else can be asked over it
-	waiting    atomic.Bool                          // for an event: all that has come was emitted
-	inferred   int                                  // changes that were emitted and found by comparison
-	ended      *change.Position                     // the position at which the stream ended, until it is emitted that the stream goes on
-	lately     lately                               // what was watched of custom resources (schema.go)
-	following  int64                                // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
-	unread     bool                                 // an event could not be read, so the log may lack its object
-
-	snapshots atomic.Int32 // on demand, that run
+	waitsOn   atomic.Pointer[apiclient.Connection] // the connection of a watch that waits for an event, while all that has come was emitted
+	snapshots atomic.Int32                         // on demand, that run
 
 	participant *recovery.Participant // among the recoveries of the process, or nil if recovery is off
 
@@ -97,10 +87,8 @@ type Reflector struct {
 	refusal  *refusal // nil: the server does not refuse the stream
 	retry    *backoff.ExponentialBackOff
 	pace     *apiclient.Pace // limits the pace of lists
-	failures int             // in a row
-	relists  int             // in a row, without a watch between them that lasted
-	warned   warnings
-	rejected string // the logged reason why the resource can't be exported
+	failures failures
+	relists  int // in a row, without a watch between them that lasted
 
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
@@ -139,8 +127,8 @@ func (r *Reflector) Objects() int64 { return r.objects.Load() }
 // WaitsOn reports whether the stream's watch uses the connection, and the stream has emitted every event that has come. It may
 // be called at any time.
 func (r *Reflector) WaitsOn(c *apiclient.Connection) bool {
-	own := r.connection.Load()
-	return own != nil && *own == *c && r.waiting.Load()
+	own := r.waitsOn.Load()
+	return own != nil && *own == *c
 }
 
 // Run works until the context ends, the output returns an error, or the API server's address leads to another cluster
@@ -220,8 +208,8 @@ func (r *Reflector) unsupported(err error) (pause time.Duration) {
 	err = fmt.Errorf("%s can't be exported, since the order of its changes is not known: leave it out of KUBECDC_RESOURCES: %w",
 		r.stream.Resource.ID(), err)
 	r.observer.StreamState(r.ID(), change.StateUnsupported, err)
-	if r.rejected != err.Error() {
-		r.rejected = err.Error()
+	if r.failures.rejected != err.Error() {
+		r.failures.rejected = err.Error()
 		r.log.Error("the resource can't be exported; it is tried again, the others go on", "every", unsupportedPause, "error", err)
 	}
 	return unsupportedPause
@@ -229,18 +217,18 @@ func (r *Reflector) unsupported(err error) (pause time.Duration) {
 
 // resetBackoff lets the next pause be short, since the server delivers.
 func (r *Reflector) resetBackoff() {
-	if r.failures > 0 {
+	if r.failures.inRow > 0 {
 		r.retry.Reset()
-		r.failures, r.warned = 0, warnings{}
+		r.failures = failures{}
 	}
 }
 
 // pause reports an error and waits: for the server's Retry-After, or longer each time.
 func (r *Reflector) pause(ctx context.Context, err error) {
 	delay := r.retry.NextBackOff()
-	r.failures++
+	r.failures.inRow++
 	refused := apiclient.IsRefused(err)
-	if refused && r.failures > 1 {
+	if refused && r.failures.inRow > 1 {
 		delay = max(delay, min(5*time.Second, r.options.MaxBackoff))
 	}
 	if after := apiclient.RetryAfter(err); after > 0 {
@@ -251,7 +239,7 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 	}
 	if errors.Is(err, apiclient.ErrUnsupported) {
 		delay = r.unsupported(err)
-	} else if r.failures == 1 && (refused || apiclient.IsConnectionEnd(err)) {
+	} else if r.failures.inRow == 1 && (refused || apiclient.IsConnectionEnd(err)) {
 		// Connections end, and what was just installed is not served for a moment: only the second time in a row is a failure.
 		r.log.Info("a request has failed once", "state", r.state.name(), "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
@@ -260,7 +248,7 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 			state = change.StateRefused
 		}
 		r.observer.StreamState(r.ID(), state, err)
-		if due, skipped := r.warned.due(err); due {
+		if due, skipped := r.failures.due(err); due {
 			r.log.Warn("will try again", "state", r.state.name(), "in", delay.Round(time.Millisecond), "error", err,
 				"not logged since", skipped)
 		}

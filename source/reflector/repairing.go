@@ -63,5 +63,5 @@ func (r *Reflector) repair(ctx context.Context, gap string, repair *change.Repai
 func (r *Reflector) sendRepaired(ctx context.Context, op change.Op, o *apiclient.Object, gap string) error {
 	c := r.newChange(op, o)
 	c.Inferred, c.Gap, c.Lost = true, gap, true // so it is written even if it changes nothing that counts
-	return r.send(ctx, c, noProgress)
+	return r.send(ctx, c, move{})
 }

@@ -44,11 +44,16 @@ func (r *Reflector) interruptStep(cause error) {
 	}
 }
 
+// wanted returns what SetResource has set.
+func (r *Reflector) wanted() *change.Resource {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.want
+}
+
 // applyResource applies what SetResource has set.
 func (r *Reflector) applyResource(ctx context.Context) error {
-	r.mu.Lock()
-	want := r.want
-	r.mu.Unlock()
+	want := r.wanted()
 	if r.state.name() == change.StateLoading {
 		return nil
 	}
@@ -62,30 +67,15 @@ func (r *Reflector) applyResource(ctx context.Context) error {
 		r.log.Info("reading another version", "from", r.stream.Resource.APIVersion(), "to", want.APIVersion())
 		r.stream = r.stream.As(*want)
 	}
-	if r.ended != nil && want != nil {
-		return r.resume(ctx)
-	}
-	return nil
-}
-
-// resume emits that a stream that was deselected goes on.
-func (r *Reflector) resume(ctx context.Context) error {
-	position := *r.ended
-	position.Stream, position.Ended = r.ID(), ""
-	if err := r.sendEnd(ctx, change.StreamReselectedControl(position), position); err != nil {
-		return err
-	}
-	r.ended = nil
 	return nil
 }
 
 // endRemoved ends the stream of a resource that was removed from the API: its objects were deleted with it. After a crash
 // the next owner finds the remaining objects in the inventory, and deletes those.
 func (r *Reflector) endRemoved(ctx context.Context) error {
-	r.heldBack = ""
 	r.known.StartPass()
 	for _, key := range r.known.Unseen() {
-		if err := r.sendDelete(ctx, key, "", noProgress); err != nil {
+		if err := r.sendDelete(ctx, key, "", move{}); err != nil {
 			return err
 		}
 	}
@@ -94,7 +84,7 @@ func (r *Reflector) endRemoved(ctx context.Context) error {
 	if err := r.sendEnd(ctx, change.StreamEndControl(end, cause), end); err != nil {
 		return err
 	}
-	r.position, r.cursor, r.ended, r.refusal = "", "", nil, nil
+	r.progress, r.refusal = progress{inferred: r.inferred}, nil
 	r.state = r.enter(&absent{r}, cause)
 	r.log.Info("the resource was removed from the API; its objects are recorded as deleted")
 	return nil
@@ -112,5 +102,5 @@ func (a *absent) step(ctx context.Context) (state, error) {
 
 // sendEnd emits the control record of a stream's end, or of its return, with its position.
 func (r *Reflector) sendEnd(ctx context.Context, c change.Control, position change.Position) error {
-	return r.emit(ctx, change.Item{Control: &c, Position: &position}, noProgress)
+	return r.emit(ctx, change.Item{Control: &c, Position: &position}, move{})
 }

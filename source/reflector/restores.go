@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"kubecdc/change"
@@ -66,7 +65,7 @@ func (r *Reflector) followRestores(ctx context.Context) error {
 	for reported, ok := r.nextRestore(); ok; reported, ok = r.nextRestore() {
 		otherEtcd, err := r.hasOtherEtcdThan(ctx, reported.finder)
 		if err != nil {
-			return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)
+			return r.failed(err, "find out whether %s is in the etcd that was restored", r.ID())
 		}
 		if !otherEtcd && r.state.name() != change.StateAbsent {
 			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(reported.finder.ID())+" has found it"); err != nil {
@@ -119,7 +118,7 @@ func (r *Reflector) tellRestore(ctx context.Context) error {
 	}
 	number, err := r.options.Restores.Tell(ctx, r.stream)
 	if err != nil {
-		return fmt.Errorf("tell all streams that %s has found that etcd was restored: %w", r.ID(), err)
+		return r.failed(err, "tell all streams that %s has found that etcd was restored", r.ID())
 	}
 	r.follow(number)
 	return nil

@@ -3,7 +3,6 @@ package reflector
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -87,7 +86,7 @@ func (w *watching) followSchema(ctx context.Context) error {
 			return err
 		}
 		if err := w.correctLately(ctx); err != nil {
-			return fmt.Errorf("read objects of %s again after a change of its schema: %w", w.ID(), err)
+			return w.failed(err, "read objects of %s again after a change of its schema", w.ID())
 		}
 	}
 	x.generation, x.ended = generation, false

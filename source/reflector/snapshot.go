@@ -302,7 +302,7 @@ func (s *snapshot) deletions(ctx context.Context) error {
 			missing = s.stillMissing(missing)
 			passed = len(missing) == 0 || s.position.Compare(s.Version) >= 0
 			for i := 0; passed && i < len(missing); i++ {
-				if err := s.sendDelete(ctx, missing[i], "", noProgress); err != nil {
+				if err := s.sendDelete(ctx, missing[i], "", move{}); err != nil {
 					return err
 				}
 				s.Changes++

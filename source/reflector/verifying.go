@@ -41,7 +41,7 @@ func (v *verifying) name() change.StreamState { return change.StateVerifying }
 func (v *verifying) step(ctx context.Context) (state, error) {
 	if v.then.empty.listDue() {
 		if err := v.then.compare(ctx); err != nil {
-			return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
+			return v, v.failed(err, "compare %s with the log", v.ID())
 		}
 		if unchanged := v.then.empty.unchanged; unchanged != "" {
 			reason := fmt.Sprintf("nothing differs at resourceVersion %s; watching once more from %s", unchanged, v.cursor)
@@ -50,7 +50,7 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 	}
 	server, err := v.client.First(ctx, v.stream)
 	if err != nil {
-		return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
+		return v, v.failed(err, "compare %s with the log", v.ID())
 	}
 	reason, newest := "", v.newestEmitted()
 	if v.cursor.Compare(newest) > 0 {

@@ -21,9 +21,10 @@ type watching struct {
 	*Reflector
 	catchUp    *listing // an inconsistent list whose end the watch has to pass, or nil
 	empty      emptyWatches
-	freshTries int    // fresh connections tried since the last event
-	bookmarked bool   // a bookmark came on this connection
-	unknown    string // the last type of an event that is not known
+	freshTries int                   // fresh connections tried since the last event
+	connection *apiclient.Connection // nil: nothing else can be asked over it
+	bookmarked bool                  // a bookmark came on this connection
+	unknown    string                // the last type of an event that is not known
 }
 
 // watch follows the collection from the cursor. list is an inconsistent list that the watch must catch up with, or nil.
@@ -69,11 +70,10 @@ func (w *watching) step(ctx context.Context) (state, error) {
 func (w *watching) follow(ctx context.Context, conn *apiclient.Watch, run watchRun) (state, error) {
 	w.bookmarked = false
 	conn.GoesOn(w.upToDate)
-	w.connection.Store(w.confirmable(ctx, conn))
+	w.connection = w.confirmable(ctx, conn)
 	if run.err = w.endRefusal(ctx); run.err == nil {
 		run.events, run.err = w.readEvents(ctx, conn, w.scheduleComparison(ctx, run.timeout))
 	}
-	w.connection.Store(nil)
 	w.since = time.Time{}
 	return w.ended(ctx, run)
 }
@@ -124,7 +124,7 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 		return w.enter(w.verify(w), "the server ended the watch"), nil
 	}
 	w.observer.WatchRestarted(w.ID())
-	err := fmt.Errorf("watch %s from resourceVersion %s: %w", w.ID(), w.cursor, run.err)
+	err := w.failed(run.err, "watch %s from resourceVersion %s", w.ID(), w.cursor)
 	return w.enter(w.verify(w), "the watch failed: "+apiclient.Reason(run.err)), err
 }
 
@@ -159,9 +159,9 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 	}
 	w.since = time.Time{} // what others emit meanwhile is no event
 	w.release()
-	w.waiting.Store(true)
+	w.waitsOn.Store(w.connection)
 	e, err := conn.Next()
-	w.waiting.Store(false)
+	w.waitsOn.Store(nil)
 	c.interrupt()
 	w.turn <- struct{}{}
 	if c != nil && err == nil {
@@ -238,7 +238,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 		op = change.Create
 	}
 	if d == known.Successor {
-		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID(), noProgress); err != nil {
+		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID(), move{}); err != nil {
 			return err
 		}
 	}
@@ -286,11 +286,11 @@ func (w *watching) finishCatchUp(ctx context.Context) error {
 	return nil
 }
 
-// watched returns the progress of an event. While the stream catches up with an inconsistent list, the log can't go on from
+// watched returns the move of an event. While the stream catches up with an inconsistent list, the log can't go on from
 // there, and only the cursor moves.
-func (w *watching) watched(version change.ResourceVersion) progress {
+func (w *watching) watched(version change.ResourceVersion) move {
 	if w.catchUp != nil && version != "" {
-		return progress{cursor: version}
+		return move{cursor: version}
 	}
 	return to(version)
 }

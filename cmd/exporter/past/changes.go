@@ -111,14 +111,7 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 // cover returns how far the log has the changes since --since, and what may be missing. It remembers when streams were read late.
 func (t *changes) cover(ctx context.Context, r sinks.Reader, objects *sinks.Objects) ([]query.Coverage, []string, error) {
 	coverage, missing, err := query.Covered(ctx, r, objects, t.begin.Time)
-	streams := map[change.StreamID]*query.Coverage{}
-	for i := range coverage {
-		streams[coverage[i].Stream] = &coverage[i]
-	}
-	t.events.ReadLate = func(l *sinks.Logged) bool {
-		s := streams[l.Stream.ID()]
-		return s != nil && s.ReadLate(l.Time)
-	}
+	t.events.ReadLate = query.LateAmong(coverage)
 	t.requests.ReadLate = t.events.ReadLate
 	return coverage, missing, err
 }

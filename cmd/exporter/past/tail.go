@@ -112,6 +112,9 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 		}
 		return t.lines(ctx, c, r, q)
 	case t.last > 0 && t.since == "":
+		if _, _, err := t.cover(ctx, r, objects); err != nil {
+			return nil, err
+		}
 		return t.newest(ctx, c, r, q)
 	}
 	return nil, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -13,8 +14,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
@@ -228,19 +227,19 @@ func largest(s *live.Snapshot) (text string) {
 
 // recoveryOf returns how far the recovery of missed changes is, or "" if there is no recovery.
 func recoveryOf(s *live.Snapshot) string {
-	recovering := ""
-	n := 0
+	recovering, n := live.Recovers, 0
 	for _, v := range s.Streams {
 		if v.State == change.StateBackfilling {
-			n++
-			recovering = max(recovering, v.Recovering)
+			if n++; v.Recovering != nil {
+				recovering = v.Recovering.Text
+			}
 		}
 	}
 	switch n {
 	case 0:
 		return ""
 	case 1:
-		return "one resource " + cmp.Or(recovering, "recovers what its watch missed")
+		return "one resource " + recovering
 	}
 	return fmt.Sprintf("recovering what the watches of %d resources missed", n)
 }
@@ -251,7 +250,7 @@ func (d *display) rights(s *live.Snapshot) {
 	forbidden := 0
 	for id, v := range s.Streams {
 		switch {
-		case v.Problem != nil && strings.Contains(v.Problem.Text, "forbidden"):
+		case v.Problem != nil && v.Problem.Status == http.StatusForbidden:
 			forbidden++
 		case v.Problem == nil:
 			may = append(may, change.ResourceOf(id).ID())
@@ -276,7 +275,7 @@ func (d *display) rights(s *live.Snapshot) {
 func (d *display) credentials(s *live.Snapshot) {
 	unknown := false
 	for _, v := range s.Streams {
-		unknown = unknown || v.Problem != nil && strings.Contains(v.Problem.Text, string(metav1.StatusReasonUnauthorized))
+		unknown = unknown || v.Problem != nil && v.Problem.Status == http.StatusUnauthorized
 	}
 	if unknown == d.unknown {
 		return

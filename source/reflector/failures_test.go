@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
@@ -61,4 +63,43 @@ func TestAFailureThatGoesOnIsLoggedRarely(t *testing.T) {
 			t.Errorf("%d warnings of %d failures, want two ways four or five times, and a third once\n%s", lines, server.asked, log.String())
 		}
 	})
+}
+
+// causeObserver has the public form of a stream's last error.
+type causeObserver struct {
+	quietObserver
+	cause  string
+	status int32
+}
+
+func (o *causeObserver) StreamState(_ change.StreamID, _ change.StreamState, err error) {
+	if err != nil {
+		o.cause, o.status = fault.Public(err), reflector.StatusCode(err)
+	}
+}
+
+// Streams that are refused for one cause have one public form, whatever their resources and namespaces are.
+func TestRefusedStreamsHaveOneCause(t *testing.T) {
+	for _, namespace := range []string{"", "shop", "office"} {
+		synctest.Test(t, func(t *testing.T) {
+			stream := change.NewStream(change.Resource{Group: "example.com", Version: "v1", Plural: "kind" + namespace, Namespaced: true}, namespace, "", "")
+			message := fmt.Sprintf(`%s is forbidden: User \"a\" cannot list resource \"%s\" in API group \"example.com\"`, stream.Resource.ID(), stream.Resource.Plural)
+			if namespace != "" {
+				message += fmt.Sprintf(` in the namespace \"%s\"`, namespace)
+			}
+			server := &failing{answer: func(int) (int, string, string) { return 403, "Forbidden", message }}
+			client, err := discovery.Connect(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, l := &causeObserver{}, newLedger()
+			l.moved = make(chan struct{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_ = reflector.New(stream, client.Client(), plain(), l, l, o, slog.New(slog.DiscardHandler)).Run(ctx)
+			if o.cause != `forbidden: User "a" cannot list` || o.status != 403 {
+				t.Errorf("%s: the cause is %q (%d)", stream.ID(), o.cause, o.status)
+			}
+		})
+	}
 }
