@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -124,12 +125,12 @@ func newEtcdClient(endpoint string) (*clientv3.Client, error) {
 // (k8s.io/apiserver, pkg/storage/etcd3/compact.go).
 const compactRevKey = "compact_rev_key"
 
-// compact does what an API server's own compactor does.
+// compact does what an API server's own compactor does. It is no error that more is compacted already.
 func compact(ctx context.Context, c *clientv3.Client, rev int64) error {
 	if _, err := c.Put(ctx, compactRevKey, strconv.FormatInt(rev, 10)); err != nil {
 		return fmt.Errorf("announce the compaction to revision %d: %w", rev, err)
 	}
-	if _, err := c.Compact(ctx, rev, clientv3.WithCompactPhysical()); err != nil {
+	if _, err := c.Compact(ctx, rev, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return fmt.Errorf("compact etcd to revision %d: %w", rev, err)
 	}
 	return nil
