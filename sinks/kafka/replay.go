@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
 	"kubecdc/sinks/kafka/internal/logread"
@@ -105,6 +106,7 @@ func (r *Replay) Write(ctx context.Context, changes []sinks.Logged, c *change.Co
 		r.sink.abort(r.producer, err)
 		return fmt.Errorf("write to the topics %s.*: %w", r.sink.cfg.TopicPrefix, asInvalidWriter(err))
 	}
+	failpoint.Hit(failpoint.Written)
 	return nil
 }
 
@@ -126,6 +128,7 @@ func (r *Replay) write(ctx context.Context, changes []sinks.Logged, c *change.Co
 	if err := r.producer.Produce(ctx, r.active[:data:data]...); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.DataProduced)
 	value, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encode control record %s: %w", c.Type, err)

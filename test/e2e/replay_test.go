@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/test/child"
@@ -143,17 +144,17 @@ func wantSameRecords(t testing.TB, got, want byObject) {
 	t.Logf("%d objects, %d records", len(want), records)
 }
 
-// A replay of 10,000 records is killed twice with kill -9. No record is lost, and none is there twice.
+// A replay of 10,000 records is killed twice with kill -9, in a transaction and after one. No record is lost, and none is there twice.
 func TestAReplayIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
 	l.write(t, replayPods, 9000)
 	l.write(t, replayNodes, 1000)
 	to := l.prefix + "-again"
-	killReplay(t, l, to, 2000, "--from", "start")
+	killReplay(t, l, to, failpoint.DataProduced+":3", "--from", "start") // its transaction is open
 	begun := ReadControls(t, l.brokers, to)
 	id := begun[0].Replay.ID
-	killReplay(t, l, to, 5000, "--resume", id)
+	killReplay(t, l, to, failpoint.Written+":1", "--resume", id)
 	l.write(t, replayPods, 1000) // not a part of the replay
 	out := succeeds(t, l.env, "replay", "--to-prefix", to, "--execute", "--resume", id)
 	t.Log(out)
@@ -196,26 +197,13 @@ func TestSlowAReplayThatATopicRefuses(t *testing.T) {
 	}
 }
 
-// killReplay runs a replay, slowly enough to be seen, and kills it when it has written this number of records.
-func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
+// killReplay runs a replay, which is killed with kill -9 at a failpoint.
+func killReplay(t *testing.T, l *replayLog, to, point string, args ...string) {
 	t.Helper()
-	c := Command(t, l.env, append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "3000"}, args...)...)
-	log := &child.Output{}
-	c.Stdout, c.Stderr = log, log
-	p, err := child.Start(c)
-	must(t, err)
-	defer p.Kill()
-	Await(t, "the replay to be under way", func() (bool, error) {
-		select {
-		case <-p.Done():
-			return false, fmt.Errorf("it has ended:\n%s", log.Bytes())
-		default:
-		}
-		controls := ReadControls(t, l.brokers, to)
-		return len(controls) > 0 && controls[len(controls)-1].Replay.Records >= records, nil
-	})
-	p.Kill()
-	<-p.Done()
+	c := Command(t, withSettings(l.env, "KUBECDC_FAILPOINT", point), append([]string{"replay", "--to-prefix", to, "--execute"}, args...)...)
+	if out, err := c.CombinedOutput(); c.ProcessState.ExitCode() >= 0 {
+		t.Fatalf("the replay was not killed at %s: %v\n%s", point, err, out)
+	}
 }
 
 // A replay to standard output and to a database has the log's records, and only the selected ones.
