@@ -17,11 +17,12 @@ import (
 type gateway struct {
 	*httptest.Server
 	mu      sync.Mutex
-	open    chan struct{} // closed while watches may pass
-	cut     chan struct{} // closed to end the watches that run
-	expire  bool          // the next watch gets 410
-	exact   int           // reads of the past so far
-	reading func(n int)   // told of each
+	open    chan struct{}  // closed while watches may pass
+	cut     chan struct{}  // closed to end the watches that run
+	expire  bool           // the next watch gets 410
+	exact   int            // reads of the past so far
+	reading func(n int)    // told of each
+	running sync.WaitGroup // watches
 
 	answered func(exact bool, status int) // told of each answer but those of watches
 }
@@ -78,17 +79,22 @@ func (g *gateway) past(r *http.Request) {
 
 func (g *gateway) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
 	g.mu.Lock()
-	open := g.open
-	g.mu.Unlock()
-	select {
-	case <-open:
-	case <-r.Context().Done():
-		return
+	for isOpen := false; !isOpen; {
+		open := g.open
+		g.mu.Unlock()
+		select {
+		case <-open:
+		case <-r.Context().Done():
+			return
+		}
+		g.mu.Lock()
+		isOpen = open == g.open // it was not held meanwhile
 	}
-	g.mu.Lock()
 	expire, cut := g.expire, g.cut
 	g.expire = false
+	g.running.Add(1)
 	g.mu.Unlock()
+	defer g.running.Done()
 	if expire {
 		fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`)
 		return
@@ -99,13 +105,14 @@ func (g *gateway) watch(w http.ResponseWriter, r *http.Request, proxy http.Handl
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// hold ends the watches that run and lets no new one through.
+// hold ends the watches that run and lets no new one through. What happens afterwards is not watched.
 func (g *gateway) hold() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.open = make(chan struct{})
 	close(g.cut)
 	g.cut = make(chan struct{})
+	g.mu.Unlock()
+	g.running.Wait()
 }
 
 // release lets watches through again. The first one gets a 410 if expire is set.
