@@ -14,10 +14,9 @@ const warnEvery = 5 * time.Minute
 // failures counts the failures of a stream since the server last delivered. Each new reason is logged at once, and again after warnEvery.
 // The stream's state shows every failure.
 type failures struct {
-	inRow    int
-	last     map[string]time.Time // by reason
-	skipped  int                  // failures since the last one that was logged
-	rejected string               // the logged reason why the resource can't be exported
+	inRow   int
+	last    map[string]time.Time // by reason
+	skipped int                  // failures since the last one that was logged
 }
 
 const mostReasons = 16

@@ -88,7 +88,8 @@ type Reflector struct {
 	retry    *backoff.ExponentialBackOff
 	pace     *apiclient.Pace // limits the pace of lists
 	failures failures
-	relists  int // in a row, without a watch between them that lasted
+	relists  int    // in a row, without a watch between them that lasted
+	rejected string // the logged reason why the resource can't be exported, until the process ends
 
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
@@ -208,8 +209,8 @@ func (r *Reflector) unsupported(err error) (pause time.Duration) {
 	err = fmt.Errorf("%s can't be exported, since the order of its changes is not known: leave it out of KUBECDC_RESOURCES: %w",
 		r.stream.Resource.ID(), err)
 	r.observer.StreamState(r.ID(), change.StateUnsupported, err)
-	if r.failures.rejected != err.Error() {
-		r.failures.rejected = err.Error()
+	if r.rejected != err.Error() {
+		r.rejected = err.Error()
 		r.log.Error("the resource can't be exported; it is tried again, the others go on", "every", unsupportedPause, "error", err)
 	}
 	return unsupportedPause
