@@ -173,6 +173,30 @@ func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 	}
 }
 
+// While the sink is away, the status has the reason why it is away now, not why it was at first.
+func TestAnOutageHasItsLatestReason(t *testing.T) {
+	o := newOutage(t)
+	m, err := o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 1))
+	o.sink.Cut()
+	o.end(m, errOther)
+	m, err = o.begin(t.Context())
+	mustDo(t, err)
+	spool := m.Memory.(*spooling)
+	if spool.spooled().Why == "" {
+		t.Error("the sink is away without a reason")
+	}
+	const now = "the certificate has expired"
+	o.log.pinged = errors.New(now)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := m.Start(ctx, func(error) {})
+	servers.Await(t, "the status to say: "+now, func() (bool, error) { return spool.spooled().Why == now, nil })
+	cancel()
+	<-ended
+	o.end(m, errOther)
+}
+
 func (o *outage) exec(statement string) {
 	o.t.Helper()
 	db, err := pgx.Connect(o.t.Context(), o.url)
@@ -187,6 +211,7 @@ type watched struct {
 	sinks.Sink
 	opened       func() error // after Open; may be nil
 	written      func() error // after Write; may be nil
+	pinged       error        // returned by Ping, unless nil
 	open, closed int          // number of logs
 }
 
@@ -201,6 +226,13 @@ func (w *watched) Open(ctx context.Context, slot int, epoch int64, from sinks.Du
 		err = w.opened()
 	}
 	return o, err
+}
+
+func (w *watched) Ping(ctx context.Context) error {
+	if w.pinged != nil {
+		return w.pinged
+	}
+	return w.Sink.Ping(ctx)
 }
 
 type watchedLog struct {

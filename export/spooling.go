@@ -143,17 +143,23 @@ func (m *spooling) forwardAll(writing context.Context) error {
 	return nil
 }
 
-// awaitSink waits until the sink answers.
+// awaitSink waits until the sink answers. The status has the reason why it does not answer now. At first it may have been another.
 func (m *spooling) awaitSink(ctx context.Context) error {
 	for {
 		if err := wait.For(ctx, m.slot.reopen.NextBackOff()); err != nil {
 			return err
 		}
-		asking, cancel := context.WithTimeout(ctx, awayAfter)
+		asking, cancel := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
 		err := m.slot.parts.Sink.Ping(asking)
 		cancel()
 		if err == nil {
 			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if before := m.why.Swap(&err); fault.Public(*before) != fault.Public(err) {
+			m.slot.logger.Warn("the sink still does not take batches", "reason", err)
 		}
 	}
 }

@@ -44,8 +44,17 @@ func TestSlowCredentialsAreRenewed(t *testing.T) {
 	sink.endure(t, writer, trouble{name: "the client's certificate has expired", hint: "(KUBECDC_KAFKA_TLS_CERT): CN=client, " + expired,
 		make: func() { must(t, w.Kafka.CertifyClient(past)); w.Kafka.Proxy.Drop() },
 		mend: func() { must(t, w.Kafka.CertifyClient(good)) }})
+	// One outage with two reasons in turn: the exporter has a new authority before the broker, whose new certificate has expired.
 	sink.endure(t, writer, trouble{name: "the broker's certificate has expired", hint: "'s certificate: CN=kafka, " + expired,
-		make: func() { must(t, w.Kafka.Recertify(ctx, past)) },
+		make: func() {
+			must(t, w.Kafka.Reissue(past))
+			w.Kafka.Proxy.Drop()
+			Await(t, "a spool that begins since the broker's certificate is of another authority", func() (bool, error) {
+				writer.Run(2)
+				return hasLine(exporter.Wrong(), []string{"spooling, ", "signed by unknown authority"}), nil
+			})
+			must(t, w.Kafka.Restart(ctx))
+		},
 		mend: func() { must(t, w.Kafka.Recertify(ctx, good)) }})
 	sink.endure(t, writer, trouble{name: "another password in Kafka", hint: "check KUBECDC_KAFKA_SASL_USERNAME",
 		make: func() { must(t, w.Kafka.ChangePassword(ctx, "another-pw")); w.Kafka.Proxy.Drop() },

@@ -275,12 +275,12 @@ func (t *tally) keep(took time.Duration) {
 	}
 }
 
-// firstLines are the lines of a failure that say what it is, without the lines of the test runner.
+// firstLines are the lines of a failure that say what it is, without the lines of the test runner and a log's information.
 func firstLines(f failure, n int) string {
 	lines := []string{f.name}
 	for _, line := range strings.Split(strings.Join(f.output, ""), "\n") {
-		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "=== ") && len(lines) < n {
-			lines = append(lines, fmt.Sprintf("%.200s", line))
+		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "=== ") && !strings.Contains(text, "Z INF ") && len(lines) < n {
+			lines = append(lines, fmt.Sprintf("%.300s", line))
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -20,6 +21,10 @@ import (
 // time. That is no fault of the broker, so a closed connection is replaced once.
 func (c *Client) PingAll(ctx context.Context) error {
 	_, err := c.RoundTrip(ctx, &askAll{clientID: c.ClientID})
+	if errors.Is(err, errNoBrokers) {
+		_, why := c.RoundTrip(ctx, &metadata.Request{}) // kafka-go answers this one from its view: with why it has none
+		err = cmp.Or(why, err)
+	}
 	if err != nil {
 		c.refresh()
 	}
@@ -61,7 +66,7 @@ func (r *askAll) Split(c protocol.Cluster) (requests []protocol.Message, _ proto
 		requests = append(requests, &BrokerRequest{Request: apiVersions(), To: b.ID, ClientID: r.clientID})
 	}
 	if len(requests) == 0 {
-		return nil, nil, errors.New("the cluster's brokers are not known yet")
+		return nil, nil, errNoBrokers
 	}
 	return requests, r, nil
 }
@@ -83,5 +88,7 @@ func (r *askAll) Merge(_ []protocol.Message, results []any) (last protocol.Messa
 	}
 	return last, failed
 }
+
+var errNoBrokers = errors.New("the cluster's brokers are not known yet")
 
 var _ protocol.Splitter = (*askAll)(nil)
