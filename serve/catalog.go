@@ -64,12 +64,7 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	}
 	custom := map[string]*served{}
 	if slices.Contains(ids, crds) {
-		all := everything()
-		all.target, all.pinned = q.target, q.pinned
-		v, err := s.views.viewOf(ctx, all, crds)
-		if apierrors.IsResourceExpired(err) {
-			v, err = nil, nil // the log begins after the moment, and each list says so
-		}
+		v, err := s.allOf(ctx, q, crds)
 		if v != nil {
 			custom, err = v.custom()
 		}
@@ -86,6 +81,17 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Plural, b.Plural))
 	})
 	return c, nil
+}
+
+// allOf returns the view of all objects of a resource at the request's moment, or nil if the log begins after it. Each list says so.
+func (s *Server) allOf(ctx context.Context, q *request, resource string) (*view, error) {
+	all := everything()
+	all.target, all.pinned = q.target, q.pinned
+	v, err := s.views.viewOf(ctx, all, resource)
+	if apierrors.IsResourceExpired(err) {
+		return nil, nil
+	}
+	return v, err
 }
 
 // customResources returns the resources that a view of CRDs defines.

@@ -1,21 +1,39 @@
 package serve
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubecdc/query"
+	"kubecdc/sinks"
 )
 
-// schemas answers requests for OpenAPI schemas of version 3, from which kubectl explain describes resources. The log has schemas only
-// of CRDs.
-func (c catalog) schemas(w http.ResponseWriter, path string) error {
+// schemas answers requests for OpenAPI schemas of version 3, from which kubectl explain describes resources. A document is made of
+// CRDs, or it is the API server's.
+func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c catalog, path string) error {
 	if path == "" {
 		paths := map[string]any{}
 		for _, r := range c {
 			paths[r.path()] = map[string]string{"serverRelativeURL": "/openapi/v3/" + r.path()}
 		}
 		return reply(w, http.StatusOK, map[string]any{"paths": paths})
+	}
+	if i := slices.IndexFunc(c, func(r *served) bool { return r.path() == path && r.schema == nil }); i >= 0 {
+		document, err := s.stored(r.Context(), q, c[i])
+		if err != nil {
+			return err
+		}
+		if document != nil {
+			return write(w, http.StatusOK, document)
+		}
 	}
 	schemas, operations := map[string]any{}, map[string]any{}
 	for _, r := range c {
@@ -30,6 +48,33 @@ func (c catalog) schemas(w http.ResponseWriter, path string) error {
 	}
 	return reply(w, http.StatusOK, map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "kubecdc", "version": "unversioned"},
 		"paths": operations, "components": map[string]any{"schemas": schemas}})
+}
+
+// stored returns the document of a resource's version that the log has of the request's moment, or nil.
+func (s *Server) stored(ctx context.Context, q *request, resource *served) (document []byte, err error) {
+	reader, hasSchemas := s.log.(sinks.SchemaReader)
+	if !hasSchemas {
+		return nil, nil
+	}
+	moment := s.now()
+	if q.target != (query.Target{}) {
+		v, err := s.allOf(ctx, q, resource.ID())
+		if err != nil {
+			return nil, err
+		}
+		if moment = (time.Time{}); v != nil {
+			moment = v.time
+		}
+	}
+	packed, err := reader.Schema(ctx, resource.path(), moment)
+	if err != nil || packed == nil {
+		return nil, err
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(unpacked)
 }
 
 // operationsOf returns the operations of a path, with the kind of its objects. A patch will be refused like every write. It has

@@ -132,7 +132,7 @@ func TestALogIsServed(t *testing.T) {
 	p := newPast(t)
 	p.populate()
 	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors,
-		"rights": (*past).rights, "semantics": (*past).semantics} {
+		"rights": (*past).rights, "semantics": (*past).semantics, "schemas": (*past).schemas} {
 		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
 			break
 		}
@@ -145,6 +145,21 @@ func TestSlowALogInPostgresIsServed(t *testing.T) {
 	p.populate()
 	p.answers(t)
 	p.watches(t)
+	p.schemas(t)
+}
+
+// The schemas of built-in resources are the API server's, at the end and at each moment.
+func (p *past) schemas(t *testing.T) {
+	revision := must[int64](t)(p.kube.Revision(t.Context()))
+	for _, path := range []string{"api/v1", "apis/apps/v1", "apis/apiextensions.k8s.io/v1", "apis/discovery.k8s.io/v1"} {
+		want := p.real("/openapi/v3/"+path, asObjects)
+		for _, moment := range []string{"", "/at/1m", fmt.Sprint("/at/", revision)} {
+			servers.Await(t, "the schemas of "+path+moment, func() (bool, error) {
+				got := p.ours(moment+"/openapi/v3/"+path, asObjects)
+				return got.code == want.code && bytes.Equal(bytes.TrimSpace(got.body), bytes.TrimSpace(want.body)), nil
+			})
+		}
+	}
 }
 
 // Each list and object at a revision is equal to the real server's answer at that time, in each form.

@@ -75,7 +75,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if path, isOpenAPI := strings.CutPrefix(q.path, "/openapi/v3"); isOpenAPI {
-		return c.schemas(w, strings.Trim(path, "/"))
+		return s.schemas(w, r, q, c, strings.Trim(path, "/"))
 	}
 	if q.plural == "" {
 		return s.discover(w, q, c)

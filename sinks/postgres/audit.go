@@ -55,10 +55,12 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	return s.db.Fail("write audit records", err)
 }
 
+// historyBegins is when the history of all clusters begins, or null if that of one is not limited.
+const historyBegins = `(select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)`
+
 // dropAudit removes records that are older than the history of all clusters, a limited number at a time.
 func (s *Sink) dropAudit(ctx context.Context) error {
-	const drop = `delete from kubecdc_log.audit where ctid = any(array(select ctid from kubecdc_log.audit where received < (
-		select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters) limit 5000))`
+	const drop = `delete from kubecdc_log.audit where ctid = any(array(select ctid from kubecdc_log.audit where received < ` + historyBegins + ` limit 5000))`
 	for {
 		done, err := s.db.Exec(ctx, drop)
 		if err != nil || done.RowsAffected() == 0 {

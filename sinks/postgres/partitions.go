@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -43,7 +44,7 @@ func (l *slotLog) maintain(ctx context.Context) {
 			}
 		}
 		if err == nil {
-			err = l.sink.dropAudit(ctx)
+			err = cmp.Or(l.sink.dropAudit(ctx), l.sink.dropSchemas(ctx))
 		}
 		if err != nil && ctx.Err() == nil {
 			pause /= 10

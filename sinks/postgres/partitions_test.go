@@ -93,6 +93,12 @@ func TestPartitionsAreMadeAheadAndDropped(t *testing.T) {
 			write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{event(deployments, change.Create, "api", "u0", "1"), event(pods, change.Create, "p-1", "u1", "1")},
 				Positions: []change.Position{{Stream: "deployments.apps", ResourceVersion: "77"}},
 				Controls:  []change.Control{{Type: change.ControlSnapshotBegin, Stream: "quiet"}, {Type: change.ControlSnapshotBegin, Stream: "pods"}}})
+			for day, hash := range map[int]string{-1: "a", 1: "b", 5: "c"} {
+				schema := sinks.Schema{Path: "apis/apps/v1", Hash: hash, Since: time.Date(2026, 6, 1+day, 0, 0, 0, 0, time.UTC), Document: []byte(hash)}
+				if err := sink.WriteSchema(t.Context(), &schema); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for seq := 2; seq <= 7; seq++ { // one batch a day
 				e.day(t, seq-1)
 				write(t, log, numberedOn(pods, seq, event(pods, change.Create, fmt.Sprint("p-", seq), fmt.Sprint("u", seq), fmt.Sprint(seq))))
@@ -103,6 +109,7 @@ func TestPartitionsAreMadeAheadAndDropped(t *testing.T) {
 				"control|5|control_20260604|2026-06-04 00:00:00+00")
 			wantRows(t, e.direct, `select string_agg(name, ' ' order by name) from changes`, "p-4 p-5 p-6 p-7")
 			wantRows(t, e.direct, `select count(*) from objects`, "8")
+			e.await(t, `select string_agg(hash, ' ' order by hash) from schemas`, "b c")
 			if !strings.Contains(e.logged(), "partition=kubecdc_log.changes_20260601") {
 				t.Errorf("what was dropped is not logged:\n%s", e.logged())
 			}

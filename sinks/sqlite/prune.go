@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -118,7 +119,7 @@ func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 	if err := s.file.DB().QueryRowContext(ctx, `select since from log_kept`).Scan(&since); err != nil {
 		return err
 	}
-	return s.removeAudit(ctx, since)
+	return cmp.Or(s.removeAudit(ctx, since), s.removeSchemas(ctx, since))
 }
 
 // removal removes the rows of a table that satisfy a condition, up to a number.

@@ -480,8 +480,8 @@ func fileSize(t *testing.T, file *sqlitefile.File) int64 {
 	return info.Size()
 }
 
-// Audit records are removed with the history, and so are their requesters.
-func TestAuditRecordsArePruned(t *testing.T) {
+// Audit records are removed with the history, and so are their requesters, and schemas that were replaced before.
+func TestAuditRecordsAndSchemasArePruned(t *testing.T) {
 	file := own(t, filepath.Join(t.TempDir(), "log"))
 	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, History: time.Hour})
 	opened, err := s.Open(t.Context(), 0, 1, sinks.Durable{})
@@ -503,8 +503,18 @@ func TestAuditRecordsArePruned(t *testing.T) {
 	if err := s.WriteAudit(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
+	for i, hash := range []string{"a", "b", "c"} {
+		schema := sinks.Schema{Path: "api/v1", Hash: hash, Since: now.Add(time.Duration(i*2-3) * time.Hour)}
+		if schema.Document = []byte(hash); s.WriteSchema(t.Context(), &schema) != nil {
+			t.Fatal("a schema is not written")
+		}
+	}
 	if err := s.Prune(t.Context(), now.Add(2*time.Hour)); err != nil {
 		t.Fatal(err)
+	}
+	var schemas string
+	if err := file.DB().QueryRowContext(t.Context(), `select group_concat(hash) from log_schemas`).Scan(&schemas); err != nil || schemas != "b,c" {
+		t.Errorf("the schemas %s are retained, want b,c: %v", schemas, err)
 	}
 	var records, requesters, since int64
 	const query = `select (select count(*) from log_audit), (select count(*) from log_requesters), (select since from log_kept)`

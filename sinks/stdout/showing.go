@@ -13,10 +13,11 @@ func WithLines(durable Durable, show Show) sinks.Sink {
 	return &showing{durable, New(Options{Format: Text, Out: show.Screen, Show: show})}
 }
 
-// Durable is a sink that can be read back, with audit records.
+// Durable is a sink that can be read back, with audit records and schemas.
 type Durable interface {
 	sinks.Sink
 	sinks.AuditLog
+	sinks.SchemaLog
 }
 
 type showing struct {

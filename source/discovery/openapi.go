@@ -3,6 +3,8 @@ package discovery
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -28,6 +30,11 @@ func (s Served) Find(name string) (change.Resource, error) {
 		didYouMean(p, s))}}
 }
 
+// OpenAPIPath returns the path of a resource's document in OpenAPIHashes.
+func OpenAPIPath(r change.Resource) string {
+	return strings.Trim(apiclient.VersionPath(r.Group, r.Version), "/")
+}
+
 // OpenAPI returns the OpenAPI v3 document of the resource's version of its group.
 func (d *Server) OpenAPI(ctx context.Context, r change.Resource) ([]byte, error) {
 	path := "/openapi/v3" + apiclient.VersionPath(r.Group, r.Version)
@@ -40,4 +47,21 @@ func (d *Server) OpenAPI(ctx context.Context, r change.Resource) ([]byte, error)
 		return nil, fmt.Errorf("read the schema of %s from %s: %w", r.ID(), path, err)
 	}
 	return document, nil
+}
+
+// OpenAPIHashes returns a hash of each OpenAPI v3 document, by path: apis/apps/v1. A document that changes gets another hash.
+func (d *Server) OpenAPIHashes(ctx context.Context) (map[string]string, error) {
+	var index struct {
+		Paths map[string]struct{ ServerRelativeURL string }
+	}
+	if err := d.client.ReadJSON(ctx, "/openapi/v3", "", &index); err != nil {
+		return nil, fmt.Errorf("read the list of the schemas: %w", err)
+	}
+	hashes := map[string]string{}
+	for path, document := range index.Paths {
+		if link, err := url.Parse(document.ServerRelativeURL); err == nil && link.Query().Get("hash") != "" {
+			hashes[strings.Trim(path, "/")] = link.Query().Get("hash")
+		}
+	}
+	return hashes, nil
 }

@@ -102,6 +102,13 @@ func (d *Server) Aggregated(group string) (isAggregated, known bool) {
 	return o == originAggregated, o != originUnknown
 }
 
+// Custom reports whether CRDs are known to define the resources of a group.
+func (d *Server) Custom(group string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.origins[group] == originCustom
+}
+
 // RecordAggregated records what an earlier process found out: an aggregated API server served the group.
 func (d *Server) RecordAggregated(group string) {
 	d.mu.Lock()

@@ -44,7 +44,7 @@ type NewPlace func(t *testing.T) Place
 
 // Run runs the suite, its parts in parallel.
 func Run(t *testing.T, newPlace NewPlace) {
-	for _, tc := range slices.Concat(contract, readerContract, auditContract, longContract) {
+	for _, tc := range slices.Concat(contract, readerContract, auditContract, schemaContract, longContract) {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.name != measuresMemory {
 				t.Parallel()
@@ -58,6 +58,9 @@ func Run(t *testing.T, newPlace NewPlace) {
 			}
 			if _, audits := w.sink(t).(sinks.AuditLog); (!audits || w.place.Reader == nil) && slices.ContainsFunc(auditContract, func(a part) bool { return a.name == tc.name }) {
 				t.Skip("this log keeps no audit records")
+			}
+			if _, stores := w.sink(t).(sinks.SchemaLog); (!stores || w.place.Reader == nil) && slices.ContainsFunc(schemaContract, func(s part) bool { return s.name == tc.name }) {
+				t.Skip("this log stores no schemas")
 			}
 			tc.test(t, w)
 		})

@@ -1,0 +1,29 @@
+package sinks
+
+import (
+	"context"
+	"time"
+)
+
+// SchemaLog is a Sink that also stores schemas. It needs no slot.
+type SchemaLog interface {
+	// SchemaHashes returns the hash of the last schema of each path.
+	SchemaHashes(ctx context.Context) (map[string]string, error)
+	// WriteSchema makes a schema durable. It writes nothing if the last one of the path has the same hash.
+	WriteSchema(ctx context.Context, s *Schema) error
+}
+
+// SchemaReader is a Reader of a log with schemas.
+type SchemaReader interface {
+	// Schema returns the document that a path had at a time. Before the first one it returns the first one. It returns nil if the
+	// path has none.
+	Schema(ctx context.Context, path string, at time.Time) (document []byte, err error)
+}
+
+// Schema is an API server's OpenAPI v3 document of a version of a group.
+type Schema struct {
+	Path     string // apis/apps/v1
+	Hash     string // differs if the document does
+	Since    time.Time
+	Document []byte // compressed by gzip
+}
