@@ -17,7 +17,7 @@ type SchemaLog interface {
 type SchemaReader interface {
 	// Schema returns the document that a path had at a time. Before the first one it returns the first one. It returns nil if the
 	// path has none.
-	Schema(ctx context.Context, path string, at time.Time) (document []byte, err error)
+	Schema(ctx context.Context, path string, moment time.Time) (document []byte, err error)
 }
 
 // Schema is an API server's OpenAPI v3 document of a version of a group.

@@ -45,10 +45,10 @@ func (s *Sink) WriteSchema(ctx context.Context, schema *sinks.Schema) error {
 }
 
 // Schema implements sinks.SchemaReader.
-func (r *Reader) Schema(ctx context.Context, path string, at time.Time) (document []byte, err error) {
+func (r *Reader) Schema(ctx context.Context, path string, moment time.Time) (document []byte, err error) {
 	const query = `select document from kubecdc_log.schemas where cluster = $1 and path = $2
 		order by since > $3, abs(extract(epoch from since - $3)) limit 1`
-	err = pgdb.Querier{DB: r.db}.Row(ctx, query, []any{r.cluster, path, at}, &document)
+	err = pgdb.Querier{DB: r.db}.Row(ctx, query, []any{r.cluster, path, moment}, &document)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

@@ -41,10 +41,10 @@ func (s *Sink) WriteSchema(ctx context.Context, schema *sinks.Schema) error {
 }
 
 // Schema implements sinks.SchemaReader.
-func (r *Reader) Schema(ctx context.Context, path string, at time.Time) ([]byte, error) {
+func (r *Reader) Schema(ctx context.Context, path string, moment time.Time) ([]byte, error) {
 	const query = `select document from log_schemas where cluster = (select id from log_clusters where cluster = ?1) and path = ?2
 		order by since > ?3, abs(since - ?3) limit 1`
-	found, err := column[[]byte](ctx, r.db, query, r.cluster, path, at.UnixMicro())
+	found, err := column[[]byte](ctx, r.db, query, r.cluster, path, moment.UnixMicro())
 	if err != nil || len(found) == 0 {
 		return nil, r.fail("read a schema", err)
 	}

@@ -35,11 +35,11 @@ func schemasOfEachTime(t *testing.T, w *world) {
 		t.Errorf("the hashes are %v, want %v", hashes, want)
 	}
 	reader := w.reader(t).(sinks.SchemaReader)
-	for at, want := range map[int]string{0: "\x00\x01\x0a", 10: "\x00\x01\x0a", 19: "\x00\x01\x0a", 20: "\x00\x01\x14", 29: "\x00\x01\x14", 30: "\x00\x01\x1e", 99: "\x00\x01\x1e"} {
-		document, err := reader.Schema(t.Context(), "apis/apps/v1", minute(at))
+	for n, want := range map[int]string{0: "\x00\x01\x0a", 10: "\x00\x01\x0a", 19: "\x00\x01\x0a", 20: "\x00\x01\x14", 29: "\x00\x01\x14", 30: "\x00\x01\x1e", 99: "\x00\x01\x1e"} {
+		document, err := reader.Schema(t.Context(), "apis/apps/v1", minute(n))
 		must(err)
 		if string(document) != want {
-			t.Errorf("in minute %d the document is %q, want %q", at, document, want)
+			t.Errorf("in minute %d the document is %q, want %q", n, document, want)
 		}
 	}
 	if document, err := reader.Schema(t.Context(), "apis/batch/v1", minute(99)); document != nil || err != nil {

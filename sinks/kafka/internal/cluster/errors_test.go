@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -51,17 +53,21 @@ func TestAFinalErrorIsWorseThanOneThatIsRetried(t *testing.T) {
 	}
 }
 
-// A broker that is stopping answers so once or twice. If it goes on with that, it has a fault, which the caller gets.
+// A broker that is stopping answers so once or twice. If it goes on with that, however long each answer takes, the caller gets the error.
 func TestAnUnknownErrorIsRetriedForSomeSeconds(t *testing.T) {
-	client := New(Options{Logger: slog.New(slog.DiscardHandler), Hint: func(error) string { return "" }})
-	a := client.Attempts("find the end of t")
-	defer a.Done()
-	if err := a.Pause(t.Context(), kafka.Unknown); err != nil {
-		t.Error("not retried:", err)
-	}
-	a.Since = a.Since.Add(-patience)
-	if err := a.Pause(t.Context(), kafka.Unknown); !errors.Is(err, kafka.Unknown) {
-		t.Error("still retried after", patience)
+	for answer, want := range map[time.Duration][2]int{0: {leastAttempts, 20}, 5 * time.Second: {leastAttempts, leastAttempts + 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			client := New(Options{Logger: slog.New(slog.DiscardHandler), Hint: func(error) string { return "" }, Stuck: func(error) {}})
+			tried, began := 0, time.Now()
+			err := client.Try(t.Context(), "list offsets", func(context.Context) error {
+				time.Sleep(answer)
+				tried++
+				return kafka.Unknown
+			})
+			if !errors.Is(err, kafka.Unknown) || tried < want[0] || tried > want[1] || time.Since(began) <= patience {
+				t.Errorf("with answers in %v it was tried %d times in %v: %v", answer, tried, time.Since(began), err)
+			}
+		})
 	}
 }
 

@@ -19,7 +19,10 @@ const (
 	maxBackoff  = time.Second
 	// patience is for errors that either pass soon or persist. A new topic is not known to every broker at once. A topic that is
 	// missing for longer was deleted. An unknown error comes from a broker that is stopping, or that has a fault.
-	patience = 3 * time.Second
+	// It counts from the first such error, since a loaded broker may take long for that. It ends after some attempts, since a process
+	// may stand still.
+	patience      = 3 * time.Second
+	leastAttempts = 8
 )
 
 // Attempts paces the attempts at one operation, and logs if they take long.
@@ -31,6 +34,9 @@ type Attempts struct {
 	delays *backoff.ExponentialBackOff
 	logged time.Time
 	other  bool // the server is not Kafka
+
+	missed   time.Time // when the first error came that may persist
+	attempts int       // since then
 }
 
 // Attempts begins the attempts at an operation. The caller must call Done.
@@ -72,7 +78,7 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 	v := Judge(err)
 	switch {
 	case v == Retry:
-	case v == Refresh && !(mayPersist(err) && time.Since(a.Since) > patience):
+	case v == Refresh && !a.persists(err):
 		a.client.refresh()
 	default:
 		if connectionRefused(err) {
@@ -83,9 +89,16 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 	return a.Next(ctx, err)
 }
 
-// mayPersist reports whether patience applies to an error.
-func mayPersist(err error) bool {
-	return NoTopic(err) || errors.Is(err, protocol.ErrNoPartition) || errors.Is(err, kafka.Unknown)
+// persists reports whether an error, to which patience applies, has lasted for longer than that.
+func (a *Attempts) persists(err error) bool {
+	if !NoTopic(err) && !errors.Is(err, protocol.ErrNoPartition) && !errors.Is(err, kafka.Unknown) {
+		return false
+	}
+	if a.missed.IsZero() {
+		a.missed = time.Now()
+	}
+	a.attempts++
+	return time.Since(a.missed) > patience && a.attempts > leastAttempts
 }
 
 // Next waits for the next attempt, after any error.
