@@ -66,7 +66,7 @@ func (s *schemas) store(ctx context.Context, resources []change.Resource) (err e
 			return err
 		}
 		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // fails only for an unknown level
 		_, err = w.Write(document)
 		if err = cmp.Or(err, w.Close()); err == nil {
 			err = s.log.WriteSchema(ctx, &sinks.Schema{Path: path, Hash: hashes[path], Since: time.Now(), Document: packed.Bytes()})
