@@ -167,6 +167,6 @@ func (f *File) Close() {
 		_ = f.db.Close()
 	}
 	if f.lock != nil {
-		_ = f.lock.Close()
+		unlock(f.lock)
 	}
 }

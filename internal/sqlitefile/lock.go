@@ -12,8 +12,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// lock locks a file, which it makes. The lock ends with the process, and with the descriptor, which children do not inherit. The file
-// is never removed: somebody may have opened it, and would lock what nobody finds any more.
+// lock locks a file, which it makes. The lock ends with the process. The file is never removed: somebody may have opened it, and would
+// lock what nobody finds any more.
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -29,4 +29,10 @@ func lock(path string) (*os.File, error) {
 	}
 	_ = file.Close()
 	return nil, err
+}
+
+// unlock also ends the lock of a child that is being started: until its program runs, it has the descriptor too.
+func unlock(file *os.File) {
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+	_ = file.Close()
 }
