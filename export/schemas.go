@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -19,26 +21,25 @@ func storeSchemas(ctx context.Context, poll time.Duration, parts *Parts, selecte
 	if !stores {
 		return
 	}
-	s, failed := schemas{parts, log, nil}, ""
-	for {
-		newest, changed := selected.latest()
-		if newest != nil {
-			err := s.store(ctx, newest.Resources)
-			if err == nil {
-				failed = ""
-			} else if ctx.Err() == nil && err.Error() != failed {
-				failed = err.Error()
-				parts.Logger.Warn("the log does not get the API server's schemas; retrying", "error", err)
-			}
-			changed = nil
-		}
+	if newest, changed := selected.latest(); newest == nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		case <-time.After(poll):
 		}
 	}
+	s, logged := schemas{parts, log, nil}, ""
+	wait.Every(ctx, poll, func() {
+		newest, _ := selected.latest()
+		reason, err := "", s.store(ctx, newest.Resources)
+		if err != nil {
+			reason = fault.Public(err)
+		}
+		if reason != "" && reason != logged && ctx.Err() == nil {
+			parts.Logger.Warn("the log does not get the API server's schemas; retrying", "error", err)
+		}
+		logged = reason
+	})
 }
 
 type schemas struct {
@@ -47,8 +48,8 @@ type schemas struct {
 	stored map[string]string // hashes by path, nil before they are read
 }
 
-// store stores the schemas whose hash has changed.
-func (s *schemas) store(ctx context.Context, resources []change.Resource) (err error) {
+// store stores the schemas whose hash has changed. An API server that does not answer for one group stops no other.
+func (s *schemas) store(ctx context.Context, resources []change.Resource) (unread error) {
 	hashes, err := s.Server.OpenAPIHashes(ctx)
 	if err == nil && s.stored == nil {
 		s.stored, err = s.log.SchemaHashes(ctx)
@@ -63,7 +64,8 @@ func (s *schemas) store(ctx context.Context, resources []change.Resource) (err e
 		}
 		document, err := s.Server.OpenAPI(ctx, r)
 		if err != nil {
-			return err
+			unread = cmp.Or(unread, err)
+			continue
 		}
 		var packed bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // fails only for an unknown level
@@ -76,5 +78,5 @@ func (s *schemas) store(ctx context.Context, resources []change.Resource) (err e
 		}
 		s.stored[path] = hashes[path]
 	}
-	return nil
+	return unread
 }

@@ -37,7 +37,7 @@ func OpenAPIPath(r change.Resource) string {
 
 // OpenAPI returns the OpenAPI v3 document of the resource's version of its group.
 func (d *Server) OpenAPI(ctx context.Context, r change.Resource) ([]byte, error) {
-	path := "/openapi/v3" + apiclient.VersionPath(r.Group, r.Version)
+	path := "/openapi/v3/" + OpenAPIPath(r)
 	document, err := d.client.Read(ctx, path)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read the schema of %s: the API server has no %s; Kubernetes 1.24 or later has it: %w", r.ID(), path,
