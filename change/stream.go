@@ -11,6 +11,14 @@ type Resource struct {
 	Namespaced bool
 }
 
+// APIResource is a resource with the names that discovery gives it.
+type APIResource struct {
+	Resource
+	Singular   string   `json:"singular,omitempty"`
+	Short      []string `json:"short,omitempty"`
+	Categories []string `json:"categories,omitempty"`
+}
+
 // ID names the resource without its version, as kubectl does: "pods", "deployments.apps".
 func (r Resource) ID() string {
 	if r.Group == "" {

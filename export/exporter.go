@@ -109,7 +109,7 @@ func Run(ctx context.Context, config Config, given Parts) error {
 		func() { parts.apiReach.Probe(ctx, parts.Server.Client()) },
 		func() { wait.Every(ctx, time.Hour, func() { prune(ctx, &given, config.HistoryRetention) }) },
 		func() { wait.Every(ctx, time.Minute, func() { measure(ctx, &given) }) },
-		func() { storeSchemas(ctx, config.DiscoveryPoll, &given, selected) },
+		func() { storeSchemas(ctx, &given, selected) },
 	} {
 		group.Go(func() error { work(); return nil })
 	}

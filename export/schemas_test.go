@@ -51,13 +51,16 @@ func TestASchemaThatCantBeReadStopsNoOther(t *testing.T) {
 	mustDo(t, err)
 	log := storedSchemas{"apis/c.io/v1": "new"}
 	s := schemas{&Parts{Server: server}, log, nil}
-	resources := []change.Resource{{Group: "a.io", Version: "v1"}, {Group: "b.io", Version: "v1"}, {Group: "c.io", Version: "v1"}}
+	var resources []change.APIResource
+	for _, group := range []string{"a.io", "b.io", "c.io"} {
+		resources = append(resources, change.APIResource{Resource: change.Resource{Group: group, Version: "v1"}})
+	}
 	for range 2 {
 		if err := s.store(t.Context(), resources); err == nil {
 			t.Error("no error")
 		}
 	}
-	if !slices.Equal(read, []string{"/apis/b.io/v1"}) || log["apis/b.io/v1"] != "new" {
+	if !slices.Equal(read, []string{"/apis/b.io/v1"}) || log["apis/b.io/v1"] != "new" || log[sinks.ResourcesPath] == "" {
 		t.Errorf("%v was read, and %v is stored", read, log)
 	}
 }

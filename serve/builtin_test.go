@@ -46,8 +46,8 @@ func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 			if !slices.Contains(r.Verbs, "watch") {
 				continue
 			}
-			one := &served{Resource: change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced},
-				Singular: r.SingularName, Short: r.ShortNames, Categories: r.Categories}
+			one := &served{APIResource: change.APIResource{Resource: change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind,
+				Namespaced: r.Namespaced}, Singular: r.SingularName, Short: r.ShortNames, Categories: r.Categories}}
 			one.Columns, one.Fields = tableOf(t, client.RESTClient(), one).ColumnDefinitions, g.fieldsOf(one)
 			all = append(all, one)
 		}

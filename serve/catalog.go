@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 )
 
 // catalog is the set of resources that a cluster served at a moment, as far as its log knows: the log's resources, in the log's
@@ -24,13 +25,9 @@ import (
 type catalog []*served
 
 type served struct {
-	change.Resource
-	Singular   string                         `json:"singular,omitempty"`
-	Short      []string                       `json:"short,omitempty"`
-	Categories []string                       `json:"categories,omitempty"`
-	Columns    []metav1.TableColumnDefinition `json:"columns,omitempty"`
-
-	Fields []string `json:"fields,omitempty"` // fields that can select objects
+	change.APIResource
+	Columns []metav1.TableColumnDefinition `json:"columns,omitempty"`
+	Fields  []string                       `json:"fields,omitempty"` // fields that can select objects
 
 	paths  []string        // a custom resource's columns
 	schema json.RawMessage // a custom resource's schema
@@ -59,21 +56,23 @@ const crds = "customresourcedefinitions.apiextensions.k8s.io"
 // catalog returns the catalog of the request's moment.
 func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error) {
 	ids, err := s.log.Resources(ctx)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	resource := ids[0]
+	if slices.Contains(ids, crds) {
+		resource = crds
+	}
+	v, err := s.allOf(ctx, q, resource)
 	if err != nil {
 		return nil, err
 	}
-	custom := map[string]*served{}
-	if slices.Contains(ids, crds) {
-		v, err := s.allOf(ctx, q, crds)
-		if v != nil {
-			custom, err = v.custom()
-		}
-		if err != nil {
-			return nil, err
-		}
+	described, err := s.views.described(ctx, v)
+	if err != nil {
+		return nil, err
 	}
 	for _, id := range ids {
-		if r := cmp.Or(builtin()[id], custom[id]); r != nil {
+		if r := cmp.Or(described[id], builtin()[id]); r != nil {
 			c = append(c, r)
 		}
 	}
@@ -94,19 +93,57 @@ func (s *Server) allOf(ctx context.Context, q *request, resource string) (*view,
 	return v, err
 }
 
-// customResources returns the resources that a view of CRDs defines.
-func (v *view) customResources() (map[string]*served, error) {
-	custom := map[string]*served{}
-	all, err := v.page(context.Background(), everything(), nil) // without a request's context, since its result is for all
+// described returns the resources of discovery at the moment of a view, by id. A view of CRDs adds theirs.
+func (all *views) described(ctx context.Context, v *view) (resources map[string]*served, err error) {
+	if v != nil {
+		v.describing.Lock()
+		defer v.describing.Unlock()
+		if v.resources != nil {
+			return v.resources, nil
+		}
+		defer func() { v.resources = resources }()
+	}
+	list, err := all.document(ctx, sinks.ResourcesPath, v)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range all.objects {
-		if r := customResource(o.Body); r != nil {
-			custom[r.ID()] = r
+	var named []change.APIResource
+	if list != nil {
+		if err := json.Unmarshal(list, &named); err != nil {
+			return nil, fmt.Errorf("the log's list of resources: %w", err)
 		}
 	}
-	return custom, nil
+	found := map[string]*served{}
+	for _, r := range named {
+		found[r.ID()] = describe(r)
+	}
+	if v == nil || v.Resource != crds {
+		return found, nil
+	}
+	read, err := v.page(ctx, everything(), nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range read.objects {
+		if r := customResource(o.Body, found); r != nil {
+			found[r.ID()] = r
+		}
+	}
+	return found, nil
+}
+
+// describe returns a resource of which only the names are known. Unless it is built in, its tables have names and ages.
+func describe(r change.APIResource) *served {
+	if b := builtin()[r.ID()]; b != nil {
+		return &served{APIResource: r, Columns: b.Columns, Fields: b.Fields}
+	}
+	d := &served{APIResource: r, Fields: []string{"metadata.name"}, paths: []string{".metadata.creationTimestamp"}}
+	if r.Namespaced {
+		d.Fields = append(d.Fields, "metadata.namespace")
+	}
+	d.Columns = []metav1.TableColumnDefinition{builtin()["configmaps"].Columns[0],
+		{Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}}
+	return d
 }
 
 func (c catalog) find(group, version, plural string) *served {
@@ -138,38 +175,45 @@ type definition struct {
 	}
 }
 
-// customResource returns the resource of a CRD, in the version that an exporter reads: the first one by Kubernetes' order.
-func customResource(crd []byte) *served {
+// customResource returns the resource of a CRD, in the version in which it was logged. If that is not known, it is the version that an
+// exporter reads: the first one by Kubernetes' order.
+func customResource(crd []byte, logged map[string]*served) *served {
 	var d definition
 	if json.Unmarshal(crd, &d) != nil {
 		return nil
 	}
-	n := d.Spec.Names
-	r := &served{Resource: change.Resource{Group: d.Spec.Group, Plural: n.Plural, Kind: n.Kind, Namespaced: d.Spec.Scope == "Namespaced"},
+	n, versions := d.Spec.Names, d.Spec.Versions
+	r := change.APIResource{Resource: change.Resource{Group: d.Spec.Group, Plural: n.Plural, Kind: n.Kind, Namespaced: d.Spec.Scope == "Namespaced"},
 		Singular: n.Singular, Short: n.ShortNames, Categories: n.Categories}
-	r.Columns = []metav1.TableColumnDefinition{builtin()["configmaps"].Columns[0]}
-	for _, v := range d.Spec.Versions {
-		if !v.Served || r.Version != "" && version.CompareKubeAwareVersionStrings(v.Name, r.Version) <= 0 {
-			continue
+	last := -1
+	for i, v := range versions {
+		if known := logged[r.ID()]; v.Served && known != nil && v.Name == known.Version {
+			last = i
+			break
 		}
-		r.Version, r.Columns, r.paths, r.Fields = v.Name, r.Columns[:1:1], nil, []string{"metadata.name"}
-		r.schema = v.Schema.OpenAPIV3Schema
-		if r.Namespaced {
-			r.Fields = append(r.Fields, "metadata.namespace")
-		}
-		for _, column := range v.AdditionalPrinterColumns {
-			r.Columns = append(r.Columns, metav1.TableColumnDefinition{Name: column.Name, Type: column.Type, Format: column.Format,
-				Description: cmp.Or(column.Description, fmt.Sprintf("Custom resource definition column (in JSONPath format): %s", column.JSONPath)), Priority: column.Priority})
-			r.paths = append(r.paths, column.JSONPath)
-		}
-		if len(v.AdditionalPrinterColumns) == 0 {
-			r.Columns, r.paths = append(r.Columns, metav1.TableColumnDefinition{Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}), []string{".metadata.creationTimestamp"}
-		}
-		for _, field := range v.SelectableFields {
-			r.Fields = append(r.Fields, strings.TrimPrefix(field.JSONPath, "."))
+		if v.Served && (last < 0 || version.CompareKubeAwareVersionStrings(v.Name, versions[last].Name) > 0) {
+			last = i
 		}
 	}
-	return r
+	if last < 0 {
+		return nil
+	}
+	v := versions[last]
+	r.Version = v.Name
+	s := describe(r)
+	s.schema = v.Schema.OpenAPIV3Schema
+	if len(v.AdditionalPrinterColumns) > 0 {
+		s.Columns, s.paths = s.Columns[:1:1], nil
+	}
+	for _, column := range v.AdditionalPrinterColumns {
+		s.Columns = append(s.Columns, metav1.TableColumnDefinition{Name: column.Name, Type: column.Type, Format: column.Format,
+			Description: cmp.Or(column.Description, fmt.Sprintf("Custom resource definition column (in JSONPath format): %s", column.JSONPath)), Priority: column.Priority})
+		s.paths = append(s.paths, column.JSONPath)
+	}
+	for _, field := range v.SelectableFields {
+		s.Fields = append(s.Fields, strings.TrimPrefix(field.JSONPath, "."))
+	}
+	return s
 }
 
 // discover answers a discovery request.
@@ -199,7 +243,7 @@ func (s *Server) discover(w http.ResponseWriter, q *request, c catalog) error {
 		return notFound("the log has no API group " + q.group)
 	}
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-		GroupVersion: (&served{Resource: change.Resource{Group: q.group, Version: q.version}}).APIVersion()}
+		GroupVersion: (change.Resource{Group: q.group, Version: q.version}).APIVersion()}
 	for _, r := range c {
 		if r.Group == q.group && r.Version == q.version {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,

@@ -72,7 +72,7 @@ func (p *past) generator(t *testing.T, seed uint64) *generator {
 		}
 	}
 	for _, crd := range generatedCRDs {
-		g.kinds = append(g.kinds, customResource([]byte(crd)))
+		g.kinds = append(g.kinds, customResource([]byte(crd), nil))
 	}
 	return g
 }

@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubecdc/query"
 	"kubecdc/sinks"
 )
 
@@ -52,21 +51,27 @@ func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c c
 
 // stored returns the document of a resource's version that the log has of the request's moment, or nil.
 func (s *Server) stored(ctx context.Context, q *request, resource *served) (document []byte, err error) {
-	reader, hasSchemas := s.log.(sinks.SchemaReader)
+	v, err := s.allOf(ctx, q, resource.ID())
+	if err != nil {
+		return nil, err
+	}
+	return s.views.document(ctx, resource.path(), v)
+}
+
+// document returns a document of an API server that the log has of a view's moment, or nil. Without a view it returns the first one.
+func (all *views) document(ctx context.Context, path string, v *view) (document []byte, err error) {
+	reader, hasSchemas := all.log.(sinks.SchemaReader)
 	if !hasSchemas {
 		return nil, nil
 	}
-	moment := s.now()
-	if q.target != (query.Target{}) {
-		v, err := s.allOf(ctx, q, resource.ID())
-		if err != nil {
-			return nil, err
-		}
-		if moment = (time.Time{}); v != nil {
-			moment = v.time
-		}
+	var moment time.Time
+	switch {
+	case v != nil && v.end != nil:
+		moment = time.Now()
+	case v != nil:
+		moment = v.time
 	}
-	packed, err := reader.Schema(ctx, resource.path(), moment)
+	packed, err := reader.Schema(ctx, path, moment)
 	if err != nil || packed == nil {
 		return nil, err
 	}

@@ -310,7 +310,7 @@ func (p *past) define(crd string) {
 	ok(p.t, json.Unmarshal([]byte(crd), &object.Object))
 	must[*unstructured.Unstructured](p.t)(p.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
 		Create(p.t.Context(), object, metav1.CreateOptions{}))
-	path := pathOf(customResource([]byte(crd)), "")
+	path := pathOf(customResource([]byte(crd), nil), "")
 	servers.Await(p.t, "the custom resource", func() (bool, error) {
 		return p.real(path, asObjects).code == 200 && p.ours(path, asObjects).code == 200, nil
 	})

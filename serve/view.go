@@ -26,7 +26,9 @@ type view struct {
 	upTo    change.ResourceVersion // the last version that the log has
 	time    time.Time
 	read    time.Time
-	custom  func() (map[string]*served, error) // the resources of a view of CRDs
+
+	describing sync.Mutex
+	resources  map[string]*served // that the log describes at the moment, or nil before the first request for them
 }
 
 // viewID identifies a view.
@@ -40,6 +42,7 @@ type collection struct{ Resource, Namespace, Name string }
 
 // views caches the last views, which many requests share: pages of a list, and the catalog. Several requests read a view once.
 type views struct {
+	log      sinks.Reader
 	follower *query.Follower
 	recent   *lru.Cache[viewID, *view]
 	reading  singleflight.Group
@@ -48,7 +51,7 @@ type views struct {
 
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
-	return &views{follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads)}
+	return &views{log: log, follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads)}
 }
 
 const (
@@ -143,7 +146,6 @@ func (all *views) newView(ctx context.Context, id viewID, end *query.Moment, tar
 		return nil, unlessRetained(err)
 	}
 	pages := v.pages
-	v.custom = sync.OnceValues(v.customResources)
 	unlisted := len(pages.Coverage) > 0
 	for _, c := range pages.Coverage {
 		if unlisted = unlisted && c.At == ""; c.At == "" {

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// ResourcesPath is the path of the list of resources.
+const ResourcesPath = "resources"
+
 // SchemaLog is a Sink that also stores schemas. It needs no slot.
 type SchemaLog interface {
 	// SchemaHashes returns the hash of the last schema of each path.
@@ -20,9 +23,10 @@ type SchemaReader interface {
 	Schema(ctx context.Context, path string, moment time.Time) (document []byte, err error)
 }
 
-// Schema is an API server's OpenAPI v3 document of a version of a group.
+// Schema is an API server's OpenAPI v3 document of a version of a group. Or it is the list of the resources that an exporter selects, in JSON
+// (change.APIResource).
 type Schema struct {
-	Path     string // apis/apps/v1
+	Path     string // apis/apps/v1, or ResourcesPath
 	Hash     string // differs if the document does
 	Since    time.Time
 	Document []byte // compressed by gzip

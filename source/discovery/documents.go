@@ -21,7 +21,7 @@ const acceptDocuments = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
 func (d *Server) documents(ctx context.Context) (Served, error) {
-	s := Served{reads: map[string]string{}, short: map[string][]string{}, failed: map[string]bool{}}
+	s := Served{reads: map[string]string{}, named: map[string]change.APIResource{}, failed: map[string]bool{}}
 	for _, path := range []string{"/api", "/apis"} {
 		var document apidiscovery.APIGroupDiscoveryList
 		err := d.client.ReadJSON(ctx, path, acceptDocuments, &document)
@@ -50,8 +50,8 @@ func (s *Served) addGroups(groups []apidiscovery.APIGroupDiscovery) {
 			}
 			for _, r := range v.Resources {
 				if r.ResponseKind != nil && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch") {
-					s.add(change.Resource{Group: g.Name, Version: v.Version, Plural: r.Resource, Kind: r.ResponseKind.Kind,
-						Namespaced: r.Scope == apidiscovery.ScopeNamespace}, r.ShortNames)
+					s.add(change.APIResource{Resource: change.Resource{Group: g.Name, Version: v.Version, Plural: r.Resource, Kind: r.ResponseKind.Kind,
+						Namespaced: r.Scope == apidiscovery.ScopeNamespace}, Singular: r.SingularResource, Short: r.ShortNames, Categories: r.Categories})
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
 	"kubecdc/change"
@@ -27,6 +28,7 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 	afterTrigger := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
 	delays := afterTrigger
 	removals := removals{discovery: d, selected: map[string]change.Resource{}}
+	named := map[string]change.APIResource{} // has the names of resources that are not served any more, too
 	for {
 		delay := poll
 		if len(delays) > 0 {
@@ -48,6 +50,8 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 			log.Warn("discovery failed; the selection is unchanged", "error", err)
 			continue
 		}
+		maps.Copy(named, served.named)
+		served.named = maps.Clone(named)
 		selected, _ := Select(patterns, served)
 		d.remember(ctx, selected, log)
 		selected, doubts := removals.keep(ctx, selected)

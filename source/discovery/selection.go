@@ -62,6 +62,16 @@ func (s *Selection) Served() []change.Resource {
 	return slices.DeleteFunc(slices.Clone(s.served.all), func(r change.Resource) bool { return !s.served.preferred(r) })
 }
 
+// APIResources returns the resources with their names.
+func (s *Selection) APIResources() (all []change.APIResource) {
+	for _, r := range s.Resources {
+		named := s.served.named[r.ID()]
+		named.Resource = r
+		all = append(all, named)
+	}
+	return all
+}
+
 // Lacking says what the patterns select that does not exist: a group that can't be read, or a pattern that matches nothing. It returns
 // nil if nothing is lacking. If a resource is removed later, its streams handle that.
 func (s *Selection) Lacking() error {

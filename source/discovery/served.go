@@ -8,10 +8,10 @@ import (
 
 // Served is what an API server serves: the resources that can be listed and watched, and the groups that could not be read.
 type Served struct {
-	all    []change.Resource   // every version of every resource that can be listed and watched, the group's preferred one first
-	reads  map[string]string   // resource id → the version to read: the first one
-	short  map[string][]string // resource id → kubectl's short names
-	failed map[string]bool     // groups that could not be read (an aggregated API server is down)
+	all    []change.Resource             // every version of every resource that can be listed and watched, the group's preferred one first
+	reads  map[string]string             // resource id → the version to read: the first one
+	named  map[string]change.APIResource // resource id → its last version, with names
+	failed map[string]bool               // groups that could not be read (an aggregated API server is down)
 }
 
 // preferred reports whether r has the version to read.
@@ -21,7 +21,7 @@ func (s Served) preferred(r change.Resource) bool { return s.reads[r.ID()] == r.
 func (s Served) Long(names []string) []string {
 	long := slices.Clone(names)
 	for i, name := range long {
-		found := slices.IndexFunc(s.all, func(r change.Resource) bool { return slices.Contains(s.short[r.ID()], name) })
+		found := slices.IndexFunc(s.all, func(r change.Resource) bool { return slices.Contains(s.named[r.ID()].Short, name) })
 		if found >= 0 {
 			long[i] = s.all[found].ID()
 		}
@@ -29,9 +29,9 @@ func (s Served) Long(names []string) []string {
 	return long
 }
 
-func (s *Served) add(r change.Resource, short []string) {
-	s.all = append(s.all, r)
-	s.short[r.ID()] = short
+func (s *Served) add(r change.APIResource) {
+	s.all = append(s.all, r.Resource)
+	s.named[r.ID()] = r
 	if s.reads[r.ID()] == "" {
 		s.reads[r.ID()] = r.Version
 	}

@@ -23,7 +23,7 @@ func ExplainUnmatched(setting string, unmatched []Pattern, served Served) (lines
 func didYouMean(p Pattern, served Served) string {
 	candidates := slices.DeleteFunc(slices.Clone(served.all), func(r change.Resource) bool { return !served.preferred(r) })
 	slices.SortFunc(candidates, func(a, b change.Resource) int { return strings.Compare(a.ID(), b.ID()) })
-	distance := func(r change.Resource) int { return p.distance(r, served.short[r.ID()]) }
+	distance := func(r change.Resource) int { return p.distance(r, served.named[r.ID()].Short) }
 	var near, meant []string
 	for _, r := range suggest.Closest(candidates, 3, distance) {
 		near = append(near, r.ID())

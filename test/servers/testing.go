@@ -172,8 +172,8 @@ func PooledDatabase(t testing.TB) string {
 
 // OddDatabase is PooledDatabase where the database has settings that nobody would expect: what a statement relies on must be
 // asked for. Its URL is as the hints of errors recommend it for poolers, and where connections are few. With debug5
-// Postgres sends messages between statements, too: PgBouncer 1.18 drops such sessions and may lose its own SET, so that a client waits
-// for ever.
+// Postgres sends messages between statements, too. PgBouncer 1.18 drops such sessions, and may lose its own SET. Its client then waits for
+// ever.
 func OddDatabase(t testing.TB) string {
 	t.Helper()
 	p := SharedPostgres(t)
