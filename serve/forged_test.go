@@ -144,3 +144,68 @@ func TestClientsThatLeave(t *testing.T) {
 		t.Errorf("after them: %d %s", a.code, a.body)
 	}
 }
+
+// stuck is a client that reads nothing of an answer before it is told to.
+type stuck struct {
+	*httptest.ResponseRecorder
+	writing *atomic.Int64
+	goOn    chan struct{}
+}
+
+func (s stuck) Write(part []byte) (int, error) {
+	s.writing.Add(1)
+	<-s.goOn
+	return s.ResponseRecorder.Write(part)
+}
+
+func (s stuck) Unwrap() http.ResponseWriter { return s.ResponseRecorder }
+
+// Clients that read no answer keep a bounded number of long lists in memory. Meanwhile pages and objects are answered, and a client that
+// waits for a long list may leave.
+func TestLongListsInMemoryAreBounded(t *testing.T) {
+	p, write := written(t, itself)
+	write("6", nil, pod(change.Create, "a", "5", "", ""))
+	client := stuck{writing: &atomic.Int64{}, goOn: make(chan struct{})}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	answered := make(chan int, mostLists+2)
+	ask := func(path string) {
+		own := client
+		own.ResponseRecorder = httptest.NewRecorder()
+		p.server.ServeHTTP(own, httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
+		answered <- own.Code
+	}
+	for range mostLists / 2 {
+		go ask("/api/v1/pods")
+		go ask("/api/v1/pods?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+	}
+	servers.Await(t, "lists that nobody reads", func() (bool, error) { return client.writing.Load() == mostLists, nil })
+	short, impatient := context.WithCancel(t.Context())
+	go func() {
+		p.server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil).WithContext(short))
+		answered <- 0
+	}()
+	for _, path := range []string{"/api/v1/pods?limit=500", "/api/v1/namespaces/default/pods/a"} {
+		if a := p.ours(path, asObjects); a.code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, a.code, a.body)
+		}
+	}
+	select {
+	case code := <-answered:
+		t.Errorf("one more list was answered: %d", code)
+	default:
+	}
+	impatient()
+	if code := <-answered; code != 0 {
+		t.Errorf("a list that nobody reads has ended: %d", code)
+	}
+	close(client.goOn)
+	for range mostLists {
+		if code := <-answered; code != http.StatusOK {
+			t.Errorf("a list has the code %d", code)
+		}
+	}
+	if a := p.ours("/api/v1/pods", asObjects); a.code != http.StatusOK {
+		t.Errorf("after them: %d %s", a.code, a.body)
+	}
+}

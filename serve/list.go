@@ -168,6 +168,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	if err := v.has(q.askedVersion(), q.isExact()); err != nil {
 		return err
 	}
+	if q.Limit <= 0 || q.Limit > objectsAtOnce {
+		if err := s.views.enter(r.Context()); err != nil {
+			return err
+		}
+		defer s.views.leave()
+	}
 	p, err := v.page(r.Context(), q, resource)
 	if err != nil {
 		return err

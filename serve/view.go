@@ -47,11 +47,12 @@ type views struct {
 	recent   *lru.Cache[viewID, *view]
 	reading  singleflight.Group
 	places   chan struct{} // has an element for each request that waits for a view
+	lists    chan struct{} // has an element for each list that is in memory with more objects than are read at a time
 }
 
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
-	return &views{log: log, follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads)}
+	return &views{log: log, follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads), lists: make(chan struct{}, mostLists)}
 }
 
 const (
@@ -59,7 +60,20 @@ const (
 	lacking   = 2 * time.Second
 	mostViews = 200 // that are cached
 	mostReads = 32  // views that are read at once. A client that leaves does not end the reading
+	mostLists = 8   // long lists that are in memory at once
 )
+
+// enter waits until there is memory for one more long list. The caller calls leave when it is sent.
+func (v *views) enter(ctx context.Context) error {
+	select {
+	case v.lists <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (v *views) leave() { <-v.lists }
 
 // viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
 // grows.
