@@ -267,7 +267,11 @@ func (g *generator) run(kubectl, server string, args []string) (text string, cod
 	if err != nil && c.ProcessState == nil {
 		g.t.Fatal(err)
 	}
-	return strings.ReplaceAll(string(out), server, "SERVER"), c.ProcessState.ExitCode()
+	text = strings.ReplaceAll(string(out), server, "SERVER")
+	if args[0] == "describe" && strings.Contains(text, "Default Request") { // kubectl prints limits in the random order of a map
+		text = strings.Join(slices.Sorted(strings.Lines(text)), "")
+	}
+	return text, c.ProcessState.ExitCode()
 }
 
 // command returns a kubectl command that reads.

@@ -12,7 +12,8 @@ const ResourcesPath = "resources"
 type SchemaLog interface {
 	// SchemaHashes returns the hash of the last schema of each path.
 	SchemaHashes(ctx context.Context) (map[string]string, error)
-	// WriteSchema makes a schema durable. It writes nothing if the last one of the path has the same hash.
+	// WriteSchema makes a schema durable. It writes nothing if the last one of the path has the same hash. A schema always comes after the
+	// last one, whatever the clock says.
 	WriteSchema(ctx context.Context, s *Schema) error
 }
 

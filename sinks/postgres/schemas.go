@@ -30,7 +30,8 @@ func (s *Sink) SchemaHashes(ctx context.Context) (map[string]string, error) {
 
 // WriteSchema implements sinks.SchemaLog.
 func (s *Sink) WriteSchema(ctx context.Context, schema *sinks.Schema) error {
-	const insert = `insert into kubecdc_log.schemas select $1, $2, $3, $4, $5 where $4 is distinct from
+	const insert = `insert into kubecdc_log.schemas select $1, $2, greatest($3, max(since) + interval '1 microsecond'), $4, $5
+		from kubecdc_log.schemas where cluster = $1 and path = $2 having $4 is distinct from
 		(select hash from kubecdc_log.schemas where cluster = $1 and path = $2 order by since desc limit 1) on conflict do nothing`
 	err := s.db.WithDeadline(ctx, len(schema.Document), func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
