@@ -1,8 +1,10 @@
 package reflector_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // The rows of docs/protocol.md that a real server can't be made to show at will.
@@ -255,6 +259,44 @@ func TestAResourceThatChangesIsAdopted(t *testing.T) {
 		want := []change.ControlType{change.ControlSnapshotBegin, change.ControlSnapshotEnd, change.ControlStreamEnd, change.ControlSnapshotBegin, change.ControlSnapshotEnd}
 		if !slices.Equal(controls, want) {
 			t.Errorf("the control records are %q, want %q", controls, want)
+		}
+	})
+}
+
+// deselected is the checkpoint of a stream that was deselected. While it is selected again, its resource changes, and the checkpoint lags.
+type deselected struct {
+	*ledger
+	stream *reflector.Reflector
+}
+
+func (d *deselected) Position(context.Context, change.StreamID) (change.Position, bool, error) {
+	return change.Position{ResourceVersion: "100", Ended: change.EndedDeselected}, true, nil
+}
+
+func (d *deselected) Send(ctx context.Context, item change.Item) error {
+	err := d.ledger.Send(ctx, item)
+	if item.Control != nil {
+		next := configMaps
+		next.Version = "v2"
+		d.stream.SetResource(&next)
+	}
+	return err
+}
+
+// A step that is interrupted is done again, and what it recorded is not.
+func TestAStreamIsSelectedAgainOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, d := &script{steps: []step{{want: "watch rv=100", hang: true}}}, &deselected{ledger: newLedger()}
+		client := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
+		d.stream = reflector.New(change.NewStream(configMaps, "", "", ""), client.Client(), plain(), d, d, &quietObserver{}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- d.stream.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		<-done
+		if len(d.controls) != 1 || d.controls[0].Type != change.ControlStreamReselected {
+			t.Errorf("the control records are %+v, want one that the stream is selected again", d.controls)
 		}
 	})
 }

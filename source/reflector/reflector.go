@@ -113,7 +113,7 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	if options.Recovery != nil {
 		r.participant = options.Recovery.coordinator.Join(s, leased(resource))
 	}
-	r.state = &loading{r}
+	r.state = &loading{Reflector: r}
 	return r
 }
 
