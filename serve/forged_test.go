@@ -145,7 +145,7 @@ func TestClientsThatLeave(t *testing.T) {
 	}
 }
 
-// stuck is a client that reads nothing of an answer before it is told to.
+// stuck is a client that reads nothing of an answer before goOn is closed.
 type stuck struct {
 	*httptest.ResponseRecorder
 	writing *atomic.Int64
