@@ -43,7 +43,12 @@ func (e *Exporter) awaitLogged(t testing.TB, texts ...string) {
 // awaitWrong waits until /readyz has a line "component: problem" with all texts.
 func (e *Exporter) awaitWrong(t testing.TB, texts ...string) {
 	t.Helper()
-	Await(t, fmt.Sprintf("/readyz of %s to say %q", e.name, texts), func() (bool, error) { return hasLine(e.Wrong(), texts), nil })
+	Await(t, fmt.Sprintf("/readyz of %s to say %q", e.name, texts), func() (bool, error) {
+		if !e.Running() {
+			return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
+		}
+		return hasLine(e.Wrong(), texts), nil
+	})
 }
 
 func hasLine(lines string, texts []string) bool {

@@ -46,13 +46,16 @@ func (l *leases) held() (byPID map[string]int) {
 	return byPID
 }
 
-// await waits until exactly these processes hold these numbers of slots. The test's log has the time that it took.
+// await waits until exactly these replicas hold these numbers of slots. The test's log has the time that it took.
 func (l *leases) await(after string, each int, replicas ...*Exporter) {
 	l.t.Helper()
 	began := time.Now()
 	Await(l.t, fmt.Sprintf("%d slots in each of %d replicas after %s", each, len(replicas), after), func() (bool, error) {
 		held := l.held()
 		for _, r := range replicas {
+			if err := r.restartIfOvertaken(); err != nil {
+				return false, err
+			}
 			if held[fmt.Sprint(r.Cmd.Process.Pid)] != each {
 				return false, nil
 			}
