@@ -185,9 +185,9 @@ func customResource(crd []byte, logged map[string]*served) *served {
 	n, versions := d.Spec.Names, d.Spec.Versions
 	r := change.APIResource{Resource: change.Resource{Group: d.Spec.Group, Plural: n.Plural, Kind: n.Kind, Namespaced: d.Spec.Scope == "Namespaced"},
 		Singular: n.Singular, Short: n.ShortNames, Categories: n.Categories}
-	last := -1
+	known, last := logged[r.ID()], -1
 	for i, v := range versions {
-		if known := logged[r.ID()]; v.Served && known != nil && v.Name == known.Version {
+		if v.Served && known != nil && v.Name == known.Version {
 			last = i
 			break
 		}

@@ -169,10 +169,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 		return err
 	}
 	if q.Limit <= 0 || q.Limit > objectsAtOnce {
-		if err := s.views.enter(r.Context()); err != nil {
+		if err := s.views.lists.Acquire(r.Context(), 1); err != nil {
 			return err
 		}
-		defer s.views.leave()
+		defer s.views.lists.Release(1)
 	}
 	p, err := v.page(r.Context(), q, resource)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -46,13 +47,13 @@ type views struct {
 	follower *query.Follower
 	recent   *lru.Cache[viewID, *view]
 	reading  singleflight.Group
-	places   chan struct{} // has an element for each request that waits for a view
-	lists    chan struct{} // has an element for each list that is in memory with more objects than are read at a time
+	places   chan struct{}       // has an element for each request that waits for a view
+	lists    *semaphore.Weighted // room for lists with more objects than are read at a time, until they are sent
 }
 
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
-	return &views{log: log, follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads), lists: make(chan struct{}, mostLists)}
+	return &views{log: log, follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads), lists: semaphore.NewWeighted(mostLists)}
 }
 
 const (
@@ -62,18 +63,6 @@ const (
 	mostReads = 32  // views that are read at once. A client that leaves does not end the reading
 	mostLists = 8   // long lists that are in memory at once
 )
-
-// enter waits until there is memory for one more long list. The caller calls leave when it is sent.
-func (v *views) enter(ctx context.Context) error {
-	select {
-	case v.lists <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (v *views) leave() { <-v.lists }
 
 // viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
 // grows.

@@ -95,10 +95,10 @@ func (w *watcher) run(ctx context.Context) error {
 
 // initial writes the existing objects. The bookmark after them has an annotation (KEP-3157).
 func (w *watcher) initial(ctx context.Context) error {
-	if err := w.views.enter(ctx); err != nil {
+	if err := w.views.lists.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer w.views.leave()
+	defer w.views.lists.Release(1)
 	all := *w.q
 	all.Limit, all.Continue = 0, ""
 	p, err := w.view.page(ctx, &all, w.resource)

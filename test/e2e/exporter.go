@@ -119,14 +119,18 @@ func StartBinary(t testing.TB, binary, name string, env map[string]string) *Expo
 // restartIfOvertaken starts an exporter again that was overtaken, as Kubernetes does. On a loaded machine that happens to one that gets
 // no processor for longer than a lease. Another end is an error.
 func (e *Exporter) restartIfOvertaken() (err error) {
+	if err = e.ended(); err != nil && e.Cmd.ProcessState.ExitCode() == 3 {
+		e.Process, err = e.start()
+	}
+	return err
+}
+
+// ended returns an error if the process has ended.
+func (e *Exporter) ended() error {
 	if e.Running() {
 		return nil
 	}
-	if code := e.Cmd.ProcessState.ExitCode(); code != 3 {
-		return fmt.Errorf("%s has ended with %d:\n%s", e.name, code, e.Tail(4000))
-	}
-	e.Process, err = e.start()
-	return err
+	return fmt.Errorf("%s has ended with %d:\n%s", e.name, e.Cmd.ProcessState.ExitCode(), e.Tail(4000))
 }
 
 // Signal sends a signal to the process.
@@ -153,12 +157,10 @@ func (e *Exporter) Ready() bool { return e.Process.Ready(context.Background()) =
 func (e *Exporter) AwaitReady(t testing.TB) {
 	t.Helper()
 	Await(t, e.name+" to be ready", func() (bool, error) {
-		select {
-		case <-e.Done():
-			return false, fmt.Errorf("it exited with %d:\n%s", e.Cmd.ProcessState.ExitCode(), e.Tail(4000))
-		default:
-			return e.Ready(), nil
+		if err := e.ended(); err != nil {
+			return false, err
 		}
+		return e.Ready(), nil
 	})
 }
 

@@ -29,14 +29,11 @@ func (e *Exporter) Metric(t testing.TB, name, labels string) (sum float64) {
 func (e *Exporter) awaitLogged(t testing.TB, texts ...string) {
 	t.Helper()
 	Await(t, fmt.Sprintf("a line of the log of %s with %q", e.name, texts), func() (bool, error) {
-		running := e.Running()
+		err := e.ended() // before the look, since its last lines count
 		if hasLine(string(e.log.Bytes()), texts) {
 			return true, nil
 		}
-		if !running {
-			return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
-		}
-		return false, nil
+		return false, err
 	})
 }
 
@@ -44,8 +41,8 @@ func (e *Exporter) awaitLogged(t testing.TB, texts ...string) {
 func (e *Exporter) awaitWrong(t testing.TB, texts ...string) {
 	t.Helper()
 	Await(t, fmt.Sprintf("/readyz of %s to say %q", e.name, texts), func() (bool, error) {
-		if !e.Running() {
-			return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
+		if err := e.ended(); err != nil {
+			return false, err
 		}
 		return hasLine(e.Wrong(), texts), nil
 	})

@@ -165,12 +165,10 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 func (e *Exporter) awaitSuspended(t testing.TB, step string) {
 	t.Helper()
 	Await(t, "the process to suspend itself at "+step, func() (bool, error) {
-		select {
-		case <-e.Done():
-			return false, fmt.Errorf("it exited with %d:\n%s", e.Cmd.ProcessState.ExitCode(), e.Tail(3000))
-		default:
-			return e.suspended(), nil
+		if err := e.ended(); err != nil {
+			return false, err
 		}
+		return e.suspended(), nil
 	})
 }
 
