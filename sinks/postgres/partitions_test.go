@@ -93,7 +93,8 @@ func TestPartitionsAreMadeAheadAndDropped(t *testing.T) {
 			write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{event(deployments, change.Create, "api", "u0", "1"), event(pods, change.Create, "p-1", "u1", "1")},
 				Positions: []change.Position{{Stream: "deployments.apps", ResourceVersion: "77"}},
 				Controls:  []change.Control{{Type: change.ControlSnapshotBegin, Stream: "quiet"}, {Type: change.ControlSnapshotBegin, Stream: "pods"}}})
-			for day, hash := range map[int]string{-1: "a", 1: "b", 5: "c"} {
+			for i, day := range []int{-1, 1, 5} {
+				hash := string("abc"[i])
 				schema := sinks.Schema{Path: "apis/apps/v1", Hash: hash, Since: time.Date(2026, 6, 1+day, 0, 0, 0, 0, time.UTC), Document: []byte(hash)}
 				if err := sink.WriteSchema(t.Context(), &schema); err != nil {
 					t.Fatal(err)
