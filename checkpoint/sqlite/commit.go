@@ -112,17 +112,38 @@ func upsert(t *tables.Tx, s checkpoint.StreamCommit) error {
 	if err != nil {
 		return err
 	}
-	based := make([]*checkpoint.Object, 0, len(s.Upserts))
+	var based, bare []*checkpoint.Object
 	for i := range s.Upserts {
-		if o := &s.Upserts[i]; o.Body.Base != nil {
+		switch o := &s.Upserts[i]; {
+		case o.Body.Base != nil:
 			based = append(based, o)
+		case o.Body.IsZero():
+			bare = append(bare, o)
 		}
+	}
+	if err := forgetBases(t, s.Stream, bare); err != nil {
+		return err
 	}
 	return each(t, setBase, s.Stream, len(based), func(i int) []any { return []any{based[i].Key, based[i].Body.Base} })
 }
 
-const setBase = `insert into bases select id, ?3 from inventory where stream = ?1 and key = ?2
+// The row's id is a value here. With "insert … select", SQLite copies each page before it changes it.
+const setBase = `insert into bases values ((select id from inventory where stream = ?1 and key = ?2), ?3)
 	on conflict (id) do update set base = excluded.base`
+
+const forgetBase = `delete from bases where id = (select id from inventory where stream = ?1 and key = ?2)`
+
+// forgetBases deletes the bases of objects that have no body now. With before=none there are none.
+func forgetBases(t *tables.Tx, stream change.StreamID, bare []*checkpoint.Object) error {
+	if len(bare) == 0 {
+		return nil
+	}
+	var some bool
+	if err := t.Row(t.Ctx, `select exists (select 1 from bases)`, nil, &some); err != nil || !some {
+		return err
+	}
+	return each(t, forgetBase, stream, len(bare), func(i int) []any { return []any{bare[i].Key} })
+}
 
 // delta returns the value of the column for a body's delta, or nil if there is none.
 func delta(b checkpoint.Body) any {

@@ -40,8 +40,12 @@ func rebase(t *tables.Tx, stream int64, keys []string, bodies []checkpoint.Body)
 	}
 	for i, key := range keys {
 		_, err := t.Do(`update inventory set delta = $3 where stream = $1 and key = $2`, stream, key, delta(bodies[i]))
-		if err == nil && bodies[i].Base != nil {
+		switch {
+		case err != nil:
+		case bodies[i].Base != nil:
 			_, err = t.Do(setBase, stream, key, bodies[i].Base)
+		case bodies[i].IsZero():
+			_, err = t.Do(forgetBase, stream, key)
 		}
 		if err != nil {
 			return err

@@ -73,6 +73,40 @@ func rewriteTo(t *testing.T, left []byte) {
 	}
 }
 
+// An object's base goes with its body.
+func TestBasesOfObjectsWithoutABodyAreDeleted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	store := open(t, path)
+	defer store.Close()
+	checkpointtest.Bind(t, store, "prod", "uid")
+	state, err := store.Acquire(t.Context(), 0, "a", time.Minute)
+	must(t, err)
+	reader, err := sqlitefile.Share(t.Context(), path)
+	must(t, err)
+	defer reader.Close()
+	object := func(key string, body checkpoint.Body) checkpoint.Object {
+		return checkpoint.Object{Key: key, UID: "u", ResourceVersion: "1", Body: body}
+	}
+	packed := checkpoint.Pack([]byte(`{"a":1}`))
+	for i, step := range []struct {
+		commit checkpoint.StreamCommit
+		bases  int
+	}{
+		{checkpoint.StreamCommit{Upserts: []checkpoint.Object{object("a", packed), object("b", packed), object("c", packed), object("d", packed)}}, 4},
+		{checkpoint.StreamCommit{Upserts: []checkpoint.Object{object("a", checkpoint.Body{}), object("b", checkpoint.Body{Delta: []byte("x")})}}, 3},
+		{checkpoint.StreamCommit{Upserts: []checkpoint.Object{object("new", checkpoint.Body{})}, Deletes: []string{"c"}}, 2},
+		{checkpoint.StreamCommit{Upserts: []checkpoint.Object{object("a", packed), object("d", packed)}}, 3},
+	} {
+		step.commit.Stream = "pods"
+		must(t, store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: uint64(i + 1), Streams: []checkpoint.StreamCommit{step.commit}}))
+		var bases int
+		must(t, reader.DB().QueryRow(`select count(*) from bases`).Scan(&bases))
+		if bases != step.bases {
+			t.Errorf("%d bases after commit %d, want %d", bases, i+1, step.bases)
+		}
+	}
+}
+
 func inFiles(t *testing.T, path, text string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")

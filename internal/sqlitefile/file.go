@@ -36,7 +36,10 @@ var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_li
 
 // The owner's pragmas come first. Pages of a new file can be given back to the disk later, a few at a time (incremental_vacuum). Deleted
 // content is overwritten (secure_delete), since it may be redacted now.
-var owners = []string{"auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)"}
+//
+// The size of a page is that of a new file. The driver runs pragmas in alphabetical order. The quotes put the size before those
+// that make the file's first page.
+var owners = []string{`"main".page_size(16384)`, "auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)"}
 
 // busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time. They
 // need a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.
