@@ -415,10 +415,10 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 }
 
 func (s *search) keep(body []byte) []byte {
-	if s.witness || s.bytes.Add(int64(len(body))) > bodiesHeld {
+	if s.witness || s.bytes.Add(int64(len(body))) > s.BodyBytes {
 		return nil
 	}
 	return body
 }
 
-func (s *search) full() bool { return s.bytes.Load() > bodiesHeld }
+func (s *search) full() bool { return s.bytes.Load() > s.BodyBytes }

@@ -15,6 +15,7 @@ type Change struct {
 	Op       change.Op
 	Version  uint64 // 0: a deletion whose revision is not known
 	Body     []byte // nil: a deletion, or a state that must be read again
+	Until    uint64 // the last revision at which the object is known to have this state: the server has it for the longest time
 	Inferred bool   // only the states before and after are known, not the change itself
 
 	after uint64 // for a deletion whose revision is not known: the last revision at which its object is known to have changed
@@ -45,8 +46,11 @@ func (s *search) planOf(l *incarnation, p Plan) Plan {
 	slices.SortFunc(l.revisions, func(x, y revision) int { return cmp.Compare(y.version, x.version) })
 	last := uint64(0)
 	for i := len(l.revisions) - 1; i >= 0; i-- {
-		r := l.revisions[i]
-		c := Change{Key: l.key, UID: l.uid, Op: change.Update, Version: r.version, Body: r.body}
+		r, until := l.revisions[i], s.lastOf(l)
+		if i > 0 {
+			until = l.revisions[i-1].version - 1
+		}
+		c := Change{Key: l.key, UID: l.uid, Op: change.Update, Version: r.version, Body: r.body, Until: max(until, r.version)}
 		switch oldest := i == len(l.revisions)-1; {
 		case oldest && !l.logged:
 			c.Op = change.Create
@@ -65,6 +69,17 @@ func (s *search) planOf(l *incarnation, p Plan) Plan {
 		p = append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Inferred: true, after: last})
 	}
 	return p
+}
+
+// lastOf returns the last revision at which the object is known to exist.
+func (s *search) lastOf(l *incarnation) uint64 {
+	switch {
+	case l.deleted != 0:
+		return l.deleted - 1
+	case l.undated || l.doubtful:
+		return l.lastSeen
+	}
+	return s.To
 }
 
 // Count adds the numbers of the plan's changes to g.

@@ -35,6 +35,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,7 @@ type Gap struct {
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
+	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB; further bodies are read again when they are emitted
 
 	// Witnesses returns resources that may explain revisions, the busiest first. nil: there are none.
 	Witnesses func() []Witness
@@ -148,6 +150,7 @@ func newSearch(history History, log *known.Set, gap Gap) *search {
 		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}},
 		newcomers: map[string]float64{}, meter: newMeter(gap.tuning, gap.Listed)}
 	s.history = &answered{history, s.answer, s.meter}
+	s.BodyBytes = cmp.Or(s.BodyBytes, bodyBytes)
 	return s
 }
 
@@ -204,8 +207,7 @@ type revision struct {
 	body    []byte // nil if it must be read again, since too many bodies are held
 }
 
-// bodiesHeld bounds the bytes of bodies that a search holds. Further bodies are read again when they are emitted.
-const bodiesHeld = 24 << 20
+const bodyBytes = 24 << 20
 
 func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {

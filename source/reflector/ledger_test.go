@@ -26,6 +26,9 @@ type ledger struct {
 	failAt   int                  // Send number that fails; 0: none
 	failed   bool                 // until the stream starts again
 	sent     int
+
+	interruptAt int    // Send number after which interrupt is called; 0: none
+	interrupt   func() // ends the step that sends
 }
 
 func newLedger() *ledger {
@@ -82,6 +85,9 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	}
 	if item.Position != nil {
 		l.position = item.Position.ResourceVersion
+	}
+	if l.sent == l.interruptAt {
+		l.interrupt()
 	}
 	if item.Durable != nil {
 		return item.Durable(ctx)

@@ -117,25 +117,25 @@ func (l *listing) gapID() string {
 	return l.gap.ID
 }
 
-// restart begins again at the first page. It does not reset the counts of changes, since those changes were emitted.
+// restart makes the next step begin again at the first page.
 func (l *listing) restart() {
-	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
+	l.token = ""
 	l.restarts++
-	l.startPass()
 }
 
-// startPass makes the list begin with its first object. A list that is older than what the log has now is stale.
+// startPass makes the list begin with its first object. It does not reset the counts of changes, since those changes were emitted. A list
+// that is older than what the log has now is stale.
 func (l *listing) startPass() {
+	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.floor, l.upToDate = l.newestEmitted(), time.Now()
 	l.known.StartPass()
 }
 
 func (l *listing) begin(ctx context.Context) error {
-	if l.begun {
-		return nil
+	if l.token == "" { // else the step goes on at the page that failed
+		l.startPass()
 	}
-	l.startPass()
-	if l.snapshot() {
+	if l.snapshot() && !l.begun {
 		if err := l.sendControl(ctx, change.SnapshotBeginControl(l.ID(), l.reason)); err != nil {
 			return err
 		}
@@ -315,6 +315,10 @@ func (l *listing) room(o *apiclient.Object, n int) []byte {
 // finish emits the deletions and the control record of the list, and moves the position. The record of a gap comes before the
 // deletions: these show nothing to the next session if this one ends between them.
 func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
+	return l.whole(func() error { return l.emitEnd(ctx, version) })
+}
+
+func (l *listing) emitEnd(ctx context.Context, version change.ResourceVersion) error {
 	unseen := l.unseen()
 	l.missed.deleted += len(unseen)
 	record := l.end(version)

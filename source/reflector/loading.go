@@ -8,10 +8,7 @@ import (
 )
 
 // loading reads position and known objects from the checkpoint.
-type loading struct {
-	*Reflector
-	reselected bool // the record of that was sent
-}
+type loading struct{ *Reflector }
 
 func (l *loading) name() change.StreamState { return change.StateLoading }
 
@@ -30,12 +27,11 @@ func (l *loading) step(ctx context.Context) (state, error) {
 	}
 	l.known = objects
 	l.objects.Store(int64(objects.Len()))
-	if p.Ended != "" && l.wanted() != nil && !l.reselected { // it was deselected, and goes on
+	if p.Ended != "" && l.wanted() != nil { // it was deselected, and goes on
 		p.Stream, p.Ended = l.ID(), ""
 		if err := l.sendEnd(ctx, change.StreamReselectedControl(p), p); err != nil {
 			return l, err
 		}
-		l.reselected = true // an interrupted step is done again, before the checkpoint has the record
 	}
 	version := p.ResourceVersion
 	if _, newest, any := objects.Newest(); any && newest.Version.Compare(version) > 0 {

@@ -28,7 +28,11 @@ type modelServer struct {
 	cut       chan struct{} // closed to end all watches
 
 	expires, repeats float64 // how often a watch gets 410, and an event is delivered again
+	fails            float64 // how often a list fails
 	writeChance      float64 // how often objects are written between two pages
+
+	interruptIn int    // at which request interrupt is called; below 1: at none
+	interrupt   func() // ends the step that asks
 }
 
 type modelWrite struct {
@@ -112,6 +116,13 @@ func (m *modelServer) restore(revision uint64) {
 }
 
 func (m *modelServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.mu.Lock()
+	m.interruptIn = max(m.interruptIn-1, -1)
+	now, interrupt := m.interruptIn == 0, m.interrupt
+	m.mu.Unlock()
+	if now {
+		interrupt()
+	}
 	q := r.URL.Query()
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	resource := parts[len(parts)-1]
@@ -139,6 +150,9 @@ func (m *modelServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	status, body := m.list(resource, q.Get)
+	if m.random.Float64() < m.fails {
+		status, body = 503, failure(503, "ServiceUnavailable")
+	}
 	return answer(status, io.NopCloser(strings.NewReader(body)))
 }
 

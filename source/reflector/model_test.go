@@ -26,11 +26,26 @@ type modelStream struct {
 	options  reflector.Options
 	log      *ledger
 	stop     func() error
+	sessions []int // how many control records the log had at the start of each
+
+	readsAgain bool // recoveries hold few bodies, and reads fail
 }
 
 func (s *modelStream) start() {
 	r := change.Resource{Version: "v1", Plural: s.resource, Kind: "ConfigMap", Namespaced: true}
+	s.sessions = append(s.sessions, len(s.log.controls))
 	running, stop := startStream(s.t, s.config, change.NewStream(r, "", "", ""), s.options, s.log, &quietObserver{})
+	s.log.mu.Lock()
+	s.log.interrupt = func() { // the server prefers another version of the resource
+		version := "v2"
+		if r.Version == version {
+			version = "v1"
+		}
+		r.Version = version
+		wanted := r
+		running.SetResource(&wanted)
+	}
+	s.log.mu.Unlock()
 	if s.stop = stop; s.options.Restores != nil {
 		s.options.Restores.(*restores).join(running)
 	}
@@ -46,6 +61,24 @@ func (s *modelStream) crashIn(items int) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.log.failAt = s.log.sent + items
+}
+
+// interruptIn ends the step that sends one of the next items, or asks one of the next requests.
+func (s *modelStream) interruptIn(m *modelServer, n int) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.interrupt = func() {
+		s.log.mu.Lock()
+		defer s.log.mu.Unlock()
+		s.log.interrupt()
+	}
+	if m.random.IntN(3) == 0 {
+		m.interruptIn = n
+	} else {
+		s.log.interruptAt = s.log.sent + n
+	}
 }
 
 // crashed reports whether the log has failed.
@@ -107,6 +140,13 @@ func (s *modelStream) judge(m *modelServer) {
 			truth[logged(w.op, "default/"+w.name, strconv.FormatUint(w.revision, 10))] = w
 		}
 	}
+	for i, from := range s.sessions {
+		to := len(controls)
+		if i+1 < len(s.sessions) {
+			to = s.sessions[i+1]
+		}
+		s.judgeControls(controls[from:to])
+	}
 	recorded, newest := map[string]bool{}, map[string]change.ResourceVersion{}
 	for _, c := range changes {
 		line := logged(c.Op.String(), c.Key(), string(c.ResourceVersion))
@@ -129,6 +169,22 @@ func (s *modelStream) judge(m *modelServer) {
 	}
 	if s.t.Failed() {
 		s.t.Logf("etcd has %v\nthe log has %s\nand %+v", m.writes, says(s.log), gaps(controls))
+	}
+}
+
+// judgeControls reports what one session has recorded twice: a list's beginning or end, or a part of a gap. If states of a gap have to be
+// read again, and the server has compacted them meanwhile, what is left of the gap has a record of its own.
+func (s *modelStream) judgeControls(session []change.Control) {
+	times, closed := map[change.ControlType]int{}, change.ResourceVersion("")
+	for _, c := range session {
+		switch times[c.Type]++; {
+		case c.Gap == nil && times[c.Type] > 1:
+			s.t.Errorf("one session has %q twice", c.Type)
+		case c.Gap != nil && !s.readsAgain && c.Gap.From.Compare(closed) < 0:
+			s.t.Errorf("one session has a gap up to %s, and one from %s", closed, c.Gap.From)
+		case c.Gap != nil:
+			closed = c.Gap.To
+		}
 	}
 }
 
@@ -181,14 +237,20 @@ func TestRandomInterruptionsHideNothing(t *testing.T) {
 	modelled(t, 300, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
 		m.expires, m.repeats, m.writeChance = 0.5*random.Float64(), 0.2*random.Float64(), 0.7*random.Float64()
-		options := testOptions()
+		options, readsAgain := testOptions(), random.IntN(2) == 0
+		if readsAgain {
+			options.Recovery.BodyBytes, m.fails = int64(1+random.IntN(1000)), 0.2*random.Float64()
+		}
 		if options.Recovery.Parallel = 1; random.IntN(2) == 0 { // a wait for a mutex would stop the clock
 			options.Recovery = nil
 		}
 		s := newModelStream(t, m, "configmaps", options)
+		s.readsAgain = readsAgain
 		m.write(10, "configmaps")
 		if random.IntN(2) == 0 {
 			s.crashIn(1 + random.IntN(6))
+		} else if random.IntN(2) == 0 {
+			s.interruptIn(m, 1+random.IntN(6))
 		}
 		s.start()
 		defer func() { _ = s.stop() }()
@@ -289,5 +351,9 @@ func interruption(m *modelServer, s *modelStream) {
 	case 3:
 		m.write(1 + m.random.IntN(5)) // only the revision moves
 		s.restart()
+	case 4:
+		s.interruptIn(m, 1+m.random.IntN(4))
+		m.compacted = m.now
+		m.endWatches()
 	}
 }

@@ -20,6 +20,7 @@ import (
 type Recovery struct {
 	Parallel     int    // concurrent requests of one stream
 	MaxRevisions uint64 // a gap of more revisions is closed by comparing a list
+	BodyBytes    int64  // recovery.Gap has it
 	limiter      *recovery.Limiter
 	coordinator  *recovery.Coordinator
 	served       atomic.Pointer[[]change.Resource]
@@ -43,7 +44,8 @@ func (r *Recovery) SetServed(served []change.Resource) {
 type recovering struct {
 	*Reflector
 	gap     *change.Gap
-	refused bool // the reads of the last try were refused, after a list that was not
+	refused bool   // the reads of the last try were refused, after a list that was not
+	found   *found // nil: it is not known yet what was missed
 }
 
 func (r *recovering) name() change.StreamState { return change.StateBackfilling }
@@ -55,37 +57,53 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 			return r.foundRestore(ctx, r.gap, reason)
 		}
 	}
-	f, err := r.find(ctx)
-	switch {
-	case errors.Is(err, recovery.ErrNotPossible):
-		return r.enter(r.list(r.gap), "relist: "+err.Error()), nil
-	case apiclient.IsGone(err):
-		return r.enter(r, "the list expired between two pages: "+apiclient.Reason(err)), nil
-	case err != nil:
-		return r, r.failed(err, "recover %s from resourceVersion %s", r.ID(), r.position)
-	case f.history == nil:
-		return r.enter(r.watch(nil), "nothing was missed: the server is at the log's position"), r.confirm(ctx, to(f.version))
+	if r.found == nil {
+		f, err := r.find(ctx)
+		switch {
+		case errors.Is(err, recovery.ErrNotPossible):
+			return r.enter(r.list(r.gap), "relist: "+err.Error()), nil
+		case apiclient.IsGone(err):
+			return r.enter(r, "the list expired between two pages: "+apiclient.Reason(err)), nil
+		case err != nil:
+			return r, r.failed(err, "recover %s from resourceVersion %s", r.ID(), r.position)
+		case f.history == nil:
+			return r.enter(r.watch(nil), "nothing was missed: the server is at the log's position"), r.confirm(ctx, to(f.version))
+		}
+		r.record(&f, time.Since(started))
 	}
+	err := r.whole(func() error { return r.replay(ctx, r.found) })
+	switch {
+	case err == nil:
+		return r.enter(r.watch(nil), "recovered up to resourceVersion "+string(r.found.version)), nil
+	case errors.Is(err, recovery.ErrNotPossible):
+		return r.enter(r.list(r.gapFrom(r.position)), "relist: "+err.Error()), nil
+	case recovery.IsLost(err) || apiclient.IsRefused(err): // compacted, or served in another version since it was found
+		r.found, r.gap = nil, r.gapFrom(r.position)
+	}
+	return r, err
+}
+
+// record makes the record of the gap.
+func (r *recovering) record(f *found, took time.Duration) {
 	g := *r.gap
 	g.To, g.Complete, g.Reason = f.version, f.incomplete == "", f.incomplete
 	f.plan.Count(&g)
-	g.Requests, g.ElapsedMs = f.history.Requests(), time.Since(started).Milliseconds()
+	g.Requests, g.ElapsedMs = f.history.Requests(), took.Milliseconds()
 	r.log.Info("recovered a gap", "from", g.From, "to", g.To, "complete", g.Complete, "reason", g.Reason,
-		"recovered", g.Recovered, "inferred", g.Inferred, "requests", g.Requests, "took", time.Since(started).Round(time.Millisecond))
-	if err := r.replay(ctx, f.history, f.plan, g); err != nil {
-		return r, err
-	}
-	if err := r.advance(ctx, to(f.version)); err != nil {
-		return r, err
-	}
-	return r.enter(r.watch(nil), "recovered up to resourceVersion "+string(f.version)), nil
+		"recovered", g.Recovered, "inferred", g.Inferred, "requests", g.Requests, "took", took.Round(time.Millisecond))
+	f.gap, r.found = g, f
 }
 
+// found is what was found, and how far it was emitted.
 type found struct {
 	version    change.ResourceVersion // its end
 	history    *recovery.ExactReads   // nil: nothing was written in it
 	plan       recovery.Plan
 	incomplete string // what the plan lacks, or empty
+
+	gap     change.Gap // its record
+	told    bool       // the record was emitted
+	emitted int        // changes of the plan
 }
 
 // find finds the changes of the gap. Other recoveries may wait for this one until it returns.
@@ -224,7 +242,7 @@ func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version ch
 func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion,
 	err error) {
 	gap = &recovery.Gap{ListedIn: map[string]int64{}, Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
-		Parallel: r.options.Recovery.Parallel, Participant: r.participant,
+		Parallel: r.options.Recovery.Parallel, Participant: r.participant, BodyBytes: r.options.Recovery.BodyBytes,
 		Kind: recovery.Kind{Several: leased(r.stream.Resource), Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != ""}}
 	back := false
 	visit := func(o apiclient.Object) {
@@ -318,17 +336,22 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 }
 
 // replay emits the gap record and then the changes, as if a watch had delivered them. The record comes first, so no position
-// moves past a gap before the log has its record.
-func (r *recovering) replay(ctx context.Context, history recovery.History, p recovery.Plan, g change.Gap) error {
-	err := r.sendControl(ctx, change.GapControl(r.ID(), g.To, g, r.reason))
-	for i := range p {
-		if err != nil {
+// moves past a gap before the log has its record. After a failed read, the next step goes on.
+func (r *recovering) replay(ctx context.Context, f *found) error {
+	if !f.told {
+		if err := r.sendControl(ctx, change.GapControl(r.ID(), f.gap.To, f.gap, r.reason)); err != nil {
 			return err
 		}
-		err = r.replayOne(ctx, history, &p[i])
-		p[i].Body = nil
+		f.told = true
 	}
-	return err
+	for ; f.emitted < len(f.plan); f.emitted++ {
+		c := &f.plan[f.emitted]
+		if err := r.replayOne(ctx, f.history, c); err != nil {
+			return err
+		}
+		c.Body = nil
+	}
+	return r.advance(ctx, to(f.version))
 }
 
 func (r *recovering) replayOne(ctx context.Context, history recovery.History, c *recovery.Change) error {
@@ -339,14 +362,10 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 		return r.sendDelete(ctx, c.Key, r.gap.ID, move{})
 	}
 	if c.Op != change.Delete && c.Body == nil {
-		read, exists, err := history.Object(ctx, c.Key, c.Version)
-		if err != nil {
+		var err error
+		if o.Raw, err = readAgain(ctx, history, c); err != nil {
 			return err
 		}
-		if !exists {
-			return fmt.Errorf("read an object again at revision %s: it is not there", version)
-		}
-		o.Raw = read.Raw
 	}
 	if err := o.Check(); err != nil {
 		return r.sendUnloggable(ctx, &o, err)
@@ -354,4 +373,17 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 	emitted := r.newChange(c.Op, &o)
 	emitted.Inferred, emitted.Gap = c.Inferred, r.gap.ID
 	return r.send(ctx, emitted, to(r.positionAfter(c.Op, version)))
+}
+
+// readAgain reads a state that the plan does not hold. The server may have compacted the revision that wrote it, and have later ones at
+// which the object has that state. An object that a selector selects may have left the collection in between.
+func readAgain(ctx context.Context, history recovery.History, c *recovery.Change) (body []byte, err error) {
+	version := change.VersionOf(c.Version)
+	for _, revision := range []uint64{c.Until, c.Version} {
+		o, exists, err := history.Object(ctx, c.Key, revision)
+		if err != nil || exists && o.UID == c.UID && o.Version == version {
+			return o.Raw, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %s can't be read again as revision %s wrote it", recovery.ErrNotPossible, c.Key, version)
 }

@@ -94,6 +94,8 @@ type Reflector struct {
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
 	interrupt context.CancelCauseFunc
+	emitting  bool  // what must not be interrupted
+	deferred  error // why the step is to be interrupted after that
 	// Restores of etcd that were reported to the stream and that it does not follow yet, and the number of the last one.
 	toFollow      []restore
 	newestRestore int64
@@ -113,7 +115,7 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	if options.Recovery != nil {
 		r.participant = options.Recovery.coordinator.Join(s, leased(resource))
 	}
-	r.state = &loading{Reflector: r}
+	r.state = &loading{r}
 	return r
 }
 
@@ -171,8 +173,9 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 	}
 	r.observer.StreamState(r.ID(), r.state.name(), nil)
 	next, err := r.state.step(ctx)
-	if cause := context.Cause(ctx); (errors.Is(cause, errResourceChanged) || errors.Is(cause, errRestored)) && parent.Err() == nil {
-		return nil // the next step applies it
+	cause := context.Cause(ctx)
+	if interrupted := errors.Is(cause, errResourceChanged) || errors.Is(cause, errRestored); interrupted && err != nil && parent.Err() == nil {
+		return nil // the next step applies it, in the state that was interrupted
 	}
 	r.state = next
 	return err

@@ -39,9 +39,29 @@ func (r *Reflector) interruptible(parent context.Context) (ctx context.Context, 
 func (r *Reflector) interruptStep(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.interrupt != nil {
+	switch {
+	case r.emitting:
+		r.deferred = cause
+	case r.interrupt != nil:
 		r.interrupt(cause)
 	}
+}
+
+// whole emits items that belong together: a record and the changes that it counts. The step is interrupted after it.
+func (r *Reflector) whole(emit func() error) error {
+	r.mu.Lock()
+	r.emitting = true
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.emitting = false
+		if r.deferred != nil {
+			r.interrupt(r.deferred)
+			r.deferred = nil
+		}
+	}()
+	return emit()
 }
 
 // wanted returns what SetResource has set.

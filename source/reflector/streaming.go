@@ -200,7 +200,7 @@ func (l *listing) fallsBack(err error) bool {
 	if err == nil || errors.Is(err, errStale) {
 		return false
 	}
-	l.paged, l.objects, l.nameless = true, 0, 0
+	l.paged = true
 	l.startPass()
 	refused := errors.Is(err, errNoStream) || apiclient.IsInvalid(err) || apiclient.IsRefused(err) && !apierrors.IsUnauthorized(err)
 	if refused {
