@@ -73,7 +73,9 @@ func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 	w := newWriter(t, k.Config, seed, []string{"default", "kube-public", "kube-system"})
 	g := newGateway(t, k.Config)
 	l := newLedger()
-	start(t, g.config(), testOptions(), l)
+	options := testOptions()
+	options.Recovery.BodyBytes = bodyBytes(seed)
+	start(t, g.config(), options, l)
 	l.awaitPosition(t, strconv.FormatInt(revision(t, k)-1, 10))
 	read := position(l)
 	var truth []string

@@ -45,6 +45,9 @@ func testOptions() reflector.Options {
 	return o
 }
 
+// bodyBytes lets recoveries hold all bodies, with every other seed, or read most of them again.
+func bodyBytes(seed uint64) int64 { return int64(seed%2) * 2000 }
+
 // recoverAt recovers with a limiter that begins at one rate and goes up to another.
 func recoverAt(start, most float64) *reflector.Recovery {
 	r := reflector.NewRecovery(start, most, slog.New(slog.DiscardHandler))
@@ -224,6 +227,7 @@ func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 	w := newWriter(t, k.Config, seed, []string{"default", "kube-public", "kube-system"})
 	streams := []*randomStream{{labels: ""}, {labels: "app=a"}}
 	options := testOptions() // the options of both streams
+	options.Recovery.BodyBytes = bodyBytes(seed)
 	for _, s := range streams {
 		s.gateway, s.log = newGateway(t, k.Config), newLedger()
 		startStream(t, s.gateway.config(), change.NewStream(configMaps, "", s.labels, ""), options, s.log, &quietObserver{})
