@@ -37,8 +37,8 @@ var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_li
 // The owner's pragmas come first. Pages of a new file can be given back to the disk later, a few at a time (incremental_vacuum). Deleted
 // content is overwritten (secure_delete), since it may be redacted now.
 //
-// The size of a page is that of a new file. The driver runs pragmas in alphabetical order. The quotes put the size before those
-// that make the file's first page.
+// Only a new file gets the size of pages. The driver runs pragmas in alphabetical order. Quotes put page_size before those that write
+// the first page.
 var owners = []string{`"main".page_size(16384)`, "auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)"}
 
 // busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time. They

@@ -78,7 +78,7 @@ type Gap struct {
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
-	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB; further bodies are read again when they are emitted
+	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further ones are read again when they are emitted.
 
 	// Witnesses returns resources that may explain revisions, the busiest first. nil: there are none.
 	Witnesses func() []Witness

@@ -315,7 +315,7 @@ func (l *listing) room(o *apiclient.Object, n int) []byte {
 // finish emits the deletions and the control record of the list, and moves the position. The record of a gap comes before the
 // deletions: these show nothing to the next session if this one ends between them.
 func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
-	return l.whole(func() error { return l.emitEnd(ctx, version) })
+	return l.uninterrupted(func() error { return l.emitEnd(ctx, version) })
 }
 
 func (l *listing) emitEnd(ctx context.Context, version change.ResourceVersion) error {

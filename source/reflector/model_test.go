@@ -172,8 +172,8 @@ func (s *modelStream) judge(m *modelServer) {
 	}
 }
 
-// judgeControls reports what one session has recorded twice: a list's beginning or end, or a part of a gap. If states of a gap have to be
-// read again, and the server has compacted them meanwhile, what is left of the gap has a record of its own.
+// judgeControls reports what one session has recorded twice: a list's beginning or end, or a part of a gap. If the server compacts
+// states before they are read again, the rest of the gap has another record.
 func (s *modelStream) judgeControls(session []change.Control) {
 	times, closed := map[change.ControlType]int{}, change.ResourceVersion("")
 	for _, c := range session {

@@ -71,7 +71,7 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 		}
 		r.record(&f, time.Since(started))
 	}
-	err := r.whole(func() error { return r.replay(ctx, r.found) })
+	err := r.uninterrupted(func() error { return r.replay(ctx, r.found) })
 	switch {
 	case err == nil:
 		return r.enter(r.watch(nil), "recovered up to resourceVersion "+string(r.found.version)), nil
@@ -101,9 +101,9 @@ type found struct {
 	plan       recovery.Plan
 	incomplete string // what the plan lacks, or empty
 
-	gap     change.Gap // its record
-	told    bool       // the record was emitted
-	emitted int        // changes of the plan
+	gap      change.Gap // its record
+	recorded bool       // the record was emitted
+	emitted  int        // how many changes of the plan were emitted
 }
 
 // find finds the changes of the gap. Other recoveries may wait for this one until it returns.
@@ -338,11 +338,11 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 // replay emits the gap record and then the changes, as if a watch had delivered them. The record comes first, so no position
 // moves past a gap before the log has its record. After a failed read, the next step goes on.
 func (r *recovering) replay(ctx context.Context, f *found) error {
-	if !f.told {
+	if !f.recorded {
 		if err := r.sendControl(ctx, change.GapControl(r.ID(), f.gap.To, f.gap, r.reason)); err != nil {
 			return err
 		}
-		f.told = true
+		f.recorded = true
 	}
 	for ; f.emitted < len(f.plan); f.emitted++ {
 		c := &f.plan[f.emitted]

@@ -47,8 +47,8 @@ func (r *Reflector) interruptStep(cause error) {
 	}
 }
 
-// whole emits items that belong together: a record and the changes that it counts. The step is interrupted after it.
-func (r *Reflector) whole(emit func() error) error {
+// uninterrupted emits items that belong together: a record and the changes that it counts. The step is interrupted after them.
+func (r *Reflector) uninterrupted(emit func() error) error {
 	r.mu.Lock()
 	r.emitting = true
 	r.mu.Unlock()
