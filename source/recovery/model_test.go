@@ -128,6 +128,9 @@ func (m *modelled) check(plan Plan, incomplete string) error {
 		if c.Op == change.Delete {
 			delete(state, c.Key)
 		} else {
+			if !m.canReadAgain(c) {
+				return fmt.Errorf("%q can't be read again at %d, but could be", what, c.Until)
+			}
 			state[c.Key] = known.Object{UID: c.UID, Version: change.VersionOf(c.Version)}
 		}
 	}
@@ -143,6 +146,22 @@ func (m *modelled) check(plan Plan, incomplete string) error {
 		}
 	}
 	return nil
+}
+
+// canReadAgain reports whether a state can be read where the plan says so, if that is possible at all after the compaction.
+func (m *modelled) canReadAgain(c Change) bool {
+	has := func(r uint64) bool {
+		return r >= m.then && m.objectsAt(r)[c.Key] == known.Object{UID: c.UID, Version: change.VersionOf(c.Version)}
+	}
+	if has(c.Until) || has(c.Version) {
+		return true
+	}
+	for r := max(c.Version, m.then); r <= m.to; r++ {
+		if has(r) {
+			return false
+		}
+	}
+	return true
 }
 
 // modelHistories returns how many random histories a model tries, and their seed: KUBECDC_TEST_HISTORIES and KUBECDC_TEST_SEED.
