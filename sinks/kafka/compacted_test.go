@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
@@ -75,14 +74,6 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	}
 }
 
-// raiseHistory makes Kafka retain all records of a topic for a week from now on.
-func raiseHistory(t *testing.T, admin *kadm.Client, topic string) {
-	t.Helper()
-	lag := "604800000"
-	_, err := admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
-	mustDo(t, err)
-}
-
 // A topic is compacted, and then its history is raised. The settings say that nothing may be gone, but what is gone is found out.
 // What is still there counts.
 func TestCompactedRecordsRemainKnown(t *testing.T) {
@@ -117,7 +108,7 @@ func TestCompactedRecordsRemainKnown(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // so that there are not too many
 		return len(left()) < len(written), nil
 	})
-	raiseHistory(t, r.admin, topic)
+	r.configure(t, topic, "min.compaction.lag.ms", "604800000") // all records of a week from now on
 	next(3)
 	retained, found := 0, left() // counted before the question, since a running compaction may still end
 	since := retainedSince(t, openReader(t, cfg))
@@ -157,7 +148,7 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // so that there are not too many
 		return headers(r.committed(t, cfg.Brokers, topic)[0][0])[change.HeaderResourceVersion] == "2", nil
 	})
-	raiseHistory(t, r.admin, topic)
+	r.configure(t, topic, "min.compaction.lag.ms", "604800000") // all records of a week from now on
 	since := retainedSince(t, openReader(t, cfg))
 	if !since.After(taken) || since.After(left) {
 		t.Errorf("the log is retained since %s; the change of %s is gone, and the one of %s is there", since, taken, left)

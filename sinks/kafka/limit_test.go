@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
@@ -261,10 +260,8 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 	first := podBatch(3)
 	first.Seq = 1
 	mustWrite(t, log, first)
-	r, limit := newReader(t, cfg.Brokers), "50000"
-	_, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, cfg.TopicPrefix+".pods")
-	mustDo(t, err)
-	awaitTopicConfig(t, r, cfg.TopicPrefix+".pods", "max.message.bytes", limit)
+	r := newReader(t, cfg.Brokers)
+	r.configure(t, cfg.TopicPrefix+".pods", "max.message.bytes", "50000")
 
 	second := podBatch(600)
 	second.Seq = 2
@@ -295,21 +292,6 @@ func TestSettingsOfNewTopics(t *testing.T) {
 	mustWrite(t, log, b)
 	r := newReader(t, cfg.Brokers)
 	for _, topic := range []string{".pods", ".control", ".dead-letter"} {
-		awaitTopicConfig(t, r, cfg.TopicPrefix+topic, "max.message.bytes", "2000000")
+		r.awaitConfig(t, cfg.TopicPrefix+topic, "max.message.bytes", "2000000")
 	}
-}
-
-// awaitTopicConfig waits until the broker applies the setting, since it answers before that.
-func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
-	t.Helper()
-	servers.Await(t, fmt.Sprintf("%s of %s to be %s", name, topic, value), func() (bool, error) {
-		configs, err := r.admin.DescribeTopicConfigs(servers.Context(t), topic)
-		mustDo(t, err)
-		for _, c := range configs[0].Configs {
-			if c.Key == name && c.MaybeValue() == value {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
 }

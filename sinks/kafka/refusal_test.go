@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -142,9 +143,20 @@ func (r *reader) makeTopic(t *testing.T, topic, setting, value string) {
 
 func (r *reader) configure(t *testing.T, topic, setting, value string) {
 	t.Helper()
-	_, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: setting, Value: &value}}, topic)
+	res, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: setting, Value: &value}}, topic)
 	mustDo(t, err)
-	awaitTopicConfig(t, r, topic, setting, value)
+	_, err = res.On(topic, nil)
+	mustDo(t, err)
+	mustDo(t, res[0].Err)
+	r.awaitConfig(t, topic, setting, value)
+}
+
+// awaitConfig waits until the broker applies the setting. It answers before that.
+func (r *reader) awaitConfig(t *testing.T, topic, setting, value string) {
+	t.Helper()
+	servers.Await(t, fmt.Sprintf("%s of %s to be %s", setting, topic, value), func() (bool, error) {
+		return topicConfig(t, r, topic, setting)[0] == value, nil
+	})
 }
 
 // A limit that is raised while the exporter runs applies to the next record, which is no dead letter.

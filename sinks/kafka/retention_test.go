@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
@@ -95,15 +93,15 @@ func TestOtherRetentionIsReportedAndNotChanged(t *testing.T) {
 	}
 	wantRetention(t, sink, control+" has retention.ms=604800000", pods+" has cleanup.policy=compact,delete")
 
-	alter(t, r, pods, "cleanup.policy", "delete")
-	alter(t, r, control, "retention.ms", "-1")
+	r.configure(t, pods, "cleanup.policy", "delete")
+	r.configure(t, control, "retention.ms", "-1")
 	wantRetention(t, sink)
 	cfg.History = 48 * time.Hour
 	wantRetention(t, newSink(t, cfg), control+" has retention.ms=-1", pods+" has cleanup.policy=delete")
-	alter(t, r, control, "retention.ms", "604800000")
-	alter(t, r, pods, "cleanup.policy", "compact") // then a time limit has no effect
-	alter(t, r, pods, "retention.ms", "1000")
-	alter(t, r, pods, "min.compaction.lag.ms", "172800000")
+	r.configure(t, control, "retention.ms", "604800000")
+	r.configure(t, pods, "cleanup.policy", "compact") // then a time limit has no effect
+	r.configure(t, pods, "retention.ms", "1000")
+	r.configure(t, pods, "min.compaction.lag.ms", "172800000")
 	wantRetention(t, newSink(t, cfg))
 }
 
@@ -125,18 +123,6 @@ func wantRetention(t *testing.T, sink *kafka.Sink, want ...string) {
 	if !ok {
 		t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-}
-
-func alter(t *testing.T, r *reader, topic, key, value string) {
-	t.Helper()
-	res, err := r.admin.AlterTopicConfigs(servers.Context(t), []kadm.AlterConfig{{Name: key, Value: &value}}, topic)
-	mustDo(t, err)
-	_, err = res.On(topic, nil)
-	mustDo(t, err)
-	mustDo(t, res[0].Err)
-	servers.Await(t, fmt.Sprintf("%s of %s to become %s", key, topic, value), func() (bool, error) {
-		return topicConfig(t, r, topic, key)[0] == value, nil
-	})
 }
 
 // If a topic is emptied by age or size, Kafka may remove live objects from it. A check names such a topic, and no record is
