@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
@@ -26,6 +27,9 @@ type ledger struct {
 	failAt   int                  // Send number that fails; 0: none
 	failed   bool                 // until the stream starts again
 	sent     int
+
+	stallAt  int // Send number that takes stallFor; 0: none
+	stallFor time.Duration
 
 	interruptAt int    // Send number after which interrupt is called; 0: none
 	interrupt   func() // ends the step that sends
@@ -47,6 +51,12 @@ func (l *ledger) restart() {
 }
 
 func (l *ledger) Send(ctx context.Context, item change.Item) error {
+	l.mu.Lock()
+	stalls := l.stallAt == l.sent+1
+	l.mu.Unlock()
+	if stalls {
+		_ = wait.For(ctx, l.stallFor)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kubecdc/internal/wait"
 )
 
 // modelServer is an API server in memory, before an etcd in memory. It has lists in pages, streaming lists, reads of the past, watches,
@@ -28,7 +30,7 @@ type modelServer struct {
 	cut       chan struct{} // closed to end all watches
 
 	expires, repeats float64 // how often a watch gets 410, and an event is delivered again
-	fails            float64 // how often a list fails
+	fails, stalls    float64 // how often a list fails, and how often it takes minutes
 	writeChance      float64 // how often objects are written between two pages
 
 	interruptIn int    // at which request interrupt is called; below 1: at none
@@ -146,6 +148,11 @@ func (m *modelServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			writer.Close()
 		}()
 		return answer(200, reader)
+	}
+	if m.random.Float64() < m.stalls {
+		if err := wait.For(r.Context(), time.Duration(m.random.IntN(300))*time.Second); err != nil {
+			return nil, err
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -81,6 +81,13 @@ func (s *modelStream) interruptIn(m *modelServer, n int) {
 	}
 }
 
+// stallIn makes the log take long for one of the next items.
+func (s *modelStream) stallIn(items int, long time.Duration) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.stallAt, s.log.stallFor = s.log.sent+items, long
+}
+
 // crashed reports whether the log has failed.
 func (s *modelStream) crashed() bool {
 	s.log.mu.Lock()
@@ -90,7 +97,7 @@ func (s *modelStream) crashed() bool {
 
 // settle lets time pass until the log has the server's state. A crashed stream starts again.
 func (s *modelStream) settle(m *modelServer) bool {
-	for range 600 {
+	for range 6000 {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s.crashed() {
@@ -244,6 +251,9 @@ func TestRandomInterruptionsHideNothing(t *testing.T) {
 		if options.Recovery.Parallel = 1; random.IntN(2) == 0 { // a wait for a mutex would stop the clock
 			options.Recovery = nil
 		}
+		if random.IntN(4) == 0 {
+			m.stalls = 0.1
+		}
 		s := newModelStream(t, m, "configmaps", options)
 		s.readsAgain = readsAgain
 		m.write(10, "configmaps")
@@ -335,7 +345,7 @@ func (m *modelServer) settled(t *testing.T, all []*modelStream) {
 
 // interruption does something to a stream while objects are written.
 func interruption(m *modelServer, s *modelStream) {
-	switch m.random.IntN(5) {
+	switch m.random.IntN(6) {
 	case 0:
 		s.crashIn(1 + m.random.IntN(8))
 		m.endWatches()
@@ -355,5 +365,10 @@ func interruption(m *modelServer, s *modelStream) {
 		s.interruptIn(m, 1+m.random.IntN(4))
 		m.compacted = m.now
 		m.endWatches()
+	case 5:
+		s.stallIn(1+m.random.IntN(4), time.Duration(m.random.IntN(600))*time.Second)
+		if m.random.IntN(2) == 0 {
+			m.endWatches()
+		}
 	}
 }
