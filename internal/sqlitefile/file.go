@@ -38,8 +38,8 @@ var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_li
 // content is overwritten (secure_delete), since it may be redacted now.
 //
 // Only a new file gets the size of pages. The driver runs pragmas in alphabetical order. Quotes put page_size before those that write
-// the first page.
-var owners = []string{`"main".page_size(16384)`, "auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)"}
+// the first page. SQLite's log is copied to the database every 4 MB.
+var owners = []string{`"main".page_size(16384)`, "auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)", "wal_autocheckpoint(256)"}
 
 // busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time. They
 // need a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.

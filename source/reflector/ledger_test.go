@@ -96,7 +96,7 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	if item.Position != nil {
 		l.position = item.Position.ResourceVersion
 	}
-	if l.sent == l.interruptAt {
+	if l.sent == l.interruptAt && l.interrupt != nil { // nil: the stream has just begun
 		l.interrupt()
 	}
 	if item.Durable != nil {

@@ -64,7 +64,9 @@ func wantNothingSince(t *testing.T, w *World, before *Log) {
 	t.Helper()
 	recorded := func(l *Log) (all []string) {
 		for _, c := range l.Controls {
-			if c.Type != change.ControlBatch && c.Type != change.ControlWatermark && c.Type != change.ControlProof {
+			switch c.Type {
+			case change.ControlBatch, change.ControlWatermark, change.ControlProof, change.ControlCurrent, change.ControlBehind:
+			default:
 				all = append(all, fmt.Sprintf("%s of %s: %s", c.Type, c.Stream, c.Cause))
 			}
 		}
