@@ -417,7 +417,7 @@ func TestATokenThatExpiresIsOneProblem(t *testing.T) {
 	run.shows(t, `~ deploy/web -n shop  spec.replicas`)
 	run.shows(t, `✓ the API server accepts the credentials again$`)
 	shown := run.screen()
-	if _, since, _ := strings.Cut(shown, "following "); strings.Count(since, "\n") > 12 || strings.Count(since, "nauthorized") > 1 {
+	if _, since, _ := strings.Cut(shown, "following "); strings.Count(since, "\n") > 12 || strings.Count(shown, "nauthorized") > 1 {
 		t.Errorf("run shows\n%s", shown)
 	}
 }

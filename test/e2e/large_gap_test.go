@@ -61,14 +61,14 @@ func TestSlowAGapOfLargeObjectsFitsIntoThePod(t *testing.T) {
 				all = append(all, c.Gap)
 			}
 		}
-		gap := all[len(all)-1]
+		if len(all) != gaps+1 {
+			t.Fatalf("%d gap records, want %d: %+v", len(all), gaps+1, all)
+		}
+		gap := all[gaps]
+		gaps++
 		t.Logf("first list %d MB, recovery %d MB, gap %+v", first>>20, peak>>20, gap)
-		if gap.Complete == compacted || gap.Recovered+gap.Inferred < 130 || gap.Recovered < 40 || peak > 128<<20 {
+		if gap.Complete == compacted || gap.Recovered < 130 || peak > 128<<20 { // each object has changed once, so its state is its change
 			t.Errorf("recovered %+v with %d MB", gap, peak>>20)
 		}
-		if records := len(all) - gaps; records != 1 {
-			t.Errorf("%d gap records", records)
-		}
-		gaps = len(all)
 	}
 }
