@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,8 +17,12 @@ import (
 	"kubecdc/internal/invariant"
 )
 
-// committer makes batches durable, one after another, in two steps. It prepares the batch (number, before-images), and writes it (all
-// or nothing), together with the state after it. The batches come from the queue, or from a spool (forward.go).
+// committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all or
+// nothing), and remembers the state after it. The batches come from the queue, or from a spool (forward.go).
+//
+// If the memory may be behind the log, a batch is prepared while the one before is being written, whose states are before-images.
+// It is begun once that is durable, and then the one before is remembered. If the sink has written stubs, that is remembered
+// first, and the batch is prepared again.
 //
 // Invariants (docs/design.md):
 //  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.
@@ -28,59 +33,138 @@ type committer struct {
 	numbering
 	memory     Memory
 	images     bool // write before-images
-	prepared   batching.Prepared
-	filter     *filter            // nil if all changes are written
-	provenance *provenance.Reader // nil if the sink does not write it
-	invariants *invariants        // in builds that verify them
+	provenance bool // write who and when
+	works      [2]work
+	filter     *filter     // nil if all changes are written
+	invariants *invariants // in builds that verify them
 	written    func(live.Committed)
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
 }
 
+// work is a batch from the first step to the last.
+type work struct {
+	batching.Prepared
+	queued     *batching.Batch
+	batch      change.Batch
+	provenance provenance.Reader
+	report     live.Committed
+	ended      chan struct{} // is closed when the write has ended
+	err        error         // why it has failed
+}
+
 // newCommitter returns a committer that writes all changes.
 func (s *slot) newCommitter(memory Memory, epoch int64) *committer {
-	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
-		images: s.config.Before, invariants: newInvariants(), written: s.parts.State.Committed, watermark: s.config.Limits.Watermark,
-		watermarks: map[change.StreamID]time.Time{}}
-	if !s.config.TellsWhenRead {
-		c.provenance = new(provenance.Reader)
+	return &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
+		images: s.config.Before, provenance: !s.config.TellsWhenRead, invariants: newInvariants(), written: s.parts.State.Committed,
+		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
+}
+
+// commitAll commits the queue's batches until stopped is closed and the queue is empty.
+func (c *committer) commitAll(ctx context.Context, q *batching.Queue, stopped <-chan struct{}) error {
+	var before *work
+	for {
+		next, err := c.collect(ctx, q, stopped, before)
+		switch {
+		case before != nil:
+			if err = cmp.Or(c.advance(ctx, before, next), err); err == nil {
+				q.Done(before.queued)
+			}
+		case next != nil:
+			c.write(ctx, next)
+		default:
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		before = next
 	}
-	return c
 }
 
-// commit commits a batch of the queue.
-func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
+// collect prepares the queue's next batch. It returns nil if there is none, or if it could grow until the one before was written.
+func (c *committer) collect(ctx context.Context, q *batching.Queue, stopped <-chan struct{}, before *work) (*work, error) {
+	var written chan struct{}
+	if before != nil {
+		written = before.ended
+		if !c.memory.IsBehind() {
+			return nil, nil
+		}
+	}
+	b := q.NextDuring(ctx, stopped, written)
+	if b == nil {
+		return nil, nil
+	}
 	failpoint.Hit(failpoint.Collected)
-	waited := b.Waited()
-	c.complete(b)
-	return c.write(ctx, &b.Batch, live.Committed{Collect: waited})
+	return c.begin(ctx, b, before)
 }
 
-// write numbers a batch that has its positions and control records, prepares and writes it.
-func (c *committer) write(ctx context.Context, b *change.Batch, done live.Committed) error {
-	began, p := time.Now(), &c.prepared
-	c.next(b)
-	p.Batch, p.Offsets = b, nil
-	if err := c.prepare(ctx, &done); err != nil {
+// advance waits until a batch is written, remembers it, and begins to write the next one, unless that is nil.
+func (c *committer) advance(ctx context.Context, before, next *work) error {
+	if <-before.ended; before.err != nil {
+		return before.err
+	}
+	if next == nil {
+		return c.remember(ctx, before)
+	}
+	if c.images && before.HasStubs() {
+		err := c.remember(ctx, before)
+		if err == nil {
+			err = c.prepare(ctx, next, nil)
+		}
+		if err == nil {
+			c.write(ctx, next)
+		}
 		return err
 	}
-	failpoint.Hit(failpoint.Prepared)
-	start := time.Now()
-	done.Prepare = start.Sub(began) - done.BeforeImages
-	p.Written = func() {
-		c.seq = p.Seq
-		done.Batch, done.Sink = p.Batch, time.Since(start)
-		c.written(done)
+	c.write(ctx, next)
+	failpoint.Hit(failpoint.BegunAhead)
+	err := c.remember(ctx, before)
+	if err != nil {
+		<-next.ended
 	}
-	return c.memory.Write(ctx, p)
+	return err
+}
+
+// commit commits one batch.
+func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
+	w, err := c.begin(ctx, b, nil)
+	if err != nil {
+		return err
+	}
+	c.write(ctx, w)
+	return c.advance(ctx, w, nil)
+}
+
+// begin numbers and prepares a batch, which follows one that is being written, or nil. It returns nil after an error.
+func (c *committer) begin(ctx context.Context, b *batching.Batch, before *work) (*work, error) {
+	w := &c.works[0]
+	if w == before {
+		w = &c.works[1]
+	}
+	w.queued, w.batch, w.report = b, b.Batch, live.Committed{Collect: b.Waited()}
+	c.complete(w)
+	c.next(&w.batch)
+	if err := c.prepare(ctx, w, before); err != nil {
+		return nil, err
+	}
+	failpoint.Hit(failpoint.Prepared)
+	if before != nil {
+		failpoint.Hit(failpoint.PreparedAhead)
+	}
+	return w, nil
 }
 
 // prepare sets before-images, removes ignored updates, and checks that the log still has the state that the batch depends on.
-func (c *committer) prepare(ctx context.Context, done *live.Committed) error {
-	p := &c.prepared
+func (c *committer) prepare(ctx context.Context, w, before *work) error {
+	began, p, done := time.Now(), &w.Prepared, &w.report
+	p.Batch, p.Offsets, w.batch.Changes = &w.batch, nil, w.queued.Changes
 	p.Find()
 	if c.images {
+		if before != nil {
+			p.Follow(&before.Prepared)
+		}
 		asked := time.Now()
 		what := fmt.Sprintf("the before-images of batch %d of slot %d", p.Seq, c.slot)
 		err := c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) })
@@ -90,21 +174,50 @@ func (c *committer) prepare(ctx context.Context, done *live.Committed) error {
 		done.BeforeImages = time.Since(asked)
 	}
 	done.Ignored = p.LeaveOut(c.filter.leavesOut, c.images)
-	if c.provenance != nil {
-		c.provenance.ReadAll(p.Batch)
+	if c.provenance {
+		w.provenance.ReadAll(p.Batch)
 	}
 	if err := c.memory.Check(ctx, p); err != nil {
 		return err
 	}
+	done.Prepare = time.Since(began) - done.BeforeImages
+	return nil
+}
+
+// write begins to write a batch.
+func (c *committer) write(ctx context.Context, w *work) {
 	if invariant.Verified {
-		c.invariants.verify(p, c.seq)
+		c.invariants.verify(&w.Prepared, c.seq)
 	}
+	c.seq, w.ended = w.Seq, make(chan struct{})
+	go func() {
+		defer close(w.ended)
+		started := time.Now()
+		w.err = c.memory.Write(ctx, &w.Prepared)
+		w.report.Sink = time.Since(started)
+	}()
+}
+
+// remember remembers a durable batch, whose memory then may be used again.
+func (c *committer) remember(ctx context.Context, w *work) error {
+	w.report.Batch = w.Batch
+	c.written(w.report)
+	if err := c.memory.Remember(ctx, &w.Prepared); err != nil {
+		return err
+	}
+	for _, durable := range w.queued.Durable {
+		if err := durable(ctx); err != nil {
+			return err
+		}
+	}
+	w.Release()
+	w.batch = change.Batch{}
 	return nil
 }
 
 // complete fills in a batch's positions and control records.
-func (c *committer) complete(b *batching.Batch) {
-	batch := &b.Batch
+func (c *committer) complete(w *work) {
+	b, batch := w.queued, &w.batch
 	for _, id := range slices.Sorted(maps.Keys(b.Late)) {
 		late := b.Late[id]
 		batch.Controls = append(batch.Controls, change.BehindControl(id, b.Newest[id].ResourceVersion, late.Since, late.Read))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/batching"
 	"kubecdc/export/live"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks/spool"
@@ -54,7 +55,7 @@ func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
 		}
 	}
 	failpoint.Hit(failpoint.Forwarding)
-	err := f.write(ctx, b, live.Committed{})
+	err := f.commit(ctx, &batching.Batch{Batch: *b})
 	failpoint.Hit(failpoint.Forwarded)
 	return err
 }

@@ -67,8 +67,11 @@ func (s *slot) writeControls(ctx context.Context, state *checkpoint.SlotState, m
 	p := &batching.Prepared{Batch: &change.Batch{Controls: controls, Positions: slices.Collect(maps.Values(positions))}, Offsets: offsets}
 	(&numbering{s.number, state.Epoch, m.Seq(), s.config.Cluster}).next(p.Batch)
 	started := time.Now()
-	p.Written = func() { s.parts.State.Committed(live.Committed{Batch: p.Batch, Sink: time.Since(started)}) }
 	err := m.Write(ctx, p)
+	if err == nil {
+		s.parts.State.Committed(live.Committed{Batch: p.Batch, Sink: time.Since(started)})
+		err = m.Remember(ctx, p)
+	}
 	if err == nil {
 		err = m.Flush(ctx)
 	}

@@ -33,12 +33,16 @@ type Memory interface {
 	// Forget drops a stream that has ended. For any other stream it returns *checkpoint.NotEndedError.
 	Forget(ctx context.Context, epoch int64, stream change.StreamID) error
 
-	// Before sets the state before of each object's first update or deletion in a batch, valid until Write returns.
+	// Before sets the state before of each object's first update or deletion in a batch, valid until the batch is released.
 	Before(ctx context.Context, p *batching.Prepared) error
 	// Check returns an error if the state that the batch is based on is not the log's.
 	Check(ctx context.Context, p *batching.Prepared) error
-	// Write makes the batch durable, and updates the state.
+	// Write makes the batch durable. Only if IsBehind is true, the other methods may be called meanwhile.
 	Write(ctx context.Context, p *batching.Prepared) error
+	// Remember updates the state to that after a durable batch. Then the batch may be released.
+	Remember(ctx context.Context, p *batching.Prepared) error
+	// IsBehind reports whether the state may be stored some batches after the log has them.
+	IsBehind() bool
 
 	// Start starts the work that is done in parallel with writing, until the context ends. It calls fail if that fails, and
 	// closes the returned channel when it has stopped.
@@ -57,11 +61,10 @@ var (
 // logMemory is the Memory of a log that can return its own state: a batch, and all that is known after it, are one write.
 type logMemory struct {
 	sinks.Memory
-	slot   *slot
-	seq    uint64
-	write  inventory.Write
-	first  []*change.Change // each object's first change in a batch
-	blocks batching.Blocks
+	slot  *slot
+	seq   uint64
+	write inventory.Write
+	first []*change.Change // each object's first change in a batch
 }
 
 func (m *logMemory) Seq() uint64 { return m.seq }
@@ -74,7 +77,7 @@ func (m *logMemory) Before(ctx context.Context, p *batching.Prepared) error {
 			m.first = append(m.first, c)
 		}
 	}
-	err := m.Memory.Before(ctx, m.first, m.blocks.Memory)
+	err := m.Memory.Before(ctx, m.first, p.Blocks.Memory)
 	for _, c := range m.first {
 		if redact := m.slot.redactorFor(c.Stream.ID()); redact != nil && c.Before != nil {
 			c.Before = redact(c.Key(), c.Before)
@@ -113,11 +116,12 @@ func (m *logMemory) Write(ctx context.Context, p *batching.Prepared) error {
 		m.remembered(ctx, p)
 	}
 	m.seq = p.Seq
-	m.blocks.Release()
-	clear(p.All) // it holds no bodies until the next batch
-	p.Written()
 	return nil
 }
+
+// Remember has nothing to do, since the log remembers.
+func (m *logMemory) Remember(context.Context, *batching.Prepared) error { return nil }
+func (m *logMemory) IsBehind() bool                                     { return false }
 
 func (m *logMemory) Forget(ctx context.Context, epoch int64, stream change.StreamID) error {
 	return m.slot.parts.Store.Forget(ctx, m.slot.number, epoch, stream)

@@ -229,16 +229,8 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 func (s *slot) commitAll(ctx context.Context, epoch int64, memory Memory, q *batching.Queue, stopped <-chan struct{}) error {
 	c := s.newCommitter(memory, epoch)
 	c.filter = s.filter()
-	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
-		if err := c.commit(ctx, b); err != nil {
-			return errors.Join(context.Cause(ctx), err)
-		}
-		for _, durable := range b.Durable {
-			if err := durable(ctx); err != nil {
-				return err
-			}
-		}
-		q.Done(b)
+	if err := c.commitAll(ctx, q, stopped); err != nil {
+		return errors.Join(context.Cause(ctx), err)
 	}
 	return nil
 }

@@ -1,13 +1,19 @@
 package batching
 
-import "kubecdc/change"
+import (
+	"slices"
+	"unsafe"
 
-// Prepared is a batch that is about to be written.
+	"kubecdc/change"
+)
+
+// Prepared is a batch that is about to be written. Its memory is used again for a later batch.
 type Prepared struct {
 	*change.Batch
 	Objects
 	Offsets change.Offsets // to commit with the batch, later including the offsets after its records
-	Written func()         // is called when the sink has the batch
+	Blocks  Blocks         // before-images that are not elsewhere
+	written []change.Change
 }
 
 // ObjectID identifies an object: its stream, and its key there.
@@ -16,7 +22,7 @@ type ObjectID struct {
 	Key    string
 }
 
-// Objects are the objects that a batch changes, each once. Its memory is reused for each batch.
+// Objects are the objects that a batch changes, each once.
 type Objects struct {
 	All     []Object
 	changed []int            // by change, the number of its object
@@ -33,6 +39,8 @@ type Object struct {
 	Written     int                    // its last change in the written batch, or -1
 	Deleted     bool
 	LeftOut     bool // the last change is not written
+	Follows     bool // State is from the batch before, which the memory did not have yet
+	Found       any  // what the memory knows of State
 }
 
 // Find finds the objects of the batch.
@@ -54,21 +62,52 @@ func (p *Prepared) Find() {
 	}
 }
 
+// Follow sets the before-images that are the states after the batch before, while that is being written. They are copied, since its
+// memory is used again before this batch is durable.
+func (p *Prepared) Follow(before *Prepared) {
+	for i := range p.All {
+		o := &p.All[i]
+		n, ok := before.index[o.ID]
+		c := p.First(o)
+		if !ok || c == nil {
+			continue
+		}
+		o.Follows = true
+		if state := before.All[n].State; state != nil {
+			c.Before = append(p.Blocks.Memory(len(state)), state...)
+		}
+	}
+}
+
+// HasStubs reports whether the sink has written other states than those that the next batch follows.
+func (p *Prepared) HasStubs() bool {
+	return slices.ContainsFunc(p.All, func(o Object) bool {
+		return o.Written >= 0 && unsafe.SliceData(o.State) != unsafe.SliceData(p.Changes[o.Written].After)
+	})
+}
+
+// Release gives up the batch's memory, once the states in it are copied.
+func (p *Prepared) Release() {
+	p.Blocks.Release()
+	clear(p.All)
+	clear(p.written)
+}
+
 // Number returns the index in All of an object of the batch.
 func (p *Prepared) Number(id ObjectID) int { return p.index[id] }
 
-// First returns the first change of an object, if that may have a before-image.
+// First returns the first change of an object, if the memory may have its before-image.
 func (p *Prepared) First(o *Object) *change.Change {
-	if c := &p.Changes[o.First]; c.Op == change.Update || c.Op == change.Delete {
+	if c := &p.Changes[o.First]; !o.Follows && (c.Op == change.Update || c.Op == change.Delete) {
 		return c
 	}
 	return nil
 }
 
-// LeaveOut sets the before-images that come from the batch itself, and removes the changes that are not written. It returns how
-// many it removed, by resource.
+// LeaveOut sets the before-images that come from the batch itself, and removes the changes that are not written. The collected
+// changes remain as they were. It returns how many it removed, by resource.
 func (p *Prepared) LeaveOut(isLeftOut func(*change.Change) bool, images bool) map[string]int {
-	ignored, left := map[string]int{}, 0
+	ignored, left, written := map[string]int{}, 0, p.written[:0]
 	for i := range p.Changes {
 		c, o := &p.Changes[i], &p.All[p.changed[i]]
 		if i > o.First && images && (c.Op == change.Update || c.Op == change.Delete) {
@@ -80,6 +119,9 @@ func (p *Prepared) LeaveOut(isLeftOut func(*change.Change) bool, images bool) ma
 		o.UID, o.Version = c.UID, c.ResourceVersion
 		if o.LeftOut = isLeftOut(c); o.LeftOut {
 			o.State = c.Before
+			if left == i { // the first one
+				written = append(written, p.Changes[:i]...)
+			}
 			if !c.Logged {
 				ignored[c.Stream.Resource.ID()]++
 			}
@@ -87,11 +129,12 @@ func (p *Prepared) LeaveOut(isLeftOut func(*change.Change) bool, images bool) ma
 		}
 		o.State, o.Deleted, o.Written = c.After, c.Op == change.Delete, left
 		if left < i {
-			p.Changes[left] = *c
+			written = append(written, *c)
 		}
 		left++
 	}
-	clear(p.Changes[left:])
-	p.Changes = p.Changes[:left]
+	if left < len(p.Changes) {
+		p.Changes, p.written = written, written
+	}
 	return ignored
 }

@@ -4,6 +4,7 @@ package batching
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,9 @@ type Queue struct {
 
 	mu          sync.Mutex
 	accumulator accumulator
-	inFlight    *Batch        // popped, but not yet durable; may be nil
+	inFlight    []*Batch      // popped, but not yet durable
 	wake        chan struct{} // the first batch may be due sooner than Next expects
+	blocked     atomic.Bool   // an item waits for capacity in bytes
 }
 
 // New returns a queue with capacity for maxItems items and maxBytes bytes.
@@ -51,12 +53,16 @@ func (q *Queue) Send(ctx context.Context, item change.Item) error {
 	maybeSooner := q.accumulator.add(&item, weight)
 	q.mu.Unlock()
 	if maybeSooner {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		q.wakeUp()
 	}
 	return nil
+}
+
+func (q *Queue) wakeUp() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
 }
 
 // acquire waits until there is capacity for an item.
@@ -64,9 +70,13 @@ func (q *Queue) acquire(ctx context.Context, weight int64) error {
 	if err := q.itemCapacity.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	if err := q.byteCapacity.Acquire(ctx, weight); err != nil {
-		q.itemCapacity.Release(1)
-		return err
+	if !q.byteCapacity.TryAcquire(weight) {
+		q.blocked.Store(true)
+		q.wakeUp()
+		if err := q.byteCapacity.Acquire(ctx, weight); err != nil {
+			q.itemCapacity.Release(1)
+			return err
+		}
 	}
 	q.pendingItems.Add(1)
 	q.pendingBytes.Add(weight)
@@ -76,9 +86,15 @@ func (q *Queue) acquire(ctx context.Context, weight int64) error {
 // Next waits for a batch that is due, and removes it from the queue. After stop is closed it returns what is left, due or not,
 // then nil. It also returns nil when the context ends.
 func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
+	return q.NextDuring(ctx, stop, nil)
+}
+
+// NextDuring is Next while the batch before is being written, until written is closed. Then it returns nil. It returns a batch that
+// can't grow, so no change waits for a batch that could already have been written with the next one.
+func (q *Queue) NextDuring(ctx context.Context, stop, written <-chan struct{}) *Batch {
 	stopped := false
 	for {
-		b, wait := q.pop(stopped)
+		b, wait := q.pop(stopped, written != nil)
 		if b != nil || stopped {
 			return b
 		}
@@ -86,6 +102,9 @@ func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
 		select {
 		case <-q.wake:
 		case <-timer.C:
+		case <-written:
+			timer.Stop()
+			return nil
 		case <-stop:
 			stopped = true
 		case <-ctx.Done():
@@ -95,18 +114,21 @@ func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
 	}
 }
 
-func (q *Queue) pop(force bool) (*Batch, time.Duration) {
+func (q *Queue) pop(force, onlyFull bool) (*Batch, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, wait := q.accumulator.pop(time.Now(), force)
+	if a := &q.accumulator; onlyFull && !force && !q.blocked.Load() && (len(a.batches) == 0 || !a.full(a.batches[0])) {
+		return nil, time.Hour
+	}
+	b, wait := q.accumulator.pop(time.Now(), force || onlyFull)
 	if b != nil {
 		q.itemCapacity.Release(int64(b.items))
-		q.inFlight = b
+		q.inFlight = append(q.inFlight, b)
 	}
 	return b, wait
 }
 
-// Done releases the capacity of a durable batch, and the memory of its changes, which must not be used any more.
+// Done releases the capacity of the first batch that is not done, and the memory of its changes, which must not be used any more.
 func (q *Queue) Done(b *Batch) {
 	for i := range b.Changes {
 		b.Changes[i].Slab.Release()
@@ -114,8 +136,9 @@ func (q *Queue) Done(b *Batch) {
 	clear(b.Changes)
 	q.mu.Lock()
 	q.accumulator.spare = append(q.accumulator.spare, b.Changes[:0])
-	q.inFlight = nil
+	q.inFlight = slices.Delete(q.inFlight, 0, 1)
 	q.mu.Unlock()
+	q.blocked.Store(false)
 	q.pendingItems.Add(-int64(b.items))
 	q.pendingBytes.Add(-b.weight)
 	q.byteCapacity.Release(b.weight)
@@ -129,10 +152,7 @@ func (q *Queue) Since() map[change.StreamID]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	all := map[change.StreamID]time.Time{}
-	for _, b := range append([]*Batch{q.inFlight}, q.accumulator.batches...) {
-		if b == nil {
-			continue
-		}
+	for _, b := range slices.Concat(q.inFlight, q.accumulator.batches) {
 		for id, since := range b.since {
 			if _, ok := all[id]; !ok {
 				all[id] = since

@@ -223,3 +223,34 @@ func TestWhatIsNotDurableIsKnownByStream(t *testing.T) {
 		}
 	})
 }
+
+// While a batch is being written, the next one is returned only if it is full, or if there is no room for more.
+func TestABatchThatMayGrowWaitsForTheOneBefore(t *testing.T) {
+	for name, test := range map[string]struct {
+		changes  int // sent after the first batch
+		capacity int
+		returned bool
+	}{
+		"it may grow":      {changes: 1, capacity: 1 << 20},
+		"it is full":       {changes: 2, capacity: 1 << 20, returned: true},
+		"there is no room": {changes: 2, capacity: 3500, returned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := New(10, int64(test.capacity), Limits{MaxChanges: 2, MaxBytes: 1 << 20})
+				blocked(t, q, created(1, 1000))()
+				q.Next(t.Context(), nil)
+				for n := range test.changes {
+					blocked(t, q, created(n+2, 1000))()
+				}
+				written := make(chan struct{})
+				time.AfterFunc(time.Minute, func() { close(written) })
+				began := time.Now()
+				b := q.NextDuring(t.Context(), nil, written)
+				if waited := time.Since(began); (b != nil) != test.returned || (waited == 0) != test.returned {
+					t.Errorf("%v after %s", b, waited)
+				}
+			})
+		})
+	}
+}

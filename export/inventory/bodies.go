@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"slices"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -23,9 +22,7 @@ type bodies struct {
 	*Inventory
 	cache   *simplelru.LRU[batching.ObjectID, *body]
 	bytes   int64
-	changed [2048]uint64    // hashes of changed objects, each at its index
-	found   []*body         // by number of an object in the batch, or nil for an unknown or missing before-image
-	blocks  batching.Blocks // before-images of a batch that are not cached
+	changed [2048]uint64 // hashes of changed objects, each at its index
 }
 
 func newBodies(v *Inventory) *bodies {
@@ -34,28 +31,27 @@ func newBodies(v *Inventory) *bodies {
 	return b
 }
 
-// attach sets the before-image of each object's first update or delete in the batch. It is valid until its blocks are released. Other
+// attach sets the before-image of each object's first update or delete in the batch. It is valid until the batch is released. Other
 // before-images come from the batch itself (batching.Prepared.LeaveOut).
 func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
-	b.found = slices.Grow(b.found[:0], len(p.All))[:len(p.All)]
-	clear(b.found)
 	keys := map[change.StreamID][]string{}
 	for i := range p.All {
-		c, id := p.First(&p.All[i]), p.All[i].ID
+		o, id := &p.All[i], p.All[i].ID
+		c := p.First(o)
 		if c == nil {
 			continue
 		}
 		if cached, ok := b.cache.Get(id); ok {
-			b.found[i], c.Before = cached, cached.state
+			o.Found, c.Before = cached, cached.state
 			continue
 		}
 		switch pending, ok := b.checkpoints.object(id); {
 		case !ok:
 			keys[id.Stream] = append(keys[id.Stream], id.Key)
 		case pending.body != nil:
-			b.found[i], c.Before = pending.body, pending.body.state
+			o.Found, c.Before = pending.body, pending.body.state
 		case pending.Body.KeepsBase():
-			keys[id.Stream], b.found[i] = append(keys[id.Stream], id.Key), &body{delta: pending.Body.Delta}
+			keys[id.Stream], o.Found = append(keys[id.Stream], id.Key), &body{delta: pending.Body.Delta}
 		case !pending.Body.IsZero():
 			if err := b.find(p, i, pending.Body); err != nil {
 				return err
@@ -75,7 +71,7 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 	redact := b.Redactor(stream)
 	return b.stored(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
 		n := p.Number(batching.ObjectID{Stream: stream, Key: key})
-		if pending := b.found[n]; pending != nil {
+		if pending, ok := p.All[n].Found.(*body); ok {
 			stored.Delta = pending.delta
 		}
 		if err := b.find(p, n, stored); err != nil {
@@ -86,7 +82,7 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 		}
 		first := &p.Changes[p.All[n].First]
 		if redacted := redact(key, first.Before); !bytes.Equal(redacted, first.Before) {
-			first.Before, b.found[n] = redacted, nil // the object also gets a new base
+			first.Before, p.All[n].Found = redacted, nil // the object also gets a new base
 		}
 		return nil
 	})
@@ -94,10 +90,28 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 
 // find sets the before-image of an object in the batch from its stored or pending body.
 func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) error {
-	state, err := stored.UnpackIn(b.blocks.Memory)
+	state, err := stored.UnpackIn(p.Blocks.Memory)
 	p.Changes[p.All[n].First].Before = state
-	b.found[n] = &body{state: state, base: append(b.blocks.Memory(len(stored.Base)), stored.Base...)}
+	p.All[n].Found = &body{state: state, base: append(p.Blocks.Memory(len(stored.Base)), stored.Base...)}
 	return err
+}
+
+// follow finds the bodies of objects whose before-images are from the batch before, which is remembered by now. If only the store has
+// the base of a body, it gets a new one.
+func (b *bodies) follow(all []batching.Object) {
+	for i := range all {
+		o := &all[i]
+		if !o.Follows {
+			continue
+		}
+		if cached, ok := b.cache.Get(o.ID); ok {
+			o.Found = cached
+		} else if pending, _ := b.checkpoints.object(o.ID); pending.body != nil {
+			o.Found = pending.body
+		} else if pending.Body.Base != nil {
+			o.Found = &body{base: pending.Body.Base}
+		}
+	}
 }
 
 // written takes the last states of a durable batch's objects. It caches objects that change often. Other states are packed. If all
@@ -124,7 +138,6 @@ func (b *bodies) written(objects []objectState) {
 			o.body, o.state = nil, nil
 		}
 	}
-	b.found = b.found[:0]
 }
 
 // often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by another

@@ -128,21 +128,29 @@ func (v *Inventory) Check(ctx context.Context, p *batching.Prepared) error {
 // needsCheck reports whether the store was read since the last call.
 func (v *Inventory) needsCheck() bool { return v.unchecked.Swap(false) }
 
-// Write makes a batch durable, and gathers its effect on the store.
+// IsBehind reports whether the store is behind the log anyway. Then a batch may be written before the last one is remembered.
+func (v *Inventory) IsBehind() bool { return v.Interval > 0 }
+
+// Write makes a batch durable.
 func (v *Inventory) Write(ctx context.Context, p *batching.Prepared) error {
 	offsets, err := v.write(ctx, p.Batch)
 	if err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.Written)
-	v.state.Seq, p.Offsets = p.Seq, change.Offsets{}.Merge(p.Offsets).Merge(offsets)
-	p.Written()
+	p.Offsets = change.Offsets{}.Merge(p.Offsets).Merge(offsets)
+	return nil
+}
+
+// Remember gathers the effect of a durable batch on the store. It copies the states of objects.
+func (v *Inventory) Remember(ctx context.Context, p *batching.Prepared) error {
+	v.state.Seq = p.Seq
 	if v.bodies == nil {
-		return v.checkpoints.add(ctx, effectOf(p, false, nil))
+		return v.checkpoints.add(ctx, effectOf(p, false))
 	}
-	e := effectOf(p, true, v.bodies.found)
+	v.bodies.follow(p.All)
+	e := effectOf(p, true)
 	v.bodies.written(e.objects)
-	defer v.bodies.blocks.Release() // add copies states that may be before-images
 	return v.checkpoints.add(ctx, e)
 }
 

@@ -65,7 +65,7 @@ func writerWith(store checkpoint.Store, seq uint64, settings Settings) *writer {
 
 func (w *writer) commit(ctx context.Context, b *batching.Batch) error {
 	p := &w.prepared
-	p.Batch, p.Offsets, p.Written = &b.Batch, nil, func() {}
+	p.Batch, p.Offsets = &b.Batch, nil
 	p.Epoch, p.Seq = 1, w.Seq()+1
 	p.Find()
 	if w.images {
@@ -77,7 +77,11 @@ func (w *writer) commit(ctx context.Context, b *batching.Batch) error {
 	if err := w.Check(ctx, p); err != nil {
 		return err
 	}
-	return w.Write(ctx, p)
+	if err := w.Write(ctx, p); err != nil {
+		return err
+	}
+	defer p.Release()
+	return w.Remember(ctx, p)
 }
 
 // quietParts returns parts that report nothing.

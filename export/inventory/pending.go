@@ -17,9 +17,9 @@ type effect struct {
 	objects []objectState // each once
 }
 
-// effectOf returns the effect of a written batch. If bodies are stored, it has the states of objects. found are the known bodies.
+// effectOf returns the effect of a written batch. If bodies are stored, it has the states of objects, and the bodies that were found.
 // Snapshots on demand have no inventory. A sink may have written a stub instead of an object.
-func effectOf(p *batching.Prepared, bodies bool, found []*body) effect {
+func effectOf(p *batching.Prepared, bodies bool) effect {
 	all := make([]objectState, 0, len(p.All))
 	for i := range p.All {
 		o := &p.All[i]
@@ -33,12 +33,9 @@ func effectOf(p *batching.Prepared, bodies bool, found []*body) effect {
 				object.state = p.Changes[o.Written].After
 			}
 		}
-		if i < len(found) {
-			object.body = found[i]
-		}
+		object.body, _ = o.Found.(*body)
 		all = append(all, object)
 	}
-	clear(p.All) // so that it holds no bodies until the next batch
 	return effect{p.Batch, p.Offsets, all}
 }
 
@@ -47,7 +44,7 @@ func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, withBodi
 	p := &batching.Prepared{Batch: batch, Offsets: offsets}
 	p.Find()
 	p.LeaveOut(func(*change.Change) bool { return false }, false)
-	e := effectOf(p, withBodies, nil)
+	e := effectOf(p, withBodies)
 	for i := range e.objects {
 		o := &e.objects[i]
 		o.Body, o.state = checkpoint.Pack(o.state), nil

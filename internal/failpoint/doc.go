@@ -8,10 +8,12 @@ const (
 	Received       = "received"        // an event was read, and is about to be sent to the queue
 	Collected      = "collected"       // a batch was gathered
 	Prepared       = "prepared"        // the batch has its number and before-images
+	PreparedAhead  = "prepared-ahead"  // a batch is prepared, and the one before may be in any of the next three steps
 	TxnAdded       = "txn-added"       // Kafka's transaction begins. By protocol 1 the partitions were added to it
 	DataProduced   = "data-produced"   // the changes were produced, or their rows added to the file, but not committed
 	ControlWritten = "control-written" // the control record was produced or added too
 	Written        = "written"         // the sink has committed the batch
+	BegunAhead     = "begun-ahead"     // the write of a batch has begun, and the one before is durable and not remembered
 	Committed      = "committed"       // the checkpoint has it too
 	RollingForward = "rolling-forward" // a new owner is about to commit a batch of the tail
 	Rebuilding     = "rebuilding"      // a page of a rebuild is about to be written
@@ -36,4 +38,5 @@ const (
 )
 
 // All lists the steps of every exporter. The chaos test kills the process at each of them.
-var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}
+var All = []string{Received, Collected, Prepared, PreparedAhead, TxnAdded, DataProduced, ControlWritten, Written,
+	BegunAhead, Committed, RollingForward, Rebuilding, Rebuilt}

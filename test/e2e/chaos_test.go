@@ -107,7 +107,7 @@ func TestSlowChaosAtEachStep(t *testing.T) {
 }
 
 func chaosExactlyOnce(t *testing.T, faults int, steps []string) {
-	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, faults), steps)
+	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, faults), steps, "KUBECDC_BATCH_MAX_CHANGES", "3") // so that batches fill
 	v.Demand(t, 0)
 	for _, step := range steps {
 		if c.Faults["  "+step] == 0 {
