@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -22,7 +23,7 @@ type bodies struct {
 	*Inventory
 	cache   *simplelru.LRU[batching.ObjectID, *body]
 	bytes   int64
-	changed [2048]uint64 // hashes of changed objects, each at its index
+	changed [256][8]uint64 // hashes of changed objects, each in its set, the last one first
 }
 
 func newBodies(v *Inventory) *bodies {
@@ -140,14 +141,19 @@ func (b *bodies) written(objects []objectState) {
 	}
 }
 
-// often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by another
-// object with the same index. So objects that change once push nothing out of the cache.
+// often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by other objects
+// of the same set. So objects that change once push nothing out of the cache.
 func (b *bodies) often(id batching.ObjectID) bool {
 	hash := maphash.Comparable(objectSeed, id)
-	last := &b.changed[hash%uint64(len(b.changed))]
-	same := *last == hash
-	*last = hash
-	return same
+	set := b.changed[hash%uint64(len(b.changed))][:]
+	i := slices.Index(set, hash)
+	known := i >= 0
+	if !known {
+		i = len(set) - 1
+	}
+	copy(set[1:i+1], set)
+	set[0] = hash
+	return known
 }
 
 var objectSeed = maphash.MakeSeed()

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"kubecdc/checkpoint"
@@ -15,9 +16,10 @@ type body struct {
 	in        *pending // commit that also has the state
 	base      []byte   // packed, as in the store after the commit in flight, or nil
 	baseBytes atomic.Int64
-	delta     []byte // pending, and newer than in the store
-	size      int64  // in the cache
-	deferred  bool   // it is or was pending
+	lastBytes atomic.Int64 // size of what the last commit stored
+	delta     []byte       // pending, and newer than in the store
+	size      int64        // in the cache
+	deferred  bool         // it is or was pending
 }
 
 // set copies a state that becomes pending. It reuses the memory of the former state, unless that may be in flight.
@@ -36,9 +38,13 @@ func (b *body) update(state []byte) checkpoint.Body {
 	return checkpoint.Body{Base: b.base}.Update(state)
 }
 
+// stored returns about how much the next commit stores. A packed state takes half as much as a plain one, or less.
+func (b *body) stored() int64 { return cmp.Or(b.lastBytes.Load(), int64(len(b.state)/2)) }
+
 // commit returns what to store for a pending state. A nil base means that the store has it.
 func (b *body) commit(state, base []byte) checkpoint.Body {
 	stored := b.update(state)
+	b.lastBytes.Store(int64(stored.Len()))
 	if stored.KeepsBase() {
 		stored.Base = base
 		return stored

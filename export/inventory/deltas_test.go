@@ -162,6 +162,51 @@ func TestWhatChangesOnceLeavesTheCacheAsItIs(t *testing.T) {
 	}
 }
 
+// A thousand Pods that change again and again, always in the same order, are packed once a commit, which waits for its interval.
+func TestAHotSetIsPackedOnceACommit(t *testing.T) {
+	const hot = 1000
+	store := &countingStore{Store: storeAt(t, 0)}
+	settings := plain()
+	settings.CacheBytes, settings.Interval, settings.CommitBytes = 8<<20, time.Hour, 2<<20
+	c, l := writerWith(store, 0, settings), &life{random: rand.New(rand.NewPCG(1, 2))}
+	spec := l.text(2000)
+	round := func(version int) {
+		b := &batching.Batch{}
+		for i := range hot {
+			op := change.Update
+			if version == 1 {
+				op = change.Create
+			}
+			b.Changes = append(b.Changes, change.Change{Op: op, Stream: pods, Namespace: "ns", Name: fmt.Sprint(i), UID: "u",
+				ResourceVersion: change.VersionOf(uint64(hot*version + i)), After: fmt.Appendf(nil, `{"v":%d,"spec":"%x"}`, version, spec)})
+		}
+		if err := c.commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for version := 1; version <= 12; version++ {
+		if round(version); version > 2 {
+			if wait, isPending := c.checkpoints.due(); !isPending || wait <= 0 {
+				t.Fatalf("a commit is due after round %d, with %d bytes", version, c.checkpoints.pending.bytes)
+			}
+			continue
+		}
+		if err := c.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cached := c.bodies.cache.Len(); cached < hot*9/10 {
+		t.Errorf("%d of %d are cached", cached, hot)
+	}
+	deltas := store.deltas
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if store.deltas != deltas+hot {
+		t.Errorf("%d deltas were stored", store.deltas-deltas)
+	}
+}
+
 // A base that is neither cached nor in the store is in the commit in flight, and its delta is pending.
 func TestABaseMayBeInFlight(t *testing.T) {
 	first := checkpoint.Pack(bytes.Repeat([]byte("0123456789"), 100))

@@ -72,16 +72,21 @@ type objectState struct {
 	deleted bool
 	state   []byte // set until Body is made, which then has at most a pending base
 	body    *body  // makes Body at the commit; nil: it is made
+	bytes   int64  // in pending.bytes
 }
 
 func (o *objectState) id() batching.ObjectID { return batching.ObjectID{Stream: o.stream, Key: o.Key} }
 
-// stateBytes is about the size of an objectState here and in a commit, without its body and its key. A packed state takes half as
-// much as a plain one, or less.
+// stateBytes is about the size of an objectState here and in a commit, without its body and its key.
 const stateBytes = 400
 
+// size is about what the object takes in a commit, and at least a quarter of what it takes until then.
 func (o *objectState) size() int64 {
-	return int64(len(o.Key)+o.Body.Len()) + int64(len(o.state)/2) + stateBytes
+	n := int64(len(o.Key)+o.Body.Len()) + stateBytes
+	if o.body != nil {
+		n += max(o.body.stored(), int64(len(o.state)/4))
+	}
+	return n
 }
 
 func newPending() *pending {
@@ -114,16 +119,17 @@ func (p *pending) put(o objectState) {
 		o.state = o.body.state
 	}
 	id := o.id()
-	if i, ok := p.index[id]; ok {
-		former := &p.objects[i]
-		if o.body != nil || o.Body.KeepsBase() {
-			o.Body.Base = former.Body.Base // the store gets it with this commit if it is pending
-		}
-		p.bytes += o.size() - former.size()
-		*former = o
+	i, ok := p.index[id]
+	if ok && (o.body != nil || o.Body.KeepsBase()) {
+		o.Body.Base = p.objects[i].Body.Base // the store gets it with this commit if it is pending
+	}
+	o.bytes = o.size()
+	p.bytes += o.bytes
+	if ok {
+		p.bytes -= p.objects[i].bytes
+		p.objects[i] = o
 		return
 	}
-	p.bytes += o.size()
 	p.index[id] = len(p.objects)
 	p.objects = append(p.objects, o)
 }
