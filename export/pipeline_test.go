@@ -29,6 +29,7 @@ type ahead struct {
 	log     []*change.Batch
 	checked map[uint64]chan struct{} // is closed when a batch is prepared
 	again   int                      // how many batches were prepared again
+	last    map[batching.ObjectID]change.ResourceVersion
 }
 
 const changesEach = 7 // in a batch
@@ -167,6 +168,10 @@ func (a *ahead) session(s *slot, all []change.Change) error {
 	mask := redact.NewMask([]redact.Path{path, managed})
 	c.filter = &filter{mask: func(change.StreamID) *redact.Mask { return mask }}
 	q := batching.New(len(all)+1, 1<<30, batching.Limits{MaxChanges: changesEach, MaxBytes: 1 << 30})
+	a.last = map[batching.ObjectID]change.ResourceVersion{}
+	for i := range all {
+		a.last[batching.ObjectID{Stream: all[i].Stream.ID(), Key: all[i].Key()}] = all[i].ResourceVersion
+	}
 	left := all[min(len(a.log)*changesEach, len(all)):]
 	a.checked = map[uint64]chan struct{}{}
 	for i := range left {
@@ -224,9 +229,9 @@ func (a *ahead) remembered() (all []string) {
 	for _, stream := range []*change.Stream{pods, secrets} {
 		mustDo(a.t, a.store.Inventory(a.t.Context(), stream.ID(), func(o checkpoint.Object) error {
 			all = append(all, fmt.Sprintf("%s %s %s", stream.ID(), o.Key, o.UID))
-			written := a.written(stream.ID(), o.Key)
-			if o.ResourceVersion.Compare(written) < 0 {
-				a.t.Errorf("%s is remembered at %s, and was written at %s", o.Key, o.ResourceVersion, written)
+			written, last := a.written(stream.ID(), o.Key), a.last[batching.ObjectID{Stream: stream.ID(), Key: o.Key}]
+			if v := o.ResourceVersion; v.Compare(written) < 0 || v.Compare(last) > 0 || a.isModel && v != last {
+				a.t.Errorf("%s is remembered at %s, was written at %s, and has %s", o.Key, v, written, last)
 			}
 			return nil
 		}))

@@ -42,19 +42,15 @@ func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
 		if c == nil {
 			continue
 		}
-		if cached, ok := b.cache.Get(id); ok {
-			o.Found, c.Before = cached, cached.state
-			continue
-		}
-		switch pending, ok := b.checkpoints.object(id); {
+		switch held, pending, ok := b.held(id); {
 		case !ok:
 			keys[id.Stream] = append(keys[id.Stream], id.Key)
-		case pending.body != nil:
-			o.Found, c.Before = pending.body, pending.body.state
-		case pending.Body.KeepsBase():
-			keys[id.Stream], o.Found = append(keys[id.Stream], id.Key), &body{delta: pending.Body.Delta}
-		case !pending.Body.IsZero():
-			if err := b.find(p, i, pending.Body); err != nil {
+		case held != nil:
+			o.Found, c.Before = held, held.state
+		case pending.KeepsBase():
+			keys[id.Stream], o.Found = append(keys[id.Stream], id.Key), &body{delta: pending.Delta}
+		case !pending.IsZero():
+			if err := b.find(p, i, pending); err != nil {
 				return err
 			}
 		}
@@ -65,6 +61,15 @@ func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
 		}
 	}
 	return nil
+}
+
+// held returns the body of an object that is cached, or is pending for the checkpoint. A pending body may be packed.
+func (b *bodies) held(id batching.ObjectID) (held *body, packed checkpoint.Body, ok bool) {
+	if cached, ok := b.cache.Get(id); ok {
+		return cached, packed, true
+	}
+	pending, ok := b.checkpoints.object(id)
+	return pending.body, pending.Body, ok
 }
 
 // load reads the bodies of objects from the checkpoint, and sets their before-images.
@@ -105,12 +110,10 @@ func (b *bodies) follow(all []batching.Object) {
 		if !o.Follows {
 			continue
 		}
-		if cached, ok := b.cache.Get(o.ID); ok {
-			o.Found = cached
-		} else if pending, _ := b.checkpoints.object(o.ID); pending.body != nil {
-			o.Found = pending.body
-		} else if pending.Body.Base != nil {
-			o.Found = &body{base: pending.Body.Base}
+		if held, pending, _ := b.held(o.ID); held != nil {
+			o.Found = held
+		} else if pending.Base != nil {
+			o.Found = &body{base: pending.Base}
 		}
 	}
 }

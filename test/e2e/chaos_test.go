@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"testing"
@@ -107,7 +108,11 @@ func TestSlowChaosAtEachStep(t *testing.T) {
 }
 
 func chaosExactlyOnce(t *testing.T, faults int, steps []string) {
-	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, faults), steps, "KUBECDC_BATCH_MAX_CHANGES", "3") // so that batches fill
+	var settings []string
+	if slices.Contains(steps, failpoint.PreparedAhead) || slices.Contains(steps, failpoint.BegunAhead) {
+		settings = []string{"KUBECDC_BATCH_MAX_CHANGES", "3"} // so that a batch is full while one is written
+	}
+	c, v := runChaos(t, NewFragileWorld(t), chaosFaults(t, faults), steps, settings...)
 	v.Demand(t, 0)
 	for _, step := range steps {
 		if c.Faults["  "+step] == 0 {
