@@ -128,16 +128,15 @@ func stringEnd(b []byte, i int) int {
 	i++
 	for i+16 <= len(b) {
 		w := b[i : i+16]
-		low, high := stops(binary.LittleEndian.Uint64(w)), stops(binary.LittleEndian.Uint64(w[8:]))
-		if low|high == 0 {
-			i += 16
-			continue
+		stop := stops(binary.LittleEndian.Uint64(w))
+		if stop == 0 {
+			i += 8
+			if stop = stops(binary.LittleEndian.Uint64(w[8:])); stop == 0 {
+				i += 8
+				continue
+			}
 		}
-		n := bits.TrailingZeros64(low)
-		if low == 0 {
-			n = 64 + bits.TrailingZeros64(high)
-		}
-		if i += n / 8; b[i] == '"' {
+		if i += bits.TrailingZeros64(stop) / 8; b[i] == '"' {
 			return i + 1
 		}
 		i += 2

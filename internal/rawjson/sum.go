@@ -2,6 +2,7 @@ package rawjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
 )
@@ -54,11 +55,17 @@ func sameBytes(a, b []byte) bool {
 		}
 	}
 	var counts [256]int32
-	for i, c := range a {
-		if c != b[i] {
+	count := func(a, b []byte) {
+		for i, c := range a {
 			counts[c]++
 			counts[b[i]]--
 		}
 	}
+	for ; len(a) >= 8; a, b = a[8:], b[8:] {
+		if binary.LittleEndian.Uint64(a) != binary.LittleEndian.Uint64(b) {
+			count(a[:8], b)
+		}
+	}
+	count(a, b)
 	return counts == [256]int32{}
 }
