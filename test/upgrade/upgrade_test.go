@@ -146,8 +146,8 @@ func postgresAlone(t *testing.T, w *e2e.World) place {
 	return p
 }
 
-// keptForm is the oldest form of a log in a file that is taken over.
-const lastForm = 5
+// lastForm is the oldest form of a log in a file that is taken over.
+const lastForm = 3
 
 func oneFile(t *testing.T, w *e2e.World) place {
 	file := filepath.Join(t.TempDir(), "log.db")
