@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -86,7 +87,18 @@ func javaTable(ctx context.Context, r reading) ([]row, error) {
 		return nil, err
 	}
 	out, err := java(ctx, r, []string{kafkaLibs}, path)
-	return foldText(out, "\t", err)
+	topics := map[string][]byte{} // objects of two resources may have one key
+	for line := range bytes.Lines(out) {
+		topic, record, _ := bytes.Cut(line, []byte("\t"))
+		topics[string(topic)] = append(topics[string(topic)], record...)
+	}
+	var all []row
+	for _, records := range topics {
+		var rows []row
+		rows, err = foldText(records, "\t", err)
+		all = append(all, rows...)
+	}
+	return all, err
 }
 
 func streamsTable(ctx context.Context, r reading) ([]row, error) {

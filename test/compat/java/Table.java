@@ -8,7 +8,7 @@ import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-// Prints the key and the value of each record, and fails if a key is not where Kafka's own producer would have put it.
+// Prints topic, key and value of each record, and fails if a key is not where Kafka's own producer would have put it.
 public class Table {
     public static void main(String[] args) throws Exception {
         Map<String, Object> settings = Map.of(
@@ -25,7 +25,7 @@ public class Table {
             while (partitions.stream().anyMatch(p -> consumer.position(p) < ends.get(p))) {
                 for (var record : consumer.poll(Duration.ofMillis(500))) {
                     check(record, consumer.partitionsFor(record.topic()).size());
-                    System.out.println(text(record.key()) + "\t" + text(record.value()));
+                    System.out.println(record.topic() + "\t" + text(record.key()) + "\t" + text(record.value()));
                 }
             }
         }
