@@ -22,7 +22,7 @@ var flinkWho = consumer{name: "flink-who", few: true, title: flinkTitle + ", who
 
 // readWho goes on until the table is right: audit events come when they come.
 func readWho(ctx context.Context, r reading) ([]row, error) {
-	const query = "SELECT `name`, who FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY `namespace`, `name` ORDER BY `position` DESC) AS n FROM changes_by) " +
+	const query = "SELECT `namespace`, `name`, who FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY `namespace`, `name` ORDER BY `position` DESC) AS n FROM changes_by) " +
 		"WHERE n = 1 AND op <> 'd'"
 	path, err := r.place("statements.sql", read("flink/who.sql")+query+";\n")
 	if err != nil {
@@ -34,7 +34,7 @@ func readWho(ctx context.Context, r reading) ([]row, error) {
 // lastWriters are who made the present version of each pod.
 func lastWriters(live objects) (rows []row) {
 	for _, pod := range live[pods] {
-		rows = append(rows, object{"name": field(pod, "metadata", "name"), "who": field(pod, "metadata", "labels", "by")})
+		rows = append(rows, object{"namespace": field(pod, "metadata", "namespace"), "name": field(pod, "metadata", "name"), "who": field(pod, "metadata", "labels", "by")})
 	}
 	return rows
 }
