@@ -8,11 +8,11 @@ VERSION ?= $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The exporter is a static binary. Tests build it the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0
-# Three packages at a time, of which the long ones begin first: with two, the last test of a package that waits for a moment leaves a
-# processor idle. Nothing ends by the clock: the program that runs them ends a package in which nothing moves while there are processors
-# to spare. How many tests run at once is decided by test/servers/admit.go alone: -parallel has room for all that wait. make lint vets.
-TEST    := $(GO) run ./test/run -timings $(or $(KUBECDC_SERVERS_DIR),.servers)/timings$(if $(PKG)$(RUN),-part).json -- -count=1 -p 3 -parallel 1000 -vet=off -ldflags='-s -w'
-ALL     := ./test/e2e ./cmd/exporter ./source/reflector ./sinks/kafka ./serve ./...
+# Two packages at a time: the long ones begin first, and have several tests at once. Two processors have no room for more. Nothing ends
+# by the clock: the program that runs them ends a package in which nothing moves while there are processors to spare. make lint vets.
+# How many tests of a package run at once is decided by test/servers/admit.go alone: -parallel has room for all that wait.
+TEST    := $(GO) run ./test/run -timings $(or $(KUBECDC_SERVERS_DIR),.servers)/timings$(if $(PKG)$(RUN),-part).json -- -count=1 -p 2 -parallel 1000 -vet=off -ldflags='-s -w'
+ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
