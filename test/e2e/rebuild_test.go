@@ -236,7 +236,11 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	writer.Run(40)
 	w.AwaitComplete(t, writer, Kinds)
 	e.Signal(syscall.SIGSTOP)
-	before := offsetsOf(t, w)
+	kafka := admin(t, w)
+	Await(t, "the first cluster's transaction to end", func() (bool, error) { // its markers come after the answer
+		return offsetsOf(t, w, kafka.ListCommittedOffsets) == offsetsOf(t, w, kafka.ListEndOffsets), nil
+	})
+	before := offsetsOf(t, w, kafka.ListEndOffsets)
 
 	second := w.With("KUBECONFIG", other.Kubeconfig, "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "second.db"))
 	uids := []string{uidOf(t, w.Kube), uidOf(t, other)}
@@ -250,7 +254,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	if code, out := command(t, second, "check"); code == 0 || !strings.Contains(out, uids[0]) || !strings.Contains(out, uids[1]) {
 		t.Errorf("check ends with %d\n%s", code, out)
 	}
-	if after := offsetsOf(t, w); after != before {
+	if after := offsetsOf(t, w, kafka.ListEndOffsets); after != before {
 		t.Errorf("the topics are\n%s\nand were\n%s", after, before)
 	}
 
@@ -267,9 +271,9 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 }
 
 // offsetsOf returns the end of each partition of the world's topics. Equal ends mean that nothing was appended.
-func offsetsOf(t *testing.T, w *World) string {
+func offsetsOf(t *testing.T, w *World, list func(context.Context, ...string) (kadm.ListedOffsets, error)) string {
 	t.Helper()
-	ends, err := admin(t, w).ListEndOffsets(context.Background(), topicsOf(t, w)...)
+	ends, err := list(context.Background(), topicsOf(t, w)...)
 	must(t, err)
 	var lines []string
 	ends.Each(func(o kadm.ListedOffset) {

@@ -35,7 +35,7 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 	writer := w.Writer(t, e2e.Kinds)
 	writer.Fill(60)
 	places := []place{kafkaAndPostgres(t, w), kafkaAndSQLite(t, w), postgresAlone(t, w)}
-	if form, err := last.migrations(last.commit, "sinks/sqlite/migrations"); err == nil && form >= lastForm {
+	if form, err := last.migrations(last.commit, "sinks/sqlite/migrations"); err == nil && form >= oldestForm {
 		places = append(places, oneFile(t, w))
 	}
 
@@ -146,8 +146,8 @@ func postgresAlone(t *testing.T, w *e2e.World) place {
 	return p
 }
 
-// lastForm is the oldest form of a log in a file that is taken over.
-const lastForm = 3
+// oldestForm is the oldest form of a log in a file that is taken over.
+const oldestForm = 3
 
 func oneFile(t *testing.T, w *e2e.World) place {
 	file := filepath.Join(t.TempDir(), "log.db")
