@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 
@@ -36,20 +37,33 @@ func maxDelta(n int) int { return 128 + n/3 }
 
 // Update returns a Body with b's base and a delta. If too much differs, or if b is damaged, the Body has a new base.
 func (b Body) Update(body []byte) Body {
+	if body == nil {
+		return Body{}
+	}
 	buffer := packBuffers.Get().(*[]byte)
+	defer packBuffers.Put(buffer)
 	base, err := decompress((*buffer)[:cap(*buffer)], b.Base)
-	if err == nil {
-		*buffer = base
-	}
-	var d []byte
-	if err == nil && body != nil {
-		d = delta.Make(base, body, maxDelta(len(base)))
-	}
-	packBuffers.Put(buffer)
-	if d == nil {
+	if err != nil {
 		return Pack(body)
 	}
-	return Body{Delta: d}
+	*buffer = base
+	return follow(base, body)
+}
+
+// Again returns what a commit has for a body that has not changed. An empty delta means that the base in the store is the body.
+func Again(body, delta []byte) Body {
+	if len(delta) > 0 {
+		return Body{Delta: bytes.Clone(delta)}
+	}
+	return follow(body, body)
+}
+
+// follow returns a Body with a delta to an unpacked base, or a new base if too much differs.
+func follow(base, body []byte) Body {
+	if d := delta.Make(base, body, maxDelta(len(base))); d != nil {
+		return Body{Delta: d}
+	}
+	return Pack(body)
 }
 
 // IsZero reports whether the object has no body.
@@ -69,24 +83,32 @@ func (b Body) Unpack() ([]byte, error) {
 // UnpackIn returns the body, in memory from the function memory if that has the capacity, else in new memory. It fails with
 // ErrDamaged.
 func (b Body) UnpackIn(memory func(n int) []byte) (body []byte, err error) {
+	body, _, err = b.UnpackBefore(memory, nil)
+	return body, err
+}
+
+// UnpackBefore is UnpackIn, and also returns what Update would for the body after this one, if that is not nil.
+func (b Body) UnpackBefore(memory func(n int) []byte, next []byte) (body []byte, updated Body, err error) {
 	if b.KeepsBase() {
-		return nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)
+		return nil, updated, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)
 	}
+	var base []byte
 	if b.Delta == nil {
-		if body, err = decompress(memory(decompressedLen(b.Base)), b.Base); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		base, err = decompress(memory(decompressedLen(b.Base)), b.Base)
+		body = base
+	} else {
+		buffer := packBuffers.Get().(*[]byte)
+		defer packBuffers.Put(buffer)
+		if base, err = decompress((*buffer)[:cap(*buffer)], b.Base); err == nil {
+			*buffer = base
+			body, err = delta.Apply(memory(delta.Len(b.Delta)), base, b.Delta)
 		}
-		return body, nil
 	}
-	buffer := packBuffers.Get().(*[]byte)
-	defer packBuffers.Put(buffer)
-	base, err := decompress((*buffer)[:cap(*buffer)], b.Base)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, updated, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	*buffer = base
-	if body, err = delta.Apply(memory(delta.Len(b.Delta)), base, b.Delta); err != nil {
-		return nil, fmt.Errorf("%w: apply the delta of a body: %w", ErrDamaged, err)
+	if next != nil {
+		updated = follow(base, next)
 	}
-	return body, nil
+	return body, updated, nil
 }

@@ -88,18 +88,29 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 		}
 		first := &p.Changes[p.All[n].First]
 		if redacted := redact(key, first.Before); !bytes.Equal(redacted, first.Before) {
-			first.Before, p.All[n].Found = redacted, nil // the object also gets a new base
+			first.Before, p.All[n].Found = redacted, &body{asked: true, often: p.All[n].Found.(*body).often} // the object also gets a new base
 		}
 		return nil
 	})
 }
 
-// find sets the before-image of an object in the batch from its stored or pending body.
-func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) error {
-	state, err := stored.UnpackIn(p.Blocks.Memory)
-	p.Changes[p.All[n].First].Before = state
-	p.All[n].Found = &body{state: state, base: append(p.Blocks.Memory(len(stored.Base)), stored.Base...)}
-	return err
+// find sets the before-image of an object in the batch from its stored or pending body. While the base is unpacked and in the
+// processor's cache, it also makes what to store for the object's state after the batch. Then only an object that is
+// cached needs the base.
+func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) (err error) {
+	o, found := &p.All[n], &body{asked: true}
+	if found.often = b.often(o.ID); !found.often {
+		found.next = p.Changes[o.Last].After
+	}
+	if found.state, found.updated, err = stored.UnpackBefore(p.Blocks.Memory, found.next); err != nil {
+		return err
+	}
+	found.delta = append(p.Blocks.Memory(len(stored.Delta)), stored.Delta...)
+	if found.next == nil {
+		found.base = append(p.Blocks.Memory(len(stored.Base)), stored.Base...)
+	}
+	p.Changes[o.First].Before, o.Found = found.state, found
+	return nil
 }
 
 // follow finds the bodies of objects whose before-images are from the batch before, which is remembered by now. If only the store has
@@ -126,7 +137,7 @@ func (b *bodies) written(objects []objectState) {
 		switch {
 		case o.state == nil:
 			b.cache.Remove(id)
-		case b.cache.Contains(id) || o.body != nil && o.body.deferred || b.often(id):
+		case b.isHot(id, o.body):
 			o.body = b.put(id, o.body, len(o.state))
 		}
 	}
@@ -142,6 +153,17 @@ func (b *bodies) written(objects []objectState) {
 			o.body, o.state = nil, nil
 		}
 	}
+}
+
+// isHot reports whether to cache an object.
+func (b *bodies) isHot(id batching.ObjectID, o *body) bool {
+	switch {
+	case b.cache.Contains(id), o != nil && o.deferred:
+		return true
+	case o != nil && o.asked:
+		return o.often
+	}
+	return b.often(id)
 }
 
 // often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by other objects

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"sync/atomic"
+	"unsafe"
 
 	"kubecdc/checkpoint"
 )
@@ -17,9 +18,13 @@ type body struct {
 	base      []byte   // packed, as in the store after the commit in flight, or nil
 	baseBytes atomic.Int64
 	lastBytes atomic.Int64 // size of what the last commit stored
-	delta     []byte       // pending, and newer than in the store
-	size      int64        // in the cache
-	deferred  bool         // it is or was pending
+	delta     []byte       // in the store, or pending and newer
+	asked     bool         // often is known: whether to cache the object
+	often     bool
+	next      []byte          // the state that follows if no update is left out, or nil if base is known
+	updated   checkpoint.Body // what to store for next
+	size      int64           // in the cache
+	deferred  bool            // it is or was pending
 }
 
 // set copies a state that becomes pending. It reuses the memory of the former state, unless that may be in flight.
@@ -32,10 +37,20 @@ func (b *body) set(state []byte, in *pending) {
 
 // update returns what to store for a new state. nil is the body of an object that the store does not have.
 func (b *body) update(state []byte) checkpoint.Body {
-	if b == nil {
+	switch {
+	case b == nil:
 		return checkpoint.Pack(state)
+	case same(state, b.next):
+		return b.updated
+	case b.next != nil && same(state, b.state): // all updates were left out
+		return checkpoint.Again(state, b.delta)
 	}
 	return checkpoint.Body{Base: b.base}.Update(state)
+}
+
+// same reports whether two states are the same memory.
+func same(a, b []byte) bool {
+	return b != nil && len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
 // stored returns about how much the next commit stores. A packed state takes half as much as a plain one, or less.

@@ -207,6 +207,58 @@ func TestAHotSetIsPackedOnceACommit(t *testing.T) {
 	}
 }
 
+// An object whose only update is left out has the same base in the store, with or without a delta. So has one with a second update that is
+// not left out. Bodies are read back as the log has them.
+func TestALeftOutUpdateKeepsTheBase(t *testing.T) {
+	store := &countingStore{Store: storeAt(t, 0)}
+	l, states := &life{random: rand.New(rand.NewPCG(1, 2))}, map[string]string{}
+	spec, version := l.text(2000), 0
+	leftOut := map[change.ResourceVersion]bool{}
+	session := func(seq uint64, updates ...bool) { // whether each update of an object is left out
+		c := writerWith(store, seq, plain())
+		c.leftOut = leftOut
+		b := &batching.Batch{}
+		for i := range 30 {
+			for _, out := range updates {
+				version++
+				op, name := change.Update, fmt.Sprint(i)
+				if states[name] == "" {
+					op = change.Create
+				}
+				after := fmt.Sprintf(`{"v":%d,"spec":"%x"}`, version, spec)
+				v := change.VersionOf(uint64(version))
+				if leftOut[v] = out; !out {
+					states[name] = after
+				}
+				b.Changes = append(b.Changes, change.Change{Op: op, Stream: pods, Namespace: "ns", Name: name, UID: "u", ResourceVersion: v, After: []byte(after)})
+			}
+		}
+		if err := c.commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	session(0, false)
+	bases := store.bases
+	for seq, updates := range [][]bool{{true}, {false}, {true}, {true, true}, {true, false}} {
+		session(uint64(seq+1), updates...)
+		if store.bases != bases {
+			t.Errorf("updates that are left out, %v: %d new bases", updates, store.bases-bases)
+		}
+		for name, state := range states {
+			err := store.Store.Bodies(t.Context(), pods.ID(), []string{"ns/" + name}, func(_ string, b checkpoint.Body) error {
+				body, err := b.Unpack()
+				if string(body) != state {
+					t.Errorf("updates that are left out, %v: the body is %.40s, not %.40s", updates, body, state)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // A base that is neither cached nor in the store is in the commit in flight, and its delta is pending.
 func TestABaseMayBeInFlight(t *testing.T) {
 	first := checkpoint.Pack(bytes.Repeat([]byte("0123456789"), 100))
