@@ -101,7 +101,9 @@ func (b Body) UnpackBefore(memory func(n int) []byte, next []byte) (body []byte,
 		defer packBuffers.Put(buffer)
 		if base, err = decompress((*buffer)[:cap(*buffer)], b.Base); err == nil {
 			*buffer = base
-			body, err = delta.Apply(memory(delta.Len(b.Delta)), base, b.Delta)
+			if body, err = delta.Apply(memory(delta.Len(b.Delta)), base, b.Delta); err != nil {
+				err = fmt.Errorf("apply the delta of a body: %w", err)
+			}
 		}
 	}
 	if err != nil {
