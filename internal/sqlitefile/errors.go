@@ -24,9 +24,6 @@ func (f *File) Fail(op string, err error) error {
 // IsDamaged reports that a file holds other bytes than SQLite has written.
 func IsDamaged(err error) bool { return primaryCode(err) == codes.SQLITE_CORRUPT }
 
-// IsNone reports that a file is not a database.
-func IsNone(err error) bool { return primaryCode(err) == codes.SQLITE_NOTADB }
-
 // IsFull reports that the disk has no room for what was to be written.
 func IsFull(err error) bool { return primaryCode(err) == codes.SQLITE_FULL }
 
