@@ -82,9 +82,12 @@ func (p *Prepared) Follow(before *Prepared) {
 // HasStubs reports whether the sink has written other states than those that the next batch follows.
 func (p *Prepared) HasStubs() bool {
 	return slices.ContainsFunc(p.All, func(o Object) bool {
-		return o.Written >= 0 && unsafe.SliceData(o.State) != unsafe.SliceData(p.Changes[o.Written].After)
+		return o.Written >= 0 && !IsSame(o.State, p.Changes[o.Written].After)
 	})
 }
+
+// IsSame reports whether two states are the same memory.
+func IsSame(a, b []byte) bool { return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b) }
 
 // Release gives up the batch's memory, once the states in it are copied.
 func (p *Prepared) Release() {

@@ -95,11 +95,11 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 }
 
 // find sets the before-image of an object in the batch from its stored or pending body. While the base is unpacked and in the
-// processor's cache, it also makes what to store for the object's state after the batch. Then only an object that is
-// cached needs the base.
+// processor's cache, it also makes what to store for the object's state after the batch. Only an object that is cached, or that changes
+// several times, needs the base later.
 func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) (err error) {
 	o, found := &p.All[n], &body{asked: true}
-	if found.often = b.often(o.ID); !found.often {
+	if found.often = b.often(o.ID); !found.often && o.First == o.Last {
 		found.next = p.Changes[o.Last].After
 	}
 	if found.state, found.updated, err = stored.UnpackBefore(p.Blocks.Memory, found.next); err != nil {

@@ -3,9 +3,9 @@ package inventory
 import (
 	"cmp"
 	"sync/atomic"
-	"unsafe"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 )
 
 // body is the body of an object that changes often. The checkpoint packs it when it commits, as a delta to the base in the store.
@@ -21,7 +21,7 @@ type body struct {
 	delta     []byte       // in the store, or pending and newer
 	asked     bool         // often is known: whether to cache the object
 	often     bool
-	next      []byte          // the state that follows if no update is left out, or nil if base is known
+	next      []byte          // the state after the batch unless its only update is left out, or nil if base is known
 	updated   checkpoint.Body // what to store for next
 	size      int64           // in the cache
 	deferred  bool            // it is or was pending
@@ -40,17 +40,14 @@ func (b *body) update(state []byte) checkpoint.Body {
 	switch {
 	case b == nil:
 		return checkpoint.Pack(state)
-	case same(state, b.next):
+	case b.next == nil:
+		return checkpoint.Body{Base: b.base}.Update(state)
+	case batching.IsSame(state, b.next):
 		return b.updated
-	case b.next != nil && same(state, b.state): // all updates were left out
+	case batching.IsSame(state, b.state): // the update was left out
 		return checkpoint.Again(state, b.delta)
 	}
-	return checkpoint.Body{Base: b.base}.Update(state)
-}
-
-// same reports whether two states are the same memory.
-func same(a, b []byte) bool {
-	return b != nil && len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+	return checkpoint.Pack(state) // the sink has written a stub
 }
 
 // stored returns about how much the next commit stores. A packed state takes half as much as a plain one, or less.
