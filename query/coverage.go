@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -42,6 +43,25 @@ func LateAmong(coverage []Coverage) func(*sinks.Logged) bool {
 	for i := range coverage {
 		streams[coverage[i].Stream] = &coverage[i]
 	}
+	return lateAmong(streams)
+}
+
+// LateSince returns such a function for the changes that were seen since a time. It reads only the control records from then on.
+func LateSince(ctx context.Context, r sinks.Reader, since time.Time) (func(*sinks.Logged) bool, error) {
+	streams := map[change.StreamID]*Coverage{}
+	err := r.Controls(ctx, since, func(*sinks.Span) bool { return false }, func(c *change.Control) error {
+		if c.Type == change.ControlBehind {
+			if streams[c.Stream] == nil {
+				streams[c.Stream] = &Coverage{}
+			}
+			streams[c.Stream].lates = append(streams[c.Stream].lates, lateSpan(c))
+		}
+		return nil
+	})
+	return lateAmong(streams), err
+}
+
+func lateAmong(streams map[change.StreamID]*Coverage) func(*sinks.Logged) bool {
 	return func(l *sinks.Logged) bool {
 		s := streams[l.Stream.ID()]
 		return s != nil && s.ReadLate(l.Time)

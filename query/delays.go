@@ -73,6 +73,11 @@ func (p activity) seenBy(t time.Time) time.Time {
 // span is a time with both ends included.
 type span struct{ from, to time.Time }
 
+// lateSpan returns the time that a control record calls late.
+func lateSpan(c *change.Control) span {
+	return span{time.UnixMilli(c.SinceMs), time.UnixMilli(c.TimeMs + 1)}
+}
+
 // delays are the times in which a stream's changes may have been seen late, at the latest at the end of each time.
 type delays struct {
 	unread  []span // the stream was not read, and then caught up

@@ -507,15 +507,21 @@ func TestAChangeThatWasReadLate(t *testing.T) {
 	if err != nil || len(coverage) != 1 {
 		t.Fatalf("%d streams, %v", len(coverage), err)
 	}
-	events := query.EventMaker{ReadLate: func(l *sinks.Logged) bool { return coverage[0].ReadLate(l.Time) }}
 	for seen, want := range map[time.Time]bool{minute(2): false, minute(2).Add(time.Second): true, minute(3): true, minute(4): false} {
+		since, err := query.LateSince(t.Context(), l, seen)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, isDated := range []bool{false, true} {
 			c := changed(change.Delete, "a", 9, 8)
 			if c.Time = seen; isDated {
 				c.Op, c.Provenance = change.Create, change.Provenance{Time: minute(2), Source: change.FromCreationTimestamp}
 			}
-			if e, err := events.Event(&c); err != nil || e.Late != (want && !isDated) {
-				t.Errorf("a change that was seen at %s, dated: %t, is late: %t, %v", seen, isDated, e.Late, err)
+			for how, late := range map[string]func(*sinks.Logged) bool{"all": query.LateAmong(coverage), "since then": since} {
+				events := query.EventMaker{ReadLate: late}
+				if e, err := events.Event(&c); err != nil || e.Late != (want && !isDated) {
+					t.Errorf("by the records %s a change that was seen at %s, dated: %t, is late: %t, %v", how, seen, isDated, e.Late, err)
+				}
 			}
 		}
 	}

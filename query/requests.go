@@ -71,6 +71,14 @@ func (q *Requests) Refresh(ctx context.Context) (err error) {
 	return err
 }
 
+// Restart forgets the changes that were asked about, so that they may be asked about again.
+func (q *Requests) Restart() {
+	if q != nil {
+		clear(q.used)
+		clear(q.last)
+	}
+}
+
 // Known reports whether the log has audit records.
 func (q *Requests) Known() bool { return q != nil && !q.Coverage.Since.IsZero() }
 

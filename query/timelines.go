@@ -219,7 +219,7 @@ func (s *timelines) addControl(c *change.Control) error {
 		}
 	case change.ControlBehind:
 		st.late = time.UnixMilli(c.SinceMs)
-		st.delays.lates = append(st.delays.lates, span{st.late, time.UnixMilli(c.TimeMs + 1)})
+		st.delays.lates = append(st.delays.lates, lateSpan(c))
 	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamReselected, change.ControlStreamEnd,
 		change.ControlStreamError, change.ControlStreamRecovered:
 		st.delays.stopped = true

@@ -66,8 +66,15 @@ func (c *whoCase) ask(t *testing.T) string {
 	if c.change.ResourceVersion == "" {
 		c.change.ResourceVersion = "6"
 	}
-	w := q.Who(&sinks.Logged{Change: c.change})
-	return string(w.Grade) + " " + w.Text(nil)
+	answer := func() string {
+		w := q.Who(&sinks.Logged{Change: c.change})
+		return string(w.Grade) + " " + w.Text(nil)
+	}
+	first := answer()
+	if q.Restart(); answer() != first {
+		t.Errorf("asked again about %s: %s, want %s", c.change.Op, answer(), first)
+	}
+	return first
 }
 
 const nobody = "unknown somebody unknown"

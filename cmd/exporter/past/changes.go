@@ -111,9 +111,12 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 // cover returns how far the log has the changes since --since, and what may be missing. It remembers when streams were read late.
 func (t *changes) cover(ctx context.Context, r sinks.Reader, objects *sinks.Objects) ([]query.Coverage, []string, error) {
 	coverage, missing, err := query.Covered(ctx, r, objects, t.begin.Time)
-	t.events.ReadLate = query.LateAmong(coverage)
-	t.requests.ReadLate = t.events.ReadLate
+	t.setReadLate(query.LateAmong(coverage))
 	return coverage, missing, err
+}
+
+func (t *changes) setReadLate(late func(*sinks.Logged) bool) {
+	t.events.ReadLate, t.requests.ReadLate = late, late
 }
 
 // start returns the cut that --since names, and prints what the changes after it may lack.
@@ -137,6 +140,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		touches := t.requests.MayHaveChanged(t.user)
 		q.Wanted = func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && touches(l) }
 	}
+	t.requests.Restart()
 	t.unmatched, t.omitted, q.Progress = query.Unmatched{}, 0, show.Report
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		requester := t.requests.Who(l)

@@ -32,7 +32,8 @@ json and yaml also have before and after.
 // tail prints changes in the order of the log, then new ones.
 type tail struct {
 	changes
-	last int // number of logged changes to begin with
+	last   int       // number of logged changes to begin with
+	oldest time.Time // when the first of the lines was seen
 }
 
 // namespaceOrLines is the flag -n of exporter tail: a namespace, as in all commands, or a number of changes, as in tail(1). A
@@ -80,8 +81,10 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	if t.since == "" && t.last == 0 {
 		asked = time.Now()
 	}
-	if err := t.readRequests(ctx, c, r, &objects, asked); err != nil {
-		return err
+	if t.since != "" || t.last == 0 || t.user != "" { // otherwise newest reads what it needs
+		if err := t.readRequests(ctx, c, r, &objects, asked); err != nil {
+			return err
+		}
 	}
 	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
@@ -112,41 +115,63 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 		}
 		return t.lines(ctx, c, r, q)
 	case t.last > 0 && t.since == "":
-		if _, _, err := t.cover(ctx, r, objects); err != nil {
-			return nil, err
-		}
-		return t.newest(ctx, c, r, q)
+		return t.newest(ctx, c, r, objects, q)
 	}
 	return nil, nil
 }
 
-// newest returns the last changes. It reads ever longer times before now, until there are enough.
-func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
-	for _, back := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
-		cut, err := r.CutAt(ctx, time.Now().Add(-back))
+// newest returns the last changes. It finds the time that has them, and then reads who made the changes of that time, and which were read
+// late. So it does not depend on how long the log is.
+func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) ([]line, error) {
+	since, err := t.findLast(ctx, c, r, &q)
+	if err == nil && t.user == "" {
+		err = t.readRequests(ctx, c, r, objects, since)
+	}
+	if err != nil {
+		return nil, err
+	}
+	late, err := query.LateSince(ctx, r, t.oldest)
+	if err != nil {
+		return nil, err
+	}
+	t.setReadLate(late)
+	return t.lines(ctx, c, r, q)
+}
+
+// findLast makes the query begin where there are enough changes up to the end. It tries ever longer times, and returns a zero time if
+// all of the log has too few.
+func (t *tail) findLast(ctx context.Context, c *cobra.Command, r sinks.Reader, q *sinks.Query) (since time.Time, err error) {
+	for back := time.Minute; back < 30*24*time.Hour; back *= 8 {
+		since = time.Now().Add(-back)
+		cut, err := r.CutAt(ctx, since)
 		if errors.Is(err, sinks.ErrNotRetained) {
 			break
 		}
 		if err != nil {
-			return nil, err
+			return since, err
 		}
 		q.After = &cut
-		past, err := t.lines(ctx, c, r, q)
+		past, err := t.lines(ctx, c, r, *q)
 		if len(past) == t.last || err != nil && !errors.Is(err, sinks.ErrNotRetained) {
-			return past, err
+			return since, err
 		}
 	}
 	q.After = nil
-	return t.lines(ctx, c, r, q)
+	_, err = t.lines(ctx, c, r, *q)
+	return time.Time{}, err
 }
 
 // lines returns the changes after a cut, in the order in which they were logged.
 func (t *tail) lines(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
 	past := lines{most: t.last}
+	t.oldest = time.Now()
 	err := t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) (err error) {
 		now, wanted := past.newLine(l, l.Logged)
 		if !wanted || t.user != "" && !requester.Is(t.user) {
 			return nil
+		}
+		if l.Time.Before(t.oldest) {
+			t.oldest = l.Time
 		}
 		now.text, err = t.change(l, requester)
 		past.add(now)

@@ -1,12 +1,18 @@
 package past
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"kubecdc/audit"
+	"kubecdc/change"
 	"kubecdc/internal/plain"
+	"kubecdc/sinks"
 )
 
 // tail also accepts -n like tail(1).
@@ -46,5 +52,64 @@ func TestTheLastLinesOfMany(t *testing.T) {
 	all := most.sorted()
 	if len(all) != 20 || all[0].text != "p-29980" || all[19].text != "p-29998" {
 		t.Errorf("%d lines from %s to %s", len(all), all[0].text, all[len(all)-1].text)
+	}
+}
+
+// longLog is a log of a change each half hour. A test fails if it reads all control records or audit events.
+type longLog struct {
+	livesLog
+	t     *testing.T
+	begun time.Time
+}
+
+func (l longLog) CutAt(_ context.Context, logged time.Time) (sinks.Cut, error) {
+	return sinks.Cut{Batches: map[int]uint64{0: uint64(logged.Sub(l.begun) / (30 * time.Minute))}}, nil
+}
+
+func (l longLog) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	return l.livesLog.Changes(ctx, q, func(c *sinks.Logged) error {
+		if !q.After.Has(c) {
+			return visit(c)
+		}
+		return nil
+	})
+}
+
+func (l longLog) Controls(_ context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	l.isRecent(since)
+	behind := change.BehindControl("configmaps", "", since.Add(-time.Millisecond), time.Now())
+	return visit(&behind)
+}
+
+func (l longLog) Audits(_ context.Context, q audit.Query, _ func(*audit.Record) error) (audit.Coverage, error) {
+	l.isRecent(q.Since)
+	return audit.Coverage{}, nil
+}
+
+func (l longLog) isRecent(since time.Time) {
+	if time.Since(since) > 72*time.Hour {
+		l.t.Errorf("the log is read since %s", since)
+	}
+}
+
+// The last changes are found without reading all of the log. They say that they were read late.
+func TestTheLastLinesOfALongLog(t *testing.T) {
+	begun := time.Now().Add(-30 * 24 * time.Hour)
+	log := longLog{t: t, begun: begun}
+	for n := range 30 * 48 {
+		logged := begun.Add(time.Duration(n) * 30 * time.Minute)
+		log.past = append(log.past, sinks.Logged{Batch: uint64(n + 1), Logged: logged, Change: change.Change{Stream: change.ParseStream("configmaps"),
+			Op: change.Update, Namespace: "shop", Name: "app", UID: "u", ResourceVersion: change.VersionOf(uint64(n + 1)), Time: logged}})
+	}
+	tail := &tail{changes: changes{printer: *printing(t, "json", "never")}, last: 20}
+	tail.labelled, _ = new(sinks.Objects).Labelled()
+	past, err := tail.newest(t.Context(), &cobra.Command{}, log, &sinks.Objects{}, sinks.Query{})
+	if err != nil || len(past) != 20 {
+		t.Fatalf("%d lines, %v", len(past), err)
+	}
+	for i, l := range past {
+		if version := fmt.Sprintf(`"resourceVersion":"%d"`, 30*48-19+i); !strings.Contains(string(l.text), version) || !strings.Contains(string(l.text), `"late":true`) {
+			t.Errorf("line %d, want %s, and that it is late: %s", i, version, l.text)
+		}
 	}
 }

@@ -69,7 +69,7 @@ func (l *Log) Controls(
 // for all such records. Otherwise whoever can write to the topic could stop the export. The error is *change.NewerVersionError.
 func (l *Log) parseControl(partition int32, f *consumer.Record) (Control, error) {
 	c := Control{new(change.Control), partition, f.Offset}
-	err := json.Unmarshal(f.Value, c.Control)
+	err := c.UnmarshalJSON(f.Value) // json.Unmarshal would check the text once more
 	switch own := c.Type != "" && string(c.Type) == f.Headers[change.HeaderType] && c.Cluster == l.Envelope.Cluster; {
 	case own && fault.Is[*change.NewerVersionError](err):
 		return c, fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
