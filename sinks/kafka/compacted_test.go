@@ -75,9 +75,17 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 }
 
 // A topic is compacted, and then its history is raised. The settings say that nothing may be gone, but what is gone is found out.
-// What is still there counts.
+// What is still there counts. That may be a part of a record batch.
 func TestCompactedRecordsRemainKnown(t *testing.T) {
-	t.Parallel()
+	for _, together := range []int{1, 6} {
+		t.Run(fmt.Sprint(together, " changes in a batch"), func(t *testing.T) {
+			t.Parallel()
+			testCompactedRecordsRemainKnown(t, together)
+		})
+	}
+}
+
+func testCompactedRecordsRemainKnown(t *testing.T, together int) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 2
 	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
@@ -86,10 +94,18 @@ func TestCompactedRecordsRemainKnown(t *testing.T) {
 	next := func(n int) {
 		for range n {
 			seq++
-			c := created(fmt.Sprint("pod-", seq%5), int(seq))
-			c.Time = time.Now().Add(-10*time.Hour + time.Duration(seq)*2*time.Second).Truncate(time.Millisecond)
-			written[string(c.ResourceVersion)] = c.Time
-			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: seq, Changes: []change.Change{c}})
+			b := &change.Batch{Epoch: 1, Seq: seq}
+			for i := range together {
+				name := fmt.Sprint("pod-", seq%5)
+				if i > 0 {
+					name = fmt.Sprint("pod-", seq, "-", i) // remains
+				}
+				c := created(name, len(written)+1)
+				c.Time = time.Now().Add(-10*time.Hour + time.Duration(len(written))*2*time.Second).Truncate(time.Millisecond)
+				written[string(c.ResourceVersion)] = c.Time
+				b.Changes = append(b.Changes, c)
+			}
+			mustWrite(t, log, b)
 		}
 	}
 	r := newReader(t, cfg.Brokers)

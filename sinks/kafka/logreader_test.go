@@ -137,6 +137,12 @@ func BenchmarkRead(b *testing.B) {
 		mustDo(b, err)
 	}
 	r := openReader(b, cfg)
+	b.Run("since when it is complete", func(b *testing.B) {
+		for b.Loop() {
+			_, err := r.Retained(b.Context(), nil)
+			mustDo(b, err)
+		}
+	})
 	for name, q := range map[string]sinks.Query{"all": {}, "without bodies": {NoBodies: true},
 		"one object": {Resources: []string{"pods"}, Namespace: "default", Name: "web-7"}} {
 		b.Run(name, func(b *testing.B) {

@@ -46,6 +46,8 @@ type Range struct {
 	Wanted func(*Record) bool
 	// NoValues leaves values empty, and values of tombstones nil.
 	NoValues bool
+	// Complete, if not nil, gets the times of each record batch that lacks no record. Its records are not unpacked then, and not visited.
+	Complete func(first, latest time.Time)
 	// Fetched, if not nil, gets each wanted record, whether or not its transaction commits.
 	Fetched func(*Record) error
 	// Visit gets each wanted record that was committed, in the order of the offsets. Records after an open transaction are held
@@ -188,6 +190,9 @@ func (s *Reader) skipTooLarge(e *recordbatch.TooLargeError) {
 
 func (s *Reader) readBatch(b *recordbatch.Batch) error {
 	from := s.next // a broker sends a batch from its start, whichever offset was requested
+	if s.passComplete(b) {
+		return nil
+	}
 	s.next = max(s.next, b.Base+1)
 	if err := s.decoder.Open(b); err != nil {
 		return err
@@ -228,6 +233,19 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 			return err
 		}
 	}
+}
+
+// passComplete passes a record batch that lacks no record, if its times suffice.
+func (s *Reader) passComplete(b *recordbatch.Batch) bool {
+	first, latest, ok := b.Times()
+	if s.Complete == nil || !ok || b.Control() || b.Base < s.next || b.Last > s.last {
+		return false
+	}
+	s.reach(b.Base)
+	s.records += b.Last - b.Base + 1
+	s.next, s.noHoleTo = b.Last+1, b.Last+1
+	s.Complete(first, latest)
+	return true
 }
 
 // record delivers a record, or holds it until its transaction ends.

@@ -165,12 +165,16 @@ func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, fi
 	var reader *consumer.Reader
 	var newest time.Time
 	hole := first
-	reader = consumer.New(r.Client, consumer.Range{Topic: topic, Partition: partition, First: first, NoValues: true,
+	see := func(first, latest time.Time) {
+		newest = later(newest, first)
+		if reader.Hole() > hole {
+			hole, t = reader.Hole(), newest
+		}
+		newest = later(newest, latest)
+	}
+	reader = consumer.New(r.Client, consumer.Range{Topic: topic, Partition: partition, First: first, NoValues: true, Complete: see,
 		Wanted: func(f *consumer.Record) bool {
-			newest = later(newest, f.Time)
-			if reader.Hole() > hole {
-				hole, t = reader.Hole(), newest
-			}
+			see(f.Time, f.Time)
 			return false
 		}})
 	if err = reader.ReadTo(ctx, end-1); err == nil && reader.Hole() > hole {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"time"
 
 	"kubecdc/internal/fault"
 )
@@ -39,7 +40,8 @@ type Batch struct {
 	Base, Last int64 // offsets
 	ProducerID int64
 	attributes int16
-	firstTime  int64
+	firstTime  int64 // Unix ms
+	maxTime    int64
 	count      int // number of records; compaction may have removed them all
 	packed     []byte
 }
@@ -49,6 +51,11 @@ func (b *Batch) Transactional() bool { return b.attributes&transactionalBit != 0
 
 // Control reports whether the batch is the marker that ends a transaction.
 func (b *Batch) Control() bool { return b.attributes&controlBit != 0 }
+
+// Times returns the time of the first record and the latest one. ok is false if compaction has removed some record.
+func (b *Batch) Times() (first, latest time.Time, ok bool) {
+	return time.UnixMilli(b.firstTime), time.UnixMilli(b.maxTime), int64(b.count) == b.Last-b.Base+1
+}
 
 // Next removes the first batch from a record set. With ErrCut the batch has its offsets if its header is complete.
 func Next(set []byte) (b Batch, rest []byte, err error) {
@@ -60,7 +67,7 @@ func Next(set []byte) (b Batch, rest []byte, err error) {
 		return b, nil, fmt.Errorf("%w: message format %d, of a Kafka before 0.11", ErrMalformed, magic)
 	}
 	b = Batch{Base: int64(be.Uint64(field(atBaseOffset))), attributes: int16(be.Uint16(field(atAttributes))),
-		firstTime: int64(be.Uint64(field(atFirstTimestamp))), ProducerID: int64(be.Uint64(field(atProducerID))),
+		firstTime: int64(be.Uint64(field(atFirstTimestamp))), maxTime: int64(be.Uint64(field(atMaxTimestamp))), ProducerID: int64(be.Uint64(field(atProducerID))),
 		count: int(int32(be.Uint32(field(atCount))))}
 	b.Last = b.Base + int64(int32(be.Uint32(field(atLastOffsetDelta))))
 	end := atLeaderEpoch - SizePrefix + int(be.Uint32(field(atLength)))
