@@ -32,40 +32,33 @@ type Coverage struct {
 	lates    []span
 }
 
-// ReadLate reports whether a change that was seen at a time may have happened long before, since nobody read the stream then.
-func (c *Coverage) ReadLate(seen time.Time) bool {
-	return slices.ContainsFunc(c.lates, func(s span) bool { return seen.After(s.from) && !seen.After(s.to) })
+// lates are the times in which streams were read late.
+type lates map[change.StreamID][]span
+
+// have reports whether a change may have happened long before it was seen, since nobody read its stream then.
+func (s lates) have(l *sinks.Logged) bool {
+	return slices.ContainsFunc(s[l.Stream.ID()], func(s span) bool { return l.Time.After(s.from) && !l.Time.After(s.to) })
 }
 
-// LateAmong returns a function that reports ReadLate for a change of one of the streams.
+// LateAmong returns what EventMaker.ReadLate is for the changes of these streams.
 func LateAmong(coverage []Coverage) func(*sinks.Logged) bool {
-	streams := map[change.StreamID]*Coverage{}
+	all := lates{}
 	for i := range coverage {
-		streams[coverage[i].Stream] = &coverage[i]
+		all[coverage[i].Stream] = coverage[i].lates
 	}
-	return lateAmong(streams)
+	return all.have
 }
 
-// LateSince returns such a function for the changes that were seen since a time. It reads only the control records from then on.
+// LateSince returns the same for the changes that were seen since a time. It reads only the control records from then on.
 func LateSince(ctx context.Context, r sinks.Reader, since time.Time) (func(*sinks.Logged) bool, error) {
-	streams := map[change.StreamID]*Coverage{}
+	all := lates{}
 	err := r.Controls(ctx, since, func(*sinks.Span) bool { return false }, func(c *change.Control) error {
 		if c.Type == change.ControlBehind {
-			if streams[c.Stream] == nil {
-				streams[c.Stream] = &Coverage{}
-			}
-			streams[c.Stream].lates = append(streams[c.Stream].lates, lateSpan(c))
+			all[c.Stream] = append(all[c.Stream], lateSpan(c))
 		}
 		return nil
 	})
-	return lateAmong(streams), err
-}
-
-func lateAmong(streams map[change.StreamID]*Coverage) func(*sinks.Logged) bool {
-	return func(l *sinks.Logged) bool {
-		s := streams[l.Stream.ID()]
-		return s != nil && s.ReadLate(l.Time)
-	}
+	return all.have, err
 }
 
 // GapTime is a time whose changes may be missing.

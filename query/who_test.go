@@ -71,8 +71,9 @@ func (c *whoCase) ask(t *testing.T) string {
 		return string(w.Grade) + " " + w.Text(nil)
 	}
 	first := answer()
-	if q.Restart(); answer() != first {
-		t.Errorf("asked again about %s: %s, want %s", c.change.Op, answer(), first)
+	q.Restart()
+	if again := answer(); again != first {
+		t.Errorf("asked again about %s: %s, want %s", c.change.Op, again, first)
 	}
 	return first
 }

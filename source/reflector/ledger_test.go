@@ -36,7 +36,8 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}, bodies: map[string]string{}}
+	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}, bodies: map[string]string{},
+		interrupt: func() {}} // a stream that has just begun is not interrupted
 }
 
 type crash struct{ item int }
@@ -96,7 +97,7 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	if item.Position != nil {
 		l.position = item.Position.ResourceVersion
 	}
-	if l.sent == l.interruptAt && l.interrupt != nil { // nil: the stream has just begun
+	if l.sent == l.interruptAt {
 		l.interrupt()
 	}
 	if item.Durable != nil {

@@ -72,9 +72,7 @@ func (s *modelStream) interruptIn(m *modelServer, n int) {
 	m.interrupt = func() {
 		s.log.mu.Lock()
 		defer s.log.mu.Unlock()
-		if s.log.interrupt != nil { // as in the ledger
-			s.log.interrupt()
-		}
+		s.log.interrupt()
 	}
 	if m.random.IntN(3) == 0 {
 		m.interruptIn = n

@@ -32,8 +32,7 @@ json and yaml also have before and after.
 // tail prints changes in the order of the log, then new ones.
 type tail struct {
 	changes
-	last   int       // number of logged changes to begin with
-	oldest time.Time // when the first of the lines was seen
+	last int // number of logged changes to begin with
 }
 
 // namespaceOrLines is the flag -n of exporter tail: a namespace, as in all commands, or a number of changes, as in tail(1). A
@@ -81,7 +80,7 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	if t.since == "" && t.last == 0 {
 		asked = time.Now()
 	}
-	if t.since != "" || t.last == 0 || t.user != "" { // otherwise newest reads what it needs
+	if !t.beginsWithLast() || t.user != "" { // otherwise newest reads what it needs
 		if err := t.readRequests(ctx, c, r, &objects, asked); err != nil {
 			return err
 		}
@@ -114,23 +113,25 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 			t.remarkMissing(c.ErrOrStderr(), coverage, missing)
 		}
 		return t.lines(ctx, c, r, q)
-	case t.last > 0 && t.since == "":
+	case t.beginsWithLast():
 		return t.newest(ctx, c, r, objects, q)
 	}
 	return nil, nil
 }
 
+func (t *tail) beginsWithLast() bool { return t.last > 0 && t.since == "" }
+
 // newest returns the last changes. It finds the time that has them, and then reads who made the changes of that time, and which were read
 // late. So it does not depend on how long the log is.
 func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) ([]line, error) {
-	since, err := t.findLast(ctx, c, r, &q)
+	since, seen, err := t.findLast(ctx, c, r, &q)
 	if err == nil && t.user == "" {
 		err = t.readRequests(ctx, c, r, objects, since)
 	}
 	if err != nil {
 		return nil, err
 	}
-	late, err := query.LateSince(ctx, r, t.oldest)
+	late, err := query.LateSince(ctx, r, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +139,23 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, obj
 	return t.lines(ctx, c, r, q)
 }
 
-// findLast makes the query begin where there are enough changes up to the end. It tries ever longer times, and returns a zero time if
-// all of the log has too few.
-func (t *tail) findLast(ctx context.Context, c *cobra.Command, r sinks.Reader, q *sinks.Query) (since time.Time, err error) {
+// findLast makes the query begin at a time since which there are enough changes. It returns that time, and when the first of them was
+// seen. It tries ever longer times, and returns a zero time if all of the log has too few.
+func (t *tail) findLast(ctx context.Context, c *cobra.Command, r sinks.Reader, q *sinks.Query) (since, seen time.Time, err error) {
+	enough := func() (bool, error) {
+		n := 0
+		seen = time.Now()
+		err := t.read(ctx, c, r, *q, func(l *sinks.Logged, requester *query.Who) error {
+			if t.user == "" || requester.Is(t.user) {
+				n++
+				if l.Time.Before(seen) {
+					seen = l.Time
+				}
+			}
+			return nil
+		})
+		return n >= t.last, err
+	}
 	for back := time.Minute; back < 30*24*time.Hour; back *= 8 {
 		since = time.Now().Add(-back)
 		cut, err := r.CutAt(ctx, since)
@@ -148,30 +163,25 @@ func (t *tail) findLast(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 			break
 		}
 		if err != nil {
-			return since, err
+			return since, seen, err
 		}
 		q.After = &cut
-		past, err := t.lines(ctx, c, r, *q)
-		if len(past) == t.last || err != nil && !errors.Is(err, sinks.ErrNotRetained) {
-			return since, err
+		if found, err := enough(); found || err != nil && !errors.Is(err, sinks.ErrNotRetained) {
+			return since, seen, err
 		}
 	}
 	q.After = nil
-	_, err = t.lines(ctx, c, r, *q)
-	return time.Time{}, err
+	_, err = enough()
+	return time.Time{}, seen, err
 }
 
 // lines returns the changes after a cut, in the order in which they were logged.
 func (t *tail) lines(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
 	past := lines{most: t.last}
-	t.oldest = time.Now()
 	err := t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) (err error) {
 		now, wanted := past.newLine(l, l.Logged)
 		if !wanted || t.user != "" && !requester.Is(t.user) {
 			return nil
-		}
-		if l.Time.Before(t.oldest) {
-			t.oldest = l.Time
 		}
 		now.text, err = t.change(l, requester)
 		past.add(now)

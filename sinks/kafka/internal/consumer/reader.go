@@ -110,12 +110,12 @@ func (s *Reader) Hole() int64 {
 	return s.hole
 }
 
-// reach records the next offset that is not in a hole.
-func (s *Reader) reach(offset int64) {
-	if offset > s.noHoleTo {
-		s.hole = offset
+// reach records the next offsets that are not in a hole.
+func (s *Reader) reach(first, last int64) {
+	if first > s.noHoleTo {
+		s.hole = first
 	}
-	s.noHoleTo = max(s.noHoleTo, offset+1)
+	s.noHoleTo = max(s.noHoleTo, last+1)
 }
 
 // Open reports whether a wanted record was read whose transaction has not yet ended.
@@ -189,10 +189,10 @@ func (s *Reader) skipTooLarge(e *recordbatch.TooLargeError) {
 }
 
 func (s *Reader) readBatch(b *recordbatch.Batch) error {
-	from := s.next // a broker sends a batch from its start, whichever offset was requested
 	if s.passComplete(b) {
 		return nil
 	}
+	from := s.next // a broker sends a batch from its start, whichever offset was requested
 	s.next = max(s.next, b.Base+1)
 	if err := s.decoder.Open(b); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 		case ok:
 			if large.Offset >= from && large.Offset <= s.last {
 				s.skipTooLarge(large)
-				s.reach(large.Offset)
+				s.reach(large.Offset, large.Offset)
 			}
 			s.next = max(s.next, large.Offset+1)
 			continue
@@ -216,7 +216,7 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 			continue
 		}
 		s.next = r.Offset + 1
-		s.reach(r.Offset)
+		s.reach(r.Offset, r.Offset)
 		if b.Control() {
 			if s.Marker != nil {
 				s.Marker(r.Offset)
@@ -241,9 +241,9 @@ func (s *Reader) passComplete(b *recordbatch.Batch) bool {
 	if s.Complete == nil || !ok || b.Control() || b.Base < s.next || b.Last > s.last {
 		return false
 	}
-	s.reach(b.Base)
+	s.reach(b.Base, b.Last)
 	s.records += b.Last - b.Base + 1
-	s.next, s.noHoleTo = b.Last+1, b.Last+1
+	s.next = b.Last + 1
 	s.Complete(first, latest)
 	return true
 }
