@@ -1,7 +1,6 @@
 package change
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 )
@@ -20,18 +19,6 @@ type NewerVersionError struct {
 func (e *NewerVersionError) Error() string {
 	return fmt.Sprintf("%s has the format of version %s, which a newer release has written, and this one knows up to version %d: "+
 		"run the newer release; nothing was written", e.Record, e.Version, LogVersion)
-}
-
-// UnmarshalJSON parses a control record. The error is *NewerVersionError if only a newer release knows what it says.
-func (c *Control) UnmarshalJSON(text []byte) error {
-	type plain Control // without this method
-	if err := json.Unmarshal(text, (*plain)(c)); err != nil {
-		return err
-	}
-	if c.Version > LogVersion {
-		return &NewerVersionError{Record: "the control record " + string(c.Type), Version: strconv.Itoa(c.Version)}
-	}
-	return nil
 }
 
 // CheckVersion checks HeaderVersion of a change's record. The error is *NewerVersionError.

@@ -57,7 +57,7 @@ func TestSlowTheListenerUnderAttack(t *testing.T) {
 func startVictim(t *testing.T, dir, scheme string) *attack.Victim {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^$")
-	c.Env = append(os.Environ(), "KUBECDC_TEST_SERVE="+dir, "KUBECDC_TEST_SCHEME="+scheme, "GOGC=40")
+	c.Env = append(os.Environ(), "KUBECDC_TEST_SERVE="+dir, "KUBECDC_TEST_SCHEME="+scheme, "GOGC=30")
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -171,7 +171,7 @@ func readLives(
 		if err != nil {
 			return err
 		}
-		requests.ReadLate = LateAmong(coverage)
+		requests.ReadLate = LateAmong(coverage).Has
 	}
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		key, requester := resource+"/"+l.Name, requests.Who(l)

@@ -30,35 +30,63 @@ type Coverage struct {
 
 	unlisted string // why the stream is unlisted; else empty
 	lates    []span
+	unread   []span // only Covered has it
 }
 
-// lates are the times in which streams were read late.
-type lates map[change.StreamID][]span
+// Late is the times in which streams were read late.
+type Late map[change.StreamID][]span
 
-// have reports whether a change may have happened long before it was seen, since nobody read its stream then.
-func (s lates) have(l *sinks.Logged) bool {
+// Has reports whether a change may have happened long before it was seen, since nobody read its stream then.
+func (s Late) Has(l *sinks.Logged) bool {
 	return slices.ContainsFunc(s[l.Stream.ID()], func(s span) bool { return l.Time.After(s.from) && !l.Time.After(s.to) })
 }
 
-// LateAmong returns what EventMaker.ReadLate is for the changes of these streams.
-func LateAmong(coverage []Coverage) func(*sinks.Logged) bool {
-	all := lates{}
+// Since returns since when changes that were seen since a time may have happened, by this clock or one that differs. Zero stands for all times.
+func (s Late) Since(seen time.Time) time.Time {
+	earliest := seen
+	for _, spans := range s {
+		for _, late := range spans {
+			if !late.to.Before(seen.Add(-margin)) && late.from.Before(earliest) {
+				earliest = late.from
+			}
+		}
+	}
+	if earliest.Unix() < 0 { // it was never read before
+		return time.Time{}
+	}
+	return earliest
+}
+
+// LateAmong returns when these streams were read late.
+func LateAmong(coverage []Coverage) Late {
+	all := Late{}
 	for i := range coverage {
 		all[coverage[i].Stream] = coverage[i].lates
 	}
-	return all.have
+	return all
 }
 
-// LateSince returns the same for the changes that were seen since a time. It reads only the control records from then on.
-func LateSince(ctx context.Context, r sinks.Reader, since time.Time) (func(*sinks.Logged) bool, error) {
-	all := lates{}
-	err := r.Controls(ctx, since, func(*sinks.Span) bool { return false }, func(c *change.Control) error {
+// LateSince returns the same for the changes that were seen since a time. It reads only the control records from then on, and an hour of those
+// before, since the log's clock may be another.
+func LateSince(ctx context.Context, r sinks.Reader, seen time.Time) (Late, error) {
+	all := Late{}
+	err := r.Controls(ctx, seen.Add(-margin), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
 		if c.Type == change.ControlBehind {
 			all[c.Stream] = append(all[c.Stream], lateSpan(c))
 		}
 		return nil
 	})
-	return all.have, err
+	return all, err
+}
+
+// HappenedSince returns since when the changes that were logged since a time may have happened. Zero stands for all times.
+func HappenedSince(coverage []Coverage, logged time.Time) time.Time {
+	unread := LateAmong(coverage)
+	for i := range coverage {
+		c := &coverage[i]
+		unread[c.Stream] = append(slices.Clone(c.lates), c.unread...)
+	}
+	return unread.Since(logged)
 }
 
 // GapTime is a time whose changes may be missing.

@@ -517,7 +517,7 @@ func TestAChangeThatWasReadLate(t *testing.T) {
 			if c.Time = seen; isDated {
 				c.Op, c.Provenance = change.Create, change.Provenance{Time: minute(2), Source: change.FromCreationTimestamp}
 			}
-			for how, late := range map[string]func(*sinks.Logged) bool{"all": query.LateAmong(coverage), "since then": since} {
+			for how, late := range map[string]func(*sinks.Logged) bool{"all": query.LateAmong(coverage).Has, "since then": since.Has} {
 				events := query.EventMaker{ReadLate: late}
 				if e, err := events.Event(&c); err != nil || e.Late != (want && !isDated) {
 					t.Errorf("by the records %s a change that was seen at %s, dated: %t, is late: %t, %v", how, seen, isDated, e.Late, err)

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -26,14 +27,14 @@ type Requests struct {
 	query           audit.Query
 	byVersionBefore map[versioned][]*audit.Record // by the version that the request changed, or the uid that it created
 	byVersionAfter  map[versioned][]*audit.Record // by the version in the response
-	byName          map[identity][]*audit.Record  // by name, in order of time once sorted
-	sorted          bool
-	bulk            map[string][]*audit.Record // deletecollection requests, by resource
-	used            map[*audit.Record]bool     // requests that are known to have made another change
+	byName          map[identity][]*audit.Record  // by name, in order of time
+	bulk            map[string][]*audit.Record    // deletecollection requests, by resource
+	used            map[*audit.Record]bool        // requests that are known to have made another change
 	last            map[identity]last
 	texts           map[string]string
 	recent          map[string]time.Time // ids of the records that the next read finds again, and when they were received
 	arrived         time.Time            // when the last record was received
+	forgotten       time.Time            // before this all records were dropped
 }
 
 // versioned is a version of an object.
@@ -105,7 +106,34 @@ func (q *Requests) add(given *audit.Record) {
 	index(q.byVersionBefore, r.VersionBefore)
 	index(q.byVersionBefore, r.VersionBegan)
 	index(q.byVersionAfter, r.VersionAfter)
-	q.byName[o], q.sorted = append(q.byName[o], r), false
+	named := q.byName[o]
+	i, _ := slices.BinarySearchFunc(named, r, func(known, r *audit.Record) int { return cmp.Or(known.Time.Compare(r.Time), -1) }) // after all of its time
+	q.byName[o] = slices.Insert(named, i, r)
+}
+
+// Forget drops the records that were read before a time, of which a log that is followed has ever more.
+func (q *Requests) Forget(before time.Time) {
+	if q == nil || before.Sub(q.forgotten) < time.Minute {
+		return
+	}
+	q.forgotten = before
+	isOld := func(r *audit.Record) bool { return r.Received.Before(before) }
+	forget(q.byVersionBefore, isOld)
+	forget(q.byVersionAfter, isOld)
+	forget(q.byName, isOld)
+	forget(q.bulk, isOld)
+	maps.DeleteFunc(q.used, func(r *audit.Record, _ bool) bool { return isOld(r) })
+	clear(q.texts)
+}
+
+func forget[K comparable](all map[K][]*audit.Record, isOld func(*audit.Record) bool) {
+	for k, records := range all {
+		if left := slices.DeleteFunc(records, isOld); len(left) > 0 {
+			all[k] = left
+		} else {
+			delete(all, k)
+		}
+	}
 }
 
 // remember moves the start of the next read forward.
@@ -122,9 +150,10 @@ func (q *Requests) remember(r *audit.Record) {
 	}
 }
 
-// compact returns a copy of a record without the fields that no answer shows.
+// compact returns a copy of a record without the fields that no answer shows. Received is when it was read, for Forget.
 func (q *Requests) compact(given *audit.Record) *audit.Record {
 	r := *given
+	r.Received = time.Now()
 	r.ID, r.Groups, r.Extra, r.Addresses, r.AuditID = "", nil, nil, nil, strings.Clone(r.AuditID)
 	for _, text := range []*string{&r.Resource, &r.Namespace, &r.Name, &r.UID, &r.Verb, &r.Subresource, &r.Manager, &r.User, &r.Impersonated,
 		&r.UserAgent, (*string)(&r.VersionBefore), (*string)(&r.VersionBegan), (*string)(&r.VersionAfter)} {
@@ -156,7 +185,9 @@ func (q *Requests) transition(l *sinks.Logged) *transition {
 	}
 	t.late = t.late || q.ReadLate != nil && q.ReadLate(l)
 	happened, _ := l.Happened()
-	q.last[o] = last{t.uid, t.version, happened, t.now}
+	if q.last[o] = (last{t.uid, t.version, happened, t.now}); l.Op == change.Delete {
+		delete(q.last, o)
+	}
 	return t
 }
 
@@ -207,12 +238,6 @@ const longest = time.Minute
 
 // near returns the requests for an object of this name, or without a name, around the time of the change.
 func (q *Requests) near(t *transition) (found []*audit.Record) {
-	if !q.sorted {
-		for _, requests := range q.byName {
-			slices.SortStableFunc(requests, func(a, b *audit.Record) int { return a.Time.Compare(b.Time) })
-		}
-		q.sorted = true
-	}
 	from, to := t.window()
 	for _, o := range []identity{t.identity, {t.identity.resource, t.identity.namespace, ""}} {
 		requests := q.byName[o]

@@ -3,6 +3,7 @@ package query_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -258,4 +259,47 @@ func TestWhoMadeAChangeThatWasReadLate(t *testing.T) {
 			t.Errorf("late: %t: %s, want %s", isLate, got, want)
 		}
 	}
+}
+
+// A log that is followed has ever more requests. Old ones are dropped, and new ones still answer.
+func TestRequestsOfAFollowedLog(t *testing.T) {
+	l := &auditedLog{}
+	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc >> 10)
+	}
+	before, n := heap(), 0
+	for i := range 400 {
+		l.records = l.records[:0]
+		now := began.Add(time.Duration(i) * time.Minute)
+		for range 500 {
+			n++
+			l.records = append(l.records, request("alice", "patch", func(r *audit.Record) {
+				r.ID, r.AuditID, r.Name, r.Time, r.Answered, r.Received = fmt.Sprint(n), fmt.Sprintf("5dbc599e-0726-%012d", n), fmt.Sprint("web-", n), now, now, now
+				r.VersionBefore = change.VersionOf(uint64(n))
+			}))
+		}
+		if err := q.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := updated("", "")
+		c.Stream, c.Namespace, c.Name, c.UID = change.ParseStream("pods"), "shop", fmt.Sprint("web-", n), "u"
+		c.Before, c.After, c.ResourceVersion, c.Time = podBody(n, ""), podBody(n+1, ""), change.VersionOf(uint64(n+1)), now
+		if w := q.Who(&sinks.Logged{Change: c}); w.Grade != query.Exact {
+			t.Fatalf("change %d: %+v", n, w)
+		}
+		c.Op, c.Before, c.After = change.Delete, c.After, nil
+		q.Who(&sinks.Logged{Change: c})
+		q.Forget(time.Now().Add(time.Duration(i) * time.Minute))
+	}
+	if more := heap() - before; more > 5_000 {
+		t.Errorf("%d KB more after %d requests", more, n)
+	}
+	runtime.KeepAlive(q)
 }

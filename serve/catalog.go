@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,15 +60,20 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	resource := ids[0]
+	byView := ids
 	if slices.Contains(ids, crds) {
-		resource = crds
+		byView = append([]string{crds}, ids...)
 	}
-	v, err := s.allOf(ctx, q, resource)
-	if err != nil {
-		return nil, err
+	var v *view
+	for _, id := range byView { // the log of one may begin later than that of others
+		if v, err = s.allOf(ctx, q, id); err != nil {
+			return nil, err
+		}
+		if v != nil || !q.target.Happened.IsZero() {
+			break
+		}
 	}
-	described, err := s.views.described(ctx, v)
+	described, err := s.views.described(ctx, v, q.timeOf(v))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +88,7 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	return c, nil
 }
 
-// allOf returns the view of all objects of a resource at the request's moment, or nil if the log begins after it. Each list says so.
+// allOf returns the view of all objects of a resource at the request's moment, or nil if the log of it begins later. Each list says so.
 func (s *Server) allOf(ctx context.Context, q *request, resource string) (*view, error) {
 	all := everything()
 	all.target, all.pinned = q.target, q.pinned
@@ -93,8 +99,8 @@ func (s *Server) allOf(ctx context.Context, q *request, resource string) (*view,
 	return v, err
 }
 
-// described returns the resources of discovery at the moment of a view, by id. A view of CRDs adds theirs.
-func (all *views) described(ctx context.Context, v *view) (resources map[string]*served, err error) {
+// described returns the resources of discovery at a moment, by id. A view of CRDs adds theirs.
+func (all *views) described(ctx context.Context, v *view, moment time.Time) (resources map[string]*served, err error) {
 	if v != nil {
 		v.describing.Lock()
 		defer v.describing.Unlock()
@@ -103,7 +109,7 @@ func (all *views) described(ctx context.Context, v *view) (resources map[string]
 		}
 		defer func() { v.resources = resources }()
 	}
-	list, err := all.document(ctx, sinks.ResourcesPath, v)
+	list, err := all.document(ctx, sinks.ResourcesPath, moment)
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,6 @@ func TestResourcesAreThoseOfTheMoment(t *testing.T) {
 	planets := change.APIResource{Resource: change.Resource{Group: "space.example.com", Version: "v1", Plural: "planets", Kind: "Planet"}, Singular: "planet"}
 	definitions := change.APIResource{Resource: builtin()[crds].Resource, Singular: "customresourcedefinition"}
 	now := time.Now().Truncate(time.Second)
-	describe := func(since time.Time, resources ...change.APIResource) {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		ok(t, json.NewEncoder(w).Encode(resources))
-		ok(t, w.Close())
-		ok(t, sink.WriteSchema(t.Context(), &sinks.Schema{Path: sinks.ResourcesPath, Hash: fmt.Sprint(since), Since: since, Document: packed.Bytes()}))
-	}
 	body := func(r change.APIResource, more string) []byte {
 		return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"name":"a","creationTimestamp":%q}%s}`, r.Kind, r.APIVersion(), now.Add(-time.Hour).Format(time.RFC3339), more)
 	}
@@ -59,9 +52,9 @@ func TestResourcesAreThoseOfTheMoment(t *testing.T) {
 	}
 	_, err := log.Write(t.Context(), b)
 	ok(t, err)
-	describe(now.Add(-30*time.Minute), classes, flunders, planets, definitions)
+	storeList(t, sink, now.Add(-30*time.Minute), classes, flunders, planets, definitions)
 	classes.Version, flunders.Short = "v1beta2", []string{"flu"}
-	describe(now.Add(-10*time.Minute), classes, flunders, planets, definitions)
+	storeList(t, sink, now.Add(-10*time.Minute), classes, flunders, planets, definitions)
 	p := &past{server: New(must[*sqlite.Reader](t)(sqlite.NewReader(t.Context(), file, cluster)), nil, slog.New(slog.DiscardHandler))}
 	for path, want := range map[string]string{
 		"/at/20m/apis/resource.k8s.io/v1beta1":                       `"name":"deviceclasses","singularName":"deviceclass","namespaced":false`,
@@ -87,6 +80,40 @@ func TestResourcesAreThoseOfTheMoment(t *testing.T) {
 	if a := p.ours("/apis/space.example.com/v2/planets", asObjects); a.code != http.StatusNotFound {
 		t.Errorf("a version that was not logged: %d", a.code)
 	}
+}
+
+// CRDs are selected later than the rest. A moment before that has the resources of that time.
+func TestResourcesBeforeCRDsWereSelected(t *testing.T) {
+	file := must[*sqlitefile.File](t)(sqlitefile.Own(t.Context(), filepath.Join(t.TempDir(), "log")))
+	sink := must[*sqlite.Sink](t)(sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u"}))
+	log := opened(t, sink)
+	flunders := change.APIResource{Resource: change.Resource{Group: "wardle.example.com", Version: "v1alpha1", Plural: "flunders", Kind: "Flunder"}, Singular: "flunder"}
+	definitions := change.APIResource{Resource: builtin()[crds].Resource, Singular: "customresourcedefinition"}
+	now, all := time.Now().Truncate(time.Second), []change.APIResource{}
+	for seq, r := range []change.APIResource{{Resource: builtin()["nodes"].Resource, Singular: "node"}, flunders, definitions} {
+		stream, since := change.NewStream(r.Resource, "", "", ""), now.Add(time.Duration(seq-3)*10*time.Minute)
+		_, err := log.Write(t.Context(), &change.Batch{Epoch: 1, Seq: uint64(seq + 1), Controls: []change.Control{change.SnapshotBeginControl(stream.ID(), "")},
+			Positions: []change.Position{{Stream: stream.ID(), ResourceVersion: change.VersionOf(uint64(9 + seq)), Time: since}}})
+		ok(t, err)
+		all = append(all, r)
+		storeList(t, sink, since, all...)
+	}
+	p := &past{server: New(must[*sqlite.Reader](t)(sqlite.NewReader(t.Context(), file, cluster)), nil, slog.New(slog.DiscardHandler))}
+	for _, moment := range []string{"", "/at/15m", "/at/checkpoint/0/2"} {
+		if a := p.ours(moment+"/apis/wardle.example.com/v1alpha1/flunders", asObjects); a.code != http.StatusOK {
+			t.Errorf("%s: %d %.300s", moment, a.code, a.body)
+		}
+	}
+}
+
+// storeList stores a list of resources.
+func storeList(t *testing.T, sink *sqlite.Sink, since time.Time, resources ...change.APIResource) {
+	t.Helper()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	ok(t, json.NewEncoder(w).Encode(resources))
+	ok(t, w.Close())
+	ok(t, sink.WriteSchema(t.Context(), &sinks.Schema{Path: sinks.ResourcesPath, Hash: fmt.Sprint(since), Since: since, Document: packed.Bytes()}))
 }
 
 // The version of a resource is the selected one, though the API server prefers another.

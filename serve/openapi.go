@@ -55,21 +55,25 @@ func (s *Server) stored(ctx context.Context, q *request, resource *served) (docu
 	if err != nil {
 		return nil, err
 	}
-	return s.views.document(ctx, resource.path(), v)
+	return s.views.document(ctx, resource.path(), q.timeOf(v))
 }
 
-// document returns a document of an API server that the log has of a view's moment, or nil. Without a view it returns the first one.
-func (all *views) document(ctx context.Context, path string, v *view) (document []byte, err error) {
+// timeOf returns the time of a request's moment, of which v is a view. Without a view it is not known for a version: the zero time.
+func (q *request) timeOf(v *view) time.Time {
+	switch {
+	case v == nil:
+		return q.target.Happened
+	case v.end != nil:
+		return time.Now()
+	}
+	return v.time
+}
+
+// document returns a document of an API server that the log has of a moment, or the first one of later ones, or nil.
+func (all *views) document(ctx context.Context, path string, moment time.Time) (document []byte, err error) {
 	reader, hasSchemas := all.log.(sinks.SchemaReader)
 	if !hasSchemas {
 		return nil, nil
-	}
-	var moment time.Time
-	switch {
-	case v != nil && v.end != nil:
-		moment = time.Now()
-	case v != nil:
-		moment = v.time
 	}
 	packed, err := reader.Schema(ctx, path, moment)
 	if err != nil || packed == nil {

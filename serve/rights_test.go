@@ -164,7 +164,7 @@ func TestSlowTheServerUnderAttack(t *testing.T) {
 	settings, _ := certificate(t)
 	for scheme, tls := range map[string][]string{"http": nil, "https": settings} {
 		t.Run(scheme, func(t *testing.T) {
-			process, address := p.serving(t, append(tls, "KUBECDC_HTTP_ACCESS=token", "KUBECDC_HTTP_TOKEN_FILE="+file, "GOGC=40")...)
+			process, address := p.serving(t, append(tls, "KUBECDC_HTTP_ACCESS=token", "KUBECDC_HTTP_TOKEN_FILE="+file)...)
 			v := &attack.Victim{Process: process, Scheme: scheme, Address: address.Host, Path: "/api/v1/namespaces", Token: "a-token-of-some-length",
 				Want: "kube-system", Most: 200e6}
 			v.Attack(t, attacks)

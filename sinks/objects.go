@@ -53,6 +53,9 @@ func (s *Objects) Labelled() (*Labelled, error) {
 	return &Labelled{selector, map[string]bool{}}, err
 }
 
+// Restart forgets the changes that were seen, so that they may be seen again.
+func (s *Labelled) Restart() { clear(s.had) }
+
 // Selects reports whether a change is selected. It must see all changes of an object in their order.
 func (s *Labelled) Selects(l *Logged) bool {
 	if s.Empty() {

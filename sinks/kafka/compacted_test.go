@@ -75,19 +75,21 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 }
 
 // A topic is compacted, and then its history is raised. The settings say that nothing may be gone, but what is gone is found out.
-// What is still there counts. That may be a part of a record batch.
+// What is still there counts. That may be a part of a record batch, or a tombstone, in whose batch another time is in place of its own.
 func TestCompactedRecordsRemainKnown(t *testing.T) {
 	for _, together := range []int{1, 6} {
-		t.Run(fmt.Sprint(together, " changes in a batch"), func(t *testing.T) {
-			t.Parallel()
-			testCompactedRecordsRemainKnown(t, together)
-		})
+		for _, encoding := range []string{"debezium", "object"} {
+			t.Run(fmt.Sprint(together, " changes in a batch, as ", encoding), func(t *testing.T) {
+				t.Parallel()
+				testCompactedRecordsRemainKnown(t, together, encoding)
+			})
+		}
 	}
 }
 
-func testCompactedRecordsRemainKnown(t *testing.T, together int) {
+func testCompactedRecordsRemainKnown(t *testing.T, together int, encoding string) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
-	cfg.Partitions = 2
+	cfg.Partitions, cfg.Encoding = 2, encoding
 	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	topic, written, seq := cfg.TopicPrefix+".pods", map[string]time.Time{}, uint64(0)
@@ -97,10 +99,16 @@ func testCompactedRecordsRemainKnown(t *testing.T, together int) {
 			b := &change.Batch{Epoch: 1, Seq: seq}
 			for i := range together {
 				name := fmt.Sprint("pod-", seq%5)
-				if i > 0 {
+				switch {
+				case i > 0:
 					name = fmt.Sprint("pod-", seq, "-", i) // remains
+				case seq%4 < 2:
+					name = fmt.Sprint("gone-", seq/4)
 				}
 				c := created(name, len(written)+1)
+				if i == 0 && seq%4 == 1 {
+					c.Op, c.Before, c.After = change.Delete, c.After, nil
+				}
 				c.Time = time.Now().Add(-10*time.Hour + time.Duration(len(written))*2*time.Second).Truncate(time.Millisecond)
 				written[string(c.ResourceVersion)] = c.Time
 				b.Changes = append(b.Changes, c)

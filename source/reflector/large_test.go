@@ -75,7 +75,7 @@ func (n *named) Send(_ context.Context, item change.Item) error {
 }
 
 func readLarge(url, redacted string) {
-	debug.SetGCPercent(40) // the exporter's
+	debug.SetGCPercent(30) // the exporter's
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := discovery.Connect(&rest.Config{Host: url, QPS: -1})
 	if err != nil {

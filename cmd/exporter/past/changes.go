@@ -60,6 +60,7 @@ type changes struct {
 	filter           *query.Filter
 	hasWarned        bool // the filter did not apply to some change
 	labelled         *sinks.Labelled
+	late             query.Late // when streams were read late
 	requests         *query.Requests
 	unmatched        query.Unmatched
 	refreshed        time.Time
@@ -108,15 +109,14 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 	return r, objects, nil
 }
 
-// cover returns how far the log has the changes since --since, and what may be missing. It remembers when streams were read late.
-func (t *changes) cover(ctx context.Context, r sinks.Reader, objects *sinks.Objects) ([]query.Coverage, []string, error) {
+// cover returns how far the log has the changes since --since, and what may be missing. It also finds out who made the changes.
+func (t *changes) cover(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects) ([]query.Coverage, []string, error) {
 	coverage, missing, err := query.Covered(ctx, r, objects, t.begin.Time)
-	t.setReadLate(query.LateAmong(coverage))
+	if err == nil {
+		t.late = query.LateAmong(coverage)
+		err = t.readRequests(ctx, c, r, objects, query.HappenedSince(coverage, t.begin.Time))
+	}
 	return coverage, missing, err
-}
-
-func (t *changes) setReadLate(late func(*sinks.Logged) bool) {
-	t.events.ReadLate, t.requests.ReadLate = late, late
 }
 
 // start returns the cut that --since names, and prints what the changes after it may lack.
@@ -141,6 +141,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		q.Wanted = func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && touches(l) }
 	}
 	t.requests.Restart()
+	t.labelled.Restart()
 	t.unmatched, t.omitted, q.Progress = query.Unmatched{}, 0, show.Report
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		requester := t.requests.Who(l)
@@ -154,6 +155,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 
 // print prints past changes, then follows the log.
 func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line) error {
+	t.remarkRequests(c.ErrOrStderr(), t.requests)
 	if t.unmatched.Changes > 0 && t.user == "" {
 		t.addRemark(c.ErrOrStderr(), t.unmatched.String())
 	}
@@ -212,20 +214,28 @@ func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *query.Who)
 	return selected
 }
 
-// readRequests reads who made the changes since a time. It returns a fault.Usage if --by needs audit events and the log has none.
+// readRequests reads who made the changes that happened since a time. It returns a fault.Usage if --by needs audit events and the log has
+// none.
 func (t *changes) readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time) (err error) {
-	if t.requests, err = t.requestsSince(ctx, c, r, objects, since); err == nil && t.user != "" && !t.requests.Known() {
-		err = fault.Usage("--by: the log has no audit events, which say who made a change: docs/who.md says how to get them")
-	}
 	t.refreshed = time.Now()
-	return err
+	if t.requests, err = requestsSince(ctx, c, r, objects, since); err != nil {
+		return err
+	}
+	if t.events.ReadLate, t.requests.ReadLate = t.late.Has, t.late.Has; t.user != "" && !t.requests.Known() {
+		return fault.Usage("--by: the log has no audit events, which say who made a change: docs/who.md says how to get them")
+	}
+	return nil
 }
+
+// forgetAfter is how long audit events are held for changes to come: a stream whose network has failed is read again by then.
+const forgetAfter = 15 * time.Minute
 
 // refresh reads new audit events, at most once per second.
 func (t *changes) refresh(ctx context.Context) error {
 	if time.Since(t.refreshed) < time.Second {
 		return nil
 	}
+	t.requests.Forget(t.refreshed.Add(-forgetAfter))
 	t.refreshed = time.Now()
 	return t.requests.Refresh(ctx)
 }

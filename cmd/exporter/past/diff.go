@@ -83,13 +83,11 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 			return err
 		}
 	}
-	since := first.Logged
-	if since.IsZero() {
-		since = first.Happened
-	}
-	if p.requests, err = p.requestsSince(ctx, c, reader, &objects, since); err != nil {
+	// What was logged since a time may have happened before it, so all requests are read then.
+	if p.requests, err = requestsSince(ctx, c, reader, &objects, first.Happened); err != nil {
 		return err
 	}
+	p.remarkRequests(c.ErrOrStderr(), p.requests)
 	out, end := p.page(c.OutOrStdout(), false)
 	count, err := p.printDifferences(out, p.newColours(c.OutOrStdout()), states)
 	if err != nil {

@@ -55,10 +55,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	}
 	defer r.Close()
 	t.hasTitles, t.hasBodies = len(objects.Names) != 1 || objects.Namespace == "", t.since != ""
-	if err := t.readRequests(ctx, c, r, &objects, t.begin.Time); err != nil {
-		return err
-	}
-	coverage, missing, err := t.cover(ctx, r, &objects)
+	coverage, missing, err := t.cover(ctx, c, r, &objects)
 	if err != nil {
 		return err
 	}

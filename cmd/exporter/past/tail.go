@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,15 +77,6 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 		return err
 	}
 	defer r.Close()
-	asked := t.begin.Time
-	if t.since == "" && t.last == 0 {
-		asked = time.Now()
-	}
-	if !t.beginsWithLast() || t.user != "" { // otherwise newest reads what it needs
-		if err := t.readRequests(ctx, c, r, &objects, asked); err != nil {
-			return err
-		}
-	}
 	end, err := r.CutAt(ctx, time.Time{})
 	if err != nil {
 		return err
@@ -105,7 +97,7 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 		if q.After, err = t.start(ctx, c, r, q.Resources); err != nil {
 			return nil, err
 		}
-		coverage, missing, err := t.cover(ctx, r, objects)
+		coverage, missing, err := t.cover(ctx, c, r, objects)
 		if err != nil {
 			return nil, err
 		}
@@ -113,66 +105,68 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 			t.remarkMissing(c.ErrOrStderr(), coverage, missing)
 		}
 		return t.lines(ctx, c, r, q)
-	case t.beginsWithLast():
+	case t.last > 0 && t.since == "":
 		return t.newest(ctx, c, r, objects, q)
 	}
-	return nil, nil
+	return nil, t.readRequests(ctx, c, r, objects, time.Now())
 }
 
-func (t *tail) beginsWithLast() bool { return t.last > 0 && t.since == "" }
-
-// newest returns the last changes. It finds the time that has them, and then reads who made the changes of that time, and which were read
-// late. So it does not depend on how long the log is.
-func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) ([]line, error) {
-	since, seen, err := t.findLast(ctx, c, r, &q)
-	if err == nil && t.user == "" {
-		err = t.readRequests(ctx, c, r, objects, since)
-	}
-	if err != nil {
-		return nil, err
-	}
-	late, err := query.LateSince(ctx, r, seen)
-	if err != nil {
-		return nil, err
-	}
-	t.setReadLate(late)
-	return t.lines(ctx, c, r, q)
-}
-
-// findLast makes the query begin at a time since which there are enough changes. It returns that time, and when the first of them was
-// seen. It tries ever longer times, and returns a zero time if all of the log has too few.
-func (t *tail) findLast(ctx context.Context, c *cobra.Command, r sinks.Reader, q *sinks.Query) (since, seen time.Time, err error) {
-	enough := func() (bool, error) {
-		n := 0
-		seen = time.Now()
-		err := t.read(ctx, c, r, *q, func(l *sinks.Logged, requester *query.Who) error {
-			if t.user == "" || requester.Is(t.user) {
-				n++
-				if l.Time.Before(seen) {
-					seen = l.Time
-				}
+// newest returns the last changes. It finds a time that has enough of them, and then reads who made the changes of that time, and which were
+// read late. So it does not depend on how long the log is. If too few are by the user that is asked for, it tries a longer time.
+func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) (past []line, err error) {
+	for back := time.Minute; ; back *= 8 {
+		since, all := time.Now().Add(-back), back > 30*24*time.Hour
+		if !all {
+			cut, err := r.CutAt(ctx, since)
+			if all = errors.Is(err, sinks.ErrNotRetained); err != nil && !all {
+				return nil, err
 			}
-			return nil
-		})
-		return n >= t.last, err
-	}
-	for back := time.Minute; back < 30*24*time.Hour; back *= 8 {
-		since = time.Now().Add(-back)
-		cut, err := r.CutAt(ctx, since)
-		if errors.Is(err, sinks.ErrNotRetained) {
-			break
+			q.After = &cut
+		}
+		if all {
+			since, q.After = time.Time{}, nil
+		}
+		n, happened, err := t.count(ctx, c, r, q, since)
+		if !all && (errors.Is(err, sinks.ErrNotRetained) || err == nil && n < t.last) {
+			continue
+		}
+		if err == nil {
+			err = t.readRequests(ctx, c, r, objects, happened)
 		}
 		if err != nil {
-			return since, seen, err
+			return nil, err
 		}
-		q.After = &cut
-		if found, err := enough(); found || err != nil && !errors.Is(err, sinks.ErrNotRetained) {
-			return since, seen, err
+		if past, err = t.lines(ctx, c, r, q); err != nil || all || len(past) >= t.last {
+			return past, err
 		}
 	}
-	q.After = nil
-	_, err = enough()
-	return time.Time{}, seen, err
+}
+
+// count counts the changes, without regard to who made them, and finds out which were read late. It returns since when they may have happened.
+func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) (n int, happened time.Time, err error) {
+	counting := *t
+	counting.user, counting.requests = "", nil
+	if strings.Contains(t.where, "by") {
+		counting.filter = nil
+	}
+	seen, recovered := time.Now(), false
+	err = counting.read(ctx, c, r, q, func(l *sinks.Logged, _ *query.Who) error {
+		n++
+		if recovered = recovered || l.Gap != ""; l.Time.Before(seen) {
+			seen = l.Time
+		}
+		return nil
+	})
+	if t.hasWarned = counting.hasWarned; err != nil || n < t.last && !since.IsZero() {
+		return n, since, err
+	}
+	if t.late, err = query.LateSince(ctx, r, seen); since.IsZero() || recovered {
+		return n, time.Time{}, err
+	}
+	if seen.Before(since) {
+		since = seen
+	}
+	return n, t.late.Since(since), err
 }
 
 // lines returns the changes after a cut, in the order in which they were logged.

@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -16,10 +17,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// requestsSince reads the audit events about objects since a time, and remarks which time they cover.
-func (p *pastFlags) requestsSince(
-	ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time,
-) (*query.Requests, error) {
+// requestsSince reads the audit events about objects since a time.
+func requestsSince(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time) (*query.Requests, error) {
 	q, err := query.ReadRequests(ctx, r, objects, since)
 	if err != nil {
 		return nil, err
@@ -27,10 +26,14 @@ func (p *pastFlags) requestsSince(
 	if settings, _, err := config.Load(os.Environ(), c.Flags()); err == nil {
 		q.Ignores = func(resource string) bool { return ignores(&settings.Records, resource) }
 	}
-	if q.Known() {
-		p.addRemark(c.ErrOrStderr(), fmt.Sprintf("audit events are there from %s to %s", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339)))
-	}
 	return q, nil
+}
+
+// remarkRequests says which time the audit events cover.
+func (p *pastFlags) remarkRequests(errs io.Writer, q *query.Requests) {
+	if q.Known() {
+		p.addRemark(errs, fmt.Sprintf("audit events are there from %s to %s", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339)))
+	}
 }
 
 // ignores reports whether the settings may leave updates of a resource out of the log.

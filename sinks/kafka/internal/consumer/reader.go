@@ -157,7 +157,6 @@ func (s *Reader) readAnswer(a *answer) error {
 		}
 		return nil
 	}
-	before := s.next
 	for len(rest) > 0 && !s.done() {
 		b, after, err := recordbatch.Next(rest)
 		switch {
@@ -175,9 +174,6 @@ func (s *Reader) readAnswer(a *answer) error {
 			return err
 		}
 		rest = after
-	}
-	if s.next == before {
-		s.next++ // compaction has removed the last records of the batch
 	}
 	return nil
 }
@@ -202,6 +198,7 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 		r, err := s.decoder.Next()
 		switch large, ok := errors.AsType[*recordbatch.TooLargeError](err); {
 		case errors.Is(err, io.EOF):
+			s.next = max(s.next, min(b.Last, s.last)+1) // compaction may have removed the last records
 			return nil
 		case ok:
 			if large.Offset >= from && large.Offset <= s.last {

@@ -52,9 +52,10 @@ func (b *Batch) Transactional() bool { return b.attributes&transactionalBit != 0
 // Control reports whether the batch is the marker that ends a transaction.
 func (b *Batch) Control() bool { return b.attributes&controlBit != 0 }
 
-// Times returns the time of the first record and the latest one. ok is false if compaction has removed some record.
+// Times returns the time of the first record and the latest one. ok is false if compaction has removed some record, or has put in place of
+// the first time when tombstones may be removed (KIP-534).
 func (b *Batch) Times() (first, latest time.Time, ok bool) {
-	return time.UnixMilli(b.firstTime), time.UnixMilli(b.maxTime), int64(b.count) == b.Last-b.Base+1
+	return time.UnixMilli(b.firstTime), time.UnixMilli(b.maxTime), int64(b.count) == b.Last-b.Base+1 && b.attributes&deleteHorizonBit == 0
 }
 
 // Next removes the first batch from a record set. With ErrCut the batch has its offsets if its header is complete.

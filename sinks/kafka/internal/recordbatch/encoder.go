@@ -36,6 +36,7 @@ const (
 	codecBits        = 7
 	transactionalBit = 1 << 4
 	controlBit       = 1 << 5
+	deleteHorizonBit = 1 << 6
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
