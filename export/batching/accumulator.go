@@ -40,6 +40,7 @@ type Batch struct {
 	weight     int64
 	created    time.Time
 	hasRecords bool                          // the batch has more than positions
+	removes    bool                          // it has the end of a stream whose resource was removed
 	since      map[change.StreamID]time.Time // when each stream's first record was read
 	lastStream change.StreamID               // stream of the last record
 }
@@ -72,8 +73,10 @@ func (a *accumulator) newBatch() *Batch {
 	return b
 }
 
+// full reports whether a batch takes nothing more. A stream whose resource was removed begins again in a later batch: a batch has no order
+// between its positions and its records.
 func (a *accumulator) full(b *Batch) bool {
-	return len(b.Changes) >= a.limits.MaxChanges || b.Bytes >= a.limits.MaxBytes
+	return b.removes || len(b.Changes) >= a.limits.MaxChanges || b.Bytes >= a.limits.MaxBytes
 }
 
 // pop removes the first batch if it is due or force is set. Otherwise it returns how long to wait.
@@ -140,6 +143,7 @@ func (b *Batch) add(item *change.Item, weight int64) {
 	switch {
 	case item.Position != nil:
 		b.Newest[item.Stream] = *item.Position
+		b.removes = b.removes || item.Position.Ended == change.EndedRemoved
 	case item.Version != "":
 		b.Newest[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
 	}

@@ -22,6 +22,7 @@ func TestABatchIsDue(t *testing.T) {
 	}
 	limits := Limits{MaxChanges: 3, MaxBytes: 10_000, Linger: linger, Watermark: time.Minute}
 	one, large, mark := created(1, 0), created(1, 12_000), change.Item{Stream: pods.ID(), Version: "2"}
+	removed := change.Item{Stream: pods.ID(), Position: &change.Position{Stream: pods.ID(), Ended: change.EndedRemoved}}
 	record := change.Item{Stream: pods.ID(), Control: &change.Control{Type: change.ControlGap}}
 	for name, test := range map[string]struct {
 		sent []sent
@@ -37,6 +38,8 @@ func TestABatchIsDue(t *testing.T) {
 		"a position alone waits for other positions": {[]sent{{0, mark}, {time.Second, mark}}, []popped{{6 * time.Second, 0}}},
 		"and for the interval since the last batch of positions": {[]sent{{0, mark}, {10 * time.Second, mark}},
 			[]popped{{6 * time.Second, 0}, {66 * time.Second, 0}}},
+		"at once, with the end of a removed stream": {[]sent{{0, one}, {time.Millisecond, one}, {0, removed}, {0, one}},
+			[]popped{{0, 1}, {time.Millisecond, 1}, {time.Millisecond + linger, 1}}},
 		"a change carries a waiting position": {[]sent{{0, mark}, {time.Second, one}}, []popped{{time.Second, 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {

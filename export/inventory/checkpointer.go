@@ -42,7 +42,7 @@ func newCheckpointer(settings Settings, parts Parts, epoch int64, seq uint64) *c
 }
 
 // add adds a batch that the sink has. If the pending bytes are at their limit, it waits for the commit in flight. So a slow store
-// slows the slot down, and memory does not grow.
+// slows the slot down, and memory does not grow. At twice the limit it commits: run may not have begun, as while a spool is forwarded.
 func (c *checkpointer) add(ctx context.Context, e effect) error {
 	c.mu.Lock()
 	if c.pending == nil {
@@ -51,19 +51,19 @@ func (c *checkpointer) add(ctx context.Context, e effect) error {
 		}
 	}
 	c.pending.add(e)
-	full, err := c.pending.bytes >= c.CommitBytes, c.err
+	bytes, err := c.pending.bytes, c.err
 	c.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
-	case c.Interval == 0:
+	case c.Interval == 0 || bytes >= 2*c.CommitBytes:
 		return c.flush(ctx)
 	}
 	select {
 	case c.added <- struct{}{}:
 	default:
 	}
-	if full {
+	if bytes >= c.CommitBytes {
 		return c.wait(ctx)
 	}
 	return nil

@@ -208,6 +208,21 @@ func TestMemoryDoesNotGrowWhileTheStoreIsSlow(t *testing.T) {
 	})
 }
 
+// While a spool is forwarded, run does not commit yet.
+func TestMemoryDoesNotGrowBeforeTheSession(t *testing.T) {
+	store := &slowStore{}
+	c := newCheckpointer(Settings{Interval: time.Hour, CommitBytes: 1000}, quietParts(store), 1, 0)
+	for seq := range uint64(100) {
+		state := objectState{Object: checkpoint.Object{Key: fmt.Sprint(seq), Body: checkpoint.Body{Base: make([]byte, 100)}}, stream: "pods"}
+		if err := c.add(t.Context(), effect{Batch: &change.Batch{Seq: seq + 1}, objects: []objectState{state}}); err != nil {
+			t.Fatal(err)
+		}
+		if c.pending != nil && c.pending.bytes > 2*c.CommitBytes {
+			t.Fatalf("%d bytes are pending, and %d is the limit", c.pending.bytes, c.CommitBytes)
+		}
+	}
+}
+
 func TestWithoutAnIntervalTheCheckpointFollowsEachBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{takes: time.Second}

@@ -239,18 +239,39 @@ func (s *Spool) leavesOut(id change.StreamID) bool { return slices.Contains(s.Le
 // Forward visits the batches after one, as sqlite.Memory does, without the streams that are left out.
 func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Batch) error) error {
 	var visited error
+	var current []change.StreamID // by the last record with a list, without those that are left out
 	err := s.Memory.Forward(ctx, s.slot, after, func(b *change.Batch) error {
 		if err := s.verify(ctx, b); err != nil {
 			return err
 		}
 		b.Changes = slices.DeleteFunc(b.Changes, func(c change.Change) bool { return s.leavesOut(c.Stream.ID()) })
 		b.Controls = slices.DeleteFunc(b.Controls, func(c change.Control) bool { return s.leavesOut(c.Stream) })
+		if len(s.LeftOut) > 0 {
+			b.Controls = s.onlyCurrent(b.Controls, &current)
+		}
 		b.Malformed = slices.DeleteFunc(b.Malformed, func(m change.Malformed) bool { return s.leavesOut(m.Stream) })
 		b.Positions = slices.DeleteFunc(b.Positions, func(p change.Position) bool { return s.leavesOut(p.Stream) })
 		visited = visit(b)
 		return visited
 	})
 	return cmp.Or(visited, unusable(ctx, err))
+}
+
+// onlyCurrent names in each record of the type current the streams that are not left out. It drops a record of none, or of unknown ones.
+func (s *Spool) onlyCurrent(controls []change.Control, current *[]change.StreamID) []change.Control {
+	left := controls[:0]
+	for _, c := range controls {
+		if c.Type == change.ControlCurrent {
+			if len(c.Streams) > 0 {
+				*current = slices.DeleteFunc(slices.Clone(c.Streams), s.leavesOut)
+			}
+			if c.Streams = *current; len(c.Streams) == 0 {
+				continue
+			}
+		}
+		left = append(left, c)
+	}
+	return left
 }
 
 // PositionsAt are the positions of the slot's streams after a batch, its own or the one before its first, without those that are left out.

@@ -131,6 +131,37 @@ func TestAStreamIsLeftOut(t *testing.T) {
 	}
 }
 
+// A stream that is left out is not said to be current, in records with a list and in those that repeat it.
+func TestALeftOutStreamIsNotCurrent(t *testing.T) {
+	f, all := folder(t.TempDir()), batches(4)
+	now := time.Now()
+	for i, streams := range [][]change.StreamID{nil, {pods.ID(), "nodes"}, nil, {pods.ID()}} {
+		all[i].Controls = append(all[i].Controls, change.CurrentControl(streams, now.Add(-time.Second), now))
+	}
+	filled(t, f, all)
+	s, err := f.Open(t.Context(), 3)
+	must(t, err)
+	defer s.Close()
+	var got []string
+	forward := func() {
+		must(t, s.Forward(t.Context(), 40, func(b *change.Batch) error {
+			for _, c := range b.Controls {
+				if c.Type == change.ControlCurrent {
+					got = append(got, fmt.Sprintf("%d%v", b.Seq, c.Streams))
+				}
+			}
+			return nil
+		}))
+	}
+	forward()
+	must(t, s.LeaveOut(t.Context(), func(id change.StreamID) bool { return id == pods.ID() }))
+	forward()
+	want := []string{"41[]", "42[pods nodes]", "43[]", "44[pods]", "42[nodes]", "43[nodes]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("current are %v, want %v", got, want)
+	}
+}
+
 func same(t *testing.T, got, want *change.Batch) {
 	t.Helper()
 	for i := range got.Changes {
