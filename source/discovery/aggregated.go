@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 	"kubecdc/source/apiclient"
 )
 
@@ -30,14 +31,37 @@ func Aggregated(ctx context.Context, client *apiclient.Client, r change.Resource
 		return false, nil // the core group can't be aggregated
 	}
 	var service struct{ Spec struct{ Service *struct{} } }
-	err := client.ReadJSON(ctx, "/apis/apiregistration.k8s.io/v1/apiservices/"+r.Version+"."+r.Group, "", &service)
+	err := client.ReadJSON(ctx, "/apis/apiregistration.k8s.io/v1/apiservices/"+apiService(r), "", &service)
 	switch {
 	case apierrors.IsNotFound(err): // a server without aggregation
 		return false, nil
 	case apiclient.IsRefused(err):
-		return !slices.Contains(builtIn, r.Group), nil
+		return isNotBuiltIn(r), nil
 	case err != nil:
 		return true, err
 	}
 	return service.Spec.Service != nil, nil
 }
+
+// AllAggregated returns what Aggregated reports of every resource, by one list of the APIServices.
+func AllAggregated(ctx context.Context, client *apiclient.Client) (func(change.Resource) bool, error) {
+	aggregated := map[string]bool{}
+	services := change.NewStream(triggers[1], "", "", "")
+	_, err := client.ListAll(ctx, services, apiclient.ListOptions{Limit: 500}, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
+		service := rawjson.NewCursor(rawjson.Member(rawjson.Member(o.Raw, "spec"), "service"))
+		aggregated[o.Name] = service.AtObject()
+		return nil
+	})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return func(r change.Resource) bool { return aggregated[apiService(r)] }, nil
+	case apiclient.IsRefused(err):
+		return isNotBuiltIn, nil
+	}
+	return nil, err
+}
+
+// apiService is the name of the APIService that serves a resource. The core group can't be aggregated.
+func apiService(r change.Resource) string { return r.Version + "." + r.Group }
+
+func isNotBuiltIn(r change.Resource) bool { return !slices.Contains(builtIn, r.Group) }

@@ -126,7 +126,7 @@ func minuteOf(t *testing.T, nodes float64, leftOut string, readable bool) (m cos
 			p.SetStore(true, false)
 			log, g := one.gap(clusterFrom, to)
 			g.Kind.Several, g.Participant, g.Parallel = one.Leased, p, 8
-			g.Witnesses = func() []Witness { return witnesses }
+			g.Witnesses = allowed(witnesses)
 			p.Listed(to, len(g.Changed)+len(g.Missing))
 			begun.Done()
 			begun.Wait()

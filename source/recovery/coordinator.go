@@ -4,11 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"kubecdc/change"
 )
@@ -30,62 +28,52 @@ import (
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant
-	active       int           // recoveries that run
-	moved        chan struct{} // closed when one of them gets further
+	resources    map[string]*resource // by id
+	exported     int                  // resources that streams of the process export
+	leased       int                  // those of them whose objects expire
+	etcd         *group               // the resources of one etcd, as far as is known in this round
+	active       int                  // recoveries that run
+	ended        int                  // recoveries of this round
+	sharing      atomic.Bool          // a round runs: writes are told to the groups
 
 	log  *slog.Logger
-	line *rate.Sometimes // limits the lines of the log
+	line *time.Timer // writes a line to the log about the round
 
 	witnessing  sync.Mutex // held while witnesses are asked
 	testimonies map[change.StreamID]testimony
 	asked       int                // witnesses, in this round
 	wholes      map[string]*shared // by id of the resource, in this round
 
-	asking     sync.Mutex      // held while the API server is asked for its etcds
-	overrides  *int            // how many etcds hold other resources than the default one does, as the API server said in this round, or nil
-	last       *int            // what it said last
-	aggregated map[string]bool // by group and version, in this round
+	asking     sync.Mutex                 // held while the API server is asked for its etcds, or for who serves what
+	overrides  *int                       // how many etcds hold other resources than the default one does, as the API server said in this round, or nil
+	last       *int                       // what it said last
+	aggregated func(change.Resource) bool // as the API server said in this round, or nil
 }
 
 // Participant is one stream, as it takes part in the recoveries of its process. A nil *Participant shares nothing.
 type Participant struct {
 	coordinator *Coordinator
-	stream      *change.Stream
-	leased      bool      // several objects expire at one revision
+	resource    *resource
 	witness     bool      // no stream of the process exports it (witnesses.go)
 	writes      revisions // at which its objects are known to have been written
 
 	// All below is guarded by coordinator.mu.
-	local     bool // kube-apiserver itself keeps the resource, as far as is known
-	otherEtcd bool // in another etcd than Events, as was found in this round
-	stage     stage
-	changed   int       // objects that the list shows to be changed
-	before    int       // how many of its writes were known when it was listed
-	from      uint64    // where its gap begins; 0: it is not known yet
-	until     uint64    // the end of its gap, in this round
-	listed    time.Time // when it was listed
-	active    time.Time // its last answer
+	stream  *change.Stream
+	stage   stage
+	changed int           // objects that the list shows to be changed
+	before  int           // how many of its writes were known when it was listed
+	from    uint64        // where its gap begins; 0: it is not known yet
+	active  time.Time     // its last answer
+	turn    chan struct{} // closed when it need not wait any more; nil: it does not wait
 
-	gain     float64 // how many revisions its sizes are expected to explain, by their cost
-	requests int     // that its recovery has made
+	gain        float64 // how many revisions its sizes are expected to explain, by their cost
+	requests    int     // that its recovery has made
+	done, total int     // revisions of its gap
 }
-
-type stage int
-
-const (
-	idle      stage = iota
-	walking         // it lists, or walks its changed objects
-	deferring       // past lists show most of its changes: it walks when the others have walked, or later
-	dating          // it lets others explain revisions, and dates deletions
-	sizing          // it reads sizes, and what they lead to
-	late            // it walks when the others have ended
-)
 
 const (
 	// writePages bounds the memory of a stream's writes to 32 KB. They have at least 258,000 revisions that follow each other.
 	writePages = 64
-	// stuck is the time without an answer after which a recovery is not waited for.
-	stuck = time.Minute
 	// logInterval is the time between two log lines about the progress of a round.
 	logInterval = 5 * time.Second
 	// fresh is the greatest age at which the end of another stream's gap is taken over. The watch goes on from there, and the API server
@@ -94,9 +82,8 @@ const (
 )
 
 func NewCoordinator(log *slog.Logger) *Coordinator {
-	return &Coordinator{participants: map[change.StreamID]*Participant{},
-		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*shared{}, moved: make(chan struct{}), log: log,
-		line: &rate.Sometimes{Interval: logInterval}}
+	return &Coordinator{participants: map[change.StreamID]*Participant{}, resources: map[string]*resource{}, etcd: newGroup(),
+		testimonies: map[change.StreamID]testimony{}, wholes: map[string]*shared{}, log: log}
 }
 
 // Join returns the stream's participant, which keeps its writes over all sessions of the process. leased says that objects of the
@@ -106,6 +93,13 @@ func (c *Coordinator) Join(s *change.Stream, leased bool) *Participant {
 	defer c.mu.Unlock()
 	p := c.join(s, leased)
 	p.witness = false
+	if r := p.resource; !r.exported {
+		r.exported = true
+		c.exported++
+		if leased {
+			c.leased++
+		}
+	}
 	return p
 }
 
@@ -119,10 +113,12 @@ func (c *Coordinator) joinWitness(s *change.Stream, leased bool) *Participant {
 func (c *Coordinator) join(s *change.Stream, leased bool) *Participant {
 	p := c.participants[s.ID()]
 	if p == nil {
-		p = &Participant{coordinator: c, writes: revisions{limit: writePages}, witness: true}
+		r := c.resourceOf(s, leased)
+		p = &Participant{coordinator: c, resource: r, writes: revisions{limit: writePages}, witness: true}
 		c.participants[s.ID()] = p
+		r.spaces[s.Namespace] = append(r.spaces[s.Namespace], p)
 	}
-	p.stream, p.leased = s, leased
+	p.stream = s
 	return p
 }
 
@@ -132,8 +128,11 @@ func (c *Coordinator) Forget() {
 	defer c.mu.Unlock()
 	for _, p := range c.participants {
 		p.writes.clear()
-		p.until = 0
 	}
+	for _, r := range c.resources {
+		r.forget()
+	}
+	c.etcd.forget()
 	c.wholes = map[string]*shared{}
 }
 
@@ -155,6 +154,9 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	c.mu.Lock()
 	changed := c.last != nil && *c.last != overrides
 	c.overrides, c.last = &overrides, &overrides
+	for _, r := range c.resources {
+		c.place(r)
+	}
 	c.mu.Unlock()
 	if changed {
 		c.Forget() // a resource may have moved to another etcd
@@ -162,25 +164,24 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	return overrides, nil
 }
 
-// Aggregated returns whether an aggregated API server may store the resource. It calls ask once a round for each group and
-// version, and again after an error.
-func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource, ask func(context.Context) (bool, error)) (bool, error) {
+// Aggregated returns whether an aggregated API server may store the resource. It calls ask once a round, and again after an error.
+func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource,
+	ask func(context.Context) (func(change.Resource) bool, error)) (bool, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	group := r.Group + "/" + r.Version
 	c.mu.Lock()
-	aggregated, known := c.aggregated[group]
+	is := c.aggregated
 	c.mu.Unlock()
-	if known {
-		return aggregated, nil
-	}
-	aggregated, err := ask(ctx)
-	if err == nil {
+	if is == nil {
+		var err error
+		if is, err = ask(ctx); err != nil {
+			return true, err
+		}
 		c.mu.Lock()
-		c.aggregated[group] = aggregated
+		c.aggregated = is
 		c.mu.Unlock()
 	}
-	return aggregated, err
+	return is(r), nil
 }
 
 // locked calls do while it holds the coordinator's lock. It calls nothing if the participant shares nothing.
@@ -195,11 +196,7 @@ func (p *Participant) locked(do func(c *Coordinator)) {
 
 // HasCompany reports whether a stream of another resource has joined.
 func (p *Participant) HasCompany() (has bool) {
-	p.locked(func(c *Coordinator) {
-		for _, q := range c.participants {
-			has = has || !q.witness && q.stream.Resource.ID() != p.stream.Resource.ID()
-		}
-	})
+	p.locked(func(c *Coordinator) { has = c.exported > 1 || c.exported == 1 && !p.resource.exported })
 	return has
 }
 
@@ -209,7 +206,14 @@ func (p *Participant) Wrote(version change.ResourceVersion) {
 		return
 	}
 	if revision, err := version.Revision(); err == nil {
-		p.writes.add(revision)
+		p.wrote(revision)
+	}
+}
+
+func (p *Participant) wrote(revision uint64) {
+	p.writes.add(revision)
+	if p.coordinator.sharing.Load() { // otherwise the next round reads p.writes
+		p.locked(func(*Coordinator) { p.resource.tell(p, revision) })
 	}
 }
 
@@ -219,44 +223,54 @@ func (p *Participant) Begin() {
 		if c.active++; c.active == 1 {
 			c.beginRound()
 		}
-		p.requests, p.from, p.gain = 0, 0, 0
+		p.requests, p.done, p.total, p.from, p.gain = 0, 0, 0, 0, 0
 		p.enter(walking)
 	})
 }
 
-// beginRound forgets what was found in the last round.
+// beginRound forgets what was found in the last round, and collects the writes that are known.
 func (c *Coordinator) beginRound() {
-	c.asked = 0
-	c.overrides, c.aggregated, c.wholes = nil, map[string]bool{}, map[string]*shared{}
+	c.asked, c.ended = 0, 0
+	c.overrides, c.aggregated, c.wholes = nil, nil, map[string]*shared{}
 	maps.DeleteFunc(c.testimonies, func(_ change.StreamID, t testimony) bool { return time.Since(t.refused) > refusalHolds })
-	for _, q := range c.participants {
-		q.until, q.otherEtcd = 0, false
+	c.etcd = newGroup()
+	c.sharing.Store(true)
+	for _, r := range c.resources {
+		r.beginRound()
 	}
-	c.line = &rate.Sometimes{Interval: logInterval}
-	c.line.Do(func() {}) // the first line follows an interval later
+	c.line = time.AfterFunc(logInterval, c.tellProgress)
 }
 
 // End ends the recovery that has begun.
 func (p *Participant) End() {
 	p.locked(func(c *Coordinator) {
-		c.active--
 		p.enter(idle)
+		c.ended++
+		if c.active--; c.active > 0 {
+			return
+		}
+		c.line.Stop()
+		c.sharing.Store(false)
+		for _, r := range c.resources {
+			r.forget()
+		}
 	})
 }
 
 // SetStore says whether kube-apiserver itself keeps the stream's resource, and certainly in another etcd than Events.
 func (p *Participant) SetStore(local, otherEtcd bool) {
-	p.locked(func(*Coordinator) { p.local, p.otherEtcd = local, otherEtcd })
+	p.locked(func(c *Coordinator) {
+		p.resource.local, p.resource.otherEtcd = local, otherEtcd
+		c.place(p.resource)
+	})
 }
 
 // CommonEnd returns the revision at which another stream of the round has listed, or 0 if this stream can't end its gap there too.
 func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
 	first, err := from.Revision()
-	p.locked(func(c *Coordinator) {
-		for _, q := range c.participants {
-			if err == nil && p.inOneEtcd(q) && q.until > max(first, until) && time.Since(q.listed) < fresh {
-				until = q.until
-			}
+	p.locked(func(*Coordinator) {
+		if g := p.resource.group; err == nil && g.until > first && time.Since(g.listed) < fresh {
+			until = g.until
 		}
 	})
 	return until
@@ -265,8 +279,8 @@ func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
 // Failed records that a request of the stream failed: until its next answer no other stream waits for it.
 func (p *Participant) Failed() {
 	p.locked(func(*Coordinator) {
-		p.enter(p.stage)
 		p.active = time.Time{}
+		p.resource.group.wake()
 	})
 }
 
@@ -278,112 +292,52 @@ func (p *Participant) Answered() {
 // Listed records the end of the stream's gap and how many objects the list shows to be changed.
 func (p *Participant) Listed(until uint64, changed int) {
 	p.locked(func(*Coordinator) {
-		p.until, p.listed, p.changed, p.before = until, time.Now(), changed, p.writes.len()
+		if g := p.resource.group; until > g.until {
+			g.until, g.listed = until, time.Now()
+		}
+		p.move(func() { p.changed, p.before = changed, p.writes.len() })
 	})
 }
 
-// Progress records how many of the gap's revisions are accounted for, and by how many requests. It logs the progress of the round from
-// time to time.
+// Progress records how many of the gap's revisions are accounted for, and by how many requests.
 func (p *Participant) Progress(done, total, requests int) {
-	p.locked(func(c *Coordinator) {
-		p.requests = requests
-		c.line.Do(func() {
-			requests := 0
-			for _, q := range c.participants {
-				if q.stage != idle {
-					requests += q.requests
-				}
-			}
-			c.log.Info("recovering gaps", "streams", c.active, "requests", requests,
-				"stream", p.stream.ID(), "revisions", done, "of", total)
-		})
-	})
+	p.locked(func(*Coordinator) { p.done, p.total, p.requests = done, total, requests })
+}
+
+// tellProgress writes a line about the round to the log: its recoveries, and the first one that others wait for.
+func (c *Coordinator) tellProgress() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var first *Participant
+	requests := 0
+	for _, p := range c.participants {
+		if p.stage == idle {
+			continue
+		}
+		requests += p.requests
+		if first == nil || time.Since(p.active) < stuck && p.goesBefore(first) {
+			first = p
+		}
+	}
+	if first != nil {
+		c.log.Info("recovering gaps", "streams", c.active, "ended", c.ended, "requests", requests,
+			"stream", first.stream.ID(), "revisions", first.done, "of", first.total)
+		c.line.Reset(logInterval)
+	}
 }
 
 // Gains records how many revisions the sizes of the collection are expected to explain, by their cost.
 func (p *Participant) Gains(gain float64) {
-	p.locked(func(*Coordinator) { p.gain = gain })
-}
-
-// awaitTurn waits until no other recovery has to go first with the stage.
-func (p *Participant) awaitTurn(ctx context.Context, s stage) error {
-	for {
-		blocked, moved := false, (chan struct{})(nil)
-		p.locked(func(c *Coordinator) {
-			if p.stage != s {
-				p.enter(s)
-			}
-			p.active = time.Now() // a recovery that waits is not stuck
-			moved, blocked = c.moved, p.mustWait()
-		})
-		if !blocked {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-time.After(stuck / 2):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// enter enters a stage and wakes the recoveries that wait. Its callers hold the lock.
-func (p *Participant) enter(s stage) {
-	p.stage, p.active = s, time.Now()
-	close(p.coordinator.moved)
-	p.coordinator.moved = make(chan struct{})
-}
-
-// mustWait reports whether another recovery, whose writes the stream can use, has to go first.
-func (p *Participant) mustWait() bool {
-	for _, q := range p.coordinator.participants {
-		if q.stage != idle && time.Since(q.active) < stuck && p.learnsFrom(q) && q.goesBefore(p) {
-			return true
-		}
-	}
-	return false
-}
-
-// goesBefore orders the recoveries by stage. Within a stage the recovery whose sizes explain most by their cost comes first. Then comes
-// the recovery that changed most, by its list or before.
-func (p *Participant) goesBefore(q *Participant) bool {
-	switch {
-	case p.stage != q.stage:
-		return p.stage < q.stage
-	case p.gain != q.gain:
-		return p.gain > q.gain
-	case p.changed != q.changed:
-		return p.changed > q.changed
-	case p.before != q.before:
-		return p.before > q.before
-	}
-	return p.stream.ID() < q.stream.ID()
-}
-
-// learnsFrom reports whether a change of the other stream explains a revision for this one. Both must be in one etcd and have no object
-// in common, and the revision must not have written an object of this stream too.
-func (p *Participant) learnsFrom(q *Participant) bool {
-	return p.inOneEtcd(q) && !(p.leased && q.leased)
-}
-
-func (p *Participant) inOneEtcd(q *Participant) bool {
-	switch {
-	case p == q:
-		return false
-	case p.stream.Resource.ID() == q.stream.Resource.ID():
-		return p.stream.Namespace != "" && q.stream.Namespace != "" && p.stream.Namespace != q.stream.Namespace
-	}
-	overrides := p.coordinator.overrides
-	return p.local && q.local && overrides != nil && (*overrides == 0 || *overrides == 1 && p.otherEtcd && q.otherEtcd)
+	p.locked(func(*Coordinator) { p.move(func() { p.gain = gain }) })
 }
 
 // waiting returns how many other recoveries have yet to read sizes, or still do, and learn what this one learns.
 func (p *Participant) waiting() (n int) {
-	p.locked(func(c *Coordinator) {
-		for _, q := range c.participants {
-			if q.stage != idle && p.inOneEtcd(q) {
-				n++
+	p.locked(func(*Coordinator) {
+		n = len(p.resource.group.line)
+		for _, q := range p.overlapping() {
+			if q.stage != idle {
+				n--
 			}
 		}
 	})
@@ -396,10 +350,9 @@ func (p *Participant) allNamespaces() (w *shared) {
 		if p.stream.Namespace == "" {
 			return
 		}
-		id := p.stream.Resource.ID()
-		if w = c.wholes[id]; w == nil {
+		if w = c.wholes[p.resource.id]; w == nil {
 			w = &shared{sizes: map[uint64]*sizeRead{}, listed: map[uint64]bool{}}
-			c.wholes[id] = w
+			c.wholes[p.resource.id] = w
 		}
 	})
 	return w
@@ -407,10 +360,11 @@ func (p *Participant) allNamespaces() (w *shared) {
 
 // sharers returns how many other recoveries of the resource have yet to read sizes, or still do.
 func (p *Participant) sharers() (n int) {
-	p.locked(func(c *Coordinator) {
-		for _, q := range c.participants {
-			if q.stage != idle && q.stream.Resource.ID() == p.stream.Resource.ID() && p.inOneEtcd(q) {
-				n++
+	p.locked(func(*Coordinator) {
+		n = p.resource.running
+		for _, q := range p.resource.spaces[p.stream.Namespace] {
+			if q.stage != idle {
+				n--
 			}
 		}
 	})
@@ -420,40 +374,39 @@ func (p *Participant) sharers() (n int) {
 // sibling returns the participant of the resource in another namespace, whether a stream exports that or not.
 func (p *Participant) sibling(namespace string) (q *Participant) {
 	p.locked(func(c *Coordinator) {
-		q = c.join(change.NewStream(p.stream.Resource, namespace, "", ""), p.leased)
-		if q.witness {
-			q.local, q.otherEtcd = p.local, p.otherEtcd
-		}
+		q = c.join(change.NewStream(p.stream.Resource, namespace, "", ""), p.resource.leased)
 	})
 	return q
 }
 
 // mayAsk reports whether no stream exports the witness, and it was not asked for these revisions in this round.
-func (p *Participant) mayAsk(w Witness, from uint64) (may bool) {
+func (p *Participant) mayAsk(witness *change.Stream, leased bool, from uint64) (may bool) {
 	p.locked(func(c *Coordinator) {
-		t, asked := c.testimonies[w.Stream.ID()]
-		may = !asked || t.refused.IsZero() && from < t.from
-		for _, q := range c.participants {
-			same := q.stream.Resource.ID() == w.Stream.Resource.ID() || q.leased && w.Leased
-			may = may && (q.witness || !same)
-		}
+		r, known := c.resources[string(witness.ID())] // it is of all namespaces
+		t, asked := c.testimonies[witness.ID()]
+		may = !(known && r.exported) && !(leased && c.leased > 0) && (!asked || t.refused.IsZero() && from < t.from)
 	})
 	return may
 }
 
 // sharedFrom returns where the gaps of at least two recoveries of the round have begun: this one's, and those that use the same changes.
 // Older revisions would help one recovery only.
-func (p *Participant) sharedFrom() uint64 {
-	var all []uint64
-	p.locked(func(c *Coordinator) {
-		for _, q := range c.participants {
-			if q == p || q.stage != idle && !q.witness && q.from > 0 && p.inOneEtcd(q) {
-				all = append(all, q.from)
+func (p *Participant) sharedFrom() (second uint64) {
+	p.locked(func(*Coordinator) {
+		first := p.from
+		second = first
+		alone := true
+		for _, q := range p.resource.group.line {
+			if q.witness || q.from == 0 || !p.inOneEtcd(q) {
+				continue
 			}
+			if alone || q.from < second {
+				second = max(first, q.from)
+			}
+			first, alone = min(first, q.from), false
 		}
 	})
-	slices.Sort(all)
-	return all[min(1, len(all)-1)]
+	return second
 }
 
 // recordAsked is called while witnesses are asked.
@@ -465,16 +418,5 @@ func (p *Participant) recordAsked(witness *change.Stream, from uint64, refused b
 		}
 		c.testimonies[witness.ID()] = t
 		c.asked++
-	})
-}
-
-// addPartners adds the revisions of the page that are explained by other streams' changes.
-func (p *Participant) addPartners(into *page, n uint64) {
-	p.locked(func(c *Coordinator) {
-		for _, q := range c.participants {
-			if p.learnsFrom(q) {
-				q.writes.addTo(into, n)
-			}
-		}
 	})
 }

@@ -88,21 +88,26 @@ type peer struct {
 }
 
 func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bool) *peer {
-	p := &peer{server: s.in(namespace), name: name, leased: leased, local: local}
-	resource := change.Resource{Version: "v1", Plural: name, Namespaced: true}
-	p.participant = c.Join(change.NewStream(resource, namespace, "", ""), leased)
-	p.onRead = p.checkShared
+	p := peerOf(c.Join(streamOf(name, namespace), leased), s, name, namespace, leased, local)
 	if namespace != "" {
 		p.allSpaces = s
 	}
 	return p
 }
 
+func peerOf(participant *Participant, s *server, name, namespace string, leased, local bool) *peer {
+	p := &peer{server: s.in(namespace), name: name, leased: leased, local: local, participant: participant}
+	p.onRead = p.checkShared
+	return p
+}
+
+func streamOf(name, namespace string) *change.Stream {
+	return change.NewStream(change.Resource{Version: "v1", Plural: name, Namespaced: true}, namespace, "", "")
+}
+
 // newWitness leaves a resource out: no stream exports it. Every tenth may not be read, and every tenth is compacted while it is read.
 func newWitness(c *Coordinator, random *rand.Rand, s *server, name string, leased, local, otherEtcd bool) Witness {
-	p := newPeer(c, s, name, "", leased, local)
-	delete(c.participants, p.participant.stream.ID())
-	p.participant = c.joinWitness(p.participant.stream, leased)
+	p := peerOf(c.joinWitness(streamOf(name, ""), leased), s, name, "", leased, local)
 	var err error
 	switch random.IntN(10) {
 	case 0:
@@ -152,7 +157,7 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	if p.forbidden {
 		g.AllNamespaces = forbidden{}
 	}
-	g.Witnesses = func() []Witness { return p.witnesses }
+	g.Witnesses = allowed(p.witnesses)
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
 	got := changesOf(plan)
 	p.checkShared()
@@ -166,6 +171,13 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 			strings.Join(want, "\n"))
 	}
 	return nil
+}
+
+// allowed returns those of the witnesses that may be asked.
+func allowed(all []Witness) func(func(*change.Stream, bool) bool) []Witness {
+	return func(mayAsk func(*change.Stream, bool) bool) []Witness {
+		return slices.DeleteFunc(slices.Clone(all), func(w Witness) bool { return !mayAsk(w.Stream, w.Leased) })
+	}
 }
 
 // forbidden is a History that may not be read.

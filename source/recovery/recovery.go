@@ -45,6 +45,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kubecdc/change"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -80,8 +81,8 @@ type Gap struct {
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
 	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further ones are read again when they are emitted.
 
-	// Witnesses returns resources that may explain revisions, the busiest first. nil: there are none.
-	Witnesses func() []Witness
+	// Witnesses returns those resources that may explain revisions, and that may be asked, the busiest first. nil: there are none.
+	Witnesses func(mayAsk func(s *change.Stream, leased bool) bool) []Witness
 
 	// AllNamespaces is the history of the resource in all namespaces, without bodies, if the stream is of one namespace.
 	AllNamespaces History
@@ -415,7 +416,7 @@ func (s *search) explainDeletion(revision uint64) {
 // wrote tells other streams that the collection changed at the revision, whichever object it was.
 func (s *search) wrote(revision uint64) {
 	if s.Participant != nil {
-		s.Participant.writes.add(revision)
+		s.Participant.wrote(revision)
 	}
 }
 

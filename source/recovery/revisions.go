@@ -23,13 +23,20 @@ const pageSize = 4096
 func (x *revisions) add(revision uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := revision / pageSize
+	if p := x.page(revision / pageSize); p != nil {
+		p[revision%pageSize/64] |= 1 << (revision % 64)
+		x.added++
+	}
+}
+
+// page returns the page with a number, or nil if it is older than all that are kept.
+func (x *revisions) page(n uint64) *page {
 	p := x.pages[n]
 	if p == nil {
 		if x.limit > 0 && len(x.pages) >= x.limit {
 			oldest := slices.Min(slices.Collect(maps.Keys(x.pages)))
 			if n < oldest {
-				return
+				return nil
 			}
 			delete(x.pages, oldest)
 		}
@@ -39,8 +46,20 @@ func (x *revisions) add(revision uint64) {
 		p = &page{}
 		x.pages[n] = p
 	}
-	p[revision%pageSize/64] |= 1 << (revision % 64)
-	x.added++
+	return p
+}
+
+// merge adds the revisions of another set.
+func (x *revisions) merge(y *revisions) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for n, added := range y.pages {
+		if p := x.page(n); p != nil {
+			p.add(added)
+		}
+	}
 }
 
 // len returns how often a revision was added.
@@ -54,9 +73,23 @@ func (x *revisions) addTo(into *page, n uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.pages[n]; p != nil {
+		into.add(p)
+	}
+}
+
+func (x *revisions) removeFrom(from *page, n uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pages[n]; p != nil {
 		for i := range p {
-			into[i] |= p[i]
+			from[i] &^= p[i]
 		}
+	}
+}
+
+func (p *page) add(q *page) {
+	for i := range p {
+		p[i] |= q[i]
 	}
 }
 

@@ -107,14 +107,14 @@ func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
 func (s *search) eachUnexplained(ctx context.Context, in stage, read func(context.Context, uint64) error) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)
-	for r := s.oldest.Load(); inner.Err() == nil; {
+	next := func(r uint64) uint64 { return s.explained.lowest(max(r, s.oldest.Load()) + 1) }
+	for r := s.oldest.Load(); inner.Err() == nil && next(r) < s.To; {
 		if err := s.Participant.awaitTurn(inner, in); err != nil {
 			break
 		}
-		if r = s.explained.lowest(max(r, s.oldest.Load()) + 1); r >= s.To {
-			break
+		if r = next(r); r < s.To { // others may have explained the rest meanwhile
+			group.Go(func() error { return read(inner, r) })
 		}
-		group.Go(func() error { return read(inner, r) })
 	}
 	return cmp.Or(group.Wait(), ctx.Err())
 }

@@ -184,7 +184,7 @@ func (s *search) findWriter(ctx context.Context, w *shared, r uint64) error {
 	w.mu.Unlock()
 	for key := range changed {
 		if namespace, _ := change.SplitKey(key); err == nil {
-			s.Participant.sibling(namespace).writes.add(r)
+			s.Participant.sibling(namespace).wrote(r)
 		}
 	}
 	return ctx.Err()

@@ -3,7 +3,6 @@ package recovery
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -54,10 +53,14 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	if oldest := s.oldest.Load(); oldest > s.From { // the rest is compacted
 		from = max(from, oldest)
 	}
-	witnesses := slices.DeleteFunc(slices.Clone(s.Witnesses()), func(w Witness) bool { return !s.Participant.mayAsk(w, from) })
-	for _, w := range witnesses {
-		saves := s.sizesToRead()
-		if saves <= ofSizes*askingCosts*float64(1+c.asked) {
+	saves := s.sizesToRead()
+	worth := func() bool { return saves > ofSizes*askingCosts*float64(1+c.asked) }
+	if !worth() {
+		return nil
+	}
+	mayAsk := func(w *change.Stream, leased bool) bool { return s.Participant.mayAsk(w, leased, from) }
+	for _, w := range s.Witnesses(mayAsk) {
+		if saves = s.sizesToRead(); !worth() {
 			break
 		}
 		err := s.ask(ctx, w, from, saves)
@@ -87,7 +90,10 @@ func (s *search) ask(ctx context.Context, w Witness, from uint64, saves float64)
 	if err != nil {
 		return err
 	}
-	if p.SetStore(local, otherEtcd); !s.Participant.learnsFrom(p) {
+	p.SetStore(local, otherEtcd)
+	learns := false
+	p.locked(func(*Coordinator) { learns = s.Participant.learnsFrom(p) })
+	if !learns {
 		return nil
 	}
 	listed, err := w.History.Size(ctx, s.To)

@@ -23,7 +23,7 @@ type Recovery struct {
 	BodyBytes    int64  // recovery.Gap has it
 	limiter      *recovery.Limiter
 	coordinator  *recovery.Coordinator
-	served       atomic.Pointer[[]change.Resource]
+	served       atomic.Pointer[[]*change.Stream]
 }
 
 // NewRecovery paces recoveries: each begins with start requests a second, and may reach most.
@@ -33,9 +33,19 @@ func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
 
 // SetServed tells what the API server serves: what no stream exports explains revisions by its metadata (recovery.Witness).
 func (r *Recovery) SetServed(served []change.Resource) {
-	if r != nil {
-		r.served.Store(&served)
+	if r == nil {
+		return
 	}
+	var all []*change.Stream
+	for _, resource := range served {
+		if !unasked(resource) {
+			all = append(all, change.NewStream(resource, "", "", ""))
+		}
+		if resource.ID() == "leases.coordination.k8s.io" { // it writes most
+			all[0], all[len(all)-1] = all[len(all)-1], all[0]
+		}
+	}
+	r.served.Store(&all)
 }
 
 // recovering recovers what the watch missed, change by change. If that is not possible, a list closes the gap (listing.go). It emits
@@ -133,7 +143,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		r.participant.Progress(done, total, f.history.Requests())
 		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
 	}
-	gap.Witnesses = func() []recovery.Witness { return r.witnesses(f.history) }
+	gap.Witnesses = func(mayAsk func(*change.Stream, bool) bool) []recovery.Witness { return r.witnesses(f.history, mayAsk) }
 	if r.stream.Namespace != "" && !unasked(r.stream.Resource) {
 		gap.AllNamespaces = f.history.ForWitness(change.NewStream(r.stream.Resource, "", "", ""))
 	}
@@ -150,8 +160,8 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 }
 
 func (r *recovering) aggregated(ctx context.Context, resource change.Resource) (bool, error) {
-	return r.options.Recovery.coordinator.Aggregated(ctx, resource, func(ctx context.Context) (bool, error) {
-		return discovery.Aggregated(ctx, r.client, resource)
+	return r.options.Recovery.coordinator.Aggregated(ctx, resource, func(ctx context.Context) (func(change.Resource) bool, error) {
+		return discovery.AllAggregated(ctx, r.client)
 	})
 }
 
@@ -184,28 +194,24 @@ func (r *recovering) hasOtherEtcd(ctx context.Context, s *change.Stream, aggrega
 // unasked reports a resource that is read only if it is exported: an attempt to list Secrets is noticed.
 func unasked(resource change.Resource) bool { return resource.ID() == "secrets" }
 
-// witnesses are all resources that are served, Leases first: these write most. Only those that no stream exports are asked.
-func (r *recovering) witnesses(history *recovery.ExactReads) (all []recovery.Witness) {
+// witnesses are the resources that are served and may be asked.
+func (r *recovering) witnesses(history *recovery.ExactReads, mayAsk func(*change.Stream, bool) bool) (all []recovery.Witness) {
 	served := r.options.Recovery.served.Load()
 	if served == nil {
 		return nil
 	}
-	for _, resource := range *served {
-		if unasked(resource) {
+	for _, s := range *served {
+		if !mayAsk(s, leased(s.Resource)) {
 			continue
 		}
-		s := change.NewStream(resource, "", "", "")
-		w := recovery.Witness{Stream: s, Leased: leased(resource), History: history.ForWitness(s),
+		all = append(all, recovery.Witness{Stream: s, Leased: leased(s.Resource), History: history.ForWitness(s),
 			Store: func(ctx context.Context) (local, otherEtcd bool, err error) {
-				aggregated, err := r.aggregated(ctx, resource)
+				aggregated, err := r.aggregated(ctx, s.Resource)
 				if err == nil {
 					otherEtcd, err = r.hasOtherEtcd(ctx, s, aggregated)
 				}
 				return !aggregated, otherEtcd, err
-			}}
-		if all = append(all, w); resource.ID() == "leases.coordination.k8s.io" {
-			all[0], all[len(all)-1] = w, all[0]
-		}
+			}})
 	}
 	return all
 }

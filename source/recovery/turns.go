@@ -1,0 +1,143 @@
+package recovery
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+type stage int
+
+const (
+	idle      stage = iota
+	walking         // it lists, or walks its changed objects
+	deferring       // past lists show most of its changes: it walks when the others have walked, or later
+	dating          // it lets others explain revisions, and dates deletions
+	sizing          // it reads sizes, and what they lead to
+	late            // it walks when the others have ended
+)
+
+// stuck is the time without an answer after which a recovery is not waited for.
+const stuck = time.Minute
+
+// awaitTurn waits until no other recovery has to go first with the stage.
+func (p *Participant) awaitTurn(ctx context.Context, s stage) error {
+	for {
+		var turn chan struct{}
+		p.locked(func(*Coordinator) {
+			if p.stage != s {
+				p.enter(s)
+			}
+			p.active = time.Now() // a recovery that waits is not stuck
+			if p.mustWait() {
+				turn = make(chan struct{})
+			}
+			p.turn = turn
+		})
+		if turn == nil {
+			return nil
+		}
+		select {
+		case <-turn:
+		case <-time.After(stuck / 2):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// enter enters a stage. Its callers hold the lock.
+func (p *Participant) enter(s stage) {
+	p.move(func() {
+		if r := p.resource; p.stream.Namespace != "" {
+			r.running += running(s) - running(p.stage)
+		}
+		p.stage, p.active = s, time.Now()
+	})
+}
+
+func running(s stage) int { return int(min(s, 1)) }
+
+// move changes what decides on the participant's place among the recoveries of its group, and wakes those that need not wait any more.
+func (p *Participant) move(change func()) {
+	g := p.resource.group
+	g.leave(p)
+	change()
+	g.enter(p)
+	g.wake()
+}
+
+// mustWait reports whether another recovery, whose writes the stream can use, has to go first.
+func (p *Participant) mustWait() bool {
+	for _, q := range p.resource.group.line {
+		if q == p {
+			return false
+		}
+		if time.Since(q.active) < stuck && p.learnsFrom(q) {
+			return true
+		}
+	}
+	return false
+}
+
+// goesBefore orders the recoveries by stage. Within a stage the recovery whose sizes explain most by their cost comes first. Then comes
+// the recovery that changed most, by its list or before.
+func (p *Participant) goesBefore(q *Participant) bool {
+	switch {
+	case p.stage != q.stage:
+		return p.stage < q.stage
+	case p.gain != q.gain:
+		return p.gain > q.gain
+	case p.changed != q.changed:
+		return p.changed > q.changed
+	case p.before != q.before:
+		return p.before > q.before
+	}
+	return p.stream.ID() < q.stream.ID()
+}
+
+// enter puts a recovery that runs into the line.
+func (g *group) enter(p *Participant) {
+	if p.stage != idle {
+		g.line = slices.Insert(g.line, g.place(p), p)
+	}
+}
+
+func (g *group) leave(p *Participant) {
+	if p.stage != idle {
+		i := g.place(p)
+		g.line = slices.Delete(g.line, i, i+1)
+	}
+}
+
+// place returns where in the line the recovery is, or belongs.
+func (g *group) place(p *Participant) int {
+	i, _ := slices.BinarySearchFunc(g.line, p, func(q, p *Participant) int {
+		switch {
+		case q == p:
+			return 0
+		case q.goesBefore(p):
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// wake wakes the first recovery of the line, and others that nothing before them keeps waiting: who is stuck keeps nobody, and recoveries
+// of what expires do not keep each other.
+func (g *group) wake() {
+	now, leased := time.Now(), false
+	for _, p := range g.line {
+		if p.turn != nil && (!leased || p.resource.leased) {
+			close(p.turn)
+			p.turn = nil
+		}
+		switch active := now.Sub(p.active) < stuck; {
+		case active && !p.resource.leased:
+			return
+		case active:
+			leased = true
+		}
+	}
+}
