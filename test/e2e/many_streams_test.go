@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// A cluster with a few large operators has a thousand custom resources, of which hardly one has objects. After an API server's restart
+// their streams have a gap each. All gaps are closed, complete, and each costs a few requests. KUBECDC_TEST_STREAMS says how many streams.
+func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
+	servers.Slow(t)
+	w := NewFileWorld(t)
+	custom := 300
+	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_STREAMS")); err == nil {
+		custom = n
+	}
+	makeCRDs(t, w, custom)
+	kinds := []Kind{ConfigMaps}
+	writer := NewWriter(t, w.Kube.Config, 1, kinds)
+	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+",*.many.example.com")
+	e := StartExporter(t, "the first lists", env)
+	w.awaitSnapshots(t, custom+1)
+	before := e.cpu(t)
+	e.Signal(syscall.SIGSTOP)
+	writer.Run(40)
+	must(t, w.Kube.RestartAPIServer(t.Context()))
+	started := time.Now()
+	e.Signal(syscall.SIGCONT)
+	gaps := w.awaitGaps(t, custom+1)
+	took := time.Since(started)
+	w.AwaitMarks(t, writer.Marks(kinds))
+	output, cpu := e.Output(), e.cpu(t)-before
+	e.stop(t)
+	requests, longest := 0, int64(0)
+	for stream, g := range gaps {
+		requests, longest = requests+g.Requests, max(longest, g.ElapsedMs)
+		if !g.Complete {
+			t.Errorf("the gap of %s: %+v", stream, g)
+		}
+	}
+	t.Logf("%d streams: all gaps closed %s after the restart, %s of CPU, %.1f requests a stream, the longest took %d ms, lines of progress: %d",
+		custom+1, took.Round(time.Second), cpu.Round(100*time.Millisecond), float64(requests)/float64(custom+1), longest, strings.Count(output, "recovering gaps"))
+	if requests > 20*custom {
+		t.Errorf("%d requests for %d streams", requests, custom)
+	}
+	if took > 30*time.Second && !strings.Contains(output, "recovering gaps") {
+		t.Error("no line of the log says how far the recoveries are")
+	}
+}
+
+// makeCRDs makes so many custom resources, and waits until all are served.
+func makeCRDs(t *testing.T, w *World, n int) {
+	t.Helper()
+	crds := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(kindOf("apiextensions.k8s.io", "v1", "customresourcedefinitions").GVR)
+	group := errgroup.Group{}
+	group.SetLimit(8)
+	for i := range n {
+		group.Go(func() error {
+			name := fmt.Sprintf("things%04d", i)
+			_, err := crds.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+				"metadata": map[string]any{"name": name + ".many.example.com"},
+				"spec": map[string]any{"group": "many.example.com", "scope": "Namespaced",
+					"names": map[string]any{"plural": name, "singular": fmt.Sprintf("thing%04d", i), "kind": fmt.Sprintf("Thing%04d", i)},
+					"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+						"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}},
+			}}, metav1.CreateOptions{})
+			return err
+		})
+	}
+	must(t, group.Wait())
+	client := dynamic.NewForConfigOrDie(w.Kube.Config)
+	for i := range n {
+		servers.Await(t, "the resource to be served", func() (bool, error) {
+			gvr := kindOf("many.example.com", "v1", fmt.Sprintf("things%04d", i)).GVR
+			_, err := client.Resource(gvr).List(t.Context(), metav1.ListOptions{Limit: 1})
+			return err == nil, nil
+		})
+	}
+}
+
+// awaitSnapshots waits until so many streams have ended their first lists.
+func (w *World) awaitSnapshots(t *testing.T, streams int) {
+	t.Helper()
+	w.awaitStreams(t, "the first lists", streams, func(c *change.Control) bool { return c.Type == change.ControlSnapshotEnd })
+}
+
+// awaitGaps waits until so many streams have closed a gap, and returns the gaps.
+func (w *World) awaitGaps(t *testing.T, streams int) map[change.StreamID]*change.Gap {
+	t.Helper()
+	gaps := map[change.StreamID]*change.Gap{}
+	w.awaitStreams(t, "the gaps to be closed", streams, func(c *change.Control) bool {
+		if c.Type == change.ControlGap {
+			gaps[c.Stream] = c.Gap
+		}
+		return c.Type == change.ControlGap
+	})
+	return gaps
+}
+
+func (w *World) awaitStreams(t *testing.T, what string, streams int, is func(*change.Control) bool) {
+	t.Helper()
+	servers.Await(t, what, func() (bool, error) {
+		found := map[change.StreamID]bool{}
+		for _, c := range w.fileControls(t) {
+			if is(&c) {
+				found[c.Stream] = true
+			}
+		}
+		return len(found) >= streams, nil
+	})
+}
+
+// cpu returns the processor time that the process has taken.
+func (e *Exporter) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	return time.Duration(e.Metric(t, "process_cpu_seconds_total", "") * float64(time.Second))
+}
