@@ -18,6 +18,7 @@ type Page struct {
 	Version   change.ResourceVersion // the version of the list, which is the same on every page
 	Continue  string                 // empty on the last page
 	Remaining int64                  // how many objects follow this page, or -1 if the server does not say (selectors)
+	Limit     int                    // how many objects were asked for; 0: all
 }
 
 func (p *Page) check() error {
@@ -41,6 +42,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 		visit = exactly(o.Exact, visit)
 	}
 	if o.Pace != nil {
+		o.Limit = o.Pace.limitBelow(o.Limit)
 		began, objects, each := time.Now(), 0, visit
 		visit = func(p *Page, o *Object, err error) error {
 			objects++
@@ -58,6 +60,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 	}
 	defer body.Close()
 	p, err = readPage(body, visit)
+	p.Limit = o.Limit
 	if err == nil && o.Exact != "" && p.Version.Compare(o.Exact) != 0 {
 		err = fmt.Errorf("%w: asked for resourceVersion %s, it answers with %s", ErrNotExact, o.Exact, p.Version)
 	}
@@ -79,9 +82,6 @@ func exactly(version change.ResourceVersion, visit Visit) Visit {
 // ListAll reads all pages, of one resourceVersion, which it returns: that of o.Exact, or the present one.
 func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (change.ResourceVersion, error) {
 	for {
-		if o.Pace != nil {
-			o.Limit = o.Pace.Limit()
-		}
 		p, err := c.List(ctx, s, o, visit)
 		if err != nil {
 			return "", err

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -12,15 +13,37 @@ import (
 type Pace struct {
 	mu          sync.Mutex
 	most, limit int
+	fits        int // how many objects the last page could have had within pageTime
 }
 
 // NewPace returns a pace that asks for so many objects a page at most.
-func NewPace(most int) *Pace { return &Pace{most: most, limit: most} }
+func NewPace(most int) *Pace { return &Pace{most: most, limit: most, fits: most} }
+
+// Upto returns another pace, for larger pages, that begins with what p has learned. p may be nil.
+func (p *Pace) Upto(most int) *Pace {
+	other := NewPace(most)
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.fits != p.most {
+			other.limit = max(min(p.fits, most), 1)
+		}
+	}
+	return other
+}
 
 const (
 	pageTime = 20 * time.Second // what a page is to take at most: a third of an API server's timeout
-	tooSoon  = 3 * time.Second  // an error that comes sooner says nothing of the page
+	tooSoon  = 3 * time.Second  // what comes sooner is no reason to ask for less
 )
+
+// limitBelow is how many objects the next page asks for, if it may have so many at most; 0: as many as the pace allows.
+func (p *Pace) limitBelow(most int) int {
+	if limit := p.Limit(); most == 0 || limit < most {
+		return limit
+	}
+	return most
+}
 
 // Limit is how many objects the next page asks for.
 func (p *Pace) Limit() int {
@@ -35,10 +58,15 @@ func (p *Pace) record(limit, objects int, took time.Duration, err error) {
 	defer p.mu.Unlock()
 	switch {
 	case err == nil:
-		fits := int64(limit) * int64(pageTime) / max(int64(took), 1)
-		p.limit = int(min(max(fits, 1), int64(2*limit), int64(p.most)))
+		p.fits = int(min(int64(limit)*int64(pageTime)/max(int64(took), 1), math.MaxInt32))
+		fits := max(p.fits, 1)
+		if took < tooSoon {
+			fits = p.most
+		}
+		p.limit = min(fits, max(2*limit, p.limit), p.most)
 	case took > tooSoon && isCut(err):
 		p.limit = max(min(objects, p.limit)/2, 1)
+		p.fits = p.limit
 	}
 }
 

@@ -34,8 +34,8 @@ func selectors(s *change.Stream) url.Values {
 // ListOptions selects what to list of a collection.
 type ListOptions struct {
 	MetadataOnly bool
-	Limit        int                    // objects a page; 0: all in one
-	Pace         *Pace                  // learns from the page and sets the limits of ListAll, unless it is nil
+	Limit        int                    // most objects a page; 0: as many as the pace asks for, or all
+	Pace         *Pace                  // limits each request for the page, and learns from it, unless it is nil
 	Continue     string                 // the token of the page before
 	Exact        change.ResourceVersion // the collection as it was at this resourceVersion, or as it is now if empty
 	Namespace    string                 // the only namespace to read in a collection of all namespaces

@@ -73,7 +73,6 @@ func (c *Client) Identities(ctx context.Context, s *change.Stream, version chang
 	read func(page ListOptions)) (change.ResourceVersion, error) {
 	o := ListOptions{MetadataOnly: true, Pace: pace, Exact: version}
 	for {
-		o.Limit = pace.Limit()
 		p, err := c.IdentityPage(ctx, s, o, nil, func(_ *Page, o *Object, unreadable error) error {
 			if IsUnloggable(o, unreadable) { // the log does not have it
 				return nil
@@ -87,7 +86,9 @@ func (c *Client) Identities(ctx context.Context, s *change.Stream, version chang
 			return "", fmt.Errorf("list the identities of %s: %w", s.ID(), err)
 		}
 		if read != nil {
+			o.Limit = p.Limit
 			read(o)
+			o.Limit = 0
 		}
 		if o.Continue, o.Exact = p.Continue, p.Version; o.Continue == "" {
 			return p.Version, nil

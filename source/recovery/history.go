@@ -26,11 +26,12 @@ type ExactReads struct {
 	aggregated   bool
 	limiter      *Limiter
 	requests     *atomic.Int64
-	optional     bool          // a refusal is not waited out
-	bodyBytes    atomic.Int64  // the average size of a body
-	bodies       atomic.Int64  // that were read
-	large        chan struct{} // an element for each read of large bodies that runs
-	unreadable   atomic.Bool   // a revision was found that the server fails to read
+	optional     bool            // a refusal is not waited out
+	bodyBytes    atomic.Int64    // the average size of a body
+	bodies       atomic.Int64    // that were read
+	large        chan struct{}   // an element for each read of large bodies that runs
+	names, full  *apiclient.Pace // of lists of identities, and of lists with bodies
+	unreadable   atomic.Bool     // a revision was found that the server fails to read
 
 	// Failed is called after each request that failed, unless it is nil.
 	Failed func()
@@ -47,11 +48,12 @@ var errUnreadable = errors.New("the server can't read its collection as it was a
 func IsLost(err error) bool { return apiclient.IsGone(err) || errors.Is(err, errUnreadable) }
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
-// server keeps the collection, whose remainingItemCount is an estimate.
+// server keeps the collection, whose remainingItemCount is an estimate. pace knows how long lists of the collection take, or is nil.
 func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool,
-	limiter *Limiter) *ExactReads {
+	limiter *Limiter, pace *apiclient.Pace) *ExactReads {
 	h := &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated,
-		limiter: limiter, requests: &atomic.Int64{}, large: make(chan struct{}, largeAtOnce)}
+		limiter: limiter, requests: &atomic.Int64{}, large: make(chan struct{}, largeAtOnce),
+		names: pace.Upto(largestPage), full: pace.Upto(largestPage)}
 	h.bodyBytes.Store(firstBodyBytes)
 	return h
 }
@@ -66,7 +68,7 @@ func (h *ExactReads) SameCluster(ctx context.Context) error {
 // ForWitness returns the history of another collection, without bodies. It does not wait for the end of a refusal, since the collection
 // need not be readable. Its requests are counted with those of h.
 func (h *ExactReads) ForWitness(s *change.Stream) *ExactReads {
-	other := NewExactReads(h.client, s, true, nil, false, h.limiter)
+	other := NewExactReads(h.client, s, true, nil, false, h.limiter, nil)
 	other.requests, other.optional = h.requests, true
 	return other
 }
@@ -188,6 +190,9 @@ func (h *ExactReads) recordBody(o *apiclient.Object) {
 // pages reads all pages of the past. The objects that body selects have their bodies.
 func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.ListOptions, body func(*apiclient.Object) bool,
 	visit func(apiclient.Object) error) error {
+	if o.Pace = h.names; h.isFull(&o) {
+		o.Pace = h.full
+	}
 	for {
 		o.Limit = h.pageLimit(h.isFull(&o))
 		p, err := h.page(ctx, change.VersionOf(revision), o, body, visit)

@@ -36,7 +36,7 @@ func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		resource := change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}
-		h := NewExactReads(client, change.NewStream(resource, "", "", ""), false, nil, false, nil)
+		h := NewExactReads(client, change.NewStream(resource, "", "", ""), false, nil, false, nil, nil)
 		if err := h.Objects(t.Context(), "", 20, 15, func(apiclient.Object) error { return nil }); err != nil {
 			t.Fatal(err)
 		}

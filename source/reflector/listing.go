@@ -194,8 +194,7 @@ func inconsistentToken(err error) string {
 
 func (l *listing) page(ctx context.Context) error {
 	n, held := 0, []apiclient.Object(nil) // until the list's version is known
-	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Limit: l.pace.Limit(), Pace: l.pace,
-		Continue: l.token}
+	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Pace: l.pace, Continue: l.token}
 	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		if err := l.checkFresh(p.Version); err != nil {
 			return err

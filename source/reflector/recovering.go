@@ -31,6 +31,14 @@ func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
 	return &Recovery{limiter: recovery.NewLimiter(start, most, log), coordinator: recovery.NewCoordinator(log)}
 }
 
+// limit makes a request that reads one object when the limiter admits it.
+func (r *Recovery) limit(ctx context.Context, request func() error) error {
+	if r == nil {
+		return request()
+	}
+	return r.limiter.Do(ctx, true, request)
+}
+
 // SetServed tells what the API server serves: what no stream exports explains revisions by its metadata (recovery.Witness).
 func (r *Recovery) SetServed(served []change.Resource) {
 	if r == nil {
@@ -226,7 +234,7 @@ const writesBefore = 100_000
 // history returns the past of the stream's collection. Before anything follows from what it reads, call its SameCluster.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
 	o := &r.options
-	return recovery.NewExactReads(r.client.Loosely(), r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter)
+	return recovery.NewExactReads(r.client.Loosely(), r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter, r.pace)
 }
 
 // findGap lists identities and returns the gap between the log and the list, and the list's version. The gap is nil if nothing
@@ -312,7 +320,7 @@ var errNoList = errors.New("the answer is no list")
 // listIdentities lists the metadata of the collection. Each request waits for the limiter, unless that is nil.
 func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter,
 	visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
-	options := apiclient.ListOptions{Limit: r.options.PageSize}
+	options := apiclient.ListOptions{Pace: r.pace}
 	for {
 		var unreadable error
 		admit := func(request func() error) error { return limiter.Do(ctx, false, request) }

@@ -34,7 +34,7 @@ func (r *Reflector) repair(ctx context.Context, gap string, repair *change.Repai
 	if err != nil {
 		return false, err
 	}
-	o, exists, err := recovery.NewExactReads(r.client, r.stream, r.options.MetadataOnly, r.options.Redactor, false, nil).
+	o, exists, err := recovery.NewExactReads(r.client, r.stream, r.options.MetadataOnly, r.options.Redactor, false, nil, nil).
 		Object(ctx, repair.Key, revision)
 	if err != nil || exists != (repair.Live != nil) || exists && *repair.Live != (change.Identity{UID: o.UID, ResourceVersion: o.Version}) {
 		return false, err

@@ -139,7 +139,6 @@ func (w *watching) readAgain(ctx context.Context, keys map[string]bodyHash, visi
 	}
 	options := apiclient.ListOptions{MetadataOnly: w.options.MetadataOnly, Pace: w.pace}
 	for {
-		options.Limit = w.pace.Limit()
 		p, err := apiclient.Repeat(ctx, func() (apiclient.Page, error) {
 			return w.client.List(ctx, w.stream, options, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
 				if _, wanted := keys[o.Key()]; unreadable != nil || !wanted {

@@ -153,13 +153,12 @@ func (s *snapshot) read(ctx context.Context) error {
 	defer release()
 	last, sorted, n := s.last, s.sorted, int64(0)
 	s.page = snapshotPage{same: map[string]bodyHash{}}
-	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Limit: s.pace.Limit(), Pace: s.pace,
-		Continue: s.token, Exact: s.Version}
+	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Pace: s.pace, Continue: s.token, Exact: s.Version}
 	p, err := s.api.List(ctx, s.from, options, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		n++
 		return s.item(ctx, o, unreadable)
 	})
-	if err == nil {
+	if options.Limit = p.Limit; err == nil {
 		err = s.settle(ctx, options)
 	}
 	if err != nil {

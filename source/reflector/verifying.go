@@ -48,7 +48,11 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 			return v.enter(v.then, reason), nil
 		}
 	}
-	server, err := v.client.First(ctx, v.stream)
+	var server change.ResourceVersion
+	err := v.options.Recovery.limit(ctx, func() (err error) { // all streams are verified at once, as after a restart
+		server, err = v.client.First(ctx, v.stream)
+		return err
+	})
 	if err != nil {
 		return v, v.failed(err, "compare %s with the log", v.ID())
 	}
@@ -102,10 +106,13 @@ func (r *Reflector) otherHistory(ctx context.Context) (reason string, same bool)
 	namespace, name := change.SplitKey(key)
 	others := false
 	options := apiclient.ListOptions{MetadataOnly: true, Exact: newest.Version, Namespace: namespace, Name: name}
-	_, err := r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-		same = same || err == nil && o.Key() == key && o.UID == newest.UID && o.Version == newest.Version
-		others = others || err != nil || o.Key() != key
-		return nil
+	err := r.options.Recovery.limit(ctx, func() error {
+		_, err := r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+			same = same || err == nil && o.Key() == key && o.UID == newest.UID && o.Version == newest.Version
+			others = others || err != nil || o.Key() != key
+			return nil
+		})
+		return err
 	})
 	// A server that ignores the parameters (an aggregated one) answers with something else, which proves nothing.
 	switch {
