@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 )
@@ -14,7 +15,7 @@ import (
 // Report is the answer of /readyz.
 //
 // The process is ready if it holds a slot and knows the streams of its slots. Each stream must have had its first position or an
-// error. No component except the selection may have a problem. A stream's or another slot's error does not make it unready, since
+// error. While streams still get their first positions, an error that may pass is not enough: the others wait for them, too. No component except the selection may have a problem. A stream's or another slot's error does not make it unready, since
 // the other streams and slots go on. Both are listed. A stream that was ready once remains ready, also during a relist. A replica
 // on standby is ready.
 type Report struct {
@@ -151,6 +152,7 @@ func (r *Report) addComponents(s *live.Snapshot) {
 
 // addStreams adds the streams of the sessions, and the streams for which it is unknown whether their resource was removed.
 func (r *Report) addStreams(s *live.Snapshot) {
+	begins := beginning(s)
 	for _, id := range slices.Sorted(maps.Keys(s.Streams)) {
 		v := s.Streams[id]
 		if !v.Added && v.RemovalUnknown == nil {
@@ -166,7 +168,7 @@ func (r *Report) addStreams(s *live.Snapshot) {
 		switch {
 		case !v.Added:
 		case v.Problem != nil:
-			add(v.Problem, false)
+			add(v.Problem, begins && waits(&v))
 		case v.Recovering != nil:
 			add(v.Recovering, !v.Settled)
 		case !v.Settled:
@@ -177,4 +179,24 @@ func (r *Report) addStreams(s *live.Snapshot) {
 			r.Streams.OK++
 		}
 	}
+}
+
+// stillBeginning is how long after a first position others are waited for.
+const stillBeginning = time.Minute
+
+// beginning reports whether several streams have yet to get their first positions, and others have just got theirs. A stream that waits
+// alone may do so for ever, as one of a collection on which the API server hangs.
+func beginning(s *live.Snapshot) bool {
+	waiting := 0
+	for _, v := range s.Streams {
+		if waits(&v) {
+			waiting++
+		}
+	}
+	return waiting > 1 && s.Time.Sub(s.Positioned) < stillBeginning
+}
+
+// waits reports whether a stream has yet to get its first position, and nothing but time is in its way.
+func waits(v *live.Stream) bool {
+	return v.Added && !v.Positioned && !v.Refused && v.State != change.StatePaused
 }

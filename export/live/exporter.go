@@ -35,6 +35,7 @@ type Exporter struct {
 	streams    map[change.StreamID]*stream
 	past       []Past
 	beginning  beginning
+	positioned time.Time // when a stream had its first position, the last time
 }
 
 // Counters count events that have no lasting state. Their methods are quick.
@@ -76,7 +77,8 @@ type Snapshot struct {
 	Down            map[string]bool     // dependencies that fail or do not answer, or that the start waits for
 	Slots           map[int]Slot
 	Streams         map[change.StreamID]Stream
-	Past            []Past // the last ended problems, oldest first
+	Positioned      time.Time // when a stream of a session had its first position, the last time
+	Past            []Past    // the last ended problems, oldest first
 }
 
 func (e *Exporter) Snapshot() *Snapshot {
@@ -84,7 +86,8 @@ func (e *Exporter) Snapshot() *Snapshot {
 	defer e.mu.Unlock()
 	s := &Snapshot{Time: e.Now(), Started: e.started, Replica: e.replica, CheckpointBytes: e.checkpoint, Problems: maps.Clone(e.problems),
 		Stalls: maps.Clone(e.stalls), Servers: map[string]Server{}, Down: map[string]bool{}, Slots: map[int]Slot{},
-		Streams: make(map[change.StreamID]Stream, len(e.streams)), Past: slices.Clone(e.past)}
+		Streams: make(map[change.StreamID]Stream, len(e.streams)), Past: slices.Clone(e.past),
+		Positioned: e.positioned}
 	for name, server := range e.servers {
 		s.Servers[name] = *server
 	}

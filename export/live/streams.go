@@ -30,6 +30,7 @@ type Session struct {
 	State          change.StreamState
 	Since          time.Time // when it entered the state
 	Settled        bool      // it has had a position or an error
+	Positioned     bool      // it has had a position
 	Recovering     *Problem  // its recovery, which is no error, or nil
 	Problem        *Problem  // remains until the stream is current again
 	Refused        bool      // the API server or the sink refuses it, or it can't be exported
@@ -221,6 +222,9 @@ func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, err
 		if isCurrent(state) {
 			e.beginning.end(s, true)
 		}
+	}
+	if isCurrent(state) && !s.Positioned {
+		s.Positioned, e.positioned = true, e.Now()
 	}
 	s.Settled = s.Settled || isCurrent(state) || err != nil
 }

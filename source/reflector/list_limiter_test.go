@@ -82,6 +82,18 @@ func TestStreamsListInTurns(t *testing.T) {
 	})
 }
 
+// While all lists take longer than a minute, each minute adds as many places as there are, and not one for every stream that waits.
+func TestLongListsDoNotLetAllOthersList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowServer{}
+		s.streams(t, reflector.NewListLimiter(2), "hangs1", "hangs2", "hangs3", "hangs4", "hangs5", "hangs6", "hangs7", "hangs8")
+		time.Sleep(62 * time.Second)
+		if most, _ := s.seen(); most != 4 {
+			t.Errorf("%d lists at once after a minute, want 4", most)
+		}
+	})
+}
+
 // A server that hangs on some collections keeps the others waiting for a minute, not for as long as it hangs.
 func TestAHangingListKeepsNobodyFromListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	makeCRDs(t, w, custom)
 	kinds := []Kind{ConfigMaps}
 	writer := NewWriter(t, w.Kube.Config, 1, kinds)
-	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+",*.many.example.com")
+	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+",*.many.example.com", "KUBECDC_WATERMARK_INTERVAL", "1m")
 	e := StartExporter(t, "the first lists", env)
 	w.awaitSnapshots(t, custom+1)
 	before := e.cpu(t)
