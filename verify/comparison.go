@@ -42,6 +42,9 @@ func (c *Comparison) Results(ctx context.Context) ([]Result, error) {
 			if err != nil {
 				return nil, fmt.Errorf("compare %s: %w", s.ID(), err)
 			}
+			if err := RemovePending(ctx, r, s, c.Log); err != nil {
+				return nil, err
+			}
 			if err := c.removeIgnored(ctx, r, s); err != nil {
 				return nil, err
 			}
