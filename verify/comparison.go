@@ -36,6 +36,12 @@ type Rules interface {
 // Results compares every stream in every copy.
 func (c *Comparison) Results(ctx context.Context) ([]Result, error) {
 	all := []Result{}
+	if c.Hash != nil && c.Store != nil {
+		if err := c.useKey(ctx); err != nil {
+			return nil, err
+		}
+		c.Hash.rules = c.Rules
+	}
 	for _, s := range c.Streams {
 		for _, copied := range c.Copies {
 			r, err := Stream(ctx, c.live(copied), copied, s)
@@ -52,6 +58,13 @@ func (c *Comparison) Results(ctx context.Context) ([]Result, error) {
 		}
 	}
 	return all, nil
+}
+
+func (c *Comparison) useKey(ctx context.Context) error {
+	if c.Store == nil {
+		return nil
+	}
+	return c.Rules.UseKey(ctx, c.Store)
 }
 
 // live returns how to read the API server for the comparison with a copy. It reads identities without contents for the inventory.
@@ -73,10 +86,8 @@ func (c *Comparison) live(copied Copy) Live {
 
 func (c *Comparison) bodies(s *change.Stream) Bodies {
 	return func(ctx context.Context, version change.ResourceVersion, visit func(string, change.ResourceVersion, []byte)) error {
-		if c.Store != nil {
-			if err := c.Rules.UseKey(ctx, c.Store); err != nil {
-				return err
-			}
+		if err := c.useKey(ctx); err != nil {
+			return err
 		}
 		return c.Server.Bodies(ctx, s, version, c.Rules.MetadataOnly(s.Resource), c.Rules.Redactor(s.Resource), visit)
 	}

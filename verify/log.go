@@ -78,7 +78,8 @@ func fold(
 
 // objectOf returns the object after a change.
 func objectOf(l *sinks.Logged, s *change.Stream, hash *Hash) Object {
-	o := hash.Object(strings.Clone(l.UID), change.ResourceVersion(strings.Clone(string(l.ResourceVersion))), l.After, &s.Resource)
+	body := hash.allowed(&s.Resource, l.Change.Key(), l.After)
+	o := hash.Object(strings.Clone(l.UID), change.ResourceVersion(strings.Clone(string(l.ResourceVersion))), body, &s.Resource)
 	o.isOthers = l.Stream.ID() != s.ID()
 	return o
 }

@@ -42,10 +42,26 @@ func (o *Object) identical(other *Object) bool {
 }
 
 // Hash makes the hashes of one run comparable.
-type Hash struct{ seed maphash.Seed }
+type Hash struct {
+	seed  maphash.Seed
+	rules Rules // by which the log may have less than it had; nil: none
+}
 
 // NewHash returns a Hash with a new seed.
-func NewHash() *Hash { return &Hash{maphash.MakeSeed()} }
+func NewHash() *Hash { return &Hash{seed: maphash.MakeSeed()} }
+
+// allowed returns what the present rules leave of a body in the log, which earlier rules may have let through. It returns nil if the
+// body can't be compared.
+func (h *Hash) allowed(r *change.Resource, key string, body []byte) []byte {
+	if h == nil || h.rules == nil || body == nil || change.IsStub(body) {
+		return body
+	}
+	left, err := h.rules.Redactor(*r).Again(key, body)
+	if err != nil {
+		return nil
+	}
+	return left
+}
 
 // Object returns the version of an object that a body is. Contents are not compared if h is nil, if the body has another API
 // version, or if it is a stub.
