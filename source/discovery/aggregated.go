@@ -61,7 +61,7 @@ func AllAggregated(ctx context.Context, client *apiclient.Client) (func(change.R
 	return nil, err
 }
 
-// apiService is the name of the APIService that serves a resource. The core group can't be aggregated.
+// apiService is the name of the APIService that serves a resource.
 func apiService(r change.Resource) string { return r.Version + "." + r.Group }
 
 func isNotBuiltIn(r change.Resource) bool { return !slices.Contains(builtIn, r.Group) }

@@ -67,7 +67,11 @@ func (p *pastServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case p.secret && strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/"):
 		return answer(403, failure(403, "Forbidden"))
 	case strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/"):
-		return answer(200, `{"kind":"APIService","spec":{"service":{"name":"other","namespace":"default"}}}`)
+		service := `{"metadata":{"name":"v1.other.example.com","uid":"s","resourceVersion":"1"},"spec":{"service":{"name":"other","namespace":"default"}}}`
+		if strings.HasSuffix(r.URL.Path, "/apiservices") {
+			service = `{"metadata":{"resourceVersion":"1"},"items":[` + service + `]}`
+		}
+		return answer(200, service)
 	case q.Get("watch") != "" && (!p.watched || p.expires):
 		p.watched = true
 		return answer(410, gone(""))

@@ -43,7 +43,7 @@ func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	gaps := w.awaitGaps(t, custom+1)
 	took := time.Since(started)
 	w.AwaitMarks(t, writer.Marks(kinds))
-	output, cpu := e.Output(), e.cpu(t)-before
+	output, cpu := string(e.log.Bytes()), e.cpu(t)-before
 	e.stop(t)
 	requests, longest := 0, int64(0)
 	for stream, g := range gaps {

@@ -170,6 +170,16 @@ func (p *pastFlags) target(flag, text string) (query.Target, error) {
 // manyStreams is above which number of streams there is no line for each.
 const manyStreams = 10
 
+// firstWatermark returns the oldest watermark of the streams that have one, or zero.
+func firstWatermark(coverage []query.Coverage) (first time.Time) {
+	for _, c := range coverage {
+		if !c.AtTime.IsZero() && (first.IsZero() || c.AtTime.Before(first)) {
+			first = c.AtTime
+		}
+	}
+	return first
+}
+
 // printCoverage writes how far an answer is complete. It returns an error if something may be missing and --incomplete is not
 // set.
 func (p *pastFlags) printCoverage(errs io.Writer, moment query.Target, coverage []query.Coverage, missing []string) error {
@@ -177,9 +187,11 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment query.Target, coverage 
 		return p.remarkCoverage(moment, coverage, missing)
 	}
 	if len(coverage) > manyStreams {
-		first := slices.MinFunc(coverage, func(a, b query.Coverage) int { return a.AtTime.Compare(b.AtTime) }).AtTime
-		plain.Fprintf(errs, "# %d streams, with watermarks of %s and later; name a resource to see more\n", len(coverage),
-			first.UTC().Format(time.RFC3339))
+		watermarks := ""
+		if first := firstWatermark(coverage); !first.IsZero() {
+			watermarks = ", with watermarks of " + first.UTC().Format(time.RFC3339) + " and later"
+		}
+		plain.Fprintf(errs, "# %d streams%s; name a resource to see more\n", len(coverage), watermarks)
 		coverage = nil
 	}
 	for _, c := range coverage {
