@@ -18,8 +18,8 @@ import (
 	"kubecdc/source/recovery"
 )
 
-// coordinated measures the recoveries of many streams at once, as after an API server's restart, without a server: one stream missed
-// updates, the others nothing, and nobody's resource explains some of the gap's revisions.
+// coordinated measures the recoveries of many streams at once, as after an API server's restart. There is no server. One stream missed
+// updates, and the others missed nothing. No resource explains the last revisions of the gap.
 func coordinated(streams int) func(context.Context, *bench) ([]result, error) {
 	return func(ctx context.Context, b *bench) ([]result, error) {
 		streams := b.scaled(streams)
@@ -96,7 +96,7 @@ type updated struct {
 	requests atomic.Int64
 }
 
-func (u *updated) at(i int, revision uint64) apiclient.Object {
+func (u *updated) object(i int, revision uint64) apiclient.Object {
 	version := uint64(gapFrom - gapUpdates + i)
 	if written := uint64(gapFrom + 1 + i); revision >= written {
 		version = written
@@ -108,9 +108,9 @@ func (u *updated) at(i int, revision uint64) apiclient.Object {
 func (u *updated) missed(gap *recovery.Gap) *known.Set {
 	log := known.New()
 	for i := range u.objects {
-		before := u.at(i, gapFrom)
+		before := u.object(i, gapFrom)
 		log.Put(before.Key(), before.UID, before.Version)
-		gap.Changed = append(gap.Changed, u.at(i, gapTo))
+		gap.Changed = append(gap.Changed, u.object(i, gapTo))
 	}
 	gap.Listed = int64(u.objects)
 	return log
@@ -125,13 +125,13 @@ func (u *updated) Object(_ context.Context, key string, revision uint64) (o apic
 	u.requests.Add(1)
 	var i int
 	_, err = fmt.Sscanf(key, "object-%d", &i)
-	return u.at(i, revision), true, err
+	return u.object(i, revision), true, err
 }
 
 func (u *updated) Names(_ context.Context, _ string, revision uint64, visit func(apiclient.Object) error) (err error) {
 	u.requests.Add(1)
 	for i := 0; i < u.objects && err == nil; i++ {
-		err = visit(u.at(i, revision))
+		err = visit(u.object(i, revision))
 	}
 	return err
 }

@@ -44,7 +44,7 @@ func (o *Object) identical(other *Object) bool {
 // Hash makes the hashes of one run comparable.
 type Hash struct {
 	seed  maphash.Seed
-	rules Rules // by which the log may have less than it had; nil: none
+	rules Rules // the present ones, or nil if nothing is redacted
 }
 
 // NewHash returns a Hash with a new seed.

@@ -37,7 +37,7 @@ const (
 	tooSoon  = 3 * time.Second  // what comes sooner is no reason to ask for less
 )
 
-// limitBelow is how many objects the next page asks for, if it may have so many at most; 0: as many as the pace allows.
+// limitBelow is how many objects the next page asks for, if it may have so many at most. With 0 the pace alone decides.
 func (p *Pace) limitBelow(most int) int {
 	if limit := p.Limit(); most == 0 || limit < most {
 		return limit

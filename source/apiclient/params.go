@@ -34,7 +34,7 @@ func selectors(s *change.Stream) url.Values {
 // ListOptions selects what to list of a collection.
 type ListOptions struct {
 	MetadataOnly bool
-	Limit        int                    // most objects a page; 0: as many as the pace asks for, or all
+	Limit        int                    // most objects a page. With 0 the pace decides, or it has all
 	Pace         *Pace                  // limits each request for the page, and learns from it, unless it is nil
 	Continue     string                 // the token of the page before
 	Exact        change.ResourceVersion // the collection as it was at this resourceVersion, or as it is now if empty

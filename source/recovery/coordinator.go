@@ -30,7 +30,7 @@ type Coordinator struct {
 	participants map[change.StreamID]*Participant
 	resources    map[string]*resource // by id
 	exported     int                  // resources that streams of the process export
-	leased       int                  // those of them whose objects expire
+	leased       int                  // exported resources whose objects expire
 	etcd         *group               // the resources of one etcd, as far as is known in this round
 	active       int                  // recoveries that run
 	ended        int                  // recoveries of this round
@@ -64,7 +64,7 @@ type Participant struct {
 	before  int           // how many of its writes were known when it was listed
 	from    uint64        // where its gap begins; 0: it is not known yet
 	active  time.Time     // its last answer
-	turn    chan struct{} // closed when it need not wait any more; nil: it does not wait
+	turn    chan struct{} // closed when it need not wait any more, or nil
 
 	gain        float64 // how many revisions its sizes are expected to explain, by their cost
 	requests    int     // that its recovery has made
@@ -170,18 +170,18 @@ func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource,
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	c.mu.Lock()
-	is := c.aggregated
+	aggregated := c.aggregated
 	c.mu.Unlock()
-	if is == nil {
+	if aggregated == nil {
 		var err error
-		if is, err = ask(ctx); err != nil {
+		if aggregated, err = ask(ctx); err != nil {
 			return true, err
 		}
 		c.mu.Lock()
-		c.aggregated = is
+		c.aggregated = aggregated
 		c.mu.Unlock()
 	}
-	return is(r), nil
+	return aggregated(r), nil
 }
 
 // locked calls do while it holds the coordinator's lock. It calls nothing if the participant shares nothing.

@@ -9,7 +9,7 @@ import (
 // group is the recoveries whose changes explain revisions for each other: those of one etcd, or those of one resource.
 type group struct {
 	line            []*Participant // that run, the first one first (turns.go)
-	writes, lasting revisions      // of its resources, in this round, and of those whose objects do not expire
+	writes, lasting revisions      // what its resources wrote, in this round. lasting leaves out resources whose objects expire
 	until           uint64         // the newest end of its gaps, in this round
 	listed          time.Time      // when that was listed
 }
@@ -40,11 +40,11 @@ type resource struct {
 
 	local     bool      // kube-apiserver itself keeps the resource, as far as is known
 	otherEtcd bool      // in another etcd than Events, as was found in this round
-	alone     group     // of its streams only
+	alone     group     // has only its streams
 	group     *group    // alone, or the coordinator's
 	running   int       // recoveries of single namespaces
-	writes    revisions // of its streams, in this round
-	spaced    revisions // of its streams of single namespaces
+	writes    revisions // what its streams wrote, in this round
+	spaced    revisions // what its streams of single namespaces wrote
 }
 
 func (c *Coordinator) resourceOf(s *change.Stream, leased bool) *resource {

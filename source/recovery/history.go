@@ -30,7 +30,7 @@ type ExactReads struct {
 	bodyBytes    atomic.Int64    // the average size of a body
 	bodies       atomic.Int64    // that were read
 	large        chan struct{}   // an element for each read of large bodies that runs
-	names, full  *apiclient.Pace // of lists of identities, and of lists with bodies
+	names, full  *apiclient.Pace // the paces of lists of identities, and of lists with bodies
 	unreadable   atomic.Bool     // a revision was found that the server fails to read
 
 	// Failed is called after each request that failed, unless it is nil.

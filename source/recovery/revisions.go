@@ -29,7 +29,7 @@ func (x *revisions) add(revision uint64) {
 	}
 }
 
-// page returns the page with a number, or nil if it is older than all that are kept.
+// page returns the page with a number, or nil if it is older than all pages, and there is no room for one more.
 func (x *revisions) page(n uint64) *page {
 	p := x.pages[n]
 	if p == nil {

@@ -124,8 +124,8 @@ func (g *group) place(p *Participant) int {
 	return i
 }
 
-// wake wakes the first recovery of the line, and others that nothing before them keeps waiting: who is stuck keeps nobody, and recoveries
-// of what expires do not keep each other.
+// wake wakes the first recovery of the line, and those behind it that do not wait for it. Nobody waits for one that is stuck. Recoveries of
+// resources whose objects expire do not wait for each other.
 func (g *group) wake() {
 	now, leased := time.Now(), false
 	for _, p := range g.line {

@@ -112,12 +112,12 @@ func (w *World) awaitGaps(t *testing.T, streams int) map[change.StreamID]*change
 	return gaps
 }
 
-func (w *World) awaitStreams(t *testing.T, what string, streams int, is func(*change.Control) bool) {
+func (w *World) awaitStreams(t *testing.T, what string, streams int, counts func(*change.Control) bool) {
 	t.Helper()
 	servers.Await(t, what, func() (bool, error) {
 		found := map[change.StreamID]bool{}
 		for _, c := range w.fileControls(t) {
-			if is(&c) {
+			if counts(&c) {
 				found[c.Stream] = true
 			}
 		}
