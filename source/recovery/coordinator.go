@@ -244,8 +244,10 @@ func (c *Coordinator) beginRound() {
 // End ends the recovery that has begun.
 func (p *Participant) End() {
 	p.locked(func(c *Coordinator) {
+		if c.ended++; p.isQuiet() {
+			p.resource.group.quietEnded++
+		}
 		p.enter(idle)
-		c.ended++
 		if c.active--; c.active > 0 {
 			return
 		}

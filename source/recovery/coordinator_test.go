@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -273,6 +274,58 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, share
 		}
 	}
 	return errs, testified, shared
+}
+
+// A thousand streams without changes recover within a minute from a server that is 200 ms away, and so do ten whose objects live and die
+// unseen.
+func TestManyStreamsOfAFarServerRecover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, began := NewCoordinator(slog.New(slog.DiscardHandler)), time.Now()
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			s := &server{tuning: asInProduction()}
+			if i < 10 {
+				key := fmt.Sprint("ns-0/", i)
+				s.writes = []write{{uint64(20 + 2*i), change.Create, key, false}, {uint64(21 + 2*i), change.Delete, key, false}}
+			}
+			p := c.Join(streamOf(fmt.Sprint("r", i), ""), false)
+			wg.Go(func() {
+				p.Begin()
+				defer p.End()
+				_, _ = c.Overrides(t.Context(), func(context.Context) (int, error) { return 0, nil })
+				p.SetStore(true, false)
+				log, g := s.gap(10, 50)
+				g.Participant, g.Parallel = p, 32
+				p.Listed(50, len(g.Changed)+len(g.Missing))
+				plan, incomplete, err := Recover(t.Context(), distant{s}, log, g)
+				if err != nil || incomplete != "" || len(plan) != len(s.writes) {
+					t.Errorf("stream %d: %v, %s, %v", i, changesOf(plan), incomplete, err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it takes %s", took)
+		}
+	})
+}
+
+// distant is a History whose server is 200 ms away.
+type distant struct{ History }
+
+func (d distant) Size(ctx context.Context, revision uint64) (int64, error) {
+	time.Sleep(200 * time.Millisecond)
+	return d.History.Size(ctx, revision)
+}
+
+func (d distant) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
+	time.Sleep(200 * time.Millisecond)
+	return d.History.Object(ctx, key, revision)
+}
+
+func (d distant) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
+	time.Sleep(200 * time.Millisecond)
+	return d.History.Names(ctx, namespace, revision, visit)
 }
 
 // newPeers returns the streams of both etcds, in any order. Some resources have a stream for each namespace, and some resources are left

@@ -12,6 +12,7 @@ type group struct {
 	writes, lasting revisions      // what its resources wrote, in this round. lasting leaves out resources whose objects expire
 	until           uint64         // the newest end of its gaps, in this round
 	listed          time.Time      // when that was listed
+	quietEnded      int            // quiet recoveries that have ended in this round
 }
 
 func newGroup() *group {
@@ -62,7 +63,7 @@ func (c *Coordinator) resourceOf(s *change.Stream, leased bool) *resource {
 // beginRound collects the writes that its streams know. No recovery runs.
 func (r *resource) beginRound() {
 	r.group, r.otherEtcd = &r.alone, false
-	r.alone.until = 0
+	r.alone.until, r.alone.quietEnded = 0, 0
 	for namespace, all := range r.spaces {
 		for _, p := range all {
 			r.writes.merge(&p.writes)

@@ -20,6 +20,9 @@ const (
 // stuck is the time without an answer after which a recovery is not waited for.
 const stuck = time.Minute
 
+// mostQuiet is how many quiet recoveries read sizes at once at most.
+const mostQuiet = 32
+
 // awaitTurn waits until no other recovery has to go first with the stage.
 func (p *Participant) awaitTurn(ctx context.Context, s stage) error {
 	for {
@@ -69,16 +72,27 @@ func (p *Participant) move(change func()) {
 
 // mustWait reports whether another recovery, whose writes the stream can use, has to go first.
 func (p *Participant) mustWait() bool {
-	for _, q := range p.resource.group.line {
+	g, quiet := p.resource.group, 0
+	for _, q := range g.line {
 		if q == p {
 			return false
 		}
-		if time.Since(q.active) < stuck && p.learnsFrom(q) {
+		if time.Since(q.active) >= stuck || !p.learnsFrom(q) {
+			continue
+		}
+		if quiet++; !q.isQuiet() || p.stage != sizing || quiet >= g.quietAtOnce() {
 			return true
 		}
 	}
 	return false
 }
+
+// isQuiet reports whether the recovery reads sizes, and probably finds nothing.
+func (p *Participant) isQuiet() bool { return p.stage == sizing && p.changed == 0 && p.gain == 0 }
+
+// quietAtOnce is how many quiet recoveries read sizes at once. The first one reads alone, since it may have transient objects, whose
+// revisions the others need not read. Each that ends makes room for one more. So a thousand end soon, also if the API server is far away.
+func (g *group) quietAtOnce() int { return min(1+g.quietEnded, mostQuiet) }
 
 // goesBefore orders the recoveries by stage. Within a stage the recovery whose sizes explain most by their cost comes first. Then comes
 // the recovery that changed most, by its list or before.
@@ -127,17 +141,19 @@ func (g *group) place(p *Participant) int {
 // wake wakes the first recovery of the line, and those behind it that do not wait for it. Nobody waits for one that is stuck. Recoveries of
 // resources whose objects expire do not wait for each other.
 func (g *group) wake() {
-	now, leased := time.Now(), false
+	now, leased, quiet := time.Now(), false, 0
 	for _, p := range g.line {
-		if p.turn != nil && (!leased || p.resource.leased) {
+		if p.turn != nil && (!leased || p.resource.leased) && (quiet == 0 || p.stage == sizing) {
 			close(p.turn)
 			p.turn = nil
 		}
-		switch active := now.Sub(p.active) < stuck; {
-		case active && !p.resource.leased:
+		active := now.Sub(p.active) < stuck
+		leased = leased || active && p.resource.leased
+		if active && p.isQuiet() {
+			quiet++
+		}
+		if active && !p.resource.leased && !p.isQuiet() || quiet >= g.quietAtOnce() {
 			return
-		case active:
-			leased = true
 		}
 	}
 }

@@ -1,26 +1,37 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
 	"kubecdc/test/servers"
 )
 
 // A cluster with a few large operators has a thousand custom resources, of which hardly one has objects. After an API server's restart
-// their streams have a gap each. All gaps are closed, complete, and each costs a few requests. KUBECDC_TEST_STREAMS says how many streams.
+// their streams have a gap each. All gaps are closed, complete, and each costs a few requests, of a ServiceAccount whose API server is 200 ms
+// away. KUBECDC_TEST_STREAMS says how many streams, and KUBECDC_TEST_LATENCY how far the API server is.
 func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	servers.Slow(t)
 	w := NewFileWorld(t)
@@ -31,7 +42,8 @@ func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	makeCRDs(t, w, custom)
 	kinds := []Kind{ConfigMaps}
 	writer := NewWriter(t, w.Kube.Config, 1, kinds)
-	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+",*.many.example.com", "KUBECDC_WATERMARK_INTERVAL", "1m")
+	road := newRoad(t, w)
+	env := w.With("KUBECONFIG", road.kubeconfig, "KUBECDC_RESOURCES", ConfigMaps.ID()+",*.many.example.com", "KUBECDC_WATERMARK_INTERVAL", "1m")
 	e := StartExporter(t, "the first lists", env)
 	w.awaitSnapshots(t, custom+1)
 	before := e.cpu(t)
@@ -54,6 +66,7 @@ func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	}
 	t.Logf("%d streams: all gaps closed %s after the restart, %s of CPU, %.1f requests a stream, the longest took %d ms, lines of progress: %d",
 		custom+1, took.Round(time.Second), cpu.Round(100*time.Millisecond), float64(requests)/float64(custom+1), longest, strings.Count(output, "recovering gaps"))
+	t.Logf("%d of all requests got a 429", road.refused.Load())
 	if requests > 20*custom {
 		t.Errorf("%d requests for %d streams", requests, custom)
 	}
@@ -123,6 +136,48 @@ func (w *World) awaitStreams(t *testing.T, what string, streams int, counts func
 		}
 		return len(found) >= streams, nil
 	})
+}
+
+// road is a way to the API server on which each request takes a while longer, for a ServiceAccount.
+type road struct {
+	kubeconfig string
+	refused    atomic.Int64 // answers 429
+}
+
+func newRoad(t *testing.T, w *World) *road {
+	t.Helper()
+	latency, err := time.ParseDuration(cmp.Or(os.Getenv("KUBECDC_TEST_LATENCY"), "200ms"))
+	must(t, err)
+	_, err = kubernetes.NewForConfigOrDie(w.Kube.Config).RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "exporter"}, RoleRef: rbac.RoleRef{Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "exporter"}}}, metav1.CreateOptions{})
+	must(t, err)
+	config := rest.CopyConfig(w.Kube.Config)
+	config.Impersonate.UserName = "system:serviceaccount:default:exporter" // of which priority and fairness knows, unlike of an admin
+	transport, err := rest.TransportFor(config)
+	must(t, err)
+	target, err := url.Parse(w.Kube.API.URL)
+	must(t, err)
+	r := &road{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		if answer.StatusCode == http.StatusTooManyRequests {
+			r.refused.Add(1)
+		}
+		return nil
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		select {
+		case <-time.After(latency):
+			proxy.ServeHTTP(w, request)
+		case <-request.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	must(t, os.WriteFile(r.kubeconfig, []byte(fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u"}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}`, server.URL)), 0o600))
+	return r
 }
 
 // cpu returns the processor time that the process has taken.
