@@ -276,7 +276,7 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error, testified, share
 	return errs, testified, shared
 }
 
-// A thousand streams without changes recover within a minute from a server that is 200 ms away, and so do ten whose objects live and die
+// A thousand streams recover within a minute from a server that is 200 ms away. Ten of them have objects that live and die
 // unseen.
 func TestManyStreamsOfAFarServerRecover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -153,7 +153,7 @@ func newRoad(t *testing.T, w *World) *road {
 		Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "exporter"}}}, metav1.CreateOptions{})
 	must(t, err)
 	config := rest.CopyConfig(w.Kube.Config)
-	config.Impersonate.UserName = "system:serviceaccount:default:exporter" // of which priority and fairness knows, unlike of an admin
+	config.Impersonate.UserName = "system:serviceaccount:default:exporter" // priority and fairness exempts admins
 	transport, err := rest.TransportFor(config)
 	must(t, err)
 	target, err := url.Parse(w.Kube.API.URL)
