@@ -243,8 +243,8 @@ func (f *stateReader) orderOf(l *sinks.Logged, st *timeline) order {
 	return after
 }
 
-// orderOfFound is orderOf for a deletion that was inferred outside of a gap: by a snapshot, by a proof, or because its resource
-// was removed.
+// orderOfFound is orderOf for a deletion that was inferred outside of a gap: by a watch that gave it no version of its own, by a
+// snapshot, by a proof, or because its resource was removed.
 func (f *stateReader) orderOfFound(l *sinks.Logged, st *timeline) order {
 	e, _ := f.timelines.eraOf(st)
 	if e == nil {

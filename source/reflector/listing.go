@@ -129,6 +129,9 @@ func (l *listing) startPass() {
 	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.floor, l.upToDate = l.newestEmitted(), time.Now()
 	l.known.StartPass()
+	if l.rewinds {
+		l.endings = nil
+	}
 }
 
 func (l *listing) begin(ctx context.Context) error {

@@ -33,6 +33,9 @@ type modelServer struct {
 	fails, stalls    float64 // how often a list fails, and how often it takes minutes
 	writeChance      float64 // how often objects are written between two pages
 
+	stale   bool // a DELETED event has the version that the object had
+	selects bool // an object may leave the collection, and come back with its uid
+
 	interruptIn int    // at which request interrupt is called; below 1: at none
 	interrupt   func() // ends the step that asks
 }
@@ -72,6 +75,25 @@ func (m *modelServer) writesAt(resource string, revision uint64) []modelWrite {
 	return all
 }
 
+// before returns the write before w to an object of its name, if there is one.
+func (m *modelServer) before(w modelWrite) (last modelWrite) {
+	for _, o := range m.writes {
+		if o.revision < w.revision && o.resource == w.resource && o.name == w.name {
+			last = o
+		}
+	}
+	return last
+}
+
+// event is a write as a watch delivers it.
+func (m *modelServer) event(w modelWrite) string {
+	kind := eventTypes[w.op]
+	if w.op == "d" && m.stale {
+		w = m.before(w)
+	}
+	return `{"type":"` + kind + `","object":` + w.object() + "}\n"
+}
+
 // write writes objects of the resources at random.
 func (m *modelServer) write(n int, resources ...string) {
 	m.mu.Lock()
@@ -93,6 +115,9 @@ func (m *modelServer) writeLocked(n int, resources ...string) {
 		} else {
 			m.uids++
 			w.uid = fmt.Sprintf("%08x-0000-4000-8000-000000000000", m.uids)
+			if last := m.before(w); m.selects && last.uid != "" && m.random.IntN(2) == 0 {
+				w.uid = last.uid
+			}
 		}
 		m.writes = append(m.writes, w)
 	}
@@ -225,7 +250,7 @@ func (m *modelServer) initialEvents(resource string) (lines []string, until uint
 	}
 	for _, w := range m.writes {
 		if w.resource == resource && w.revision > from {
-			lines = append(lines, `{"type":"`+eventTypes[w.op]+`","object":`+w.object()+"}\n")
+			lines = append(lines, m.event(w))
 		}
 	}
 	return append(lines, initialEnd(strconv.FormatUint(m.now, 10))), m.now
@@ -285,11 +310,11 @@ func (m *modelServer) events(resource string, from uint64) (lines []string, unti
 		if w.resource != resource || w.revision <= from {
 			continue
 		}
-		lines = append(lines, `{"type":"`+eventTypes[w.op]+`","object":`+w.object()+"}\n")
+		lines = append(lines, m.event(w))
 		if m.random.Float64() < m.repeats {
 			old := m.writes[m.random.IntN(i+1)]
 			if old.resource == resource {
-				lines = append(lines, `{"type":"`+eventTypes[old.op]+`","object":`+old.object()+"}\n")
+				lines = append(lines, m.event(old))
 			}
 		}
 	}

@@ -28,13 +28,14 @@ type modelStream struct {
 	stop     func() error
 	sessions []int // how many control records the log had at the start of each
 
+	selector   string
 	readsAgain bool // recoveries hold few bodies, and reads fail
 }
 
 func (s *modelStream) start() {
 	r := change.Resource{Version: "v1", Plural: s.resource, Kind: "ConfigMap", Namespaced: true}
 	s.sessions = append(s.sessions, len(s.log.controls))
-	running, stop := startStream(s.t, s.config, change.NewStream(r, "", "", ""), s.options, s.log, &quietObserver{})
+	running, stop := startStream(s.t, s.config, change.NewStream(r, "", s.selector, ""), s.options, s.log, &quietObserver{})
 	s.log.mu.Lock()
 	s.log.interrupt = func() { // the server prefers another version of the resource
 		version := "v2"
@@ -137,9 +138,16 @@ func (s *modelStream) judge(m *modelServer) {
 			return !g.Complete && version.Compare(g.From) > 0 && version.Compare(g.To) <= 0
 		})
 	}
-	gone := map[string]bool{} // uids whose deletion was inferred
+	ends := map[string]string{} // by deletions at the object's last version: the deletion that happened
+	for _, w := range m.writes {
+		if last := m.before(w); m.stale && w.op == "d" && w.resource == s.resource {
+			ends[logged("d", "default/"+w.name, strconv.FormatUint(last.revision, 10))] = logged("d", "default/"+w.name, strconv.FormatUint(w.revision, 10))
+		}
+	}
+	gone := map[string]bool{} // uids whose deletion was inferred otherwise
 	for _, c := range changes {
-		gone[c.UID] = gone[c.UID] || c.Inferred && c.Op == change.Delete
+		_, known := ends[logged("d", c.Key(), string(c.ResourceVersion))]
+		gone[c.UID] = gone[c.UID] || c.Inferred && c.Op == change.Delete && !known
 	}
 	truth := map[string]modelWrite{}
 	for _, w := range m.writes {
@@ -161,11 +169,17 @@ func (s *modelStream) judge(m *modelServer) {
 		if _, updated := truth["u"+line[1:]]; c.Op == change.Create && updated && (gone[c.UID] || incomplete(c.ResourceVersion)) {
 			happened = true
 		}
+		if _, back := truth["c"+line[1:]]; m.selects && c.Op == change.Update && back && incomplete(c.ResourceVersion) { // it had left
+			happened = true
+		}
 		if !c.Inferred && c.Op != change.Read && (!happened || recorded[line]) {
 			s.t.Errorf("the log says %q: it never happened, or is there twice", line)
 		}
 		if c.ResourceVersion.Compare(newest[c.Key()]) < 0 || c.Op != change.Delete && c.ResourceVersion == newest[c.Key()] {
 			s.t.Errorf("the log says %q after %s", line, newest[c.Key()])
+		}
+		if c.Inferred && c.Op == change.Delete {
+			recorded[ends[line]] = true
 		}
 		recorded[line], newest[c.Key()] = true, c.ResourceVersion
 	}
@@ -239,7 +253,7 @@ func newModelStream(t *testing.T, m *modelServer, resource string, options refle
 }
 
 // Lists, recoveries and watches are interrupted anywhere. Watches expire on one server and not on another, lists expire between two
-// pages, and events are repeated. Nothing is emitted twice or in the wrong order, and what is missing is in a gap whose record says so.
+// pages, and events are repeated. A deletion may have the version that the object had. Objects may leave a selector, and come back. Nothing is emitted twice or in the wrong order, and what is missing is in a gap whose record says so.
 func TestRandomInterruptionsHideNothing(t *testing.T) {
 	modelled(t, 300, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
@@ -256,6 +270,9 @@ func TestRandomInterruptionsHideNothing(t *testing.T) {
 		}
 		s := newModelStream(t, m, "configmaps", options)
 		s.readsAgain = readsAgain
+		if m.stale, m.selects = random.IntN(3) == 0, random.IntN(3) == 0; m.selects {
+			s.selector = "app=a"
+		}
 		m.write(10, "configmaps")
 		if random.IntN(2) == 0 {
 			s.crashIn(1 + random.IntN(6))

@@ -26,8 +26,9 @@ type pastServer struct {
 	lie     string // see the tests
 	secret  bool   // APIServices may not be read
 	watched bool
-	expires bool // each watch is told 410
-	odd     int  // the request with this number gets an answer that is no list, as of a proxy
+	expires bool   // each watch is told 410
+	tells   string // what each watch delivers after the first one
+	odd     int    // the request with this number gets an answer that is no list, as of a proxy
 
 	mu       sync.Mutex
 	requests int
@@ -77,6 +78,7 @@ func (p *pastServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(410, gone(""))
 	case q.Get("watch") != "" || p.requests > 2000:
 		body, w := io.Pipe()
+		go func() { _, _ = io.WriteString(w, p.tells) }()
 		context.AfterFunc(r.Context(), func() { w.CloseWithError(r.Context().Err()) })
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
 	}

@@ -73,7 +73,10 @@ type Reflector struct {
 	current change.Change // the change that is being emitted
 	progress
 	lately    lately // what was watched of custom resources (schema.go)
-	following int64  // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
+	recent    recent
+	endings   endings
+	unmoved   error // nil: no object has changed at a constant resourceVersion
+	following int64 // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
 
 	waitsOn   atomic.Pointer[apiclient.Connection] // the connection of a watch that waits for an event, while all that has come was emitted
 	snapshots atomic.Int32                         // on demand, that run
@@ -170,6 +173,9 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 	}
 	if err := r.followRestores(ctx); err != nil {
 		return err
+	}
+	if r.unmoved != nil {
+		return r.unmoved
 	}
 	r.observer.StreamState(r.ID(), r.state.name(), nil)
 	next, err := r.state.step(ctx)

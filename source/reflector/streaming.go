@@ -173,10 +173,13 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 	case d == known.Older, d == known.Predecessor, d != known.Same && o.Version.Compare(l.floor) <= 0:
 		return fmt.Errorf("%w: %q at resourceVersion %s", errSuspect, o.Key(), o.Version)
 	case e.Type == "DELETED":
-		if d == known.Newer { // emitted at the end: until then an object that the log has is what shows an interrupted list
+		if d == known.Newer || d == known.Same { // emitted at the end: until then an object that the log has is what shows an interrupted list
+			l.endings.add(o)
 			l.known.Unmark(o.Key())
 			l.objects--
 		}
+		return nil
+	case l.endings.has(o):
 		return nil
 	case d == known.Same:
 		l.known.Mark(o.Key())

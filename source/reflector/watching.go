@@ -204,8 +204,12 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 	return nil
 }
 
-// isRepeated reports whether the event was delivered before, as a proxy may do: it is older than the cursor.
+// isRepeated reports whether the event was delivered before, as a proxy may do: it is older than the cursor. A deletion of a known object is
+// none, at whatever version.
 func (w *watching) isRepeated(e *apiclient.Event) bool {
+	if e.Type == "DELETED" && w.known.Compare(e.Object.Key(), e.Object.UID, e.Object.Version) == known.Same {
+		return false
+	}
 	return e.Err == nil && (w.isRepeatedDelete(e) || e.Type != "BOOKMARK" && e.Object.Version != "" && e.Object.Version.Compare(w.cursor) < 0)
 }
 
@@ -221,11 +225,16 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	}
 	w.participant.Wrote(o.Version)
 	d := w.known.Compare(o.Key(), o.UID, o.Version)
-	if o.Version.Compare(w.cursor) < 0 {
-		return nil
-	}
-	if e.Type == "DELETED" {
+	switch {
+	case e.Type == "DELETED":
 		return w.handleDeleted(ctx, &o, d)
+	case e.Type == "MODIFIED" && d == known.Same:
+		if err := w.checkMoved(ctx, o); err != nil {
+			return err
+		}
+	}
+	if o.Version.Compare(w.cursor) < 0 || w.endings.has(&o) {
+		return nil
 	}
 	if d == known.Same || d == known.Older || d == known.Predecessor {
 		return w.advance(ctx, w.watched(o.Version))
@@ -248,7 +257,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	return w.send(ctx, w.newChange(op, &o), w.watched(o.Version))
 }
 
-// errDeletion reports a deletion of which it is not known whose it is.
+// errDeletion reports a deletion of which it is not known what it has deleted.
 var errDeletion = errors.New("a deletion can't be read")
 
 // sendUnreadable emits an event that can't be read. If it may be the deletion of an object that the log has, the watch ends, and what the API
@@ -263,8 +272,18 @@ func (w *watching) sendUnreadable(ctx context.Context, e *apiclient.Event, why e
 	return errDeletion
 }
 
-// handleDeleted emits a deletion, unless the log already has it or something newer, as another object under the name.
+// handleDeleted emits a deletion, unless the log already has it or something newer, as another object under the name. The version may be
+// that which the object had (unmoved.go).
 func (w *watching) handleDeleted(ctx context.Context, o *apiclient.Object, d known.Difference) error {
+	switch repeated := o.Version.Compare(w.cursor) < 0; {
+	case d == known.Same:
+		w.endings.add(o)
+		return w.sendDelete(ctx, o.Key(), "", move{})
+	case d == known.Older && !w.selects() || d == known.Successor && !repeated:
+		return fmt.Errorf("%w: its resourceVersion %s contradicts the log", errDeletion, o.Version)
+	case repeated:
+		return nil
+	}
 	version := w.positionAfter(change.Delete, o.Version)
 	if d != known.Newer {
 		return w.advance(ctx, w.watched(version))
