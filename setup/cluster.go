@@ -28,6 +28,7 @@ type Cluster struct {
 // NewCluster returns a cluster that is neither identified nor bound yet.
 func NewCluster(c *config.Connection) *Cluster {
 	kubeapi.NameProxies(c.REST)
+	kubeapi.RenewAuthorities(c.REST)
 	return &Cluster{Connection: c}
 }
 

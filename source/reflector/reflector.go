@@ -16,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/kubeapi"
 	"kubecdc/internal/wait"
 	"kubecdc/redact"
 	"kubecdc/source/apiclient"
@@ -72,11 +73,12 @@ type Reflector struct {
 	objects atomic.Int64  // how many are known, for Objects
 	current change.Change // the change that is being emitted
 	progress
-	lately    lately // what was watched of custom resources (schema.go)
-	recent    recent
-	endings   endings
-	unmoved   error // nil: no object has changed at a constant resourceVersion
-	following int64 // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
+	lately      lately // what was watched of custom resources (schema.go)
+	recent      recent
+	endings     endings
+	unversioned unversioned
+	unmoved     error // nil: no object has changed at a constant resourceVersion
+	following   int64 // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
 
 	waitsOn   atomic.Pointer[apiclient.Connection] // the connection of a watch that waits for an event, while all that has come was emitted
 	snapshots atomic.Int32                         // on demand, that run
@@ -225,6 +227,9 @@ func (r *Reflector) unsupported(err error) (pause time.Duration) {
 	return unsupportedPause
 }
 
+// trustPause is the longest time between two tries while the API server's certificate is not trusted: the file of its authorities may change.
+const trustPause = 5 * time.Second
+
 // resetBackoff lets the next pause be short, since the server delivers.
 func (r *Reflector) resetBackoff() {
 	if r.failures.inRow > 0 {
@@ -243,6 +248,9 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 	}
 	if after := apiclient.RetryAfter(err); after > 0 {
 		delay = after + time.Duration(rand.Int64N(int64(after/4)+1))
+	}
+	if kubeapi.IsUntrusted(err) {
+		delay = min(delay, trustPause)
 	}
 	if errors.Is(err, apiclient.ErrIdle) {
 		r.renewClient() // what is sent on the connection is lost

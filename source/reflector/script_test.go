@@ -36,11 +36,12 @@ type step struct {
 	status int    // 0: 200
 	after  string // Retry-After
 	body   string
-	lasts  time.Duration // the connection ends as it should, after so long
-	later  string        // comes then
-	hang   bool          // the connection stays open, without a byte
-	cut    bool          // the connection breaks after the body
-	err    error         // there is no answer at all
+	lasts  time.Duration      // the connection ends as it should, after so long
+	later  string             // comes then
+	drips  func(n int) string // comes every five seconds, from n=0
+	hang   bool               // the connection stays open, without a byte
+	cut    bool               // the connection breaks after the body
+	err    error              // there is no answer at all
 	doing  func()
 }
 
@@ -106,6 +107,13 @@ func (st step) write(ctx context.Context, w *io.PipeWriter) {
 		case <-ctx.Done():
 		}
 		_, _ = io.WriteString(w, st.later)
+	}
+	for n := 0; st.drips != nil && ctx.Err() == nil; n++ {
+		_, _ = io.WriteString(w, st.drips(n))
+		select {
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+		}
 	}
 	switch {
 	case st.hang:

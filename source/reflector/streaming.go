@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kubecdc/change"
 	"kubecdc/internal/fault"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/discovery"
@@ -45,7 +46,7 @@ func NewStreamingLists(all bool) *StreamingLists {
 
 const (
 	streamingRetry = 30 * time.Minute
-	// streamSilence is how long the next object, or the end of the list, may take to come. A server that has answered has all objects
+	// streamSilence is how long the next object of the list, or its end, may take to come. A server that has answered has all objects
 	// in memory.
 	streamSilence = 10 * time.Second
 )
@@ -99,7 +100,7 @@ func (l *listing) streamed(ctx context.Context) (*apiclient.Watch, error) {
 
 // readInitial reads up to the bookmark that ends the list.
 func (l *listing) readInitial(ctx context.Context, w *apiclient.Watch) error {
-	left := streamSilence
+	left, extends := streamSilence, l.extends()
 	silent := time.AfterFunc(left, w.Close)
 	for {
 		began := time.Now()
@@ -109,7 +110,7 @@ func (l *listing) readInitial(ctx context.Context, w *apiclient.Watch) error {
 			return fmt.Errorf("%w: neither an object nor the end of the list came for %s", errNoStream, streamSilence)
 		}
 		left -= time.Since(began)
-		if e.Type == "ADDED" {
+		if e.Type == "ADDED" && extends(ctx, e.Object.Version) {
 			left = streamSilence
 		}
 		switch {
@@ -123,6 +124,19 @@ func (l *listing) readInitial(ctx context.Context, w *apiclient.Watch) error {
 		if done, err := l.initial(ctx, &e); done || err != nil {
 			return err
 		}
+	}
+}
+
+// extends returns a function that reports whether an object shows that the list goes on. After streamSilence it may have been created since
+// the list began: a consistent read shows a version that the list's objects don't exceed.
+func (l *listing) extends() func(ctx context.Context, version change.ResourceVersion) bool {
+	newest, ask := change.ResourceVersion(""), time.Now().Add(streamSilence)
+	return func(ctx context.Context, version change.ResourceVersion) bool {
+		if newest == "" && time.Now().After(ask) {
+			newest, _ = l.client.First(ctx, l.stream) // after an error it is asked for again
+			ask = time.Now().Add(streamSilence)
+		}
+		return newest == "" || version.Compare(newest) <= 0
 	}
 }
 

@@ -2,6 +2,7 @@ package reflector_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -111,6 +112,39 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The end of a streaming list never comes, while objects are created. These don't extend it. The objects of a list that is slow do.
+func TestObjectsThatAreCreatedDoNotExtendAStreamingList(t *testing.T) {
+	created := func(n int) string { return added(fmt.Sprintf("n%d %c %d", n, 'a'+n%26, 200+n)) }
+	l := newLedger()
+	play(t, l, streamingPlain(), []step{
+		{want: streamed, drips: created},
+		{want: "list metadata limit=1", body: listed("201", "", "n1 b 201")},
+		{want: "list limit=2", body: listed("220", "", "n0 a 200", "n1 b 201")},
+		{want: "watch rv=220", hang: true},
+	}, func(t *testing.T, s *script) {
+		if took := s.times[2].Sub(s.times[0]); took > 30*time.Second {
+			t.Errorf("pages were read after %s", took)
+		}
+	})
+	old := func(n int) string {
+		switch {
+		case n < 100:
+			return added(fmt.Sprintf("n%03d %c %d", n, 'a'+n%26, 10+n))
+		case n == 100:
+			return initialEnd("300")
+		}
+		return errorEvent(gone(""))
+	}
+	l, o := newLedger(), streamingPlain()
+	o.WatchTimeout = time.Hour
+	play(t, l, o, []step{{want: streamed, drips: old}, {want: "list metadata limit=1", body: listed("250", "", "n000 a 10")},
+		{want: streamed, hang: true}}, func(t *testing.T, s *script) {
+		if len(l.changes) != 100 || l.position != "300" {
+			t.Errorf("%d changes, position %s, want 100 at 300", len(l.changes), l.position)
+		}
+	})
 }
 
 // A streaming list that ends older than the log: nothing was emitted of it, nothing is deleted, and the history is verified.

@@ -37,6 +37,27 @@ func (x endings) has(o *apiclient.Object) bool {
 	return ended && o.Version.Compare(version) <= 0
 }
 
+// unversioned has the hashes of events without a version that are dead letters.
+type unversioned struct {
+	seed   maphash.Seed
+	events map[uint64]struct{}
+}
+
+const mostUnversioned = 10_000
+
+// repeats reports whether an event was delivered before, or too many were to remember one more.
+func (x *unversioned) repeats(line []byte) bool {
+	if x.events == nil {
+		x.seed, x.events = maphash.MakeSeed(), map[uint64]struct{}{}
+	}
+	hash := maphash.Bytes(x.seed, line)
+	if _, found := x.events[hash]; found || len(x.events) >= mostUnversioned {
+		return true
+	}
+	x.events[hash] = struct{}{}
+	return false
+}
+
 // recent has the hashes of the states that were emitted last. The checkpoint has the others.
 type recent struct {
 	seed   maphash.Seed

@@ -2,6 +2,7 @@ package reflector_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,22 @@ func TestAWatchWithoutNumericVersionsIsSaidToBeSo(t *testing.T) {
 		expect(t, l, "", "100")
 		if !o.was(change.StateUnsupported) || len(l.raws) > 0 {
 			t.Errorf("states %v, %d dead letters", o.states, len(l.raws))
+		}
+	})
+}
+
+// Objects were exported, and each watch delivers events without a version. They are dead letters once.
+func TestEventsWithoutAVersionAreDeadLettersOnce(t *testing.T) {
+	events := ""
+	for n := range 25 {
+		events += strings.Replace(modified(fmt.Sprintf("n%d a 101", n)), `"101"`, `""`, 1)
+	}
+	l, o := resumed("100", "a a 99"), &quietObserver{}
+	playObserved(t, l, plain(), o, steps(holds("100", "a a 99"), []step{{want: "watch rv=100", body: events, lasts: 5 * time.Second}},
+		holds("100", "a a 99"), []step{{want: "watch rv=100", body: events, lasts: 5 * time.Second}},
+		holds("100", "a a 99"), []step{{want: "watch rv=100", body: events, lasts: 5 * time.Second}}), func(t *testing.T, s *script) {
+		if expect(t, l, "", "100"); len(l.raws) != 25 || !o.was(change.StateUnsupported) || s.wait(6) < 5*time.Minute {
+			t.Errorf("%d dead letters, states %v, tried again after %s", len(l.raws), o.states, s.wait(6))
 		}
 	})
 }

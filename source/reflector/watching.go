@@ -220,6 +220,8 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	o := e.Object
 	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) && w.known.Len() == 0 {
 		return err // no object of the resource was ever usable
+	} else if errors.Is(err, apiclient.ErrUnsupported) && w.unversioned.repeats(e.Line) {
+		return err
 	} else if err != nil {
 		return w.sendUnreadable(ctx, &e, err)
 	}
