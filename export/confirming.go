@@ -9,11 +9,13 @@ import (
 	"kubecdc/change"
 	"kubecdc/export/batching"
 	"kubecdc/internal/wait"
+	"kubecdc/source/reflector"
 )
 
 const (
-	// confirmEvery is how often the API server is asked for a sign of life over the connection of the watches.
-	confirmEvery = 4 * time.Second
+	// confirmEvery is how often a sign of life over the connection of the watches is needed. The API server is asked for one if it has
+	// answered no other request meanwhile, which is seen within confirmTick.
+	confirmEvery, confirmTick = 4 * time.Second, time.Second
 	// confirmedFor is how long a stream counts as complete after a sign of life. Without another one by then, changes may be
 	// missing.
 	confirmedFor = 6 * time.Second
@@ -30,13 +32,15 @@ type confirming struct {
 	queue       *batching.Queue
 	every       time.Duration // the interval between two records
 	busy        atomic.Bool
-	since, last time.Time // the time range of the confirmations that no record has yet
+	connection  *reflector.Connection // over which the API server has answered last, or nil
+	asked       time.Time             // when it was last asked
+	since, last time.Time             // the time range of the confirmations that no record has yet
 	streams     []change.StreamID
 	listed      time.Time // the last record that listed the streams, or zero
 	written     time.Time
 }
 
-// confirm asks the API server, if it is not being asked.
+// confirm waits for a sign of life, if one is due and nobody waits for it.
 func (st *streams) confirm(ctx context.Context) {
 	c, watched := &st.confirming, map[change.StreamID]*beingRead{}
 	if c.busy.Swap(true) {
@@ -49,15 +53,38 @@ func (st *streams) confirm(ctx context.Context) {
 	}
 	st.wg.Go(func() {
 		defer c.busy.Store(false)
-		connection, moment := st.slot.parts.Server.Client().Confirm(ctx)
-		if connection == nil {
+		moment := c.sign(ctx, st.slot.parts.Server.Client())
+		if moment.IsZero() {
 			return
 		}
-		waits := func(r *beingRead) bool { return r.WaitsOn(connection) }
+		waits := func(r *beingRead) bool { return r.WaitsOn(c.connection, moment) }
 		if err := c.add(ctx, whichever(ctx, watched, waits), moment); err != nil && ctx.Err() == nil {
 			st.fail(err)
 		}
 	})
+}
+
+// confirmer is the API server, in the words of apiclient.Client.
+type confirmer interface {
+	Answered(over *reflector.Connection) time.Time
+	Confirm(ctx context.Context) (over *reflector.Connection, asked time.Time)
+}
+
+// sign returns when a request was made whose answer is a sign of life, or zero if none is due or came.
+func (c *confirming) sign(ctx context.Context, api confirmer) time.Time {
+	if time.Since(c.last) < confirmEvery {
+		return time.Time{}
+	}
+	if moment := api.Answered(c.connection); moment.After(c.last) {
+		return moment
+	}
+	if time.Since(c.asked) < confirmEvery {
+		return time.Time{}
+	}
+	if c.connection, c.asked = api.Confirm(ctx); c.connection == nil {
+		return time.Time{}
+	}
+	return c.asked
 }
 
 // whichever returns the streams that wait for an event, at once or within a few moments.

@@ -85,7 +85,7 @@ func (st *streams) reconsider(id change.StreamID, position change.Position, stor
 
 // run follows the selection until the context ends, and returns when every stream has stopped.
 func (st *streams) run(ctx context.Context) {
-	signals, confirm := time.NewTicker(signalInterval), time.NewTicker(confirmEvery)
+	signals, confirm := time.NewTicker(signalInterval), time.NewTicker(confirmTick)
 	defer signals.Stop()
 	defer confirm.Stop()
 	if err := st.loadPaused(ctx); err != nil {

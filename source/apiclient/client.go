@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -59,7 +60,8 @@ func New(config *rest.Config) (*Client, error) {
 	}
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
-		contact: newContact(), road: &road{}, cluster: &cluster{found: make(chan struct{})}, checks: &checks{}}, nil
+		contact: newContact(), road: &road{}, cluster: &cluster{found: make(chan struct{}), flows: map[string]bool{}},
+		checks: &checks{answers: map[net.Conn]time.Time{}}}, nil
 }
 
 // ProxyName returns the name of the proxy between client and server, for messages, or "" if there is none.
@@ -78,37 +80,39 @@ func (c *Client) With(idle time.Duration, withhold bool) *Client {
 
 // ask makes one request and returns the body of a 200, unless it is HTML. Any other answer is an *apierrors.StatusError. Reads
 // fail with ErrIdle if no byte comes for the client's idle timeout: the connection is then half open.
-func (c *Client) ask(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
+func (c *Client) ask(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.idle, func() { cancel(ErrIdle) })
-	body, multiplexed, err := c.do(ctx, path, query, accept)
+	body, from, err := c.do(ctx, path, query, accept)
 	timer.Stop()
 	if err != nil {
 		if errors.Is(context.Cause(ctx), ErrIdle) {
 			err = ErrIdle
 		}
 		cancel(nil)
-		return nil, multiplexed, err
+		return nil, from, err
 	}
-	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle, contact: c.contact}, multiplexed, nil
+	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle, contact: c.contact}, from, nil
 }
 
-// do makes the request. multiplexed says that the answer's connection takes other requests meanwhile.
-func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
+func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin, err error) {
+	ctx, used := withConnection(ctx)
+	asked := time.Now()
 	resp, err := c.send(ctx, path, query, accept)
 	if err != nil {
-		return nil, false, err
+		return nil, from, err
 	}
-	multiplexed = resp.ProtoMajor > 1
+	from = originOf(resp)
+	c.checks.answered(used.ifShared(from.multiplexed), asked)
 	if resp.StatusCode == http.StatusOK && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 		c.contact.record()
-		return resp.Body, multiplexed, nil
+		return resp.Body, from, nil
 	}
 	defer resp.Body.Close()
 	if err = readStatus(resp, c.withhold); isAnswer(err) {
 		c.contact.record()
 	}
-	return nil, multiplexed, err
+	return nil, from, err
 }
 
 func (c *Client) send(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {

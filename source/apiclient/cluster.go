@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -16,9 +17,16 @@ import (
 
 // An address may lead to another cluster: by a switch of DNS or of a load balancer, or because the cluster was made again. No answer of
 // the other cluster says anything of the first one: a list without an object, a 404, a 410, an event. So once a client knows its
-// cluster's uid, it uses an answer only after it has read the uid of namespace kube-system. That read begins after the answer began:
-// before, the address may have led elsewhere. With HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes
-// each request to a cluster of its choice would have to change its mind twice in between.
+// cluster's uid, each answer has to show its cluster. Otherwise it is used only after the uid of namespace kube-system was read.
+//
+// An answer shows its cluster by a header, the uid of the FlowSchema that applies to the request. kube-apiserver sets it in all answers but
+// 401 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#diagnostics). The client knows a FlowSchema's uid once it
+// has come in one answer with the uid of namespace kube-system. The header is missing if priority and fairness are off, or a proxy
+// drops it. It is empty while an API server starts. It is unknown if another FlowSchema applies than to that read.
+//
+// Without a known FlowSchema the read of the namespace begins after the answer began: before, the address may have led elsewhere. With
+// HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes each request to a cluster of its choice would have
+// to change its mind twice in between.
 //
 // The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing. So the
 // answer is not used, and the request fails as if it had not been answered.
@@ -41,7 +49,10 @@ type cluster struct {
 	mu    sync.Mutex
 	uid   string             // the uid of namespace kube-system, or empty if it is not known and nothing is compared
 	other *OtherClusterError // nil: none was found
+	flows map[string]bool    // the uids of its FlowSchemas that are known
 	found chan struct{}      // is closed when another one was found
+
+	delegated map[string]bool // which APIServices are of aggregated API servers, or nil while that is not known (package discovery)
 
 	newest      *Client // with the newest connections (Client.Fresh)
 	newestSince time.Time
@@ -52,6 +63,21 @@ func (c *Client) Expect(uid string) {
 	c.cluster.mu.Lock()
 	defer c.cluster.mu.Unlock()
 	c.cluster.uid = uid
+}
+
+// SetDelegated records which APIServices are of aggregated API servers, for the client and all made from it. It takes all names, or nil
+// while that is not known.
+func (c *Client) SetDelegated(names map[string]bool) {
+	c.cluster.mu.Lock()
+	defer c.cluster.mu.Unlock()
+	c.cluster.delegated = names
+}
+
+// Delegated returns whether an APIService is of an aggregated API server. known is false if that is not known.
+func (c *Client) Delegated(name string) (delegated, known bool) {
+	c.cluster.mu.Lock()
+	defer c.cluster.mu.Unlock()
+	return c.cluster.delegated[name], c.cluster.delegated != nil
 }
 
 // OtherCluster waits until the client finds another cluster, and returns the error that says so. It returns nil if the context ends
@@ -75,8 +101,8 @@ func (s *cluster) expected() (uid string, err error) {
 	return s.uid, nil
 }
 
-// compare returns an error if the uid is not the expected one.
-func (s *cluster) compare(host, uid string) error {
+// compare returns an error if the uid is not the expected one. The FlowSchema's uid came in the same answer.
+func (s *cluster) compare(host, uid, flowSchema string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if uid != s.uid && s.other == nil {
@@ -86,7 +112,31 @@ func (s *cluster) compare(host, uid string) error {
 	if s.other != nil {
 		return s.other
 	}
+	if len(s.flows) >= mostFlows {
+		clear(s.flows)
+	}
+	s.flows[flowSchema] = flowSchema != ""
 	return nil
+}
+
+// mostFlows is far above the number of FlowSchemas that apply to one user. They may be made again.
+const mostFlows = 100
+
+// shows reports whether an answer is of the expected cluster, and no other cluster was found.
+func (s *cluster) shows(from origin) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.other == nil && s.flows[from.flowSchema]
+}
+
+// origin is what an answer tells of where it comes from.
+type origin struct {
+	multiplexed bool   // its connection takes other requests meanwhile (HTTP/2)
+	flowSchema  string // the uid of the FlowSchema that applies, or empty if that is not known
+}
+
+func originOf(resp *http.Response) origin {
+	return origin{resp.ProtoMajor > 1, resp.Header.Get("X-Kubernetes-PF-FlowSchema-UID")}
 }
 
 // checks are the reads of the uid over the connections of one client.
@@ -97,6 +147,8 @@ type checks struct {
 	checkedAt time.Time // when the last check began that found the cluster, or zero if a connection was made since
 
 	connections int // made so far
+
+	answers map[net.Conn]time.Time // when the newest request was made that was answered over each (connection.go)
 }
 
 type check struct {
@@ -176,33 +228,33 @@ func (c *Client) Strictly() *Client {
 
 // get makes one request, as ask does, and checks the cluster that the answer came from. Servers end connections all the time (GOAWAY), so an
 // answer that nothing follows from, since a connection was made meanwhile, is asked for again.
-func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
+func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin, err error) {
 	for try := 1; ; try++ {
-		body, multiplexed, err := c.ask(ctx, path, query, accept)
-		notChecked := c.checkAnswer(ctx, multiplexed, err)
+		body, from, err := c.ask(ctx, path, query, accept)
+		notChecked := c.checkAnswer(ctx, from, err)
 		if notChecked == nil {
-			return body, multiplexed, err
+			return body, from, err
 		}
 		if body != nil {
 			_ = body.Close()
 		}
 		if try == checkTries || !errors.Is(notChecked, errMoved) {
-			return nil, multiplexed, notChecked
+			return nil, from, notChecked
 		}
 	}
 }
 
 // checkAnswer checks the cluster that an answer came from. The check of a multiplexed connection (HTTP/2) goes over the same
 // one, unless that has ended.
-func (c *Client) checkAnswer(ctx context.Context, multiplexed bool, answer error) error {
-	if saysNothing(answer) || c.checkedFor > 0 && c.checks.within(c.checkedFor) {
+func (c *Client) checkAnswer(ctx context.Context, from origin, answer error) error {
+	if saysNothing(answer) || c.cluster.shows(from) || c.checkedFor > 0 && c.checks.within(c.checkedFor) {
 		return nil
 	}
 	connections := c.checks.made()
 	if err := c.SameCluster(ctx); err != nil {
 		return err
 	}
-	if uid, _ := c.cluster.expected(); uid != "" && multiplexed && c.checks.made() != connections {
+	if uid, _ := c.cluster.expected(); uid != "" && from.multiplexed && c.checks.made() != connections {
 		return errMoved
 	}
 	return nil
@@ -229,10 +281,10 @@ func (c *Client) check() error {
 	defer cancel()
 	for try := 1; ; try++ {
 		began := time.Now()
-		raw, err := c.askAll(ctx, KubeSystem)
+		raw, from, err := c.askAll(ctx, KubeSystem)
 		if err == nil {
 			c.road.record(time.Since(began))
-			return c.compareWith(raw)
+			return c.compareWith(raw, from)
 		}
 		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) ||
 			wait.For(ctx, max(RetryAfter(err), 100*time.Millisecond)) != nil {
@@ -242,21 +294,22 @@ func (c *Client) check() error {
 }
 
 // askAll reads one small document, of whatever cluster answers.
-func (c *Client) askAll(ctx context.Context, path string) ([]byte, error) {
-	body, _, err := c.ask(ctx, path, nil, acceptJSON)
+func (c *Client) askAll(ctx context.Context, path string) ([]byte, origin, error) {
+	body, from, err := c.ask(ctx, path, nil, acceptJSON)
 	if err != nil {
-		return nil, err
+		return nil, from, err
 	}
 	defer body.Close()
-	return io.ReadAll(io.LimitReader(body, 1<<20))
+	raw, err := io.ReadAll(io.LimitReader(body, 1<<20))
+	return raw, from, err
 }
 
-func (c *Client) compareWith(raw []byte) error {
+func (c *Client) compareWith(raw []byte, from origin) error {
 	o, err := ParseObject(raw)
 	if err != nil {
 		return c.notChecked(err)
 	}
-	return c.cluster.compare(c.Host(), o.UID)
+	return c.cluster.compare(c.Host(), o.UID, from.flowSchema)
 }
 
 // notCheckedError is a refused check. It is no refusal of what was asked for.

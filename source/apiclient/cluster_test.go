@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -25,10 +26,24 @@ type clusters struct {
 	status atomic.Int32 // the status of the identity's answer, or 0 if it can be read
 	asked  atomic.Int32 // how often
 	ends   atomic.Int32 // so many lists end their connection, as --goaway-chance does
+	flows  string       // whether answers have a FlowSchema: "" if not, "empty", or "own", which is their cluster's
+	dials  atomic.Int32 // connections
+}
+
+// flowSchema sets the header by which an answer shows its cluster.
+func (c *clusters) flowSchema(w http.ResponseWriter, uid string) {
+	switch c.flows {
+	case "own":
+		w.Header().Set("X-Kubernetes-PF-FlowSchema-UID", "the FlowSchema of the "+uid)
+	case "empty":
+		w.Header().Set("X-Kubernetes-PF-FlowSchema-UID", "")
+	}
 }
 
 func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
+	uid := c.uid.Load().(string)
+	c.flowSchema(w, uid)
 	switch {
 	case r.URL.Path == KubeSystem:
 		c.asked.Add(1)
@@ -37,7 +52,7 @@ func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"kind":"Status","code":%d,"message":"not now"}`, code)
 			return
 		}
-		fmt.Fprintf(w, `{"metadata":{"name":"kube-system","uid":%q,"resourceVersion":"1"}}`, c.uid.Load())
+		fmt.Fprintf(w, `{"metadata":{"name":"kube-system","uid":%q,"resourceVersion":"1"}}`, uid)
 	case r.URL.Query().Has("watch"):
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -48,7 +63,7 @@ func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if c.ends.Add(-1) >= 0 {
 			w.Header().Set("Connection", "close")
 		}
-		fmt.Fprint(w, `{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}]}`)
+		fmt.Fprintf(w, `{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":%q,"uid":"u","resourceVersion":"7"}}]}`, uid)
 	}
 }
 
@@ -57,6 +72,11 @@ func newClusters(t *testing.T) (*clusters, *Client) {
 	c := &clusters{}
 	c.uid.Store("first")
 	server := httptest.NewUnstartedServer(c)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			c.dials.Add(1)
+		}
+	}
 	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0) // errors of connections that are not needed after all
 	server.StartTLS()
 	client, err := New(&rest.Config{Host: server.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
@@ -92,24 +112,90 @@ func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 			return 0, err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		for _, flows := range []string{"", "empty", "own"} {
+			nothingIsUsed(t, name, flows, do)
+		}
+	}
+}
+
+func nothingIsUsed(t *testing.T, name, flows string, do func(*Client) (int, error)) {
+	t.Run(name+", FlowSchema: "+flows, func(t *testing.T) {
+		c, client := newClusters(t)
+		c.flows = flows
+		if n, err := listOf("pods", client); n != 1 || err != nil {
+			t.Fatalf("of its own cluster: %d items, %v", n, err)
+		}
+		c.uid.Store("second")
+		for range 2 {
+			n, err := do(client)
+			var other *OtherClusterError
+			if n != 0 || !errors.As(err, &other) || other.Known != "first" || other.Here != "second" {
+				t.Fatalf("%d items, %v", n, err)
+			}
+			c.uid.Store("first")
+		}
+		if err := client.OtherCluster(t.Context()); err == nil {
+			t.Error("another cluster was found, and OtherCluster did not return")
+		}
+	})
+}
+
+// A proxy takes the requests of one connection to another cluster from some moment on, while many are made. No answer of the other cluster
+// is used, whether the answers show their cluster or not.
+func TestNothingIsUsedAfterAProxyLeadsElsewhereUnderOneConnection(t *testing.T) {
+	for _, flows := range []string{"", "empty", "own"} {
+		t.Run("FlowSchema: "+flows, func(t *testing.T) {
 			c, client := newClusters(t)
-			if n, err := listOf("pods", client); n != 1 || err != nil {
-				t.Fatalf("of its own cluster: %d items, %v", n, err)
+			c.flows = flows
+			if _, err := listOf("pods", client); err != nil {
+				t.Fatal(err)
 			}
-			c.uid.Store("second")
-			for range 2 {
-				n, err := do(client)
-				var other *OtherClusterError
-				if n != 0 || !errors.As(err, &other) || other.Known != "first" || other.Here != "second" {
-					t.Fatalf("%d items, %v", n, err)
-				}
-				c.uid.Store("first")
+			var used atomic.Int32
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					s := change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", "")
+					for {
+						_, err := client.List(t.Context(), s, ListOptions{Limit: 500}, func(_ *Page, o *Object, _ error) error {
+							if o.Name != "first" {
+								t.Errorf("object %q is used", o.Name)
+							}
+							if used.Add(1) == 500 {
+								c.uid.Store("second")
+							}
+							return nil
+						})
+						if err != nil {
+							var other *OtherClusterError
+							if !errors.As(err, &other) {
+								t.Error(err)
+							}
+							return
+						}
+					}
+				})
 			}
-			if err := client.OtherCluster(t.Context()); err == nil {
-				t.Error("another cluster was found, and OtherCluster did not return")
+			wg.Wait()
+			if c.dials.Load() != 1 || used.Load() < 500 {
+				t.Errorf("%d connections, %d answers used", c.dials.Load(), used.Load())
 			}
 		})
+	}
+}
+
+// An answer that shows its cluster needs no read of the identity, once one answer had both. All others do.
+func TestAnAnswerThatShowsItsClusterNeedsNoOtherRead(t *testing.T) {
+	for flows, reads := range map[string]int32{"": 10, "empty": 10, "own": 1} {
+		c, client := newClusters(t)
+		c.flows = flows
+		for range 10 {
+			if _, err := listOf("pods", client); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := c.asked.Load(); n != reads {
+			t.Errorf("FlowSchema %q: ten lists read the identity %d times, want %d", flows, n, reads)
+		}
 	}
 }
 

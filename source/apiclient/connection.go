@@ -7,15 +7,26 @@ import (
 )
 
 // A watch that says nothing has nothing to say, or its connection is gone: only a bookmark a minute tells. But over the connection of HTTP/2
-// other requests pass, and an answer to one shows that what the server had sent before has come.
+// other requests pass. An answer to any of them shows that what the server had sent before has come.
 
-// Connection is a connection over which several requests pass at once. Two values are equal if they are of the same.
-type Connection struct{ net.Conn }
+// Connection is a connection over which several requests pass at once.
+type Connection struct {
+	net.Conn
+	opened time.Time // when a watch over it was open, or zero
+}
+
+// Shows reports whether an answer over other, to a request of a later time, shows what has come over c.
+func (c *Connection) Shows(other *Connection, asked time.Time) bool {
+	return c != nil && other != nil && c.Conn == other.Conn && c.opened.Before(asked)
+}
 
 type connectionKey struct{}
 
 // withConnection records in the Connection which connection a request uses.
 func withConnection(ctx context.Context) (context.Context, *Connection) {
+	if c, asked := ctx.Value(connectionKey{}).(*Connection); asked {
+		return ctx, c
+	}
 	c := &Connection{}
 	return context.WithValue(ctx, connectionKey{}, c), c
 }
@@ -31,6 +42,35 @@ func (c *Connection) ifShared(multiplexed bool) *Connection {
 // answerWithin is how late an answer may come that shows what had happened when it was asked for.
 const answerWithin = time.Second
 
+// mostConnections limits how many connections are remembered. A few are in use.
+const mostConnections = 16
+
+// answered records an answer over a connection, which may be nil.
+func (s *checks) answered(c *Connection, asked time.Time) {
+	if c == nil || time.Since(asked) > answerWithin {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.answers) >= mostConnections {
+		clear(s.answers)
+	}
+	if asked.After(s.answers[c.Conn]) {
+		s.answers[c.Conn] = asked
+	}
+}
+
+// Answered returns when the newest request was made that the API server has answered over the connection, or zero. What had happened by
+// then, and concerns a watch over it that was open, has come.
+func (c *Client) Answered(over *Connection) time.Time {
+	if over == nil {
+		return time.Time{}
+	}
+	c.checks.mu.Lock()
+	defer c.checks.mu.Unlock()
+	return c.checks.answers[over.Conn]
+}
+
 // Confirm asks the API server for a document that costs it nothing. What had happened by asked, and concerns a watch over the connection that is
 // returned, has come. The connection is nil if nothing follows.
 func (c *Client) Confirm(ctx context.Context) (_ *Connection, asked time.Time) {
@@ -38,10 +78,11 @@ func (c *Client) Confirm(ctx context.Context) (_ *Connection, asked time.Time) {
 	defer cancel()
 	ctx, used := withConnection(ctx)
 	asked = time.Now()
-	body, multiplexed, err := c.ask(ctx, "/version", nil, acceptJSON)
+	body, from, err := c.ask(ctx, "/version", nil, acceptJSON)
 	if err != nil {
 		return nil, asked
 	}
+	c.road.record(time.Since(asked))
 	_ = body.Close()
-	return used.ifShared(multiplexed), asked
+	return used.ifShared(from.multiplexed), asked
 }

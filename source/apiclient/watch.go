@@ -48,12 +48,13 @@ func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool,
 		accept = acceptWatchMeta
 	}
 	ctx, used := withConnection(ctx)
-	body, multiplexed, err := c.get(ctx, CollectionPath(s, ""), watchParams(s, version, timeoutSeconds), accept)
+	body, from, err := c.get(ctx, CollectionPath(s, ""), watchParams(s, version, timeoutSeconds), accept)
 	if err != nil {
 		return nil, err
 	}
-	a := newArrivals(body, multiplexed)
-	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(multiplexed)}, nil
+	used.opened = time.Now()
+	a := newArrivals(body, from.multiplexed)
+	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(from.multiplexed)}, nil
 }
 
 // Close ends the watch, also while another goroutine waits in Next. A nil watch has nothing to close.

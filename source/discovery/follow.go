@@ -74,23 +74,35 @@ func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resou
 }
 
 func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, trigger chan<- struct{}) error {
-	version, err := client.First(ctx, stream)
+	services, read := delegated{client: client}, client.First
+	isServices := stream.Resource == triggers[1]
+	if isServices {
+		read = services.read
+		defer client.SetDelegated(nil)
+	}
+	version, err := read(ctx, stream)
 	if err != nil {
 		return err
 	}
-	w, err := client.Watch(ctx, stream, true, version, 600)
+	w, err := client.Watch(ctx, stream, !isServices, version, 600)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
 	for e := (apiclient.Event{}); ; { // once at the start too: the collection may have changed before the watch was open
+		if isServices {
+			services.follow(e)
+		}
 		if e.Type != "BOOKMARK" {
 			select {
 			case trigger <- struct{}{}:
 			default:
 			}
 		}
-		if e, err = w.Next(); err != nil {
+		if e, err = w.Next(); err == nil {
+			err = e.Err
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ func (c *contents) begin(ctx context.Context, m moment) func(apiclient.ListOptio
 		clear(c.corrected)
 	}
 	clear(c.differ)
-	if c.options.Stored == nil || c.snapshots.Load() > 0 { // a snapshot compares all of them
+	if c.options.Stored == nil || m.digest.Objects == 0 || c.snapshots.Load() > 0 { // a snapshot compares all of them
 		return nil
 	}
 	size := c.pace.Limit()

@@ -132,11 +132,13 @@ func (r *Reflector) Position() change.ResourceVersion { return r.position }
 // Objects is how many objects are known. It may be called at any time.
 func (r *Reflector) Objects() int64 { return r.objects.Load() }
 
-// WaitsOn reports whether the stream's watch uses the connection, and the stream has emitted every event that has come. It may
-// be called at any time.
-func (r *Reflector) WaitsOn(c *apiclient.Connection) bool {
-	own := r.waitsOn.Load()
-	return own != nil && *own == *c
+// Connection is a connection to the API server.
+type Connection = apiclient.Connection
+
+// WaitsOn reports whether the stream's watch used the connection before a time, and the stream has emitted every event that has come. It
+// may be called at any time.
+func (r *Reflector) WaitsOn(c *Connection, since time.Time) bool {
+	return r.waitsOn.Load().Shows(c, since)
 }
 
 // Run works until the context ends, the output returns an error, or the API server's address leads to another cluster
