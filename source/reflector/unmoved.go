@@ -91,6 +91,7 @@ func (e *unmovedError) Error() string {
 func (e *unmovedError) Is(target error) bool { return target == apiclient.ErrUnsupported }
 
 // checkMoved takes a MODIFIED event of an object that the log has at this version. It returns an *unmovedError if the log has another body.
+// kube-apiserver sends no such event, but a proxy may repeat one.
 func (w *watching) checkMoved(ctx context.Context, o apiclient.Object) error {
 	r := &w.stream.Resource
 	if o.Prepare(w.options.Redactor, r) != nil {

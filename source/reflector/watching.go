@@ -230,7 +230,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	switch {
 	case e.Type == "DELETED":
 		return w.handleDeleted(ctx, &o, d)
-	case e.Type == "MODIFIED" && d == known.Same:
+	case e.Type == "MODIFIED" && d == known.Same && w.catchUp == nil: // else a page had it, perhaps of another API server
 		if err := w.checkMoved(ctx, o); err != nil {
 			return err
 		}
