@@ -1,6 +1,9 @@
 package change
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // ControlType is what a control record says. Each has a constructor.
 type ControlType string
@@ -124,6 +127,12 @@ type Gap struct {
 
 // Lost reports that the log itself has lost records of the stream, which is written again from here on.
 func (g *Gap) Lost() bool { return g.From == UnknownVersion }
+
+// WentBack reports that the API server's history went back, as after a restore of etcd. resourceVersions then stand for two states.
+func (g *Gap) WentBack() bool { return strings.HasPrefix(g.Reason, HistoryWentBack) }
+
+// HistoryWentBack begins the reason of such a gap.
+const HistoryWentBack = "history went backwards"
 
 // GapID is the id of a stream's gap that begins at from. It is the same when the recovery is restarted.
 func GapID(stream StreamID, from ResourceVersion) string { return string(stream) + ":" + string(from) }

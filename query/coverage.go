@@ -27,6 +27,7 @@ type Coverage struct {
 	// Unserved means that the CRD of the resource did not exist then, so no object of it did.
 	Unserved bool `json:"unserved,omitempty"`
 	Unlisted bool `json:"unlisted,omitempty"` // the stream had no complete list by then
+	Restores int  `json:"-"`                  // how often etcd was restored from a backup, as far as the log has it
 
 	unlisted string // why the stream is unlisted; else empty
 	lates    []span
@@ -102,6 +103,9 @@ func (c *Coverage) lacks(format string, args ...any) {
 
 // eraOf returns the era of the target, and whether another era follows. The era is nil if the target is before all eras.
 func (s *timelines) eraOf(st *timeline) (found *era, ended bool) {
+	if all := s.erasOf(st); len(all) > 0 {
+		return all[0], all[0] != st.eras[len(st.eras)-1]
+	}
 	for _, e := range st.eras {
 		begun := e.start() != "" && e.start().Compare(s.target.Version) <= 0
 		if s.target.Version == "" {
@@ -116,13 +120,32 @@ func (s *timelines) eraOf(st *timeline) (found *era, ended bool) {
 	return found, ended
 }
 
-// since returns the version, and its time, from which on the log has every change of an era.
-func (s *timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Time) {
-	oldest := st.retained
-	if oldest.Version == "" {
-		oldest = e.first
+// erasOf returns the eras that have the target's version. After a restore of etcd it may stand for a state in each.
+func (s *timelines) erasOf(st *timeline) (all []*era) {
+	for i, e := range st.eras {
+		if s.target.Version != "" && e.has(s.target.Version, i == len(st.eras)-1) {
+			all = append(all, e)
+		}
 	}
-	if s.retained[change.ResourceOf(st.stream).ID()].Since.IsZero() || oldest.Version.Compare(e.start()) <= 0 {
+	return all
+}
+
+// checkUnique returns a TwoStatesError if the target's version stands for two states of a stream.
+func (s *timelines) checkUnique(st *timeline) error {
+	if all := s.erasOf(st); len(all) > 1 {
+		e := &TwoStatesError{Stream: st.stream, Version: s.target.Version}
+		for _, era := range all {
+			e.Times = append(e.Times, era.reached)
+		}
+		return e
+	}
+	return nil
+}
+
+// since returns the version, and its time, from which on the log has every change of an era.
+func (*timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Time) {
+	oldest := st.retained
+	if oldest.Version == "" || e.first.Version == "" || oldest.n <= e.first.n {
 		return e.start(), e.first.Time
 	}
 	return oldest.Version, oldest.Time
@@ -130,7 +153,7 @@ func (s *timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Ti
 
 // coverage returns within which versions the answer is complete for one stream.
 func (s *timelines) coverage(st *timeline) Coverage {
-	c := Coverage{Stream: st.stream, At: s.target.Version, lates: st.delays.lates}
+	c := Coverage{Stream: st.stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates}
 	c.Known = st.beforeTarget.Time
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time
@@ -152,12 +175,12 @@ func (s *timelines) coverage(st *timeline) Coverage {
 		c.Unlisted = true
 		return c
 	}
-	if c.At.Compare(c.Since) < 0 {
+	if c.At.Compare(c.Since) < 0 || st.retained.Version != "" && st.retained.n > e.last.n {
 		c.lacks("the log has every change since resourceVersion %s, and lacks older ones: objects that existed at %s may be absent, or "+
 			"older than they were", c.Since, c.At)
 	}
 	s.checkEnd(&c, st, e, ended)
-	for _, g := range st.gaps {
+	for _, g := range st.gapsOf(e) {
 		if g.Lost() && !g.endsAfter(c.At) && g.To.Compare(c.Since) > 0 {
 			c.Since, c.SinceTime = g.To, g.until // the lost changes were older
 		}
@@ -165,10 +188,6 @@ func (s *timelines) coverage(st *timeline) Coverage {
 			c.lacks("%s", g.lacks())
 			c.Gaps = append(c.Gaps, g.times())
 		}
-	}
-	if !s.target.Happened.IsZero() && st.regressed.Version != "" {
-		c.lacks("the API server's history went back at %s, so its resourceVersions stand for two states: ask by --clock logged",
-			st.regressed.Time.UTC().Format(time.RFC3339))
 	}
 	return c
 }
@@ -193,28 +212,66 @@ func (s *timelines) checkEnd(c *Coverage, st *timeline, e *era, ended bool) {
 	gone := !e.removed.IsZero() && !t.Happened.IsZero() && !t.Happened.Before(e.removed)
 	switch {
 	case after && ended:
-		c.lacks("the log is complete up to resourceVersion %s (%s), and then begins again with another first list: it is unknown "+
-			"what happened in between", c.UpTo, e.last.Time.UTC().Format(time.RFC3339))
+		next := "begins again with another first list"
+		if st.eras[slices.Index(st.eras, e)+1].inherits {
+			next = "has another history, since then etcd was restored from a backup"
+		}
+		c.lacks("the log is complete up to resourceVersion %s (%s), and then %s: it is unknown what happened in between",
+			c.UpTo, e.last.Time.UTC().Format(time.RFC3339), next)
 	case after && !gone:
 		c.lacks("the log is complete up to resourceVersion %s (%s), and lacks what followed",
 			c.UpTo, e.last.Time.UTC().Format(time.RFC3339))
 	}
 }
 
-// compareEra compares the era in which a change was logged with the target's era: -1 before, 0 same, 1 after.
-func (s *timelines) compareEra(st *timeline, l *sinks.Logged) int {
+// compareEra compares the era in which a change was logged with the target's era: negative before, 0 same, positive after. inherits reports
+// whether the later one of both has the objects of the earlier one.
+func (s *timelines) compareEra(st *timeline, l *sinks.Logged) (n int, inherits bool) {
 	if st == nil || len(st.eras) < 2 {
-		return 0
+		return 0, true
 	}
 	target, _ := s.eraOf(st)
-	i := slices.Index(st.eras, target)
-	switch {
-	case i < 0:
-		return 0
-	case i > 0 && target.begin.has(l):
-		return -1
-	case i+1 < len(st.eras) && !st.eras[i+1].begin.has(l):
-		return 1
+	own, i := len(st.eras)-1, slices.Index(st.eras, target)
+	if i < 0 {
+		return 0, true
 	}
-	return 0
+	for own > 0 && st.eras[own].begin.has(l) {
+		own--
+	}
+	return own - i, !slices.ContainsFunc(st.eras[min(own, i)+1:max(own, i)+1], func(e *era) bool { return !e.inherits })
+}
+
+// checkBackups returns a TwoStatesError unless the target's version is certainly not newer than the backups from which later eras began. Up
+// to a backup, both histories are the same. It is not older than an object that the era's list did not change.
+func (f *stateReader) checkBackups(ctx context.Context, r sinks.Reader, all controls) error {
+	for _, st := range f.timelines.streams {
+		found := f.timelines.erasOf(st)
+		if len(found) == 0 {
+			continue
+		}
+		for _, e := range st.eras[slices.Index(st.eras, found[0])+1:] {
+			if !e.inherits {
+				continue
+			}
+			q := Question{Objects: sinks.Objects{Resources: []string{change.ResourceOf(st.stream).ID()}}}
+			then, err := readStates(ctx, r, all, q, Target{Logged: e.first.Logged})
+			if err != nil {
+				return err
+			}
+			if then[0].newestInherited().Compare(f.timelines.target.Version) < 0 {
+				return &TwoStatesError{st.stream, f.timelines.target.Version, []time.Time{found[0].reached, e.first.Time}}
+			}
+		}
+	}
+	return nil
+}
+
+// newestInherited returns the newest version of the objects that an era inherited and its list did not change.
+func (s *State) newestInherited() (newest change.ResourceVersion) {
+	for _, o := range s.objects {
+		if len(s.Missing) == 0 && o.live() != nil && o.inherited && o.version.Compare(newest) > 0 {
+			newest = o.version
+		}
+	}
+	return newest
 }

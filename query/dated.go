@@ -18,6 +18,7 @@ import (
 // dater finds the version of one stream that a time stands for.
 type dater struct {
 	timeline  *timeline
+	gaps      []gap     // of the time's era
 	t, seenBy time.Time // seenBy: the stream had read by then what happened by t
 	horizon   time.Time // changes that were seen after it are no evidence about t
 	changes   []dated   // after the last position by t
@@ -52,7 +53,8 @@ func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, stat
 		if silent := f.timelines.activity[st.atTarget.slot].seenBy(t); silent.After(seenBy) {
 			seenBy = silent
 		}
-		daters[st.stream] = &dater{timeline: st, t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
+		e, _ := f.timelines.eraOf(st)
+		daters[st.stream] = &dater{timeline: st, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
 		if st.afterTarget.Version != "" && (first.Version == "" || st.atTarget.n < first.n) {
 			first = st.atTarget
 		}
@@ -76,8 +78,11 @@ func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, stat
 func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question, since time.Time, daters map[change.StreamID]*dater) error {
 	query := sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Wanted: func(l *sinks.Logged) bool {
 		d := daters[l.Stream.ID()]
-		return d != nil && !(l.Inferred && l.Op == change.Delete) && f.timelines.compareEra(d.timeline, l) == 0 && !l.Time.After(d.horizon) &&
-			l.ResourceVersion.Compare(d.timeline.atTarget.Version) > 0
+		if d == nil {
+			return false
+		}
+		era, _ := f.timelines.compareEra(d.timeline, l)
+		return !(l.Inferred && l.Op == change.Delete) && era == 0 && !l.Time.After(d.horizon) && l.ResourceVersion.Compare(d.timeline.atTarget.Version) > 0
 	}}
 	if cut, err := r.CutAt(ctx, since); err == nil {
 		query.After = &cut
@@ -162,7 +167,7 @@ func (d *dater) decide(c *Coverage) {
 	if next != "" && next.Compare(version) <= 0 {
 		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, version)
 	}
-	for _, g := range d.timeline.gaps {
+	for _, g := range d.gaps {
 		if d.t.After(g.since) && g.From.Compare(d.timeline.atTarget.Version) <= 0 && g.endsAfter(version) {
 			c.lacks("%s", g.lacks())
 		}

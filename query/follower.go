@@ -154,6 +154,9 @@ func (f *Follower) near(ctx context.Context, end *timelines, stops []*timelines,
 	if s.target, s.cut = target, cut; target.Version != "" {
 		for _, st := range s.streams {
 			st.atTarget = Mark{}
+			for _, e := range st.eras {
+				e.reached = e.last.Time
+			}
 		}
 	}
 	for _, stop := range append(stops, end) {
@@ -212,6 +215,8 @@ func (s *timelines) isPast(end *timelines) bool {
 	for id, known := range end.streams {
 		st := s.streams[id]
 		switch {
+		case s.cut == nil && !s.hasEra(st, known):
+			return false
 		case known.last.Version == "" || st != nil && (st.afterTarget.Version != "" || s.cut != nil && st.last.Version != "" && isAfter(st.last)):
 		case st == nil || st.last.Version == "":
 			if !isAfter(known.first()) {
@@ -222,6 +227,15 @@ func (s *timelines) isPast(end *timelines) bool {
 		}
 	}
 	return true
+}
+
+// hasEra reports whether the records so far have all eras of a stream that may have the target's version.
+func (s *timelines) hasEra(st, known *timeline) bool {
+	eras, all := 0, s.erasOf(known)
+	if st != nil {
+		eras = len(st.eras)
+	}
+	return len(all) == 0 || len(all) == 1 && slices.Index(known.eras, all[0]) < eras
 }
 
 // addNear adds what the records near a target tell.
@@ -240,10 +254,10 @@ func (s *timelines) addNear(near *timelines) {
 		if found == nil {
 			found = &timeline{}
 		}
-		for i, e := range found.eras {
-			st.eras[i].last = later(e.last, st.eras[i].last)
+		for i, e := range found.eras[:min(len(found.eras), len(st.eras))] {
+			st.eras[i].last, st.eras[i].reached = later(e.last, st.eras[i].last), e.reached
 		}
-		st.atTarget, st.regressed = found.atTarget, later(found.regressed, st.regressed)
+		st.atTarget = found.atTarget
 		if s.cut != nil {
 			continue
 		}
@@ -285,6 +299,11 @@ func (f *Follower) CutBefore(ctx context.Context, resource string, version chang
 	if err != nil {
 		return nil, err
 	}
+	for _, st := range s.streams {
+		if err := s.checkUnique(st); err != nil {
+			return nil, err
+		}
+	}
 	position := (&stateReader{timelines: s}).safePosition()
 	if position.Version == "" {
 		return nil, nil
@@ -309,4 +328,15 @@ func (f *Follower) Gap(ctx context.Context, stream change.StreamID, id string) (
 		}
 	}
 	return gap, hasAll, nil
+}
+
+// Restores returns how often etcd was restored from a backup, by all streams of a resource (Coverage.Restores).
+func (f *Follower) Restores(ctx context.Context, resource string) (n int, err error) {
+	end, _, err := f.follow(ctx, []string{resource})
+	if err == nil {
+		for _, st := range end.streams {
+			n += st.restores()
+		}
+	}
+	return n, err
 }

@@ -540,3 +540,45 @@ func TestAGapBeforeTheQuestion(t *testing.T) {
 		}
 	}
 }
+
+// etcd is restored from a backup of minute 3: its list is at version 350, below the position 500. A time is answered from its history, a
+// version if it stands for one state.
+func TestTheTimesOfARestore(t *testing.T) {
+	l := newLog()
+	l.changes, l.controls = l.changes[:6], l.controls[:4]
+	l.batch(3, nil, changed(change.Create, "d", 330, 0))
+	l.batch(4, nil, changed(change.Update, "d", 420, 330), changed(change.Delete, "b", 430, 20))
+	restored := []change.Control{{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{ID: "pods:500", From: "500", To: "350", Reason: change.HistoryWentBack}}}
+	lost, again := changed(change.Update, "d", 330, 420), changed(change.Create, "b", 20, 0)
+	for _, c := range []*sinks.Logged{&lost, &again} {
+		c.Inferred, c.Gap = true, "pods:500"
+	}
+	l.batch(6, restored, lost, again)
+	l.controls[len(l.controls)-1].Positions[0].ResourceVersion = "350"
+	l.batch(7, nil, changed(change.Update, "x", 420, 30))
+	l.controls[len(l.controls)-1].Positions[0].ResourceVersion = "450"
+	l.busy()
+	const twice = "pods: etcd was restored from a backup, and resourceVersion 425 stands for the states at 2026-06-01T12:03:00Z and 2026-06-01T12:06:00Z"
+	for _, tc := range []struct {
+		target        query.Target
+		want, missing string
+	}{
+		{query.Target{Happened: minute(3)}, "b@20 c@220 d@330 x@30", ""}, {query.Target{Happened: minute(4)}, "c@220 d@420 x@30", ""},
+		{query.Target{Happened: minute(5)}, "c@220 d@420 x@30", "then etcd was restored from a backup"}, {query.Target{Happened: minute(6)}, "b@20 c@220 d@330 x@30", ""},
+		{query.Target{Happened: minute(7)}, "b@20 c@220 d@330 x@420", ""}, {query.Target{Version: "220"}, "b@20 c@220 x@30", ""},
+		{query.Target{Version: "425"}, "", twice}, {query.Target{Version: "340"}, "", "resourceVersion 340 stands for the states"},
+		{query.Target{Logged: minute(5)}, "c@220 d@420 x@30", "lacks what followed"}, {query.Target{}, "b@20 c@220 d@330 x@420", ""},
+	} {
+		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, tc.target)
+		if err != nil {
+			if tc.missing == "" || !strings.Contains(err.Error(), tc.missing) {
+				t.Errorf("%s: %v, want %q", tc.target, err, tc.missing)
+			}
+			continue
+		}
+		missing := strings.Join(states[0].Missing, "\n")
+		if got := names(t, states[0]); got != tc.want || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
+			t.Errorf("%s: %s, want %s; missing: %s, want %q", tc.target, got, tc.want, missing, tc.missing)
+		}
+	}
+}

@@ -78,11 +78,10 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 	}
 	last := q
 	last.Each, last.To = sinks.Last, f.start
-	if f.cut != nil {
-		err := upTo.first(ctx, r, last, f.visit)
-		return err == nil, unlessScan(err)
-	}
 	err = upTo.first(ctx, r, last, f.visitBase)
+	if err == nil && f.cut != nil {
+		return true, nil
+	}
 	if err == nil {
 		if q.Keys != nil {
 			q.Keys = &sinks.Keys{After: q.Keys.After, UpTo: upTo.next}
@@ -101,8 +100,10 @@ func (f *stateReader) visitBase(l *sinks.Logged) error {
 	switch {
 	case st != nil && st.beforeTarget.Version == "" && st.afterTarget.Version != "": // it began after the moment
 		return nil
-	case f.start.Has(l) && (st == nil || f.timelines.compareEra(st, l) > 0 || f.orderOf(l, st) != before):
-		return errStop
+	case f.start.Has(l):
+		if era, _ := f.timelines.compareEra(st, l); st == nil || era > 0 || f.orderOf(l, st) != before {
+			return errStop
+		}
 	}
 	return f.visit(l)
 }

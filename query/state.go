@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -95,7 +96,7 @@ func Differences(a, b *State, visit func(before, after *Object) error) error {
 	for key := range orderedKeys(keys) {
 		before, after := a.objects[key].live(), b.objects[key].live()
 		if before == nil && after == nil ||
-			before != nil && after != nil && before.version == after.version && before.uid == after.uid {
+			before != nil && after != nil && before.version == after.version && before.uid == after.uid && before.sameAs(after) {
 			continue
 		}
 		x, err := before.unpack(&buffers[0])
@@ -133,6 +134,11 @@ func (o *object) live() *object {
 		return nil
 	}
 	return o
+}
+
+// sameAs reports whether two states of one version are the same. After a restore of etcd they may not be.
+func (o *object) sameAs(other *object) bool {
+	return o.logged.Equal(other.logged) || bytes.Equal(o.body, other.body)
 }
 
 func (o *object) unpack(buffer *[]byte) (*Object, error) {

@@ -29,7 +29,12 @@ func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, all control
 	f := &stateReader{timelines: s, cut: s.cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
 		unrecorded: map[change.StreamID]bool{}}
 	state := &State{Moment: moment, objects: f.objects}
-	f.cover(state, q.Namespace)
+	if err := f.cover(state, q.Namespace); err != nil {
+		return nil, nil, err
+	}
+	if err := f.checkBackups(ctx, r, all); err != nil {
+		return nil, nil, err
+	}
 	if err := f.unserved(ctx, r, all, moment, state); err != nil {
 		return nil, nil, err
 	}
@@ -39,17 +44,21 @@ func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, all control
 	return f, state, f.plan(ctx, r)
 }
 
-// cover adds within which versions the state is complete.
-func (f *stateReader) cover(state *State, namespace string) {
+// cover adds within which versions the state is complete. It returns a TwoStatesError if the moment is a version that stands for two states.
+func (f *stateReader) cover(state *State, namespace string) error {
 	s := f.timelines
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
 		if ns := change.ParseStream(id).Namespace; ns != "" && namespace != "" && ns != namespace {
 			continue
 		}
+		if err := s.checkUnique(s.streams[id]); err != nil {
+			return err
+		}
 		c := s.coverage(s.streams[id])
 		f.versions[id] = c.At
 		state.Coverage = append(state.Coverage, c)
 	}
+	return nil
 }
 
 // resolveWithCut resolves a target, and returns the cut if that is a point of the log, or nil if it is not.
@@ -116,6 +125,7 @@ type object struct {
 	logged          time.Time
 	body            []byte // packed; nil: it did not exist
 	phase           phase
+	inherited       bool            // its record is from an era before the moment's
 	doubt           string          // why the body may be wrong
 	partialStream   change.StreamID // its stream, if the state is newer than the stream's position at the cut
 }
@@ -146,7 +156,8 @@ func (f *stateReader) addRecord(r *record) {
 		}
 		return
 	}
-	o.phase, o.doubt = seen, ""
+	era, _ := f.timelines.compareEra(st, r.Logged)
+	o.phase, o.doubt, o.inherited = seen, "", era < 0
 	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
 		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
 	}
@@ -158,8 +169,8 @@ func (f *stateReader) addRecord(r *record) {
 
 // object returns what is known of a change's object. It returns nil if the change is from before the moment's era.
 func (f *stateReader) object(l *sinks.Logged, st *timeline) *object {
-	era := f.timelines.compareEra(st, l)
-	if era < 0 { // the era's first list has the objects that still existed
+	era, inherits := f.timelines.compareEra(st, l)
+	if era < 0 && !inherits { // the era's first list has the objects that still existed
 		return nil
 	}
 	resource := change.ResourceOf(l.Stream.ID()).ID()
@@ -169,7 +180,7 @@ func (f *stateReader) object(l *sinks.Logged, st *timeline) *object {
 		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name)}
 		f.objects[key] = o
 	}
-	if era > 0 {
+	if era > 0 && !inherits {
 		o.phase = decided
 	}
 	return o
@@ -203,15 +214,16 @@ const (
 	unknown
 )
 
-// gapOf returns the gap in which a change was inferred. It returns nil if the change was not inferred, or if its gap was
+// gapOf returns the gap of the moment's era in which a change was inferred. It returns nil if the change was not inferred, or if its gap was
 // recovered completely.
-func (st *timeline) gapOf(l *sinks.Logged) *gap {
+func (f *stateReader) gapOf(l *sinks.Logged, st *timeline) *gap {
 	if !l.Inferred || st == nil {
 		return nil
 	}
-	for i := range st.gaps {
-		if st.gaps[i].ID == l.Gap {
-			return &st.gaps[i]
+	e, _ := f.timelines.eraOf(st)
+	for _, g := range st.gapsOf(e) {
+		if g.ID == l.Gap {
+			return &g
 		}
 	}
 	return nil
@@ -226,7 +238,13 @@ func (f *stateReader) orderOf(l *sinks.Logged, st *timeline) order {
 		}
 		return after
 	}
-	version, gap := f.versions[l.Stream.ID()], st.gapOf(l)
+	if f.isInitial(l, st) {
+		return before
+	}
+	if era, _ := f.timelines.compareEra(st, l); era > 0 {
+		return after
+	}
+	version, gap := f.versions[l.Stream.ID()], f.gapOf(l, st)
 	known := l.ResourceVersion.Compare(version) <= 0
 	switch {
 	case gap != nil && l.Op == change.Delete && gap.To.Compare(version) <= 0:
@@ -241,6 +259,16 @@ func (f *stateReader) orderOf(l *sinks.Logged, st *timeline) order {
 		return before
 	}
 	return after
+}
+
+// isInitial reports whether a change is part of what the moment's era began with after a restore of etcd: the state of the era before, and what
+// its list found.
+func (f *stateReader) isInitial(l *sinks.Logged, st *timeline) bool {
+	if st == nil || len(st.eras) < 2 {
+		return false
+	}
+	e, _ := f.timelines.eraOf(st)
+	return e != nil && e.inherits && e.first.after().has(l)
 }
 
 // orderOfFound is orderOf for a deletion that was inferred outside of a gap: by a watch that gave it no version of its own, by a
@@ -264,7 +292,7 @@ func (f *stateReader) orderOfFound(l *sinks.Logged, st *timeline) order {
 
 // describeUnknown says in which range of versions a change of unknown version happened.
 func (f *stateReader) describeUnknown(l *sinks.Logged, st *timeline) string {
-	if gap := st.gapOf(l); gap != nil {
+	if gap := f.gapOf(l, st); gap != nil {
 		return fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", l.Op.Past(), gap.From, gap.To)
 	}
 	return fmt.Sprintf("it was %s at an unknown resourceVersion after %s, and before %s", l.Op.Past(), l.ResourceVersion,
@@ -274,8 +302,11 @@ func (f *stateReader) describeUnknown(l *sinks.Logged, st *timeline) string {
 // isAfterPosition reports whether a change before the cut is newer than the stream's position at the cut.
 func (f *stateReader) isAfterPosition(l *sinks.Logged, st *timeline) bool {
 	position := f.versions[st.stream]
+	if f.isInitial(l, st) {
+		return false
+	}
 	if l.Op == change.Delete {
-		gap := st.gapOf(l)
+		gap := f.gapOf(l, st)
 		return gap != nil && gap.To.Compare(position) > 0
 	}
 	return l.ResourceVersion.Compare(position) > 0

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -43,16 +44,26 @@ type timeline struct {
 	afterTarget    Mark                   // the first position after the target's version or time
 	beforeTarget   Mark                   // the last position before afterTarget
 	firstOfVersion Mark                   // the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may follow
-	regressed      Mark                   // the last position below the one before it: the API server's history went back
+	wentBack       bool                   // the API server's history went back: the next position begins an era
 }
 
 // era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
 // Its first list has all objects. What happened to objects that only the era before had is unknown.
+//
+// A restore of etcd begins an era, too. It inherits all objects, since its list is compared with them. Its resourceVersions may be those of the
+// era before, and stand for other states.
 type era struct {
 	begin       *point
+	inherits    bool                   // it has the objects of the era before
 	listed      change.ResourceVersion // the version at the end of the first list, or empty if its record is pruned
 	first, last Mark
 	removed     time.Time // when the log recorded that the resource was removed, or zero
+	reached     time.Time // time of the last position at or before the target's version
+}
+
+// has reports whether the era may have a version. The present era has no end.
+func (e *era) has(version change.ResourceVersion, isPresent bool) bool {
+	return e.start() != "" && e.start().Compare(version) <= 0 && (isPresent || version.Compare(e.last.Version) <= 0)
 }
 
 // start returns the version from which on the era has every change.
@@ -83,6 +94,26 @@ func (p *point) has(l *sinks.Logged) bool {
 	return l.Logged.Before(p.logged)
 }
 
+// restores returns how often etcd was restored from a backup.
+func (st *timeline) restores() (n int) {
+	for _, e := range st.eras {
+		if e.inherits {
+			n++
+		}
+	}
+	if st.wentBack {
+		n++
+	}
+	return n
+}
+
+// after returns the point after a position's batch.
+func (m Mark) after() *point {
+	p := &point{m.n + 1, maps.Clone(m.last), m.Logged.Add(time.Millisecond)}
+	p.last[m.slot] = m.batch
+	return p
+}
+
 // gap is a gap that was not recovered completely. The changes that it lacks happened after since. If its beginning is unknown, as
 // after a loss, it is open until the stream's next position. That is the position of the list that found what the log lacks.
 type gap struct {
@@ -90,6 +121,7 @@ type gap struct {
 	since time.Time
 	until time.Time // when the log recorded it
 	open  bool
+	era   int // in which it was recorded
 }
 
 // endsAfter reports whether the gap ends after a version.
@@ -99,11 +131,27 @@ func (g *gap) endsAfter(version change.ResourceVersion) bool {
 
 // addGap records a gap that was not recovered completely.
 func (st *timeline) addGap(c *change.Control) {
-	g := gap{Gap: *c.Gap, since: st.last.Time, until: time.UnixMilli(c.TimeMs)}
-	if g.Lost() {
+	g := gap{Gap: *c.Gap, since: st.last.Time, until: time.UnixMilli(c.TimeMs), era: max(0, len(st.eras)-1)}
+	switch {
+	case g.Lost() && st.wentBack: // nothing is lost but the position
+		g.From = st.last.Version
+	case g.Lost():
 		g.open, g.since = true, time.Time{}
 	}
 	st.gaps = append(st.gaps, g)
+	st.wentBack = st.wentBack || g.WentBack()
+}
+
+// gapsOf returns the gaps in which an era may lack changes. A loss that a later era has recorded may be of any of them.
+func (st *timeline) gapsOf(e *era) (all []gap) {
+	own := slices.Index(st.eras, e)
+	for _, g := range st.gaps {
+		if isLater := g.era > own && g.Lost(); isLater || g.era == own {
+			g.open = g.open || isLater
+			all = append(all, g)
+		}
+	}
+	return all
 }
 
 // isOpen reports whether a gap is open. Then the next list has only what the log lacks.
@@ -163,13 +211,14 @@ func (st *timeline) copy() *timeline {
 	return &own
 }
 
-// addMark adds a position to the stream and to its era.
+// addMark adds a position to the stream and to its era. A position that goes back begins an era.
 func (st *timeline) addMark(m Mark) {
 	e := st.currentEra()
-	if e.last.Version != "" && m.Version.Compare(e.last.Version) < 0 {
-		st.regressed = m
+	if e.last.Version != "" && (st.wentBack || m.Version.Compare(e.last.Version) < 0) {
+		e = &era{begin: st.last.after(), inherits: true}
+		st.eras = append(st.eras, e)
 	}
-	if e.first.Version == "" {
+	if st.wentBack = false; e.first.Version == "" {
 		e.first = m
 	}
 	if m.Version.Compare(st.highest) > 0 {

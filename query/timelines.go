@@ -176,7 +176,7 @@ func (s *timelines) needsAll(span *sinks.Span) bool {
 			return false
 		}
 		st := s.streams[p.Stream]
-		return st == nil || st.currentEra().start() == "" || st.isOpen() ||
+		return st == nil || st.currentEra().start() == "" || st.isOpen() || st.wentBack || p.ResourceVersion.Compare(st.last.Version) < 0 ||
 			t.Version != "" && p.ResourceVersion.Compare(t.Version) > 0 && st.last.Version.Compare(t.Version) <= 0
 	})
 }
@@ -229,7 +229,11 @@ func (s *timelines) addControl(c *change.Control) error {
 
 // addPosition records a position. If the stream has moved to another slot, it goes on there.
 func (s *timelines) addPosition(p change.Position, c *change.Control) {
-	if !s.selects(change.ResourceOf(p.Stream).ID()) || p.ResourceVersion == change.UnknownVersion {
+	if !s.selects(change.ResourceOf(p.Stream).ID()) {
+		return
+	}
+	if p.ResourceVersion == change.UnknownVersion {
+		s.timelineOf(p.Stream).wentBack = true
 		return
 	}
 	st, m := s.timelineOf(p.Stream), Mark{p.ResourceVersion, p.Time, p.Time, time.UnixMilli(c.TimeMs), c.Slot, c.Batch, s.pointBefore(c)}
@@ -282,7 +286,13 @@ func (s *timelines) confirm(c *change.Control) {
 func (s *timelines) addMark(st *timeline, m Mark, epoch int64) {
 	resource := change.ResourceOf(st.stream).ID()
 	st.delays.addMark(m, epoch)
-	st.addMark(m)
+	before := len(st.eras)
+	if st.addMark(m); before > 0 && st.eras[len(st.eras)-1].first == m {
+		s.beginEra(st, m)
+	}
+	if s.target.Version != "" && !s.isAfterTarget(m) {
+		st.currentEra().reached = m.Time
+	}
 	if !m.Logged.After(s.retained[resource].Since) {
 		st.retained = m
 	}
@@ -296,6 +306,17 @@ func (s *timelines) addMark(st *timeline, m Mark, epoch int64) {
 		}
 		st.beforeTarget = m
 	case s.isAfterTarget(m) && st.afterTarget.Version == "":
+		st.afterTarget = m
+	}
+}
+
+// beginEra changes the places around a target that is a version. An earlier era has that version, or the new one may have it.
+func (s *timelines) beginEra(st *timeline, m Mark) {
+	switch ended := len(st.eras) - 1; {
+	case s.target.Version == "" || s.isAfterTarget(m):
+	case !slices.ContainsFunc(st.eras[:ended], func(e *era) bool { return e.has(s.target.Version, false) }):
+		st.beforeTarget, st.afterTarget, st.firstOfVersion = Mark{}, Mark{}, Mark{}
+	case st.afterTarget.Version == "":
 		st.afterTarget = m
 	}
 }

@@ -74,6 +74,9 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 	case !g.hasAll || !asked:
 		return nil
 	}
+	if err == nil {
+		err = w.checkHistory(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type watcher struct {
 	matches  func(*query.Object) bool // or nil for all
 	version  change.ResourceVersion   // version of the last event
 	from     change.ResourceVersion   // version at which the watch begins
+	newest   map[change.StreamID]change.ResourceVersion
 	held     heldGap
 }
 
@@ -53,7 +54,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	w.Header().Set("Content-Type", "application/json")
-	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w, flush: http.NewResponseController(w).Flush, matches: matches, version: v.version}
+	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w, flush: http.NewResponseController(w).Flush, matches: matches, version: v.version,
+		newest: map[change.StreamID]change.ResourceVersion{}}
 	if err := out.run(ctx); err != nil && ctx.Err() == nil {
 		return out.fail(err)
 	}
@@ -130,7 +132,7 @@ func (w *watcher) following(ctx context.Context, from change.ResourceVersion, li
 		return q, expired(errors.New("it has every change since resourceVersion " + string(since)))
 	}
 	q.After, err = w.views.follower.CutBefore(ctx, w.resource.ID(), from)
-	return q, err
+	return q, unlessRetained(err)
 }
 
 // writeAll writes changes and bookmarks until the watch ends, or the reading of changes is done.
@@ -152,11 +154,39 @@ func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, don
 		case <-tick.C:
 			err = w.bookmark(nil)
 		case l := <-changes:
-			var held bool
-			if held, err = w.hold(ctx, &l); err == nil && !held {
-				err = w.change(ctx, &l)
-			}
+			err = w.next(ctx, &l)
 		}
+	}
+	return err
+}
+
+// next writes or holds a change, unless its stream has gone back.
+func (w *watcher) next(ctx context.Context, l *sinks.Logged) error {
+	stream := l.Stream.ID()
+	switch {
+	case w.view.end != nil && w.view.end.Has(l):
+	case l.ResourceVersion.Compare(w.from) <= 0 || l.ResourceVersion.Compare(w.newest[stream]) <= 0:
+		if err := w.checkHistory(ctx); err != nil {
+			return err
+		}
+	default:
+		w.newest[stream] = l.ResourceVersion
+	}
+	held, err := w.hold(ctx, l)
+	if err == nil && !held {
+		err = w.change(ctx, l)
+	}
+	return err
+}
+
+// checkHistory ends the watch if etcd was restored from a backup since it began. Versions of the new history may be those of the old one.
+func (w *watcher) checkHistory(ctx context.Context) error {
+	n, err := w.views.follower.Restores(ctx, w.resource.ID())
+	for i := range w.view.pages.Coverage {
+		n -= w.view.pages.Coverage[i].Restores
+	}
+	if err == nil && n > 0 {
+		err = expired(errors.New("etcd was restored from a backup: list again"))
 	}
 	return err
 }

@@ -382,7 +382,7 @@ func (l *listing) inferred(version change.ResourceVersion) change.Gap {
 	g := *l.gap
 	g.To, g.Reason = version, "only the difference between two states is known, not what happened between them"
 	if l.rewinds || l.rewound {
-		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, " +
+		g.Reason = change.HistoryWentBack + ": the server was restored from a backup; what differs from the log was sent, " +
 			"also where it is older"
 	}
 	g.Created, g.Updated, g.Deleted, g.Inferred = l.missed.created, l.missed.updated, l.missed.deleted, l.missed.all()

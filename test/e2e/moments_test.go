@@ -47,6 +47,7 @@ type momentSample struct {
 	kind  Kind
 	time  time.Time
 	known map[string]string // versions by key
+	list  string            // resourceVersion of the list
 }
 
 type timesTest struct {
@@ -149,20 +150,28 @@ func (p *timesTest) phase(name string, n int) {
 			time.Sleep(time.Until(sampled)) // the sampled moment
 		}
 		for _, kind := range p.kinds {
-			p.samples = append(p.samples, momentSample{name, kind, sampled, p.versions(kind)})
+			known, list := p.versionsAt(kind)
+			p.samples = append(p.samples, momentSample{name, kind, sampled, known, list})
 		}
 	}
 }
 
 func (p *timesTest) versions(kind Kind) map[string]string {
 	p.t.Helper()
-	list, err := dynamic.NewForConfigOrDie(p.Kube.Config).Resource(kind.GVR).List(context.Background(), metav1.ListOptions{})
+	known, _ := p.versionsAt(kind)
+	return known
+}
+
+// versionsAt also returns the list's resourceVersion.
+func (p *timesTest) versionsAt(kind Kind) (known map[string]string, list string) {
+	p.t.Helper()
+	all, err := dynamic.NewForConfigOrDie(p.Kube.Config).Resource(kind.GVR).List(context.Background(), metav1.ListOptions{})
 	must(p.t, err)
-	known := map[string]string{}
-	for _, item := range list.Items {
+	known = map[string]string{}
+	for _, item := range all.Items {
 		known[change.ObjectKey(item.GetNamespace(), item.GetName())] = item.GetResourceVersion()
 	}
-	return known
+	return known, all.GetResourceVersion()
 }
 
 // forget ends the stream of a kind and forgets it.
