@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -19,6 +20,8 @@ type Deletion struct {
 	Cause     string // what it followed, as text; empty: not known
 	Requester *Who   // nil: the caller asks for no requesters. Causes adds where a cascade began
 	seenAt    time.Time
+	created   time.Time              // by the object, or seenAt
+	version   change.ResourceVersion // of the deletion; empty: not known
 	owners    []owner
 	after     *life
 }
@@ -32,15 +35,35 @@ type owner struct {
 
 // DeletionOf returns the deletion in a change. Causes may add what caused it.
 func DeletionOf(l *sinks.Logged, requester *Who) *Deletion {
-	d, object := &Deletion{seenAt: l.Time, Requester: requester}, l.Before
+	d, object := &Deletion{seenAt: l.Time, version: versionOfDeletion(l), Requester: requester}, l.Before
 	if object == nil {
 		object = l.After
 	}
+	d.created = cmp.Or(createdAt(object), l.Time)
 	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "ownerReferences"), &d.owners) // the change was decoded before, so this is valid JSON
 	if l.Namespace != "" {
 		d.owners = append(d.owners, owner{APIVersion: "v1", Kind: "Namespace", Name: strings.Clone(l.Namespace)})
 	}
 	return d
+}
+
+// versionOfDeletion returns the version of a deletion, or of the update that began it. That of an inferred deletion is not known.
+func versionOfDeletion(l *sinks.Logged) change.ResourceVersion {
+	if l.Inferred {
+		return ""
+	}
+	return change.ResourceVersion(strings.Clone(string(l.ResourceVersion)))
+}
+
+func createdAt(object []byte) (created time.Time) {
+	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "creationTimestamp"), &created) // zero if there is none
+	return created
+}
+
+// isPersons reports whether a person is known to have requested the deletion. Users of controllers begin with "system:".
+func (d *Deletion) isPersons() bool {
+	w := d.Requester
+	return w != nil && (w.Grade == Exact && !strings.HasPrefix(w.User, "system:") || (&Deletion{Requester: w.AskedBy}).isPersons())
 }
 
 // deepest is how many levels of owners are read.
@@ -84,11 +107,11 @@ func Causes(ctx context.Context, r sinks.Reader, deletions []*Deletion) error {
 // findOwner finds the owner whose deletion explains this one.
 func (d *Deletion) findOwner(lives map[string][]*life) {
 	for _, o := range d.owners {
-		i := slices.IndexFunc(lives[o.key], func(l *life) bool { return l.took(&o, d) })
-		if i < 0 || d.after != nil {
+		own := o.lifeOf(d, lives)
+		if d.after != nil || own == nil || d.isPersons() || !own.took(d) {
 			continue
 		}
-		d.after, d.Cause = lives[o.key][i], "with its owner "+o.Kind+" "+o.Name
+		d.after, d.Cause = own, "with its owner "+o.Kind+" "+o.Name
 		if o.UID == "" {
 			d.Cause = "with its namespace"
 		}
@@ -108,7 +131,7 @@ func (d *Deletion) addRoot() {
 	}
 	requester := root.deletion.Requester
 	if len(d.Requester.names) == 0 {
-		*d.Requester = Who{Grade: Probable, User: requester.User, Impersonated: requester.Impersonated, Users: requester.Users, names: requester.names}
+		*d.Requester = Who{AskedBy: d.Requester.AskedBy, Grade: Probable, User: requester.User, Impersonated: requester.Impersonated, Users: requester.Users, names: requester.names}
 		if requester.User == "" {
 			d.Requester.Grade = OneOf
 		}
@@ -136,19 +159,39 @@ func (o *owner) addName(known []string, names map[string]map[string]bool, lives 
 	names[like[0]][o.Name] = true
 }
 
-// life is one object with an owner's name: from the request for its deletion until it was gone.
+// life is one object with an owner's name.
 type life struct {
 	identity
 	uid      string
-	from, to time.Time
-	deletion *Deletion // nil: the object was not deleted
+	created  time.Time
+	deletion *Deletion // from its beginning on. nil: the object was not deleted
 }
 
-// took reports whether the owner's deletion explains another deletion. A namespace is known by its name alone, so it explains
-// only deletions before its own end.
-func (l *life) took(o *owner, d *Deletion) bool {
-	return !l.from.IsZero() && !l.from.After(d.seenAt.Add(time.Second)) &&
-		(o.UID == l.uid || o.UID == "" && (l.to.IsZero() || !l.to.Before(d.seenAt)))
+// lifeOf returns the owner of a deleted object, or nil if the log does not have it. A namespace is known by its name alone: it is the last one
+// that is not younger than the object.
+func (o *owner) lifeOf(d *Deletion, lives map[string][]*life) (found *life) {
+	for _, l := range lives[o.key] {
+		if o.UID == l.uid || o.UID == "" && !l.created.After(d.created) {
+			found = l
+		}
+	}
+	return found
+}
+
+// reordered is by how much two streams may be read in another order than things happened.
+const reordered = time.Second
+
+// took reports whether the owner's deletion explains another deletion, which can't be older. Their times decide, or their versions if the times
+// are too close.
+func (l *life) took(d *Deletion) bool {
+	switch began := l.deletion; {
+	case began == nil:
+		return false
+	case d.seenAt.Sub(began.seenAt).Abs() <= reordered && d.version != "" && began.version != "":
+		return began.version.Compare(d.version) < 0
+	default:
+		return !began.seenAt.After(d.seenAt)
+	}
 }
 
 // readLives reads the objects of a resource that had one of the names, and who deleted them if wantsRequesters.
@@ -171,7 +214,8 @@ func readLives(
 		if err != nil {
 			return err
 		}
-		requests.ReadLate = LateAmong(coverage).Has
+		late := LateAmong(coverage)
+		requests.ReadLate, requests.Skips = late.Has, late.Skips
 	}
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		key, requester := resource+"/"+l.Name, requests.Who(l)
@@ -180,11 +224,11 @@ func readLives(
 			i, lives[key] = len(lives[key]), append(lives[key], &life{identity: identityOf(l), uid: strings.Clone(l.UID)})
 		}
 		found := lives[key][i]
-		if l.Op == change.Delete {
-			found.to = l.Time
+		if found.created = cmp.Or(found.created, createdAt(l.After)); found.created.IsZero() && l.Op == change.Create {
+			found.created = l.Time
 		}
-		if found.from.IsZero() && (l.Op == change.Delete || marksOf(l.After).deleting) {
-			found.from, found.deletion = l.Time, DeletionOf(l, requester)
+		if found.deletion == nil && (l.Op == change.Delete || marksOf(l.After).deleting) {
+			found.deletion = DeletionOf(l, requester)
 		}
 		return nil
 	})

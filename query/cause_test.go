@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"kubecdc/audit"
 	"kubecdc/change"
@@ -64,6 +65,53 @@ func TestACascadeThatWasReadLate(t *testing.T) {
 			Time:   minute(12)}}, &query.Who{})
 		if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != want {
 			t.Errorf("late: %t: %q, %v", isLate, d.Cause, err)
+		}
+	}
+}
+
+// A deletion is no cascade if it is older than the owner's, or a person's own. If both are read at about the same time, their versions decide.
+// An object was in the namespace that is not younger, also if its deletion is read after the namespace's end.
+func TestADeletionBeforeItsOwners(t *testing.T) {
+	l := &auditedOwners{records: &auditedLog{}}
+	l.add("replicasets.apps", "web", "rs-1", change.Delete, 10, "")
+	l.add("namespaces", "shop", "ns-1", change.Create, 1, `{"metadata":{"creationTimestamp":"2026-06-01T12:01:00Z"}}`)
+	l.add("namespaces", "shop", "ns-1", change.Update, 30, `{"metadata":{"creationTimestamp":"2026-06-01T12:01:00Z","deletionTimestamp":"2026-06-01T12:30:00Z"}}`)
+	l.add("namespaces", "shop", "ns-1", change.Delete, 40, "")
+	l.add("namespaces", "shop", "ns-2", change.Create, 41, `{"metadata":{"creationTimestamp":"2026-06-01T12:41:00Z"}}`)
+	for _, c := range l.changes {
+		c.ResourceVersion = change.VersionOf(uint64(c.Time.Sub(began)/time.Minute) * 100)
+	}
+	const owned = `{"metadata":{"creationTimestamp":"2026-06-01T12:%s:00Z","ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"rs-1"}]}}`
+	person, collector := &query.Who{Grade: query.Exact, User: "bob"}, &query.Who{Grade: query.Exact, User: "system:serviceaccount:kube-system:generic-garbage-collector"}
+	for _, tc := range []struct {
+		seen      time.Duration
+		version   change.ResourceVersion
+		created   string
+		inferred  bool
+		requester *query.Who
+		want      string
+	}{
+		{10*time.Minute - time.Millisecond, "1001", "05", false, nil, "with its owner ReplicaSet web"}, // its stream was read sooner
+		{10*time.Minute + time.Millisecond, "999", "05", false, nil, ""},
+		{10*time.Minute - time.Millisecond, "1001", "05", true, nil, ""}, // the version is the object's
+		{12 * time.Minute, "1200", "05", false, nil, "with its owner ReplicaSet web"}, {12 * time.Minute, "1200", "05", false, person, ""},
+		{12 * time.Minute, "1200", "05", false, &query.Who{Grade: query.Unknown, AskedBy: person}, ""},
+		{12 * time.Minute, "1200", "05", false, collector, "with its owner ReplicaSet web"},
+		{42 * time.Minute, "3900", "20", true, nil, "with its owner ReplicaSet web"}, {42 * time.Minute, "4200", "41", false, nil, "with its owner ReplicaSet web"},
+	} {
+		for _, isOwned := range []bool{true, false} {
+			before, want := fmt.Sprintf(owned, tc.created), tc.want
+			if !isOwned {
+				before = fmt.Sprintf(`{"metadata":{"creationTimestamp":"2026-06-01T12:%s:00Z"}}`, tc.created)
+				if want = ""; tc.created == "20" {
+					want = "with its namespace"
+				}
+			}
+			d := query.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop", Name: "web-1",
+				Before: []byte(before), Time: began.Add(tc.seen), ResourceVersion: tc.version, Inferred: tc.inferred}}, tc.requester)
+			if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != want {
+				t.Errorf("%+v, owned: %t: %q, want %q, %v", tc, isOwned, d.Cause, want, err)
+			}
 		}
 	}
 }

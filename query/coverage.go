@@ -31,21 +31,36 @@ type Coverage struct {
 
 	unlisted string // why the stream is unlisted; else empty
 	lates    []span
-	unread   []span // only Covered has it
+	gaps     []*change.Gap // all of the stream
+	unread   []span        // only Covered has it
 }
 
-// Late is the times in which streams were read late.
-type Late map[change.StreamID][]span
+// Late is the times in which streams were read late, and the gaps from which changes were recovered.
+type Late struct {
+	spans map[change.StreamID][]span
+	whole map[string]bool // whether a gap was recovered completely, by its id
+}
+
+func newLate() Late { return Late{map[change.StreamID][]span{}, map[string]bool{}} }
+
+// addGap adds a gap. If an id has two records, both must be complete.
+func (s Late) addGap(g *change.Gap) {
+	whole, known := s.whole[g.ID]
+	s.whole[g.ID] = g.Complete && (whole || !known)
+}
+
+// Skips reports whether the log may lack changes that were right before a recovered one. Where the log does not tell, it may.
+func (s Late) Skips(l *sinks.Logged) bool { return l.Gap != "" && !s.whole[l.Gap] }
 
 // Has reports whether a change may have happened long before it was seen, since nobody read its stream then.
 func (s Late) Has(l *sinks.Logged) bool {
-	return slices.ContainsFunc(s[l.Stream.ID()], func(s span) bool { return l.Time.After(s.from) && !l.Time.After(s.to) })
+	return slices.ContainsFunc(s.spans[l.Stream.ID()], func(s span) bool { return l.Time.After(s.from) && !l.Time.After(s.to) })
 }
 
 // Since returns since when changes that were seen since a time may have happened, by this clock or one that differs. Zero stands for all times.
 func (s Late) Since(seen time.Time) time.Time {
 	earliest := seen
-	for _, spans := range s {
+	for _, spans := range s.spans {
 		for _, late := range spans {
 			if !late.to.Before(seen.Add(-margin)) && late.from.Before(earliest) {
 				earliest = late.from
@@ -58,11 +73,14 @@ func (s Late) Since(seen time.Time) time.Time {
 	return earliest
 }
 
-// LateAmong returns when these streams were read late.
+// LateAmong returns when these streams were read late, and their gaps.
 func LateAmong(coverage []Coverage) Late {
-	all := Late{}
+	all := newLate()
 	for i := range coverage {
-		all[coverage[i].Stream] = coverage[i].lates
+		all.spans[coverage[i].Stream] = coverage[i].lates
+		for _, g := range coverage[i].gaps {
+			all.addGap(g)
+		}
 	}
 	return all
 }
@@ -70,10 +88,13 @@ func LateAmong(coverage []Coverage) Late {
 // LateSince returns the same for the changes that were seen since a time. It reads only the control records from then on, and an hour of those
 // before, since the log's clock may be another.
 func LateSince(ctx context.Context, r sinks.Reader, seen time.Time) (Late, error) {
-	all := Late{}
+	all := newLate()
 	err := r.Controls(ctx, seen.Add(-margin), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
-		if c.Type == change.ControlBehind {
-			all[c.Stream] = append(all[c.Stream], lateSpan(c))
+		switch {
+		case c.Type == change.ControlBehind:
+			all.spans[c.Stream] = append(all.spans[c.Stream], lateSpan(c))
+		case c.Type == change.ControlGap && c.Gap != nil:
+			all.addGap(c.Gap)
 		}
 		return nil
 	})
@@ -85,7 +106,7 @@ func HappenedSince(coverage []Coverage, logged time.Time) time.Time {
 	unread := LateAmong(coverage)
 	for i := range coverage {
 		c := &coverage[i]
-		unread[c.Stream] = append(slices.Clone(c.lates), c.unread...)
+		unread.spans[c.Stream] = append(slices.Clone(c.lates), c.unread...)
 	}
 	return unread.Since(logged)
 }
@@ -153,7 +174,7 @@ func (*timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Time
 
 // coverage returns within which versions the answer is complete for one stream.
 func (s *timelines) coverage(st *timeline) Coverage {
-	c := Coverage{Stream: st.stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates}
+	c := Coverage{Stream: st.stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates, gaps: st.recorded}
 	c.Known = st.beforeTarget.Time
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time

@@ -22,6 +22,8 @@ type Requests struct {
 	Ignores func(resource string) bool
 	// ReadLate reports whether a change may have happened long before it was seen (EventMaker.ReadLate).
 	ReadLate func(*sinks.Logged) bool
+	// Skips reports whether the log may lack changes right before one that was recovered (Late.Skips). nil: it may.
+	Skips func(*sinks.Logged) bool
 
 	reader          sinks.Reader
 	query           audit.Query
@@ -173,19 +175,34 @@ func (q *Requests) Who(l *sinks.Logged) *Who {
 	if !q.Known() || l.Op == change.Read {
 		return nil
 	}
-	return q.who(q.transition(l))
+	o := identityOf(l)
+	asked := q.last[o].asked
+	w := q.who(q.transition(l))
+	if known, alive := q.last[o]; alive && known.deleting {
+		if known.asked = asked; asked == nil {
+			known.asked = w
+		}
+		q.last[o] = known
+	} else if asked != nil && len(asked.names) > 0 && asked.name() != w.name() {
+		w.AskedBy = asked
+	}
+	return w
 }
 
 // transition returns what identifies the request behind a change. It remembers what the next change of the object needs.
 func (q *Requests) transition(l *sinks.Logged) *transition {
 	o := identityOf(l)
-	t := transitionOf(l, o, q.last[o])
+	earlier := q.last[o]
+	t := transitionOf(l, o, earlier)
+	if l.Gap != "" && l.Gap != earlier.gap && l.Op != change.Create && (q.Skips == nil || q.Skips(l)) {
+		t.several = true // the first revisions of the gap may be compacted
+	}
 	if q.Ignores != nil && q.Ignores(o.resource) && l.Op != change.Create {
 		t.several = true
 	}
 	t.late = t.late || q.ReadLate != nil && q.ReadLate(l)
 	happened, _ := l.Happened()
-	if q.last[o] = (last{t.uid, t.version, happened, t.now}); l.Op == change.Delete {
+	if q.last[o] = (last{t.uid, t.version, happened, strings.Clone(l.Gap), nil, t.now}); l.Op == change.Delete {
 		delete(q.last, o)
 	}
 	return t
@@ -209,7 +226,7 @@ func (q *Requests) who(t *transition) *Who {
 	made := func(r *audit.Record) bool {
 		return unused(r) && (r.Effect == audit.Wrote || r.VersionAfter == t.version)
 	}
-	if found := filter(versioned, made); len(found) > 0 {
+	if found := filter(versioned, made); len(found) > 0 && !t.several { // else the first of several writers
 		return whoOf(found, Probable)
 	}
 	if found := t.managed(append(filter(near, unused), q.collections(t)...)); len(found) > 0 {
@@ -283,7 +300,7 @@ func (q *Requests) UsersBetween(before, after *Object) (users []string) {
 	uid, _ := rawjson.Text(rawjson.Member(rawjson.Member(o.Body, "metadata"), "uid"))
 	for _, r := range q.byName[identity{o.Resource, o.Namespace, o.Name}] {
 		first := r.Created && from == ""
-		if r.UID != uid || !first && (r.Effect != audit.Wrote || r.VersionBefore.Compare(from) < 0) || to != "" && r.VersionBefore.Compare(to) >= 0 {
+		if r.UID != uid || !r.Succeeded() || !first && (r.Effect != audit.Wrote || r.VersionBefore.Compare(from) < 0) || to != "" && r.VersionBefore.Compare(to) >= 0 {
 			continue
 		}
 		if name := nameOf(r.User, r.Impersonated); !slices.Contains(users, name) {

@@ -63,6 +63,8 @@ type last struct {
 	uid      string
 	version  change.ResourceVersion
 	happened time.Time
+	gap      string
+	asked    *Who // who requested its deletion, once that has begun
 	marks
 }
 
@@ -142,7 +144,7 @@ func (t *transition) proves(r *audit.Record) bool {
 	case r.VersionBegan == t.before && r.VersionBefore == t.version && t.op == change.Update:
 		return true
 	case r.Verb == "delete" && r.VersionBefore == "" && r.Effect == "":
-		return t.op == change.Delete && t.knowsWas && !t.was.deleting // a deletion without a grace period is one request
+		return t.op == change.Delete && t.knowsWas && !t.was.deleting && !t.selected // a deletion without a grace period is one request
 	case !wrote || r.VersionBefore != t.before:
 		return false
 	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version): // another request may have made this change, and this one the next
@@ -155,8 +157,10 @@ func (t *transition) proves(r *audit.Record) bool {
 func (t *transition) allows(r *audit.Record) bool {
 	written, after := r.VersionBefore, r.VersionAfter
 	switch {
-	case r.Effect == audit.Nothing, r.Effect == audit.Idle && !t.same, after != "" && after == written:
+	case r.Effect == audit.Nothing, r.Effect == audit.Idle && !t.same:
 		return false
+	case after != "" && after == written && !(t.op == change.Delete && (t.several || t.was.deleting && t.was.finalizers)):
+		return false // it wrote nothing. One that removes the last finalizer has such an answer, too
 	case written != "" && r.VersionBegan == t.before && written == t.version:
 		return true
 	case after != "" && t.op == change.Update && r.Verb != "delete" && (after.Compare(t.version) > 0 || !t.several && after != t.version):

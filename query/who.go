@@ -32,6 +32,7 @@ type Who struct {
 	Subresource  string   `json:"subresource,omitempty"`
 	UserAgent    string   `json:"userAgent,omitempty"`
 	Because      *Because `json:"because,omitempty"` // for a deletion that followed another one
+	AskedBy      *Who     `json:"askedBy,omitempty"` // who requested the deletion, if another request completed it, such as that of the last finalizer
 
 	names []string // each user, and each impersonated user
 }
@@ -46,7 +47,7 @@ type Because struct {
 
 // Is reports whether a user made the change, may have made it, or began the cascade that led to it.
 func (w *Who) Is(user string) bool {
-	return w != nil && (slices.Contains(w.names, user) || w.Because != nil && w.Because.By.Is(user))
+	return w != nil && (slices.Contains(w.names, user) || w.AskedBy.Is(user) || w.Because != nil && w.Because.By.Is(user))
 }
 
 // Certain returns the user if only one matches, else "".
@@ -75,6 +76,9 @@ func (w *Who) Text(managers []string) (text string) {
 	}
 	if programs != "" {
 		text += " (" + programs + ")"
+	}
+	if w.AskedBy != nil {
+		text += ", asked by " + w.AskedBy.Text(nil)
 	}
 	return text
 }

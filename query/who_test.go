@@ -1,9 +1,11 @@
 package query_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -302,4 +304,72 @@ func TestRequestsOfAFollowedLog(t *testing.T) {
 		t.Errorf("%d KB more after %d requests", more, n)
 	}
 	runtime.KeepAlive(q)
+}
+
+// A label takes a pod out of a selection, and somebody deletes it later. That event has no version.
+func TestWhoDeletesLaterDidNotTakeItOut(t *testing.T) {
+	left := gone("")
+	left.Stream, left.Namespace, left.Name, left.UID, left.ResourceVersion = change.ParseStream("pods?labels=app=web"), "shop", "a", "u", "6"
+	if left.Time = began; left.Stream.LabelSelector == "" {
+		t.Fatalf("%+v has no selector", left.Stream)
+	}
+	l := &auditedLog{records: []audit.Record{
+		request("alice", "patch", func(r *audit.Record) { r.VersionBefore, r.Effect, r.VersionAfter = "", "", "6" }),
+		request("bob", "delete", func(r *audit.Record) {
+			r.VersionBefore, r.Effect, r.Time, r.Answered = "", "", began.Add(time.Second), began.Add(2*time.Second)
+		})}}
+	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := q.Who(&sinks.Logged{Change: left}); w.Grade != query.Probable || w.User != "alice" {
+		t.Errorf("%+v", w)
+	}
+}
+
+// A difference names no user whose request failed.
+func TestADifferenceNamesThoseWhoWrote(t *testing.T) {
+	l := &auditedLog{records: []audit.Record{request("alice", "patch", nil), request("bob", "patch", func(r *audit.Record) { r.Code = 500 }),
+		request("carol", "patch", func(r *audit.Record) { r.Code = 0 })}}
+	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(version string) *query.Object {
+		return &query.Object{Resource: "pods", Namespace: "shop", Name: "a", ResourceVersion: change.ResourceVersion(version),
+			Body: []byte(`{"metadata":{"uid":"u"}}`)}
+	}
+	if users := q.UsersBetween(object("5"), object("6")); !slices.Equal(users, []string{"alice"}) {
+		t.Errorf("%q", users)
+	}
+}
+
+// Who requested the deletion of an object with finalizers is named with who removed the last one, and found by either.
+func TestADeletionHasTwoUsers(t *testing.T) {
+	ends := updated(finalizing, ending+finalizing)
+	ended := change.Change{Op: change.Delete, Before: podBody(6, ending+finalizing), ResourceVersion: "7"}
+	l := &auditedLog{records: []audit.Record{request("alice", "delete", nil),
+		request("operator", "update", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "6", "6" })}}
+	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w *query.Who
+	for _, c := range []*change.Change{&ends, &ended} {
+		c.Stream, c.Namespace, c.Name, c.UID, c.Time = change.ParseStream("pods"), "shop", "a", "u", began.Add(time.Second)
+		c.ResourceVersion = cmp.Or(c.ResourceVersion, "6")
+		w = q.Who(&sinks.Logged{Change: *c})
+	}
+	if got := w.Text(nil); got != "probably operator, asked by alice" || !w.Is("alice") || !w.Is("operator") {
+		t.Errorf("%s: %+v", got, w)
+	}
+	for expression, want := range map[string]bool{`by == "alice" && op == "d"`: true, `by == "operator"`: true, `by == "bob"`: false} {
+		f, err := query.NewFilter(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Selects(&sinks.Logged{Change: ended}, w); got != want || err != nil {
+			t.Errorf("%s: %t, %v", expression, got, err)
+		}
+	}
 }

@@ -221,6 +221,7 @@ func (t *changes) readRequests(ctx context.Context, c *cobra.Command, r sinks.Re
 	if t.requests, err = requestsSince(ctx, c, r, objects, since); err != nil {
 		return err
 	}
+	t.requests.Skips = t.late.Skips
 	if t.events.ReadLate, t.requests.ReadLate = t.late.Has, t.late.Has; t.user != "" && !t.requests.Known() {
 		return fault.Usage("--by: the log has no audit events, which say who made a change: docs/who.md says how to get them")
 	}
