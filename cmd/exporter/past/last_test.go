@@ -145,7 +145,7 @@ func TestLastLinesAreThoseOfAllOfTheLog(t *testing.T) {
 			if complete.late, err = query.LateSince(t.Context(), log, time.Time{}); err == nil {
 				err = complete.readRequests(t.Context(), c, log, objects, time.Time{})
 			}
-			lines, wrong := complete.lines(t.Context(), c, log, sinks.Query{After: after})
+			lines, wrong := complete.lines(t.Context(), c, log, sinks.Query{After: after}, time.Time{})
 			if err != nil || wrong != nil {
 				t.Fatal(err, wrong)
 			}
@@ -169,7 +169,7 @@ func TestLastLinesAreThoseOfAllOfTheLog(t *testing.T) {
 		if _, _, err = windowed.cover(t.Context(), c, log, objects); err != nil {
 			t.Fatal(err)
 		}
-		got, err = windowed.lines(t.Context(), c, log, sinks.Query{After: &cut})
+		got, err = windowed.lines(t.Context(), c, log, sinks.Query{After: &cut}, since)
 		if want := texts(all(&cut)); err != nil || !slices.Equal(texts(got), want) {
 			t.Fatalf("seed %d: the lines since %s of %d by %q where %q, with the labels %q, are\n%q, want\n%q; %v", seed, since, len(log.past), user, where,
 				objects.Selector, texts(got), want, err)

@@ -104,7 +104,7 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 		if len(missing) > 0 {
 			t.remarkMissing(c.ErrOrStderr(), coverage, missing)
 		}
-		return t.lines(ctx, c, r, q)
+		return t.lines(ctx, c, r, q, t.begin.Time)
 	case t.last > 0 && t.since == "":
 		return t.newest(ctx, c, r, objects, q)
 	}
@@ -136,7 +136,7 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, obj
 		if err != nil {
 			return nil, err
 		}
-		if past, err = t.lines(ctx, c, r, q); err != nil || all || len(past) >= t.last {
+		if past, err = t.lines(ctx, c, r, q, since); err != nil || all || len(past) >= t.last {
 			return past, err
 		}
 	}
@@ -169,10 +169,14 @@ func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q si
 	return n, t.late.Since(since), err
 }
 
-// lines returns the changes after a cut, in the order in which they were logged.
-func (t *tail) lines(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) ([]line, error) {
-	past := lines{most: t.last}
-	err := t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) (err error) {
+// lines returns the changes after a cut, in the order of the log. The cut is of a time, or of none.
+func (t *tail) lines(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) ([]line, error) {
+	order, err := query.ReadOrder(ctx, r, since)
+	if err != nil {
+		return nil, err
+	}
+	past := lines{most: t.last, order: order}
+	err = t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) (err error) {
 		now, wanted := past.newLine(l, l.Logged)
 		if !wanted || t.user != "" && !requester.Is(t.user) {
 			return nil
