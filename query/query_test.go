@@ -582,3 +582,27 @@ func TestTheTimesOfARestore(t *testing.T) {
 		}
 	}
 }
+
+// A restore of etcd brings an object back whose name another one has had since. A log that finds objects visits that one's deletion last.
+func TestARestoreBringsAnObjectBackUnderItsName(t *testing.T) {
+	l := newLog()
+	l.changes, l.controls = l.changes[:3], l.controls[:2]
+	others := func(c sinks.Logged, uid, gap string) sinks.Logged {
+		c.UID, c.Inferred, c.Gap = uid, gap != "", gap
+		return c
+	}
+	l.batch(1, nil, others(changed(change.Create, "n", 110, 0), "1", ""))
+	l.batch(2, nil, others(changed(change.Delete, "n", 210, 110), "1", ""))
+	l.batch(3, nil, others(changed(change.Create, "n", 310, 0), "2", ""))
+	l.batch(4, []change.Control{{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{ID: "g", From: "400", To: "500", Reason: change.HistoryWentBack}}},
+		others(changed(change.Delete, "n", 310, 310), "2", "g"), others(changed(change.Create, "n", 110, 0), "1", "g"))
+	l.batch(5, nil)
+	l.batch(6, nil, others(changed(change.Delete, "n", 690, 110), "1", ""))
+	states, err := query.ReadStates(t.Context(), stateLog{l, &atomic.Int64{}}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, query.Target{Version: "650"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, states[0]); got != "a@10 b@20 n@110 x@30" || len(states[0].Missing) > 0 {
+		t.Errorf("%s lacks %q", got, states[0].Missing)
+	}
+}

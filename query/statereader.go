@@ -156,6 +156,9 @@ func (f *stateReader) addRecord(r *record) {
 		}
 		return
 	}
+	if r.Op == change.Delete && o.body != nil && o.uid != r.UID { // of an earlier object: logs that find objects visit each uid once
+		return
+	}
 	era, _ := f.timelines.compareEra(st, r.Logged)
 	o.phase, o.doubt, o.inherited = seen, "", era < 0
 	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
