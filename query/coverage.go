@@ -31,8 +31,8 @@ type Coverage struct {
 
 	unlisted string // why the stream is unlisted; else empty
 	lates    []span
-	gaps     []*change.Gap // all of the stream
 	unread   []span        // only Covered has it
+	gaps     []*change.Gap // all of the stream: only Covered has them
 }
 
 // Late is the times in which streams were read late, and the gaps from which changes were recovered.
@@ -174,7 +174,7 @@ func (*timelines) since(st *timeline, e *era) (change.ResourceVersion, time.Time
 
 // coverage returns within which versions the answer is complete for one stream.
 func (s *timelines) coverage(st *timeline) Coverage {
-	c := Coverage{Stream: st.stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates, gaps: st.recorded}
+	c := Coverage{Stream: st.stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates}
 	c.Known = st.beforeTarget.Time
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time

@@ -121,6 +121,7 @@ func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since 
 			continue
 		}
 		c := s.coverage(s.streams[id])
+		c.gaps = s.streams[id].recorded
 		if c.unread = s.streams[id].delays.unread; c.unlisted != "" {
 			c.Missing = append(c.Missing, c.unlisted)
 		}

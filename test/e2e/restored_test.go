@@ -69,6 +69,9 @@ func testRestores(t *testing.T, w *World, replicas int) {
 	p.phase("before", 4)
 	inLog()
 	for i, phase := range []string{"running", "stopped"} {
+		for _, kind := range kinds { // which nobody changes: it shows that what is older was in the backup
+			p.writer.mark(kind)
+		}
 		backup, err := w.Kube.SnapshotEtcd(t.Context())
 		must(t, err)
 		inLog()

@@ -314,7 +314,8 @@ func (w *requester) deleteNow(ctx context.Context, user string, kind Kind, name 
 	return string(uid), w.client(user, kind).Delete(ctx, name, options)
 }
 
-// finalized is an object's life with a finalizer: two users delete it, and a third one ends it.
+// finalized is an object's life with a finalizer: two users delete it, and a third one ends it. The answer to an update that ends it has the
+// version before.
 func (w *requester) finalized(user string, kind Kind) {
 	o := w.create(user, kind, fmt.Sprint("own-", w.number), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"example.com/wait"}) })
 	if o == nil {
@@ -325,7 +326,13 @@ func (w *requester) finalized(user string, kind Kind) {
 	ctx, _ := w.request(second)
 	w.tolerate(w.client(second, kind).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
 	ctx, id := w.request(third)
-	_, err := w.client(third, kind).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	var err error
+	if now, got := w.client(third, kind).Get(context.Background(), o.GetName(), metav1.GetOptions{}); got == nil && w.random.IntN(2) == 0 {
+		now.SetFinalizers(nil)
+		_, err = w.client(third, kind).Update(ctx, now, metav1.UpdateOptions{})
+	} else {
+		_, err = w.client(third, kind).Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	}
 	w.tolerate(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()

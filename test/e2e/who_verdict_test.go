@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kubecdc/audit"
+	"kubecdc/change"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -58,7 +59,12 @@ func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
 	if came && !bulk && w.Grade != query.Exact {
 		v.causes[v.cause(id, w)]++
 	}
-	named := w.Text(nil) == user
+	if asked := v.deleted[l.UID]; l.Op == change.Delete && deleting(l.Before) && v.arrived[asked] && w.AskedBy != nil && w.AskedBy.Grade == query.Exact &&
+		!w.Is(v.users[asked]) {
+		v.complain("%s was requested by %s (%s), and not by %s", what, v.users[asked], asked, w.AskedBy.Text(nil))
+	}
+	text := (&query.Who{Grade: w.Grade, User: w.User, Impersonated: w.Impersonated, Users: w.Users}).Text(nil)
+	named := text == user
 	ours := v.users[id] != "" // a controller's requests have ids that the test does not know
 	unnamed := came && (w.Grade == query.Unknown || w.Grade == query.Manager)
 	if r := v.records[id]; unnamed && r != nil && r.Retried {
@@ -67,8 +73,8 @@ func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
 	switch {
 	case w.Grade == query.Exact && !named, w.Grade == query.OneOf && came && !slices.Contains(w.Users, user),
 		unnamed, w.Grade == query.Exact && ours && !slices.Contains(w.AuditIDs, id):
-		v.complain("%s is by %s (%s, arrived: %v): %s, %s %v", what, user, id, came, w.Text(nil), w.Grade, w.AuditIDs)
-	case w.Grade == query.Probable && w.Text(nil) != "probably "+user:
+		v.complain("%s is by %s (%s, arrived: %v): %s, %s %v", what, user, id, came, text, w.Grade, w.AuditIDs)
+	case w.Grade == query.Probable && text != "probably "+user:
 		v.wrong[came]++
 	}
 }
