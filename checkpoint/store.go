@@ -18,3 +18,11 @@ type Store interface {
 	Find(ctx context.Context, cluster string) error // as in Past
 	Close()
 }
+
+// InPlace returns an error if the file of a store was removed, moved or replaced. A store without a file is always in its place.
+func InPlace(store any) error {
+	if file, ok := store.(interface{ InPlace() error }); ok {
+		return file.InPlace()
+	}
+	return nil
+}

@@ -6,6 +6,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/fault"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 )
 
@@ -15,7 +16,8 @@ func isFenced(err error) bool { return errors.Is(err, checkpoint.ErrFenced) }
 // isFinal reports that this process must not write to the log, or that the checkpoint must be opened again.
 func isFinal(err error) bool {
 	return fault.Is[*sinks.OtherClusterError](err) || fault.Is[*sinks.OtherEncodingError](err) || fault.Is[*sinks.MovedError](err) || fault.Is[*checkpoint.OtherLogError](err) || fault.Is[*OverlapError](err) ||
-		fault.Is[*change.NewerVersionError](err) || errors.Is(err, ErrCompetingCheckpoint) || errors.Is(err, checkpoint.ErrGone)
+		fault.Is[*change.NewerVersionError](err) || errors.Is(err, ErrCompetingCheckpoint) || errors.Is(err, checkpoint.ErrGone) ||
+		errors.Is(err, sqlitefile.ErrMoved)
 }
 
 // isUnavailable reports that another replica holds the slot, or that the layout has changed. The balancer handles both.

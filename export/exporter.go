@@ -12,7 +12,9 @@
 package export
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -26,6 +28,7 @@ import (
 	"kubecdc/export/ownership"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/sinks/spool"
@@ -115,7 +118,16 @@ func Run(ctx context.Context, config Config, given Parts) error {
 	}
 	group.Go(func() error { return parts.Server.OtherCluster(ctx) })
 	group.Go(func() error { return ownSlots(ctx, config, parts, selected) })
-	return group.Wait()
+	group.Go(func() error {
+		for checkpoint.InPlace(parts.Store) == nil && wait.For(ctx, time.Second) == nil {
+		}
+		return checkpoint.InPlace(parts.Store)
+	})
+	err := cmp.Or(group.Wait(), checkpoint.InPlace(parts.Store))
+	if errors.Is(err, sqlitefile.ErrMoved) {
+		parts.State.Fails(dependency.Checkpoint, err) // also while the file is written back
+	}
+	return err
 }
 
 // attemptTimeout limits one attempt at a step of the start. Discovery on a slow API server takes longest.

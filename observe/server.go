@@ -111,7 +111,7 @@ func (s *Server) handler(m *Metrics, page *Status) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		report := status.ReportOf(page.Exporter.Snapshot())
+		report := status.ReportOf(page.Snapshot())
 		if web.MayGet(s.access, r, detailsPath) == nil {
 			answerReady(w, report.Ready, report.Short())
 			return

@@ -3,10 +3,12 @@ package observe
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kubecdc/checkpoint"
 	"kubecdc/export/live"
+	"kubecdc/internal/dependency"
 	"kubecdc/status"
 )
 
@@ -16,6 +18,7 @@ type Status struct {
 	Version    string
 	StaleAfter time.Duration
 
+	open   atomic.Pointer[Place] // nil: the checkpoint is not open
 	mu     sync.Mutex
 	place  Place
 	stored *status.Stored
@@ -41,11 +44,21 @@ func (s *Status) Open(place Place) (closed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.place = place
+	s.open.Store(&place)
 	return func() {
+		s.open.Store(nil)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.place.Store = nil
 	}
+}
+
+// Snapshot returns the state of this process. If the checkpoint's file is no longer in its place, that is a problem.
+func (s *Status) Snapshot() *live.Snapshot {
+	if place := s.open.Load(); place != nil {
+		s.Exporter.Fails(dependency.Checkpoint, checkpoint.InPlace(place.Store))
+	}
+	return s.Exporter.Snapshot()
 }
 
 // Now returns the present status.
@@ -56,7 +69,7 @@ func (s *Status) Now() *status.Status {
 	err := s.readStored(now)
 	options := status.Options{Cluster: s.place.Cluster, Now: now, StaleAfter: s.StaleAfter,
 		Version: s.Version, Addresses: s.place.Addresses}
-	made := status.Make(options, s.stored, s.Exporter.Snapshot())
+	made := status.Make(options, s.stored, s.Snapshot())
 	switch {
 	case s.stored == nil:
 		made.Notes = append(made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -76,25 +75,15 @@ func (s *Store) scrub(ctx context.Context) error {
 	if err := s.db.QueryRowContext(ctx, `pragma user_version`).Scan(&unclean); err != nil || unclean == 0 {
 		return err
 	}
-	if err := s.emptyLog(ctx); err != nil { // before VACUUM writes all to it in vain
+	if err := s.file.EmptyLog(ctx); err != nil { // before VACUUM writes all to it in vain
 		return err
 	}
 	if _, err := s.db.ExecContext(ctx, `vacuum`); err != nil {
 		return err
 	}
-	if err := s.emptyLog(ctx); err != nil {
+	if err := s.file.EmptyLog(ctx); err != nil {
 		return err
 	}
 	_, err := s.db.ExecContext(ctx, setClean)
-	return err
-}
-
-// emptyLog moves SQLite's write-ahead log to the database. It waits for readers for a limited time.
-func (s *Store) emptyLog(ctx context.Context) error {
-	var busy, frames, moved int
-	err := s.db.QueryRowContext(ctx, `pragma wal_checkpoint(truncate)`).Scan(&busy, &frames, &moved)
-	if err == nil && busy != 0 {
-		err = errors.New("another process reads the file in one transaction: redacted values remain in the file until that ends")
-	}
 	return err
 }

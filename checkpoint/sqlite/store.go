@@ -82,6 +82,9 @@ func In(ctx context.Context, file *sqlitefile.File) (*Store, error) {
 // File returns the checkpoint's file.
 func (s *Store) File() *sqlitefile.File { return s.file }
 
+// InPlace returns an error if the file was removed, moved or replaced.
+func (s *Store) InPlace() error { return s.file.Fail("find the file", nil) }
+
 // Close closes the store, and the file unless it was given to In.
 func (s *Store) Close() {
 	if s.ownsFile {

@@ -1,14 +1,18 @@
 package sqlitefile_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -34,9 +38,13 @@ func TestMain(m *testing.M) {
 }
 
 var attacks = map[string]func(ctx context.Context, path string) error{
-	"full disk": onFullDisk, "read-only folder": inReadOnlyFolder, "read-only root": inReadOnlyRoot,
+	"full disk": onFullDisk, "removed on a full disk": removedOnFullDisk, "largest file": atLargestFile, "quota": withoutQuota, "network": onNetwork,
+	"read-only folder": inReadOnlyFolder, "read-only root": inReadOnlyRoot,
 	"no locks": func(ctx context.Context, path string) error {
 		return errors.Join(refuse(unix.SYS_FLOCK, 0, 0, syscall.ENOLCK), owned(ctx, path))
+	},
+	"no locks of parts": func(ctx context.Context, path string) error {
+		return errors.Join(refuse(unix.SYS_FCNTL, 1, unix.F_SETLK, syscall.ENOLCK), owned(ctx, path))
 	},
 	"no shared memory": func(ctx context.Context, path string) error {
 		return errors.Join(refuse(unix.SYS_MMAP, 3, unix.MAP_SHARED, syscall.ENODEV), owned(ctx, path))
@@ -84,6 +92,11 @@ func onFullDisk(ctx context.Context, path string) error {
 		return err
 	}
 	defer f.Close()
+	return fillUp(ctx, f, func() error { return os.Remove(filler) })
+}
+
+// fillUp inserts rows until that fails, and again after relief. It prints the error, and how many rows there are in the end.
+func fillUp(ctx context.Context, f *sqlitefile.File, relief func() error) (err error) {
 	insert := func() error {
 		_, err := f.DB().ExecContext(ctx, `insert into t (body) values ($1)`, []byte(strings.Repeat(rand.Text(), 1000)))
 		return f.Fail("insert", err)
@@ -94,10 +107,10 @@ func onFullDisk(ctx context.Context, path string) error {
 	}
 	rows-- // the first turn inserts nothing
 	fmt.Println(err)
-	if err := insert(); err == nil {
-		return errors.New("it was full, and then was not")
+	if err := insert(); !sqlitefile.IsFull(err) {
+		return fmt.Errorf("it was full, and then was not: %w", err)
 	}
-	if err := os.Remove(filler); err != nil {
+	if err := relief(); err != nil {
 		return err
 	}
 	for range 3 {
@@ -112,15 +125,154 @@ func onFullDisk(ctx context.Context, path string) error {
 	return err
 }
 
+// atLargestFile may not make the file as large as it would become.
+func atLargestFile(ctx context.Context, path string) error {
+	f, err := sqlitefile.Own(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Migrate(ctx, tables, "migrations"); err != nil {
+		return err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 20, Max: limit.Max}); err != nil {
+		return err
+	}
+	return fillUp(ctx, f, func() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit) })
+}
+
 func TestAFullDiskLosesNothing(t *testing.T) {
-	out := under(t, "full disk", filepath.Join(t.TempDir(), "c.db"))
-	var have, want int
-	said, counted, _ := strings.Cut(strings.TrimSpace(out), "\n")
-	if !strings.Contains(said, "the disk is full: make room; it goes on by itself") {
+	for name, want := range map[string]string{"full disk": "the disk is full: make room; it goes on by itself",
+		"largest file": "file too large: disk I/O error (778): a quota, or a limit of this process (ulimit -f), is reached: raise it, or make room; it goes on"} {
+		out := under(t, name, filepath.Join(t.TempDir(), "c.db"))
+		var have, inserted int
+		said, counted, _ := strings.Cut(strings.TrimSpace(out), "\n")
+		if !strings.Contains(said, want) {
+			t.Errorf("%s: it said: %s", name, out)
+		}
+		if n, err := fmt.Sscanf(counted, "%d of %d rows, ok", &have, &inserted); n != 2 || err != nil || have != inserted || have < 10 {
+			t.Errorf("%s: afterwards: %s", name, counted)
+		}
+	}
+}
+
+// withoutQuota can't write any more, as a user whose quota is used up.
+func withoutQuota(ctx context.Context, path string) error {
+	f, err := sqlitefile.Own(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Migrate(ctx, tables, "migrations"), refuse(unix.SYS_PWRITE64, 0, 0, syscall.EDQUOT)); err != nil {
+		return err
+	}
+	_, err = f.DB().ExecContext(ctx, `insert into t default values`)
+	err = f.Fail("insert", err)
+	fmt.Println("full:", sqlitefile.IsFull(err))
+	return err
+}
+
+func TestAQuotaThatIsUsedUp(t *testing.T) {
+	out := under(t, "quota", filepath.Join(t.TempDir(), "c.db"))
+	if !strings.HasPrefix(out, "full: true\n") || !strings.Contains(out, "disk quota exceeded: disk I/O error (778): a quota, or a limit") {
 		t.Errorf("it said: %s", out)
 	}
-	if n, err := fmt.Sscanf(counted, "%d of %d rows, ok", &have, &want); n != 2 || err != nil || have != want || have < 10 {
-		t.Errorf("afterwards: %s", counted)
+}
+
+// removedOnFullDisk removes the file where there is no room to write it back, and makes room later.
+func removedOnFullDisk(ctx context.Context, path string) error {
+	if err := unix.Mount("tmpfs", filepath.Dir(path), "tmpfs", 0, "size=4m"); err != nil {
+		return err
+	}
+	f, err := sqlitefile.Own(ctx, path)
+	if err != nil {
+		return err
+	}
+	filler := filepath.Join(filepath.Dir(path), "filler")
+	err = errors.Join(f.Migrate(ctx, tables, "migrations"), os.WriteFile(filler, make([]byte, 2<<20), 0o600))
+	if err == nil {
+		_, err = f.DB().ExecContext(ctx, `insert into t (body) values (randomblob(1000000))`)
+	}
+	if err = errors.Join(err, os.Remove(path)); err != nil {
+		return err
+	}
+	waits := &waiting{said: make(chan bool)}
+	slog.SetDefault(slog.New(slog.NewTextHandler(waits, nil)))
+	closed := make(chan bool)
+	go func() { f.Close(); close(closed) }()
+	select {
+	case <-waits.said:
+	case <-closed:
+		return errors.New("it was not written back")
+	}
+	if _, err := os.Stat(path); err == nil {
+		return errors.New("it was written back without room")
+	}
+	if err := os.Remove(filler); err != nil {
+		return err
+	}
+	<-closed
+	f, err = sqlitefile.Own(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var bytes int
+	err = f.DB().QueryRow(`select length(body) from t`).Scan(&bytes)
+	fmt.Println(bytes, "bytes")
+	return err
+}
+
+// waiting is told that a file can't be written back yet.
+type waiting struct {
+	said chan bool
+	once sync.Once
+}
+
+func (w *waiting) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("can't be written back yet")) {
+		w.once.Do(func() { close(w.said) })
+	}
+	return len(line), nil
+}
+
+func TestAFileThatIsRemovedToMakeRoomIsWrittenBackLater(t *testing.T) {
+	if out := under(t, "removed on a full disk", filepath.Join(t.TempDir(), "c.db")); out != "1000000 bytes\n" {
+		t.Errorf("it said: %s", out)
+	}
+}
+
+// onNetwork reads in the kernel's list of mounts that the folder is on NFS.
+func onNetwork(ctx context.Context, path string) error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	list := path + ".mounts"
+	if err := os.WriteFile(list, regexp.MustCompile(` - \S+ `).ReplaceAll(mounts, []byte(" - nfs4 ")), 0o600); err != nil {
+		return err
+	}
+	if err := unix.Mount(list, "/proc/self/mountinfo", "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stdout, nil)))
+	for range 2 {
+		if err := owned(ctx, path); err != nil {
+			return err
+		}
+	}
+	fmt.Println("owned")
+	return nil
+}
+
+// A file system whose locks may be unreliable is named once, and used all the same.
+func TestAnUnusualFileSystemIsNamed(t *testing.T) {
+	out := under(t, "network", filepath.Join(t.TempDir(), "c.db"))
+	if strings.Count(out, "the file system may have no reliable locks") != 1 || !strings.Contains(out, "type=nfs4\n") || !strings.HasSuffix(out, "owned\n") {
+		t.Errorf("it said: %s", out)
 	}
 }
 
@@ -212,7 +364,7 @@ func TestARootThatMayNotBeWrittenTo(t *testing.T) {
 }
 
 func TestAFileSystemWithoutWhatProcessesShare(t *testing.T) {
-	for _, lacks := range []string{"no locks", "no shared memory"} {
+	for _, lacks := range []string{"no locks", "no locks of parts", "no shared memory"} {
 		out := under(t, lacks, filepath.Join(t.TempDir(), "c.db"))
 		if !strings.Contains(out, "put the file on a local disk or a block volume") {
 			t.Errorf("%s: %s", lacks, out)

@@ -1,9 +1,9 @@
 // Package sqlitefile opens the SQLite file in which an exporter stores its checkpoint, and its log if that is in a file too. It opens
 // the file as its owner, or shares it, as commands do while an exporter runs. It does not know the contents of the tables.
 //
-// An owner holds a lock of the operating system on FILE.lock, which it gets back from a process that died. The lock is not on the
-// database itself, since SQLite has locks of its own there. They end when this process closes any descriptor of the file (fcntl). Nobody
-// in this process may open the file in another way.
+// An owner holds a lock of the operating system on FILE.lock, which it gets back from a process that died, and one on the database, which
+// may have several names. SQLite has locks of its own on the database. They end when this process closes any descriptor of the file
+// (fcntl). So the owner opens the database before SQLite does, and closes it afterwards. Nobody else in this process may open it.
 package sqlitefile
 
 import (
@@ -24,10 +24,14 @@ import (
 
 // File is an open file. All parts of a process share one.
 type File struct {
-	db   *sql.DB
-	path string
-	lock *os.File // nil: it is shared
-	stop context.CancelFunc
+	db     *sql.DB
+	path   string
+	lock   *os.File // nil: it is shared
+	inode  *os.File // the locked database, or nil
+	second *sql.DB  // reads nothing: with a connection open, SQLite does not make -wal and -shm anew
+	files  []os.FileInfo
+	real   string // the path without symbolic links
+	stop   context.CancelFunc
 }
 
 // pragmas has synchronous=FULL, which syncs SQLite's log at each commit, so that a commit survives a loss of power. A reader that holds
@@ -62,10 +66,20 @@ func Own(ctx context.Context, path string) (*File, error) {
 	if f.lock, err = lock(path + ".lock"); err != nil {
 		return nil, f.Fail("lock the file", err)
 	}
-	if err = create(path); err != nil {
+	if err = create(path); err == nil {
+		f.inode, err = lockDatabase(path)
+	}
+	if err != nil {
 		err = f.Fail("make the file", err)
-	} else if err = f.open(ctx, append(owners, pragmas...)); err == nil {
+	} else if f.db, err = f.open(ctx, append(owners, pragmas...)); err == nil {
+		f.useFolder(ctx)
 		err = f.mustShare(ctx)
+	}
+	if err == nil {
+		f.second, err = f.open(ctx, pragmas)
+	}
+	if err == nil {
+		err = f.Fail("find the file", f.remember("", "-wal", "-shm"))
 	}
 	if err != nil {
 		f.Close()
@@ -81,35 +95,34 @@ func Own(ctx context.Context, path string) (*File, error) {
 // grows while a transaction is open. It writes only what an owner polls.
 func Share(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
-	if err == nil {
-		_, err = os.Stat(path)
-	}
 	if err != nil {
 		return nil, err
 	}
 	f := &File{path: path}
-	if err := f.open(ctx, append(pragmas[:len(pragmas):len(pragmas)], patience)); err != nil {
+	if err = f.remember(""); err != nil {
+		return nil, err
+	}
+	if f.db, err = f.open(ctx, append(pragmas[:len(pragmas):len(pragmas)], patience)); err != nil {
 		f.Close()
 		return nil, err
 	}
+	f.useFolder(ctx)
 	return f, nil
 }
 
 // open opens one connection: all that this process writes takes turns, and never waits for a lock of its own.
-func (f *File) open(ctx context.Context, pragmas []string) (err error) {
+func (f *File) open(ctx context.Context, pragmas []string) (*sql.DB, error) {
 	query := url.Values{"_pragma": pragmas, "mode": {"rw"}, "_txlock": {"immediate"}, "_busy_timeout": {busyTimeout}}
 	u := url.URL{Scheme: "file", Path: f.path, RawQuery: query.Encode()}
-	if f.db, err = sql.Open("sqlite", u.String()); err == nil {
-		f.db.SetMaxOpenConns(1)
-		err = f.db.PingContext(ctx)
-	}
+	db, err := sql.Open("sqlite", u.String())
 	if err == nil {
-		f.useFolder(ctx)
+		db.SetMaxOpenConns(1)
+		err = db.PingContext(ctx)
 	}
-	if isBusy(err) { // a release that locked the database itself
-		return &fault.InUseError{Path: f.path}
+	if isBusy(err) && f.lock != nil { // a release that locked the database itself
+		err = &fault.InUseError{Path: f.path}
 	}
-	return f.Fail("open", err)
+	return db, f.Fail("open", err)
 }
 
 // useFolder has SQLite put its temporary files into the file's folder. SQLite needs them for a statement that may have to be undone, for
@@ -161,15 +174,20 @@ func (f *File) Path() string { return f.path }
 
 func (f *File) Owned() bool { return f.lock != nil }
 
-// Close closes the file, and lets another process own it.
+// Close closes the file, and lets another process own it. If the file is no longer in its place, Close first writes it back.
 func (f *File) Close() {
 	if f.stop != nil {
 		f.stop()
+		f.writeBack()
 	}
-	if f.db != nil {
-		_ = f.db.Close()
+	for _, db := range []*sql.DB{f.second, f.db} {
+		if db != nil {
+			_ = db.Close()
+		}
 	}
-	if f.lock != nil {
-		unlock(f.lock)
+	for _, locked := range []*os.File{f.inode, f.lock} {
+		if locked != nil {
+			unlock(locked)
+		}
 	}
 }

@@ -26,7 +26,7 @@ func (f *File) watchLog(ctx context.Context) {
 
 // warnOf warns if the log has reached the limit, and returns the next one.
 func (f *File) warnOf(limit int64) int64 {
-	info, err := os.Stat(f.path + "-wal")
+	info, err := os.Stat(f.real + "-wal")
 	if err != nil || info.Size() < largeLog {
 		return largeLog
 	}
@@ -34,6 +34,6 @@ func (f *File) warnOf(limit int64) int64 {
 		return limit
 	}
 	slog.Warn("the file's write-ahead log grows: another process has been reading the file in one transaction for long; end it",
-		"file", f.path+"-wal", "mb", info.Size()>>20)
+		"file", f.real+"-wal", "mb", info.Size()>>20)
 	return 2 * info.Size()
 }

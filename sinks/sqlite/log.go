@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -60,10 +61,11 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		return err
 	})
 	if err == nil {
-		return nil, l.prove(ctx, b)
+		err = l.prove(ctx, b)
+	} else {
+		l.forget()
 	}
-	l.forget()
-	if errors.Is(err, sinks.ErrInvalidWriter) {
+	if errors.Is(err, sinks.ErrInvalidWriter) || fault.Is[*sinks.LostTailError](err) {
 		return nil, err
 	}
 	return nil, l.sink.file.Fail(fmt.Sprintf("write batch %d of slot %d", b.Seq, l.slot), err)
