@@ -1,6 +1,7 @@
 package sqlitefile
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -164,5 +165,21 @@ func TestAFileWithTwoNamesHasOneOwner(t *testing.T) {
 		if n, sound := rows(t, name); n != 100 || sound != "ok" {
 			t.Errorf("%s has %d of 100 rows: %s", name, n, sound)
 		}
+	}
+}
+
+// A statement that is cancelled may cost its connection. SQLite goes on with the files that it has.
+func TestAConnectionThatIsGivenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	f := made(t, path)
+	defer f.Close()
+	conn, err := f.DB().Conn(t.Context())
+	must(t, err)
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	must(t, f.Fail("give the connection up", nil))
+	var n int
+	must(t, f.DB().QueryRow(`select count(*) from t`).Scan(&n))
+	if err := f.Fail("read", nil); err != nil || n != 100 {
+		t.Errorf("it has %d of 100 rows: %v", n, err)
 	}
 }
