@@ -138,7 +138,7 @@ func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spo
 		return nil, nil
 	}
 	sp, err := s.parts.Spools.Open(ctx, s.number)
-	if fault.Is[*fault.InUseError](err) || err == nil && sp == nil { // in use by another exporter on this machine that has lost the slot
+	if err == nil && sp == nil {
 		return nil, nil
 	}
 	if err == nil {

@@ -197,6 +197,31 @@ func TestAnOutageHasItsLatestReason(t *testing.T) {
 	o.end(m, errOther)
 }
 
+// A sink that is away is asked often enough, however long that lasts, so that its spool is forwarded soon after its return.
+func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	m, err := o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 1))
+	o.sink.Cut()
+	o.end(m, errOther)
+	m, err = o.begin(t.Context())
+	mustDo(t, err)
+	o.log.pinged, o.log.pings = errors.New("away"), make(chan bool)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := m.Start(ctx, func(error) {})
+	for range 8 {
+		asked := time.Now()
+		if <-o.log.pings; time.Since(asked) > 5*time.Second {
+			t.Errorf("it was not asked for %s", time.Since(asked))
+		}
+	}
+	cancel()
+	<-ended
+	o.end(m, errOther)
+}
+
 func (o *outage) exec(statement string) {
 	o.t.Helper()
 	db, err := pgx.Connect(o.t.Context(), o.url)
@@ -212,6 +237,7 @@ type watched struct {
 	opened       func() error // after Open; may be nil
 	written      func() error // after Write; may be nil
 	pinged       error        // returned by Ping, unless nil
+	pings        chan bool    // has an element for each Ping; may be nil
 	open, closed int          // number of logs
 }
 
@@ -229,6 +255,12 @@ func (w *watched) Open(ctx context.Context, slot int, epoch int64, from sinks.Du
 }
 
 func (w *watched) Ping(ctx context.Context) error {
+	if w.pings != nil {
+		select {
+		case w.pings <- true:
+		case <-ctx.Done():
+		}
+	}
 	if w.pinged != nil {
 		return w.pinged
 	}

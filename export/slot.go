@@ -45,7 +45,7 @@ type carriedOver struct {
 	inventory   inventory.Slot
 	end         *logEnd                     // nil: it is not known
 	slow        int                         // how often in a row the sink has answered, and was not open or took no batch in time
-	reopen      *backoff.ExponentialBackOff // until the sink is opened again, while batches go into a spool
+	reopen      *backoff.ExponentialBackOff // until a sink that answers is opened again, while batches go into a spool
 }
 
 func newSlot(number int, config Config, parts *watchedParts, selected *selections) *slot {

@@ -143,10 +143,12 @@ func (m *spooling) forwardAll(writing context.Context) error {
 	return nil
 }
 
-// awaitSink waits until the sink answers. The status has the reason why it does not answer now. At first it may have been another.
+// awaitSink waits until the sink answers, and longer if it has answered before and could not be opened. The status has the reason why it
+// does not answer now. At first it may have been another.
 func (m *spooling) awaitSink(ctx context.Context) error {
+	from := time.Now().Add(m.slot.reopen.NextBackOff())
 	for {
-		if err := wait.For(ctx, m.slot.reopen.NextBackOff()); err != nil {
+		if err := wait.For(ctx, max(askEvery, time.Until(from))); err != nil {
 			return err
 		}
 		asking, cancel := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
@@ -168,6 +170,10 @@ func (m *spooling) Check(ctx context.Context, p *batching.Prepared) error {
 	return m.over.inventory.Check(ctx, p)
 }
 func (m *spooling) Pending() int64 { return m.over.inventory.Pending() }
+
+// askEvery is the time between two questions whether the sink answers again. Each other session that ends for that lets all watches
+// begin anew, so only their pace becomes slower.
+const askEvery = 2 * time.Second
 
 // heldBackError delays the begin of a stream, since only the sink knows whether the log has objects of it.
 type heldBackError struct{}
@@ -207,7 +213,7 @@ func (m *spooling) forwarded(c live.Committed) {
 
 // spooled returns the spool's state for a status.
 func (m *spooling) spooled() live.Spool {
-	s := live.Spool{Since: m.spool.Since, Oldest: time.UnixMilli(m.oldest.Load()), Bytes: m.spool.Bytes(), MaxBytes: m.slot.parts.Spools.MaxBytes,
+	s := live.Spool{Since: m.spool.Since, Oldest: time.UnixMilli(m.oldest.Load()), Bytes: m.spool.Bytes(), MaxBytes: m.spool.MaxBytes(),
 		Batches: m.last.Load() - m.delivered.Load(), Full: m.full.Load()}
 	if why := m.why.Load(); why != nil {
 		s.Why = (*why).Error()

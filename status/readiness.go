@@ -118,7 +118,7 @@ func spooling(s *live.Spool, now time.Time) string {
 	if s.Full {
 		text += "nothing is read, since the spool is full; "
 	}
-	text = fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/s.MaxBytes)
+	text = fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/max(s.MaxBytes, 1))
 	if s.Why != "" {
 		text += ": " + s.Why
 	}

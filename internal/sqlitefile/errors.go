@@ -74,7 +74,7 @@ func IsOutside(err error) bool {
 	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_CANTOPEN, codes.SQLITE_READONLY, codes.SQLITE_PERM, codes.SQLITE_NOMEM, codes.SQLITE_INTERRUPT:
 		return true
 	}
-	return isBusy(err) || fault.Is[*fs.PathError](err) || fault.Is[*fault.InUseError](err)
+	return isBusy(err) || errors.Is(err, ErrMoved) || fault.Is[*fs.PathError](err) || fault.Is[*fault.InUseError](err)
 }
 
 // PutAside renames a file that can't be used and SQLite's log of it, and returns the new name, which says why.

@@ -153,11 +153,11 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(file.Close(), syncFolder(filepath.Dir(path)))
+	return errors.Join(file.Close(), SyncFolder(filepath.Dir(path)))
 }
 
-// syncFolder makes the entry of a new file outlast a loss of power.
-func syncFolder(folder string) error {
+// SyncFolder makes the entry of a new file, or its new name, outlast a loss of power.
+func SyncFolder(folder string) error {
 	d, err := os.Open(folder)
 	if err != nil {
 		return err
@@ -171,6 +171,9 @@ func syncFolder(folder string) error {
 func (f *File) DB() *sql.DB { return f.db }
 
 func (f *File) Path() string { return f.path }
+
+// unknownFree is the free space of a disk that does not say it.
+const unknownFree = 1 << 60
 
 func (f *File) Owned() bool { return f.lock != nil }
 

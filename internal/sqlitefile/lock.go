@@ -44,3 +44,12 @@ func unlock(file *os.File) {
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
 	_ = file.Close()
 }
+
+// Free returns how many bytes this user may still write to the disk of a folder.
+func Free(folder string) int64 {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		return unknownFree
+	}
+	return int64(s.Bavail) * int64(s.Bsize)
+}

@@ -101,7 +101,7 @@ func (f *File) writeAgain() (to string, err error) {
 	if _, err := os.Stat(to); err != nil { // a folder may have no hard links
 		err = os.Rename(copied, to)
 	}
-	return to, errors.Join(err, syncFolder(filepath.Dir(to)))
+	return to, errors.Join(err, SyncFolder(filepath.Dir(to)))
 }
 
 var errRead = errors.New("another process reads the file in one transaction: redacted values remain in the file until that ends")

@@ -40,10 +40,10 @@ var ErrUnusable = errors.New("the spool is not what follows the log")
 
 func (f *Folder) file(slot int) string { return filepath.Join(f.Path, fmt.Sprintf("slot-%d.db", slot)) }
 
-// Has reports whether the slot has a file.
+// Has reports whether the slot has a file. An empty one is what an earlier release could not finish.
 func (f *Folder) Has(slot int) bool {
-	_, err := os.Stat(f.file(slot))
-	return err == nil
+	info, err := os.Stat(f.file(slot))
+	return err == nil && info.Size() > 0
 }
 
 // Log returns the identity of the log that the files belong to, or an empty text if no file can be read.
@@ -81,9 +81,29 @@ type Spool struct {
 }
 
 // Begin makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. If the log may
-// have that batch, it is next, without which the file can't be used. Otherwise next is nil.
+// have that batch, it is next, without which the file can't be used. Otherwise next is nil. There is no file unless all of it is durable.
 func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change.Position, first uint64, next *change.Batch) error {
-	s, err := f.open(ctx, slot)
+	path := f.file(slot)
+	begun := path + ".begun"
+	if err := removeFiles(begun); err != nil {
+		return err
+	}
+	defer removeFiles(begun)
+	err := f.fill(ctx, slot, begun, log, start, first, next)
+	if err == nil {
+		err = removeFiles(path) // of a file that was not finished
+	}
+	if err == nil {
+		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(begun, path)
+	}
+	return cmp.Or(err, sqlitefile.SyncFolder(f.Path))
+}
+
+func (f *Folder) fill(ctx context.Context, slot int, path, log string, start []change.Position, first uint64, next *change.Batch) error {
+	s, err := f.openFile(ctx, slot, path)
 	if err != nil {
 		return err
 	}
@@ -99,11 +119,11 @@ func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change
 			insert into spool_of values (?, ?, ?, '[]'); commit`
 		_, err = s.file.DB().ExecContext(ctx, make, log, empty, string(positions))
 	}
-	if err == nil {
-		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
-	}
 	if err == nil && next != nil {
 		err = s.write(ctx, next)
+	}
+	if err == nil {
+		err = s.file.EmptyLog(ctx) // so that the file alone can be renamed
 	}
 	return s.file.Fail("make the spool", err)
 }
@@ -154,17 +174,17 @@ const roomBytes = 256 << 10
 func (f *Folder) room(slot int) string { return f.file(slot) + ".room" }
 
 func (f *Folder) open(ctx context.Context, slot int) (*Spool, error) {
-	s, err := f.openFile(ctx, slot)
+	s, err := f.openFile(ctx, slot, f.file(slot))
 	if sqlitefile.IsFull(err) && os.Remove(f.room(slot)) == nil { // forwarding the spool makes more
-		return f.openFile(ctx, slot)
+		return f.openFile(ctx, slot, f.file(slot))
 	}
 	return s, err
 }
 
-func (f *Folder) openFile(ctx context.Context, slot int) (*Spool, error) {
+func (f *Folder) openFile(ctx context.Context, slot int, path string) (*Spool, error) {
 	s := &Spool{folder: f, slot: slot}
 	var err error
-	if s.file, err = sqlitefile.Own(ctx, f.file(slot)); err != nil {
+	if s.file, err = sqlitefile.Own(ctx, path); err != nil {
 		return nil, err
 	}
 	s.sink, err = sqlite.New(ctx, s.file, sqlite.Config{Cluster: f.Cluster, ClusterUID: f.ClusterUID, ClusterIDs: f.ClusterIDs, Logger: f.Logger,
@@ -295,6 +315,11 @@ func (s *Spool) Bytes() (n int64) {
 	return n
 }
 
+// MaxBytes is the limit of the file: the setting, or what the disk has room for.
+func (s *Spool) MaxBytes() int64 {
+	return min(s.folder.MaxBytes, s.Bytes()+sqlitefile.Free(s.folder.Path))
+}
+
 // IsFull reports whether no batch may be added.
 func (s *Spool) IsFull() bool { return s.Bytes() >= s.folder.MaxBytes }
 
@@ -307,8 +332,12 @@ func (s *Spool) Close() {
 // Remove removes the file, of which the sink has all batches.
 func (s *Spool) Remove() (err error) {
 	s.Close()
+	return removeFiles(s.file.Path())
+}
+
+func removeFiles(path string) (err error) {
 	for _, end := range []string{"-wal", "-shm", "", ".lock", ".room"} {
-		if e := os.Remove(s.file.Path() + end); !errors.Is(e, fs.ErrNotExist) {
+		if e := os.Remove(path + end); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
 	}

@@ -1,0 +1,142 @@
+package export
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubecdc/internal/fault"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/test/servers"
+)
+
+// The disk is full when an outage begins. What could not be begun does not count as a spool, so that the sink is asked when it is back.
+func TestAFullDiskWhenASpoolBegins(t *testing.T) {
+	t.Parallel()
+	for _, room := range []int{0, 16, 64, 128, 256, 400} { // KB: each step of the begin fails once
+		o := newOutage(t)
+		folder := o.parts.Spools.Path
+		if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=2m"); err != nil {
+			t.Skipf("this user can't mount a small disk: %v", err)
+		}
+		t.Cleanup(func() { mustDo(t, unix.Unmount(folder, unix.MNT_DETACH)) })
+		m, err := o.begin(t.Context())
+		mustDo(t, err)
+		mustDo(t, o.write(m, 1))
+		filler, err := os.Create(filepath.Join(folder, "filler"))
+		mustDo(t, err)
+		n, err := io.Copy(filler, rand.Reader)
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the disk is not full: %v", err)
+		}
+		mustDo(t, errors.Join(filler.Truncate(n-int64(room)<<10), filler.Close()))
+		o.sink.Cut()
+		o.end(m, o.write(m, 2))
+		if m, err = o.begin(t.Context()); err == nil {
+			o.end(m, errOther)
+			t.Errorf("a spool has begun in %d KB", room)
+		}
+		if left, _ := filepath.Glob(filepath.Join(folder, "slot-*")); len(left) > 0 || !sqlitefile.IsFull(err) {
+			t.Errorf("with %d KB it left %v: %v", room, left, err)
+		}
+		mustDo(t, o.sink.Restore())
+		m = o.awaitSink()
+		mustDo(t, o.write(m, 3))
+		o.end(m, errOther)
+		if got := strings.Join(o.names(), " "); got != "p1 p3" && got != "p1 p2 p3" {
+			t.Errorf("with %d KB the log has %s", room, got)
+		}
+	}
+}
+
+// A disk with less room than the spool may have is its limit, in the status and for the alert.
+func TestTheDiskIsTheLimitOfASpool(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	folder := o.parts.Spools.Path
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("this user can't mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { mustDo(t, unix.Unmount(folder, unix.MNT_DETACH)) })
+	m, err := o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 1))
+	o.sink.Cut()
+	o.end(m, errOther)
+	m, err = o.begin(t.Context())
+	mustDo(t, err)
+	s := m.Memory.(*spooling)
+	if limit := s.spooled().MaxBytes; limit > 4<<20 {
+		t.Errorf("the limit is %d bytes on a disk of 4 MB", limit)
+	}
+	mustDo(t, os.WriteFile(filepath.Join(folder, "filler"), make([]byte, sqlitefile.Free(folder)), 0o600))
+	if f := s.spooled(); f.MaxBytes != f.Bytes {
+		t.Errorf("with a full disk %d of %d bytes are in use", f.Bytes, f.MaxBytes)
+	}
+	o.end(m, errOther)
+}
+
+// An earlier release left an empty file where a spool could not begin.
+func TestAnEmptyFileIsNoSpool(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	mustDo(t, os.WriteFile(filepath.Join(o.parts.Spools.Path, "slot-0.db"), nil, 0o600))
+	if o.parts.Spools.Has(0) {
+		t.Error("it counts")
+	}
+	m := o.awaitSink()
+	mustDo(t, o.write(m, 1))
+	o.sink.Cut()
+	o.end(m, o.write(m, 2))
+	m, err := o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 3))
+	o.end(m, errOther)
+	mustDo(t, o.sink.Restore())
+	o.end(o.awaitSink(), errOther)
+	if got := strings.Join(o.names(), " "); got != "p1 p2 p3" {
+		t.Errorf("the log has %s", got)
+	}
+}
+
+// Another process has the spool open for a moment. The sink does not get later batches before those of the spool.
+func TestASpoolThatIsInUseIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	m, err := o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 1))
+	o.sink.Cut()
+	o.end(m, o.write(m, 2))
+	m, err = o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 3))
+	o.end(m, errOther)
+	mustDo(t, o.sink.Restore())
+	other, err := o.parts.Spools.Open(t.Context(), 0)
+	mustDo(t, err)
+	if m, err := o.begin(t.Context()); !fault.Is[*fault.InUseError](err) {
+		t.Errorf("it is passed by: %v", err)
+		o.end(m, errOther)
+	}
+	other.Close()
+	servers.Await(t, "a session with the sink", func() (bool, error) {
+		m, err := o.begin(context.WithoutCancel(t.Context()))
+		if err != nil {
+			return false, err
+		}
+		o.end(m, errOther)
+		return !o.parts.Spools.Has(0), nil
+	})
+	if got := strings.Join(o.names(), " "); got != "p1 p2 p3" {
+		t.Errorf("the log has %s", got)
+	}
+}
