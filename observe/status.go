@@ -56,7 +56,9 @@ func (s *Status) Open(place Place) (closed func()) {
 // Snapshot returns the state of this process. If the checkpoint's file is no longer in its place, that is a problem.
 func (s *Status) Snapshot() *live.Snapshot {
 	if place := s.open.Load(); place != nil {
-		s.Exporter.Fails(dependency.Checkpoint, checkpoint.InPlace(place.Store))
+		if err := checkpoint.InPlace(place.Store); err != nil { // nil says nothing of other problems
+			s.Exporter.Fails(dependency.Checkpoint, err)
+		}
 	}
 	return s.Exporter.Snapshot()
 }
