@@ -35,8 +35,9 @@ type committer struct {
 	images     bool // write before-images
 	provenance bool // write who and when
 	works      [2]work
-	filter     *filter     // nil if all changes are written
-	invariants *invariants // in builds that verify them
+	filter     *filter        // nil if all changes are written
+	offsets    change.Offsets // to be checkpointed with the next batch, besides those of its records
+	invariants *invariants    // in builds that verify them
 	written    func(live.Committed)
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
@@ -159,7 +160,7 @@ func (c *committer) begin(ctx context.Context, b *batching.Batch, before *work) 
 // prepare sets before-images, removes ignored updates, and checks that the log still has the state that the batch depends on.
 func (c *committer) prepare(ctx context.Context, w, before *work) error {
 	began, p, done := time.Now(), &w.Prepared, &w.report
-	p.Batch, p.Offsets, w.batch.Changes = &w.batch, nil, w.queued.Changes
+	p.Batch, p.Offsets, w.batch.Changes = &w.batch, c.offsets, w.queued.Changes
 	p.Find()
 	if c.images {
 		if before != nil {

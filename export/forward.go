@@ -20,11 +20,12 @@ import (
 type forwarder struct {
 	*committer
 	spool       *spool.Spool
+	to          *opened
 	redactorFor func(stream change.StreamID) bodyRedactor
 }
 
 func (s *slot) newForwarder(sp *spool.Spool, to *opened, epoch int64) *forwarder {
-	f := &forwarder{s.newCommitter(to.Memory, epoch), sp, cached(s.bodyRedactorOf)}
+	f := &forwarder{s.newCommitter(to.Memory, epoch), sp, to, cached(s.bodyRedactorOf)}
 	f.written = func(live.Committed) {} // they were reported when they were read
 	return f
 }
@@ -55,7 +56,13 @@ func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
 		}
 	}
 	failpoint.Hit(failpoint.Forwarding)
+	if f.to.behind != nil {
+		b.Controls, f.offsets = append(f.to.behind, b.Controls...), f.to.loss.Offsets
+	}
 	err := f.commit(ctx, &batching.Batch{Batch: *b})
+	if f.offsets = nil; err == nil {
+		f.to.behind = nil
+	}
 	failpoint.Hit(failpoint.Forwarded)
 	return err
 }

@@ -13,9 +13,10 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// recordLoss makes the streams of the resources that the log has lost start with a new snapshot. What the log lacks in comparison
-// is written. Before that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next
-// session finds the same loss and does this again.
+// recordLoss makes the streams of the resources that the log has lost start with a comparison. What the log lacks is written. Before
+// that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next session finds the same
+// loss and does this again. Each record ends with the stream's last position, at which the log is compared (lostVersions): what
+// happened since is read as after any interruption.
 func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
 	positions, err := s.positionsOf(ctx, o.loss.Gone)
 	if err != nil {
@@ -24,19 +25,20 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *o
 	if len(positions) == 0 {
 		s.logger.Warn("the log has lost snapshots on demand, and nothing else", "reason", o.loss.Reason)
 	} else {
-		s.logger.Warn("comparing what the log still has with a snapshot", "streams", len(positions), "reason", o.loss.Reason)
+		s.logger.Warn("comparing what the log still has with the API server", "streams", len(positions), "reason", o.loss.Reason)
 	}
 	var controls []change.Control
 	first := map[change.StreamID]change.Position{}
 	for _, p := range positions {
 		known := slices.IndexFunc(o.before, func(k change.Position) bool { return k.Stream == p.Stream })
-		if p.ResourceVersion == change.UnknownVersion && known >= 0 { // the log has lost the position too
-			p = o.before[known]
+		if known >= 0 && o.before[known].ResourceVersion.Compare(p.ResourceVersion) > 0 {
+			p = o.before[known] // the log has lost the position too
 		}
-		if p.ResourceVersion != "" && p.Ended == "" { // otherwise its first list continues, or starts when the stream is selected again
-			controls = append(controls, lossGap(p, o.loss.Reason))
+		lossy := p
+		if p.ResourceVersion = ""; lossy.ResourceVersion != "" && p.Ended == "" { // otherwise its first list continues, or starts when selected again
+			controls = append(controls, lossGap(lossy, o.loss.Reason))
+			p.ResourceVersion = change.UnknownVersion
 		}
-		p.ResourceVersion = ""
 		first[p.Stream] = p
 	}
 	return s.writeControls(ctx, state, o, controls, first, o.loss.Offsets)
@@ -45,7 +47,22 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *o
 // lossGap is the gap record of a stream whose records the log has lost.
 func lossGap(p change.Position, cause string) change.Control {
 	return change.GapControl(p.Stream, p.ResourceVersion, change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion),
-		From: change.UnknownVersion, To: p.ResourceVersion, Reason: "the log has lost records; what it does not have of a snapshot follows"}, cause)
+		From: change.UnknownVersion, To: p.ResourceVersion, Reason: "the log has lost records; what it does not have follows"}, cause)
+}
+
+// lostVersions returns where the log is to be compared, for those streams that it has lost records of.
+func (s *slot) lostVersions(ctx context.Context, stored []change.Position) (map[change.StreamID]change.ResourceVersion, error) {
+	if !slices.ContainsFunc(stored, func(p change.Position) bool { return p.ResourceVersion == change.UnknownVersion }) {
+		return nil, nil
+	}
+	controls, err := s.parts.Store.LastControls(ctx)
+	lost := map[change.StreamID]change.ResourceVersion{}
+	for _, c := range controls {
+		if c.Gap != nil && c.Gap.Lost() {
+			lost[c.Stream] = c.Gap.To
+		}
+	}
+	return lost, dependency.Tag(dependency.Checkpoint, err)
 }
 
 // owns reports whether a stream hashes to this slot.

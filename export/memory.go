@@ -143,6 +143,7 @@ type opened struct {
 	log    io.Closer
 	loss   *sinks.LostTailError // the loss to be recorded, if any
 	before []change.Position    // the positions of the slot's streams before the loss was found
+	behind []change.Control     // records of the loss, for the first batch of the spool that is forwarded
 }
 
 // open fences the former owners in the sink, updates what is stored to match the log, and records what the log has lost.
@@ -150,11 +151,11 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (o *opened
 	return s.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
 		if found.Memory != nil {
 			before, err := s.positionsOf(ctx, nil)
-			return &opened{&logMemory{Memory: found.Memory, slot: s, seq: found.Last, write: write}, found.Log,
-				inventory.Concerning(found.Lost, before), before}, dependency.Tag(dependency.Sink, err)
+			return &opened{Memory: &logMemory{Memory: found.Memory, slot: s, seq: found.Last, write: write}, log: found.Log,
+				loss: inventory.Concerning(found.Lost, before), before: before}, dependency.Tag(dependency.Sink, err)
 		}
 		v, loss, before, err := s.inventory.Open(ctx, state, found, write)
-		return &opened{v, found.Log, loss, before}, err
+		return &opened{Memory: v, log: found.Log, loss: loss, before: before}, err
 	})
 }
 
@@ -171,10 +172,10 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 	o, err := remember(found, s.writeTo(found.Log))
 	switch {
 	case err != nil:
+	case o.loss != nil && s.spool != nil:
+		err = s.loseBeforeSpool(ctx, state, o)
 	case o.loss != nil:
-		if err = s.giveUpSpool(o.loss); err == nil {
-			err = s.recordLoss(ctx, state, o)
-		}
+		err = s.recordLoss(ctx, state, o)
 	case found.Passed > maxPassed && s.spool == nil:
 		err = s.writeControls(ctx, state, o, nil, nil, nil)
 	}

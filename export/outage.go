@@ -167,13 +167,18 @@ func (s *slot) spoolFits(ctx context.Context, sp *spool.Spool, seq uint64) error
 	case seq+1 < sp.First: // the log is not opened yet
 		return nil
 	}
-	want, err := sp.PositionsAt(ctx, seq)
-	if err != nil {
-		return err
-	}
 	have, err := s.parts.Store.Streams(ctx)
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
+	}
+	return spoolContinues(ctx, sp, seq, have)
+}
+
+// spoolContinues returns an error unless the spool has the same positions at batch seq.
+func spoolContinues(ctx context.Context, sp *spool.Spool, seq uint64, have []change.Position) error {
+	want, err := sp.PositionsAt(ctx, seq)
+	if err != nil {
+		return err
 	}
 	stored := map[change.StreamID]change.Position{}
 	for _, p := range have {
@@ -245,6 +250,8 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 		err = s.giveUpSpool(err)
 	case mayBeAway(err):
 		s.slow++
+	case err == nil && len(s.spool.Lost) > 0:
+		err = lostBefore(s.spool)
 	case err == nil:
 		err = s.removeSpool(o.Seq())
 	}

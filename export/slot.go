@@ -56,7 +56,8 @@ func newSlot(number int, config Config, parts *watchedParts, selected *selection
 	s.inventory = inventory.Slot{
 		Settings: inventory.Settings{Slot: number, Bodies: config.Before, CacheBytes: config.BodyCacheBytes,
 			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.owns, Redactor: cached(s.bodyRedactorOf)},
-		Parts: inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.watchdog, Logger: s.logger}}
+		Parts:   inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.watchdog, Logger: s.logger},
+		Spooled: s.spooledAfter}
 	return s
 }
 

@@ -24,12 +24,13 @@ type streams struct {
 	epoch  int64
 	memory Memory
 	rules  *storedRules
-	fail   context.CancelCauseFunc         // ends the session
-	all    map[change.StreamID]streamState // does not have streams that have ended or have not begun
-	open   []checkpoint.Signal             // the open signals, when they were last read
-	jobs   map[int64]*signalJob            // the jobs of the signals that were begun (signals.go)
-	newest *discovery.Selection            // nil if none was followed yet
-	stored []change.StreamID               // the selected streams in the checkpoint, or nil if none were recorded yet
+	fail   context.CancelCauseFunc                    // ends the session
+	all    map[change.StreamID]streamState            // does not have streams that have ended or have not begun
+	open   []checkpoint.Signal                        // the open signals, when they were last read
+	jobs   map[int64]*signalJob                       // the jobs of the signals that were begun (signals.go)
+	newest *discovery.Selection                       // nil if none was followed yet
+	lost   map[change.StreamID]change.ResourceVersion // where the log is to be compared (lostVersions)
+	stored []change.StreamID                          // the selected streams in the checkpoint, or nil if none were recorded yet
 	wg     sync.WaitGroup
 
 	confirming confirming
@@ -127,6 +128,11 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 	}
 	if err := st.slot.config.RefuseOverlaps(selection.Resources, stored); err != nil {
 		return err
+	}
+	if st.newest == nil {
+		if st.lost, err = st.slot.lostVersions(ctx, stored); err != nil {
+			return err
+		}
 	}
 	for _, p := range stored {
 		if st.newest == nil && st.slot.owns(p.Stream) && st.all[p.Stream] == nil {
@@ -277,6 +283,7 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 	config := &st.slot.config
 	options := config.Source
 	options.MetadataOnly, options.Redactor = config.MetadataOnly(s.Resource), config.Redactor(s.Resource)
+	options.LostUpTo = st.lost[s.ID()]
 	options.Masked, options.Restores = config.LeavesOut(s.Resource), restores{st}
 	if config.Before && !config.Content.NoUpdates && !options.MetadataOnly {
 		options.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {

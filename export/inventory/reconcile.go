@@ -22,6 +22,11 @@ func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 		return nil, nil, err
 	}
 	loss = Concerning(loss, before)
+	if loss != nil && s.Spooled != nil {
+		if spooled, err := s.Spooled(ctx, state.Seq, before); err != nil || spooled {
+			return loss, before, err
+		}
+	}
 	why, damaged, unread := loss, false, false
 	switch {
 	case loss != nil:
@@ -45,10 +50,21 @@ func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 	if err != nil {
 		return nil, nil, err
 	}
-	if all := loss.Join(Concerning(more, after)); all != nil && all.Gone != nil {
+	if all := loss.Join(Concerning(more, after)).Join(lostPositions(why, before, after)); all != nil && all.Gone != nil {
 		return all, before, nil
 	}
 	return nil, before, nil
+}
+
+// lostPositions returns the loss of positions that a rebuild has not found any more, or nil.
+func lostPositions(why *sinks.LostTailError, before, after []change.Position) *sinks.LostTailError {
+	lost := map[change.StreamID]bool{}
+	for _, p := range after {
+		lost[p.Stream] = p.ResourceVersion == change.UnknownVersion && slices.ContainsFunc(before, func(b change.Position) bool {
+			return b.Stream == p.Stream && b.ResourceVersion.Compare(change.UnknownVersion) > 0
+		})
+	}
+	return Concerning(&sinks.LostTailError{TailRead: true, Reason: why.Reason, Gone: func(s change.StreamID) bool { return lost[s] }}, after)
 }
 
 // Concerning returns a loss, or nil if it concerns no offset and none of the streams that have not ended.

@@ -14,6 +14,9 @@ import (
 type Slot struct {
 	Settings
 	Parts
+	// Spooled reports whether a spool continues the log after a batch, with these positions. The log gets all of the spool before the
+	// inventory is rebuilt, since only the inventory has the state between both. nil: there are no spools.
+	Spooled func(ctx context.Context, seq uint64, positions []change.Position) (bool, error)
 	damaged bool                 // the last session read a damaged body
 	loss    *sinks.LostTailError // loss that the last session's proof found, or nil
 	unread  unread
@@ -36,6 +39,9 @@ func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *si
 	v *Inventory, loss *sinks.LostTailError, before []change.Position, err error) {
 	loss, err = s.rollForward(ctx, state, opened)
 	if err == nil {
+		if loss != nil && loss.Gone != nil {
+			loss = loss.Join(s.loss)
+		}
 		loss, before, err = s.reconcile(ctx, state, opened.Content, cmp.Or(loss, s.loss))
 	}
 	if err != nil {

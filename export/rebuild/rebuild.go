@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -51,7 +50,7 @@ type rebuild struct {
 	count   int
 	bytes   int64
 	pages   int
-	seen    map[change.StreamID]bool // streams with objects
+	seen    map[change.StreamID]change.ResourceVersion // the newest version of each stream with objects
 	started time.Time
 	pacer   *Pacer
 }
@@ -66,7 +65,7 @@ func (s Slot) Run(ctx context.Context, log sinks.Content, state *checkpoint.Slot
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
 	r := &rebuild{Slot: s, state: state, found: found, loss: loss,
-		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
+		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]change.ResourceVersion{},
 		started: started, pacer: NewPacer()}
 	if s.Damaged && r.empty() {
 		return nil, errors.New("the checkpoint is damaged, and can't be rebuilt: the log has nothing that could be read back")
@@ -127,7 +126,9 @@ func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 	if r.page[stream] == nil {
 		r.page[stream] = map[string]*checkpoint.Object{}
 	}
-	r.seen[stream] = true
+	if newest := r.seen[stream]; c.ResourceVersion.Compare(newest) >= 0 {
+		r.seen[stream] = c.ResourceVersion
+	}
 	if c.Op == change.Delete {
 		r.page[stream][c.Key()] = nil
 	} else {
@@ -180,16 +181,24 @@ func (r *rebuild) progress(f sinks.Progress) {
 	})
 }
 
-// finish stores positions, batch number and offsets. A stream whose position the log has lost gets change.UnknownVersion.
+// finish stores positions, batch number and offsets. A stream whose position the log has lost gets change.UnknownVersion. The log has
+// lost it, too, if it has another one, and the checkpoint and the objects are both newer.
 func (r *rebuild) finish(ctx context.Context) error {
-	unknown := maps.Clone(r.seen)
+	unknown, known := map[change.StreamID]bool{}, map[change.StreamID]change.ResourceVersion{}
+	for stream := range r.seen {
+		unknown[stream] = true
+	}
 	for _, p := range r.Known {
 		if p.ResourceVersion != "" && r.Mine(p.Stream) {
-			unknown[p.Stream] = true
+			unknown[p.Stream], known[p.Stream] = true, p.ResourceVersion
 		}
 	}
-	for _, p := range r.found.Positions {
+	for i := range r.found.Positions {
+		p := &r.found.Positions[i]
 		delete(unknown, p.Stream)
+		if p.Ended == "" && known[p.Stream].Compare(p.ResourceVersion) > 0 && r.seen[p.Stream].Compare(p.ResourceVersion) > 0 {
+			p.ResourceVersion = change.UnknownVersion
+		}
 	}
 	positions := slices.DeleteFunc(r.found.Positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
 	for stream := range unknown {

@@ -2,9 +2,11 @@ package reflector
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,8 +34,10 @@ import (
 // After a crash the list starts again from the old position.
 type listing struct {
 	*Reflector
-	gap        *change.Gap // the gap that the list closes, or nil for the first snapshot
-	rewinds    bool        // the server's history went back: older versions are emitted too
+	gap        *change.Gap            // the gap that the list closes, or nil for the first snapshot
+	at         change.ResourceVersion // lists the collection as it was then, or empty: as it is now
+	lost       *change.Gap            // the gap that a present list closes if there is no list of that version any more
+	rewinds    bool                   // the server's history went back: older versions are emitted too
 	begun      bool
 	floor      change.ResourceVersion // the log has something of this version, so a list that is older is stale
 	token      string                 // continue token of the next page
@@ -55,7 +59,7 @@ func (r *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: 
 
 func (l *listing) name() change.StreamState { return change.StateListing }
 
-func (l *listing) gapBack() *change.Gap { return l.gap }
+func (l *listing) gapBack() *change.Gap { return cmp.Or(l.gap, l.lost) }
 
 func (l *listing) step(ctx context.Context) (state, error) {
 	l.report(l.objects)
@@ -94,6 +98,8 @@ func (l *listing) readOnce(ctx context.Context) (state, *apiclient.Watch, error)
 		v := l.verify(l.watch(nil))
 		v.gap = l.gap
 		return l.enter(v, err.Error()), nil, err
+	case err != nil && l.at != "" && l.hasNoPast(err):
+		return l.enter(l.list(l.lost), fmt.Sprintf("relist: no list of resourceVersion %s: %s", l.at, apiclient.Reason(err))), nil, nil
 	case err != nil:
 		return l, nil, l.failed(err, "list %s", l.ID())
 	case l.until != "":
@@ -147,8 +153,14 @@ func (l *listing) begin(ctx context.Context) error {
 	return nil
 }
 
+// hasNoPast reports whether the server can't list the past. It answers 500 for ever if an object was stored in a version that was removed.
+func (l *listing) hasNoPast(err error) bool {
+	return apiclient.IsGone(err) || errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) ||
+		apiclient.StatusCode(err) == http.StatusInternalServerError && l.failures.inRow >= 3
+}
+
 func (l *listing) read(ctx context.Context) (*apiclient.Watch, error) {
-	if !l.paged && l.streams(ctx) {
+	if !l.paged && l.at == "" && l.streams(ctx) {
 		open, err := l.streamed(ctx)
 		if !l.fallsBack(err) {
 			return open, err
@@ -161,7 +173,7 @@ func (l *listing) read(ctx context.Context) (*apiclient.Watch, error) {
 func (l *listing) readPages(ctx context.Context) error {
 	for {
 		err := l.page(ctx)
-		if apiclient.IsGone(err) {
+		if apiclient.IsGone(err) && l.at == "" {
 			err = l.expired(err)
 		}
 		if err != nil {
@@ -197,7 +209,7 @@ func inconsistentToken(err error) string {
 
 func (l *listing) page(ctx context.Context) error {
 	n, held := 0, []apiclient.Object(nil) // until the list's version is known
-	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Pace: l.pace, Continue: l.token}
+	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Pace: l.pace, Continue: l.token, Exact: l.at}
 	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		if err := l.checkFresh(p.Version); err != nil {
 			return err

@@ -38,7 +38,14 @@ func (l *loading) step(ctx context.Context) (state, error) {
 		l.ahead = newest.Version
 	}
 	if version == change.UnknownVersion {
-		return l.enter(l.list(l.gapFrom(change.UnknownVersion)), "relist: it is not known how far the log is complete"), nil
+		gap, at := l.gapFrom(version), l.options.LostUpTo
+		if at.Compare(version) <= 0 || l.ahead.Compare(at) > 0 {
+			return l.enter(l.list(gap), "relist: it is not known how far the log is complete"), nil
+		}
+		l.ahead, l.cursor = "", at
+		v := l.verify(l.watch(nil))
+		v.gap, v.lostUpTo = gap, at
+		return l.enter(v, "the log has lost records up to resourceVersion "+string(at)), nil
 	}
 	l.position, l.cursor = version, version
 	if !ok || version == "" {

@@ -35,12 +35,15 @@ type Options struct {
 	MetadataOnly bool
 	Redactor     *redact.Redactor // hides parts of objects, or is nil
 	Masked       bool             // updates may be left out of the log
-	Recovery     *Recovery        // nil: off
-	Lists        *ListLimiter     // nil: all streams may list at once
-	Streaming    *StreamingLists  // nil: every list is read in pages
-	Restores     Restores         // nil: a stream tells no other one that etcd was restored
-	Proofs       time.Duration    // how often a stream is compared with the API server (proving.go), or 0 for never
-	Stored       StoredBodies     // nil: the checkpoint has no bodies that can be compared
+	// LostUpTo is the version up to which the log has lost records of the stream, if its position is change.UnknownVersion. The log is
+	// compared with the collection as it was then. Empty: it is not known, or nothing was lost.
+	LostUpTo  change.ResourceVersion
+	Recovery  *Recovery       // nil: off
+	Lists     *ListLimiter    // nil: all streams may list at once
+	Streaming *StreamingLists // nil: every list is read in pages
+	Restores  Restores        // nil: a stream tells no other one that etcd was restored
+	Proofs    time.Duration   // how often a stream is compared with the API server (proving.go), or 0 for never
+	Stored    StoredBodies    // nil: the checkpoint has no bodies that can be compared
 }
 
 // DefaultOptions are the production settings.

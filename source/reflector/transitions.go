@@ -31,7 +31,7 @@ var transitions = []transition{
 	{change.StateCatchingUp, change.StateListing, "the watch is empty, or as from watching"},
 	{change.StateVerifying, change.StateWatching, "the server has the log's history"},
 	{change.StateVerifying, change.StateCatchingUp, "the same, while a list is caught up with"},
-	{change.StateVerifying, change.StateListing, "etcd was restored from a backup, or a list was interrupted"},
+	{change.StateVerifying, change.StateListing, "etcd was restored from a backup, a list was interrupted, or the log has lost records"},
 	{change.StateExpired, change.StateWatching, "another server may still have the position"},
 	{change.StateExpired, change.StateCatchingUp, "the same, while a list is caught up with"},
 	{change.StateExpired, change.StateBackfilling, "no server has the position"},

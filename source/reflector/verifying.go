@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
 )
 
 // verifying checks that the server still has the log's history.
@@ -27,10 +28,11 @@ import (
 // After empty watches all objects are compared instead (empty_watch.go), which shows more.
 type verifying struct {
 	*Reflector
-	then       *watching   // the next state if the server has the history
-	gap        *change.Gap // the gap of the list that was stale, or nil
-	mismatches int         // how often in a row the server seemed to be behind the log
-	other      string      // why the first read showed another history, or empty
+	then       *watching              // the next state if the server has the history
+	gap        *change.Gap            // the gap of the list that was stale, or nil
+	lostUpTo   change.ResourceVersion // the log has lost records up to this version, which is listed next. Empty: it has lost none
+	mismatches int                    // how often in a row the server seemed to be behind the log
+	other      string                 // why the first read showed another history, or empty
 }
 
 // verify returns the state that checks the server's history before the watch goes on.
@@ -70,6 +72,8 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 		v.other = reason
 	}
 	switch {
+	case reason == "" && v.lostUpTo != "":
+		return v.listLost(ctx)
 	case reason == "" && v.ahead != "" && v.then.catchUp == nil:
 		return v.listAgain(), nil
 	case reason == "":
@@ -89,6 +93,21 @@ func (v *verifying) listAgain() state {
 	v.observer.Relisted(v.ID(), RelistInterrupted)
 	reason := fmt.Sprintf("relist: a list was interrupted: the log has objects up to resourceVersion %s, and is complete up to %s", v.ahead, v.position)
 	return v.enter(v.list(v.gapBack()), reason)
+}
+
+// listLost lists the collection as it was when the log's position was known. So the watch from there brings all later changes. Nothing
+// is known of the past lists of aggregated API servers.
+func (v *verifying) listLost(ctx context.Context) (state, error) {
+	aggregated, err := discovery.Aggregated(ctx, v.client, v.stream.Resource)
+	switch {
+	case err != nil:
+		return v, v.failed(err, "find out who serves %s", v.ID())
+	case aggregated:
+		return v.enter(v.list(v.gap), "relist: it may be served by an aggregated API server"), nil
+	}
+	l := v.list(nil)
+	l.at, l.lost = v.lostUpTo, v.gap
+	return v.enter(l, "comparing the log with resourceVersion "+string(l.at)), nil
 }
 
 // errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.
