@@ -32,7 +32,8 @@ type verification struct {
 	skipped []verify.Result
 }
 
-// Verify compares the exported copies with the cluster. It opens the checkpoint.
+// Verify compares the exported copies with the cluster. It opens the checkpoint. It also returns *sinks.Hole if the log has a hole that no
+// record explains.
 func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result, error) {
 	v := &verification{Requester: a}
 	step := dependency.Step{Awaited: "the API server", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
@@ -59,6 +60,9 @@ func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result
 		return nil, err
 	}
 	all, err := v.results(ctx, o.Repair)
+	if err == nil {
+		err = verify.Hole(ctx, log)
+	}
 	return append(all, v.skipped...), err
 }
 

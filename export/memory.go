@@ -176,6 +176,9 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 		err = s.loseBeforeSpool(ctx, state, o)
 	case o.loss != nil:
 		err = s.recordLoss(ctx, state, o)
+	case found.Hole != nil && s.spool == nil:
+		s.logger.Error("the log has a hole: gap records explain it", "reason", found.Hole.Reason)
+		err = s.writeControls(ctx, state, o, found.Hole.Records(), nil, nil)
 	case found.Passed > maxPassed && s.spool == nil:
 		err = s.writeControls(ctx, state, o, nil, nil, nil)
 	}

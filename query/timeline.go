@@ -122,6 +122,8 @@ type gap struct {
 	until time.Time // when the log recorded it
 	open  bool
 	era   int // in which it was recorded
+
+	isHole bool // the log has lost what it had of it
 }
 
 // endsAfter reports whether the gap ends after a version.
@@ -137,6 +139,8 @@ func (st *timeline) addGap(c *change.Control) {
 		g.From = st.last.Version
 	case g.Lost():
 		g.open, g.since = true, time.Time{}
+	case !g.WentBack() && g.To.Compare(st.last.Version) < 0: // the log has lost it since
+		g.isHole, g.since = true, time.Time{}
 	}
 	st.gaps = append(st.gaps, g)
 	st.wentBack = st.wentBack || g.WentBack()
@@ -146,8 +150,8 @@ func (st *timeline) addGap(c *change.Control) {
 func (st *timeline) gapsOf(e *era) (all []gap) {
 	own := slices.Index(st.eras, e)
 	for _, g := range st.gaps {
-		if isLater := g.era > own && g.Lost(); isLater || g.era == own {
-			g.open = g.open || isLater
+		if isLater := g.era > own && (g.Lost() || g.isHole); isLater || g.era == own {
+			g.open = g.open || isLater && !g.isHole
 			all = append(all, g)
 		}
 	}

@@ -40,6 +40,19 @@ func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Has
 	}}}
 }
 
+// Hole returns *sinks.Hole if the log lacks something in its middle that no record explains.
+func Hole(ctx context.Context, r sinks.Reader) error {
+	finder, ok := r.(sinks.HoleFinder)
+	if !ok {
+		return nil
+	}
+	hole, err := finder.Hole(ctx)
+	if hole != nil {
+		return hole
+	}
+	return err
+}
+
 // fold returns the last state of each key after the wanted changes. It folds each partition separately, since partitions have no
 // order among them. A key that is alive on several partitions is scattered.
 func fold(

@@ -113,5 +113,9 @@ func (l *slotLog) prove(ctx context.Context, b *change.Batch) (err error) {
 	if loss := (&sinks.Removed{Changes: changes}).Loss(); loss != nil {
 		return loss
 	}
-	return nil
+	hole, err := l.look(ctx)
+	if hole != nil {
+		return hole
+	}
+	return err
 }

@@ -37,7 +37,11 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		if err != nil {
 			return nil, s.db.Fail(op, err)
 		}
-		opened.Lost = removed.Loss()
+		if opened.Lost = removed.Loss(); opened.Lost == nil {
+			if opened.Hole, err = log.look(ctx); err != nil {
+				return nil, err
+			}
+		}
 		opened.Last = end.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 			return log.readTail(ctx, from.Seq, visit)

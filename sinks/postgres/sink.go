@@ -9,6 +9,7 @@ import (
 	"embed"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -54,6 +55,7 @@ type Sink struct {
 	log     *slog.Logger
 	open    context.Context // ends with Close
 	close   context.CancelFunc
+	looked  sync.Map // by slot, *looked
 }
 
 var _ sinks.Sink = (*Sink)(nil)

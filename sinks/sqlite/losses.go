@@ -37,5 +37,12 @@ func (l *slotLog) prove(ctx context.Context, b *change.Batch) error {
 	if loss := lost.Loss(); err == nil && loss != nil {
 		return loss
 	}
+	if err != nil || l.sink.Spool {
+		return err
+	}
+	hole, err := l.look(ctx)
+	if hole != nil {
+		return hole
+	}
 	return err
 }

@@ -56,6 +56,7 @@ type Sink struct {
 	file     *sqlitefile.File
 	prepared [statements]*sql.Stmt
 	pruning  sync.Mutex
+	looked   sync.Map // by slot, *looked
 }
 
 var _ sinks.Sink = (*Sink)(nil)

@@ -64,6 +64,9 @@ func (w *world) opened(t *testing.T, slot int, epoch int64, from sinks.Durable) 
 		t.Fatalf("open slot %d with epoch %d: %v", slot, epoch, err)
 	}
 	t.Cleanup(func() { opened.Log.Close() })
+	if opened.Hole != nil {
+		t.Errorf("nobody has made the hole that a new owner finds: %v", opened.Hole)
+	}
 	return opened
 }
 

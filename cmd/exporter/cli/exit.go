@@ -73,6 +73,9 @@ type DiffersError struct{ text string }
 
 func (e *DiffersError) Error() string { return e.text }
 
+// Differs returns a DiffersError.
+func Differs(text string) error { return &DiffersError{text} }
+
 // ObjectsDiffer returns the DiffersError for n objects, or nil if n is 0.
 func ObjectsDiffer(n int) error {
 	if n == 1 {

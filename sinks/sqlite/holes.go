@@ -1,0 +1,141 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Somebody may remove rows from the middle of the log. The batches of a slot have consecutive numbers, and each says how many changes
+// follow it. What the history has left out comes before all that is retained.
+
+// line is a place in a slot's batches, up to which there is no hole that is not explained.
+type line struct {
+	id  int64
+	seq uint64
+}
+
+// counted selects the batches of a slot after one, with the number of changes that they have, and where the retained history begins.
+const counted = `select id, seq, changes, (select count(*) from log_changes c where c.id > b.id and c.id <= b.id + b.changes), k.after
+	from log_batches b, log_kept k where slot = ?1 and id > ?2 order by id limit 500`
+
+// findHole looks for a hole after a place, until a time, unless that is zero. It returns how far it came.
+func (r *Reader) findHole(ctx context.Context, slot int64, at line, until time.Time) (line, *sinks.Hole, error) {
+	for more := true; more; {
+		more = false
+		var found []func() (*sinks.Hole, error) // after the rows are read
+		var places []line
+		err := each(ctx, r.db, counted, []any{slot, at.id}, func(rows *sql.Rows) error {
+			var b line
+			var changes, has, after int64
+			if err := rows.Scan(&b.id, &b.seq, &changes, &has, &after); err != nil {
+				return err
+			}
+			more = true
+			if before := at; at.id > after && b.seq != at.seq+1 {
+				places = append(places, before)
+				found = append(found, func() (*sinks.Hole, error) {
+					return r.hole(ctx, slot, before.id, b.id, 1<<62, fmt.Sprintf("batch %d follows batch %d", b.seq, before.seq))
+				})
+			} else if b.id > after && has != changes {
+				places = append(places, before)
+				found = append(found, func() (*sinks.Hole, error) {
+					return r.hole(ctx, slot, b.id-1, b.id, b.id, fmt.Sprintf("batch %d has %d of its %d changes", b.seq, has, changes))
+				})
+			}
+			at = b
+			return nil
+		})
+		for i, find := range found {
+			if err != nil {
+				break
+			}
+			var h *sinks.Hole
+			if h, err = find(); h != nil {
+				return places[i], h, nil
+			}
+		}
+		if err != nil || !until.IsZero() && time.Now().After(until) {
+			return at, nil, r.fail("look for holes in the log", err)
+		}
+	}
+	return at, nil, nil
+}
+
+// hole returns the hole between two batches of a slot, or nil if it is explained. The streams are those that batches up to last move.
+func (r *Reader) hole(ctx context.Context, slot, before, after, last int64, reason string) (*sinks.Hole, error) {
+	h := &sinks.Hole{Reason: reason, InBatch: after == last, Before: map[change.StreamID]change.ResourceVersion{}, After: map[change.StreamID]change.ResourceVersion{}}
+	const query = `select s.stream, p.value ->> 1 from log_batches b, json_each(b.positions) p join log_streams s on s.id = p.value ->> 0
+		where b.slot = ?1 and b.id >= ?2 and b.id <= ?3 order by b.id`
+	read := func(from, to int64, add func(change.StreamID, change.ResourceVersion)) error {
+		return each(ctx, r.db, query, []any{slot, from, to}, func(rows *sql.Rows) error {
+			var stream change.StreamID
+			var version string
+			err := rows.Scan(&stream, &version)
+			add(stream, change.ResourceVersion(version))
+			return err
+		})
+	}
+	err := read(after, last, func(s change.StreamID, v change.ResourceVersion) {
+		if _, known := h.After[s]; !known {
+			h.After[s] = v
+		}
+	})
+	if err == nil {
+		err = read(0, before, func(s change.StreamID, v change.ResourceVersion) { h.Before[s] = v })
+	}
+	explained := len(h.Records()) == 0
+	if err == nil && !explained {
+		const gaps = `select record from log_controls where batch >= ? and record like '%"type":"gap"%'`
+		err = each(ctx, r.db, gaps, []any{after}, func(rows *sql.Rows) error {
+			var record []byte
+			var c change.Control
+			if err := rows.Scan(&record); err != nil {
+				return err
+			}
+			err := json.Unmarshal(record, &c)
+			explained = explained || h.Explain(&c)
+			return err
+		})
+	}
+	if err != nil || explained {
+		return nil, err
+	}
+	return h, nil
+}
+
+// looked is how far it was looked for holes in a slot: in what is new, and again in a part of all.
+type looked struct{ fresh, again line }
+
+func (s *Sink) lookedAt(slot int) *looked {
+	l, _ := s.looked.LoadOrStore(slot, &looked{})
+	return l.(*looked)
+}
+
+// look looks for a hole for a moment.
+func (l *slotLog) look(ctx context.Context) (h *sinks.Hole, err error) {
+	x, until := l.looked, time.Now().Add(sinks.HoleTime)
+	if x.fresh, h, err = l.reader.findHole(ctx, l.id, x.fresh, until); err != nil || h != nil || time.Now().After(until) {
+		return h, err
+	}
+	if x.again, h, err = l.reader.findHole(ctx, l.id, x.again, until); x.again == x.fresh {
+		x.again = line{}
+	}
+	return h, err
+}
+
+// Hole returns the first hole that no record explains, or nil.
+func (r *Reader) Hole(ctx context.Context) (h *sinks.Hole, err error) {
+	slots, _, err := r.slots(ctx)
+	for id := range slots {
+		if err == nil && h == nil {
+			_, h, err = r.findHole(ctx, id, line{}, time.Time{})
+		}
+	}
+	return h, err
+}

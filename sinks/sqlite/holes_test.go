@@ -1,0 +1,151 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
+	"kubecdc/test/sinktest"
+)
+
+// Somebody removes rows from the middle of a log, of any size, while its history is pruned. The log says which positions are beside the
+// hole, until gap records explain it, and has no other hole.
+func TestHolesInTheMiddleAreFound(t *testing.T) {
+	for range 30 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			x := newHoleTest(t, seed)
+			x.write(t, 1, 20+x.IntN(40))
+			x.wantHole(t, nil)
+			if x.IntN(2) == 0 {
+				if _, err := x.file.DB().Exec(`update log_batches set written = written - 3600000 where id <= (select max(id) from log_batches) / 4`); err != nil {
+					t.Fatal(err)
+				}
+				x.write(t, 1, 1)
+				if err := x.sink.Prune(t.Context(), time.Now()); err != nil {
+					t.Fatal(err)
+				}
+				x.wantHole(t, nil)
+			}
+			want := x.remove(t)
+			x.wantHole(t, want)
+			x.explain(t, want)
+			x.write(t, 2, 5)
+			x.wantHole(t, nil)
+		})
+	}
+}
+
+type holeTest struct {
+	*rand.Rand
+	file *sqlitefile.File
+	sink *sqlite.Sink
+	log  sinks.Log
+	seq  uint64
+	at   []uint64 // where the stream is after each batch
+}
+
+func newHoleTest(t *testing.T, seed uint64) *holeTest {
+	path := filepath.Join(t.TempDir(), "log")
+	x := &holeTest{Rand: rand.New(rand.NewPCG(seed, 1)), file: own(t, path), at: []uint64{0}}
+	x.sink = newSink(t, x.file, sqlite.Config{Cluster: sinktest.Name, History: 30 * time.Minute})
+	return x
+}
+
+// write writes batches of 0 to 3 changes, as an owner with an epoch.
+func (x *holeTest) write(t *testing.T, epoch int64, batches int) {
+	t.Helper()
+	if opened, err := x.sink.Open(t.Context(), 0, epoch, sinks.Durable{}); err == nil {
+		x.log = opened.Log
+		t.Cleanup(func() { opened.Log.Close() })
+	}
+	for range batches {
+		x.seq++
+		b := &change.Batch{Epoch: epoch, Seq: x.seq}
+		version := x.at[len(x.at)-1]
+		for range x.IntN(4) {
+			version++
+			b.Changes = append(b.Changes, change.Change{Stream: pods, Op: change.Create, Namespace: "default", Name: fmt.Sprint("n", version), UID: fmt.Sprint("u", version),
+				ResourceVersion: change.VersionOf(version), Time: time.Now(), After: []byte(`{}`)})
+		}
+		version++
+		b.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(version), Time: time.Now()}}
+		if x.at = append(x.at, version); x.IntN(5) == 0 {
+			b.Controls = []change.Control{change.ProofControl(pods.ID(), change.VersionOf(version), &change.Proof{})}
+		}
+		if _, err := x.log.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// remove removes some batches, or changes of one, and returns the positions beside them.
+func (x *holeTest) remove(t *testing.T) []uint64 {
+	t.Helper()
+	first, n := x.seq/3+uint64(x.IntN(int(x.seq)/3))+1, uint64(1+x.IntN(5))
+	run := func(query string, args ...any) int64 {
+		t.Helper()
+		result, err := x.file.DB().Exec(query, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed, _ := result.RowsAffected()
+		return removed
+	}
+	const changes = `delete from log_changes where id > (select id from log_batches where seq = ?1)
+		and id <= (select id + changes from log_batches where seq = ?2)`
+	if x.IntN(2) == 0 && run(changes, first, first) > 0 {
+		return []uint64{x.at[first-1], x.at[first]}
+	}
+	run(changes, first, first+n-1)
+	run(`delete from log_controls where batch in (select id from log_batches where seq >= ? and seq < ?)`, first, first+n)
+	run(`delete from log_batches where seq >= ? and seq < ?`, first, first+n)
+	return []uint64{x.at[first-1], x.at[first+n]}
+}
+
+// wantHole demands that a reader and a write with a proof find a hole, or none.
+func (x *holeTest) wantHole(t *testing.T, want []uint64) {
+	t.Helper()
+	r, err := sqlite.NewReader(t.Context(), share(t, x.file.Path()), sinktest.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	hole, err := r.Hole(t.Context())
+	if err != nil || (hole == nil) != (want == nil) {
+		t.Fatalf("the hole is %v, %v, want one at %v", hole, err, want)
+	}
+	if want == nil {
+		return
+	}
+	records := hole.Records()
+	if len(records) != 1 || records[0].Gap.From != change.VersionOf(want[0]) || records[0].Gap.To != change.VersionOf(want[1]) {
+		t.Fatalf("the hole is %+v, want %v", records[0].Gap, want)
+	}
+}
+
+// explain opens the log anew, and writes the records of the hole.
+func (x *holeTest) explain(t *testing.T, want []uint64) {
+	t.Helper()
+	opened, err := x.sink.Open(t.Context(), 0, 2, sinks.Durable{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.log = opened.Log
+	t.Cleanup(func() { opened.Log.Close() })
+	if opened.Hole == nil || opened.Lost != nil {
+		t.Fatalf("a new owner finds the hole %v and the loss %v, want the hole %v", opened.Hole, opened.Lost, want)
+	}
+	x.seq++
+	x.at = append(x.at, x.at[len(x.at)-1])
+	if _, err := x.log.Write(t.Context(), &change.Batch{Epoch: 2, Seq: x.seq, Controls: opened.Hole.Records()}); err != nil {
+		t.Fatal(err)
+	}
+}
