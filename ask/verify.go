@@ -60,10 +60,7 @@ func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result
 		return nil, err
 	}
 	all, err := v.results(ctx, o.Repair)
-	if err == nil {
-		err = verify.Hole(ctx, log)
-	}
-	return append(all, v.skipped...), err
+	return append(all, v.skipped...), verify.WithHole(ctx, log, err)
 }
 
 // addInventory adds the inventory to the copies. It omits an SQLite file that can't be read, because it is on another machine.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"strings"
@@ -40,17 +41,18 @@ func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Has
 	}}}
 }
 
-// Hole returns *sinks.Hole if the log lacks something in its middle that no record explains.
-func Hole(ctx context.Context, r sinks.Reader) error {
+// WithHole returns *sinks.Hole if the log lacks something in its middle that no record explains, whatever error a comparison had. Otherwise
+// it returns that error.
+func WithHole(ctx context.Context, r sinks.Reader, compared error) error {
 	finder, ok := r.(sinks.HoleFinder)
-	if !ok {
-		return nil
+	if !ok || ctx.Err() != nil {
+		return compared
 	}
 	hole, err := finder.Hole(ctx)
 	if hole != nil {
 		return hole
 	}
-	return err
+	return cmp.Or(compared, err)
 }
 
 // fold returns the last state of each key after the wanted changes. It folds each partition separately, since partitions have no

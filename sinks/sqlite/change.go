@@ -56,7 +56,9 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 		gap = c.Gap
 	}
 	l.objects.put(key, o)
-	_, err = t.run(addChange, id, o.id, row.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, back, body, before)
+	columns := []any{id, o.id, row.id, op, storedVersion(c.ResourceVersion), c.Time.UnixMilli(), gap, back, body, before}
+	l.sum.add(columns...)
+	_, err = t.run(addChange, columns...)
 	return err
 }
 

@@ -20,51 +20,62 @@ type line struct {
 	seq uint64
 }
 
-// counted selects the batches of a slot after one, with the number of changes that they have, and where the retained history begins.
-const counted = `select id, seq, changes, (select count(*) from log_changes c where c.id > b.id and c.id <= b.id + b.changes), k.after
+// counted is a batch, with the number of changes that it has, and where the retained history began when it was read.
+type counted struct {
+	line
+	changes, has, after int64
+	sum                 sql.NullInt64
+}
+
+// countBatches selects the batches of a slot after one.
+const countBatches = `select id, seq, changes, (select count(*) from log_changes c where c.id > b.id and c.id <= b.id + b.changes), sum, k.after
 	from log_batches b, log_kept k where slot = ?1 and id > ?2 order by id limit 500`
 
-// findHole looks for a hole after a place, until a time, unless that is zero. It returns how far it came.
+// findHole searches for a hole after a place, until a time, unless that is zero. It returns how far it came.
 func (r *Reader) findHole(ctx context.Context, slot int64, at line, until time.Time) (line, *sinks.Hole, error) {
-	for more := true; more; {
-		more = false
-		var found []func() (*sinks.Hole, error) // after the rows are read
-		var places []line
-		err := each(ctx, r.db, counted, []any{slot, at.id}, func(rows *sql.Rows) error {
-			var b line
-			var changes, has, after int64
-			if err := rows.Scan(&b.id, &b.seq, &changes, &has, &after); err != nil {
-				return err
-			}
-			more = true
-			if before := at; at.id > after && b.seq != at.seq+1 {
-				places = append(places, before)
-				found = append(found, func() (*sinks.Hole, error) {
-					return r.hole(ctx, slot, before.id, b.id, 1<<62, fmt.Sprintf("batch %d follows batch %d", b.seq, before.seq))
-				})
-			} else if b.id > after && has != changes {
-				places = append(places, before)
-				found = append(found, func() (*sinks.Hole, error) {
-					return r.hole(ctx, slot, b.id-1, b.id, b.id, fmt.Sprintf("batch %d has %d of its %d changes", b.seq, has, changes))
-				})
-			}
-			at = b
-			return nil
+	for {
+		var page []counted
+		err := each(ctx, r.db, countBatches, []any{slot, at.id}, func(rows *sql.Rows) error {
+			var b counted
+			err := rows.Scan(&b.id, &b.seq, &b.changes, &b.has, &b.sum, &b.after)
+			page = append(page, b)
+			return err
 		})
-		for i, find := range found {
-			if err != nil {
-				break
-			}
-			var h *sinks.Hole
-			if h, err = find(); h != nil {
-				return places[i], h, nil
-			}
+		if err != nil || len(page) == 0 {
+			return at, nil, r.fail("search for holes in the log", err)
 		}
-		if err != nil || !until.IsZero() && time.Now().After(until) {
-			return at, nil, r.fail("look for holes in the log", err)
+		for i := range page {
+			h, err := r.holeBefore(ctx, slot, at, &page[i])
+			if err != nil || h != nil {
+				return at, h, r.fail("search for holes in the log", err)
+			}
+			if at = page[i].line; !until.IsZero() && time.Now().After(until) {
+				return at, nil, nil
+			}
 		}
 	}
-	return at, nil, nil
+}
+
+// holeBefore returns the hole between two batches that follow each other in the file, or in the second one.
+func (r *Reader) holeBefore(ctx context.Context, slot int64, at line, b *counted) (*sinks.Hole, error) {
+	switch {
+	case b.id <= b.after:
+		return nil, nil
+	case at.id > b.after && b.seq != at.seq+1:
+		return r.hole(ctx, slot, at.id, b.id, 1<<62, fmt.Sprintf("batch %d follows batch %d", b.seq, at.seq))
+	case b.has != b.changes:
+		return r.hole(ctx, slot, b.id-1, b.id, b.id, fmt.Sprintf("batch %d has %d of its %d changes", b.seq, b.has, b.changes))
+	case !b.sum.Valid:
+		return nil, nil
+	}
+	found, err := r.sumOf(ctx, b.id)
+	if err != nil || int64(found) == b.sum.Int64 {
+		return nil, err
+	}
+	if after, _, err := r.retained(ctx); err != nil || b.id <= after { // it was pruned meanwhile
+		return nil, err
+	}
+	return r.hole(ctx, slot, b.id-1, b.id, b.id, fmt.Sprintf("batch %d is not what was written", b.seq))
 }
 
 // hole returns the hole between two batches of a slot, or nil if it is explained. The streams are those that batches up to last move.

@@ -34,6 +34,7 @@ type slotLog struct {
 	spanned  span      // the span of the last batches
 	unpacked []*object // the objects whose bodies are unpacked
 	scratch  []byte    // for packing bodies
+	sum      sum       // of the rows of the batch that is written
 }
 
 // stream is a row of log_streams.
@@ -92,6 +93,9 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 			return err
 		}
 	}
+	if _, err := t.run(sumBatch, int64(l.sum), id); err != nil {
+		return err
+	}
 	for i := range b.Unwritten {
 		if err := l.setVersion(t, &b.Unwritten[i]); err != nil {
 			return err
@@ -134,6 +138,8 @@ func (l *slotLog) begin(t *tx, id, written int64, b *change.Batch) error {
 	if _, err := t.run(addBatch, id, l.id, l.epoch, int64(b.Seq), written, len(b.Changes), string(text)); err != nil {
 		return err
 	}
+	l.sum = 0
+	l.sum.add(id, l.id, l.epoch, int64(b.Seq), len(b.Changes), string(text))
 	plain, err := l.writeControls(t, id, b)
 	if err != nil {
 		return err
@@ -170,6 +176,7 @@ func (l *slotLog) writeControls(t *tx, id int64, b *change.Batch) (plain bool, e
 		if _, err := t.run(addControl, id, n, string(record)); err != nil {
 			return false, err
 		}
+		l.sum.add(n, string(record))
 		if err := l.keepLast(t, c, string(record)); err != nil {
 			return false, err
 		}

@@ -18,6 +18,7 @@ const (
 	advance
 	lastNumber
 	addBatch
+	sumBatch
 	addControl
 	movePosition
 	addResource
@@ -39,6 +40,7 @@ var texts = [statements]string{
 	advance:    `update log_slots set seq = ? where id = ? and epoch = ? and seq = ?`,
 	lastNumber: lastBatch,
 	addBatch:   `insert into log_batches (id, slot, epoch, seq, written, changes, positions) values (?, ?, ?, ?, ?, ?, ?)`,
+	sumBatch:   `update log_batches set sum = ? where id = ?`,
 	addControl: `insert into log_controls (batch, n, record) values (?, ?, ?)`,
 	movePosition: `insert into log_positions (stream, version, time, ended) values (?, ?, ?, ?)
 		on conflict do update set version = excluded.version, time = excluded.time, ended = excluded.ended, forgotten = false`,

@@ -56,36 +56,51 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	e.awaitLogged(t, "the log has lost records", "fail over to a standby that was behind")
 }
 
-// A broker that was behind becomes the leader of a topic, so that the topic has lost its end, deletions too. Its records are
-// compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on undisturbed.
+// A broker that was behind becomes the leader of a topic, so that the topic has lost its end, deletions too: of a data topic, the control
+// topic, or both. The log is compared where it was complete, so that it has the cluster's state, and every change since. A gap record says
+// so. Other topics go on undisturbed.
 func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	servers.Slow(t)
-	t.Parallel()
-	w := NewBrokerWorld(t, servers.KafkaOptions{Joined: true})
-	kinds := []Kind{ConfigMaps, Secrets}
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
-	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2")
-	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) }) // all topics are on the first broker
-	ahead, behind := join(t, w.Kafka), (*servers.Kafka)(nil)
-	behind = join(t, ahead)
-	topic := w.Prefix + "." + ConfigMaps.ID()
-	moveTopic(t, w, topic, 2, 3)
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
-	writer.Run(40)
-	w.AwaitComplete(t, writer, kinds)
+	for name, lost := range map[string][]string{"data": {ConfigMaps.ID()}, "control": {"control"}, "both": {ConfigMaps.ID(), "control"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := NewBrokerWorld(t, servers.KafkaOptions{Joined: true})
+			kinds := []Kind{ConfigMaps, Secrets}
+			writer := w.Writer(t, kinds)
+			writer.Fill(10)
+			env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2")
+			runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) }) // all topics are on the first broker
+			ahead, behind := join(t, w.Kafka), (*servers.Kafka)(nil)
+			behind = join(t, ahead)
+			for _, topic := range lost {
+				moveTopic(t, w, w.Prefix+"."+topic, 2, 3)
+			}
+			e := StartExporter(t, "an exporter", env)
+			e.AwaitReady(t)
+			writer.Run(40)
+			w.AwaitComplete(t, writer, kinds)
 
-	behind.Kill()
-	writer.Run(40)
-	w.AwaitComplete(t, writer, kinds)
-	ahead.Kill()
-	must(t, behind.Start(context.Background()))
-	writer.Run(50)
-	log := w.AwaitComplete(t, writer, kinds)
-	wantLossSaid(t, log, topic, ConfigMaps)
-	wantReplay(t, w, log, ConfigMaps)
-	Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets}).Demand(t, 0)
+			behind.Kill()
+			writer.Run(40)
+			w.AwaitComplete(t, writer, kinds)
+			ahead.Kill()
+			must(t, behind.Start(context.Background()))
+			writer.Run(50)
+			log := w.AwaitComplete(t, writer, kinds)
+			WantState(t, w, log, kinds...)
+			switch name {
+			case "control":
+				w.judgeSinceLoss(t, log, kinds...)
+			default:
+				wantLossSaid(t, log, w.Prefix+"."+ConfigMaps.ID(), ConfigMaps)
+				wantReplay(t, w, log, ConfigMaps)
+				w.judgeSinceLoss(t, log, ConfigMaps)
+			}
+			if name == "data" {
+				Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets}).Demand(t, 0)
+			}
+		})
+	}
 }
 
 // Without transactions a topic also has the records of an unfinished batch. If it has lost its end in another partition, a list
@@ -141,7 +156,9 @@ func moveTopic(t *testing.T, w *World, topic string, brokers ...int32) {
 	_, err = answers.On(topic, nil)
 	must(t, err)
 	var move kadm.AlterPartitionAssignmentsReq
-	for p := range int32(3) {
+	topics, err := a.ListTopics(ctx, topic)
+	must(t, err)
+	for p := range topics[topic].Partitions {
 		move.Assign(topic, p, brokers)
 	}
 	moved, err := a.AlterPartitionAssignments(ctx, move)

@@ -80,14 +80,43 @@ func TestALossOfWhatEtcdHasForgottenEndsAtTheList(t *testing.T) {
 	WantState(t, w, log, kinds...)
 }
 
-// lossEnd is where the last loss of ConfigMaps ends.
+// lossEnd is where the last loss of ConfigMaps ends, or empty.
 func lossEnd(log *Log) (end change.ResourceVersion) {
-	for _, c := range log.ControlsOf(ConfigMaps.Stream(), change.ControlGap) {
-		if c.Gap.Lost() {
-			end = c.Gap.To
-		}
+	if ends := lossEnds(log, ConfigMaps); len(ends) > 0 {
+		end = ends[len(ends)-1]
 	}
 	return end
+}
+
+func lossEnds(log *Log, kind Kind) (ends []change.ResourceVersion) {
+	for _, c := range log.ControlsOf(kind.Stream(), change.ControlGap) {
+		if c.Gap.Lost() {
+			ends = append(ends, c.Gap.To)
+		}
+	}
+	return ends
+}
+
+// judgeSinceLoss demands that the log has lost something of each kind, and every change after the end of its last loss.
+func (w *World) judgeSinceLoss(t *testing.T, log *Log, kinds ...Kind) {
+	t.Helper()
+	for _, kind := range kinds {
+		if ends := lossEnds(log, kind); len(ends) > 0 {
+			judgeSince(t, w, log, kind, ends[len(ends)-1])
+		} else {
+			t.Errorf("no loss of %s is recorded", kind.ID())
+		}
+	}
+}
+
+// judgeSince demands that the log has every change of a kind after a version.
+func judgeSince(t *testing.T, w *World, log *Log, kind Kind, version change.ResourceVersion) *Verdict {
+	t.Helper()
+	since := *log
+	since.Controls = []change.Control{change.SnapshotEndControl(kind.Stream(), version, 0)}
+	v := Judge(t, w.Kube, &since, w.Prefix, []Kind{kind})
+	v.Demand(t, 0)
+	return v
 }
 
 // deleteRecords removes all records of a resource's topic.
@@ -152,23 +181,91 @@ func lostBeforeASpool(t *testing.T, w *World, sink *servers.Proxy, env map[strin
 	if out := e.Output(); strings.Contains(out, "put aside") {
 		t.Error("the spool was put aside")
 	}
-	var first change.ResourceVersion // where the log was complete before the spool
-	since := *log
-	since.Controls = nil
-	for _, c := range log.Controls {
-		if c.Type == change.ControlGap && c.Gap.Lost() && first == "" {
-			first = c.Gap.To
-		}
-		if c.Type != change.ControlSnapshotEnd {
-			since.Controls = append(since.Controls, c)
-		}
-	}
-	since.Controls = append(since.Controls, change.SnapshotEndControl(ConfigMaps.Stream(), first, 0))
-	v := Judge(t, w.Kube, &since, w.Prefix, kinds[:1])
-	if v.Demand(t, 0); v.Changes < 40 {
+	first := lossEnds(log, ConfigMaps)[0] // where the log was complete before the spool
+	if v := judgeSince(t, w, log, ConfigMaps, first); v.Changes < 40 {
 		t.Errorf("only %d changes happened after the loss", v.Changes)
 	}
 	if lossEnd(log) == first {
 		t.Errorf("the log was compared at %s, before the spool", first)
+	}
+}
+
+// Somebody removes batches from the middle of the log, or changes a row. `verify` names the hole, the next exporter records exactly what is missing, and lists
+// nothing.
+func TestAHoleInTheMiddleIsAGapOfItsSpan(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		w := NewFileWorld(t)
+		holeInTheMiddle(t, w, 0, func(first, _ int) {
+			file, err := sqlitefile.Own(t.Context(), w.File)
+			must(t, err)
+			defer file.Close()
+			_, err = file.DB().ExecContext(t.Context(), `update log_changes set time = time + 60000
+				where id = (select id + 1 from log_batches where seq = ?1 and changes > 0)`, first)
+			must(t, err)
+		})
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
+		w := NewPostgresWorld(t, servers.PostgresOptions{})
+		holeInTheMiddle(t, w, 5, func(first, last int) {
+			db, err := pgx.Connect(t.Context(), w.Postgres.URL)
+			must(t, err)
+			defer db.Close(context.Background())
+			for table, column := range map[string]string{"batches": "seq", "changes": "batch", "control": "batch"} {
+				_, err = db.Exec(t.Context(), `delete from kubecdc_log.`+table+` where `+column+` between $1 and $2`, first, last)
+				must(t, err)
+			}
+		})
+	})
+}
+
+func holeInTheMiddle(t *testing.T, w *World, removed uint64, remove func(first, last int)) {
+	kinds := []Kind{ConfigMaps, Secrets}
+	writer := w.Writer(t, kinds)
+	writer.Fill(10)
+	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10")
+	runFor(t, env, func() { writer.Run(200); w.AwaitComplete(t, writer, kinds) })
+	before := w.Read(t)
+	positions := map[uint64]change.ResourceVersion{} // of ConfigMaps, by batch
+	last := uint64(0)
+	for _, c := range before.Controls {
+		for _, p := range c.Positions {
+			if p.Stream == ConfigMaps.Stream() {
+				positions[c.Batch], last = p.ResourceVersion, max(last, c.Batch)
+			}
+		}
+	}
+	first := last / 2
+	for removed == 0 && positions[first] == "" {
+		first++
+	}
+	end := first + removed - 1
+	var from, to change.ResourceVersion
+	for n := first - 1; from == "" && n > 0; n-- {
+		from = positions[n]
+	}
+	for n := end + 1; to == "" && n <= last; n++ {
+		to = positions[n]
+	}
+	remove(int(first), int(end))
+	code, out := command(t, env, "verify")
+	if code != 1 || !strings.Contains(out, "the log has a hole") {
+		t.Errorf("verify ends with %d and prints %s", code, out)
+	}
+	var log *Log
+	runFor(t, env, func() { writer.Run(20); log = w.AwaitComplete(t, writer, kinds) })
+	found := ""
+	for _, c := range log.ControlsOf(ConfigMaps.Stream(), change.ControlGap) {
+		found += string(c.Gap.From + " " + c.Gap.To)
+	}
+	if found != string(from+" "+to) {
+		t.Errorf("the gaps are %q, want one from %s to %s", found, from, to)
+	}
+	if n := len(log.ControlsOf(ConfigMaps.Stream(), change.ControlSnapshotEnd)); n > 1 {
+		t.Errorf("%d lists were made", n)
+	}
+	if _, out := command(t, env, "verify"); strings.Contains(out, "hole") { // objects whose last change was removed may differ
+		t.Errorf("verify prints after the hole was recorded: %s", out)
 	}
 }
