@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -230,9 +231,13 @@ func holeInTheMiddle(t *testing.T, w *World, removed uint64, remove func(first, 
 	positions := map[uint64]change.ResourceVersion{} // of ConfigMaps, by batch
 	last := uint64(0)
 	for _, c := range before.Controls {
+		if c.Type != change.ControlBatch {
+			continue
+		}
+		last = cmp.Or(c.Batch, last+1)
 		for _, p := range c.Positions {
 			if p.Stream == ConfigMaps.Stream() {
-				positions[c.Batch], last = p.ResourceVersion, max(last, c.Batch)
+				positions[last] = p.ResourceVersion
 			}
 		}
 	}

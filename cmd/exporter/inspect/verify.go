@@ -89,11 +89,11 @@ func verifyCopies(c *cobra.Command, out *cli.Output, v ask.Verification) error {
 	if err := printVerified(c.OutOrStdout(), out, all); err != nil {
 		return err
 	}
-	if n := verify.Differing(all); n > 0 {
-		return cli.ObjectsDiffer(n)
-	}
 	if hasHole {
 		return cli.Differs(hole.Error())
+	}
+	if n := verify.Differing(all); n > 0 {
+		return cli.ObjectsDiffer(n)
 	}
 	if i := slices.IndexFunc(all, func(r verify.Result) bool { return r.In != "" && r.Problem != "" }); i >= 0 {
 		return fmt.Errorf("the %s of %s was not compared: %s", all[i].In, all[i].Stream, all[i].Problem)
