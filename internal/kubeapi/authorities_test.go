@@ -80,7 +80,7 @@ func TestANewAuthorityIsTrustedAtOnce(t *testing.T) {
 	untrusted := func() {
 		t.Helper()
 		err := ask()
-		for err != nil && !kubeapi.IsUntrusted(err) { // of the connection that was closed
+		for err != nil && !kubeapi.IsUntrusted(err) { // the connection was closed
 			err = ask()
 		}
 		if err == nil {

@@ -60,7 +60,7 @@ func New(config *rest.Config) (*Client, error) {
 	}
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
-		contact: newContact(), road: &road{}, cluster: &cluster{found: make(chan struct{}), flows: map[string]bool{}},
+		contact: newContact(), road: &road{}, cluster: &cluster{found: make(chan struct{}), flows: map[string]bool{}, followed: map[string]map[string]int64{}},
 		checks: &checks{answers: map[net.Conn]time.Time{}}}, nil
 }
 

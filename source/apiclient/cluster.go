@@ -52,7 +52,7 @@ type cluster struct {
 	flows map[string]bool    // the uids of its FlowSchemas that are known
 	found chan struct{}      // is closed when another one was found
 
-	delegated map[string]bool // which APIServices are of aggregated API servers, or nil while that is not known (package discovery)
+	followed map[string]map[string]int64 // by collection and name (followed.go)
 
 	newest      *Client // with the newest connections (Client.Fresh)
 	newestSince time.Time
@@ -63,21 +63,6 @@ func (c *Client) Expect(uid string) {
 	c.cluster.mu.Lock()
 	defer c.cluster.mu.Unlock()
 	c.cluster.uid = uid
-}
-
-// SetDelegated records which APIServices are of aggregated API servers, for the client and all made from it. It takes all names, or nil
-// while that is not known.
-func (c *Client) SetDelegated(names map[string]bool) {
-	c.cluster.mu.Lock()
-	defer c.cluster.mu.Unlock()
-	c.cluster.delegated = names
-}
-
-// Delegated returns whether an APIService is of an aggregated API server. known is false if that is not known.
-func (c *Client) Delegated(name string) (delegated, known bool) {
-	c.cluster.mu.Lock()
-	defer c.cluster.mu.Unlock()
-	return c.cluster.delegated[name], c.cluster.delegated != nil
 }
 
 // OtherCluster waits until the client finds another cluster, and returns the error that says so. It returns nil if the context ends

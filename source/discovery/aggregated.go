@@ -2,13 +2,11 @@ package discovery
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
-	"kubecdc/internal/rawjson"
 	"kubecdc/source/apiclient"
 )
 
@@ -28,11 +26,8 @@ var builtIn = []string{
 // Aggregated reports whether an aggregated API server may serve the resource. It does if its APIService says so, or if APIServices may
 // not be read and the group is not built in.
 func Aggregated(ctx context.Context, client *apiclient.Client, r change.Resource) (bool, error) {
-	if r.Group == "" {
-		return false, nil // the core group can't be aggregated
-	}
-	if delegated, known := client.Delegated(apiService(r)); known {
-		return delegated, nil
+	if aggregated, known := KnownAggregated(client, r); known {
+		return aggregated, nil
 	}
 	var service struct{ Spec struct{ Service *struct{} } }
 	err := client.ReadJSON(ctx, "/apis/apiregistration.k8s.io/v1/apiservices/"+apiService(r), "", &service)
@@ -47,13 +42,19 @@ func Aggregated(ctx context.Context, client *apiclient.Client, r change.Resource
 	return service.Spec.Service != nil, nil
 }
 
+// KnownAggregated returns what is known of a resource without a request. The core group can't be aggregated.
+func KnownAggregated(client *apiclient.Client, r change.Resource) (aggregated, known bool) {
+	shows, found := client.Followed(apiServices.Plural, apiService(r))
+	return r.Group != "" && shows != 0, r.Group == "" || found
+}
+
 // AllAggregated returns what Aggregated reports of every resource, by one list of the APIServices.
 func AllAggregated(ctx context.Context, client *apiclient.Client) (func(change.Resource) bool, error) {
-	d := delegated{client: client}
-	_, err := d.read(ctx, change.NewStream(triggers[1], "", "", ""))
+	services := followed{client: client, all: change.NewStream(apiServices, "", "", "")}
+	_, err := services.list(ctx)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
-		return func(r change.Resource) bool { return d.names[apiService(r)] }, nil
+		return func(r change.Resource) bool { return services.shows[apiService(r)] != 0 }, nil
 	case apiclient.IsRefused(err):
 		return isNotBuiltIn, nil
 	}
@@ -64,34 +65,3 @@ func AllAggregated(ctx context.Context, client *apiclient.Client) (func(change.R
 func apiService(r change.Resource) string { return r.Version + "." + r.Group }
 
 func isNotBuiltIn(r change.Resource) bool { return !slices.Contains(builtIn, r.Group) }
-
-// delegated are the APIServices of aggregated API servers, by the watch that Follow has open. While it is open they need not be read.
-type delegated struct {
-	client *apiclient.Client
-	names  map[string]bool
-}
-
-func (d *delegated) read(ctx context.Context, all *change.Stream) (change.ResourceVersion, error) {
-	d.names = map[string]bool{}
-	return d.client.ListAll(ctx, all, apiclient.ListOptions{Limit: 500}, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
-		d.names[o.Name] = isDelegated(o)
-		return nil
-	})
-}
-
-func isDelegated(o *apiclient.Object) bool {
-	service := string(rawjson.Member(rawjson.Member(o.Raw, "spec"), "service"))
-	return service != "" && service != "null"
-}
-
-// follow takes an event of the watch, or the state before the first one.
-func (d *delegated) follow(e apiclient.Event) {
-	d.names = maps.Clone(d.names)
-	switch e.Type {
-	case "ADDED", "MODIFIED":
-		d.names[e.Object.Name] = isDelegated(&e.Object)
-	case "DELETED":
-		delete(d.names, e.Object.Name)
-	}
-	d.client.SetDelegated(d.names)
-}

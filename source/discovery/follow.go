@@ -12,10 +12,11 @@ import (
 )
 
 // triggers are the collections that change when the server begins or ends to serve a resource.
-var triggers = []change.Resource{
-	{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions"},
-	{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices"},
-}
+var (
+	crds        = change.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions"}
+	apiServices = change.Resource{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices"}
+	triggers    = []change.Resource{crds, apiServices}
+)
 
 // Follow calls changed with the selection at once, and then whenever it may have changed, until ctx ends. It watches CRDs and
 // API services, and polls as well, since watching them may be forbidden. Discovery documents lag behind a CRD, so after a
@@ -73,27 +74,19 @@ func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resou
 	}
 }
 
+// triggerSeconds is the timeout of a trigger's watch. The documents are read a few times after each.
+const triggerSeconds = 3600
+
 func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, trigger chan<- struct{}) error {
-	services, read := delegated{client: client}, client.First
-	isServices := stream.Resource == triggers[1]
-	if isServices {
-		read = services.read
-		defer client.SetDelegated(nil)
-	}
-	version, err := read(ctx, stream)
-	if err != nil {
-		return err
-	}
-	w, err := client.Watch(ctx, stream, !isServices, version, 600)
+	f := &followed{client: client, all: stream}
+	defer client.SetFollowed(stream.Resource.Plural, nil)
+	w, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
 	for e := (apiclient.Event{}); ; { // once at the start too: the collection may have changed before the watch was open
-		if isServices {
-			services.follow(e)
-		}
-		if e.Type != "BOOKMARK" {
+		if f.apply(&e); e.Type != "BOOKMARK" {
 			select {
 			case trigger <- struct{}{}:
 			default:

@@ -47,9 +47,9 @@ type services struct {
 	origin   origin
 }
 
-// apiServices returns the APIServices of each group. Their names are VERSION.GROUP.
-func (d *Server) apiServices(ctx context.Context) (map[string]services, error) {
-	all, groups := change.NewStream(triggers[1], "", "", ""), map[string]services{}
+// servicesByGroup returns the APIServices of each group. Their names are VERSION.GROUP.
+func (d *Server) servicesByGroup(ctx context.Context) (map[string]services, error) {
+	all, groups := change.NewStream(apiServices, "", "", ""), map[string]services{}
 	options := apiclient.ListOptions{MetadataOnly: true, Limit: 500}
 	_, err := d.client.ListAll(ctx, all, options, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
 		version, group, _ := strings.Cut(o.Name, ".")
@@ -121,7 +121,7 @@ func (d *Server) remember(ctx context.Context, served []change.Resource, log *sl
 	if !slices.ContainsFunc(served, d.isNew) {
 		return
 	}
-	groups, err := d.apiServices(ctx)
+	groups, err := d.servicesByGroup(ctx)
 	if err != nil {
 		log.Debug("who serves the resources can't be read; it is tried again", "error", err)
 		return

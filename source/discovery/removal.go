@@ -65,25 +65,25 @@ func unsure(resource, right string, err error) (registration, error) {
 var RemovalRights = []struct {
 	Verb     string
 	Resource change.Resource
-}{{"get", triggers[0]}, {"list", triggers[1]}}
+}{{"get", crds}, {"list", apiServices}}
 
 // registration reads what registers the resource, in any version.
 func (d *Server) registration(ctx context.Context, r change.Resource) (registration, error) {
 	id := r.ID()
 	name := r.Plural + "." + r.Group
-	crd := apiclient.CollectionPath(change.NewStream(triggers[0], "", "", ""), "") + "/" + name
+	crd := apiclient.CollectionPath(change.NewStream(crds, "", "", ""), "") + "/" + name
 	_, err := d.client.Read(ctx, crd)
 	switch {
 	case err == nil:
 		return registered, nil
 	case !apierrors.IsNotFound(err):
-		return unsure(id, "get "+triggers[0].ID(), err)
+		return unsure(id, "get "+crds.ID(), err)
 	case !names(err, name):
 		return unsure(id, "", fmt.Errorf("GET %s: no API server that has CRDs gives this answer: %w", crd, err))
 	}
-	groups, err := d.apiServices(ctx)
+	groups, err := d.servicesByGroup(ctx)
 	if err != nil {
-		return unsure(id, "list "+triggers[1].ID(), err)
+		return unsure(id, "list "+apiServices.ID(), err)
 	}
 	found, err := d.listed(ctx, r, groups[r.Group].versions)
 	if found != removed {

@@ -13,8 +13,8 @@ import (
 // selection may have changed. The uid of kube-system identifies the cluster. If Leases are not exported, their metadata explains
 // revisions to recoveries. A cluster may have taken from its users a right that all users have by default: to read what it serves.
 var Rights = []rbacv1.PolicyRule{
-	{APIGroups: []string{triggers[0].Group}, Resources: []string{triggers[0].Plural}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{triggers[1].Group}, Resources: []string{triggers[1].Plural}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{crds.Group}, Resources: []string{crds.Plural}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{apiServices.Group}, Resources: []string{apiServices.Plural}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list"}},
 	{NonResourceURLs: []string{"/api", "/api/*", "/apis", "/apis/*", "/version"}, Verbs: []string{"get"}},

@@ -168,8 +168,8 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 }
 
 func (r *recovering) aggregated(ctx context.Context, resource change.Resource) (bool, error) {
-	if resource.Group == "" {
-		return false, nil // the core group can't be aggregated
+	if aggregated, known := discovery.KnownAggregated(r.client, resource); known {
+		return aggregated, nil
 	}
 	return r.options.Recovery.coordinator.Aggregated(ctx, resource, func(ctx context.Context) (func(change.Resource) bool, error) {
 		return discovery.AllAggregated(ctx, r.client)

@@ -33,6 +33,7 @@ type lately struct {
 	generation int64               // the CRD's generation when the watch began, or 0 if it is not known
 	builtIn    bool                // the resource has no CRD
 	ended      bool                // the server has ended a watch
+	timedOut   bool                // the last watch ran into its timeout
 }
 
 const (
@@ -62,8 +63,14 @@ func (x *lately) hash(r *change.Resource, body []byte) uint64 {
 
 // crdGeneration returns the generation of the resource's CRD, which moves with its schema, or 0 if it is not known.
 func (r *Reflector) crdGeneration(ctx context.Context) (generation int64, builtIn bool) {
+	name := r.stream.Resource.Plural + "." + r.stream.Resource.Group
+	if r.lately.timedOut { // else discovery's watch may be behind the one that has ended
+		if generation, found := r.client.Followed("customresourcedefinitions", name); found {
+			return generation, false
+		}
+	}
 	var crd metav1.PartialObjectMetadata
-	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + r.stream.Resource.Plural + "." + r.stream.Resource.Group
+	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + name
 	if err := r.client.ReadJSON(ctx, path, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", &crd); err != nil {
 		return 0, apierrors.IsNotFound(err)
 	}

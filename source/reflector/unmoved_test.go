@@ -8,7 +8,7 @@ import (
 	"kubecdc/change"
 )
 
-// A deletion that has the version which the object had, as an API server on old libraries sends it, or one with a store of its own.
+// A deletion may have the version that the object had. API servers on old libraries send it, or those with a store of their own.
 func TestADeletionAtTheObjectsOwnVersion(t *testing.T) {
 	selected := change.NewStream(configMaps, "", "app=a", "")
 	all := change.NewStream(configMaps, "", "", "")

@@ -101,7 +101,8 @@ type watchRun struct {
 
 func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 	eof, lasted, nearTimeout := errors.Is(run.err, io.EOF), time.Since(run.started), run.timeout*9/10
-	w.lately.ended = w.lately.ended || eof && lasted < nearTimeout
+	w.lately.timedOut = eof && lasted >= nearTimeout
+	w.lately.ended = w.lately.ended || eof && !w.lately.timedOut
 	if w.empty.compared && lasted < run.timeout { // the watch may have ended before the list
 		w.empty.reset()
 	}
