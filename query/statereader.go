@@ -224,9 +224,10 @@ func (f *stateReader) gapOf(l *sinks.Logged, st *timeline) *gap {
 		return nil
 	}
 	e, _ := f.timelines.eraOf(st)
-	for _, g := range st.gapsOf(e) {
-		if g.ID == l.Gap {
-			return &g
+	own := slices.Index(st.eras, e)
+	for i := range st.gaps {
+		if g := &st.gaps[i]; g.ID == l.Gap && g.era == own {
+			return g
 		}
 	}
 	return nil
@@ -271,7 +272,7 @@ func (f *stateReader) isInitial(l *sinks.Logged, st *timeline) bool {
 		return false
 	}
 	e, _ := f.timelines.eraOf(st)
-	return e != nil && e.inherits && e.first.after().has(l)
+	return e != nil && e.full.has(l)
 }
 
 // orderOfFound is orderOf for a deletion that was inferred outside of a gap: by a watch that gave it no version of its own, by a

@@ -55,6 +55,7 @@ type timeline struct {
 type era struct {
 	begin       *point
 	inherits    bool                   // it has the objects of the era before
+	full        *point                 // if so, the point after its first position
 	listed      change.ResourceVersion // the version at the end of the first list, or empty if its record is pruned
 	first, last Mark
 	removed     time.Time // when the log recorded that the resource was removed, or zero
@@ -223,7 +224,9 @@ func (st *timeline) addMark(m Mark) {
 		st.eras = append(st.eras, e)
 	}
 	if st.wentBack = false; e.first.Version == "" {
-		e.first = m
+		if e.first = m; e.inherits {
+			e.full = m.after()
+		}
 	}
 	if m.Version.Compare(st.highest) > 0 {
 		st.highest = m.Version
