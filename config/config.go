@@ -50,7 +50,7 @@ type Source struct {
 type Sink struct {
 	Kind          string  `env:"KUBECDC_SINK" envDefault:"sqlite" values:"sqlite,kafka,postgres,stdout" help:"Where changes are written. sqlite: into the checkpoint's file. stdout: a line per change, JSON unless on a terminal. It can't be read back."`
 	SQLiteHistory History `env:"KUBECDC_SQLITE_HISTORY" with:"KUBECDC_SINK=sqlite" envDefault:"720h" min:"1h" help:"How long the file retains every change. It always retains the last state of each object."`
-	SQLiteMaxSize Bytes   `env:"KUBECDC_SQLITE_MAX_SIZE" with:"KUBECDC_SINK=sqlite" envDefault:"4GiB" min:"16MiB" help:"Size of the file. The oldest changes are removed first, but never those of the last ten minutes, nor the last state of an object."`
+	SQLiteMaxSize Bytes   `env:"KUBECDC_SQLITE_MAX_SIZE" with:"KUBECDC_SINK=sqlite" envDefault:"4GiB" min:"16MiB" help:"Size of the file. The oldest changes are removed first, but never changes of the last ten minutes, nor the last state of an object."`
 	Postgres      DSN     `env:"KUBECDC_SINK_POSTGRES" with:"KUBECDC_SINK=postgres" required:"yes" help:"URL of the database that changes are written to." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
 	History       History `env:"KUBECDC_SINK_POSTGRES_HISTORY" with:"KUBECDC_SINK=postgres" envDefault:"forever" min:"24h" help:"How long every change is retained, rounded up to a partition (a day, a week or four weeks). The last state of each object remains. The user must own the tables." example:"720h"`
 	PasswordFile  string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" with:"KUBECDC_SINK=postgres" help:"File with the password, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
