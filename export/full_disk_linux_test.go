@@ -18,7 +18,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The disk is full when an outage begins. What could not be begun does not count as a spool, so that the sink is asked when it is back.
+// The disk is full when an outage begins. What could not be begun is no spool, so that the sink is asked when it is back.
 func TestAFullDiskWhenASpoolBegins(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{0, 16, 64, 128, 256, 400} { // KB: each step of the begin fails once

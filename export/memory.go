@@ -202,11 +202,15 @@ func (s *slot) writeTo(log sinks.Log) inventory.Write {
 		what := fmt.Sprintf("batch %d of slot %d", b.Seq, b.Slot)
 		if s.parts.Spools != nil && ctx.Value(unhurried{}) == nil {
 			var cancel context.CancelFunc
+			var giveUp context.CancelCauseFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
 			defer cancel()
+			ctx, giveUp = context.WithCancelCause(ctx)
+			defer giveUp(nil)
 			s.end = &logEnd{epoch: b.Epoch, seq: b.Seq - 1, next: b}
+			written := s.spoolEarly(ctx, b, giveUp)
 			defer func() {
-				if err == nil {
+				if written(err); err == nil {
 					s.end = &logEnd{epoch: b.Epoch, seq: b.Seq}
 				}
 			}()

@@ -95,8 +95,8 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 	switch {
 	case s.spool == nil && s.end == nil:
 		o, err = s.openRaisingEpoch(ctx, state, s.open)
-	case s.spool == nil && s.end.away != nil:
-		err = s.end.away
+	case s.end != nil && s.end.away != nil:
+		err, s.end.away = s.end.away, nil // so that the next session asks the sink if this one fails
 	default:
 		o, err = s.forwardFirst(ctx, state)
 	}
@@ -116,7 +116,6 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 // beginSpool makes a spool that continues the log.
 func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, cause error) (*spool.Spool, error) {
 	end := s.end
-	end.away = nil // so that the next session asks the sink if this fails
 	positions, err := s.positionsOf(ctx, nil)
 	if err == nil {
 		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, end.seq+1, end.next)
@@ -128,7 +127,6 @@ func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, caus
 	if sp == nil {
 		return nil, fmt.Errorf("begin a spool, since the sink does not take batches (%v): %w", cause, cmp.Or(err, spool.ErrUnusable))
 	}
-	s.end = nil
 	return sp, nil
 }
 

@@ -197,6 +197,53 @@ func TestAnOutageHasItsLatestReason(t *testing.T) {
 	o.end(m, errOther)
 }
 
+// A batch that the sink does not acknowledge is in a spool after a second, so that a process that is killed then loses nothing that it has
+// read. If the sink takes the batch, there is no spool.
+func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		t.Run(fmt.Sprint("taken: ", taken), func(t *testing.T) {
+			t.Parallel()
+			o := newOutage(t)
+			m, err := o.begin(t.Context())
+			mustDo(t, err)
+			o.slot.early.flush = m.Flush
+			mustDo(t, o.write(m, 1))
+			o.log.held = make(chan bool)
+			ended := make(chan error)
+			go func() { ended <- o.write(m, 2) }()
+			servers.Await(t, "a spool", func() (bool, error) { return o.parts.Spools.Has(0), nil })
+			if taken {
+				close(o.log.held)
+				mustDo(t, <-ended)
+				o.log.held = nil
+				if o.parts.Spools.Has(0) {
+					t.Error("there is a spool, and the sink has all")
+				}
+				mustDo(t, o.write(m, 3))
+			} else {
+				o.sink.Cut()
+				o.slot.release(o.state.Epoch)
+				o.restart()
+				m, err = o.begin(t.Context())
+				mustDo(t, err)
+				mustDo(t, o.write(m, 3))
+				o.end(m, errOther)
+				if err := <-ended; !mayBeAway(err) {
+					t.Errorf("the write has ended with %v", err)
+				}
+				o.log.held = nil
+				mustDo(t, o.sink.Restore())
+				m = o.awaitSink()
+			}
+			mustDo(t, o.write(m, 4))
+			o.end(m, errOther)
+			if got := strings.Join(o.names(), " "); got != "p1 p2 p3 p4" {
+				t.Errorf("the log has %s", got)
+			}
+		})
+	}
+}
+
 // A sink that is away is asked often enough, however long that lasts, so that its spool is forwarded soon after its return.
 func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	t.Parallel()
@@ -236,6 +283,7 @@ type watched struct {
 	sinks.Sink
 	opened       func() error // after Open; may be nil
 	written      func() error // after Write; may be nil
+	held         chan bool    // Write waits until it is closed; may be nil
 	pinged       error        // returned by Ping, unless nil
 	pings        chan bool    // has an element for each Ping; may be nil
 	open, closed int          // number of logs
@@ -273,6 +321,13 @@ type watchedLog struct {
 }
 
 func (l *watchedLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	if l.held != nil {
+		select {
+		case <-l.held:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	offsets, err := l.Log.Write(ctx, b)
 	if err == nil && l.written != nil {
 		err = l.written()

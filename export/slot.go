@@ -34,6 +34,7 @@ type slot struct {
 	logger      *slog.Logger
 	redactorFor func(stream change.StreamID) bodyRedactor // bodyRedactorOf, for the session's goroutine
 	spool       *spool.Spool                              // set while a session opens the sink that is to get it
+	early       early
 	carriedOver
 }
 
@@ -173,6 +174,9 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 	limits := s.config.Limits
 	if _, isSpooling := memory.(*spooling); isSpooling {
 		limits.Linger = max(limits.Linger, spoolLinger)
+	} else {
+		s.early.flush = memory.Flush
+		defer func() { s.early.flush = nil }()
 	}
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
 	s.parts.State.Buffering(s.number, func() (f live.Fill) {
@@ -195,6 +199,9 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 	}()
 	err := s.commitAll(writing, epoch, memory, q, stopped)
 	err = s.finish(writing, memory, err)
+	if s.mayDrain(parent, writing, memory, err) {
+		err = s.drain(writing, q, stopped, err)
+	}
 	stopReading(err)
 	stopWriting(err)
 	<-stopped

@@ -144,6 +144,13 @@ func (q *Queue) Done(b *Batch) {
 	q.byteCapacity.Release(b.weight)
 }
 
+// InFlight returns the batches that were popped and are not done, in their order.
+func (q *Queue) InFlight() []*Batch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.inFlight)
+}
+
 // Pending returns how many items and bytes were read and are not yet durable.
 func (q *Queue) Pending() (items, bytes int64) { return q.pendingItems.Load(), q.pendingBytes.Load() }
 

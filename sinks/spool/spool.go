@@ -362,6 +362,9 @@ func (s *Spool) Remove() (err error) {
 	return removeFiles(s.file.Path())
 }
 
+// Remove removes the file of a slot, which nobody has open.
+func (f *Folder) Remove(slot int) error { return removeFiles(f.file(slot)) }
+
 func removeFiles(path string) (err error) {
 	for _, end := range []string{"-wal", "-shm", "", ".lock", ".room"} {
 		if e := os.Remove(path + end); !errors.Is(e, fs.ErrNotExist) {

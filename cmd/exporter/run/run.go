@@ -214,9 +214,13 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	})()
 	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: spools, State: watch.Exporter,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
-	if err == nil && watch.HasProblem() {
+	switch {
+	case err != nil:
+	case watch.HasProblem():
 		log.Warn("stopped while a slot had a problem: the next start goes on from what is durable")
-	} else if err == nil {
+	case spools != nil && spools.Log(context.WithoutCancel(ctx)) != "":
+		log.Warn("stopped; what the sink has not taken is in the spool", "folder", spools.Path)
+	default:
 		log.Info("stopped; all that was read is in the sink and checkpointed")
 	}
 	return err
