@@ -86,6 +86,8 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 			ahead.Kill()
 			must(t, behind.Start(context.Background()))
 			writer.Run(50)
+			w.AwaitComplete(t, writer, kinds)
+			w.awaitCompared(t, ConfigMaps) // which may be behind a spool
 			log := w.AwaitComplete(t, writer, kinds)
 			WantState(t, w, log, kinds...)
 			switch name {

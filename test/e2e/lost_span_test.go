@@ -98,6 +98,26 @@ func lossEnds(log *Log, kind Kind) (ends []change.ResourceVersion) {
 	return ends
 }
 
+// awaitCompared waits until the log was compared at the end of the last loss of a kind, or with a present list.
+func (w *World) awaitCompared(t *testing.T, kind Kind) {
+	t.Helper()
+	Await(t, "the comparison after the loss of "+kind.ID(), func() (bool, error) {
+		log := &Log{Controls: w.controls(t)}
+		var last *change.Gap
+		for _, c := range log.ControlsOf(kind.Stream(), change.ControlGap) {
+			if c.Gap.Lost() {
+				last = c.Gap
+			}
+		}
+		for _, c := range log.ControlsOf(kind.Stream(), change.ControlSnapshotEnd) {
+			if last != nil && c.ResourceVersion == last.To {
+				return true, nil
+			}
+		}
+		return last != nil && strings.Contains(last.Reason, "only the difference"), nil
+	})
+}
+
 // judgeSinceLoss demands that the log has lost something of each kind, and every change after the end of its last loss.
 func (w *World) judgeSinceLoss(t *testing.T, log *Log, kinds ...Kind) {
 	t.Helper()
