@@ -264,8 +264,9 @@ func (s *timelines) compareEra(st *timeline, l *sinks.Logged) (n int, inherits b
 
 // checkBackups returns a TwoStatesError unless the target's version is certainly not newer than the backups from which later eras began. Up
 // to a backup, both histories are the same. It is not older than an object that the era's list did not change.
-func (f *stateReader) checkBackups(ctx context.Context, r sinks.Reader, all controls) error {
-	for _, st := range f.timelines.streams {
+func (f *stateReader) checkBackups(ctx context.Context, r sinks.Reader, all controls, covered []Coverage) error {
+	for i := range covered {
+		st := f.timelines.streams[covered[i].Stream]
 		found := f.timelines.erasOf(st)
 		if len(found) == 0 {
 			continue
@@ -275,7 +276,7 @@ func (f *stateReader) checkBackups(ctx context.Context, r sinks.Reader, all cont
 				continue
 			}
 			q := Question{Objects: sinks.Objects{Resources: []string{change.ResourceOf(st.stream).ID()}}}
-			then, err := readStates(ctx, r, all, q, Target{Logged: e.first.Logged})
+			then, err := readStates(ctx, r, all, q, Target{Logged: e.first.Logged.Add(time.Millisecond - 1)}) // the record has milliseconds
 			if err != nil {
 				return err
 			}

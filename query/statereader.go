@@ -32,7 +32,7 @@ func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, all control
 	if err := f.cover(state, q.Namespace); err != nil {
 		return nil, nil, err
 	}
-	if err := f.checkBackups(ctx, r, all); err != nil {
+	if err := f.checkBackups(ctx, r, all, state.Coverage); err != nil {
 		return nil, nil, err
 	}
 	if err := f.unserved(ctx, r, all, moment, state); err != nil {

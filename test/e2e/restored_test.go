@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
 	"kubecdc/change"
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -69,16 +72,16 @@ func testRestores(t *testing.T, w *World, replicas int) {
 	p.phase("before", 4)
 	inLog()
 	for i, phase := range []string{"running", "stopped"} {
-		for _, kind := range kinds { // which nobody changes: it shows that what is older was in the backup
-			p.writer.mark(kind)
+		for _, kind := range kinds { // nobody changes these objects, which show that what is older was in the backup
+			o := sample(kind, "unchanged-"+phase, 0, 0)
+			_, err := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(kind.GVR).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{})
+			must(t, err)
 		}
 		backup, err := w.Kube.SnapshotEtcd(t.Context())
 		must(t, err)
 		inLog()
 		p.phase("undone: "+phase, 4)
-		for _, kind := range kinds {
-			p.writer.mark(kind)
-		}
+		p.writer.Run(5)
 		inLog()
 		if phase == "stopped" {
 			stop()
@@ -91,9 +94,7 @@ func testRestores(t *testing.T, w *World, replicas int) {
 		}
 		inLog()
 		p.phase("after: "+phase, 4)
-		for _, kind := range kinds {
-			p.writer.mark(kind)
-		}
+		p.writer.Run(5)
 		inLog()
 	}
 	p.judgeRestores()
