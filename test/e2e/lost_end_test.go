@@ -95,8 +95,7 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 				w.judgeSinceLoss(t, log, kinds...)
 			default:
 				wantLossSaid(t, log, w.Prefix+"."+ConfigMaps.ID(), ConfigMaps)
-				wantReplay(t, w, log, ConfigMaps)
-				w.judgeSinceLoss(t, log, ConfigMaps)
+				w.judgeSinceLoss(t, log, ConfigMaps) // before that, a spool may have the update of an object whose creation was lost
 			}
 			if name == "data" {
 				Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets}).Demand(t, 0)
