@@ -32,8 +32,8 @@ type verification struct {
 	skipped []verify.Result
 }
 
-// Verify compares the exported copies with the cluster. It opens the checkpoint. It also returns *sinks.Hole if the log has a hole that no
-// record explains.
+// Verify compares the exported copies with the cluster. It opens the checkpoint. It also returns *sinks.Hole if the log has a
+// hole that no record explains.
 func (a *Requester) Verify(ctx context.Context, o Verification) ([]verify.Result, error) {
 	v := &verification{Requester: a}
 	step := dependency.Step{Awaited: "the API server", Limit: setup.OpenLimit, Before: a.Cluster.Before()}

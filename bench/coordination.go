@@ -18,8 +18,8 @@ import (
 	"kubecdc/source/recovery"
 )
 
-// coordinated measures the recoveries of many streams at once, as after an API server's restart. There is no server. One stream missed
-// updates, and the others missed nothing. No resource explains the last revisions of the gap.
+// coordinated measures the recoveries of many streams at once, as after an API server's restart. There is no server. One stream
+// missed updates, and the others missed nothing. No resource explains the last revisions of the gap.
 func coordinated(streams int) func(context.Context, *bench) ([]result, error) {
 	return func(ctx context.Context, b *bench) ([]result, error) {
 		streams := b.scaled(streams)
@@ -70,7 +70,8 @@ func recoverMany(ctx context.Context, streams int) (requests int64, err error) {
 			}
 			p.SetStore(true, false)
 			all[i] = &updated{}
-			gap := recovery.Gap{From: gapFrom, To: gapTo, Parallel: 8, Participant: p, ListedIn: map[string]int64{}, Witnesses: witnesses}
+			gap := recovery.Gap{From: gapFrom, To: gapTo, Parallel: 8, Participant: p,
+				ListedIn: map[string]int64{}, Witnesses: witnesses}
 			if i == 0 {
 				all[i].objects = gapUpdates
 			}
@@ -90,7 +91,8 @@ func recoverMany(ctx context.Context, streams int) (requests int64, err error) {
 	return requests, err
 }
 
-// updated is a collection whose objects were updated once in the gap, one after another. Other resources wrote the last revisions.
+// updated is a collection whose objects were updated once in the gap, one after another. Other resources wrote the last
+// revisions.
 type updated struct {
 	objects  int
 	requests atomic.Int64

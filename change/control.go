@@ -128,7 +128,8 @@ type Gap struct {
 // Lost reports that the log itself has lost records of the stream, which is written again from here on.
 func (g *Gap) Lost() bool { return g.From == UnknownVersion }
 
-// WentBack reports that the API server's history went back, as after a restore of etcd. resourceVersions then stand for two states.
+// WentBack reports that the API server's history went back, as after a restore of etcd. resourceVersions then stand for two
+// states.
 func (g *Gap) WentBack() bool { return strings.HasPrefix(g.Reason, HistoryWentBack) }
 
 // HistoryWentBack begins the reason of such a gap.

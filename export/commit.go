@@ -36,7 +36,7 @@ type committer struct {
 	provenance bool // write who and when
 	works      [2]work
 	filter     *filter        // nil if all changes are written
-	offsets    change.Offsets // to be checkpointed with the next batch, besides those of its records
+	offsets    change.Offsets // to be checkpointed with the next batch, and with the offsets of its records
 	invariants *invariants    // in builds that verify them
 	written    func(live.Committed)
 

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// confirmEvery is how often a sign of life over the connection of the watches is needed. The API server is asked for one if it has
-	// answered no other request meanwhile, which is seen within confirmTick.
+	// confirmEvery is how often a sign of life over the connection of the watches is needed. The API server is asked for one if
+	// it has answered no other request meanwhile, which is seen within confirmTick.
 	confirmEvery, confirmTick = 4 * time.Second, time.Second
 	// confirmedFor is how long a stream counts as complete after a sign of life. Without another one by then, changes may be
 	// missing.

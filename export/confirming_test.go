@@ -40,8 +40,8 @@ func (a *answering) Confirm(context.Context) (*reflector.Connection, time.Time) 
 	return &reflector.Connection{}, a.lastSign
 }
 
-// The API server is asked for a sign of life only while it answers nothing else. The signs are never as far from each other that streams
-// would not count as complete in between.
+// The API server is asked for a sign of life only while it answers nothing else. The signs are never as far from each other that
+// streams would not count as complete in between.
 func TestTheAPIServerIsAskedForASignOfLifeIfNoneComes(t *testing.T) {
 	for name, c := range map[string]struct {
 		api         answering

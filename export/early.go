@@ -12,20 +12,20 @@ import (
 	"kubecdc/sinks"
 )
 
-// A process may be killed, or told to end, in the first seconds of an outage. So a batch that the sink has not acknowledged after a
-// second also goes into a spool. If the sink takes the batch, the spool is removed. Otherwise the next session, or the next process,
-// goes on there.
+// A process may be killed, or asked to end, in the first seconds of an outage. So a batch that the sink has not acknowledged
+// after a second also goes into a spool. If the sink takes the batch, the spool is removed. Otherwise the next session, or the
+// next process, goes on there.
 
 const earlyAfter = time.Second
 
 // early is what a slot needs to begin a spool while a batch is being written.
 type early struct {
-	flush  func(context.Context) error // the session's memory; nil: the session does not write to the sink
+	flush  func(context.Context) error // flushes the session's memory, or nil if the session does not write to the sink
 	copied change.Batch                // the batch, since the sink may change its own
 }
 
-// spoolEarly begins a spool with a batch after a second. Once the spool has the batch, it calls giveUp some time after the session was
-// to end. The caller calls written with the result.
+// spoolEarly begins a spool with a batch after a second. Once the spool has the batch, it calls giveUp some time after the
+// session was to end. The caller calls written with the result.
 func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.CancelCauseFunc) (written func(err error)) {
 	if s.early.flush == nil {
 		return func(error) {}
@@ -85,8 +85,8 @@ func (s *slot) mayDrain(parent, writing context.Context, memory Memory, err erro
 	return ends && !isSpooling && mayBeAway(err) && s.parts.Spools != nil && s.parts.Spools.Has(s.number)
 }
 
-// drain writes into the spool what the queue has after the first batch, which the spool has. It does that with a new epoch, as the
-// next session would.
+// drain writes into the spool what the queue has after the first batch, which the spool has. It does that with a new epoch, as
+// the next session would.
 func (s *slot) drain(ctx context.Context, q *batching.Queue, stopped <-chan struct{}, why error) error {
 	state, err := s.acquire(ctx)
 	if err != nil {

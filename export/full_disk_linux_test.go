@@ -107,7 +107,7 @@ func TestAnEmptyFileIsNoSpool(t *testing.T) {
 	}
 }
 
-// Another process has the spool open for a moment. The sink does not get later batches before those of the spool.
+// Another process has the spool open for a moment. The sink gets the spool's batches before later ones.
 func TestASpoolThatIsInUseIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)

@@ -13,10 +13,10 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// recordLoss makes the streams of the resources that the log has lost start with a comparison. What the log lacks is written. Before
-// that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next session finds the same
-// loss and does this again. Each record ends with the stream's last position, at which the log is compared (lostVersions): what
-// happened since is read as after any interruption.
+// recordLoss makes the streams of the resources that the log has lost start with a comparison. What the log lacks is written.
+// Before that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next session finds
+// the same loss and does this again. Each record ends with the stream's last position, at which the log is compared
+// (lostVersions): what happened since is read as after any interruption.
 func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
 	positions, err := s.positionsOf(ctx, o.loss.Gone)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *o
 			p = o.before[known] // the log has lost the position too
 		}
 		lossy := p
-		if p.ResourceVersion = ""; lossy.ResourceVersion != "" && p.Ended == "" { // otherwise its first list continues, or starts when selected again
+		if p.ResourceVersion = ""; lossy.ResourceVersion != "" && p.Ended == "" { // else its first list goes on, or begins later
 			controls = append(controls, lossGap(lossy, o.loss.Reason))
 			p.ResourceVersion = change.UnknownVersion
 		}
@@ -47,7 +47,8 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *o
 // lossGap is the gap record of a stream whose records the log has lost.
 func lossGap(p change.Position, cause string) change.Control {
 	return change.GapControl(p.Stream, p.ResourceVersion, change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion),
-		From: change.UnknownVersion, To: p.ResourceVersion, Reason: "the log has lost records; what it does not have follows"}, cause)
+		From: change.UnknownVersion, To: p.ResourceVersion,
+		Reason: "the log has lost records; what it does not have follows"}, cause)
 }
 
 // lostVersions returns where the log is to be compared, for those streams that it has lost records of.

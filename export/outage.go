@@ -78,7 +78,8 @@ var errSinkSilent = errors.New("the sink does not answer")
 // mayBeAway reports whether the sink may accept the batch later, from any owner of the slot.
 func mayBeAway(err error) bool {
 	return dependency.NameOf(err) == dependency.Sink && !isFinal(err) && !errors.Is(err, sinks.ErrInvalidWriter) &&
-		!fault.Is[*sinks.RefusedError](err) && !fault.Is[*sinks.Hole](err) && !fault.Is[*sinks.LostTailError](err) && !fault.Is[*sinks.NewerEpochError](err)
+		!fault.Is[*sinks.RefusedError](err) && !fault.Is[*sinks.Hole](err) && !fault.Is[*sinks.LostTailError](err) &&
+		!fault.Is[*sinks.NewerEpochError](err)
 }
 
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.

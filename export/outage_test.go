@@ -197,8 +197,8 @@ func TestAnOutageHasItsLatestReason(t *testing.T) {
 	o.end(m, errOther)
 }
 
-// A batch that the sink does not acknowledge is in a spool after a second, so that a process that is killed then loses nothing that it has
-// read. If the sink takes the batch, there is no spool.
+// A batch that the sink has not acknowledged after a second is in a spool. So a process that is killed then loses nothing that it
+// has read. If the sink takes the batch, there is no spool.
 func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		t.Run(fmt.Sprint("taken: ", taken), func(t *testing.T) {

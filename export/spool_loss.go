@@ -11,8 +11,9 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// The log may have lost records before a spool begins. Only the inventory has the state between both. So the inventory is not rebuilt
-// until the sink has the spool, whose first batch has the gap records. Then the spool is still there, and says what is to be compared.
+// The log may have lost records before a spool begins. Only the inventory has the state between both. So the inventory is not
+// rebuilt until the sink has the spool, whose first batch has the gap records. Then the spool is still there, and says what is to
+// be compared.
 
 // spooledAfter reports whether the session's spool continues the log after a batch, with these positions.
 func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.Position) (bool, error) {
@@ -62,7 +63,8 @@ func (s *slot) forwardBehind(ctx context.Context, o *opened) error {
 	return s.spool.MarkLost(ctx, lost)
 }
 
-// lostBefore is the loss of a spool that was forwarded. The next session rebuilds the inventory, and records the loss up to there.
+// lostBefore is the loss of a spool that was forwarded. The next session rebuilds the inventory, and records the loss up to
+// there.
 func lostBefore(sp *spool.Spool) error {
 	return &sinks.LostTailError{TailRead: true, Reason: "records were lost before the sink was away",
 		Gone: func(s change.StreamID) bool { return slices.Contains(sp.Lost, s) }}

@@ -144,8 +144,8 @@ func (m *spooling) forwardAll(writing context.Context) error {
 	return nil
 }
 
-// awaitSink waits until the sink answers, and longer if it has answered before and could not be opened. The status has the reason why it
-// does not answer now. At first it may have been another.
+// awaitSink waits until the sink answers, and longer if it has answered before and could not be opened. The status has the reason
+// why it does not answer now. At first it may have been another.
 func (m *spooling) awaitSink(ctx context.Context) error {
 	from := time.Now().Add(m.slot.reopen.NextBackOff())
 	for {
@@ -172,8 +172,8 @@ func (m *spooling) Check(ctx context.Context, p *batching.Prepared) error {
 }
 func (m *spooling) Pending() int64 { return m.over.inventory.Pending() }
 
-// askEvery is the time between two questions whether the sink answers again. Each other session that ends for that lets all watches
-// begin anew, so only their pace becomes slower.
+// askEvery is the time between two questions whether the sink answers again. Each other session that ends for that lets all
+// watches begin anew, so only their pace becomes slower.
 const askEvery = 2 * time.Second
 
 // heldBackError delays the begin of a stream, since only the sink knows whether the log has objects of it.
@@ -214,7 +214,8 @@ func (m *spooling) forwarded(c live.Committed) {
 
 // spooled returns the spool's state for a status.
 func (m *spooling) spooled() live.Spool {
-	s := live.Spool{Since: m.spool.Since, Oldest: time.UnixMilli(m.oldest.Load()), Bytes: m.spool.Bytes(), MaxBytes: m.spool.MaxBytes(),
+	s := live.Spool{Since: m.spool.Since, Oldest: time.UnixMilli(m.oldest.Load()),
+		Bytes: m.spool.Bytes(), MaxBytes: m.spool.MaxBytes(),
 		Batches: m.last.Load() - m.delivered.Load(), Full: m.full.Load()}
 	if why := m.why.Load(); why != nil {
 		s.Why = (*why).Error()

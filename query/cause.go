@@ -21,7 +21,7 @@ type Deletion struct {
 	Requester *Who   // nil: the caller asks for no requesters. Causes adds where a cascade began
 	seenAt    time.Time
 	created   time.Time              // by the object, or seenAt
-	version   change.ResourceVersion // of the deletion; empty: not known
+	version   change.ResourceVersion // the deletion's version; empty: not known
 	owners    []owner
 	after     *life
 }
@@ -47,7 +47,8 @@ func DeletionOf(l *sinks.Logged, requester *Who) *Deletion {
 	return d
 }
 
-// versionOfDeletion returns the version of a deletion, or of the update that began it. That of an inferred deletion is not known.
+// versionOfDeletion returns the version of a deletion, or of the update that began it. The version of an inferred deletion is not
+// known.
 func versionOfDeletion(l *sinks.Logged) change.ResourceVersion {
 	if l.Inferred {
 		return ""
@@ -131,7 +132,8 @@ func (d *Deletion) addRoot() {
 	}
 	requester := root.deletion.Requester
 	if len(d.Requester.names) == 0 {
-		*d.Requester = Who{AskedBy: d.Requester.AskedBy, Grade: Probable, User: requester.User, Impersonated: requester.Impersonated, Users: requester.Users, names: requester.names}
+		*d.Requester = Who{AskedBy: d.Requester.AskedBy, Grade: Probable, User: requester.User,
+			Impersonated: requester.Impersonated, Users: requester.Users, names: requester.names}
 		if requester.User == "" {
 			d.Requester.Grade = OneOf
 		}
@@ -167,8 +169,8 @@ type life struct {
 	deletion *Deletion // from its beginning on. nil: the object was not deleted
 }
 
-// lifeOf returns the owner of a deleted object, or nil if the log does not have it. A namespace is known by its name alone: it is the last one
-// that is not younger than the object.
+// lifeOf returns the owner of a deleted object, or nil if the log does not have it. A namespace is known by its name alone: it is
+// the last one that is not younger than the object.
 func (o *owner) lifeOf(d *Deletion, lives map[string][]*life) (found *life) {
 	for _, l := range lives[o.key] {
 		if o.UID == l.uid || o.UID == "" && !l.created.After(d.created) {
@@ -181,8 +183,8 @@ func (o *owner) lifeOf(d *Deletion, lives map[string][]*life) (found *life) {
 // reordered is by how much two streams may be read in another order than things happened.
 const reordered = time.Second
 
-// took reports whether the owner's deletion explains another deletion, which can't be older. Their times decide, or their versions if the times
-// are too close.
+// took reports whether the owner's deletion explains another deletion, which can't be older. Their times decide, or their
+// versions if the times are too close.
 func (l *life) took(d *Deletion) bool {
 	switch began := l.deletion; {
 	case began == nil:

@@ -69,8 +69,8 @@ func TestACascadeThatWasReadLate(t *testing.T) {
 	}
 }
 
-// A deletion is no cascade if it is older than the owner's, or a person's own. If both are read at about the same time, their versions decide.
-// An object was in the namespace that is not younger, also if its deletion is read after the namespace's end.
+// A deletion is no cascade if it is older than the owner's, or a person's own. If both are read at about the same time, their
+// versions decide. An object was in the namespace that is not younger, also if its deletion is read after the namespace's end.
 func TestADeletionBeforeItsOwners(t *testing.T) {
 	l := &auditedOwners{records: &auditedLog{}}
 	l.add("replicasets.apps", "web", "rs-1", change.Delete, 10, "")

@@ -37,20 +37,20 @@ type Coverage struct {
 
 // Late is the times in which streams were read late, and the gaps from which changes were recovered.
 type Late struct {
-	spans map[change.StreamID][]span
-	whole map[string]bool // whether a gap was recovered completely, by its id
+	spans    map[change.StreamID][]span
+	complete map[string]bool // whether a gap was recovered completely, by its id
 }
 
 func newLate() Late { return Late{map[change.StreamID][]span{}, map[string]bool{}} }
 
 // addGap adds a gap. If an id has two records, both must be complete.
 func (s Late) addGap(g *change.Gap) {
-	whole, known := s.whole[g.ID]
-	s.whole[g.ID] = g.Complete && (whole || !known)
+	complete, known := s.complete[g.ID]
+	s.complete[g.ID] = g.Complete && (complete || !known)
 }
 
 // Skips reports whether the log may lack changes that were right before a recovered one. Where the log does not tell, it may.
-func (s Late) Skips(l *sinks.Logged) bool { return l.Gap != "" && !s.whole[l.Gap] }
+func (s Late) Skips(l *sinks.Logged) bool { return l.Gap != "" && !s.complete[l.Gap] }
 
 // Has reports whether a change may have happened long before it was seen, since nobody read its stream then.
 func (s Late) Has(l *sinks.Logged) bool {
@@ -245,8 +245,8 @@ func (s *timelines) checkEnd(c *Coverage, st *timeline, e *era, ended bool) {
 	}
 }
 
-// compareEra compares the era in which a change was logged with the target's era: negative before, 0 same, positive after. inherits reports
-// whether the later one of both has the objects of the earlier one.
+// compareEra compares the era in which a change was logged with the target's era: negative before, 0 same, positive after.
+// inherits reports whether the later one of both has the objects of the earlier one.
 func (s *timelines) compareEra(st *timeline, l *sinks.Logged) (n int, inherits bool) {
 	if st == nil || len(st.eras) < 2 {
 		return 0, true
@@ -262,8 +262,8 @@ func (s *timelines) compareEra(st *timeline, l *sinks.Logged) (n int, inherits b
 	return own - i, !slices.ContainsFunc(st.eras[min(own, i)+1:max(own, i)+1], func(e *era) bool { return !e.inherits })
 }
 
-// checkBackups returns a TwoStatesError unless the target's version is certainly not newer than the backups from which later eras began. Up
-// to a backup, both histories are the same. It is not older than an object that the era's list did not change.
+// checkBackups returns a TwoStatesError unless the target's version is certainly not newer than the backups from which later eras
+// began. Up to a backup, both histories are the same. It is not older than an object that the era's list did not change.
 func (f *stateReader) checkBackups(ctx context.Context, r sinks.Reader, all controls, covered []Coverage) error {
 	for i := range covered {
 		st := f.timelines.streams[covered[i].Stream]
@@ -276,7 +276,8 @@ func (f *stateReader) checkBackups(ctx context.Context, r sinks.Reader, all cont
 				continue
 			}
 			q := Question{Objects: sinks.Objects{Resources: []string{change.ResourceOf(st.stream).ID()}}}
-			then, err := readStates(ctx, r, all, q, Target{Logged: e.first.Logged.Add(time.Millisecond - 1)}) // the record has milliseconds
+			// The record has milliseconds.
+			then, err := readStates(ctx, r, all, q, Target{Logged: e.first.Logged.Add(time.Millisecond - 1)})
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ import (
 // dater finds the version of one stream that a time stands for.
 type dater struct {
 	timeline  *timeline
-	gaps      []gap     // of the time's era
+	gaps      []gap     // the gaps of the time's era
 	t, seenBy time.Time // seenBy: the stream had read by then what happened by t
 	horizon   time.Time // changes that were seen after it are no evidence about t
 	changes   []dated   // after the last position by t
@@ -82,7 +82,8 @@ func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question,
 			return false
 		}
 		era, _ := f.timelines.compareEra(d.timeline, l)
-		return !(l.Inferred && l.Op == change.Delete) && era == 0 && !l.Time.After(d.horizon) && l.ResourceVersion.Compare(d.timeline.atTarget.Version) > 0
+		return !(l.Inferred && l.Op == change.Delete) && era == 0 && !l.Time.After(d.horizon) &&
+			l.ResourceVersion.Compare(d.timeline.atTarget.Version) > 0
 	}}
 	if cut, err := r.CutAt(ctx, since); err == nil {
 		query.After = &cut

@@ -15,8 +15,8 @@ import (
 type Filter struct{ program cel.Program }
 
 // NewFilter compiles an expression. Its variables are before and after (objects, or null), op (c, u, d, r), resource, ns and
-// name. The variable by is the user who made the change, or empty if that is not one certain user. A deletion is also selected if the
-// expression is true for the user who requested it.
+// name. The variable by is the user who made the change, or empty if that is not one certain user. A deletion is also selected if
+// the expression is true for the user who requested it.
 func NewFilter(expression string) (*Filter, error) {
 	env, err := cel.NewEnv(cel.Variable("before", cel.DynType), cel.Variable("after", cel.DynType), cel.Variable("op", cel.StringType),
 		cel.Variable("resource", cel.StringType), cel.Variable("ns", cel.StringType), cel.Variable("name", cel.StringType),

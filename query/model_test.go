@@ -56,7 +56,7 @@ type past struct {
 	revision int
 	objects  map[string]int
 	history  int
-	backup   int // the revision up to which the history has that of the history before
+	backup   int // the revision of the backup from which the history began
 }
 
 func newModel(seed uint64) *model {
@@ -79,7 +79,8 @@ func (m *model) wait(d time.Duration) {
 func (m *model) write() {
 	m.wait(9 * time.Second)
 	name := string(rune('a' + m.IntN(8)))
-	for m.revision += 1 + m.IntN(3); m.wrote[fmt.Sprint(name, m.revision)]; m.revision++ { // no list shows that two histories wrote the same version
+	// No list shows that two histories wrote the same version.
+	for m.revision += 1 + m.IntN(3); m.wrote[fmt.Sprint(name, m.revision)]; m.revision++ {
 	}
 	m.wrote[fmt.Sprint(name, m.revision)] = true
 	was, op := m.live[name], change.Create
@@ -356,8 +357,8 @@ func (m *model) relist() {
 	m.commit(m.revision, g, found[n:]...)
 }
 
-// restore restores etcd from a backup, perhaps with another revision, and the exporter compares all objects with the log. It may be
-// interrupted. The exporter of an old log does not say what it has found.
+// restore restores etcd from a backup, perhaps with another revision, and the exporter compares all objects with the log. It may
+// be interrupted. The exporter of an old log does not say what it has found.
 func (m *model) restore() {
 	m.wait(time.Minute)
 	first := max(0, len(m.past)-1-m.IntN(12))
@@ -380,7 +381,7 @@ func (m *model) restore() {
 		m.commit(0, nil)
 		m.log.controls[len(m.log.controls)-1].Positions = []change.Position{{Stream: "pods", ResourceVersion: change.UnknownVersion, Time: m.now}}
 	}
-	if found := m.differences(g[0].Gap.ID, change.Create); m.IntN(3) == 0 { // of the first list a part
+	if found := m.differences(g[0].Gap.ID, change.Create); m.IntN(3) == 0 { // a part of the first list
 		m.commit(0, nil, found[:m.IntN(len(found)+1)]...)
 		m.newOwner()
 		if m.write(); kind == 0 {

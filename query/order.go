@@ -17,7 +17,8 @@ type batchID struct {
 	batch uint64
 }
 
-// ReadOrder reads the order of the batches that were logged since a time, and in the hour before, since clocks step. A zero time reads all.
+// ReadOrder reads the order of the batches that were logged since a time, and in the hour before, since clocks step. A zero time
+// reads all.
 func ReadOrder(ctx context.Context, r sinks.Reader, since time.Time) (Order, error) {
 	if !since.IsZero() {
 		since = since.Add(-margin)

@@ -541,8 +541,8 @@ func TestAGapBeforeTheQuestion(t *testing.T) {
 	}
 }
 
-// etcd is restored from a backup of minute 3: its list is at version 350, below the position 500. A time is answered from its history, a
-// version if it stands for one state.
+// etcd is restored from a backup of minute 3: its list is at version 350, below the position 500. A time is answered from its
+// history, a version if it stands for one state.
 func TestTheTimesOfARestore(t *testing.T) {
 	l := newLog()
 	l.changes, l.controls = l.changes[:6], l.controls[:4]
@@ -583,7 +583,8 @@ func TestTheTimesOfARestore(t *testing.T) {
 	}
 }
 
-// A restore of etcd brings an object back whose name another one has had since. A log that finds objects visits that one's deletion last.
+// A restore of etcd brings an object back whose name another one has had since. A log that finds objects visits that one's
+// deletion last.
 func TestARestoreBringsAnObjectBackUnderItsName(t *testing.T) {
 	l := newLog()
 	l.changes, l.controls = l.changes[:3], l.controls[:2]

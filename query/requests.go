@@ -300,7 +300,8 @@ func (q *Requests) UsersBetween(before, after *Object) (users []string) {
 	uid, _ := rawjson.Text(rawjson.Member(rawjson.Member(o.Body, "metadata"), "uid"))
 	for _, r := range q.byName[identity{o.Resource, o.Namespace, o.Name}] {
 		first := r.Created && from == ""
-		if r.UID != uid || !r.Succeeded() || !first && (r.Effect != audit.Wrote || r.VersionBefore.Compare(from) < 0) || to != "" && r.VersionBefore.Compare(to) >= 0 {
+		if r.UID != uid || !r.Succeeded() || !first && (r.Effect != audit.Wrote || r.VersionBefore.Compare(from) < 0) ||
+			to != "" && r.VersionBefore.Compare(to) >= 0 {
 			continue
 		}
 		if name := nameOf(r.User, r.Impersonated); !slices.Contains(users, name) {

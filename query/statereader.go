@@ -44,7 +44,8 @@ func (s *timelines) stateReader(ctx context.Context, r sinks.Reader, all control
 	return f, state, f.plan(ctx, r)
 }
 
-// cover adds within which versions the state is complete. It returns a TwoStatesError if the moment is a version that stands for two states.
+// cover adds within which versions the state is complete. It returns a TwoStatesError if the moment is a version that stands for
+// two states.
 func (f *stateReader) cover(state *State, namespace string) error {
 	s := f.timelines
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
@@ -156,7 +157,7 @@ func (f *stateReader) addRecord(r *record) {
 		}
 		return
 	}
-	if r.Op == change.Delete && o.body != nil && o.uid != r.UID { // of an earlier object: logs that find objects visit each uid once
+	if r.Op == change.Delete && o.body != nil && o.uid != r.UID { // an older object: logs that find objects visit each uid once
 		return
 	}
 	era, _ := f.timelines.compareEra(st, r.Logged)
@@ -217,8 +218,8 @@ const (
 	unknown
 )
 
-// gapOf returns the gap of the moment's era in which a change was inferred. It returns nil if the change was not inferred, or if its gap was
-// recovered completely.
+// gapOf returns the gap of the moment's era in which a change was inferred. It returns nil if the change was not inferred, or if
+// its gap was recovered completely.
 func (f *stateReader) gapOf(l *sinks.Logged, st *timeline) *gap {
 	if !l.Inferred || st == nil {
 		return nil
@@ -259,14 +260,17 @@ func (f *stateReader) orderOf(l *sinks.Logged, st *timeline) order {
 		return after
 	case l.Inferred && l.Op == change.Delete && known && st != nil:
 		return f.orderOfFound(l, st)
-	case known || l.Op == change.Delete && !f.timelines.target.Happened.IsZero() && st != nil && st.atTarget.has(l): // deleted by the position at which the stream was current again
+	case known:
+		return before
+	case l.Op == change.Delete && !f.timelines.target.Happened.IsZero() && st != nil && st.atTarget.has(l):
+		// It was deleted by the position at which the stream was current again.
 		return before
 	}
 	return after
 }
 
-// isInitial reports whether a change is part of what the moment's era began with after a restore of etcd: the state of the era before, and what
-// its list found.
+// isInitial reports whether a change is part of the state with which the moment's era began, after a restore of etcd. That state
+// is from the era before, and from the new era's list.
 func (f *stateReader) isInitial(l *sinks.Logged, st *timeline) bool {
 	if st == nil || len(st.eras) < 2 {
 		return false
@@ -275,8 +279,8 @@ func (f *stateReader) isInitial(l *sinks.Logged, st *timeline) bool {
 	return e != nil && e.full.has(l)
 }
 
-// orderOfFound is orderOf for a deletion that was inferred outside of a gap: by a watch that gave it no version of its own, by a
-// snapshot, by a proof, or because its resource was removed.
+// orderOfFound is orderOf for a deletion that was inferred outside of a gap. A snapshot or a proof found it, a watch gave it no
+// version of its own, or its resource was removed.
 func (f *stateReader) orderOfFound(l *sinks.Logged, st *timeline) order {
 	e, _ := f.timelines.eraOf(st)
 	if e == nil {

@@ -50,8 +50,8 @@ type timeline struct {
 // era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
 // Its first list has all objects. What happened to objects that only the era before had is unknown.
 //
-// A restore of etcd begins an era, too. It inherits all objects, since its list is compared with them. Its resourceVersions may be those of the
-// era before, and stand for other states.
+// A restore of etcd begins an era, too. It inherits all objects, since its list is compared with them. The era before may have
+// used the same resourceVersions for other states.
 type era struct {
 	begin       *point
 	inherits    bool                   // it has the objects of the era before

@@ -32,7 +32,7 @@ type Who struct {
 	Subresource  string   `json:"subresource,omitempty"`
 	UserAgent    string   `json:"userAgent,omitempty"`
 	Because      *Because `json:"because,omitempty"` // for a deletion that followed another one
-	AskedBy      *Who     `json:"askedBy,omitempty"` // who requested the deletion, if another request completed it, such as that of the last finalizer
+	AskedBy      *Who     `json:"askedBy,omitempty"` // who requested the deletion, if another request completed it (finalizers)
 
 	names []string // each user, and each impersonated user
 }

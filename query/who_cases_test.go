@@ -14,8 +14,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// audited is a cluster with one pod, people who write it, and a log. The log may lack the first part of a gap, and updates that it ignores.
-// Webhooks fail. Finalizers delay deletions. Audit events have versions by the policy, or by responses, or none.
+// audited is a cluster with one pod, people who write it, and a log. The log may lack the first part of a gap, and updates that
+// it ignores. Webhooks fail. Finalizers delay deletions. Audit events have versions by the policy, or by responses, or none.
 type audited struct {
 	*rand.Rand
 	events  string // policy, response, none
@@ -31,7 +31,7 @@ type audited struct {
 // made is a revision of the pod, and who made it.
 type made struct {
 	op             change.Op
-	by             string
+	user           string
 	asked          string // who requested the deletion, if that was another request
 	version        int
 	after          []byte
@@ -78,7 +78,7 @@ func (a *audited) image() []byte {
 func (a *audited) step() {
 	a.now = a.now.Add(time.Duration(1+a.IntN(8000)) * time.Millisecond)
 	user, before, was := people[a.IntN(len(people))], a.version, a.image()
-	m := made{by: user, op: change.Update, happened: a.now, seen: a.now.Add(30 * time.Millisecond)}
+	m := made{user: user, op: change.Update, happened: a.now, seen: a.now.Add(30 * time.Millisecond)}
 	isEnding := strings.Contains(a.body, "deletionTimestamp")
 	if a.IntN(4) == 0 && was != nil { // its webhook fails
 		a.request("patch", people[a.IntN(len(people))], before, func(r *audit.Record) { r.Code, r.VersionAfter = 500, "" })
@@ -155,14 +155,14 @@ func (a *audited) logged(ignores bool) (all []made) {
 func (a *audited) candidates(m *made, since int) (names []string) {
 	for _, h := range a.history {
 		if h.uid == m.uid && h.version <= m.version && h.version > since {
-			names = append(names, h.by)
+			names = append(names, h.user)
 		}
 	}
 	return names
 }
 
-// Who made a change is right if it is exact. If it is one of several, the right one is among them. If all events have versions and the log all
-// revisions, it is exact.
+// Who made a change is right if it is exact. If it is one of several, the right one is among them. If all events have versions
+// and the log all revisions, it is exact.
 func TestWhoIsRight(t *testing.T) {
 	tally := map[string]int{}
 	for seed := range uint64(600) {
@@ -202,26 +202,26 @@ func TestWhoIsRight(t *testing.T) {
 				}
 				w := q.Who(l)
 				tally[fmt.Sprint(events, " ", w.Grade)]++
-				name := fmt.Sprintf("gap %s skips %t seed %d, events %s, ignores %t: %s at %d by %s is %s %s", m.gap, m.skips, seed, events, ignores, m.op, m.version, m.by, w.Grade, w.Text(nil))
+				name := fmt.Sprintf("gap %s skips %t seed %d, events %s, ignores %t: %s at %d by %s is %s %s", m.gap, m.skips, seed, events, ignores, m.op, m.version, m.user, w.Grade, w.Text(nil))
 				since := 0
 				if before != nil && before.uid == m.uid {
 					since = before.version
 				}
 				mayBe := a.candidates(m, since)
-				if events == "policy" && m.asked != "" && m.asked != m.by && w.Grade == query.Exact && m.gap == "" && !ignores && !w.Is(m.asked) {
+				if events == "policy" && m.asked != "" && m.asked != m.user && w.Grade == query.Exact && m.gap == "" && !ignores && !w.Is(m.asked) {
 					t.Errorf("%s, and %s asked for it", name, m.asked)
 				}
 				switch w.Grade {
 				case query.Exact:
-					if w.User != m.by || len(mayBe) > 1 && ignores {
+					if w.User != m.user || len(mayBe) > 1 && ignores {
 						t.Error(name)
 					}
 				case query.Probable:
-					if !slices.Contains(mayBe, w.User) || w.User != m.by {
+					if !slices.Contains(mayBe, w.User) || w.User != m.user {
 						t.Error(name)
 					}
 				case query.OneOf:
-					if !slices.Contains(w.Users, m.by) {
+					if !slices.Contains(w.Users, m.user) {
 						t.Error(name)
 					}
 				default:

@@ -142,8 +142,8 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 	}
 }
 
-// unlessRetained turns ErrNotRetained, and a version that stands for two states, into the API server's error 410. It returns other errors
-// unchanged.
+// unlessRetained turns ErrNotRetained, and a version that stands for two states, into the API server's error 410. It returns
+// other errors unchanged.
 func unlessRetained(err error) error {
 	if errors.Is(err, sinks.ErrNotRetained) || errors.As(err, new(*query.TwoStatesError)) {
 		return expired(err)

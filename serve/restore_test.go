@@ -13,8 +13,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// etcd is restored from a backup. A watch ends then, since what follows may have versions that its client already has. A version that both
-// histories have is refused. One from before the backup is not.
+// etcd is restored from a backup. A watch ends then, since what follows may have versions that its client already has. A version
+// that both histories have is refused. One from before the backup is not.
 func TestAWatchEndsWhenEtcdIsRestored(t *testing.T) {
 	p := newPast(t, "KUBECDC_RESOURCES=configmaps")
 	configs := p.client.CoreV1().ConfigMaps("default")

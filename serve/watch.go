@@ -54,7 +54,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
 	w.Header().Set("Content-Type", "application/json")
-	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w, flush: http.NewResponseController(w).Flush, matches: matches, version: v.version,
+	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w,
+		flush: http.NewResponseController(w).Flush, matches: matches, version: v.version,
 		newest: map[change.StreamID]change.ResourceVersion{}}
 	if err := out.run(ctx); err != nil && ctx.Err() == nil {
 		return out.fail(err)
@@ -179,7 +180,7 @@ func (w *watcher) next(ctx context.Context, l *sinks.Logged) error {
 	return err
 }
 
-// checkHistory ends the watch if etcd was restored from a backup since it began. Versions of the new history may be those of the old one.
+// checkHistory ends the watch if etcd was restored from a backup since it began. Both histories may have the same versions.
 func (w *watcher) checkHistory(ctx context.Context) error {
 	n, err := w.views.follower.Restores(ctx, w.resource.ID())
 	for i := range w.view.pages.Coverage {

@@ -9,7 +9,7 @@ import (
 	"kubecdc/change"
 )
 
-// HoleTime is how long a log may look for holes when it is opened, and with each proof.
+// HoleTime is how long a log may search for holes when it is opened, and with each proof.
 const HoleTime = 100 * time.Millisecond
 
 // HoleFinder is a Reader that finds the first hole in all of its log that no record explains. It returns nil if there is none.
@@ -17,8 +17,8 @@ type HoleFinder interface {
 	Hole(ctx context.Context) (*Hole, error)
 }
 
-// Hole is what a slot's log lacks in its middle: batches, or changes of a batch. The log is complete up to the positions before, and from
-// the positions after. So a gap record of each stream explains the hole, and nothing is listed.
+// Hole is what a slot's log lacks in its middle: batches, or changes of a batch. The log is complete up to the positions before,
+// and from the positions after. So a gap record of each stream explains the hole, and nothing is listed.
 type Hole struct {
 	Reason        string
 	InBatch       bool // a batch lacks changes, whose streams are not known
@@ -35,15 +35,15 @@ func (h *Hole) Records() (all []change.Control) {
 			from = "1" // the first list had not ended
 		}
 		if to.Compare(from) > 0 {
-			all = append(all, change.GapControl(stream, to, change.Gap{ID: "hole:" + change.GapID(stream, from), From: from, To: to,
-				Reason: "records were removed from the middle of the log"}, h.Reason))
+			all = append(all, change.GapControl(stream, to, change.Gap{ID: "hole:" + change.GapID(stream, from),
+				From: from, To: to, Reason: "records were removed from the middle of the log"}, h.Reason))
 		}
 	}
 	return all
 }
 
-// Explain forgets the streams of which a control record explains what they lack, as the record of a loss does, and reports whether none
-// is left.
+// Explain forgets the streams whose hole a control record explains. The record of a loss explains a hole, too. Explain reports
+// whether no stream is left.
 func (h *Hole) Explain(c *change.Control) (explained bool) {
 	if g := c.Gap; g != nil && g.Lost() && h.InBatch {
 		clear(h.After)

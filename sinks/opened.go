@@ -13,7 +13,8 @@ type Opened struct {
 	Last uint64
 	// Lost is what the log has lost, as far as Open has read it, or nil.
 	Lost *LostTailError
-	// Hole is a hole in the middle of the log, as far as Open has looked for one, or nil. Open finds it until records explain it.
+	// Hole is a hole in the middle of the log, or nil. Open searches no longer than HoleTime, and finds a hole until records
+	// explain it.
 	Hole *Hole
 	// Memory is set if the log remembers itself what it has. Otherwise it is nil, and the log has Content and Tail.
 	Memory  Memory

@@ -15,9 +15,10 @@ import (
 // Report is the answer of /readyz.
 //
 // The process is ready if it holds a slot and knows the streams of its slots. Each stream must have had its first position or an
-// error. While streams still get their first positions, an error that may pass is not enough: the others wait for them, too. No component except the selection may have a problem. A stream's or another slot's error does not make it unready, since
-// the other streams and slots go on. Both are listed. A stream that was ready once remains ready, also during a relist. A replica
-// on standby is ready.
+// error. While streams still get their first positions, an error that may pass is not enough: the others wait for them, too. No
+// component except the selection may have a problem. A stream's or another slot's error does not make it unready, since the other
+// streams and slots go on. Both are listed. A stream that was ready once remains ready, also during a relist. A replica on
+// standby is ready.
 type Report struct {
 	Ready    bool       `json:"ready"`
 	Standby  string     `json:"standby,omitempty"` // why this replica intentionally holds no slot
@@ -118,7 +119,8 @@ func spooling(s *live.Spool, now time.Time) string {
 	if s.Full {
 		text += "nothing is read, since the spool is full; "
 	}
-	text = fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second), s.Batches, 100*s.Bytes/max(s.MaxBytes, 1))
+	text = fmt.Sprintf("%sspooling, %s, %d batches, %d%% full", text, now.Sub(s.Oldest).Truncate(time.Second),
+		s.Batches, 100*s.Bytes/max(s.MaxBytes, 1))
 	if s.Why != "" {
 		text += ": " + s.Why
 	}
@@ -184,8 +186,8 @@ func (r *Report) addStreams(s *live.Snapshot) {
 // stillBeginning is how long after a first position others are waited for.
 const stillBeginning = time.Minute
 
-// beginning reports whether several streams have yet to get their first positions, and others have just got theirs. A stream that waits
-// alone may do so for ever, as one of a collection on which the API server hangs.
+// beginning reports whether several streams have yet to get their first positions, and others have just got theirs. A stream that
+// waits alone may do so for ever, as one of a collection on which the API server hangs.
 func beginning(s *live.Snapshot) bool {
 	waiting := 0
 	for _, v := range s.Streams {

@@ -8,8 +8,8 @@ import (
 	"kubecdc/export/live"
 )
 
-// While streams still get their first positions, those that had only an error which may pass are waited for. A refusal, and a collection
-// that hangs alone, are not.
+// While streams still get their first positions, those that had only an error which may pass are waited for. A refusal, and a
+// collection that hangs alone, are not.
 func TestReadinessWaitsForStreamsThatHaveNeverListed(t *testing.T) {
 	now := time.Now()
 	problem := &live.Problem{Text: "504"}

@@ -41,8 +41,8 @@ func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Has
 	}}}
 }
 
-// WithHole returns *sinks.Hole if the log lacks something in its middle that no record explains, whatever error a comparison had. Otherwise
-// it returns that error.
+// WithHole returns *sinks.Hole if the log lacks something in its middle that no record explains, whatever error a comparison had.
+// Otherwise it returns that error.
 func WithHole(ctx context.Context, r sinks.Reader, compared error) error {
 	finder, ok := r.(sinks.HoleFinder)
 	if !ok || ctx.Err() != nil {

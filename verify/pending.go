@@ -10,8 +10,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// RemovePending removes missing objects from a result whose deletion the log has, at a version after the position, and counts them as
-// pending. The deletion of an Event moves no position, since several Events expire at one revision (source/reflector/leased.go).
+// RemovePending removes missing objects from a result whose deletion the log has, at a version after the position, and counts
+// them as pending. The deletion of an Event moves no position, since several Events expire at one revision
+// (source/reflector/leased.go).
 func RemovePending(ctx context.Context, r *Result, s *change.Stream, log sinks.Reader) error {
 	missing := map[string]*Object{}
 	for _, d := range r.Differences {

@@ -24,7 +24,8 @@ func (h hiding) Redactor(change.Resource) *redact.Redactor {
 	return redact.New(redact.Rules{Cluster: "c", Resource: "pods", Mode: redact.Plain, Fields: []redact.Path{path}})
 }
 
-// An object that was logged before a field was redacted equals the API server's if only that field, and what goes with it, differs.
+// An object that was logged before a field was redacted equals the API server's if only that field, and what goes with it,
+// differs.
 func TestBodiesAreComparedByThePresentRules(t *testing.T) {
 	s := change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 	const before = `{"apiVersion":"v1","metadata":{"name":"a","managedFields":[{"manager":"m","fieldsV1":{"f:spec":{}}}]},"spec":{"password":"x","image":"i"}}`

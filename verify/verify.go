@@ -50,8 +50,8 @@ type Hash struct {
 // NewHash returns a Hash with a new seed.
 func NewHash() *Hash { return &Hash{seed: maphash.MakeSeed()} }
 
-// allowed returns what the present rules leave of a body in the log, which earlier rules may have let through. It returns nil if the
-// body can't be compared.
+// allowed returns what the present rules leave of a body in the log, which earlier rules may have let through. It returns nil if
+// the body can't be compared.
 func (h *Hash) allowed(r *change.Resource, key string, body []byte) []byte {
 	if h == nil || h.rules == nil || body == nil || change.IsStub(body) {
 		return body

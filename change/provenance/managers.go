@@ -196,7 +196,8 @@ func (r *Reader) compareManagers() (managers, moved []byte) {
 		for i := range r.after {
 			now := &r.after[i]
 			was := find(r.before, now)
-			if string(now.manager) != ancient && (was == nil || byTime && len(now.time) > 0 && !bytes.Equal(was.time, now.time) || !byTime && now.gained(was)) {
+			if string(now.manager) != ancient && (was == nil ||
+				byTime && len(now.time) > 0 && !bytes.Equal(was.time, now.time) || !byTime && now.gained(was)) {
 				r.addManager(from, now)
 			}
 		}

@@ -92,7 +92,8 @@ func (s *Store) Close() {
 	}
 }
 
-// Renew renews the lease of a slot. While the owner's own commit takes long, the lease may expire: nobody else could take the slot.
+// Renew renews the lease of a slot. While the owner's own commit takes long, the lease may expire: nobody else could take the
+// slot.
 func (s *Store) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
 	err := s.Store.Renew(ctx, slot, epoch, ttl)
 	if s.file.Owned() && errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -64,7 +64,8 @@ func lostPositions(why *sinks.LostTailError, before, after []change.Position) *s
 			return b.Stream == p.Stream && b.ResourceVersion.Compare(change.UnknownVersion) > 0
 		})
 	}
-	return Concerning(&sinks.LostTailError{TailRead: true, Reason: why.Reason, Gone: func(s change.StreamID) bool { return lost[s] }}, after)
+	return Concerning(&sinks.LostTailError{TailRead: true, Reason: why.Reason,
+		Gone: func(s change.StreamID) bool { return lost[s] }}, after)
 }
 
 // Concerning returns a loss, or nil if it concerns no offset and none of the streams that have not ended.

@@ -181,8 +181,8 @@ func (r *rebuild) progress(f sinks.Progress) {
 	})
 }
 
-// finish stores positions, batch number and offsets. A stream whose position the log has lost gets change.UnknownVersion. The log has
-// lost it, too, if it has another one, and the checkpoint and the objects are both newer.
+// finish stores positions, batch number and offsets. A stream whose position the log has lost gets change.UnknownVersion. The log
+// has lost it, too, if it has another one, and the checkpoint and the objects are both newer.
 func (r *rebuild) finish(ctx context.Context) error {
 	unknown, known := map[change.StreamID]bool{}, map[change.StreamID]change.ResourceVersion{}
 	for stream := range r.seen {

@@ -14,8 +14,9 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// RenewAuthorities makes the config's clients read the file of the API server's authorities again as soon as they don't trust the API
-// server's certificate. client-go reads it every five minutes (transport/ca_rotation.go), as long as etcd may keep its history.
+// RenewAuthorities makes the config's clients read the file of the API server's authorities again as soon as they don't trust the
+// API server's certificate. client-go reads it every five minutes (transport/ca_rotation.go), as long as etcd may keep its
+// history.
 func RenewAuthorities(config *rest.Config) {
 	if config.CAFile == "" || len(config.CAData) > 0 {
 		return

@@ -43,8 +43,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// The API server has a certificate of another authority. A client trusts it as soon as its file has that authority, with all that is sent
-// at once, and again after the next change. Another content of the file changes nothing.
+// The API server has a certificate of another authority. A client trusts it as soon as its file has that authority, with all that
+// is sent at once, and again after the next change. Another content of the file changes nothing.
 func TestANewAuthorityIsTrustedAtOnce(t *testing.T) {
 	var now atomic.Pointer[tls.Certificate]
 	first, authority := certified(t)

@@ -226,7 +226,7 @@ func removedOnFullDisk(ctx context.Context, path string) error {
 	return err
 }
 
-// waiting is told that a file can't be written back yet.
+// waiting is a log writer, which closes said once a line says that a file can't be written back yet.
 type waiting struct {
 	said chan bool
 	once sync.Once

@@ -16,8 +16,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// Fail wraps err with what was tried on this file. If the file is no longer in its place, that is the error, also for nil: neither a
-// commit nor an answer counts. Otherwise it returns nil for nil.
+// Fail wraps err with what was tried on this file. If the file is no longer in its place, that is the error, also for nil:
+// neither a commit nor an answer counts. Otherwise it returns nil for nil.
 func (f *File) Fail(op string, err error) error {
 	switch moved := f.InPlace(); {
 	case fault.Is[*fault.InUseError](err), err == nil && moved == nil:
@@ -46,8 +46,8 @@ func isLimited(err error) bool {
 	return errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// noRoom returns why the folder has no room for a larger file, or nil. SQLite does not say that a write has failed because of a quota, or
-// because files may not be as large.
+// noRoom returns why the folder has no room for a larger file, or nil. SQLite does not say that a write has failed because of a
+// quota, or because files may not be as large.
 func (f *File) noRoom() error {
 	probe, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".probe-*")
 	if err == nil {

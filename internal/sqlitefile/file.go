@@ -1,9 +1,10 @@
 // Package sqlitefile opens the SQLite file in which an exporter stores its checkpoint, and its log if that is in a file too. It opens
 // the file as its owner, or shares it, as commands do while an exporter runs. It does not know the contents of the tables.
 //
-// An owner holds a lock of the operating system on FILE.lock, which it gets back from a process that died, and one on the database, which
-// may have several names. SQLite has locks of its own on the database. They end when this process closes any descriptor of the file
-// (fcntl). So the owner opens the database before SQLite does, and closes it afterwards. Nobody else in this process may open it.
+// An owner holds two locks of the operating system: on FILE.lock, and on the database, which may have several names. Both end
+// with the process. SQLite has locks of its own on the database. Its locks end when this process closes any descriptor of the
+// file (fcntl). So the owner opens the database before SQLite does, and closes it afterwards. Nobody else in this process may
+// open it.
 package sqlitefile
 
 import (

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDatabase locks the database itself, whose other names have other .lock files: hard links, and mounts in several containers. It
-// does not where the kernel does not decide on locks alone. There this lock may be one of those that SQLite needs (NFS).
+// lockDatabase locks the database itself, whose other names have other .lock files: hard links, and mounts in several containers.
+// It does not where the kernel does not decide on locks alone. There this lock may be one of those that SQLite needs (NFS).
 func lockDatabase(path string) (*os.File, error) {
 	kind := unusual(filepath.Dir(path))
 	if kind == "" {

@@ -21,7 +21,8 @@ func lock(path string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if strings.HasSuffix(path, ".lock") && err == nil {
-		// SQLite locks parts of a file, and takes a file system without such locks for a file in use. Anything else is left to it.
+		// SQLite locks parts of a file, and takes a file system without such locks for a file in use. Anything else is left to
+		// it.
 		part := syscall.Flock_t{Type: syscall.F_WRLCK}
 		if e := syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &part); errors.Is(e, syscall.ENOLCK) {
 			err = e

@@ -14,8 +14,8 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// An open file remains readable and writable after its name was removed, or given to another file. Nobody else finds what is written
-// then, and it ends with the process.
+// An open file remains readable and writable after its name was removed, or given to another file. Nobody else finds what is
+// written then, and it ends with the process.
 
 // ErrMoved says that the path of an open file does not lead to it any more.
 var ErrMoved = errors.New("the file is no longer in its place")
@@ -35,7 +35,8 @@ func (f *File) remember(suffixes ...string) (err error) {
 	return nil
 }
 
-// InPlace returns ErrMoved if the file, its write-ahead log or its shared memory was removed, moved or replaced. It opens none of them.
+// InPlace returns ErrMoved if the file, its write-ahead log or its shared memory was removed, moved or replaced. It opens none of
+// them.
 func (f *File) InPlace() error {
 	for i, path := range []string{f.path, f.real + "-wal", f.real + "-shm"}[:len(f.files)] {
 		switch now, err := os.Stat(path); {

@@ -42,8 +42,8 @@ func rows(t *testing.T, path string) (n int, sound string) {
 	return n, sound
 }
 
-// A file is removed, moved or replaced under its owner, or one of the files that belong to it. Neither commits nor answers count from
-// then on, whoever has it open, and in the end all is in its place, or beside what was put there.
+// A file is removed, moved or replaced under its owner, or one of the files that belong to it. From then on, nobody's commits or
+// answers count. In the end all rows are in its place, or in a file next to the one that was put there.
 func TestAFileThatIsNotInItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		do        func(path, backup string) error
@@ -132,9 +132,9 @@ func TestASymbolicLinkThatIsChanged(t *testing.T) {
 		t.Errorf("a commit counts: %v", err)
 	}
 	f.Close()
-	beside, _ := filepath.Glob(link + ".replaced-*") // a link that leads nowhere is left alone
-	for _, path := range append(beside, one) {
-		if n, sound := rows(t, path); n != 200 || sound != "ok" || len(beside) != 1 {
+	replaced, _ := filepath.Glob(link + ".replaced-*") // a link that leads nowhere is left alone
+	for _, path := range append(replaced, one) {
+		if n, sound := rows(t, path); n != 200 || sound != "ok" || len(replaced) != 1 {
 			t.Errorf("%s has %d of 200 rows: %s", path, n, sound)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// Somebody may remove batches from the middle of the log, or a partition. The batches of a slot have consecutive numbers, unless an owner
-// has given up the log's end (in_restart), which slots.tail_epoch remembers of the last one. Older partitions go from the beginning alone.
+// Somebody may remove batches from the middle of the log, or a partition. The batches of a slot have consecutive numbers, unless
+// an owner has given up the log's end (in_restart). The last such owner's epoch is in slots.tail_epoch. The retention drops the
+// oldest partitions only.
 
 // number is a place in a slot's batches.
 type number struct {
@@ -20,24 +21,26 @@ type number struct {
 	seq   uint64
 }
 
-// numbers selects the batches of a slot after a number that no record of a loss is about, and the epoch that last gave up the log's end.
+// numbers selects the batches of a slot after a number, without the batches that the record of a loss is about. Each row also has
+// the epoch that last gave up the log's end.
 const numbers = `select b.epoch, b.seq, s.tail_epoch from kubecdc_log.slots s cross join lateral (
 		select epoch, seq from kubecdc_log.batches where cluster = s.cluster and slot = s.slot and written > s.recorded
 			and (epoch, seq) > ($3, $4) order by epoch, seq limit 1000) b
 	where s.cluster = $1 and s.slot = $2 order by b.epoch, b.seq`
 
-// findHole looks for a hole after a number, until a time, unless that is zero. It returns how far it came.
-func (r *Reader) findHole(ctx context.Context, slot int, at number, until time.Time) (number, *sinks.Hole, error) {
+// findHole searches for a hole after a number, until a time, unless that is zero. It returns how far it came.
+func (r *Reader) findHole(ctx context.Context, slot int, last number, until time.Time) (number, *sinks.Hole, error) {
 	for more := true; more; {
 		more = false
 		var jumps [][2]number
 		var b number
 		var tail int64
-		err := pgdb.Querier{DB: r.db}.Rows(ctx, numbers, []any{r.cluster, slot, at.epoch, int64(at.seq)}, []any{&b.epoch, &b.seq, &tail}, func() error {
-			if more = true; at.seq > 0 && b.seq != at.seq+1 && (b.epoch == at.epoch || b.epoch > tail) {
-				jumps = append(jumps, [2]number{at, b})
+		args, row := []any{r.cluster, slot, last.epoch, int64(last.seq)}, []any{&b.epoch, &b.seq, &tail}
+		err := pgdb.Querier{DB: r.db}.Rows(ctx, numbers, args, row, func() error {
+			if more = true; last.seq > 0 && b.seq != last.seq+1 && (b.epoch == last.epoch || b.epoch > tail) {
+				jumps = append(jumps, [2]number{last, b})
 			}
-			at = b
+			last = b
 			return nil
 		})
 		for _, j := range jumps {
@@ -50,14 +53,14 @@ func (r *Reader) findHole(ctx context.Context, slot int, at number, until time.T
 			}
 		}
 		if err != nil || !until.IsZero() && time.Now().After(until) {
-			return at, nil, err
+			return last, nil, err
 		}
 	}
-	return at, nil, nil
+	return last, nil, nil
 }
 
-// hole returns the hole between two batches of a slot, or nil if a record explains it, if the retention has dropped the first one, or if
-// others are between them.
+// hole returns the hole between two batches of a slot. It returns nil if a record explains the hole, if the retention has dropped
+// the first batch, or if other batches are between them.
 func (r *Reader) hole(ctx context.Context, slot int, before, after number) (*sinks.Hole, error) {
 	const (
 		moved = `select p.stream, p."resourceVersion" from kubecdc_log.batches b, json_to_recordset(b.positions)
@@ -65,12 +68,12 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after number) (*sin
 		order   = ` order by b.epoch, b.seq`
 		dropped = `select stream, version from kubecdc_log.positions where cluster = $1 and $2 >= 0`
 		gaps    = `select record from kubecdc_log.control where cluster = $1 and slot = $2 and type = 'gap' and (epoch, batch) >= ($3, $4)`
-		between = `select count(*) from kubecdc_log.batches where cluster = $1 and slot = $2 and (epoch, seq) >= ($3, $4) and (epoch, seq) < ($5, $6)`
+		count   = `select count(*) from kubecdc_log.batches where cluster = $1 and slot = $2 and (epoch, seq) >= ($3, $4) and (epoch, seq) < ($5, $6)`
 	)
 	q, has := pgdb.Querier{DB: r.db}, 0
-	of := func(n ...any) []any { return append([]any{r.cluster, slot}, n...) }
-	first := of(before.epoch, int64(before.seq))
-	if err := q.Row(ctx, between, append(first, after.epoch, int64(after.seq)), &has); err != nil || has != 1 {
+	args := func(n ...any) []any { return append([]any{r.cluster, slot}, n...) }
+	first := args(before.epoch, int64(before.seq))
+	if err := q.Row(ctx, count, append(first, after.epoch, int64(after.seq)), &has); err != nil || has != 1 {
 		return nil, err
 	}
 	h := &sinks.Hole{Reason: fmt.Sprintf("batch %d of slot %d follows batch %d", after.seq, slot, before.seq),
@@ -78,11 +81,11 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after number) (*sin
 	var stream change.StreamID
 	var version change.ResourceVersion
 	add := func() error { h.Before[stream] = version; return nil }
-	err := q.Rows(ctx, dropped, of(), []any{&stream, &version}, add)
+	err := q.Rows(ctx, dropped, args(), []any{&stream, &version}, add)
 	if err == nil {
 		err = q.Rows(ctx, moved+`(b.epoch, b.seq) <= ($3, $4)`+order, first, []any{&stream, &version}, add)
 	}
-	next := of(after.epoch, int64(after.seq))
+	next := args(after.epoch, int64(after.seq))
 	if err == nil {
 		err = q.Rows(ctx, moved+`(b.epoch, b.seq) >= ($3, $4)`+order, next, []any{&stream, &version}, func() error {
 			if _, known := h.After[stream]; !known {
@@ -107,30 +110,31 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after number) (*sin
 	return h, nil
 }
 
-// looked is how far it was looked for holes in a slot: in what is new, and again in a part of all.
-type looked struct{ fresh, again number }
+// holeSearch is how far a slot's log was searched for holes: its new batches, and again a part of all batches.
+type holeSearch struct{ fresh, again number }
 
-func (s *Sink) lookedAt(slot int) *looked {
-	l, _ := s.looked.LoadOrStore(slot, &looked{})
-	return l.(*looked)
+func (s *Sink) holeSearch(slot int) *holeSearch {
+	x, _ := s.searches.LoadOrStore(slot, &holeSearch{})
+	return x.(*holeSearch)
 }
 
-// look looks for a hole for a moment.
-func (l *slotLog) look(ctx context.Context) (h *sinks.Hole, err error) {
-	x, until := l.sink.lookedAt(l.slot), time.Now().Add(sinks.HoleTime)
+// searchHole searches for a hole no longer than HoleTime. It returns the hole, or nil.
+func (l *slotLog) searchHole(ctx context.Context) (h *sinks.Hole, err error) {
+	x, until := l.sink.holeSearch(l.slot), time.Now().Add(sinks.HoleTime)
 	if x.fresh, h, err = l.reader.findHole(ctx, l.slot, x.fresh, until); err == nil && h == nil && time.Now().Before(until) {
 		if x.again, h, err = l.reader.findHole(ctx, l.slot, x.again, until); x.again == x.fresh {
 			x.again = number{}
 		}
 	}
-	return h, l.sink.db.Fail("look for holes in the log", err)
+	return h, l.sink.db.Fail("search for holes in the log", err)
 }
 
 // Hole implements sinks.HoleFinder.
 func (r *Reader) Hole(ctx context.Context) (h *sinks.Hole, err error) {
 	var slots []int
 	var slot int
-	err = pgdb.Querier{DB: r.db}.Rows(ctx, `select slot from kubecdc_log.slots where cluster = $1`, []any{r.cluster}, []any{&slot}, func() error {
+	const query = `select slot from kubecdc_log.slots where cluster = $1`
+	err = pgdb.Querier{DB: r.db}.Rows(ctx, query, []any{r.cluster}, []any{&slot}, func() error {
 		slots = append(slots, slot)
 		return nil
 	})
@@ -139,5 +143,5 @@ func (r *Reader) Hole(ctx context.Context) (h *sinks.Hole, err error) {
 			_, h, err = r.findHole(ctx, slot, number{}, time.Time{})
 		}
 	}
-	return h, r.db.Fail("look for holes in the log", err)
+	return h, r.db.Fail("search for holes in the log", err)
 }

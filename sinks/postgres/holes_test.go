@@ -10,8 +10,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Somebody removes batches from the middle of the log, over the change of an owner. A reader, a new owner and a proof find the hole until
-// records explain it. A log whose end was given up after a failover has no hole, and neither has one whose history begins later.
+// Somebody removes batches from the middle of the log, over the change of an owner. A reader, a new owner and a proof find the
+// hole until records explain it. A log whose end was given up after a failover has no hole, and neither has one whose history
+// begins later.
 func TestBatchesThatSomebodyHasRemovedAreAHole(t *testing.T) {
 	url := servers.Database(t)
 	sink := open(t, url, "prod")

@@ -113,7 +113,7 @@ func (l *slotLog) prove(ctx context.Context, b *change.Batch) (err error) {
 	if loss := (&sinks.Removed{Changes: changes}).Loss(); loss != nil {
 		return loss
 	}
-	hole, err := l.look(ctx)
+	hole, err := l.searchHole(ctx)
 	if hole != nil {
 		return hole
 	}

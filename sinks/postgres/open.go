@@ -38,7 +38,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			return nil, s.db.Fail(op, err)
 		}
 		if opened.Lost = removed.Loss(); opened.Lost == nil {
-			if opened.Hole, err = log.look(ctx); err != nil {
+			if opened.Hole, err = log.searchHole(ctx); err != nil {
 				return nil, err
 			}
 		}

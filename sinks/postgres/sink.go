@@ -46,16 +46,16 @@ type Config struct {
 }
 
 type Sink struct {
-	db      *pgdb.DB
-	cluster string
-	uid     string   // the cluster's uid, or empty if it is not compared
-	uids    []string // the other identities that the cluster may have been known by
-	history time.Duration
-	upkeep  time.Duration
-	log     *slog.Logger
-	open    context.Context // ends with Close
-	close   context.CancelFunc
-	looked  sync.Map // by slot, *looked
+	db       *pgdb.DB
+	cluster  string
+	uid      string   // the cluster's uid, or empty if it is not compared
+	uids     []string // the other identities that the cluster may have been known by
+	history  time.Duration
+	upkeep   time.Duration
+	log      *slog.Logger
+	open     context.Context // ends with Close
+	close    context.CancelFunc
+	searches sync.Map // by slot, *holeSearch
 }
 
 var _ sinks.Sink = (*Sink)(nil)

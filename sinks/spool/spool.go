@@ -81,8 +81,9 @@ type Spool struct {
 	sink   *sqlite.Sink
 }
 
-// Begin makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. If the log may
-// have that batch, it is next, without which the file can't be used. Otherwise next is nil. There is no file unless all of it is durable.
+// Begin makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. If the
+// log may have that batch, it is next, without which the file can't be used. Otherwise next is nil. There is no file unless all
+// of it is durable.
 func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change.Position, first uint64, next *change.Batch) error {
 	path := f.file(slot)
 	begun := path + ".begun"
@@ -92,7 +93,7 @@ func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change
 	defer removeFiles(begun)
 	err := f.fill(ctx, slot, begun, log, start, first, next)
 	if err == nil {
-		err = removeFiles(path) // of a file that was not finished
+		err = removeFiles(path) // an unfinished file may be there
 	}
 	if err == nil {
 		err = os.WriteFile(f.room(slot), bytes.Repeat([]byte{1}, roomBytes), 0o600)
@@ -231,7 +232,8 @@ func (s *Spool) read(ctx context.Context) error {
 // readLost reads Lost, from a table that MarkLost makes.
 func (s *Spool) readLost(ctx context.Context) error {
 	var has int
-	if err := s.file.DB().QueryRowContext(ctx, `select count(*) from sqlite_master where name = 'spool_lost'`).Scan(&has); err != nil || has == 0 {
+	const query = `select count(*) from sqlite_master where name = 'spool_lost'`
+	if err := s.file.DB().QueryRowContext(ctx, query).Scan(&has); err != nil || has == 0 {
 		return err
 	}
 	var text []byte

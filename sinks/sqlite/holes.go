@@ -11,8 +11,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Somebody may remove rows from the middle of the log. The batches of a slot have consecutive numbers, and each says how many changes
-// follow it. What the history has left out comes before all that is retained.
+// Somebody may remove rows from the middle of the log. The batches of a slot have consecutive numbers, and each says how many
+// changes follow it. What the history has left out comes before all that is retained.
 
 // line is a place in a slot's batches, up to which there is no hole that is not explained.
 type line struct {
@@ -32,37 +32,37 @@ const countBatches = `select id, seq, changes, (select count(*) from log_changes
 	from log_batches b, log_kept k where slot = ?1 and id > ?2 order by id limit 500`
 
 // findHole searches for a hole after a place, until a time, unless that is zero. It returns how far it came.
-func (r *Reader) findHole(ctx context.Context, slot int64, at line, until time.Time) (line, *sinks.Hole, error) {
+func (r *Reader) findHole(ctx context.Context, slot int64, last line, until time.Time) (line, *sinks.Hole, error) {
 	for {
 		var page []counted
-		err := each(ctx, r.db, countBatches, []any{slot, at.id}, func(rows *sql.Rows) error {
+		err := each(ctx, r.db, countBatches, []any{slot, last.id}, func(rows *sql.Rows) error {
 			var b counted
 			err := rows.Scan(&b.id, &b.seq, &b.changes, &b.has, &b.sum, &b.after)
 			page = append(page, b)
 			return err
 		})
 		if err != nil || len(page) == 0 {
-			return at, nil, r.fail("search for holes in the log", err)
+			return last, nil, r.fail("search for holes in the log", err)
 		}
 		for i := range page {
-			h, err := r.holeBefore(ctx, slot, at, &page[i])
+			h, err := r.holeBefore(ctx, slot, last, &page[i])
 			if err != nil || h != nil {
-				return at, h, r.fail("search for holes in the log", err)
+				return last, h, r.fail("search for holes in the log", err)
 			}
-			if at = page[i].line; !until.IsZero() && time.Now().After(until) {
-				return at, nil, nil
+			if last = page[i].line; !until.IsZero() && time.Now().After(until) {
+				return last, nil, nil
 			}
 		}
 	}
 }
 
 // holeBefore returns the hole between two batches that follow each other in the file, or in the second one.
-func (r *Reader) holeBefore(ctx context.Context, slot int64, at line, b *counted) (*sinks.Hole, error) {
+func (r *Reader) holeBefore(ctx context.Context, slot int64, previous line, b *counted) (*sinks.Hole, error) {
 	switch {
 	case b.id <= b.after:
 		return nil, nil
-	case at.id > b.after && b.seq != at.seq+1:
-		return r.hole(ctx, slot, at.id, b.id, 1<<62, fmt.Sprintf("batch %d follows batch %d", b.seq, at.seq))
+	case previous.id > b.after && b.seq != previous.seq+1:
+		return r.hole(ctx, slot, previous.id, b.id, 1<<62, fmt.Sprintf("batch %d follows batch %d", b.seq, previous.seq))
 	case b.has != b.changes:
 		return r.hole(ctx, slot, b.id-1, b.id, b.id, fmt.Sprintf("batch %d has %d of its %d changes", b.seq, b.has, b.changes))
 	case !b.sum.Valid:
@@ -78,9 +78,11 @@ func (r *Reader) holeBefore(ctx context.Context, slot int64, at line, b *counted
 	return r.hole(ctx, slot, b.id-1, b.id, b.id, fmt.Sprintf("batch %d is not what was written", b.seq))
 }
 
-// hole returns the hole between two batches of a slot, or nil if it is explained. The streams are those that batches up to last move.
+// hole returns the hole between two batches of a slot, or nil if it is explained. It has the streams whose positions the batches
+// from after to last move.
 func (r *Reader) hole(ctx context.Context, slot, before, after, last int64, reason string) (*sinks.Hole, error) {
-	h := &sinks.Hole{Reason: reason, InBatch: after == last, Before: map[change.StreamID]change.ResourceVersion{}, After: map[change.StreamID]change.ResourceVersion{}}
+	h := &sinks.Hole{Reason: reason, InBatch: after == last,
+		Before: map[change.StreamID]change.ResourceVersion{}, After: map[change.StreamID]change.ResourceVersion{}}
 	const query = `select s.stream, p.value ->> 1 from log_batches b, json_each(b.positions) p join log_streams s on s.id = p.value ->> 0
 		where b.slot = ?1 and b.id >= ?2 and b.id <= ?3 order by b.id`
 	read := func(from, to int64, add func(change.StreamID, change.ResourceVersion)) error {
@@ -120,17 +122,17 @@ func (r *Reader) hole(ctx context.Context, slot, before, after, last int64, reas
 	return h, nil
 }
 
-// looked is how far it was looked for holes in a slot: in what is new, and again in a part of all.
-type looked struct{ fresh, again line }
+// holeSearch is how far a slot's log was searched for holes: its new batches, and again a part of all batches.
+type holeSearch struct{ fresh, again line }
 
-func (s *Sink) lookedAt(slot int) *looked {
-	l, _ := s.looked.LoadOrStore(slot, &looked{})
-	return l.(*looked)
+func (s *Sink) holeSearch(slot int) *holeSearch {
+	x, _ := s.searches.LoadOrStore(slot, &holeSearch{})
+	return x.(*holeSearch)
 }
 
-// look looks for a hole for a moment.
-func (l *slotLog) look(ctx context.Context) (h *sinks.Hole, err error) {
-	x, until := l.looked, time.Now().Add(sinks.HoleTime)
+// searchHole searches for a hole no longer than HoleTime. It returns the hole, or nil.
+func (l *slotLog) searchHole(ctx context.Context) (h *sinks.Hole, err error) {
+	x, until := l.search, time.Now().Add(sinks.HoleTime)
 	if x.fresh, h, err = l.reader.findHole(ctx, l.id, x.fresh, until); err != nil || h != nil || time.Now().After(until) {
 		return h, err
 	}

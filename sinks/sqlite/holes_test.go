@@ -14,8 +14,8 @@ import (
 	"kubecdc/test/sinktest"
 )
 
-// Somebody removes rows from the middle of a log, of any size, while its history is pruned. The log says which positions are beside the
-// hole, until gap records explain it, and has no other hole.
+// Somebody removes rows from the middle of a log, of any size, while its history is pruned. The log reports the positions before
+// and after the hole until gap records explain it, and has no other hole.
 func TestHolesInTheMiddleAreFound(t *testing.T) {
 	for range 30 {
 		seed := rand.Uint64()
@@ -45,17 +45,17 @@ func TestHolesInTheMiddleAreFound(t *testing.T) {
 
 type holeTest struct {
 	*rand.Rand
-	file  *sqlitefile.File
-	sink  *sqlite.Sink
-	log   sinks.Log
-	seq   uint64
-	epoch int64
-	at    []uint64 // where the stream is after each batch
+	file      *sqlitefile.File
+	sink      *sqlite.Sink
+	log       sinks.Log
+	seq       uint64
+	epoch     int64
+	positions []uint64 // where the stream is after each batch
 }
 
 func newHoleTest(t *testing.T, seed uint64) *holeTest {
 	path := filepath.Join(t.TempDir(), "log")
-	x := &holeTest{Rand: rand.New(rand.NewPCG(seed, 1)), file: own(t, path), at: []uint64{0}}
+	x := &holeTest{Rand: rand.New(rand.NewPCG(seed, 1)), file: own(t, path), positions: []uint64{0}}
 	x.sink = newSink(t, x.file, sqlite.Config{Cluster: sinktest.Name, History: 30 * time.Minute})
 	return x
 }
@@ -75,7 +75,7 @@ func (x *holeTest) write(t *testing.T, batches int) {
 	for range batches {
 		x.seq++
 		b := &change.Batch{Epoch: x.epoch, Seq: x.seq}
-		version := x.at[len(x.at)-1]
+		version := x.positions[len(x.positions)-1]
 		for range x.IntN(4) {
 			version++
 			b.Changes = append(b.Changes, change.Change{Stream: pods, Op: change.Create, Namespace: "default", Name: fmt.Sprint("n", version), UID: fmt.Sprint("u", version),
@@ -83,7 +83,7 @@ func (x *holeTest) write(t *testing.T, batches int) {
 		}
 		version++
 		b.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(version), Time: time.Now()}}
-		if x.at = append(x.at, version); x.IntN(5) == 0 {
+		if x.positions = append(x.positions, version); x.IntN(5) == 0 {
 			b.Controls = []change.Control{change.ProofControl(pods.ID(), change.VersionOf(version), &change.Proof{})}
 		}
 		if _, err := x.log.Write(t.Context(), b); err != nil {
@@ -92,7 +92,7 @@ func (x *holeTest) write(t *testing.T, batches int) {
 	}
 }
 
-// remove removes some batches, or changes of one, and returns the positions beside them.
+// remove removes some batches, or changes of one, and returns the positions before and after them.
 func (x *holeTest) remove(t *testing.T) []uint64 {
 	t.Helper()
 	first, n := x.seq/3+uint64(x.IntN(int(x.seq)/3))+1, uint64(1+x.IntN(5))
@@ -119,19 +119,19 @@ func (x *holeTest) remove(t *testing.T) []uint64 {
 				`update log_controls set record = replace(record, '"proof"', '"Proof"') where batch in (select id from log_batches where seq = ?1)`,
 				`update log_batches set positions = replace(positions, '[[', '[ [') where seq = ?1`}[x.IntN(4):] {
 				if run(damage, first) > 0 {
-					return []uint64{x.at[first-1], x.at[first]}
+					return []uint64{x.positions[first-1], x.positions[first]}
 				}
 			}
 			first++
 		}
 	}
 	if x.IntN(2) == 0 && run(changes, first, first) > 0 {
-		return []uint64{x.at[first-1], x.at[first]}
+		return []uint64{x.positions[first-1], x.positions[first]}
 	}
 	run(changes, first, first+n-1)
 	run(`delete from log_controls where batch in (select id from log_batches where seq >= ? and seq < ?)`, first, first+n)
 	run(`delete from log_batches where seq >= ? and seq < ?`, first, first+n)
-	return []uint64{x.at[first-1], x.at[first+n]}
+	return []uint64{x.positions[first-1], x.positions[first+n]}
 }
 
 // wantHole demands that a reader and a write with a proof find a hole, or none.
@@ -172,7 +172,7 @@ func (x *holeTest) explain(t *testing.T, want []uint64) {
 		t.Fatalf("a new owner finds the hole %v and the loss %v, want the hole %v", opened.Hole, opened.Lost, want)
 	}
 	x.seq++
-	x.at = append(x.at, x.at[len(x.at)-1])
+	x.positions = append(x.positions, x.positions[len(x.positions)-1])
 	if _, err := x.log.Write(t.Context(), &change.Batch{Epoch: x.epoch, Seq: x.seq, Controls: opened.Hole.Records()}); err != nil {
 		t.Fatal(err)
 	}

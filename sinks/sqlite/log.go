@@ -28,20 +28,20 @@ type slotLog struct {
 	streams map[change.StreamID]stream
 	codecs  map[int64]codec // by resource
 	objects *objectCache
-	looked  *looked
+	search  *holeSearch
 	end     context.CancelFunc // ends maintain
 
 	spanned  span      // the span of the last batches
 	unpacked []*object // the objects whose bodies are unpacked
 	scratch  []byte    // for packing bodies
-	sum      sum       // of the rows of the batch that is written
+	sum      sum       // the checksum of the batch that is being written
 }
 
 // stream is a row of log_streams.
 type stream struct{ id, resource int64 }
 
 func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
-	l := &slotLog{sink: s, slot: slot, epoch: epoch, looked: s.lookedAt(slot), Memory: &Memory{newReader(s.file, s.Cluster)}}
+	l := &slotLog{sink: s, slot: slot, epoch: epoch, search: s.holeSearch(slot), Memory: &Memory{newReader(s.file, s.Cluster)}}
 	l.forget()
 	return l
 }

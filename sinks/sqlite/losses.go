@@ -40,7 +40,7 @@ func (l *slotLog) prove(ctx context.Context, b *change.Batch) error {
 	if err != nil || l.sink.Spool {
 		return err
 	}
-	hole, err := l.look(ctx)
+	hole, err := l.searchHole(ctx)
 	if hole != nil {
 		return hole
 	}

@@ -30,7 +30,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		opened.Lost = removed.Loss()
 	}
 	if err == nil && opened.Lost == nil && !s.Spool {
-		opened.Hole, err = l.look(ctx)
+		opened.Hole, err = l.searchHole(ctx)
 	}
 	if err != nil {
 		return nil, s.file.Fail(fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch), err)

@@ -56,7 +56,7 @@ type Sink struct {
 	file     *sqlitefile.File
 	prepared [statements]*sql.Stmt
 	pruning  sync.Mutex
-	looked   sync.Map // by slot, *looked
+	searches sync.Map // by slot, *holeSearch
 }
 
 var _ sinks.Sink = (*Sink)(nil)

@@ -60,8 +60,9 @@ func New(config *rest.Config) (*Client, error) {
 	}
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
-		contact: newContact(), road: &road{}, cluster: &cluster{found: make(chan struct{}), flows: map[string]bool{}, followed: map[string]map[string]int64{}},
-		checks: &checks{answers: map[net.Conn]time.Time{}}}, nil
+		contact: newContact(), road: &road{},
+		cluster: &cluster{found: make(chan struct{}), flows: map[string]bool{}, followed: map[string]map[string]int64{}},
+		checks:  &checks{answers: map[net.Conn]time.Time{}}}, nil
 }
 
 // ProxyName returns the name of the proxy between client and server, for messages, or "" if there is none.

@@ -19,14 +19,15 @@ import (
 // the other cluster says anything of the first one: a list without an object, a 404, a 410, an event. So once a client knows its
 // cluster's uid, each answer has to show its cluster. Otherwise it is used only after the uid of namespace kube-system was read.
 //
-// An answer shows its cluster by a header, the uid of the FlowSchema that applies to the request. kube-apiserver sets it in all answers but
-// 401 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#diagnostics). The client knows a FlowSchema's uid once it
-// has come in one answer with the uid of namespace kube-system. The header is missing if priority and fairness are off, or a proxy
-// drops it. It is empty while an API server starts. It is unknown if another FlowSchema applies than to that read.
+// An answer shows its cluster by a header, the uid of the FlowSchema that applies to the request. kube-apiserver sets it in all
+// answers but 401 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#diagnostics). The client knows a
+// FlowSchema's uid once it has come in one answer with the uid of namespace kube-system. The header is missing if priority and
+// fairness are off, or a proxy drops it. It is empty while an API server starts. It is unknown if another FlowSchema applies than
+// to that read.
 //
-// Without a known FlowSchema the read of the namespace begins after the answer began: before, the address may have led elsewhere. With
-// HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes each request to a cluster of its choice would have
-// to change its mind twice in between.
+// Without a known FlowSchema the read of the namespace begins after the answer began: before, the address may have led elsewhere.
+// With HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes each request to a cluster of its
+// choice would have to change its mind twice in between.
 //
 // The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing. So the
 // answer is not used, and the request fails as if it had not been answered.

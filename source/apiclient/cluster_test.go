@@ -140,8 +140,8 @@ func nothingIsUsed(t *testing.T, name, flows string, do func(*Client) (int, erro
 	})
 }
 
-// A proxy takes the requests of one connection to another cluster from some moment on, while many are made. No answer of the other cluster
-// is used, whether the answers show their cluster or not.
+// A proxy takes the requests of one connection to another cluster from some moment on, while many are made. No answer of the
+// other cluster is used, whether the answers show their cluster or not.
 func TestNothingIsUsedAfterAProxyLeadsElsewhereUnderOneConnection(t *testing.T) {
 	for _, flows := range []string{"", "empty", "own"} {
 		t.Run("FlowSchema: "+flows, func(t *testing.T) {

@@ -1,7 +1,7 @@
 package apiclient
 
-// SetFollowed records what a watch that is open shows of the objects of a collection, by name, for the client and all made from it. nil
-// means that no watch is open.
+// SetFollowed records what a watch that is open shows of the objects of a collection, by name, for the client and all made from
+// it. nil means that no watch is open.
 func (c *Client) SetFollowed(collection string, objects map[string]int64) {
 	c.cluster.mu.Lock()
 	defer c.cluster.mu.Unlock()

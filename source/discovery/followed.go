@@ -10,8 +10,8 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// followed is what the watch of a trigger shows while it is open. That is the generation of each CRD, and 1 for each APIService of an
-// aggregated API server. Streams need not read these objects then (apiclient.Client.Followed).
+// followed is what the watch of a trigger shows while it is open. That is the generation of each CRD, and 1 for each APIService
+// of an aggregated API server. Streams need not read these objects then (apiclient.Client.Followed).
 type followed struct {
 	client *apiclient.Client
 	all    *change.Stream

@@ -45,7 +45,7 @@ type Coordinator struct {
 	wholes      map[string]*shared // by id of the resource, in this round
 
 	asking     sync.Mutex                 // held while the API server is asked for its etcds, or for who serves what
-	overrides  *int                       // how many etcds hold other resources than the default one does, as the API server said in this round, or nil
+	overrides  *int                       // how many etcds hold other resources than the default etcd, in this round, or nil
 	last       *int                       // what it said last
 	aggregated func(change.Resource) bool // as the API server said in this round, or nil
 }
@@ -164,7 +164,8 @@ func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (
 	return overrides, nil
 }
 
-// Aggregated returns whether an aggregated API server may store the resource. It calls ask once a round, and again after an error.
+// Aggregated returns whether an aggregated API server may store the resource. It calls ask once a round, and again after an
+// error.
 func (c *Coordinator) Aggregated(ctx context.Context, r change.Resource,
 	ask func(context.Context) (func(change.Resource) bool, error)) (bool, error) {
 	c.asking.Lock()

@@ -124,8 +124,8 @@ func (c *Coordinator) place(r *resource) {
 	g.wake()
 }
 
-// learnsFrom reports whether a change of the other stream explains a revision for this one. Both must be in one etcd and have no object
-// in common, and the revision must not have written an object of this stream too.
+// learnsFrom reports whether a change of the other stream explains a revision for this one. Both must be in one etcd and have no
+// object in common, and the revision must not have written an object of this stream too.
 func (p *Participant) learnsFrom(q *Participant) bool {
 	return p.inOneEtcd(q) && !(p.resource.leased && q.resource.leased)
 }
@@ -148,8 +148,8 @@ func (p *Participant) overlapping() (all []*Participant) {
 	return all
 }
 
-// addPartners adds the revisions of the page that changes of other streams explain, as learnsFrom says. A revision writes one key, so
-// what the stream's own resource wrote explains nothing about the other ones.
+// addPartners adds the revisions of the page that changes of other streams explain, as learnsFrom says. A revision writes one
+// key, so what the stream's own resource wrote explains nothing about the other ones.
 func (p *Participant) addPartners(into *page, n uint64) {
 	p.locked(func(*Coordinator) {
 		r, others := p.resource, page{}

@@ -48,7 +48,8 @@ var errUnreadable = errors.New("the server can't read its collection as it was a
 func IsLost(err error) bool { return apiclient.IsGone(err) || errors.Is(err, errUnreadable) }
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
-// server keeps the collection, whose remainingItemCount is an estimate. pace knows how long lists of the collection take, or is nil.
+// server keeps the collection, whose remainingItemCount is an estimate. pace knows how long lists of the collection take, or is
+// nil.
 func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool,
 	limiter *Limiter, pace *apiclient.Pace) *ExactReads {
 	h := &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated,

@@ -81,7 +81,8 @@ type Gap struct {
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
 	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further ones are read again when they are emitted.
 
-	// Witnesses returns those resources that may explain revisions, and that may be asked, the busiest first. nil: there are none.
+	// Witnesses returns those resources that may explain revisions, and that may be asked, the busiest first. nil: there are
+	// none.
 	Witnesses func(mayAsk func(s *change.Stream, leased bool) bool) []Witness
 
 	// AllNamespaces is the history of the resource in all namespaces, without bodies, if the stream is of one namespace.

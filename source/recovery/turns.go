@@ -61,7 +61,8 @@ func (p *Participant) enter(s stage) {
 
 func running(s stage) int { return int(min(s, 1)) }
 
-// move changes what decides on the participant's place among the recoveries of its group, and wakes those that need not wait any more.
+// move changes what decides on the participant's place among the recoveries of its group, and wakes those that need not wait any
+// more.
 func (p *Participant) move(change func()) {
 	g := p.resource.group
 	g.leave(p)
@@ -90,12 +91,13 @@ func (p *Participant) mustWait() bool {
 // isQuiet reports whether the recovery reads sizes, and probably finds nothing.
 func (p *Participant) isQuiet() bool { return p.stage == sizing && p.changed == 0 && p.gain == 0 }
 
-// quietAtOnce is how many quiet recoveries read sizes at once. The first one reads alone, since it may have transient objects, whose
-// revisions the others need not read. Each that ends makes room for one more. So a thousand end soon, also if the API server is far away.
+// quietAtOnce is how many quiet recoveries read sizes at once. The first one reads alone, since it may have transient objects,
+// whose revisions the others need not read. Each that ends makes room for one more. So a thousand end soon, also if the API
+// server is far away.
 func (g *group) quietAtOnce() int { return min(1+g.quietEnded, mostQuiet) }
 
-// goesBefore orders the recoveries by stage. Within a stage the recovery whose sizes explain most by their cost comes first. Then comes
-// the recovery that changed most, by its list or before.
+// goesBefore orders the recoveries by stage. Within a stage the recovery whose sizes explain most by their cost comes first. Then
+// comes the recovery that changed most, by its list or before.
 func (p *Participant) goesBefore(q *Participant) bool {
 	switch {
 	case p.stage != q.stage:
@@ -138,8 +140,8 @@ func (g *group) place(p *Participant) int {
 	return i
 }
 
-// wake wakes the first recovery of the line, and those behind it that do not wait for it. Nobody waits for one that is stuck. Recoveries of
-// resources whose objects expire do not wait for each other.
+// wake wakes the first recovery of the line, and those behind it that do not wait for it. Nobody waits for one that is stuck.
+// Recoveries of resources whose objects expire do not wait for each other.
 func (g *group) wake() {
 	now, leased, quiet := time.Now(), false, 0
 	for _, p := range g.line {

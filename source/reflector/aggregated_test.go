@@ -63,8 +63,9 @@ func aggregate(t *testing.T, k *servers.Kubernetes, p *pastServer) {
 	})
 }
 
-// A resource of an aggregated server with its own store is behind a real API server. There is a gap in which an object came and went
-// while the server gives other counts. There are deletions at the versions that the objects had. There are versions that are no numbers, which stop this stream and no other.
+// A resource of an aggregated server with its own store is behind a real API server. There is a gap in which an object came and
+// went while the server gives other counts. There are deletions at the versions that the objects had. There are versions that are
+// no numbers, which stop this stream and no other.
 func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)

@@ -63,8 +63,9 @@ func (c *converter) makeConvert(crd *unstructured.Unstructured) {
 		"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": c.URL, "caBundle": ca}}}
 }
 
-// A CRD stores its objects in another version than the one that is read, and its webhook takes 30 ms to convert an object. A list of all
-// objects of the past takes longer than the API server allows. It is read in parts, none of which is asked for twice in vain.
+// A CRD stores its objects in another version than the one that is read, and its webhook takes 30 ms to convert an object. A list
+// of all objects of the past takes longer than the API server allows. It is read in parts, none of which is asked for twice in
+// vain.
 func TestSlowAPastThatMustBeConverted(t *testing.T) {
 	servers.Slow(t)
 	const objects = 2000

@@ -82,7 +82,8 @@ func TestStreamsListInTurns(t *testing.T) {
 	})
 }
 
-// While all lists take longer than a minute, each minute adds as many places as there are, and not one for every stream that waits.
+// While all lists take longer than a minute, each minute adds as many places as there are, and not one for every stream that
+// waits.
 func TestLongListsDoNotLetAllOthersList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowServer{}

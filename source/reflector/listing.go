@@ -34,20 +34,20 @@ import (
 // After a crash the list starts again from the old position.
 type listing struct {
 	*Reflector
-	gap        *change.Gap            // the gap that the list closes, or nil for the first snapshot
-	at         change.ResourceVersion // lists the collection as it was then, or empty: as it is now
-	lost       *change.Gap            // the gap that a present list closes if there is no list of that version any more
-	rewinds    bool                   // the server's history went back: older versions are emitted too
-	begun      bool
-	floor      change.ResourceVersion // the log has something of this version, so a list that is older is stale
-	token      string                 // continue token of the next page
-	version    change.ResourceVersion // the version of the first page, and so of the list
-	until      change.ResourceVersion // the version of an inconsistent list's last page, else empty
-	restarts   int
-	paged      bool       // the list is read in pages, since it could not be streamed
-	streamEnds time.Time  // when the server ends the watch of a streaming list
-	objects    int        // on complete pages
-	slab       *slab.Slab // has room for the next objects; nil: none
+	gap         *change.Gap            // the gap that the list closes, or nil for the first snapshot
+	pastVersion change.ResourceVersion // lists the collection as it was then, or empty: as it is now
+	lost        *change.Gap            // the gap that a present list closes if there is no list of that version any more
+	rewinds     bool                   // the server's history went back: older versions are emitted too
+	begun       bool
+	floor       change.ResourceVersion // the log has something of this version, so a list that is older is stale
+	token       string                 // continue token of the next page
+	version     change.ResourceVersion // the version of the first page, and so of the list
+	until       change.ResourceVersion // the version of an inconsistent list's last page, else empty
+	restarts    int
+	paged       bool       // the list is read in pages, since it could not be streamed
+	streamEnds  time.Time  // when the server ends the watch of a streaming list
+	objects     int        // on complete pages
+	slab        *slab.Slab // has room for the next objects; nil: none
 
 	missed   missed // what was emitted
 	rewound  bool   // an object is older than in the log
@@ -98,8 +98,9 @@ func (l *listing) readOnce(ctx context.Context) (state, *apiclient.Watch, error)
 		v := l.verify(l.watch(nil))
 		v.gap = l.gap
 		return l.enter(v, err.Error()), nil, err
-	case err != nil && l.at != "" && l.hasNoPast(err):
-		return l.enter(l.list(l.lost), fmt.Sprintf("relist: no list of resourceVersion %s: %s", l.at, apiclient.Reason(err))), nil, nil
+	case err != nil && l.pastVersion != "" && l.hasNoPast(err):
+		reason := fmt.Sprintf("relist: no list of resourceVersion %s: %s", l.pastVersion, apiclient.Reason(err))
+		return l.enter(l.list(l.lost), reason), nil, nil
 	case err != nil:
 		return l, nil, l.failed(err, "list %s", l.ID())
 	case l.until != "":
@@ -153,14 +154,15 @@ func (l *listing) begin(ctx context.Context) error {
 	return nil
 }
 
-// hasNoPast reports whether the server can't list the past. It answers 500 for ever if an object was stored in a version that was removed.
+// hasNoPast reports whether the server can't list the past. It answers 500 for ever if an object was stored in a version that was
+// removed.
 func (l *listing) hasNoPast(err error) bool {
 	return apiclient.IsGone(err) || errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) ||
 		apiclient.StatusCode(err) == http.StatusInternalServerError && l.failures.inRow >= 3
 }
 
 func (l *listing) read(ctx context.Context) (*apiclient.Watch, error) {
-	if !l.paged && l.at == "" && l.streams(ctx) {
+	if !l.paged && l.pastVersion == "" && l.streams(ctx) {
 		open, err := l.streamed(ctx)
 		if !l.fallsBack(err) {
 			return open, err
@@ -173,7 +175,7 @@ func (l *listing) read(ctx context.Context) (*apiclient.Watch, error) {
 func (l *listing) readPages(ctx context.Context) error {
 	for {
 		err := l.page(ctx)
-		if apiclient.IsGone(err) && l.at == "" {
+		if apiclient.IsGone(err) && l.pastVersion == "" {
 			err = l.expired(err)
 		}
 		if err != nil {
@@ -209,7 +211,7 @@ func inconsistentToken(err error) string {
 
 func (l *listing) page(ctx context.Context) error {
 	n, held := 0, []apiclient.Object(nil) // until the list's version is known
-	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Pace: l.pace, Continue: l.token, Exact: l.at}
+	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Pace: l.pace, Continue: l.token, Exact: l.pastVersion}
 	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		if err := l.checkFresh(p.Version); err != nil {
 			return err

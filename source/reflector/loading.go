@@ -38,14 +38,14 @@ func (l *loading) step(ctx context.Context) (state, error) {
 		l.ahead = newest.Version
 	}
 	if version == change.UnknownVersion {
-		gap, at := l.gapFrom(version), l.options.LostUpTo
-		if at.Compare(version) <= 0 || l.ahead.Compare(at) > 0 {
+		gap, lostUpTo := l.gapFrom(version), l.options.LostUpTo
+		if lostUpTo.Compare(version) <= 0 || l.ahead.Compare(lostUpTo) > 0 {
 			return l.enter(l.list(gap), "relist: it is not known how far the log is complete"), nil
 		}
-		l.ahead, l.cursor = "", at
+		l.ahead, l.cursor = "", lostUpTo
 		v := l.verify(l.watch(nil))
-		v.gap, v.lostUpTo = gap, at
-		return l.enter(v, "the log has lost records up to resourceVersion "+string(at)), nil
+		v.gap, v.lostUpTo = gap, lostUpTo
+		return l.enter(v, "the log has lost records up to resourceVersion "+string(lostUpTo)), nil
 	}
 	l.position, l.cursor = version, version
 	if !ok || version == "" {

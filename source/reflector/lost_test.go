@@ -6,10 +6,11 @@ import (
 	"kubecdc/change"
 )
 
-// A log has lost records of a stream up to version 100, at which it was compared before. The objects that the log still has are the ledger's.
+// A log has lost records of a stream up to version 100, at which it was compared before. The ledger has the objects that the log
+// still has.
 func TestALogThatHasLostRecordsIsComparedWhereItWasComplete(t *testing.T) {
 	t.Parallel()
-	at := func(answer step) []step {
+	pastList := func(answer step) []step {
 		answer.want = "list rv=100 match=Exact limit=2"
 		return append(holds("130", "a a 90"), answer)
 	}
@@ -25,16 +26,16 @@ func TestALogThatHasLostRecordsIsComparedWhereItWasComplete(t *testing.T) {
 		position  change.ResourceVersion
 		gap       string
 	}{
-		{"the watch brings what happened since", "a a 90", append(at(step{body: listed("100", "more", "a a 90", "b b 95")}),
+		{"the watch brings what happened since", "a a 90", append(pastList(step{body: listed("100", "more", "a a 90", "b b 95")}),
 			step{want: "list continue=more limit=2", body: listed("100", "", "d d 99")},
 			step{want: "watch rv=100", body: modified("b b 101") + deleted("b b 103") + added("c c 120") + bookmark("130"), hang: true},
 		), "r b@95 r d@99 u b@101 d b@103 c c@120", "130", ""},
-		{"a deletion is lost", "a a 90", append(at(step{body: listed("100", "")}),
+		{"a deletion is lost", "a a 90", append(pastList(step{body: listed("100", "")}),
 			step{want: "watch rv=100", body: bookmark("130"), hang: true}), "d a@90?", "130", ""},
-		{"the version is compacted", "a a 90", append(at(step{status: 410, body: gone("")}), present...), "c c@120?", "140", "0 140"},
-		{"between two pages", "a a 90", append(append(at(step{body: listed("100", "more", "a a 90", "b b 95")}),
+		{"the version is compacted", "a a 90", append(pastList(step{status: 410, body: gone("")}), present...), "c c@120?", "140", "0 140"},
+		{"between two pages", "a a 90", append(append(pastList(step{body: listed("100", "more", "a a 90", "b b 95")}),
 			step{want: "list continue=more limit=2", status: 410, body: gone("other")}), present...), "r b@95 c c@120? d b@95?", "140", "0 140"},
-		{"the server ignores Exact", "a a 90", append(at(step{body: listed("135", "", "a a 90", "c c 120")}), present...), "c c@120?", "140",
+		{"the server ignores Exact", "a a 90", append(pastList(step{body: listed("135", "", "a a 90", "c c 120")}), present...), "c c@120?", "140",
 			"0 140"},
 		{"its objects were stored in a version that was removed", "a a 90", append(append(holds("130", "a a 90"),
 			step{want: "list rv=100 match=Exact limit=2", status: 500, body: removed},

@@ -252,8 +252,9 @@ func newModelStream(t *testing.T, m *modelServer, resource string, options refle
 		log: newLedger()}
 }
 
-// Lists, recoveries and watches are interrupted anywhere. Watches expire on one server and not on another, lists expire between two
-// pages, and events are repeated. A deletion may have the version that the object had. Objects may leave a selector, and come back. Nothing is emitted twice or in the wrong order, and what is missing is in a gap whose record says so.
+// Lists, recoveries and watches are interrupted anywhere. Watches expire on one server and not on another, lists expire between
+// two pages, and events are repeated. A deletion may have the version that the object had. Objects may leave a selector, and come
+// back. Nothing is emitted twice or in the wrong order, and what is missing is in a gap whose record says so.
 func TestRandomInterruptionsHideNothing(t *testing.T) {
 	modelled(t, 300, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)

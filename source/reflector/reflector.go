@@ -35,8 +35,8 @@ type Options struct {
 	MetadataOnly bool
 	Redactor     *redact.Redactor // hides parts of objects, or is nil
 	Masked       bool             // updates may be left out of the log
-	// LostUpTo is the version up to which the log has lost records of the stream, if its position is change.UnknownVersion. The log is
-	// compared with the collection as it was then. Empty: it is not known, or nothing was lost.
+	// LostUpTo is the version up to which the log has lost records of the stream, if its position is change.UnknownVersion. The
+	// log is compared with the collection as it was then. Empty: it is not known, or nothing was lost.
 	LostUpTo  change.ResourceVersion
 	Recovery  *Recovery       // nil: off
 	Lists     *ListLimiter    // nil: all streams may list at once
@@ -138,8 +138,8 @@ func (r *Reflector) Objects() int64 { return r.objects.Load() }
 // Connection is a connection to the API server.
 type Connection = apiclient.Connection
 
-// WaitsOn reports whether the stream's watch used the connection before a time, and the stream has emitted every event that has come. It
-// may be called at any time.
+// WaitsOn reports whether the stream's watch used the connection before a time, and the stream has emitted every event that has
+// come. It may be called at any time.
 func (r *Reflector) WaitsOn(c *Connection, since time.Time) bool {
 	return r.waitsOn.Load().Shows(c, since)
 }
@@ -232,7 +232,8 @@ func (r *Reflector) unsupported(err error) (pause time.Duration) {
 	return unsupportedPause
 }
 
-// trustPause is the longest time between two tries while the API server's certificate is not trusted: the file of its authorities may change.
+// trustPause is the longest time between two tries while the API server's certificate is not trusted: the file of its authorities
+// may change.
 const trustPause = 5 * time.Second
 
 // resetBackoff lets the next pause be short, since the server delivers.

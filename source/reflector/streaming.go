@@ -46,8 +46,8 @@ func NewStreamingLists(all bool) *StreamingLists {
 
 const (
 	streamingRetry = 30 * time.Minute
-	// streamSilence is how long the next object of the list, or its end, may take to come. A server that has answered has all objects
-	// in memory.
+	// streamSilence is how long the next object of the list, or its end, may take to come. A server that has answered has all
+	// objects in memory.
 	streamSilence = 10 * time.Second
 )
 
@@ -127,8 +127,8 @@ func (l *listing) readInitial(ctx context.Context, w *apiclient.Watch) error {
 	}
 }
 
-// extends returns a function that reports whether an object shows that the list goes on. After streamSilence it may have been created since
-// the list began: a consistent read shows a version that the list's objects don't exceed.
+// extends returns a function that reports whether an object shows that the list goes on. After streamSilence it may have been
+// created since the list began: a consistent read shows a version that the list's objects don't exceed.
 func (l *listing) extends() func(ctx context.Context, version change.ResourceVersion) bool {
 	newest, ask := change.ResourceVersion(""), time.Now().Add(streamSilence)
 	return func(ctx context.Context, version change.ResourceVersion) bool {
@@ -187,7 +187,8 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 	case d == known.Older, d == known.Predecessor, d != known.Same && o.Version.Compare(l.floor) <= 0:
 		return fmt.Errorf("%w: %q at resourceVersion %s", errSuspect, o.Key(), o.Version)
 	case e.Type == "DELETED":
-		if d == known.Newer || d == known.Same { // emitted at the end: until then an object that the log has is what shows an interrupted list
+		// Emit it at the end. Until then an object that the log has is what shows an interrupted list.
+		if d == known.Newer || d == known.Same {
 			l.endings.add(o)
 			l.known.Unmark(o.Key())
 			l.objects--

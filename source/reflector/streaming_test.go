@@ -114,7 +114,8 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 	}
 }
 
-// The end of a streaming list never comes, while objects are created. These don't extend it. The objects of a list that is slow do.
+// The end of a streaming list never comes, while objects are created. These don't extend it. The objects of a list that is slow
+// do.
 func TestObjectsThatAreCreatedDoNotExtendAStreamingList(t *testing.T) {
 	created := func(n int) string { return added(fmt.Sprintf("n%d %c %d", n, 'a'+n%26, 200+n)) }
 	l := newLedger()

@@ -12,11 +12,12 @@ import (
 
 // kube-apiserver gives each change a resourceVersion of its own. An aggregated API server may not do that:
 //
-// 1. A DELETED event may have the version that the object had (https://github.com/kubernetes/kubernetes/issues/58545). If the log has the
-// object at that version, it is gone, wherever the cursor is. A repeat of an earlier event must not bring it back (endings).
+// 1. A DELETED event may have the version that the object had (https://github.com/kubernetes/kubernetes/issues/58545). If the log
+// has the object at that version, it is gone, wherever the cursor is. A repeat of an earlier event must not bring it back
+// (endings).
 //
-// 2. A MODIFIED event at the log's version is a repeat if its body is the log's. With another body the versions do not move, so nobody
-// knows the order of the changes. The stream is then unsupported until it is started again.
+// 2. A MODIFIED event at the log's version is a repeat if its body is the log's. With another body the versions do not move, so
+// nobody knows the order of the changes. The stream is then unsupported until it is started again.
 
 // endings has the last version of each object, by uid, whose deletion had no newer one.
 type endings map[string]change.ResourceVersion
@@ -90,8 +91,8 @@ func (e *unmovedError) Error() string {
 
 func (e *unmovedError) Is(target error) bool { return target == apiclient.ErrUnsupported }
 
-// checkMoved takes a MODIFIED event of an object that the log has at this version. It returns an *unmovedError if the log has another body.
-// kube-apiserver sends no such event, but a proxy may repeat one.
+// checkMoved takes a MODIFIED event of an object that the log has at this version. It returns an *unmovedError if the log has
+// another body. kube-apiserver sends no such event, but a proxy may repeat one.
 func (w *watching) checkMoved(ctx context.Context, o apiclient.Object) error {
 	r := &w.stream.Resource
 	if o.Prepare(w.options.Redactor, r) != nil {

@@ -95,8 +95,8 @@ func (v *verifying) listAgain() state {
 	return v.enter(v.list(v.gapBack()), reason)
 }
 
-// listLost lists the collection as it was when the log's position was known. So the watch from there brings all later changes. Nothing
-// is known of the past lists of aggregated API servers.
+// listLost lists the collection as it was when the log's position was known. So the watch from there brings all later changes.
+// Nothing is known of the past lists of aggregated API servers.
 func (v *verifying) listLost(ctx context.Context) (state, error) {
 	aggregated, err := discovery.Aggregated(ctx, v.client, v.stream.Resource)
 	switch {
@@ -106,8 +106,8 @@ func (v *verifying) listLost(ctx context.Context) (state, error) {
 		return v.enter(v.list(v.gap), "relist: it may be served by an aggregated API server"), nil
 	}
 	l := v.list(nil)
-	l.at, l.lost = v.lostUpTo, v.gap
-	return v.enter(l, "comparing the log with resourceVersion "+string(l.at)), nil
+	l.pastVersion, l.lost = v.lostUpTo, v.gap
+	return v.enter(l, "comparing the log with resourceVersion "+string(l.pastVersion)), nil
 }
 
 // errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.

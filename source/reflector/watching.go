@@ -205,8 +205,8 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 	return nil
 }
 
-// isRepeated reports whether the event was delivered before, as a proxy may do: it is older than the cursor. A deletion of a known object is
-// none, at whatever version.
+// isRepeated reports whether the event was delivered before, as a proxy may do: it is older than the cursor. A deletion of a
+// known object is none, at whatever version.
 func (w *watching) isRepeated(e *apiclient.Event) bool {
 	if e.Type == "DELETED" && w.known.Compare(e.Object.Key(), e.Object.UID, e.Object.Version) == known.Same {
 		return false
@@ -275,8 +275,8 @@ func (w *watching) sendUnreadable(ctx context.Context, e *apiclient.Event, why e
 	return errDeletion
 }
 
-// handleDeleted emits a deletion, unless the log already has it or something newer, as another object under the name. The version may be
-// that which the object had (unmoved.go).
+// handleDeleted emits a deletion, unless the log already has it or something newer, as another object under the name. The version
+// may be that which the object had (unmoved.go).
 func (w *watching) handleDeleted(ctx context.Context, o *apiclient.Object, d known.Difference) error {
 	switch repeated := o.Version.Compare(w.cursor) < 0; {
 	case d == known.Same:

@@ -39,7 +39,8 @@ func certified(t *testing.T) (*tls.Certificate, []byte) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// The API server gets a certificate of another authority. The exporter goes on as soon as the kubeconfig's file has it. Nothing is lost.
+// The API server gets a certificate of another authority. The exporter goes on as soon as the kubeconfig's file has it. Nothing
+// is lost.
 func TestANewAuthorityOfTheAPIServerIsTrustedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)

@@ -9,8 +9,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The exporter is stopped or killed in the first seconds of an outage, and etcd forgets what it has read. The next one has all of it in its
-// spool.
+// The exporter is stopped or killed in the first seconds of an outage, and etcd forgets what it has read. The next one has all of
+// it in its spool.
 func TestSlowAnExporterEndsWhenAnOutageBegins(t *testing.T) {
 	servers.Slow(t)
 	t.Run("Kafka", func(t *testing.T) {

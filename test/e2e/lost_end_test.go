@@ -56,9 +56,9 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	e.awaitLogged(t, "the log has lost records", "fail over to a standby that was behind")
 }
 
-// A broker that was behind becomes the leader of a topic, so that the topic has lost its end, deletions too: of a data topic, the control
-// topic, or both. The log is compared where it was complete, so that it has the cluster's state, and every change since. A gap record says
-// so. Other topics go on undisturbed.
+// A broker that was behind becomes the leader of a data topic, the control topic, or both. So they have lost their ends,
+// deletions too. The log is compared where it was complete, so that it has the cluster's state, and every change since. A gap
+// record says so. Other topics go on undisturbed.
 func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	servers.Slow(t)
 	for name, lost := range map[string][]string{"data": {ConfigMaps.ID()}, "control": {"control"}, "both": {ConfigMaps.ID(), "control"}} {

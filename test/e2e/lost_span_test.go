@@ -14,8 +14,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The log loses records while no exporter runs, and the cluster goes on. The gap record ends where the log was complete: the log has every
-// change after that, with its own version.
+// The log loses records while no exporter runs, and the cluster goes on. The gap record ends where the log was complete: the log
+// has every change after that, with its own version.
 func TestWhatFollowsALossIsInTheLog(t *testing.T) {
 	for name, x := range map[string]struct {
 		world func(testing.TB) *World
@@ -152,8 +152,8 @@ func deleteRecords(t *testing.T, w *World, resource string) {
 	must(t, answers.Error())
 }
 
-// The log loses records while its server is away, and etcd forgets what happened meanwhile. All that the spool has is in the log, behind
-// the gap record.
+// The log loses records while its server is away, and etcd forgets what happened meanwhile. All that the spool has is in the log,
+// behind the gap record.
 func TestASpoolIsForwardedBehindALoss(t *testing.T) {
 	t.Run("Kafka", func(t *testing.T) {
 		t.Parallel()
@@ -211,8 +211,8 @@ func lostBeforeASpool(t *testing.T, w *World, sink *servers.Proxy, env map[strin
 	}
 }
 
-// Somebody removes batches from the middle of the log, or changes a row. `verify` names the hole, the next exporter records exactly what is missing, and lists
-// nothing.
+// Somebody removes batches from the middle of the log, or changes a row. `verify` names the hole, the next exporter records
+// exactly what is missing, and lists nothing.
 func TestAHoleInTheMiddleIsAGapOfItsSpan(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -248,7 +248,7 @@ func holeInTheMiddle(t *testing.T, w *World, removed uint64, remove func(first, 
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10")
 	runFor(t, env, func() { writer.Run(200); w.AwaitComplete(t, writer, kinds) })
 	before := w.Read(t)
-	positions := map[uint64]change.ResourceVersion{} // of ConfigMaps, by batch
+	positions := map[uint64]change.ResourceVersion{} // by batch, for ConfigMaps
 	last := uint64(0)
 	for _, c := range before.Controls {
 		if c.Type != change.ControlBatch {

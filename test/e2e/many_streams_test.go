@@ -29,9 +29,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A cluster with a few large operators has a thousand custom resources, of which hardly one has objects. After an API server's restart
-// their streams have a gap each. All gaps are closed, complete, and each costs a few requests, of a ServiceAccount whose API server is 200 ms
-// away. KUBECDC_TEST_STREAMS says how many streams, and KUBECDC_TEST_LATENCY how far the API server is.
+// A cluster with a few large operators has a thousand custom resources, of which hardly one has objects. After an API server's
+// restart their streams have a gap each. All gaps are closed, complete, and each costs a few requests, of a ServiceAccount whose
+// API server is 200 ms away. KUBECDC_TEST_STREAMS says how many streams, and KUBECDC_TEST_LATENCY how far the API server is.
 func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	servers.Slow(t)
 	w := NewFileWorld(t)

@@ -11,8 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The file of a running exporter is removed, moved or replaced. The exporter says so at once and ends, and an exporter that is started
-// again has every change.
+// The file of a running exporter is removed, moved or replaced. The exporter says so at once and ends, and an exporter that is
+// started again has every change.
 func TestTheFileOfARunningExporterIsMoved(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
@@ -73,7 +73,7 @@ func TestTheFileOfARunningExporterIsMoved(t *testing.T) {
 }
 
 // A checkpoint and a spool are removed while the sink is away, and etcd is compacted. Both are written back.
-func TestSlowTheFilesBesideASinkAreRemoved(t *testing.T) {
+func TestSlowACheckpointAndASpoolAreRemoved(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)

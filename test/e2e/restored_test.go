@@ -18,8 +18,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// etcd is restored from a backup, once under running exporters and once while none runs. A question about a time is answered by what existed
-// then, also in the history that was undone. A resourceVersion that both histories have is refused.
+// etcd is restored from a backup, once under running exporters and once while none runs. A question about a time is answered by
+// what existed then, also in the history that was undone. A resourceVersion that both histories have is refused.
 func TestTheTimesOfRestoresInAFile(t *testing.T) {
 	t.Parallel()
 	testRestores(t, NewFileWorld(t), 1)

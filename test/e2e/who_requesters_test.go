@@ -314,8 +314,8 @@ func (w *requester) deleteNow(ctx context.Context, user string, kind Kind, name 
 	return string(uid), w.client(user, kind).Delete(ctx, name, options)
 }
 
-// finalized is an object's life with a finalizer: two users delete it, and a third one ends it. The answer to an update that ends it has the
-// version before.
+// finalized is an object's life with a finalizer: two users delete it, and a third one ends it. The answer to an update that ends
+// it has the version before.
 func (w *requester) finalized(user string, kind Kind) {
 	o := w.create(user, kind, fmt.Sprint("own-", w.number), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"example.com/wait"}) })
 	if o == nil {

@@ -23,7 +23,8 @@ type line struct {
 }
 
 func (l line) compare(other line) int {
-	return cmp.Or(cmp.Compare(l.batch, other.batch), l.sortedBy.Compare(other.sortedBy), l.seen.Compare(other.seen), l.version.Compare(other.version))
+	return cmp.Or(cmp.Compare(l.batch, other.batch), l.sortedBy.Compare(other.sortedBy),
+		l.seen.Compare(other.seen), l.version.Compare(other.version))
 }
 
 // lines collects past changes and sorts them by time, or by the log's order if that is known.
@@ -37,7 +38,8 @@ type lines struct {
 
 // newLine returns the line of a change at a time, without its text. It returns false if there are enough newer lines.
 func (s *lines) newLine(l *sinks.Logged, t time.Time) (now line, wanted bool) {
-	now = line{batch: s.order.Place(l), sortedBy: t, seen: l.Time, key: change.ResourceOf(l.Stream.ID()).ID() + "\x00" + l.Change.Key()}
+	now = line{batch: s.order.Place(l), sortedBy: t, seen: l.Time,
+		key: change.ResourceOf(l.Stream.ID()).ID() + "\x00" + l.Change.Key()}
 	switch {
 	case now.batch > 0 && l.Topic == "": // the changes of a batch are visited in their order
 		now.seen = time.Time{}

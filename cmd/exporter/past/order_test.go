@@ -14,7 +14,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// tangledLog is a log of two slots, whose clocks step. In Kafka its changes come partition by partition, those of a batch within a millisecond.
+// tangledLog is a log of two slots, whose clocks step. In Kafka its changes come partition by partition, and the changes of a
+// batch have times within a millisecond.
 type tangledLog struct {
 	randomLog
 	visits []sinks.Logged // as they are read
@@ -71,7 +72,8 @@ func newTangledLog(random *rand.Rand, kafka bool) *tangledLog {
 	return log
 }
 
-// The last lines are the log's end, in its order: in each slot by batches, across slots as the log has them, and in a batch by their places.
+// The last lines are the log's end, in its order. The order is by batches within a slot, by place within a batch, and as the log
+// has it across slots.
 func TestTheLastLinesAreTheLogsEnd(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 13))
