@@ -13,8 +13,8 @@ import (
 )
 
 // A process may be killed, or asked to end, in the first seconds of an outage. So a batch that the sink has not acknowledged
-// after a second also goes into a spool. If the sink takes the batch, the spool is removed. Otherwise the next session, or the
-// next process, goes on there.
+// after a second also goes into a spool. If the sink takes the batch, or never will, the spool is removed. Otherwise the next
+// session, or the next process, goes on there.
 
 const earlyAfter = time.Second
 
@@ -50,9 +50,9 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 	}()
 	return func(err error) {
 		stop()
-		if <-ended && err == nil {
+		if <-ended && (err == nil || isVerdict(err)) {
 			if err := s.parts.Spools.Remove(s.number); err != nil { // the inventory will have passed it by
-				s.logger.Warn("failed to remove a spool of which the sink has all", "error", err)
+				s.logger.Warn("failed to remove a spool that is not needed", "error", err)
 			}
 		}
 		clear(s.early.copied.Changes)

@@ -76,10 +76,12 @@ func goesOn(err error) bool { return errors.Is(err, errForwarded) || errors.Is(e
 var errSinkSilent = errors.New("the sink does not answer")
 
 // mayBeAway reports whether the sink may accept the batch later, from any owner of the slot.
-func mayBeAway(err error) bool {
-	return dependency.NameOf(err) == dependency.Sink && !isFinal(err) && !errors.Is(err, sinks.ErrInvalidWriter) &&
-		!fault.Is[*sinks.RefusedError](err) && !fault.Is[*sinks.Hole](err) && !fault.Is[*sinks.LostTailError](err) &&
-		!fault.Is[*sinks.NewerEpochError](err)
+func mayBeAway(err error) bool { return dependency.NameOf(err) == dependency.Sink && !isVerdict(err) }
+
+// isVerdict reports that the sink does not accept a batch, whenever it is asked again.
+func isVerdict(err error) bool {
+	return isFinal(err) || errors.Is(err, sinks.ErrInvalidWriter) || fault.Is[*sinks.RefusedError](err) ||
+		fault.Is[*sinks.Hole](err) || fault.Is[*sinks.LostTailError](err) || fault.Is[*sinks.NewerEpochError](err)
 }
 
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
@@ -235,6 +237,9 @@ func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o
 // forwardTo forwards for some seconds to an open log, and removes the spool if that was all, or if it can't be used.
 func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *opened) (*opened, error) {
 	err := s.spoolFits(ctx, s.spool, state.Seq)
+	if err == nil && o.Seq()+1 < s.spool.First {
+		err = fmt.Errorf("%w: the log ends with batch %d, and the spool begins with %d", spool.ErrUnusable, o.Seq(), s.spool.First)
+	}
 	if err == nil {
 		until := time.Now().Add(awayAfter)
 		if s.slow > 0 {

@@ -22,7 +22,7 @@ func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 		return nil, nil, err
 	}
 	loss = Concerning(loss, before)
-	if loss != nil && s.Spooled != nil {
+	if loss != nil && loss.TailRead && s.Spooled != nil { // otherwise the log ends before the spool begins
 		if spooled, err := s.Spooled(ctx, state.Seq, before); err != nil || spooled {
 			return loss, before, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
@@ -77,7 +78,7 @@ func (l *Slot) LearnStarts(ctx context.Context, topic string) error {
 func (l *Slot) Starts() map[string]map[int]int64 { return l.starts.unrecorded }
 
 // errRemoved ends the session. The next one records the loss.
-var errRemoved = errors.New("records were removed before that")
+var errRemoved = fmt.Errorf("records were removed before that: %w", sinks.ErrInvalidWriter)
 
 // CompareStarts ends the session if a topic whose stream was proved has lost records at its beginning.
 func (l *Slot) CompareStarts(ctx context.Context, b *change.Batch) error {
