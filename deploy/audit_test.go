@@ -162,7 +162,7 @@ func (a *audited) used(t *testing.T, user string, granted map[string]bool) usage
 	return u
 }
 
-// seldom are the rights that an exporter may not need: a recovery of several streams lists Leases, and a single APIService is read only while
+// seldom are the rights that an exporter may not need. A recovery of several streams lists Leases. A single APIService is read only while
 // the watch of them is not open.
 var seldom = map[string]bool{
 	right("list", "coordination.k8s.io", "leases", "", ""):        true,
