@@ -52,5 +52,5 @@ func Free(folder string) int64 {
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return unknownFree
 	}
-	return int64(s.Bavail) * int64(s.Bsize)
+	return int64(s.Bavail) * int64(s.Bsize) //nolint:unconvert // it has another type on other systems
 }

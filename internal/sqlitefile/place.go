@@ -99,7 +99,7 @@ func (f *File) writeAgain() (to string, err error) {
 	if to = f.path; errors.Is(os.Link(copied, to), fs.ErrExist) {
 		to = asideName(f.path, "replaced")
 	}
-	if _, err := os.Stat(to); err != nil { // a folder may have no hard links
+	if _, missing := os.Stat(to); missing != nil { // a folder may have no hard links
 		err = os.Rename(copied, to)
 	}
 	return to, errors.Join(err, SyncFolder(filepath.Dir(to)))

@@ -90,7 +90,7 @@ func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change
 	if err := removeFiles(begun); err != nil {
 		return err
 	}
-	defer removeFiles(begun)
+	defer func() { _ = removeFiles(begun) }()
 	err := f.fill(ctx, slot, begun, log, start, first, next)
 	if err == nil {
 		err = removeFiles(path) // an unfinished file may be there
