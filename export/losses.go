@@ -41,7 +41,11 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *o
 		}
 		first[p.Stream] = p
 	}
-	return s.writeControls(ctx, state, o, controls, first, o.loss.Offsets)
+	err = s.writeControls(ctx, state, o, controls, first, o.loss.Offsets)
+	if err == nil {
+		s.inventory.Recorded()
+	}
+	return err
 }
 
 // lossGap is the gap record of a stream whose records the log has lost.

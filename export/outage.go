@@ -202,7 +202,8 @@ func samePosition(stored, p change.Position) bool {
 	return stored.ResourceVersion == p.ResourceVersion && stored.Ended == p.Ended && stored.Time.Sub(p.Time).Abs() < 2*time.Millisecond
 }
 
-// putAside renames a spool that can't be used. Its batches are not in the log, unless the API server still has the changes.
+// putAside renames a spool that can't be used. Its batches are not in the log, unless the API server still has the changes. If the
+// log has lost records before the spool, it returns that loss, which the next session records.
 func (s *slot) putAside(sp *spool.Spool, why error) error {
 	attributes := []any{"reason", why}
 	if sp != nil {
@@ -212,6 +213,9 @@ func (s *slot) putAside(sp *spool.Spool, why error) error {
 	aside, err := s.parts.Spools.PutAside(s.number)
 	s.logger.Error("the spool can't be forwarded: it is put aside, and the slot goes on from what the sink has",
 		append(attributes, "put_aside_as", aside)...)
+	if err == nil && sp != nil && len(sp.Lost) > 0 {
+		return lostBefore(sp)
+	}
 	return err
 }
 

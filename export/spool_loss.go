@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 	"kubecdc/sinks/spool"
 )
@@ -29,7 +30,11 @@ func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.
 
 // loseBeforeSpool records a loss that was found when the log was opened, while the slot has a spool.
 func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
-	continues, err := s.spooledAfter(ctx, state.Seq, o.before)
+	have, err := s.positionsOf(ctx, nil) // those of a rebuild, if the log ends before the spool begins
+	if err != nil {
+		return dependency.Tag(dependency.Checkpoint, err)
+	}
+	continues, err := s.spooledAfter(ctx, state.Seq, have)
 	switch {
 	case err != nil:
 		return err
@@ -40,8 +45,8 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 			err = s.removeSpool(s.spool.Last)
 		}
 	default:
-		if err = s.giveUpSpool(o.loss); err == nil {
-			err = s.recordLoss(ctx, state, o)
+		if err = s.recordLoss(ctx, state, o); err == nil {
+			err = s.giveUpSpool(o.loss)
 		}
 	}
 	return err

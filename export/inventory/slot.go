@@ -18,20 +18,25 @@ type Slot struct {
 	// the inventory is rebuilt, since only the inventory has the state between both. nil: there are no spools.
 	Spooled func(ctx context.Context, seq uint64, positions []change.Position) (bool, error)
 	damaged bool                 // the last session read a damaged body
-	loss    *sinks.LostTailError // loss that the last session's proof found, or nil
+	loss    *sinks.LostTailError // that a session has found and no session has recorded yet, or nil
 	unread  unread
 }
 
 // Learn takes the error of a session, and reports whether the next one can start at once.
 func (s *Slot) Learn(err error) (atOnce bool) {
 	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
-	s.loss, _ = errors.AsType[*sinks.LostTailError](err)
+	if loss, isLoss := errors.AsType[*sinks.LostTailError](err); isLoss {
+		s.loss = loss
+	}
 	unread, ok := errors.AsType[*unreadError](err)
 	if ok {
 		s.unread.streams = unread.streams
 	}
 	return ok
 }
+
+// Recorded forgets the loss that a session has found, since the log has the gap records.
+func (s *Slot) Recorded() { s.loss = nil }
 
 // Open rolls the inventory forward over what earlier owners wrote to the log, or rebuilds it. It updates the slot's state. It
 // returns what the log has lost, or nil, and the positions that the store had before.
@@ -46,6 +51,9 @@ func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *si
 	}
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if loss == nil {
+		s.Recorded() // there is nothing to record
 	}
 	return s.inventory(state, opened.Content, write), loss, before, nil
 }

@@ -88,6 +88,7 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 			writer.Run(50)
 			w.AwaitComplete(t, writer, kinds)
 			w.awaitCompared(t, ConfigMaps) // which may be behind a spool
+			writer.Run(50)
 			log := w.AwaitComplete(t, writer, kinds)
 			WantState(t, w, log, kinds...)
 			switch name {
@@ -95,7 +96,7 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 				w.judgeSinceLoss(t, log, kinds...)
 			default:
 				wantLossSaid(t, log, w.Prefix+"."+ConfigMaps.ID(), ConfigMaps)
-				w.judgeSinceLoss(t, log, ConfigMaps) // before that, a spool may have the update of an object whose creation was lost
+				w.judgeSinceLoss(t, log, ConfigMaps)
 			}
 			if name == "data" {
 				Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets}).Demand(t, 0)

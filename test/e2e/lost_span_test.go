@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/test/oracle"
 	"kubecdc/test/servers"
 )
 
@@ -130,14 +131,31 @@ func (w *World) judgeSinceLoss(t *testing.T, log *Log, kinds ...Kind) {
 	}
 }
 
-// judgeSince demands that the log has every change of a kind after a version.
+// judgeSince demands that the log has every change of a kind after a version. A change before it may have a before that is lost.
 func judgeSince(t *testing.T, w *World, log *Log, kind Kind, version change.ResourceVersion) *Verdict {
 	t.Helper()
 	since := *log
+	since.Records = recordsSince(log.Records, version)
 	since.Controls = []change.Control{change.SnapshotEndControl(kind.Stream(), version, 0)}
 	v := Judge(t, w.Kube, &since, w.Prefix, []Kind{kind})
 	v.Demand(t, 0)
 	return v
+}
+
+// recordsSince are each object's last record up to a version, with its tombstone, and all records that follow.
+func recordsSince(all []oracle.Record, version change.ResourceVersion) (since []oracle.Record) {
+	first := map[string]int{}
+	for i, r := range all {
+		if r.Op != "" && r.Version.Compare(version) <= 0 {
+			first[r.Topic+" "+r.Key] = i
+		}
+	}
+	for i, r := range all {
+		if i >= first[r.Topic+" "+r.Key] {
+			since = append(since, r)
+		}
+	}
+	return since
 }
 
 // deleteRecords removes all records of a resource's topic.
