@@ -17,6 +17,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/internal/fault"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/spool"
 	"kubecdc/test/servers"
@@ -61,14 +63,18 @@ func (o *outage) begin(ctx context.Context) (*opened, error) {
 	o.state, err = o.slot.acquire(ctx)
 	mustDo(o.t, err)
 	o.slot.acquired(&o.state)
-	return o.slot.openMemory(ctx, &o.state)
+	m, err := o.slot.openMemory(ctx, &o.state)
+	o.slot.inventory.Learn(err)
+	return m, err
 }
 
 // awaitSink begins sessions until one writes to the sink. Connections that were cut fail once more.
 func (o *outage) awaitSink() (m *opened) {
 	servers.Await(o.t, "a session with the sink", func() (bool, error) {
 		var err error
-		if m, err = o.begin(o.t.Context()); err != nil {
+		if m, err = o.begin(o.t.Context()); fault.Is[*sinks.LostTailError](err) {
+			return false, nil // the next session records the loss
+		} else if err != nil {
 			return false, err
 		}
 		_, spools := m.Memory.(*spooling)
@@ -267,6 +273,44 @@ func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	cancel()
 	<-ended
 	o.end(m, errOther)
+}
+
+// The log has lost records while the sink was away, and a batch of the spool is damaged. The spool is put aside, and the loss is
+// recorded as without a spool: the stream is compared.
+func TestALossBeforeASpoolThatIsDamagedIsRecorded(t *testing.T) {
+	for _, damaged := range []int{2, 3} {
+		t.Run(fmt.Sprint("batch ", damaged), func(t *testing.T) {
+			t.Parallel()
+			o := newOutage(t)
+			m, err := o.begin(t.Context())
+			mustDo(t, err)
+			mustDo(t, o.write(m, 1))
+			o.sink.Cut()
+			o.end(m, errOther)
+			m, err = o.begin(t.Context())
+			mustDo(t, err)
+			mustDo(t, o.write(m, 2))
+			mustDo(t, o.write(m, 3))
+			o.end(m, errOther)
+			file, err := sqlitefile.Own(t.Context(), filepath.Join(o.parts.Spools.Path, "slot-0.db"))
+			mustDo(t, err)
+			_, err = file.DB().ExecContext(t.Context(), `update log_changes set time = time + 60000
+				where id = (select id + 1 from log_batches where seq = ?1)`, damaged)
+			file.Close()
+			mustDo(t, err)
+			o.exec(`delete from kubecdc_log.objects; delete from kubecdc_log.changes`)
+			mustDo(t, o.sink.Restore())
+			m = o.awaitSink()
+			stored, err := o.slot.positionsOf(t.Context(), nil)
+			mustDo(t, err)
+			lost, err := o.slot.lostVersions(t.Context(), stored)
+			mustDo(t, err)
+			if want := change.ResourceVersion(fmt.Sprint(damaged - 1)); lost[pods.ID()] != want {
+				t.Errorf("the log is to be compared at %v, want pods at %s", lost, want)
+			}
+			o.end(m, errOther)
+		})
+	}
 }
 
 func (o *outage) exec(statement string) {
