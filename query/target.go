@@ -53,11 +53,18 @@ func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Ta
 		return t, nil
 	}
 	var logged Target
+	last := uint64(0) // batch of the slot
 	has := func(span *sinks.Span) bool {
+		if span.Slot == t.Batch.Slot {
+			last = max(last, span.Batch)
+		}
 		return span.Slot == t.Batch.Slot && span.First <= t.Batch.Number && t.Batch.Number <= span.Batch
 	}
 	err := r.Controls(ctx, since, has, func(c *change.Control) error {
-		if c.Type != change.ControlBatch || c.Slot != t.Batch.Slot || c.Batch != t.Batch.Number {
+		if c.Type != change.ControlBatch || c.Slot != t.Batch.Slot {
+			return nil
+		}
+		if last = max(last, c.Batch); c.Batch != t.Batch.Number {
 			return nil
 		}
 		logged.Logged = time.UnixMilli(c.TimeMs).Add(time.Millisecond - 1) // the record has milliseconds
@@ -65,6 +72,9 @@ func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Ta
 	})
 	if err != nil && !errors.Is(err, errStop) {
 		return t, err
+	}
+	if logged.Logged.IsZero() && last > 0 && last < t.Batch.Number {
+		return t, fmt.Errorf("slot %d has no such batch yet: its last one is %d", t.Batch.Slot, last)
 	}
 	if logged.Logged.IsZero() {
 		return t, fmt.Errorf("its batch is not in the log, or its batch record is pruned: %w", sinks.ErrNotRetained)

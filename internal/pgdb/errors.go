@@ -40,6 +40,7 @@ var hints = map[string]string{
 	"55P03": "another session has the table for long: see pg_stat_activity for an old transaction",
 	"42883": "a function is missing: was the schema dropped, or upgraded by a newer release?",
 	"42P01": "a table is missing: was the schema dropped?",
+	"42P07": "a table has this name already: if a partition of the log was detached, attach it again, or rename it",
 	"3F000": "the schema is missing: was it dropped?",
 }
 

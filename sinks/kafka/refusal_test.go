@@ -103,7 +103,7 @@ func TestCheckWritesNothing(t *testing.T) {
 	if err == nil {
 		t.Fatal("nothing is wrong")
 	}
-	for _, text := range []string{cfg.TopicPrefix + ".control: max.message.bytes is 1000", cfg.TopicPrefix + ".dead-letter: cleanup.policy is compact"} {
+	for _, text := range []string{cfg.TopicPrefix + ".control: max.message.bytes is 1000", cfg.TopicPrefix + ".dead-letter: it has cleanup.policy=compact"} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("Check does not say %q: %v", text, err)
 		}
@@ -185,6 +185,10 @@ func TestATopicThatRefusesTimesRefusesOneResource(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	r, topic := newReader(t, cfg.Brokers), cfg.TopicPrefix+".pods"
 	r.makeTopic(t, topic, "message.timestamp.before.max.ms", "60000")
+	if _, err := newSink(t, cfg).Check(servers.Context(t), []change.Resource{podStream.Resource}); err == nil ||
+		!strings.Contains(err.Error(), topic+": message.timestamp.before.max.ms is 60000") {
+		t.Errorf("Check = %v", err)
+	}
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	old := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}}
 	old.Changes[0].Time = time.Now().Add(-time.Hour)
@@ -197,6 +201,26 @@ func TestATopicThatRefusesTimesRefusesOneResource(t *testing.T) {
 	log, _ = openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
 	old.Epoch = 2
 	mustWrite(t, log, old)
+}
+
+// Kafka would remove control records that count. So nothing is written until the topic's settings are right.
+func TestACompactedControlTopicIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	r, topic := newReader(t, cfg.Brokers), cfg.TopicPrefix+".control"
+	r.makeTopic(t, topic, "cleanup.policy", "compact")
+	open := func() error {
+		o, err := newSink(t, cfg).Open(servers.Context(t), 0, 1, sinks.Durable{})
+		if err == nil {
+			o.Log.Close()
+		}
+		return err
+	}
+	if err := open(); err == nil || !strings.Contains(err.Error(), "'cleanup.policy=delete'") {
+		t.Errorf("Open = %v", err)
+	}
+	r.configure(t, topic, "cleanup.policy", "delete")
+	mustDo(t, open())
 }
 
 // A check finds why a start would fail: the broker does not grant the timeout of transactions.

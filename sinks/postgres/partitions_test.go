@@ -490,3 +490,24 @@ func TestNumbersAreNotGivenTwice(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An operator detaches a partition to archive it. The error names what to do, and then the log goes on.
+func TestADetachedPartitionIsNamed(t *testing.T) {
+	t.Parallel()
+	e := newEra(t, servers.Database)
+	sink := e.sink(t, "prod", threeDays)
+	e.day(t, 0)
+	log := openLog(t, sink, 1)
+	write(t, log, numberedOn(pods, 1, event(pods, change.Create, "p-1", "u1", "1")))
+	rows(t, e.direct, `alter table changes detach partition changes_20260601`)
+	_, err := sink.Open(t.Context(), 0, 2, sinks.Durable{})
+	if err == nil || !strings.Contains(err.Error(), "attach it again, or rename it") {
+		t.Errorf("Open = %v", err)
+	}
+	rows(t, e.direct, `alter table changes_20260601 rename to archived`)
+	again, err := sink.Open(t.Context(), 0, 3, sinks.Durable{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Log.Close()
+}

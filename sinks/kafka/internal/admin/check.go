@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -252,7 +253,13 @@ func (c *checking) write(ctx context.Context) error {
 	}
 }
 
-const compressionType = "compression.type"
+// These are the settings of topics that only a check reads.
+const (
+	compressionType = "compression.type"
+	timestampType   = "message.timestamp.type"
+	oldest          = "message.timestamp.before.max.ms"
+	newest          = "message.timestamp.after.max.ms"
+)
 
 // leastBatch is more than the size of the stub of an object with the longest names, in bytes.
 const leastBatch = 4 << 10
@@ -263,7 +270,7 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 		return nil
 	}
 	configs, unread, err := c.client.TopicConfigs(ctx, names(c.existing), MaxMessageBytes, "min.insync.replicas", CleanupPolicy, compressionType,
-		RetentionTime, RetentionBytes)
+		RetentionTime, RetentionBytes, timestampType, oldest, newest)
 	if err != nil {
 		return c.client.NewError("read the settings of topics", err)
 	}
@@ -302,9 +309,11 @@ func (c *checking) suits(t existingTopic, has map[string]string, resources int) 
 	if err := c.topics.expires(t.name, c.topics.plan(t.name), has); err != nil {
 		c.wrong = append(c.wrong, err)
 	}
-	compacted := strings.Contains(has[CleanupPolicy], "compact")
-	if compacted && !change.IsDataTopic(c.cfg.TopicPrefix, t.name) {
-		wrong("cleanup.policy is %s, which would remove records that are needed: set it to delete%s", has[CleanupPolicy], mend("cleanup.policy=delete"))
+	for _, limit := range []string{oldest, newest} {
+		if ms, err := strconv.ParseInt(has[limit], 10, 64); err == nil && ms < time.Hour.Milliseconds() && has[timestampType] != "LogAppendTime" {
+			wrong("%s is %d, so it refuses records that had to wait, or come from another clock: let it take the broker's time%s", limit, ms,
+				mend(timestampType+"=LogAppendTime"))
+		}
 	}
 	used := strings.Replace(cmp.Or(c.cfg.Compression, "snappy"), "none", "uncompressed", 1)
 	if was := has[compressionType]; was != "" && was != "producer" && was != used {

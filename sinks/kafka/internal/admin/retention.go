@@ -115,14 +115,21 @@ func effective(config map[string]string) map[string]string {
 	return e
 }
 
-// expires returns an error if Kafka may remove records of a data topic that no later record replaces. The log would then lose
-// live objects. It returns nil for a topic whose settings can't be read.
+// expires returns an error if Kafka may remove records that must remain. In a data topic these are records that no later record
+// replaces, since the log would lose live objects. In any other topic they are all that compaction removes. It returns nil for a
+// topic whose settings can't be read.
 func (t *Topics) expires(name string, plan *topicPlan, has map[string]string) error {
-	if plan != &t.data || t.cfg.Expiring || has[CleanupPolicy] == "" {
+	limits, d := effective(has), &difference{topic: name}
+	switch {
+	case has[CleanupPolicy] == "":
+		return nil
+	case plan != &t.data && limits[CleanupPolicy] == "compact":
+		d.add = "cleanup.policy=delete"
+		return &cluster.Error{Op: "write to " + name, Err: fmt.Errorf("it has cleanup.policy=%s: %w", has[CleanupPolicy], cluster.ErrExpires),
+			Hint: "each of its records counts, and this command retains them:\n" + d.command(t.cfg.Brokers)}
+	case plan != &t.data, t.cfg.Expiring:
 		return nil
 	}
-	limits := effective(has)
-	d := &difference{topic: name}
 	for _, key := range []string{RetentionTime, RetentionBytes} {
 		if limits[key] != "-1" {
 			d.has, d.add = strings.TrimSpace(d.has+" "+key+"="+limits[key]), strings.TrimPrefix(d.add+","+key+"=-1", ",")

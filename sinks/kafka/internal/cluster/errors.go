@@ -179,7 +179,7 @@ var ofOneTopic = map[kafka.Error]bool{
 }
 
 // ErrExpires says that a topic's settings let Kafka remove records that must remain.
-var ErrExpires = errors.New("Kafka may remove records of objects that live")
+var ErrExpires = errors.New("Kafka may remove records that must remain")
 
 // ErrCollides says that a topic's name belongs to another log.
 var ErrCollides = errors.New("both logs would write to this topic")
