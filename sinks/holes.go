@@ -2,8 +2,10 @@ package sinks
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -42,6 +44,39 @@ func (h *Hole) Records() (all []change.Control) {
 	return all
 }
 
+// Moves visits positions to which batches have moved streams, in the order of the log.
+type Moves func(visit func(change.StreamID, change.ResourceVersion)) error
+
+// Unexplained returns the hole, or nil if it is explained. before has the positions up to the hole, and after those from its end on.
+// gaps visits the gap records from its end on.
+func (h *Hole) Unexplained(before, after Moves, gaps func(visit func(record []byte) error) error) (*Hole, error) {
+	h.Before, h.After = map[change.StreamID]change.ResourceVersion{}, map[change.StreamID]change.ResourceVersion{}
+	err := before(func(s change.StreamID, v change.ResourceVersion) { h.Before[s] = v })
+	if err == nil {
+		err = after(h.moved)
+	}
+	explained := len(h.Records()) == 0
+	if err == nil && !explained {
+		err = gaps(func(record []byte) error {
+			var c change.Control
+			err := json.Unmarshal(record, &c)
+			explained = explained || h.Explain(&c)
+			return err
+		})
+	}
+	if err != nil || explained {
+		return nil, err
+	}
+	return h, nil
+}
+
+// moved adds a position after the hole. The first one of each stream counts.
+func (h *Hole) moved(s change.StreamID, v change.ResourceVersion) {
+	if _, known := h.After[s]; !known {
+		h.After[s] = v
+	}
+}
+
 // Explain forgets the streams whose hole a control record explains. The record of a loss explains a hole, too. Explain reports
 // whether no stream is left.
 func (h *Hole) Explain(c *change.Control) (explained bool) {
@@ -52,4 +87,22 @@ func (h *Hole) Explain(c *change.Control) (explained bool) {
 		delete(h.After, c.Stream)
 	}
 	return len(h.Records()) == 0
+}
+
+// HoleSearch is how far the log of each slot was searched for holes: its new batches, and again a part of all batches. P is a place
+// in the log of a slot. It is safe for concurrent use by different slots.
+type HoleSearch[P comparable] struct{ slots sync.Map }
+
+type holeSearch[P comparable] struct{ fresh, again P }
+
+// Search searches no longer than HoleTime. find searches after a place until a time, and returns how far it came.
+func (s *HoleSearch[P]) Search(slot int, find func(after P, until time.Time) (P, *Hole, error)) (h *Hole, err error) {
+	known, _ := s.slots.LoadOrStore(slot, new(holeSearch[P]))
+	x, until := known.(*holeSearch[P]), time.Now().Add(HoleTime)
+	if x.fresh, h, err = find(x.fresh, until); err == nil && h == nil && time.Now().Before(until) {
+		if x.again, h, err = find(x.again, until); x.again == x.fresh {
+			x.again = *new(P)
+		}
+	}
+	return h, err
 }

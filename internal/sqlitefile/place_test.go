@@ -42,13 +42,16 @@ func rows(t *testing.T, path string) (n int, sound string) {
 	return n, sound
 }
 
+// misplaced is a way in which a file is not in its place any more.
+type misplaced struct {
+	do        func(path, backup string) error
+	elsewhere bool // the file in its place is another one
+}
+
 // A file is removed, moved or replaced under its owner, or one of the files that belong to it. From then on, nobody's commits or
 // answers count. In the end all rows are in its place, or in a file next to the one that was put there.
 func TestAFileThatIsNotInItsPlace(t *testing.T) {
-	for name, c := range map[string]struct {
-		do        func(path, backup string) error
-		elsewhere bool // the file in its place is another one
-	}{
+	for name, c := range map[string]misplaced{
 		"removed": {do: func(path, _ string) error { return os.Remove(path) }},
 		"removed with all that belongs to it": {do: func(path, _ string) error {
 			return errors.Join(os.Remove(path), os.Remove(path+"-wal"), os.Remove(path+"-shm"), os.Remove(path+".lock"))
@@ -69,52 +72,56 @@ func TestAFileThatIsNotInItsPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "state", "c.db")
-			f := made(t, path)
-			backup := path + ".backup"
-			_, err := f.DB().Exec(`vacuum into ?`, backup)
-			must(t, err)
-			made(t, backup).Close()
-			_, err = f.DB().Exec(`insert into t (body) select body from t`)
-			must(t, err)
-			must(t, f.Fail("insert", nil))
-			reader, err := Share(t.Context(), path)
-			must(t, err)
-			must(t, c.do(path, backup))
-			if err := f.Fail("insert", nil); !errors.Is(err, ErrMoved) {
-				t.Errorf("the owner's commit counts: %v", err)
-			}
-			if !strings.HasPrefix(name, "its log") && !strings.HasPrefix(name, "its shared") {
-				if err := reader.Fail("read", nil); !errors.Is(err, ErrMoved) {
-					t.Errorf("a reader's answer counts: %v", err)
-				}
-			}
-			reader.Close()
-			f.Close()
-			if name == "its folder is a file" {
-				must(t, os.Remove(filepath.Dir(path)))
-				path = filepath.Join(filepath.Dir(path)+".moved", filepath.Base(path))
-			}
-			found := []string{path}
-			if c.elsewhere && name != "its folder is a file" {
-				if n, sound := rows(t, path); n != 200 || sound != "ok" {
-					t.Errorf("what was put there has %d rows: %s", n, sound)
-				}
-				found, _ = filepath.Glob(path + ".replaced-*")
-			}
-			if len(found) != 1 {
-				t.Fatalf("it was written to %v", found)
-			}
-			if n, sound := rows(t, found[0]); n != 200 || sound != "ok" {
-				t.Errorf("%d of 200 rows: %s", n, sound)
-			}
-			if info, err := os.Stat(found[0]); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("others may read it: %v", info.Mode())
-			}
-			if left, _ := filepath.Glob(path + ".w*"); len(left) > 0 {
-				t.Errorf("it left %v", left)
-			}
+			c.test(t, name)
 		})
+	}
+}
+
+func (c *misplaced) test(t *testing.T, name string) {
+	path := filepath.Join(t.TempDir(), "state", "c.db")
+	f := made(t, path)
+	backup := path + ".backup"
+	_, err := f.DB().Exec(`vacuum into ?`, backup)
+	must(t, err)
+	made(t, backup).Close()
+	_, err = f.DB().Exec(`insert into t (body) select body from t`)
+	must(t, err)
+	must(t, f.Fail("insert", nil))
+	reader, err := Share(t.Context(), path)
+	must(t, err)
+	must(t, c.do(path, backup))
+	if err := f.Fail("insert", nil); !errors.Is(err, ErrMoved) {
+		t.Errorf("the owner's commit counts: %v", err)
+	}
+	if !strings.HasPrefix(name, "its log") && !strings.HasPrefix(name, "its shared") {
+		if err := reader.Fail("read", nil); !errors.Is(err, ErrMoved) {
+			t.Errorf("a reader's answer counts: %v", err)
+		}
+	}
+	reader.Close()
+	f.Close()
+	if name == "its folder is a file" {
+		must(t, os.Remove(filepath.Dir(path)))
+		path = filepath.Join(filepath.Dir(path)+".moved", filepath.Base(path))
+	}
+	found := []string{path}
+	if c.elsewhere && name != "its folder is a file" {
+		if n, sound := rows(t, path); n != 200 || sound != "ok" {
+			t.Errorf("what was put there has %d rows: %s", n, sound)
+		}
+		found, _ = filepath.Glob(path + ".replaced-*")
+	}
+	if len(found) != 1 {
+		t.Fatalf("it was written to %v", found)
+	}
+	if n, sound := rows(t, found[0]); n != 200 || sound != "ok" {
+		t.Errorf("%d of 200 rows: %s", n, sound)
+	}
+	if info, err := os.Stat(found[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v", info.Mode())
+	}
+	if left, _ := filepath.Glob(path + ".w*"); len(left) > 0 {
+		t.Errorf("it left %v", left)
 	}
 }
 

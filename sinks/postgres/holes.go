@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -63,12 +62,14 @@ func (r *Reader) findHole(ctx context.Context, slot int, last number, until time
 // the first batch, or if other batches are between them.
 func (r *Reader) hole(ctx context.Context, slot int, before, after number) (*sinks.Hole, error) {
 	const (
-		moved = `select p.stream, p."resourceVersion" from kubecdc_log.batches b, json_to_recordset(b.positions)
-			as p (stream text, "resourceVersion" text) where b.cluster = $1 and b.slot = $2 and `
-		order   = ` order by b.epoch, b.seq`
-		dropped = `select stream, version from kubecdc_log.positions where cluster = $1 and $2 >= 0`
-		gaps    = `select record from kubecdc_log.control where cluster = $1 and slot = $2 and type = 'gap' and (epoch, batch) >= ($3, $4)`
-		count   = `select count(*) from kubecdc_log.batches where cluster = $1 and slot = $2 and (epoch, seq) >= ($3, $4) and (epoch, seq) < ($5, $6)`
+		moved = `select stream, version from (
+				select stream, version, 0::bigint as epoch, 0::bigint as seq from kubecdc_log.positions where cluster = $1 and (0::bigint, 0::bigint) %[1]s
+			union all
+				select p.stream, p."resourceVersion", b.epoch, b.seq from kubecdc_log.batches b, json_to_recordset(b.positions)
+					as p (stream text, "resourceVersion" text) where b.cluster = $1 and b.slot = $2 and (b.epoch, b.seq) %[1]s) as m
+			order by epoch, seq`
+		gaps  = `select record from kubecdc_log.control where cluster = $1 and slot = $2 and type = 'gap' and (epoch, batch) >= ($3, $4)`
+		count = `select count(*) from kubecdc_log.batches where cluster = $1 and slot = $2 and (epoch, seq) >= ($3, $4) and (epoch, seq) < ($5, $6)`
 	)
 	q, has := pgdb.Querier{DB: r.db}, 0
 	args := func(n ...any) []any { return append([]any{r.cluster, slot}, n...) }
@@ -76,56 +77,28 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after number) (*sin
 	if err := q.Row(ctx, count, append(first, after.epoch, int64(after.seq)), &has); err != nil || has != 1 {
 		return nil, err
 	}
-	h := &sinks.Hole{Reason: fmt.Sprintf("batch %d of slot %d follows batch %d", after.seq, slot, before.seq),
-		Before: map[change.StreamID]change.ResourceVersion{}, After: map[change.StreamID]change.ResourceVersion{}}
-	var stream change.StreamID
-	var version change.ResourceVersion
-	add := func() error { h.Before[stream] = version; return nil }
-	err := q.Rows(ctx, dropped, args(), []any{&stream, &version}, add)
-	if err == nil {
-		err = q.Rows(ctx, moved+`(b.epoch, b.seq) <= ($3, $4)`+order, first, []any{&stream, &version}, add)
+	moves := func(condition string, args []any) sinks.Moves {
+		return func(visit func(change.StreamID, change.ResourceVersion)) error {
+			var stream change.StreamID
+			var version change.ResourceVersion
+			return q.Rows(ctx, fmt.Sprintf(moved, condition), args, []any{&stream, &version}, func() error {
+				visit(stream, version)
+				return nil
+			})
+		}
 	}
-	next := args(after.epoch, int64(after.seq))
-	if err == nil {
-		err = q.Rows(ctx, moved+`(b.epoch, b.seq) >= ($3, $4)`+order, next, []any{&stream, &version}, func() error {
-			if _, known := h.After[stream]; !known {
-				h.After[stream] = version
-			}
-			return nil
-		})
-	}
-	var record []byte
-	explained := len(h.Records()) == 0
-	if err == nil && !explained {
-		err = q.Rows(ctx, gaps, next, []any{&record}, func() error {
-			var c change.Control
-			err := json.Unmarshal(record, &c)
-			explained = explained || h.Explain(&c)
-			return err
-		})
-	}
-	if err != nil || explained {
-		return nil, err
-	}
-	return h, nil
-}
-
-// holeSearch is how far a slot's log was searched for holes: its new batches, and again a part of all batches.
-type holeSearch struct{ fresh, again number }
-
-func (s *Sink) holeSearch(slot int) *holeSearch {
-	x, _ := s.searches.LoadOrStore(slot, &holeSearch{})
-	return x.(*holeSearch)
+	h, next := &sinks.Hole{Reason: fmt.Sprintf("batch %d of slot %d follows batch %d", after.seq, slot, before.seq)}, args(after.epoch, int64(after.seq))
+	return h.Unexplained(moves(`<= ($3, $4)`, first), moves(`>= ($3, $4)`, next), func(visit func([]byte) error) error {
+		var record []byte
+		return q.Rows(ctx, gaps, next, []any{&record}, func() error { return visit(record) })
+	})
 }
 
 // searchHole searches for a hole no longer than HoleTime. It returns the hole, or nil.
-func (l *slotLog) searchHole(ctx context.Context) (h *sinks.Hole, err error) {
-	x, until := l.sink.holeSearch(l.slot), time.Now().Add(sinks.HoleTime)
-	if x.fresh, h, err = l.reader.findHole(ctx, l.slot, x.fresh, until); err == nil && h == nil && time.Now().Before(until) {
-		if x.again, h, err = l.reader.findHole(ctx, l.slot, x.again, until); x.again == x.fresh {
-			x.again = number{}
-		}
-	}
+func (l *slotLog) searchHole(ctx context.Context) (*sinks.Hole, error) {
+	h, err := l.sink.searches.Search(l.slot, func(after number, until time.Time) (number, *sinks.Hole, error) {
+		return l.reader.findHole(ctx, l.slot, after, until)
+	})
 	return h, l.sink.db.Fail("search for holes in the log", err)
 }
 

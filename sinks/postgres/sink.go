@@ -9,7 +9,6 @@ import (
 	"embed"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -55,7 +54,7 @@ type Sink struct {
 	log      *slog.Logger
 	open     context.Context // ends with Close
 	close    context.CancelFunc
-	searches sync.Map // by slot, *holeSearch
+	searches sinks.HoleSearch[number]
 }
 
 var _ sinks.Sink = (*Sink)(nil)

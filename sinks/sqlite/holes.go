@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -81,65 +80,39 @@ func (r *Reader) holeBefore(ctx context.Context, slot int64, previous line, b *c
 // hole returns the hole between two batches of a slot, or nil if it is explained. It has the streams whose positions the batches
 // from after to last move.
 func (r *Reader) hole(ctx context.Context, slot, before, after, last int64, reason string) (*sinks.Hole, error) {
-	h := &sinks.Hole{Reason: reason, InBatch: after == last,
-		Before: map[change.StreamID]change.ResourceVersion{}, After: map[change.StreamID]change.ResourceVersion{}}
-	const query = `select s.stream, p.value ->> 1 from log_batches b, json_each(b.positions) p join log_streams s on s.id = p.value ->> 0
-		where b.slot = ?1 and b.id >= ?2 and b.id <= ?3 order by b.id`
-	read := func(from, to int64, add func(change.StreamID, change.ResourceVersion)) error {
-		return each(ctx, r.db, query, []any{slot, from, to}, func(rows *sql.Rows) error {
-			var stream change.StreamID
-			var version string
-			err := rows.Scan(&stream, &version)
-			add(stream, change.ResourceVersion(version))
-			return err
-		})
-	}
-	err := read(after, last, func(s change.StreamID, v change.ResourceVersion) {
-		if _, known := h.After[s]; !known {
-			h.After[s] = v
+	const (
+		query = `select s.stream, p.value ->> 1 from log_batches b, json_each(b.positions) p join log_streams s on s.id = p.value ->> 0
+			where b.slot = ?1 and b.id >= ?2 and b.id <= ?3 order by b.id`
+		gaps = `select record from log_controls where batch >= ? and record like '%"type":"gap"%'`
+	)
+	moves := func(from, to int64) sinks.Moves {
+		return func(visit func(change.StreamID, change.ResourceVersion)) error {
+			return each(ctx, r.db, query, []any{slot, from, to}, func(rows *sql.Rows) error {
+				var stream change.StreamID
+				var version string
+				err := rows.Scan(&stream, &version)
+				visit(stream, change.ResourceVersion(version))
+				return err
+			})
 		}
-	})
-	if err == nil {
-		err = read(0, before, func(s change.StreamID, v change.ResourceVersion) { h.Before[s] = v })
 	}
-	explained := len(h.Records()) == 0
-	if err == nil && !explained {
-		const gaps = `select record from log_controls where batch >= ? and record like '%"type":"gap"%'`
-		err = each(ctx, r.db, gaps, []any{after}, func(rows *sql.Rows) error {
+	h := &sinks.Hole{Reason: reason, InBatch: after == last}
+	return h.Unexplained(moves(0, before), moves(after, last), func(visit func([]byte) error) error {
+		return each(ctx, r.db, gaps, []any{after}, func(rows *sql.Rows) error {
 			var record []byte
-			var c change.Control
 			if err := rows.Scan(&record); err != nil {
 				return err
 			}
-			err := json.Unmarshal(record, &c)
-			explained = explained || h.Explain(&c)
-			return err
+			return visit(record)
 		})
-	}
-	if err != nil || explained {
-		return nil, err
-	}
-	return h, nil
-}
-
-// holeSearch is how far a slot's log was searched for holes: its new batches, and again a part of all batches.
-type holeSearch struct{ fresh, again line }
-
-func (s *Sink) holeSearch(slot int) *holeSearch {
-	x, _ := s.searches.LoadOrStore(slot, &holeSearch{})
-	return x.(*holeSearch)
+	})
 }
 
 // searchHole searches for a hole no longer than HoleTime. It returns the hole, or nil.
-func (l *slotLog) searchHole(ctx context.Context) (h *sinks.Hole, err error) {
-	x, until := l.search, time.Now().Add(sinks.HoleTime)
-	if x.fresh, h, err = l.reader.findHole(ctx, l.id, x.fresh, until); err != nil || h != nil || time.Now().After(until) {
-		return h, err
-	}
-	if x.again, h, err = l.reader.findHole(ctx, l.id, x.again, until); x.again == x.fresh {
-		x.again = line{}
-	}
-	return h, err
+func (l *slotLog) searchHole(ctx context.Context) (*sinks.Hole, error) {
+	return l.sink.searches.Search(l.slot, func(after line, until time.Time) (line, *sinks.Hole, error) {
+		return l.reader.findHole(ctx, l.id, after, until)
+	})
 }
 
 // Hole returns the first hole that no record explains, or nil.

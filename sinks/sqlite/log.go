@@ -28,7 +28,6 @@ type slotLog struct {
 	streams map[change.StreamID]stream
 	codecs  map[int64]codec // by resource
 	objects *objectCache
-	search  *holeSearch
 	end     context.CancelFunc // ends maintain
 
 	spanned  span      // the span of the last batches
@@ -41,7 +40,7 @@ type slotLog struct {
 type stream struct{ id, resource int64 }
 
 func newSlotLog(s *Sink, slot int, epoch int64) *slotLog {
-	l := &slotLog{sink: s, slot: slot, epoch: epoch, search: s.holeSearch(slot), Memory: &Memory{newReader(s.file, s.Cluster)}}
+	l := &slotLog{sink: s, slot: slot, epoch: epoch, Memory: &Memory{newReader(s.file, s.Cluster)}}
 	l.forget()
 	return l
 }

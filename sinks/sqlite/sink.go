@@ -56,7 +56,7 @@ type Sink struct {
 	file     *sqlitefile.File
 	prepared [statements]*sql.Stmt
 	pruning  sync.Mutex
-	searches sync.Map // by slot, *holeSearch
+	searches sinks.HoleSearch[line]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
